@@ -1,0 +1,160 @@
+"""Session hooks: stopping on a signal, training metrics, progress bars, evaluation after each checkpoint."""
+
+import signal
+import sys
+import time
+
+import tensorflow.compat.v1 as tf
+import tqdm
+
+
+class StopOnSignal(tf.train.SessionRunHook):
+    """Ends the training after the current step on SIGINT or SIGTERM, so that a checkpoint of it is saved.
+
+    Outside the training, where there is nothing to save, the signal ends the process at once with exit code 128 + signal;
+    so does a second signal. Used as a context manager around everything, and as a hook of the training.
+    """
+
+    def __init__(self):
+        self._received = None
+        self._training = False
+
+    def __enter__(self):
+        self._previous = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *unused_exception):
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number, unused_frame):
+        second = self._received is not None
+        self._received = number
+        if second or not self._training:
+            sys.exit(128 + number)
+        tf.logging.info('%s: saving a checkpoint and stopping.', signal.Signals(number).name)
+
+    def begin(self):
+        self._training = True
+
+    def after_run(self, run_context, run_values):
+        if self._received:
+            run_context.request_stop()
+
+    def end(self, session):
+        self._training = False
+
+    def exit_if_received(self):
+        """Ends the process if a signal came."""
+        if self._received:
+            sys.exit(128 + self._received)
+
+    def call_outside_training(self, fn):
+        """Calls `fn` amid the training, right after a checkpoint; a signal then need not wait for `fn` to finish."""
+        if self._received:
+            return None
+        self._training = False
+        result = fn()
+        self._training = True
+        return result
+
+
+class TrainingMetrics(tf.train.SessionRunHook):
+    """Writes the batch's metrics and examples/sec to TensorBoard, at the steps at which the Estimator writes the loss.
+
+    examples/sec counts the training steps alone, without the evaluations and checkpoints between them.
+
+    Args:
+      metrics: dict of name to (value, update_op), as tf.metrics makes them; all but scalars are left out.
+      every_steps: int.
+      batch_size: int, examples a step.
+      output_dir: str.
+    """
+
+    def __init__(self, metrics, every_steps, batch_size, output_dir):
+        self._updates = {name: update for name, (_, update) in metrics.items()
+                         if isinstance(update, tf.Tensor) and update.shape.rank == 0}
+        self._reset = tf.variables_initializer(tf.get_collection(tf.GraphKeys.METRIC_VARIABLES))
+        self._timer = tf.train.SecondOrStepTimer(every_steps=every_steps)
+        self._batch_size = batch_size
+        self._output_dir = output_dir
+        self._seconds = 0
+        self._runs = 0
+
+    def begin(self):
+        self._writer = tf.summary.FileWriterCache.get(self._output_dir)
+        self._global_step = tf.train.get_global_step()
+        self._next_step = None
+
+    def before_run(self, run_context):
+        self._due = self._next_step is None or self._timer.should_trigger_for_step(self._next_step)
+        self._started = time.perf_counter()
+        fetches = {'step': self._global_step}
+        if self._due:
+            fetches['metrics'] = self._updates
+        return tf.train.SessionRunArgs(fetches)
+
+    def after_run(self, run_context, run_values):
+        self._seconds += time.perf_counter() - self._started
+        self._runs += 1
+        self._next_step = run_values.results['step'] + 1
+        if not self._due:
+            return
+        step = run_context.session.run(self._global_step)
+        scalars = dict(run_values.results['metrics'])
+        if self._timer.last_triggered_step() is not None:  # The first step includes the start-up.
+            scalars['examples/sec'] = self._runs * self._batch_size / self._seconds
+        self._writer.add_summary(tf.Summary(value=[
+            tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]), step)
+        run_context.session.run(self._reset)
+        self._timer.update_last_triggered_step(step)
+        self._seconds = self._runs = 0
+
+
+class ProgressBar(tf.train.SessionRunHook):
+    """Draws a progress bar of session runs on stderr; on a terminal only.
+
+    Args:
+      description: str before the bar.
+      total: int or None, the step or batch at which it is full.
+      from_global_step: whether it begins at the global step, not at 0.
+    """
+
+    def __init__(self, description, total=None, from_global_step=False):
+        self._description = description
+        self._total = total
+        self._from_global_step = from_global_step
+
+    def begin(self):
+        self._global_step = tf.train.get_global_step()
+
+    def after_create_session(self, session, coord):
+        initial = int(session.run(self._global_step)) if self._from_global_step else 0
+        self._bar = tqdm.tqdm(desc=self._description, total=self._total, initial=initial, leave=False, disable=None)
+
+    def after_run(self, run_context, run_values):
+        self._bar.update()
+
+    def end(self, session):
+        self._bar.close()
+
+
+class EvaluateAfterSave(tf.train.CheckpointSaverListener):
+    """Evaluates each checkpoint that the training saves, but the one that it started from.
+
+    Args:
+      evaluate: function without arguments; what it returned last is kept as `result`.
+      stop: StopOnSignal.
+    """
+
+    def __init__(self, evaluate, stop):
+        self._evaluate = evaluate
+        self._stop = stop
+        self._start = None
+        self.result = None
+
+    def after_save(self, session, global_step_value):
+        if self._start is None:
+            self._start = global_step_value
+        elif global_step_value != self._start:
+            self.result = self._stop.call_outside_training(self._evaluate)

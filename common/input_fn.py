@@ -1,0 +1,93 @@
+"""A dataset module and hyper-parameters make the input_fn of an Estimator."""
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import RunError
+
+_ENDLESS = 2**40
+ModeKeys = tf.estimator.ModeKeys
+
+
+def count_examples(dataset, split, data_dir, params):
+    """Returns how many records a split has; an endless one has tf.data.INFINITE_CARDINALITY. Counts where it must.
+
+    Raises:
+      RunError: there are none.
+    """
+    with tf.Graph().as_default(), tf.Session() as session:
+        records = dataset.read(split, data_dir, params)
+        count = session.run(records.cardinality())
+        if count == tf.data.experimental.UNKNOWN_CARDINALITY:
+            count = session.run(records.reduce(tf.constant(0, tf.int64), lambda total, *_: total + 1))
+    if count == 0:
+        raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} is empty')
+    return int(count)
+
+
+def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
+    """Makes the input_fn that feeds a split to an Estimator.
+
+    Training is endless, and its order is a function of the seed, the epoch and the global step alone: a training that
+    starts from a checkpoint sees what it would have seen without the stop. Evaluation and prediction pass once over the
+    split, in its order, the last batch being what is left.
+
+    Args:
+      dataset: module, see README.md.
+      mode: tf.estimator.ModeKeys.
+      split: 'train' or 'eval'.
+      data_dir: str.
+      params: HParams.
+      num_examples: int, what `count_examples` gave; for TRAIN.
+
+    Returns:
+      Function without arguments that returns a tf.data.Dataset of (features, labels), or of features in PREDICT.
+    """
+
+    def input_fn():
+        records = dataset.read(split, data_dir, params)
+        if mode == ModeKeys.TRAIN:
+            if params.cache:
+                records = records.cache()
+            records = _shuffled_epochs(records, num_examples, params)
+            batch_size = params.batch_size
+        else:
+            batch_size = params.eval_batch_size
+        batches = _parse(dataset, mode, records, batch_size, params)
+        return batches.prefetch(tf.data.AUTOTUNE)
+
+    return input_fn
+
+
+def _parse(dataset, mode, records, batch_size, params):
+    """Parses and batches. Only training drops what does not fill a batch: its epochs follow one another without a gap."""
+
+    def both(parse):
+        def call(*record):
+            parsed = parse(mode, params, record[0] if len(record) == 1 else record)
+            return parsed[0] if mode == ModeKeys.PREDICT else parsed
+        return call
+
+    is_training = mode == ModeKeys.TRAIN
+    if hasattr(dataset, 'parse_batch'):
+        return records.batch(batch_size, drop_remainder=is_training).map(both(dataset.parse_batch), tf.data.AUTOTUNE)
+    return records.map(both(dataset.parse), tf.data.AUTOTUNE).batch(batch_size, drop_remainder=is_training)
+
+
+def _shuffled_epochs(records, num_examples, params):
+    """Repeats the records endlessly from where the global step stands, each epoch in an order of its own.
+
+    Epochs follow one another inside the flat_map, not by repeat().shuffle(): that would mix them, and where an epoch
+    begins could not be found again after a restart.
+    """
+    # Read when the iterator is initialized, which is after the checkpoint has been restored.
+    position = tf.cast(tf.train.get_or_create_global_step(), tf.int64) * params.batch_size
+    if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
+        return records.skip(position).shuffle(params.shuffle_buffer, params.seed)
+    first_epoch = position // num_examples
+
+    def epoch(number):
+        shuffled = records.shuffle(params.shuffle_buffer, seed=number * 1000003 + params.seed,
+                                   reshuffle_each_iteration=False)
+        return shuffled.skip(tf.where(tf.equal(number, first_epoch), position % num_examples, tf.zeros_like(position)))
+
+    return tf.data.Dataset.range(first_epoch, _ENDLESS).flat_map(epoch)

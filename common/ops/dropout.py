@@ -1,0 +1,35 @@
+"""Dropout that a restarted training repeats exactly."""
+
+import zlib
+
+import tensorflow.compat.v1 as tf
+
+
+def step_seed(scope):
+    """Returns a seed for stateless random ops, int64 [2]: a function of the graph's seed, a name and the global step.
+
+    Other random ops draw from the state of the process, so that a training which goes on from a checkpoint differs from
+    one that never stopped.
+    """
+    key = zlib.crc32(scope.encode()) ^ (tf.get_default_graph().seed or 0)
+    return tf.stack([tf.constant(key, tf.int64), tf.cast(tf.train.get_or_create_global_step(), tf.int64)])
+
+
+def dropout(tensor, drop_rate, is_training):
+    """Sets a share of the elements to 0 and scales up the others, so that the expected sum stays.
+
+    What is dropped is a function of the graph's seed, the op's name and the global step. (N. Srivastava et al.: Dropout: a
+    simple way to prevent neural networks from overfitting, 2014.)
+
+    Args:
+      tensor: float tensor of any shape.
+      drop_rate: float in [0, 1), the share to drop; 0 does nothing.
+      is_training: bool; False does nothing.
+
+    Returns:
+      Tensor of the shape and dtype of `tensor`.
+    """
+    if not is_training or drop_rate == 0:
+        return tensor
+    with tf.name_scope('dropout') as scope:
+        return tf.nn.experimental.stateless_dropout(tensor, drop_rate, step_seed(scope))

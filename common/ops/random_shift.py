@@ -1,0 +1,30 @@
+"""Augmentation of images by small shifts."""
+
+import tensorflow.compat.v1 as tf
+
+from common.ops.dropout import step_seed
+
+
+def random_shift(images, max_shift, is_training):
+    """Moves each image by up to max_shift pixels up or down and left or right; what comes in is 0.
+
+    The shifts are a function of the graph's seed, the op's name and the global step, as in `dropout`.
+
+    Args:
+      images: [batch, height, width, channels], any dtype.
+      max_shift: int; 0 does nothing.
+      is_training: bool; False does nothing.
+
+    Returns:
+      Tensor of the shape and dtype of `images`.
+    """
+    if not is_training or max_shift == 0:
+        return images
+    with tf.name_scope('random_shift') as scope:
+        height, width = images.shape.as_list()[1:3]
+        padded = tf.pad(images, [[0, 0], [max_shift, max_shift], [max_shift, max_shift], [0, 0]])
+        first = tf.random.stateless_uniform([tf.shape(images)[0], 2], step_seed(scope), 0, 2 * max_shift + 1, tf.int32)
+        rows = first[:, :1] + tf.range(height)
+        columns = first[:, 1:] + tf.range(width)
+        shifted = tf.gather(tf.gather(padded, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
+        return tf.ensure_shape(shifted, images.shape)

@@ -1,0 +1,50 @@
+"""A name is a path: models and datasets are found by importlib, and no list names them."""
+
+import importlib
+import os
+import pkgutil
+import sys
+
+from common.errors import UsageError
+
+_FUNCTIONS = {'model': ('get_params', 'model'), 'dataset': ('get_params', 'prepare', 'read')}
+
+
+def available(kind):
+    """Returns the names of the modules under models/ or datasets/; `kind` is 'model' or 'dataset'."""
+    package = importlib.import_module(f'{kind}s')
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if not module.ispkg)
+
+
+def load(kind, name):
+    """Imports a model or dataset module.
+
+    Args:
+      kind: 'model' or 'dataset'.
+      name: a file name under models/ or datasets/, or the dotted path of any importable module.
+
+    Returns:
+      The module.
+
+    Raises:
+      UsageError: there is no such module, or it lacks a function of the contract.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    path = name if '.' in name else f'{kind}s.{name}'
+    try:
+        module = importlib.import_module(path)
+    except (ImportError, ValueError) as error:
+        # An import that fails inside the module is its author's to see, with the traceback.
+        if isinstance(error, ModuleNotFoundError) and not path.startswith(error.name):
+            raise
+        if not isinstance(error, ModuleNotFoundError) and '..' not in path and not path.startswith('.'):
+            raise
+        raise UsageError(f'--{kind}={name}: no module {path}; the {kind}s here are: {", ".join(available(kind))}; '
+                         f'one of your own is given by its dotted path, such as my_package.my_{kind}') from None
+    missing = [function for function in _FUNCTIONS[kind] if not callable(getattr(module, function, None))]
+    if kind == 'dataset' and not (hasattr(module, 'parse') or hasattr(module, 'parse_batch')):
+        missing.append('parse')
+    if missing:
+        raise UsageError(f'--{kind}={name}: {module.__file__} must define {", ".join(missing)}; see README.md')
+    return module

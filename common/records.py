@@ -1,0 +1,127 @@
+"""TFRecord files of tf.Example: encoded, written in parallel, described by a manifest, and read."""
+
+import concurrent.futures
+import hashlib
+import os
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+import tqdm
+
+from common.errors import RunError
+from common.files import read_json, write_json
+
+MANIFEST = 'manifest.json'
+NUM_SHARDS = 4
+
+
+def encode(features):
+    """Serializes one example.
+
+    Args:
+      features: dict of name to bytes, str, int, float, or an array or list of ints or floats (stored flat, as int64 or
+        float32).
+
+    Returns:
+      bytes, a serialized tf.train.Example.
+
+    Raises:
+      TypeError: a value is of another type.
+    """
+    return tf.train.Example(features=tf.train.Features(
+        feature={name: _feature(name, value) for name, value in features.items()})).SerializeToString()
+
+
+def _feature(name, value):
+    if isinstance(value, str):
+        value = value.encode()
+    if isinstance(value, bytes):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+    values = np.asarray(value).ravel()
+    if values.dtype.kind in 'iub':
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values.tolist()))
+    if values.dtype.kind == 'f':
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values.tolist()))
+    raise TypeError(f'{name}: cannot store {type(value).__name__} in a tf.train.Example')
+
+
+def write(directory, splits, num_shards=NUM_SHARDS):
+    """Writes splits as TFRecord files, several at a time, and a manifest that makes them valid.
+
+    Each file is written beside its place and renamed, the manifest last, so that a run that was stopped leaves nothing
+    that `read` would take. On a terminal a progress bar counts the examples.
+
+    Args:
+      directory: str, made if it is not there.
+      splits: dict of split name to (count, example_at); example_at(i) returns the features of example i for `encode`. It
+        is called from several threads.
+      num_shards: int, files a split. Example i goes to file i modulo num_shards.
+
+    Raises:
+      RunError: the directory cannot be written.
+    """
+    try:
+        tf.io.gfile.makedirs(directory)
+        total = sum(count for count, _ in splits.values())
+        with tqdm.tqdm(total=total, unit='ex', desc=f'Writing {directory}', disable=None) as bar, \
+                concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            futures = {split: [pool.submit(_write_shard, directory, split, shard, num_shards, count, example_at, bar)
+                               for shard in range(num_shards)]
+                       for split, (count, example_at) in splits.items()}
+            files = {split: [future.result() for future in shards] for split, shards in futures.items()}
+        write_json(os.path.join(directory, MANIFEST), {
+            'splits': {split: {'count': count, 'files': files[split]} for split, (count, _) in splits.items()}})
+    except tf.errors.OpError as error:
+        raise RunError(f'{directory}: cannot be written: {error.message}; --data_dir names another place') from None
+
+
+def _write_shard(directory, split, shard, num_shards, count, example_at, bar):
+    """Writes one file and returns its entry in the manifest."""
+    name = f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord'
+    path = os.path.join(directory, name)
+    indices = range(shard, count, num_shards)
+    unreported = 0
+    with tf.io.TFRecordWriter(f'{path}.part') as writer:
+        for i in indices:
+            writer.write(encode(example_at(i)))
+            unreported += 1
+            if unreported == 1000:
+                bar.update(unreported)
+                unreported = 0
+    bar.update(unreported)
+    with tf.io.gfile.GFile(f'{path}.part', 'rb') as file:
+        content = file.read()
+    tf.io.gfile.rename(f'{path}.part', path, overwrite=True)
+    return {'name': name, 'count': len(indices), 'bytes': len(content), 'sha256': hashlib.sha256(content).hexdigest()}
+
+
+def is_written(directory):
+    """Whether `write` has finished in this directory."""
+    return tf.io.gfile.exists(os.path.join(directory, MANIFEST))
+
+
+def read(directory, split):
+    """Reads a split that `write` wrote.
+
+    Returns:
+      tf.data.Dataset of serialized tf.train.Example, string scalars, of known cardinality and always in one order.
+
+    Raises:
+      RunError: the manifest does not know the split, or a file is missing or not of the size that it was written with.
+    """
+    path = os.path.join(directory, MANIFEST)
+    try:
+        entry = read_json(path)['splits'][split]
+        files = [os.path.join(directory, item['name']) for item in entry['files']]
+        sizes = [item['bytes'] for item in entry['files']]
+    except (ValueError, KeyError, TypeError) as error:
+        reason = error if isinstance(error, ValueError) else f'{path}: does not describe the split {split}'
+        raise RunError(f'{reason}: delete {directory} to convert the data again') from None
+    for name, size in zip(files, sizes):
+        found = tf.io.gfile.stat(name).length if tf.io.gfile.exists(name) else 'missing'
+        if found != size:
+            raise RunError(f'{name}: {size} bytes were written, now it is {found}: delete {directory} to convert the data '
+                           'again')
+    records = tf.data.Dataset.from_tensor_slices(files).interleave(
+        tf.data.TFRecordDataset, cycle_length=len(files), block_length=1)
+    return records.apply(tf.data.experimental.assert_cardinality(entry['count']))

@@ -1,0 +1,40 @@
+"""An output_dir: hparams.json, results.json, and the checkpoints and events that the Estimator writes."""
+
+import os
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+from common.files import write_json
+
+
+def hparams_path(output_dir):
+    return os.path.join(output_dir, 'hparams.json')
+
+
+def claim(output_dir):
+    """Makes the directory for a training.
+
+    Raises:
+      UsageError: it cannot be made or written.
+    """
+    probe = os.path.join(output_dir, '.writable')
+    try:
+        tf.io.gfile.makedirs(output_dir)
+        with tf.io.gfile.GFile(probe, 'w') as file:
+            file.write('')
+        tf.io.gfile.remove(probe)
+    except tf.errors.OpError as error:
+        raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
+
+
+def require_checkpoint(output_dir):
+    """Raises UsageError if there is no checkpoint to load."""
+    if not tf.train.latest_checkpoint(output_dir):
+        raise UsageError(f'--output_dir={output_dir}: no checkpoint there; train first with --schedule=train, or name the '
+                         'directory of a training')
+
+
+def save_results(output_dir, results):
+    """Writes results.json."""
+    write_json(os.path.join(output_dir, 'results.json'), results)

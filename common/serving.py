@@ -1,0 +1,104 @@
+"""What comes in where no dataset feeds the model: an exported model's requests, and image files."""
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+from common.input_fn import make_input_fn
+
+PREDICT = tf.estimator.ModeKeys.PREDICT
+
+
+def takes_images(dataset):
+    """Whether a dataset module makes features of raw images."""
+    return hasattr(dataset, 'image_features')
+
+
+def make_serving_input_fn(dataset, data_dir, params):
+    """Makes the serving_input_receiver_fn for `Estimator.export_saved_model`.
+
+    The exported model has two groups of signatures. The default takes raw tensors: {'image': uint8 [batch, image_size,
+    image_size, num_channels]} where the dataset module has `image_features`, else the features as they are. The other,
+    'examples:...', takes {'examples': string [batch]}, serialized tf.train.Example.
+    """
+
+    def serving_input_receiver_fn():
+        feature_specs = make_input_fn(dataset, PREDICT, 'eval', data_dir, params)().element_spec
+        if takes_images(dataset):
+            shape = [None, params.image_size, params.image_size, params.num_channels]
+            raw = {'image': _optional(tf.TensorSpec(shape, tf.uint8, 'image'))}
+            from_raw = dataset.image_features(params, raw['image'])
+        else:
+            raw = {name: _optional(spec, name) for name, spec in feature_specs.items()}
+            from_raw = raw
+        serialized = _optional(tf.TensorSpec([None], tf.string), 'examples')
+        from_serialized = _parse_serialized(dataset, data_dir, params, serialized, feature_specs)
+        # Each signature feeds one of the two and leaves the other empty, so that one network serves both.
+        features = {name: tf.concat([from_raw[name], from_serialized[name]], axis=0) for name in feature_specs}
+        return tf.estimator.export.ServingInputReceiver(features, raw, {'examples': {'examples': serialized}})
+
+    return serving_input_receiver_fn
+
+
+def _optional(spec, name=None):
+    """Returns a placeholder that is an empty batch unless it is fed."""
+    empty = tf.zeros([0] + spec.shape.as_list()[1:], spec.dtype)
+    return tf.placeholder_with_default(empty, [None] + spec.shape.as_list()[1:], name or spec.name)
+
+
+def _parse_serialized(dataset, data_dir, params, serialized, feature_specs):
+    """Returns the features of serialized examples: parsed by the dataset module, or by the features' own types."""
+    records = dataset.read('eval', data_dir, params)
+    if getattr(records.element_spec, 'dtype', None) != tf.string:
+        stored = {name: tf.io.FixedLenFeature(spec.shape[1:], _stored_dtype(spec.dtype))
+                  for name, spec in feature_specs.items()}
+        parsed = tf.io.parse_example(serialized, stored)
+        return {name: tf.cast(parsed[name], spec.dtype) for name, spec in feature_specs.items()}
+    if hasattr(dataset, 'parse_batch'):
+        return dataset.parse_batch(PREDICT, params, serialized)[0]
+    return tf.map_fn(lambda record: dataset.parse(PREDICT, params, record)[0], serialized,
+                     fn_output_signature={name: tf.TensorSpec(spec.shape[1:], spec.dtype)
+                                          for name, spec in feature_specs.items()})
+
+
+def _stored_dtype(dtype):
+    """Returns the type of the three that a tf.train.Example has that holds this one."""
+    if dtype == tf.string:
+        return tf.string
+    return tf.float32 if dtype.is_floating else tf.int64
+
+
+def make_image_input_fn(dataset, paths, params):
+    """Makes an input_fn of image files, made grey or coloured and resized as the dataset declares.
+
+    Raises:
+      UsageError: the dataset has no images.
+    """
+    if not takes_images(dataset):
+        raise UsageError(f'--input: --dataset={params.dataset} has no images')
+
+    def input_fn():
+        files = tf.data.Dataset.from_generator(
+            lambda: (_read_image(path, params) for path in paths),
+            output_signature=tf.TensorSpec([params.image_size, params.image_size, params.num_channels], tf.uint8))
+        return files.batch(params.eval_batch_size).map(lambda images: dataset.image_features(params, images))
+
+    return input_fn
+
+
+def check_images(paths):
+    """Raises UsageError unless each file is an image, before a model is built for them."""
+    for path in paths:
+        try:
+            with tf.io.gfile.GFile(path, 'rb') as file:
+                Image.open(file).verify()
+        except (UnidentifiedImageError, OSError, SyntaxError, ValueError, tf.errors.OpError) as error:
+            raise UsageError(f'--input: {path} is not an image that can be read: {error}') from None
+
+
+def _read_image(path, params):
+    with tf.io.gfile.GFile(path, 'rb') as file:
+        image = Image.open(file).convert('L' if params.num_channels == 1 else 'RGB')
+    image = image.resize((params.image_size, params.image_size), Image.Resampling.BILINEAR)
+    return np.asarray(image, np.uint8).reshape(params.image_size, params.image_size, params.num_channels)

@@ -1,0 +1,142 @@
+"""Trains a model on a dataset, evaluates it, predicts with it and exports it: python trainer.py --help"""
+
+import contextlib
+import functools
+import json
+import logging
+import random
+import sys
+import tempfile
+
+from absl import flags
+import numpy as np
+
+import common.tf_estimator  # Before TensorFlow.
+import tensorflow.compat.v1 as tf
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from common import learning_rate, optimizer, plugins, run_dir
+from common.errors import RunError, UsageError
+from common.experiment import make_experiment
+from common.hooks import StopOnSignal
+from common.parallel import tower_devices
+from common.schedules import SCHEDULES, TRAINING
+from hparams import build
+
+
+def define_flags():
+    """Returns the flags with their defaults, grouped as --help shows them."""
+    FLAGS = flags.FlagValues()
+
+    def group(title):
+        return [functools.partial(define, flag_values=FLAGS, module_name=title)
+                for define in (flags.DEFINE_string, flags.DEFINE_integer, flags.DEFINE_float, flags.DEFINE_bool)]
+
+    string, integer, _, boolean = group('What to run')
+    string('model', 'alexnet', 'A file name under models/, or a dotted module path.')
+    string('dataset', 'mnist', 'A file name under datasets/, or a dotted module path.')
+    flags.DEFINE_enum('schedule', 'train_and_evaluate', list(SCHEDULES), 'What to do; dry_run makes one training and one '
+                      'evaluation step and keeps nothing.', flag_values=FLAGS, module_name='What to run')
+    boolean('help', False, 'Show this help.', short_name='h')
+
+    string, integer, _, _ = group('Where')
+    string('output_dir', None, 'Checkpoints, events, results. (default: output/DATASET/MODEL)')
+    string('data_dir', 'data', 'Converted data.')
+
+    string, integer, number, _ = group('What changes the model')
+    string('hparams', '', 'Hyper-parameters, such as learning_rate=0.01,filters=[16,32].')
+    string('hparams_set', '', 'A file of hparams/, or a path to a JSON file. (default: MODEL_DATASET, if it exists)')
+    integer('train_steps', None, 'The step at which training ends; wins over num_epochs.', lower_bound=1)
+    number('num_epochs', None, 'The epochs after which training ends.', lower_bound=0)
+    integer('seed', 1, 'One seed for Python, NumPy, TensorFlow and the order of the data.', lower_bound=0,
+            upper_bound=2**31 - 1)
+
+    string, integer, _, _ = group('How it runs')
+    integer('eval_steps', 0, 'Evaluation batches; 0 is the whole split.', lower_bound=0)
+    integer('save_checkpoints_steps', None, 'Steps between checkpoints. (default: an epoch)', lower_bound=1)
+    integer('save_summary_steps', 100, 'Steps between log lines and points in TensorBoard.', lower_bound=1)
+    integer('keep_checkpoint_max', 5, 'How many of the last checkpoints to keep; 0 keeps all.', lower_bound=0)
+    integer('num_gpus', 0, 'Towers, on GPUs 0 to N-1.', lower_bound=0)
+    integer('num_towers', 1, 'Towers, on GPUs if there are any, else on logical CPU devices.', lower_bound=1)
+
+    string, integer, _, _ = group('What to predict')
+    string('input', '', "Image files to classify instead of a split, such as '*.png'.")
+    flags.DEFINE_enum('predict_split', 'eval', ['train', 'eval'], 'The split to predict.', flag_values=FLAGS,
+                      module_name='What to predict')
+    return FLAGS
+
+
+def parse_flags(argv):
+    """Returns the flags of a command line; raises UsageError."""
+    FLAGS = define_flags()
+    try:
+        rest = FLAGS(argv)[1:]
+    except flags.Error as error:
+        raise UsageError(str(error)) from None
+    if rest:
+        raise UsageError(f'{rest[0]}: every argument is a flag, --name=value; see --help')
+    for name in ('model', 'dataset', 'data_dir', 'output_dir'):
+        if FLAGS[name].value == '':
+            raise UsageError(f'--{name} is empty')
+    return FLAGS
+
+
+def run(FLAGS, stop):
+    """Runs what the flags say and returns the result, a dict."""
+    model = plugins.load('model', FLAGS.model)
+    dataset = plugins.load('dataset', FLAGS.dataset)
+    params = build.build(FLAGS.model, model.get_params(), FLAGS.dataset, dataset.get_params(), FLAGS.hparams_set,
+                         FLAGS.hparams, train_steps=FLAGS.train_steps, num_epochs=FLAGS.num_epochs, seed=FLAGS.seed)
+    learning_rate.check(params)
+    optimizer.check(params)
+    devices, session_config = tower_devices(FLAGS.num_gpus, FLAGS.num_towers)
+
+    with contextlib.ExitStack() as cleanup:
+        if FLAGS.schedule == 'dry_run':
+            output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
+        else:
+            output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
+            build.compare(params, run_dir.hparams_path(output_dir))
+        if FLAGS.schedule in TRAINING:
+            run_dir.claim(output_dir)
+            build.save(params, run_dir.hparams_path(output_dir))
+        elif FLAGS.schedule != 'continuous_eval':
+            run_dir.require_checkpoint(output_dir)
+
+        random.seed(FLAGS.seed)
+        np.random.seed(FLAGS.seed)
+        dataset.prepare(FLAGS.data_dir, params)
+        experiment = make_experiment(
+            model, dataset, params, FLAGS.data_dir, output_dir, stop, devices, session_config,
+            schedule=FLAGS.schedule,
+            eval_steps=FLAGS.eval_steps,
+            save_checkpoints_steps=FLAGS.save_checkpoints_steps,
+            save_summary_steps=FLAGS.save_summary_steps,
+            keep_checkpoint_max=FLAGS.keep_checkpoint_max,
+            predict_split=FLAGS.predict_split,
+            predict_input=FLAGS.input)
+        result = SCHEDULES[FLAGS.schedule](experiment)
+        run_dir.save_results(output_dir, result)
+    return result
+
+
+def main(argv):
+    """Runs a command line and returns the exit code: 0 done, 1 failed, 2 wrong usage."""
+    try:
+        FLAGS = parse_flags(argv)
+        if FLAGS.help:
+            titles = dict.fromkeys(FLAGS.flags_by_module_dict())
+            print(__doc__, *(FLAGS.module_help(title) for title in titles), sep='\n')
+            return 0
+        tf.logging.set_verbosity(tf.logging.INFO)
+        with StopOnSignal() as stop, logging_redirect_tqdm([logging.getLogger('tensorflow')]):
+            result = run(FLAGS, stop)
+    except (UsageError, RunError) as error:
+        print(f'trainer.py: {error}', file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+    print(json.dumps(result))
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv))
