@@ -32,13 +32,14 @@ class StopOnSignal(tf.train.SessionRunHook):
         self._received = number
         if second or not self._training:
             sys.exit(128 + number)
-        tf.logging.info('%s: saving a checkpoint and stopping.', signal.Signals(number).name)
 
     def begin(self):
         self._training = True
 
     def after_run(self, run_context, run_values):
         if self._received:
+            tf.logging.info('%s: stopping after a checkpoint; the same command goes on from there.',
+                            signal.Signals(self._received).name)
             run_context.request_stop()
 
     def end(self, session):
@@ -62,7 +63,8 @@ class StopOnSignal(tf.train.SessionRunHook):
 class TrainingMetrics(tf.train.SessionRunHook):
     """Writes the batch's metrics and examples/sec to TensorBoard, at the steps at which the Estimator writes the loss.
 
-    examples/sec counts the training steps alone, without the evaluations and checkpoints between them.
+    examples/sec counts the training steps alone: this hook comes before the one that saves checkpoints, so that its clock
+    stops before a checkpoint is saved and evaluated.
 
     Args:
       metrics: dict of name to (value, update_op), as tf.metrics makes them; all but scalars are left out.
@@ -84,10 +86,15 @@ class TrainingMetrics(tf.train.SessionRunHook):
     def begin(self):
         self._writer = tf.summary.FileWriterCache.get(self._output_dir)
         self._global_step = tf.train.get_global_step()
-        self._next_step = None
+
+    def after_create_session(self, session, coord):
+        # The first step is when the Estimator writes its first loss. Nothing is written then: the mark of a new session,
+        # which it writes as well, would erase it, and the time of that step is mostly start-up.
+        self._step = int(session.run(self._global_step))
+        self._timer.update_last_triggered_step(self._step + 1)
 
     def before_run(self, run_context):
-        self._due = self._next_step is None or self._timer.should_trigger_for_step(self._next_step)
+        self._due = self._timer.should_trigger_for_step(self._step + 1)
         self._started = time.perf_counter()
         fetches = {'step': self._global_step}
         if self._due:
@@ -97,17 +104,15 @@ class TrainingMetrics(tf.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         self._seconds += time.perf_counter() - self._started
         self._runs += 1
-        self._next_step = run_values.results['step'] + 1
+        self._step = run_values.results['step'] + 1
         if not self._due:
             return
-        step = run_context.session.run(self._global_step)
-        scalars = dict(run_values.results['metrics'])
-        if self._timer.last_triggered_step() is not None:  # The first step includes the start-up.
-            scalars['examples/sec'] = self._runs * self._batch_size / self._seconds
+        self._step = int(run_context.session.run(self._global_step))
+        scalars = {**run_values.results['metrics'], 'examples/sec': self._runs * self._batch_size / self._seconds}
         self._writer.add_summary(tf.Summary(value=[
-            tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]), step)
+            tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]), self._step)
         run_context.session.run(self._reset)
-        self._timer.update_last_triggered_step(step)
+        self._timer.update_last_triggered_step(self._step)
         self._seconds = self._runs = 0
 
 

@@ -64,5 +64,8 @@ def _train_spec(predictions, example_loss, metrics, total_steps, params, config)
     gradients = opt.compute_gradients(loss, colocate_gradients_with_ops=True)
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         train_op = opt.apply_gradients(gradients, global_step=step)
-    training_metrics = hooks.TrainingMetrics(metrics, config.save_summary_steps, params.batch_size, config.model_dir)
-    return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=[training_metrics])
+    chief_hooks = [
+        hooks.TrainingMetrics(metrics, config.save_summary_steps, params.batch_size, config.model_dir),
+        tf.train.CheckpointSaverHook(config.model_dir, save_steps=config.save_checkpoints_steps),
+    ]
+    return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=chief_hooks)
