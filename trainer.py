@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import json
-import logging
 import random
 import sys
 import tempfile
@@ -129,7 +128,9 @@ def main(argv):
             print(__doc__, *(FLAGS.module_help(title) for title in titles), sep='\n')
             return 0
         tf.logging.set_verbosity(tf.logging.INFO)
-        with StopOnSignal() as stop, logging_redirect_tqdm([logging.getLogger('tensorflow')]):
+        # Log lines and progress bars meet on a terminal only.
+        redirect = logging_redirect_tqdm([tf.get_logger()]) if sys.stderr.isatty() else contextlib.nullcontext()
+        with StopOnSignal() as stop, redirect:
             result = run(FLAGS, stop)
     except (UsageError, RunError) as error:
         print(f'trainer.py: {error}', file=sys.stderr)

@@ -32,16 +32,17 @@ def load(kind, name):
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     path = name if '.' in name else f'{kind}s.{name}'
-    try:
-        module = importlib.import_module(path)
-    except (ImportError, ValueError) as error:
-        # An import that fails inside the module is its author's to see, with the traceback.
-        if isinstance(error, ModuleNotFoundError) and not path.startswith(error.name):
-            raise
-        if not isinstance(error, ModuleNotFoundError) and '..' not in path and not path.startswith('.'):
-            raise
+    module = None
+    if all(part.isidentifier() for part in path.split('.')):
+        try:
+            module = importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            # An import that fails inside the module is its author's to see, with the traceback.
+            if not f'{path}.'.startswith(f'{error.name}.'):
+                raise
+    if module is None:
         raise UsageError(f'--{kind}={name}: no module {path}; the {kind}s here are: {", ".join(available(kind))}; '
-                         f'one of your own is given by its dotted path, such as my_package.my_{kind}') from None
+                         f'one of your own is given by its dotted path, such as my_package.my_{kind}')
     missing = [function for function in _FUNCTIONS[kind] if not callable(getattr(module, function, None))]
     if kind == 'dataset' and not (hasattr(module, 'parse') or hasattr(module, 'parse_batch')):
         missing.append('parse')

@@ -39,7 +39,7 @@ def _feature(name, value):
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
     values = np.asarray(value).ravel()
     if values.dtype.kind in 'iub':
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=values.tolist()))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values.astype(np.int64).tolist()))
     if values.dtype.kind == 'f':
         return tf.train.Feature(float_list=tf.train.FloatList(value=values.tolist()))
     raise TypeError(f'{name}: cannot store {type(value).__name__} in a tf.train.Example')

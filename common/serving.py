@@ -1,7 +1,9 @@
 """What comes in where no dataset feeds the model: an exported model's requests, and image files."""
 
+import io
+
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
@@ -73,32 +75,25 @@ def make_image_input_fn(dataset, paths, params):
     """Makes an input_fn of image files, made grey or coloured and resized as the dataset declares.
 
     Raises:
-      UsageError: the dataset has no images.
+      UsageError: the dataset has no images, or a file is none.
     """
     if not takes_images(dataset):
         raise UsageError(f'--input: --dataset={params.dataset} has no images')
+    images = [_read_image(path, params) for path in paths]
 
     def input_fn():
-        files = tf.data.Dataset.from_generator(
-            lambda: (_read_image(path, params) for path in paths),
-            output_signature=tf.TensorSpec([params.image_size, params.image_size, params.num_channels], tf.uint8))
-        return files.batch(params.eval_batch_size).map(lambda images: dataset.image_features(params, images))
+        spec = tf.TensorSpec([params.image_size, params.image_size, params.num_channels], tf.uint8)
+        batches = tf.data.Dataset.from_generator(lambda: images, output_signature=spec).batch(params.eval_batch_size)
+        return batches.map(lambda batch: dataset.image_features(params, batch))
 
     return input_fn
 
 
-def check_images(paths):
-    """Raises UsageError unless each file is an image, before a model is built for them."""
-    for path in paths:
-        try:
-            with tf.io.gfile.GFile(path, 'rb') as file:
-                Image.open(file).verify()
-        except (UnidentifiedImageError, OSError, SyntaxError, ValueError, tf.errors.OpError) as error:
-            raise UsageError(f'--input: {path} is not an image that can be read: {error}') from None
-
-
 def _read_image(path, params):
-    with tf.io.gfile.GFile(path, 'rb') as file:
-        image = Image.open(file).convert('L' if params.num_channels == 1 else 'RGB')
+    try:
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            image = Image.open(io.BytesIO(file.read())).convert('L' if params.num_channels == 1 else 'RGB')
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, tf.errors.OpError) as error:
+        raise UsageError(f'--input: {path} is not an image that can be read: {error}') from None
     image = image.resize((params.image_size, params.image_size), Image.Resampling.BILINEAR)
     return np.asarray(image, np.uint8).reshape(params.image_size, params.image_size, params.num_channels)

@@ -102,8 +102,8 @@ def _has_type(value, default):
 
 def _type_name(default):
     if isinstance(default, (list, tuple)):
-        return f'list of {_type_name(default[0])}, such as [1,2]' if default else 'list'
-    return {bool: 'true or false', int: 'whole number', float: 'number', str: 'text'}[type(default)]
+        return f'a list such as {json.dumps(default)}'
+    return {bool: 'true or false', int: 'a whole number', float: 'a number', str: 'text'}[type(default)]
 
 
 def _override(values, source, changes):
@@ -113,7 +113,7 @@ def _override(values, source, changes):
         if key not in values:
             raise UsageError(f'{source}: unknown hyper-parameter {key}{nearest(key, values)}')
         if not _has_type(value, values[key]):
-            raise UsageError(f'{source}: {key}={value} must be a {_type_name(values[key])}')
+            raise UsageError(f'{source}: {key}={value} must be {_type_name(values[key])}')
         if key in MINIMUM and value < MINIMUM[key]:
             raise UsageError(f'{source}: {key}={value} must be at least {MINIMUM[key]}')
         merged[key] = float(value) if isinstance(values[key], float) else value
@@ -184,10 +184,7 @@ def build(model_name, model_params, dataset_name, dataset_params, set_name='', t
         if key in changes:
             raise UsageError(f'--hparams: {key} has a flag of its own, --{key}')
     values = _override(values, '--hparams', _typed(values, changes))
-    for key, value in flags.items():
-        if value is not None:
-            values = _override(values, f'--{key}', {key: value})
-    return HParams(values)
+    return HParams(_override(values, 'flags', {key: value for key, value in flags.items() if value is not None}))
 
 
 def _check_same_plugins(name, values, changes):

@@ -1,0 +1,60 @@
+"""What the tests share. Every test writes below a directory of its own; only the converted MNIST is made once."""
+
+import json
+import os
+import subprocess
+import sys
+
+import common.tf_estimator  # Before TensorFlow.
+import pytest
+import tensorflow.compat.v1 as tf
+
+from datasets import mnist
+import trainer
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@pytest.fixture(scope='session')
+def data_dir(tmp_path_factory):
+    """A data_dir with MNIST converted."""
+    directory = str(tmp_path_factory.mktemp('data'))
+    mnist.prepare(directory, mnist.get_params())
+    return directory
+
+
+@pytest.fixture
+def run(capsys, data_dir, tmp_path):
+    """Calls the trainer's main: run('--schedule=train') -> (exit code, JSON of stdout or None, stderr)."""
+
+    def call(*flags, output_dir=str(tmp_path / 'output')):
+        capsys.readouterr()
+        code = trainer.main(['trainer.py', f'--data_dir={data_dir}', f'--output_dir={output_dir}', *flags])
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if out else None, err
+
+    return call
+
+
+@pytest.fixture
+def start(data_dir, tmp_path):
+    """Starts the trainer as a process of its own: start('--schedule=train') -> subprocess.Popen."""
+    processes = []
+
+    def call(*flags, output_dir=str(tmp_path / 'output')):
+        command = [sys.executable, os.path.join(ROOT, 'trainer.py'), f'--data_dir={data_dir}',
+                   f'--output_dir={output_dir}', *flags]
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path))
+        return processes[-1]
+
+    yield call
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def session():
+    """A session on a graph of the test's own, with four CPU devices."""
+    with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 4})) as session:
+        yield session

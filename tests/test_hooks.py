@@ -1,0 +1,123 @@
+"""Stopping on signals, evaluating after checkpoints, progress on a terminal."""
+
+import os
+import signal
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common import hooks
+
+
+def train_until(stop, at_step, act, max_steps=10):
+    """Runs a training loop whose step `at_step` calls `act`; returns the steps that ran."""
+    class Act(tf.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            nonlocal steps
+            steps += 1
+            if steps == at_step:
+                act()
+
+    steps = 0
+    with tf.Graph().as_default():
+        increment = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+        with tf.train.SingularMonitoredSession([stop, Act(), tf.train.StopAtStepHook(max_steps)]) as session:
+            while not session.should_stop():
+                session.run(increment)
+    return steps
+
+
+def send(number):
+    return lambda: os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_training_after_the_step(number, code):
+    with hooks.StopOnSignal() as stop:
+        assert train_until(stop, 3, send(number)) in (3, 4)
+        with pytest.raises(SystemExit) as exit:
+            stop.exit_if_received()
+        assert exit.value.code == code
+
+
+def test_without_a_signal_the_training_runs_to_its_end():
+    with hooks.StopOnSignal() as stop:
+        assert train_until(stop, 3, lambda: None) == 10
+        stop.exit_if_received()
+
+
+@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_outside_the_training_a_signal_ends_the_process_at_once(number, code):
+    with hooks.StopOnSignal():
+        with pytest.raises(SystemExit) as exit:
+            send(number)()
+        assert exit.value.code == code
+
+
+def test_a_second_signal_does_not_wait():
+    def twice():
+        send(signal.SIGINT)()
+        send(signal.SIGINT)()
+
+    with hooks.StopOnSignal() as stop, pytest.raises(SystemExit):
+        train_until(stop, 3, twice)
+
+
+def test_an_evaluation_amid_the_training_ends_at_once():
+    with hooks.StopOnSignal() as stop, pytest.raises(SystemExit):
+        train_until(stop, 3, lambda: stop.call_outside_training(send(signal.SIGTERM)))
+
+
+def test_after_a_signal_nothing_is_evaluated():
+    calls = []
+
+    def act():
+        send(signal.SIGTERM)()
+        stop.call_outside_training(lambda: calls.append(1))
+
+    with hooks.StopOnSignal() as stop:
+        train_until(stop, 3, act)
+    assert not calls
+
+
+def test_the_previous_handlers_come_back():
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with hooks.StopOnSignal():
+        assert signal.getsignal(signal.SIGINT) != before[0]
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_every_checkpoint_but_the_first_is_evaluated():
+    results = iter(['a', 'b', 'c'])
+    with hooks.StopOnSignal() as stop:
+        listener = hooks.EvaluateAfterSave(lambda: next(results), stop)
+        for step in (5, 10, 15):
+            listener.after_save(None, step)
+    assert listener.result == 'b'
+    assert next(results) == 'c'
+
+
+def test_the_progress_bar_counts_from_the_global_step(monkeypatch):
+    bars = []
+    monkeypatch.setattr(hooks.tqdm, 'tqdm', lambda **options: bars.append(Bar(options)) or bars[-1])
+
+    class Bar:
+        def __init__(self, options):
+            self.options, self.position, self.closed = options, options['initial'], False
+
+        def update(self):
+            self.position += 1
+
+        def close(self):
+            self.closed = True
+
+    with tf.Graph().as_default():
+        step = tf.train.get_or_create_global_step()
+        scaffold = tf.train.Scaffold(init_op=tf.assign(step, 7))
+        bar_hooks = [hooks.ProgressBar('Training', 10, from_global_step=True), hooks.ProgressBar('Evaluating', 3)]
+        with tf.train.SingularMonitoredSession(bar_hooks, scaffold=scaffold) as session:
+            for _ in range(3):
+                session.run(step)
+    assert [(bar.options['desc'], bar.options['total'], bar.position) for bar in bars] == [
+        ('Training', 10, 10), ('Evaluating', 3, 3)]
+    assert all(bar.closed and bar.options['disable'] is None for bar in bars)  # None: only on a terminal.

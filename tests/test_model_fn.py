@@ -1,0 +1,151 @@
+"""What the Estimator gets from a model module: the exact loss, one set of metrics, the rate that is drawn."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common import model_fn
+from common.errors import UsageError
+from hparams import build
+
+ModeKeys = tf.estimator.ModeKeys
+X = np.random.RandomState(0).uniform(-1, 1, [10, 2]).astype(np.float32)
+Y = np.random.RandomState(1).uniform(-1, 1, 10).astype(np.float32)
+CPUS = [f'/cpu:{i}' for i in range(4)]
+
+
+def linear(features, labels, mode, params):
+    w = tf.get_variable('w', initializer=[[1.0], [2.0]], regularizer=lambda w: params.decay * tf.reduce_sum(w**2))
+    y = tf.matmul(features['x'], w)[:, 0]
+    tf.summary.scalar('loss', tf.reduce_sum(y))  # Takes the name that the framework's own summary needs.
+    return {'y': y}, None if labels is None else tf.square(y - labels['y'])
+
+
+def metrics(features, labels, predictions, params):
+    return {'loss_again': tf.metrics.mean_squared_error(labels['y'], predictions['y']),
+            'examples': tf.metrics.mean(tf.ones_like(labels['y']))}
+
+
+MODEL = types.SimpleNamespace(model=linear, eval_metrics=metrics)
+
+
+def make_estimator(tmp_path, towers=0, model=MODEL, text='', **config):
+    params = build.build('m', {'decay': 0.0, 'train_steps': 6}, 'd', {}, '',
+                         f'batch_size=4,optimizer=sgd,learning_rate=0.1{text}')
+    config = tf.estimator.RunConfig(str(tmp_path), save_summary_steps=1, save_checkpoints_steps=100,
+                                    session_config=tf.ConfigProto(device_count={'CPU': 4}), **config)
+    return tf.estimator.Estimator(model_fn.make_model_fn(model, CPUS[:towers], total_steps=6), config=config, params=params)
+
+
+def input_fn(batch_size=4, repeat=True):
+    def call():
+        examples = tf.data.Dataset.from_tensor_slices(({'x': X}, {'y': Y}))
+        return examples.repeat().batch(batch_size) if repeat else examples.batch(batch_size)
+    return call
+
+
+def loss_of(w):
+    return np.square(X @ w - Y).mean()
+
+
+def sgd_steps(steps, rates, decay=0.0):
+    """The same training in NumPy."""
+    w = np.array([1.0, 2.0])
+    for step in range(steps):
+        rows = np.arange(4 * step, 4 * step + 4) % 10
+        x, y = X[rows], Y[rows]
+        w = w - rates[step] * (2 * x.T @ (x @ w - y) / 4 + 2 * decay * w)
+    return w
+
+
+def scalars(directory):
+    found = {}
+    for path in tf.io.gfile.glob(f'{directory}/events*'):
+        for event in tf.train.summary_iterator(path):
+            for value in event.summary.value:
+                found.setdefault(value.tag, {})[event.step] = (
+                    value.simple_value if value.HasField('simple_value') else None)
+    return found
+
+
+@pytest.mark.parametrize('towers', [0, 1, 2, 4])
+def test_training_is_that_of_numpy_whatever_the_towers(tmp_path, towers):
+    estimator = make_estimator(tmp_path, towers)
+    estimator.train(input_fn(), max_steps=6)
+    np.testing.assert_allclose(estimator.get_variable_value('w')[:, 0], sgd_steps(6, [0.1] * 6), rtol=1e-5)
+
+
+@pytest.mark.parametrize('towers', [0, 1, 2, 4])
+def test_evaluation_is_that_of_numpy_with_a_ragged_last_batch(tmp_path, towers):
+    estimator = make_estimator(tmp_path, towers)
+    estimator.train(input_fn(), max_steps=1)
+    result = estimator.evaluate(input_fn(repeat=False))
+    expected = loss_of(sgd_steps(1, [0.1]))
+    assert result['loss'] == pytest.approx(expected, rel=1e-5)
+    assert result['loss_again'] == pytest.approx(expected, rel=1e-5)
+    assert result['examples'] == 1
+
+
+def test_regularization_is_trained_and_counted_once(tmp_path):
+    estimator = make_estimator(tmp_path, towers=2, text=',decay=0.5')
+    estimator.train(input_fn(), max_steps=3)
+    w = sgd_steps(3, [0.1] * 3, decay=0.5)
+    np.testing.assert_allclose(estimator.get_variable_value('w')[:, 0], w, rtol=1e-5)
+    assert estimator.evaluate(input_fn(repeat=False))['loss'] == pytest.approx(loss_of(w) + 0.5 * np.square(w).sum(), rel=1e-5)
+
+
+def test_the_rate_in_tensorboard_is_the_one_that_is_applied(tmp_path):
+    estimator = make_estimator(tmp_path, text=',learning_rate_schedule=cosine,warmup_steps=2')
+    estimator.train(input_fn(), max_steps=6)
+    rates = [0.05, 0.1] + [0.05 * (1 + np.cos(np.pi * i / 4)) for i in range(4)]
+    drawn = scalars(tmp_path)['learning_rate']
+    np.testing.assert_allclose([drawn[step + 1] for step in range(6)], rates, rtol=1e-5)
+    np.testing.assert_allclose(estimator.get_variable_value('w')[:, 0], sgd_steps(6, rates), rtol=1e-5)
+
+
+def test_the_tags_in_tensorboard_are_bare_and_hold_the_batchs_values(tmp_path):
+    estimator = make_estimator(tmp_path, towers=2)
+    estimator.train(input_fn(), max_steps=3)
+    estimator.evaluate(input_fn(repeat=False))
+    training, evaluation = scalars(tmp_path), scalars(tmp_path / 'eval')
+    assert {'loss', 'learning_rate', 'loss_again', 'examples/sec'} <= set(training)
+    assert {'loss', 'loss_again'} <= set(evaluation)
+    assert training['loss_again'][3] == pytest.approx(training['loss'][3], rel=1e-5)
+    assert training['loss'][3] != pytest.approx(training['loss'][2])
+
+
+def test_batch_norm_updates_run_once_a_step(tmp_path):
+    def model(features, labels, mode, params):
+        x = tf.layers.batch_normalization(features['x'], training=mode == ModeKeys.TRAIN, momentum=0.5, center=False,
+                                          scale=False)
+        y = tf.layers.dense(x, 1)[:, 0]
+        return {'y': y}, tf.square(y - labels['y'])
+
+    estimator = make_estimator(tmp_path, towers=2, model=types.SimpleNamespace(model=model))
+    estimator.train(input_fn(), max_steps=2)
+    mean = np.zeros(2)
+    for step in range(2):
+        mean = 0.5 * mean + 0.5 * X[np.arange(4 * step, 4 * step + 2) % 10].mean(0)  # The first tower's half.
+    np.testing.assert_allclose(estimator.get_variable_value('batch_normalization/moving_mean'), mean, rtol=1e-5)
+
+
+def test_prediction_and_export_need_no_labels_and_no_towers(tmp_path):
+    estimator = make_estimator(tmp_path, towers=2)
+    estimator.train(input_fn(), max_steps=1)
+    predicted = [p['y'] for p in estimator.predict(lambda: tf.data.Dataset.from_tensors({'x': X}))]
+    np.testing.assert_allclose(predicted, X @ sgd_steps(1, [0.1]), rtol=1e-4)
+    with tf.Graph().as_default() as graph:
+        estimator.model_fn({'x': tf.constant(X)}, None, ModeKeys.PREDICT, estimator.config)
+        assert not any('tower' in op.name or 'CPU:1' in op.device for op in graph.get_operations())
+
+
+@pytest.mark.parametrize('loss', [lambda loss: tf.reduce_mean(loss), lambda loss: loss[:, None], lambda loss: None])
+def test_a_loss_that_is_not_per_example_is_refused(tmp_path, loss):
+    def model(features, labels, mode, params):
+        predictions, squares = linear(features, labels, mode, params)
+        return predictions, loss(squares)
+
+    with pytest.raises(UsageError, match=r'--model=m: model\(\) must return a loss of shape \[batch\]'):
+        make_estimator(tmp_path, model=types.SimpleNamespace(model=model)).train(input_fn(), max_steps=1)

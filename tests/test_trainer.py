@@ -1,0 +1,399 @@
+"""The trainer from its command line to its result: every schedule, both models, stopping and going on."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import struct
+import sys
+import termios
+import time
+
+import numpy as np
+from PIL import Image
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.conftest import ROOT
+import trainer
+
+# A small net, so that a run takes a second.
+SMALL = ('--hparams=filters=[4,8],dense_units=16,batch_size=32,drop_rate=0.0,max_shift=0,warmup_steps=0', '--eval_steps=1')
+POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
+MODELS = {'alexnet': SMALL, 'polynomial': POLYNOMIAL}
+
+
+def weights(output_dir):
+    reader = tf.train.load_checkpoint(str(output_dir))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def losses(log):
+    return {int(step): float(loss) for loss, step in re.findall(r'loss = (\S+), step = (\d+)', log)}
+
+
+def test_alexnet_learns_mnist_and_prints_what_it_reached(start, tmp_path):
+    process = start('--hparams=filters=[8,16,16],dense_units=64,warmup_steps=50,learning_rate=0.005', '--train_steps=300',
+                    '--save_checkpoints_steps=200')
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    result = json.loads(out)
+    assert out.count('\n') == 1
+    assert result['global_step'] == 300
+    assert result['eval']['accuracy'] > 0.95
+    assert result['eval']['loss'] < 0.2
+    assert json.loads((tmp_path / 'output' / 'results.json').read_text()) == result
+    # In the Estimator's own format, each once, and nothing else that only TensorFlow's developers need.
+    assert len(re.findall('INFO:tensorflow:loss = .*, step = 0', err)) == 1
+    assert len(re.findall('INFO:tensorflow:global_step/sec: ', err)) == 2
+    assert re.findall(r'Saving dict for global step (\d+): accuracy = 0\.\d+, ', err) == ['200', '300']
+    assert 'deprecated' not in err and 'WARNING' not in err and 'Warning' not in err and 'it/s' not in err
+    without_config = re.sub("Using config: {.*_num_worker_replicas': 1}", '', err, flags=re.DOTALL)
+    assert all(line.startswith('INFO:tensorflow:') for line in without_config.splitlines())
+
+
+def test_polynomial_learns_its_weights(run):
+    code, result, _ = run(*POLYNOMIAL)
+    assert code == 0
+    np.testing.assert_allclose([result['eval'][f'w_{i}'] for i in range(3)], [5, 0, 3], atol=0.01)
+
+
+@pytest.mark.parametrize('seed', [1, 2])
+def test_polynomial_is_no_further_off_than_the_guide_after_its_schedule(run, seed):
+    _, result, _ = run(*POLYNOMIAL, '--schedule=train_and_evaluate', '--train_steps=1000', f'--seed={seed}',
+                       '--hparams=learning_rate=0.1,learning_rate_schedule=constant,batch_size=100,optimizer=adam')
+    # The guide reports [4.98, 0.00, 3.45].
+    assert abs(result['eval']['w_0'] - 5) <= 0.02
+    assert abs(result['eval']['w_1']) <= 0.01
+    assert abs(result['eval']['w_2'] - 3) <= 0.45
+
+
+@pytest.mark.parametrize('model', MODELS)
+def test_train_then_evaluate_equals_train_and_evaluate(run, tmp_path, model):
+    both = run(*MODELS[model], '--train_steps=30', output_dir=tmp_path / 'both')
+    trained = run(*MODELS[model], '--train_steps=30', '--schedule=train')
+    evaluated = run(*MODELS[model], '--train_steps=30', '--schedule=evaluate')
+    assert trained[:2] == (0, {'global_step': 30})
+    assert evaluated[:2] == both[:2]
+    assert set(both[1]) == {'global_step', 'eval'}
+    assert json.loads((tmp_path / 'output' / 'results.json').read_text()) == evaluated[1]
+
+
+@pytest.mark.parametrize('model', MODELS)
+def test_dry_run_makes_a_step_of_each_and_keeps_nothing(run, tmp_path, model):
+    code, result, err = run(*MODELS[model], '--schedule=dry_run')
+    assert code == 0
+    assert result['global_step'] == 1 and 'loss' in result['eval']
+    assert 'Evaluation [1/1]' in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize('model', MODELS)
+def test_continuous_eval_follows_another_process_to_the_last_step(start, model):
+    flags = (*MODELS[model], '--train_steps=60', '--save_checkpoints_steps=20', '--eval_steps=1')
+    evaluation = start(*flags, '--schedule=continuous_eval')
+    training = start(*flags, '--schedule=train')
+    assert training.wait(timeout=60) == 0
+    out, err = evaluation.communicate(timeout=60)
+    assert evaluation.returncode == 0, err
+    assert json.loads(out)['global_step'] == 60
+    assert 'loss' in json.loads(out)['eval']
+
+
+def test_predict_writes_a_line_for_every_example(run, tmp_path):
+    run(*SMALL, '--train_steps=100', '--schedule=train')
+    code, result, _ = run(*SMALL, '--schedule=predict')
+    assert code == 0
+    assert result == {'global_step': 100, 'predictions': str(tmp_path / 'output' / 'predictions.jsonl')}
+    lines = [json.loads(line) for line in open(result['predictions'])]
+    assert len(lines) == 10000
+    for line in lines:
+        assert set(line) == {'class', 'probabilities'}
+        assert len(line['probabilities']) == 10 and abs(sum(line['probabilities']) - 1) < 1e-4
+        assert line['class'] == np.argmax(line['probabilities'])
+    # The same network as was evaluated: its accuracy on the first batch follows from the lines.
+    _, evaluated, _ = run(*SMALL, '--schedule=evaluate')
+    from datasets import mnist
+    labels = mnist._read_idx('t10k-labels-idx1-ubyte')
+    accuracy = np.mean([line['class'] == label for line, label in zip(lines[:1000], labels)])
+    assert accuracy == pytest.approx(evaluated['eval']['accuracy'], abs=1e-6)
+    assert accuracy > 0.5
+
+
+def test_predict_of_the_training_split(run):
+    run(*POLYNOMIAL, '--train_steps=2', '--schedule=train')
+    _, result, _ = run(*POLYNOMIAL, '--schedule=predict', '--predict_split=train')
+    lines = open(result['predictions']).read().splitlines()
+    assert len(lines) == 100000
+    assert set(json.loads(lines[0])) == {'y'}
+
+
+def test_predict_classifies_image_files(run, tmp_path):
+    from datasets import mnist
+    images, labels = mnist._read_idx('t10k-images-idx3-ubyte')[:20], mnist._read_idx('t10k-labels-idx1-ubyte')[:20]
+    for i, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / f'{i:02d}.png')
+    Image.fromarray(images[0]).convert('RGB').resize((280, 280), Image.Resampling.NEAREST).save(tmp_path / '20.png')
+    run(*SMALL, '--train_steps=200', '--schedule=train')
+    run(*SMALL, '--schedule=predict')
+    of_split = [json.loads(line) for line in open(tmp_path / 'output' / 'predictions.jsonl')][:20]
+    code, result, _ = run(*SMALL, '--schedule=predict', f'--input={tmp_path}/*.png')
+    assert code == 0
+    lines = [json.loads(line) for line in open(result['predictions'])]
+    assert [line['input'] for line in lines] == [f'{tmp_path}/{i:02d}.png' for i in range(21)]
+    for line, expected in zip(lines, of_split):
+        assert line['class'] == expected['class']
+        np.testing.assert_allclose(line['probabilities'], expected['probabilities'], atol=1e-4)
+    assert lines[20]['class'] == lines[0]['class']
+    assert np.mean([line['class'] == label for line, label in zip(lines, labels)]) > 0.7
+
+
+def test_exported_alexnet_gives_the_numbers_of_predict(run, data_dir, tmp_path):
+    from datasets import mnist
+    run(*SMALL, '--train_steps=50', '--schedule=train', '--num_towers=2')
+    run(*SMALL, '--schedule=predict')
+    expected = [json.loads(line) for line in open(tmp_path / 'output' / 'predictions.jsonl')]
+    code, result, _ = run(*SMALL, '--schedule=export', '--num_towers=2')
+    assert code == 0 and result['export'].startswith(str(tmp_path / 'output' / 'export'))
+    import tensorflow as tf2
+    signatures = tf2.saved_model.load(result['export']).signatures
+    images = mnist._read_idx('t10k-images-idx3-ubyte')
+    for count in (1, 7):
+        of_images = signatures['serving_default'](image=tf2.constant(images[:count, :, :, None]))
+        records = tf2.constant([mnist.records.encode({'image': image.tobytes()}) for image in images[:count]])
+        of_records = signatures['examples:serving_default'](examples=records)
+        for outputs in (of_images, of_records):
+            assert list(outputs['class'].numpy()) == [line['class'] for line in expected[:count]]
+            np.testing.assert_allclose(outputs['probabilities'], [line['probabilities'] for line in expected[:count]],
+                                       atol=1e-5)
+
+
+def test_exported_polynomial_gives_the_numbers_of_predict(run, tmp_path):
+    run(*POLYNOMIAL, '--train_steps=50', '--schedule=train')
+    _, result, _ = run(*POLYNOMIAL, '--schedule=export')
+    w = weights(tmp_path / 'output')['w'][:, 0]
+    import tensorflow as tf2
+    from common import records
+    signatures = tf2.saved_model.load(result['export']).signatures
+    x = np.float32([-2, 0, 3])
+    expected = w[0] * x**2 + w[1] * x + w[2]
+    np.testing.assert_allclose(signatures['serving_default'](x=tf2.constant(x))['y'], expected, rtol=1e-5)
+    examples = tf2.constant([records.encode({'x': float(value)}) for value in x])
+    np.testing.assert_allclose(signatures['examples:serving_default'](examples=examples)['y'], expected, rtol=1e-5)
+
+
+def test_towers_train_and_evaluate_as_none(run, tmp_path):
+    flags = (*SMALL[:1], '--train_steps=5', '--save_summary_steps=1', '--eval_steps=3')
+    _, expected, log = run(*flags, output_dir=tmp_path / '1')
+    expected_losses, expected_weights = losses(log), weights(tmp_path / '1')
+    assert len(expected_losses) == 5
+    for towers in (2, 4):
+        code, result, log = run(*flags, f'--num_towers={towers}', output_dir=tmp_path / str(towers))
+        assert code == 0
+        np.testing.assert_allclose(list(losses(log).values()), list(expected_losses.values()), rtol=1e-5)
+        assert result['eval']['loss'] == pytest.approx(expected['eval']['loss'], rel=1e-4)
+        found = weights(tmp_path / str(towers))
+        assert set(found) == set(expected_weights)
+        for name, value in found.items():
+            np.testing.assert_allclose(value, expected_weights[name], atol=1e-4, err_msg=name)
+
+
+def test_the_same_seed_repeats_a_run_and_another_does_not(run, tmp_path):
+    flags = ('--hparams=filters=[4],dense_units=16,batch_size=32', '--train_steps=20', '--schedule=train')
+    for name, seed in (('a', 1), ('b', 1), ('c', 2)):
+        run(*flags, f'--seed={seed}', output_dir=tmp_path / name)
+    a, b, c = (weights(tmp_path / name) for name in 'abc')
+    assert all((a[name] == b[name]).all() for name in a)
+    assert (a['dense/kernel'] != c['dense/kernel']).any()
+
+
+@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_run_goes_on_as_if_nothing_had_been(start, run, tmp_path, number, code):
+    # With dropout and shifts on, whose draws must come again as well.
+    flags = ('--hparams=filters=[4],dense_units=16,batch_size=32', '--train_steps=1200', '--schedule=train',
+             '--save_checkpoints_steps=500')
+    process = start(*flags)
+    for line in process.stderr:
+        if 'step = 100 ' in line:
+            process.send_signal(number)
+            break
+    started = time.time()
+    out, err = process.communicate()
+    assert process.returncode == code and out == ''
+    assert time.time() - started < 5
+    assert 'the same command goes on from there' in err
+    stopped_at = int(tf.train.load_variable(str(tmp_path / 'output'), 'global_step'))
+    assert 100 < stopped_at < 1200
+    exit_code, result, log = run(*flags)
+    assert (exit_code, result) == (0, {'global_step': 1200})
+    assert min(losses(log)) == stopped_at
+    run(*flags, output_dir=tmp_path / 'undisturbed')
+    found, expected = weights(tmp_path / 'output'), weights(tmp_path / 'undisturbed')
+    assert all((found[name] == expected[name]).all() for name in expected)
+
+
+def test_a_finished_run_is_evaluated_again_and_a_longer_one_goes_on(run):
+    flags = SMALL
+    first = run(*flags, '--train_steps=10')
+    again = run(*flags, '--train_steps=10')
+    assert again[:2] == first[:2] == (0, first[1])
+    assert run(*flags, '--train_steps=15')[1]['global_step'] == 15
+
+
+def test_other_hparams_in_the_same_directory_are_refused_with_both_values(run):
+    assert run(*POLYNOMIAL, '--train_steps=2', '--schedule=train')[0] == 0
+    for schedule in ('train', 'evaluate', 'predict', 'export', 'train_and_evaluate'):
+        code, result, err = run(*POLYNOMIAL, f'--schedule={schedule}', '--hparams=batch_size=50,num_samples=7')
+        assert code == 2 and result is None
+        assert 'batch_size was 100, now it is 50; num_samples was 100000, now it is 7' in err
+    code, _, err = run(*SMALL, '--schedule=train')
+    assert code == 2 and 'model was "polynomial", now it is "alexnet"' in err
+    assert run(*POLYNOMIAL, '--seed=2')[0] == 2
+
+
+def test_epochs_and_steps_end_the_training(run, tmp_path):
+    flags = (*POLYNOMIAL, '--schedule=train', '--hparams=num_samples=1000,batch_size=64')
+    assert run(*flags, '--num_epochs=1.5', output_dir=tmp_path / 'a')[1] == {'global_step': 24}  # 1500 / 64, rounded up.
+    assert run(*flags, '--num_epochs=1.5', '--train_steps=5', output_dir=tmp_path / 'b')[1] == {'global_step': 5}
+
+
+def test_the_flags_of_checkpoints_and_summaries_do_what_they_say(run, tmp_path):
+    _, _, log = run(*POLYNOMIAL, '--schedule=train', '--train_steps=20', '--save_checkpoints_steps=4',
+                    '--keep_checkpoint_max=2', '--save_summary_steps=5')
+    assert sorted(path.name for path in (tmp_path / 'output').glob('*.index')) == ['model.ckpt-16.index', 'model.ckpt-20.index']
+    assert sorted(losses(log)) == [0, 5, 10, 15]
+
+
+def test_the_default_directories_follow_from_the_names(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert trainer.main(['trainer.py', *POLYNOMIAL, '--train_steps=2', '--schedule=train']) == 0
+    assert (tmp_path / 'output' / 'polynomial' / 'polynomial' / 'hparams.json').exists()
+
+
+def test_a_set_by_path_and_by_name(run, tmp_path):
+    (tmp_path / 'mine.json').write_text('{"batch_size": 7, "train_steps": 3}')
+    run(*POLYNOMIAL, '--schedule=train', f'--hparams_set={tmp_path}/mine.json')
+    saved = json.loads((tmp_path / 'output' / 'hparams.json').read_text())
+    assert (saved['batch_size'], saved['train_steps'], saved['learning_rate_schedule']) == (7, 3, 'constant')
+    run(*POLYNOMIAL, '--schedule=train', '--train_steps=2', output_dir=tmp_path / 'by_name')
+    saved = json.loads((tmp_path / 'by_name' / 'hparams.json').read_text())
+    assert (saved['batch_size'], saved['train_steps'], saved['learning_rate_schedule']) == (100, 2, 'cosine')
+
+
+def test_progress_bars_are_drawn_on_a_terminal(tmp_path):
+    output = run_on_terminal(tmp_path, '--train_steps=300', '--save_checkpoints_steps=300')
+    assert re.search(r'Training: +\d+%', output)
+    assert re.search(r'\d+it/s', output)
+    assert output.count('INFO:tensorflow:loss = ') == 3  # The lines are still there, each once.
+
+
+def run_on_terminal(tmp_path, *flags):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack('HHHH', 40, 120, 0, 0))
+        os.execv(sys.executable, [sys.executable, os.path.join(ROOT, 'trainer.py'), *POLYNOMIAL, *flags])
+    output = b''
+    while True:
+        try:
+            output += os.read(terminal, 4096)
+        except OSError:  # The other end has closed.
+            break
+    assert os.waitpid(pid, 0)[1] == 0, output
+    return output.decode()
+
+
+def test_help_lists_every_flag_in_groups(capsys):
+    assert trainer.main(['trainer.py', '--help']) == 0
+    out = capsys.readouterr().out
+    for name in ('model', 'dataset', 'schedule', 'output_dir', 'data_dir', 'hparams', 'hparams_set', 'train_steps',
+                 'num_epochs', 'eval_steps', 'save_checkpoints_steps', 'save_summary_steps', 'keep_checkpoint_max',
+                 'num_gpus', 'num_towers', 'seed', 'input', 'predict_split'):
+        assert re.search(rf'--(\[no\])?{name}:', out), name
+    assert out.index('What to run:') < out.index('--model:') < out.index('How it runs:') < out.index('--num_gpus:')
+
+
+WRONG = [
+    (['--model=nosuch'], 2, '--model=nosuch: no module models.nosuch; the models here are: alexnet, polynomial'),
+    (['--dataset=nosuch'], 2, '--dataset=nosuch: no module datasets.nosuch; the datasets here are: mnist, polynomial'),
+    (['--modle=alexnet'], 2, "Unknown command line flag 'modle'. Did you mean: model"),
+    (['--hparams=batch_sise=3'], 2, '--hparams: unknown hyper-parameter batch_sise, did you mean batch_size?'),
+    (['--hparams=batch_size=x'], 2, '--hparams: batch_size=x must be a whole number'),
+    (['--hparams=optimizer=lion'], 2, 'optimizer=lion is not one of adam, momentum, sgd'),
+    (['--hparams=learning_rate_schedule=up'], 2, 'learning_rate_schedule=up is not one of constant'),
+    (['--hparams_set=nosuch'], 2, '--hparams_set=nosuch: no file'),
+    (['--schedule=nosuch'], 2, '--schedule=nosuch: value should be one of <train_and_evaluate|train|evaluate'),
+    (['--train_steps=x'], 2, "flag --train_steps=x: invalid literal for int() with base 10: 'x'"),
+    (['--train_steps=0'], 2, 'flag --train_steps=0'),
+    (['--num_epochs=-1'], 2, 'flag --num_epochs=-1'),
+    (['--eval_steps=-1'], 2, 'flag --eval_steps=-1'),
+    (['--save_checkpoints_steps=0'], 2, 'flag --save_checkpoints_steps=0'),
+    (['--save_summary_steps=0'], 2, 'flag --save_summary_steps=0'),
+    (['--keep_checkpoint_max=-1'], 2, 'flag --keep_checkpoint_max=-1'),
+    (['--num_gpus=-1'], 2, 'flag --num_gpus=-1'),
+    (['--num_gpus=99'], 2, '--num_gpus=99: this machine has '),
+    (['--num_towers=0'], 2, 'flag --num_towers=0'),
+    (['--num_towers=3'], 2, 'batch_size=128 does not divide by 3 towers: the nearest that does is --hparams=batch_size=126 or 129'),
+    (['--seed=-1'], 2, 'flag --seed=-1'),
+    (['--seed=99999999999'], 2, 'flag --seed=99999999999'),
+    (['--output_dir='], 2, '--output_dir is empty'),
+    (['--data_dir='], 2, '--data_dir is empty'),
+    (['--schedule=evaluate'], 2, 'no checkpoint there; train first'),
+    (['--schedule=predict'], 2, 'no checkpoint there; train first'),
+    (['--schedule=export'], 2, 'no checkpoint there; train first'),
+    (['--predict_split=test'], 2, '--predict_split=test: value should be one of <train|eval>'),
+    (['nonsense'], 2, 'nonsense: every argument is a flag'),
+    (['--output_dir=/dev/null/x'], 2, '--output_dir=/dev/null/x: cannot be written'),
+    (['--output_dir=/dev/null'], 2, '--output_dir=/dev/null: cannot be written'),
+    (['--data_dir=/dev/null'], 1, '/dev/null/mnist: cannot be written'),
+]
+
+
+@pytest.mark.parametrize('flags, code, message', WRONG, ids=[' '.join(row[0]) for row in WRONG])
+def test_wrong_usage_is_one_line_that_names_it(run, tmp_path, flags, code, message):
+    found, result, err = run(*flags)
+    lines = [line for line in err.splitlines() if not line.startswith('INFO:')]
+    assert (found, result) == (code, None)
+    assert len(lines) == 1
+    assert lines[0].startswith('trainer.py: ') and message in lines[0]
+    assert not list(tmp_path.glob('**/model.ckpt*'))
+
+
+@pytest.mark.parametrize('schedule', ['evaluate', 'predict', 'export'])
+def test_asking_a_directory_that_is_not_there_does_not_make_it(run, tmp_path, schedule):
+    assert run(f'--schedule={schedule}')[0] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize('flags, message', [
+    ([*SMALL, '--input=nothing*.png'], '--input=nothing*.png: no such file'),
+    ([*SMALL, '--input={tmp}/text.png'], 'text.png is not an image that can be read'),
+    ([*POLYNOMIAL, '--input={tmp}/*.png'], '--input: --dataset=polynomial has no images'),
+])
+def test_wrong_images_are_named(run, tmp_path, flags, message):
+    (tmp_path / 'text.png').write_text('no image')
+    model = flags[:2]
+    assert run(*model, '--train_steps=1', '--schedule=train')[0] == 0
+    code, _, err = run(*[flag.format(tmp=tmp_path) for flag in flags], '--schedule=predict')
+    assert code == 2
+    assert message in err.splitlines()[-1]
+
+
+def test_wrong_usage_ends_a_process_within_seconds_without_a_traceback(start):
+    for flag in ('--modle=x', '--hparams=batch_size=x', '--hparams=\udce4=1'):
+        started = time.time()
+        process = start(flag)
+        out, err = process.communicate()
+        assert process.returncode == 2 and out == ''
+        assert len(err.splitlines()) == 1 and 'Traceback' not in err
+        assert time.time() - started < 8  # 3 on an idle machine.
+
+
+def test_damaged_data_fails_with_the_files_name(run, data_dir, tmp_path):
+    (tmp_path / 'data' / 'mnist').mkdir(parents=True)
+    (tmp_path / 'data' / 'mnist' / 'manifest.json').write_text('{}')
+    code, _, err = run('--schedule=train', f'--data_dir={tmp_path}/data')
+    assert code == 1
+    assert err.splitlines()[-1].startswith(f'trainer.py: {tmp_path}/data/mnist/manifest.json: ')
