@@ -66,6 +66,6 @@ def _train_spec(predictions, example_loss, metrics, total_steps, params, config)
         train_op = opt.apply_gradients(gradients, global_step=step)
     chief_hooks = [
         hooks.TrainingMetrics(metrics, config.save_summary_steps, params.batch_size, config.model_dir),
-        tf.train.CheckpointSaverHook(config.model_dir, save_steps=config.save_checkpoints_steps),
+        tf.train.CheckpointSaverHook(config.model_dir, config.save_checkpoints_secs, config.save_checkpoints_steps),
     ]
     return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=chief_hooks)

@@ -53,8 +53,8 @@ def write(directory, splits, num_shards=NUM_SHARDS):
 
     Args:
       directory: str, made if it is not there.
-      splits: dict of split name to (count, example_at); example_at(i) returns the features of example i for `encode`. It
-        is called from several threads.
+      splits: dict of split name to a sequence, anything with a len() and an [i], of features for `encode`. Its items are
+        taken by several threads, so that one that makes them as they are asked for works in parallel.
       num_shards: int, files a split. Example i goes to file i modulo num_shards.
 
     Raises:
@@ -62,28 +62,28 @@ def write(directory, splits, num_shards=NUM_SHARDS):
     """
     try:
         tf.io.gfile.makedirs(directory)
-        total = sum(count for count, _ in splits.values())
+        total = sum(len(examples) for examples in splits.values())
         with tqdm.tqdm(total=total, unit='ex', desc=f'Writing {directory}', disable=None) as bar, \
                 concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            futures = {split: [pool.submit(_write_shard, directory, split, shard, num_shards, count, example_at, bar)
+            futures = {split: [pool.submit(_write_shard, directory, split, shard, num_shards, examples, bar)
                                for shard in range(num_shards)]
-                       for split, (count, example_at) in splits.items()}
+                       for split, examples in splits.items()}
             files = {split: [future.result() for future in shards] for split, shards in futures.items()}
         write_json(os.path.join(directory, MANIFEST), {
-            'splits': {split: {'count': count, 'files': files[split]} for split, (count, _) in splits.items()}})
+            'splits': {split: {'count': len(splits[split]), 'files': files[split]} for split in splits}})
     except tf.errors.OpError as error:
         raise RunError(f'{directory}: cannot be written: {error.message}; --data_dir names another place') from None
 
 
-def _write_shard(directory, split, shard, num_shards, count, example_at, bar):
+def _write_shard(directory, split, shard, num_shards, examples, bar):
     """Writes one file and returns its entry in the manifest."""
     name = f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord'
     path = os.path.join(directory, name)
-    indices = range(shard, count, num_shards)
+    indices = range(shard, len(examples), num_shards)
     unreported = 0
     with tf.io.TFRecordWriter(f'{path}.part') as writer:
         for i in indices:
-            writer.write(encode(example_at(i)))
+            writer.write(encode(examples[i]))
             unreported += 1
             if unreported == 1000:
                 bar.update(unreported)

@@ -35,7 +35,7 @@ def prepare(data_dir, params):
     directory = _directory(data_dir)
     if records.is_written(directory):
         return
-    records.write(directory, {'train': _split('train'), 'eval': _split('t10k')})
+    records.write(directory, {'train': _examples('train'), 'eval': _examples('t10k')})
 
 
 def read(split, data_dir, params):
@@ -67,11 +67,11 @@ def _directory(data_dir):
     return os.path.join(data_dir, 'mnist')
 
 
-def _split(prefix):
-    """Returns (count, example_at) of a split for `records.write`."""
+def _examples(prefix):
+    """Returns the examples of a split for `records.write`."""
     images = _read_idx(f'{prefix}-images-idx3-ubyte')
     labels = _read_idx(f'{prefix}-labels-idx1-ubyte')
-    return len(images), lambda i: {'image': images[i].tobytes(), 'label': labels[i]}
+    return [{'image': image.tobytes(), 'label': label} for image, label in zip(images, labels)]
 
 
 def _read_idx(name):

@@ -1,0 +1,55 @@
+"""What the README says is so."""
+
+import os
+import re
+
+from tests.conftest import ROOT
+import trainer
+
+TEXT = open(os.path.join(ROOT, 'README.md')).read()
+MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
+
+
+def test_the_model_and_dataset_of_the_readme_run_outside_the_repository_and_learn(run, tmp_path, monkeypatch):
+    assert set(MODULES) == {'my_model', 'my_dataset'}
+    package = tmp_path / 'my_package'
+    package.mkdir()
+    for name, text in MODULES.items():
+        assert len(text.splitlines()) < 30
+        (package / f'{name}.py').write_text(text)
+    monkeypatch.chdir(tmp_path)
+    names = re.search('trainer.py (--model=my_package.my_model) (--dataset=my_package.my_dataset)', TEXT).groups()
+    flags = (*names, f'--data_dir={tmp_path}/data')
+    code, result, _ = run(*flags)
+    assert code == 0
+    assert result['eval']['accuracy'] > 0.95
+    for schedule in ('predict', 'export'):
+        assert run(*flags, f'--schedule={schedule}')[0] == 0
+
+
+def test_the_table_lists_every_flag_with_its_default():
+    rows = dict(re.findall(r'^\| (`--.*?`) \|.*\| (.*?) ?\|$', TEXT, re.MULTILINE))
+    listed = [name for names in rows for name in re.findall(r'--(\w+)`', names)]
+    FLAGS = trainer.define_flags()
+    assert sorted(listed) == sorted(set(FLAGS) - {'h'})
+    for names, default in rows.items():
+        defaults = [FLAGS[name].default for name in re.findall(r'--(\w+)`', names)]
+        if all(isinstance(value, int) and not isinstance(value, bool) for value in defaults):
+            assert default == ', '.join(map(str, defaults))
+        elif all(defaults):
+            assert default == ', '.join(defaults)
+
+
+def test_every_schedule_is_explained():
+    table = TEXT[TEXT.index('| schedule |'):TEXT.index('The exit code')]
+    for name in trainer.SCHEDULES:
+        assert name in table
+
+
+def test_the_links_lead_somewhere():
+    for target in re.findall(r'\]\(([^)]+)\)', TEXT):
+        if target.startswith('#'):
+            titles = [title.lower().replace(' ', '-') for title in re.findall(r'^#+ (.*)$', TEXT, re.MULTILINE)]
+            assert target[1:] in titles
+        else:
+            assert os.path.exists(os.path.join(ROOT, target)), target

@@ -1,0 +1,80 @@
+"""What TensorBoard shows of an output_dir, asked of a real one over HTTP."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+
+import numpy as np
+from PIL import Image
+import pytest
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Starts TensorBoard on loopback; ask('scalars/tags') returns what its data API answers."""
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'tensorboard.main', f'--logdir={tmp_path}/output', '--host=127.0.0.1', '--port=0',
+         '--load_fast=false'],
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    for line in process.stderr:
+        address = re.search(r'http://127\.0\.0\.1:\d+/', line)
+        if address:
+            break
+
+    def call(path, **query):
+        url = f'{address[0]}data/plugin/{path}?{urllib.parse.urlencode(query)}'
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.read()
+
+    yield call
+    process.kill()
+    process.communicate()
+
+
+def wait_for(condition, seconds=60):
+    """TensorBoard loads the runs in the background."""
+    end = time.time() + seconds
+    while time.time() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.2)
+    raise AssertionError('TensorBoard did not load the runs')
+
+
+def test_tensorboard_shows_the_run(run, request):
+    _, result, _ = run('--hparams=filters=[4,8],dense_units=16,batch_size=32,warmup_steps=0', '--train_steps=40',
+                       '--save_checkpoints_steps=20', '--save_summary_steps=10', '--eval_steps=2', '--num_towers=2')
+    ask = request.getfixturevalue('ask')
+
+    def tags(plugin):
+        return json.loads(ask(f'{plugin}/tags'))
+
+    def scalars(run, tag):
+        return {step: value for _, step, value in json.loads(ask('scalars/scalars', run=run, tag=tag))}
+
+    found = wait_for(lambda: {'.', 'eval'} <= set(tags('scalars')) and tags('images') and tags('scalars'))
+    assert {'loss', 'accuracy', 'learning_rate', 'examples/sec'} <= set(found['.'])
+    assert {'loss', 'accuracy'} <= set(found['eval'])  # The same bare names: one chart holds both curves.
+
+    assert sorted(scalars('.', 'loss')) == [1, 11, 21, 31]
+    assert sorted(scalars('.', 'accuracy')) == sorted(scalars('.', 'examples/sec')) == [11, 21, 31]
+    assert all(0 <= value <= 1 for value in scalars('.', 'accuracy').values())
+    rates = [0.002 * 0.5 * (1 + np.cos(np.pi * step / 40)) for step in (0, 10, 20, 30)]
+    np.testing.assert_allclose(list(scalars('.', 'learning_rate').values()), rates, rtol=1e-5)
+    evaluated = scalars('eval', 'accuracy')
+    assert sorted(evaluated) == [20, 40]
+    assert evaluated[40] == pytest.approx(result['eval']['accuracy'], abs=1e-5)
+
+    assert sorted(tags('images')['.']) == [f'inputs/image/{i}' for i in range(8)]
+    image, *_ = json.loads(ask('images/images', run='.', tag='inputs/image/0', sample=0))
+    picture = Image.open(io.BytesIO(ask('images/individualImage', **dict(urllib.parse.parse_qsl(image['query'])))))
+    assert picture.size == (112, 136)
+
+    graph = ask('graphs/graph', run='.', limit_attr_size=1024, large_attrs_key='_too_large_attrs').decode()
+    assert 'name: "model/tower_0/' in graph and 'name: "model/tower_1/' in graph
