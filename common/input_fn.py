@@ -44,16 +44,15 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
     """
 
     def input_fn():
-        records = dataset.read(split, data_dir, params)
-        if mode == ModeKeys.TRAIN:
-            if params.cache:
-                records = records.cache()
-            records = _shuffled_epochs(records, num_examples, params)
-            batch_size = params.batch_size
-        else:
+        with tf.name_scope('input'):
+            records = dataset.read(split, data_dir, params)
             batch_size = params.eval_batch_size
-        batches = _parse(dataset, mode, records, batch_size, params)
-        return batches.prefetch(tf.data.AUTOTUNE)
+            if mode == ModeKeys.TRAIN:
+                batch_size = params.batch_size
+                if params.cache:
+                    records = records.cache()
+                records = _shuffled_epochs(records, num_examples, params)
+            return _parse(dataset, mode, records, batch_size, params).prefetch(tf.data.AUTOTUNE)
 
     return input_fn
 

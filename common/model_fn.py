@@ -58,7 +58,8 @@ def _eval_spec(predictions, example_loss, metrics):
 def _train_spec(predictions, example_loss, metrics, total_steps, params, config):
     loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
     step = tf.train.get_or_create_global_step()
-    rate = learning_rate.learning_rate(step, total_steps, params)
+    with tf.name_scope('schedule'):
+        rate = learning_rate.learning_rate(step, total_steps, params)
     tf.summary.scalar('learning_rate', rate)
     opt = optimizer.make_optimizer(rate, params)
     gradients = opt.compute_gradients(loss, colocate_gradients_with_ops=True)

@@ -18,7 +18,7 @@ def count(picture, colour):
 
 def test_the_picture_is_enlarged_and_captioned():
     drawn = labeled_images.draw(IMAGES, [7, 2, 1], [7, 3, 1])
-    assert drawn.shape == (3, 112 + 24, 112, 3)
+    assert drawn.shape == (3, 112 + 40, 112, 3)
     for image, picture in zip(IMAGES, drawn):
         np.testing.assert_array_equal(picture[0:112:4, 0:112:4], np.repeat(image, 3, axis=2))
 
@@ -33,8 +33,11 @@ def test_wrong_predictions_are_red_and_right_ones_green():
 def test_the_caption_says_what_it_should():
     same = labeled_images.draw(IMAGES[[0, 0]], [7, 7], [7, 7])
     np.testing.assert_array_equal(same[0], same[1])
-    labels = labeled_images.draw(IMAGES[[0, 0]], [7, 8], [7, 8])
-    assert (labels[0] != labels[1]).any()
+    label, prediction = slice(112, 132), slice(132, 152)
+    differ = labeled_images.draw(IMAGES[[0, 0]], [7, 7], [1, 2])
+    assert (differ[0][label] == differ[1][label]).all() and (differ[0][prediction] != differ[1][prediction]).any()
+    differ = labeled_images.draw(IMAGES[[0, 0]], [1, 2], [7, 7])
+    assert (differ[0][label] != differ[1][label]).any() and (differ[0][prediction] == differ[1][prediction]).all()
 
 
 def test_float_images_are_drawn_like_bytes():

@@ -74,7 +74,7 @@ def test_tensorboard_shows_the_run(run, request):
     assert sorted(tags('images')['.']) == [f'inputs/image/{i}' for i in range(8)]
     image, *_ = json.loads(ask('images/images', run='.', tag='inputs/image/0', sample=0))
     picture = Image.open(io.BytesIO(ask('images/individualImage', **dict(urllib.parse.parse_qsl(image['query'])))))
-    assert picture.size == (112, 136)
+    assert picture.size == (112, 152)
 
     graph = ask('graphs/graph', run='.', limit_attr_size=1024, large_attrs_key='_too_large_attrs').decode()
     assert 'name: "model/tower_0/' in graph and 'name: "model/tower_1/' in graph

@@ -5,12 +5,12 @@ from PIL import Image, ImageDraw, ImageFont
 import tensorflow.compat.v1 as tf
 
 _MIN_SIDE = 112
-_CAPTION_HEIGHT = 24
+_LINE_HEIGHT = 20
 _RIGHT, _WRONG = (0, 110, 0), (200, 0, 0)
 
 
 def labeled_images(name, images, labels, predictions):
-    """Adds an image summary: every picture with 'label N' below, in green, or 'N, not M', in red, where M is predicted.
+    """Adds an image summary: every picture with its label and prediction below, in red where they differ.
 
     The pictures are drawn only at the steps that save summaries.
 
@@ -34,13 +34,14 @@ def draw(images, labels, predictions):
     scale = max(1, -(-_MIN_SIDE // min(height, width)))
     size = (width * scale, height * scale)
     font = ImageFont.load_default(16)
-    drawn = np.empty([len(images), size[1] + _CAPTION_HEIGHT, size[0], 3], np.uint8)
+    drawn = np.empty([len(images), size[1] + 2 * _LINE_HEIGHT, size[0], 3], np.uint8)
     for i, (image, label, prediction) in enumerate(zip(images, labels, predictions)):
         picture = Image.fromarray(image[:, :, 0] if channels == 1 else image).convert('RGB')
-        canvas = Image.new('RGB', (size[0], size[1] + _CAPTION_HEIGHT), 'white')
+        canvas = Image.new('RGB', (size[0], size[1] + 2 * _LINE_HEIGHT), 'white')
         canvas.paste(picture.resize(size, Image.Resampling.NEAREST))
-        right = label == prediction
-        text = f'label {label}' if right else f'{label}, not {prediction}'
-        ImageDraw.Draw(canvas).text((4, size[1] + 2), text, fill=_RIGHT if right else _WRONG, font=font)
+        caption = ImageDraw.Draw(canvas)
+        colour = _RIGHT if label == prediction else _WRONG
+        caption.text((4, size[1]), f'label {label}', fill=colour, font=font)
+        caption.text((4, size[1] + _LINE_HEIGHT), f'predicted {prediction}', fill=colour, font=font)
         drawn[i] = np.asarray(canvas)
     return drawn
