@@ -95,7 +95,8 @@ def run(FLAGS, stop):
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         else:
             output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
-            build.compare(params, run_dir.hparams_path(output_dir))
+            if run_dir.has_checkpoint(output_dir):
+                build.compare(params, run_dir.hparams_path(output_dir))
         if FLAGS.schedule in TRAINING:
             run_dir.claim(output_dir)
             build.save(params, run_dir.hparams_path(output_dir))

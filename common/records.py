@@ -3,6 +3,7 @@
 import concurrent.futures
 import hashlib
 import os
+import threading
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -62,20 +63,30 @@ def write(directory, splits, num_shards=NUM_SHARDS):
     """
     try:
         tf.io.gfile.makedirs(directory)
-        total = sum(len(examples) for examples in splits.values())
-        with tqdm.tqdm(total=total, unit='ex', desc=f'Writing {directory}', disable=None) as bar, \
-                concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            futures = {split: [pool.submit(_write_shard, directory, split, shard, num_shards, examples, bar)
-                               for shard in range(num_shards)]
-                       for split, examples in splits.items()}
-            files = {split: [future.result() for future in shards] for split, shards in futures.items()}
+        files = _write_shards(directory, splits, num_shards)
         write_json(os.path.join(directory, MANIFEST), {
             'splits': {split: {'count': len(splits[split]), 'files': files[split]} for split in splits}})
     except tf.errors.OpError as error:
         raise RunError(f'{directory}: cannot be written: {error.message}; --data_dir names another place') from None
 
 
-def _write_shard(directory, split, shard, num_shards, examples, bar):
+def _write_shards(directory, splits, num_shards):
+    """Writes all files of all splits; returns {split: entries of the manifest}."""
+    total = sum(len(examples) for examples in splits.values())
+    stop = threading.Event()
+    with tqdm.tqdm(total=total, unit='ex', desc=f'Writing {directory}', disable=None) as bar, \
+            concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        futures = {split: [pool.submit(_write_shard, directory, split, shard, num_shards, examples, bar, stop)
+                           for shard in range(num_shards)]
+                   for split, examples in splits.items()}
+        try:
+            concurrent.futures.wait(sum(futures.values(), []), return_when=concurrent.futures.FIRST_EXCEPTION)
+        finally:
+            stop.set()  # After an error or Ctrl-C, what is still being written need not be finished.
+        return {split: [future.result() for future in shards] for split, shards in futures.items()}
+
+
+def _write_shard(directory, split, shard, num_shards, examples, bar, stop):
     """Writes one file and returns its entry in the manifest."""
     name = f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord'
     path = os.path.join(directory, name)
@@ -83,6 +94,8 @@ def _write_shard(directory, split, shard, num_shards, examples, bar):
     unreported = 0
     with tf.io.TFRecordWriter(f'{path}.part') as writer:
         for i in indices:
+            if stop.is_set():
+                return None
             writer.write(encode(examples[i]))
             unreported += 1
             if unreported == 1000:

@@ -28,9 +28,14 @@ def claim(output_dir):
         raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
 
 
+def has_checkpoint(output_dir):
+    """Whether a training has saved something there."""
+    return bool(tf.io.gfile.glob(os.path.join(output_dir, 'model.ckpt-*.index')))
+
+
 def require_checkpoint(output_dir):
     """Raises UsageError if there is no checkpoint to load."""
-    if not tf.train.latest_checkpoint(output_dir):
+    if not has_checkpoint(output_dir):
         raise UsageError(f'--output_dir={output_dir}: no checkpoint there; train first with --schedule=train, or name the '
                          'directory of a training')
 

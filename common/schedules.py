@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common import serving
-from common.errors import UsageError
+from common.errors import RunError, UsageError
 from common.files import replacing
 from common.hooks import EvaluateAfterSave, ProgressBar
 from common.input_fn import count_examples, make_input_fn
@@ -16,11 +16,15 @@ from common.input_fn import count_examples, make_input_fn
 
 def train(experiment, saving_listeners=()):
     """Trains up to train_steps, going on from the last checkpoint."""
-    experiment.estimator.train(
-        experiment.train_input_fn,
-        hooks=[experiment.stop, ProgressBar('Training', experiment.train_steps, from_global_step=True)],
-        max_steps=experiment.train_steps,
-        saving_listeners=list(saving_listeners))
+    try:
+        experiment.estimator.train(
+            experiment.train_input_fn,
+            hooks=[experiment.stop, ProgressBar('Training', experiment.train_steps, from_global_step=True)],
+            max_steps=experiment.train_steps,
+            saving_listeners=list(saving_listeners))
+    except tf.train.NanLossDuringTrainingError:
+        raise RunError(f'the loss is not a number after step {_global_step(experiment)}: lower learning_rate, or look for '
+                       'the op that makes it') from None
     experiment.stop.exit_if_received()
     return {'global_step': _global_step(experiment)}
 

@@ -37,7 +37,8 @@ import warnings
 from importlib import metadata
 
 SUPPORTED = 'TensorFlow 2.15 to 2.21 with tensorflow-estimator 2.15.0'
-_CURE = f'This needs {SUPPORTED}: pip install "tensorflow>=2.15,<2.22" "tf-keras>=2.15,<2.22" tensorflow-estimator==2.15.0'
+_CURE = (f'This needs {SUPPORTED}: pip install "tensorflow>=2.15,<2.22" "tf-keras>=2.15,<2.22" '
+         'tensorflow-estimator==2.15.0')
 
 # What tensorflow-estimator looks up in tensorflow.python when it runs, and tf_export's names used below. All of it is
 # private, so any release may move it. What it looks up when it is imported needs no list.
@@ -52,8 +53,9 @@ _REQUIRED = {
     'feature_column.feature_column': 'InputLayer _DenseColumn _LazyBuilder _LinearModel _NumericColumn',
     'feature_column.feature_column_lib': 'CategoricalColumn NumericColumn concatenate_context_input '
                                          'deserialize_feature_columns is_feature_column_v2 serialize_feature_columns',
-    'feature_column.feature_column_v2': 'CategoricalColumn NumericColumn _create_weighted_sum _normalize_feature_columns '
-                                        '_sanitize_column_name_for_variable_scope _verify_static_batch_size_equality',
+    'feature_column.feature_column_v2': 'CategoricalColumn NumericColumn _create_weighted_sum '
+                                        '_normalize_feature_columns _sanitize_column_name_for_variable_scope '
+                                        '_verify_static_batch_size_equality',
     'feature_column.serialization': 'deserialize_feature_columns serialize_feature_columns',
     'framework.ops': 'GraphKeys add_to_collection colocate_with convert_to_tensor get_collection name_scope uid',
     'ops.clustering_ops': 'CLUSTERS_VAR_NAME COSINE_DISTANCE KMEANS_PLUS_PLUS_INIT KMeans RANDOM_INIT '
@@ -141,8 +143,9 @@ def _quiet_first_session(tf):
     @functools.wraps(init)
     def first_init(self, target='', graph=None, config=None):
         session.BaseSession.__init__ = init
-        with _native_stderr_closed(), tf.Graph().as_default(), tf.compat.v1.Session(config=config) as empty:
-            empty.run(tf.no_op())
+        with contextlib.suppress(Exception), _native_stderr_closed(), tf.Graph().as_default():
+            with tf.compat.v1.Session(config=config) as empty:
+                empty.run(tf.no_op())
         init(self, target, graph, config)
 
     session.BaseSession.__init__ = first_init
@@ -233,8 +236,9 @@ def _init_run_config(config, tf_config):
     """Completes a RunConfig that names a distribution strategy; tf_config is TF_CONFIG's content."""
     cluster = tf_config.get('cluster', {})
     if config.train_distribute and cluster and 'master' not in cluster:
-        raise ValueError('train_distribute over the machines of TF_CONFIG needs TensorFlow 2.15 or older: use it on one '
-                         'machine without TF_CONFIG, or drop train_distribute and let TF_CONFIG name parameter servers.')
+        raise ValueError('train_distribute over the machines of TF_CONFIG needs TensorFlow 2.15 or older: use it on '
+                         'one machine without TF_CONFIG, or drop train_distribute and let TF_CONFIG name parameter '
+                         'servers.')
     if config.experimental_distribute is not None:
         raise ValueError('experimental_distribute needs TensorFlow 2.15 or older: use train_distribute and '
                          'eval_distribute.')
@@ -283,7 +287,8 @@ def _import_estimator(tf):
         return [importlib.import_module(f'tensorflow_estimator.python.estimator.api._{version}.estimator')
                 for version in ('v1', 'v2')]
     except (ImportError, AttributeError) as error:
-        raise ImportError(f'tensorflow-estimator does not load on TensorFlow {tf.__version__}: {error}. {_CURE}') from error
+        raise ImportError(f'tensorflow-estimator does not load on TensorFlow {tf.__version__}: {error}. '
+                          f'{_CURE}') from error
 
 
 def _alias(package, name):
@@ -299,8 +304,9 @@ def _restore(tf):
 
     from tensorflow.python.util import tf_export
     tf_export.ESTIMATOR_API_NAME = 'estimator'
-    tf_export.API_ATTRS['estimator'] = tf_export._Attributes('_estimator_api_names', '_estimator_api_constants')
-    tf_export.API_ATTRS_V1['estimator'] = tf_export._Attributes('_estimator_api_names_v1', '_estimator_api_constants_v1')
+    for attributes, suffix in ((tf_export.API_ATTRS, ''), (tf_export.API_ATTRS_V1, '_v1')):
+        attributes['estimator'] = tf_export._Attributes(f'_estimator_api_names{suffix}',
+                                                        f'_estimator_api_constants{suffix}')
 
     _add_module('tensorflow.python.distribute.estimator_training', init_run_config=_init_run_config,
                 should_run_distribute_coordinator=lambda config: False)
@@ -308,8 +314,9 @@ def _restore(tf):
         _add_module(f'tensorflow.python.tpu.{name}', __getattr__=_unavailable_on_tpu)
     for name in _TPU_SYMBOLS:
         setattr(tf.compat.v1.tpu.experimental, name, _unavailable_on_tpu(name))
+    input_hook = _unavailable('CheckpointInputPipelineHook', _INPUT_HOOK_ADVICE)
     for api in (tf, tf.compat.v1):
-        api.data.experimental.CheckpointInputPipelineHook = _unavailable('CheckpointInputPipelineHook', _INPUT_HOOK_ADVICE)
+        api.data.experimental.CheckpointInputPipelineHook = input_hook
 
     v1, v2 = _import_estimator(tf)
     _refuse_tpu(v1.tpu.TPUEstimator)
@@ -343,8 +350,10 @@ def _fail(message, code):
 
 def _run_script(arguments):
     """Does what `python SCRIPT ARGS...` does, with tf.estimator there."""
-    if not arguments or not os.path.isfile(arguments[0]):
-        _fail(f'{arguments[0]}: no such file' if arguments else 'usage: python -m common.tf_estimator SCRIPT ARGS...', 2)
+    if not arguments:
+        _fail('SCRIPT is missing: python -m common.tf_estimator SCRIPT ARGS...', 2)
+    if not os.path.isfile(arguments[0]):
+        _fail(f'{arguments[0]}: no such file', 2)
     try:
         _install()
     except ImportError as error:

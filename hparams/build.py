@@ -202,17 +202,15 @@ def save(params, path):
 def compare(params, path):
     """Checks that a run goes on with the hyper-parameters that it was started with.
 
-    How long to train may change; a file that is not there is not compared.
+    How long to train may change.
 
     Raises:
       UsageError: some differ, which the message names with both values; or the file cannot be read.
     """
-    if not tf.io.gfile.exists(path):
-        return
     try:
         saved = HParams(read_json(path))
     except ValueError as error:
-        raise UsageError(f'{error}; delete it, or choose another --output_dir') from None
+        raise UsageError(f'{error}; choose another --output_dir') from None
     differences = [f'{key} was {_text(saved, key)}, now it is {_text(params, key)}' for key in {**saved, **params}
                    if key not in ('train_steps', 'num_epochs') and saved.get(key) != params.get(key)]
     if differences:

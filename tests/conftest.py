@@ -24,11 +24,13 @@ def data_dir(tmp_path_factory):
 
 
 @pytest.fixture
-def run(capsys, data_dir, tmp_path):
+def run(capsys, monkeypatch, data_dir, tmp_path):
     """Calls the trainer's main: run('--schedule=train') -> (exit code, JSON of stdout or None, stderr)."""
 
     def call(*flags, output_dir=str(tmp_path / 'output')):
         capsys.readouterr()
+        for handler in tf.get_logger().handlers:
+            monkeypatch.setattr(handler, 'stream', sys.stderr)  # Of this test: capsys gives each its own.
         code = trainer.main(['trainer.py', f'--data_dir={data_dir}', f'--output_dir={output_dir}', *flags])
         out, err = capsys.readouterr()
         return code, json.loads(out) if out else None, err

@@ -158,7 +158,6 @@ def test_compare_lets_the_length_of_the_training_change(tmp_path):
     path = str(tmp_path / 'hparams.json')
     build.save(make(), path)
     build.compare(make('train_steps=5,num_epochs=7'), path)
-    build.compare(make('batch_size=5'), str(tmp_path / 'absent.json'))
 
 
 def test_compare_refuses_a_file_that_it_cannot_read(tmp_path):
@@ -166,3 +165,5 @@ def test_compare_refuses_a_file_that_it_cannot_read(tmp_path):
     path.write_text('{')
     with pytest.raises(UsageError, match='hparams.json: is not JSON'):
         build.compare(make(), str(path))
+    with pytest.raises(UsageError, match='absent.json: cannot be read'):
+        build.compare(make(), str(tmp_path / 'absent.json'))

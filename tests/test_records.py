@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -113,6 +114,19 @@ def test_a_writer_that_fails_is_heard_and_leaves_nothing_that_counts(tmp_path):
     write(str(tmp_path))
     assert records.is_written(str(tmp_path))
     assert read_ids(str(tmp_path)) == list(range(10))
+
+
+def test_an_error_does_not_wait_for_the_other_writers(tmp_path):
+    def example_at(i):
+        if i == 1:
+            raise KeyboardInterrupt
+        time.sleep(0.01)
+        return {'id': i}
+
+    started = time.time()
+    with pytest.raises(KeyboardInterrupt):
+        records.write(str(tmp_path), {'train': Lazy(100000, example_at)})
+    assert time.time() - started < 30  # Without the stop, 250 seconds.
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):

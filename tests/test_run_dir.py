@@ -27,7 +27,7 @@ def test_a_directory_without_a_checkpoint_is_named(tmp_path):
     with tf.Graph().as_default(), tf.Session() as session:
         tf.get_variable('w', initializer=1.0)
         session.run(tf.global_variables_initializer())
-        tf.train.Saver().save(session, str(tmp_path / 'model.ckpt'))
+        tf.train.Saver().save(session, str(tmp_path / 'model.ckpt'), global_step=3)
     run_dir.require_checkpoint(str(tmp_path))
 
 

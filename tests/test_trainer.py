@@ -253,6 +253,29 @@ def test_other_hparams_in_the_same_directory_are_refused_with_both_values(run):
     assert run(*POLYNOMIAL, '--seed=2')[0] == 2
 
 
+def test_hparams_may_change_as_long_as_nothing_was_trained(run):
+    assert run(*POLYNOMIAL, '--hparams=batch_size=101', '--num_towers=2')[0] == 2
+    assert run(*POLYNOMIAL, '--hparams=batch_size=102', '--num_towers=2', '--train_steps=1')[0] == 0
+
+
+def test_everything_goes_through_gfile(run):
+    # TensorFlow's file system in memory stands for a remote one.
+    flags = (*SMALL, '--train_steps=4', '--data_dir=ram://data')
+    code, result, _ = run(*flags, output_dir='ram://output/here')
+    assert code == 0 and result['global_step'] == 4
+    for schedule in ('evaluate', 'predict', 'export'):
+        assert run(*flags, f'--schedule={schedule}', output_dir='ram://output/here')[0] == 0
+    with tf.io.gfile.GFile('ram://output/here/predictions.jsonl') as file:
+        assert len(file.read().splitlines()) == 10000
+    assert run(*flags, '--hparams=batch_size=8', output_dir='ram://output/here')[0] == 2
+
+
+def test_a_loss_that_becomes_nan_is_one_line_with_the_step(run):
+    code, result, err = run(*POLYNOMIAL, '--train_steps=50', '--hparams=optimizer=sgd,learning_rate=1e9')
+    assert (code, result) == (1, None)
+    assert re.search(r'trainer.py: the loss is not a number after step \d+: lower learning_rate', err.splitlines()[-1])
+
+
 def test_epochs_and_steps_end_the_training(run, tmp_path):
     flags = (*POLYNOMIAL, '--schedule=train', '--hparams=num_samples=1000,batch_size=64')
     assert run(*flags, '--num_epochs=1.5', output_dir=tmp_path / 'a')[1] == {'global_step': 24}  # 1500 / 64, rounded up.

@@ -1,0 +1,35 @@
+"""One task of a cluster, by TF_CONFIG: fits y = 2x. tests/test_tf_estimator.py runs one of each kind."""
+
+import sys
+
+import common.tf_estimator  # Before TensorFlow.
+import numpy as np
+import tensorflow as tf
+
+
+def model_fn(features, labels, mode):
+    with tf.compat.v1.variable_scope(''):
+        slope = tf.compat.v1.get_variable('slope', [], initializer=tf.compat.v1.zeros_initializer())
+    print('slope on', slope.device, flush=True)
+    loss = tf.reduce_mean(tf.square(slope * features['x'] - labels))
+    optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.02)
+    train_op = optimizer.minimize(loss, tf.compat.v1.train.get_global_step())
+    outputs = {'y': slope * features['x']}
+    return tf.estimator.EstimatorSpec(mode, predictions=outputs, loss=loss, train_op=train_op)
+
+
+def input_fn():
+    return tf.data.Dataset.from_tensors(({'x': np.float32([1, 2])}, np.float32([2, 4]))).repeat()
+
+
+def main(model_dir):
+    tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.INFO)
+    config = tf.estimator.RunConfig(model_dir, experimental_max_worker_delay_secs=0)
+    tf.estimator.train_and_evaluate(
+        tf.estimator.Estimator(model_fn, config=config),
+        tf.estimator.TrainSpec(input_fn, max_steps=200),
+        tf.estimator.EvalSpec(input_fn, steps=1, start_delay_secs=0, throttle_secs=0))
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])

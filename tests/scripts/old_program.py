@@ -1,0 +1,65 @@
+"""An Estimator program as people have it: it knows nothing of this project. tests/test_tf_estimator.py runs it.
+
+It trains y = 2x, whose slope is 2 - 2^(1 - n) after n steps, and says with warnings of its own what must not get lost.
+"""
+
+import argparse
+import os
+import sys
+import warnings
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from common import STEPS  # Beside this file when the test runs it, and not this project's package of that name.
+
+
+def model_fn(features, labels, mode):
+    training = mode == tf.estimator.ModeKeys.TRAIN
+    hidden = tf.layers.conv2d(tf.reshape(features['x'], [-1, 1, 1, 1]), 4, 1, activation=tf.nn.relu)
+    hidden = tf.layers.batch_normalization(hidden, training=training)
+    hidden = tf.layers.dropout(tf.layers.flatten(hidden), training=training)
+    unused_logits = tf.layers.dense(hidden, 2)
+    cell = tf.nn.rnn_cell.LSTMCell(2)
+    unused_outputs, _ = tf.nn.dynamic_rnn(cell, tf.expand_dims(hidden, 1), dtype=tf.float32)
+
+    slope = tf.get_variable('slope', [], initializer=tf.zeros_initializer())
+    prediction = slope * features['x']
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions={'y': prediction})
+    loss = tf.losses.mean_squared_error(labels, prediction)
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_or_create_global_step(), [slope])
+    metrics = {'error': tf.metrics.mean_absolute_error(labels, prediction)}
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
+
+
+def input_fn():
+    dataset = tf.data.Dataset.from_tensors(({'x': np.float32([1, 2])}, np.float32([2, 4])))
+    return tf.data.make_one_shot_iterator(dataset.repeat()).get_next()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--model_dir')
+    parser.add_argument('words', nargs='*')
+    flags = parser.parse_args()
+
+    tf.disable_v2_behavior()
+    tf.logging.set_verbosity(tf.logging.INFO)
+    warnings.warn('`my.layer` is deprecated and will be removed in a future version.')
+    warnings.warn('A tensor of mine is large.', RuntimeWarning)
+    tf.logging.warning('From %s: my flag is deprecated and will be removed. Instructions for updating: drop it.', 'me')
+
+    config = tf.estimator.RunConfig(session_config=tf.ConfigProto())
+    estimator = tf.estimator.Estimator(model_fn, flags.model_dir, config)
+    tf.estimator.train_and_evaluate(
+        estimator, tf.estimator.TrainSpec(input_fn, max_steps=STEPS), tf.estimator.EvalSpec(input_fn, steps=1))
+    prediction = next(iter(estimator.predict(input_fn)))
+    serving_input_fn = tf.estimator.export.build_raw_serving_input_receiver_fn({'x': tf.placeholder(tf.float32, [None])})
+    estimator.export_saved_model(os.path.join(flags.model_dir, 'export'), serving_input_fn)
+    print(__name__, os.path.basename(__file__), sys.argv[0], flags.words, prediction['y'])
+    return 7
+
+
+if __name__ == '__main__':
+    sys.exit(main())
