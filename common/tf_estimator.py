@@ -102,7 +102,9 @@ _DEPRECATION_WARNINGS = (
     r'`[Ll]ayer\.(add_variable|apply|graph)` is deprecated',
     r'`(layer\.updates|Model\.state_updates)` will be removed',
     r'float_format is deprecated for text_format',
+    r'To make it possible to preserve tf\.data options',
 )
+
 
 def _quiet_python():
     """Drops TensorFlow's own notices of deprecation, and nothing else, from the log and from warnings."""
@@ -131,26 +133,6 @@ def _native_stderr_closed():
         os.close(null)
 
 
-def _quiet_first_session(tf):
-    """Draws out the lines that TensorFlow 2.18 to 2.20 write in the first session of a process, whatever the log level.
-
-    A session without work is run right before the first one, with stderr closed. It has the first one's config, since
-    TensorFlow sizes what all sessions share, such as thread pools, by the config of the first.
-    """
-    from tensorflow.python.client import session
-    init = session.BaseSession.__init__
-
-    @functools.wraps(init)
-    def first_init(self, target='', graph=None, config=None):
-        session.BaseSession.__init__ = init
-        with contextlib.suppress(Exception), _native_stderr_closed(), tf.Graph().as_default():
-            with tf.compat.v1.Session(config=config) as empty:
-                empty.run(tf.no_op())
-        init(self, target, graph, config)
-
-    session.BaseSession.__init__ = first_init
-
-
 def _stream(handler):
     return getattr(getattr(handler, 'python_handler', handler), 'stream', None)  # Absl's handler wraps another.
 
@@ -177,9 +159,7 @@ def _import_tensorflow():
         return tf
     with _native_stderr_closed():
         import tensorflow as tf
-    if (2, 18) <= _version(tf) <= (2, 20):
-        _quiet_first_session(tf)
-    return tf
+        return tf
 
 
 def _version(tf):
@@ -239,7 +219,7 @@ def _init_run_config(config, tf_config):
         raise ValueError('train_distribute over the machines of TF_CONFIG needs TensorFlow 2.15 or older: use it on '
                          'one machine without TF_CONFIG, or drop train_distribute and let TF_CONFIG name parameter '
                          'servers.')
-    if config.experimental_distribute is not None:
+    if config._experimental_distribute is not None:
         raise ValueError('experimental_distribute needs TensorFlow 2.15 or older: use train_distribute and '
                          'eval_distribute.')
     config._distribute_coordinator_mode = None
