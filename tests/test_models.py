@@ -1,9 +1,12 @@
 """Every model under models/, found by itself: it trains on one of the datasets, and has the size that it should."""
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from common import plugins
+from common.input_fn import make_input_fn
+from common.parallel import make_parallel
 from hparams import build
 
 # Worked out from the layers by hand.
@@ -35,3 +38,32 @@ def test_number_of_parameters(run, model, dataset, tmp_path):
     shapes = [shape for name, shape in reader.get_variable_to_shape_map().items()
               if 'Adam' not in name and 'beta' not in name and name != 'global_step']
     assert sum(tf.TensorShape(shape).num_elements() for shape in shapes) == NUM_PARAMETERS[model]
+
+
+def alexnet_gradients(devices, data_dir, mode):
+    """Returns {name: value} of the loss, its gradients and the predictions on the first 11 test digits."""
+    model, dataset = plugins.load('model', 'alexnet'), plugins.load('dataset', 'mnist')
+    params = build.build('alexnet', model.get_params(), 'mnist', dataset.get_params(),
+                         text='filters=[8,8],dense_units=32,drop_rate=0.0,max_shift=0,eval_batch_size=11')
+    with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 4})) as session:
+        tf.set_random_seed(1)
+        inputs = make_input_fn(dataset, tf.estimator.ModeKeys.EVAL, 'eval', data_dir, params)()
+        features, labels = tf.data.make_one_shot_iterator(inputs).get_next()
+        predictions, loss = make_parallel(lambda features, labels: model.model(features, labels, mode, params), devices,
+                                          features=features, labels=labels)
+        variables = tf.trainable_variables()
+        gradients = tf.gradients(tf.reduce_mean(loss), variables)
+        session.run([tf.assign(v, 0.1 * tf.random.stateless_normal(v.shape, [i, 0])) for i, v in enumerate(variables)])
+        return session.run({'loss': loss, 'probabilities': predictions['probabilities'],
+                            **{v.name: gradient for v, gradient in zip(variables, gradients)}})
+
+
+@pytest.mark.parametrize('mode', ['train', 'eval'])
+@pytest.mark.parametrize('towers', [1, 2, 4])
+def test_towers_give_alexnet_the_loss_and_gradients_of_none(data_dir, mode, towers):
+    expected = alexnet_gradients([], data_dir, mode)
+    found = alexnet_gradients([f'/cpu:{i}' for i in range(towers)], data_dir, mode)
+    assert expected['loss'].shape == (11,) and len(expected) == 10
+    assert np.abs(expected['dense/kernel:0']).max() > 1e-3
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
