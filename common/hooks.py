@@ -155,11 +155,10 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
     def __init__(self, evaluate, stop):
         self._evaluate = evaluate
         self._stop = stop
-        self._start = None
+        self._is_first = True
         self.result = None
 
     def after_save(self, session, global_step_value):
-        if self._start is None:
-            self._start = global_step_value
-        elif global_step_value != self._start:
+        if not self._is_first:
             self.result = self._stop.call_outside_training(self._evaluate)
+        self._is_first = False

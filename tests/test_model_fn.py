@@ -131,6 +131,18 @@ def test_batch_norm_updates_run_once_a_step(tmp_path):
     np.testing.assert_allclose(estimator.get_variable_value('batch_normalization/moving_mean'), mean, rtol=1e-5)
 
 
+def test_each_tower_and_its_gradients_are_on_its_device_in_the_training_graph(tmp_path):
+    estimator = make_estimator(tmp_path, towers=2)
+    with tf.Graph().as_default() as graph:
+        tf.train.create_global_step()
+        estimator.model_fn({'x': tf.constant(X[:4])}, {'y': tf.constant(Y[:4])}, ModeKeys.TRAIN, estimator.config)
+        for i in range(2):
+            products = [op for op in graph.get_operations() if op.type == 'MatMul' and f'model/tower_{i}/' in op.name]
+            assert any(op.name.startswith('gradients/') for op in products)
+            assert any(op.name.startswith('model/') for op in products)
+            assert all(op.device.lower().endswith(f'cpu:{i}') for op in products), [op.device for op in products]
+
+
 def test_prediction_and_export_need_no_labels_and_no_towers(tmp_path):
     estimator = make_estimator(tmp_path, towers=2)
     estimator.train(input_fn(), max_steps=1)
