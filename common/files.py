@@ -2,21 +2,30 @@
 
 import contextlib
 import json
+import uuid
 
 import tensorflow.compat.v1 as tf
 
 
 @contextlib.contextmanager
-def replacing(path, mode='w'):
-    """Opens a file for writing, which takes the place of `path` once the block has ended without an error."""
-    with tf.io.gfile.GFile(f'{path}.part', mode) as file:
-        yield file
-    tf.io.gfile.rename(f'{path}.part', path, overwrite=True)
+def replacing(path):
+    """Gives the path of a file to write, which takes the place of `path` once the block has ended without an error.
+
+    The path is nobody else's, so that of several processes that write the same file each leaves it whole.
+    """
+    part = f'{path}.{uuid.uuid4().hex}.part'
+    try:
+        yield part
+        tf.io.gfile.rename(part, path, overwrite=True)
+    except BaseException:
+        if tf.io.gfile.exists(part):
+            tf.io.gfile.remove(part)
+        raise
 
 
 def write_json(path, value):
     """Writes a value as indented JSON."""
-    with replacing(path) as file:
+    with replacing(path) as part, tf.io.gfile.GFile(part, 'w') as file:
         file.write(json.dumps(value, indent=2) + '\n')
 
 

@@ -28,8 +28,8 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
     """Makes the input_fn that feeds a split to an Estimator.
 
     Training is endless, and its order is a function of the seed, the epoch and the global step alone: a training that
-    starts from a checkpoint sees what it would have seen without the stop. Evaluation and prediction pass once over the
-    split, in its order, the last batch being what is left.
+    starts from a checkpoint sees what it would have seen without the stop. A dataset without end is not shuffled.
+    Evaluation and prediction pass once over the split, in its order, the last batch being what is left.
 
     Args:
       dataset: module, see README.md.
@@ -81,7 +81,7 @@ def _shuffled_epochs(records, num_examples, params):
     # Read when the iterator is initialized, which is after the checkpoint has been restored.
     position = tf.cast(tf.train.get_or_create_global_step(), tf.int64) * params.batch_size
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
-        return records.skip(position).shuffle(params.shuffle_buffer, params.seed)
+        return records.skip(position)  # No epochs, so no order that could be found again but its own.
     first_epoch = position // num_examples
 
     def epoch(number):

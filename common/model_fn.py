@@ -30,14 +30,16 @@ def make_model_fn(model, devices, total_steps):
             return tf.estimator.EstimatorSpec(mode, predictions, export_outputs=outputs)
 
         def tower(features, labels):
-            return model.model(features, labels, mode, params)
+            predictions, example_loss = model.model(features, labels, mode, params)
+            if example_loss is None or example_loss.shape.rank != 1:
+                shape = example_loss if example_loss is None else example_loss.shape
+                raise UsageError(f'--model={params.model}: model() must return a loss of shape [batch], one for each '
+                                 f'example, not {shape}')
+            return predictions, example_loss
 
         # The scope keeps the model's ops from taking the names of the summaries below, which TensorBoard shows.
         with tf.name_scope('model'):
             predictions, example_loss = make_parallel(tower, devices, features=features, labels=labels)
-        if example_loss is None or example_loss.shape.rank != 1:
-            raise UsageError(f'--model={params.model}: model() must return a loss of shape [batch], one for each example, '
-                             f'not {example_loss if example_loss is None else example_loss.shape}')
         with tf.name_scope('metrics'):
             metrics = (model.eval_metrics(features, labels, predictions, params)
                        if hasattr(model, 'eval_metrics') else {})

@@ -4,9 +4,9 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 
-# What the towers add once each, though it is the same for all of them: batch norm's updates of the shared averages, and
-# summaries, which would draw one curve a tower.
-_ONCE = (tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.SUMMARIES)
+# What the towers add once each, though once is enough: batch norm's updates of the shared averages, summaries, which would
+# draw a curve for each tower, and penalties on the shared weights.
+_ONCE = (tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.SUMMARIES, tf.GraphKeys.REGULARIZATION_LOSSES)
 
 
 def make_parallel(fn, devices, **tensors):

@@ -47,5 +47,5 @@ def load(kind, name):
     if kind == 'dataset' and not (hasattr(module, 'parse') or hasattr(module, 'parse_batch')):
         missing.append('parse')
     if missing:
-        raise UsageError(f'--{kind}={name}: {module.__file__} must define {", ".join(missing)}; see README.md')
+        raise UsageError(f'--{kind}={name}: {path} must define {", ".join(missing)}; see README.md')
     return module

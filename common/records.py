@@ -10,10 +10,11 @@ import tensorflow.compat.v1 as tf
 import tqdm
 
 from common.errors import RunError
-from common.files import read_json, write_json
+from common.files import read_json, replacing, write_json
 
 MANIFEST = 'manifest.json'
 NUM_SHARDS = 4
+_REPORT_EVERY = 1000
 
 
 def encode(features):
@@ -80,7 +81,8 @@ def _write_shards(directory, splits, num_shards):
                            for shard in range(num_shards)]
                    for split, examples in splits.items()}
         try:
-            concurrent.futures.wait(sum(futures.values(), []), return_when=concurrent.futures.FIRST_EXCEPTION)
+            for future in concurrent.futures.as_completed(sum(futures.values(), [])):
+                future.result()
         finally:
             stop.set()  # After an error or Ctrl-C, what is still being written need not be finished.
         return {split: [future.result() for future in shards] for split, shards in futures.items()}
@@ -91,20 +93,17 @@ def _write_shard(directory, split, shard, num_shards, examples, bar, stop):
     name = f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord'
     path = os.path.join(directory, name)
     indices = range(shard, len(examples), num_shards)
-    unreported = 0
-    with tf.io.TFRecordWriter(f'{path}.part') as writer:
-        for i in indices:
-            if stop.is_set():
-                return None
-            writer.write(encode(examples[i]))
-            unreported += 1
-            if unreported == 1000:
-                bar.update(unreported)
-                unreported = 0
-    bar.update(unreported)
-    with tf.io.gfile.GFile(f'{path}.part', 'rb') as file:
-        content = file.read()
-    tf.io.gfile.rename(f'{path}.part', path, overwrite=True)
+    with replacing(path) as part:
+        with tf.io.TFRecordWriter(part) as writer:
+            for position, i in enumerate(indices, 1):
+                if stop.is_set():
+                    raise concurrent.futures.CancelledError
+                writer.write(encode(examples[i]))
+                if position % _REPORT_EVERY == 0:
+                    bar.update(_REPORT_EVERY)
+        bar.update(len(indices) % _REPORT_EVERY)
+        with tf.io.gfile.GFile(part, 'rb') as file:
+            content = file.read()
     return {'name': name, 'count': len(indices), 'bytes': len(content), 'sha256': hashlib.sha256(content).hexdigest()}
 
 

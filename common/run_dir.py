@@ -4,7 +4,7 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
+from common.errors import RunError, UsageError
 from common.files import write_json
 
 
@@ -31,6 +31,13 @@ def claim(output_dir):
 def has_checkpoint(output_dir):
     """Whether a training has saved something there."""
     return bool(tf.io.gfile.glob(os.path.join(output_dir, 'model.ckpt-*.index')))
+
+
+def check_state(output_dir):
+    """Raises RunError if there are checkpoints, but not the file that names the last: the Estimator would begin anew."""
+    if has_checkpoint(output_dir) and not tf.train.latest_checkpoint(output_dir):
+        raise RunError(f'{os.path.join(output_dir, "checkpoint")}: does not name a checkpoint that is there: restore it, a '
+                       'line such as model_checkpoint_path: "model.ckpt-100", or choose another --output_dir')
 
 
 def require_checkpoint(output_dir):

@@ -61,7 +61,7 @@ def predict(experiment):
     """Writes a JSON object a line to output_dir/predictions.jsonl, for each example of a split or each image file."""
     input_fn, names = _predict_input(experiment)
     path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
-    with replacing(path) as file:
+    with replacing(path) as part, tf.io.gfile.GFile(part, 'w') as file:
         for name, prediction in zip(names, experiment.estimator.predict(input_fn)):
             line = {**name, **{key: to_json(prediction[key]) for key in sorted(prediction)}}
             file.write(json.dumps(line) + '\n')
@@ -72,7 +72,9 @@ def _predict_input(experiment):
     """Returns an input_fn and, for each of its examples, what its line begins with."""
     if not experiment.predict_input:
         split = experiment.predict_split
-        count_examples(experiment.dataset, split, experiment.data_dir, experiment.params)
+        count = count_examples(experiment.dataset, split, experiment.data_dir, experiment.params)
+        if count == tf.data.experimental.INFINITE_CARDINALITY:
+            raise UsageError(f'--predict_split={split}: the split has no end')
         input_fn = make_input_fn(experiment.dataset, tf.estimator.ModeKeys.PREDICT, split, experiment.data_dir,
                                  experiment.params)
         return input_fn, itertools.repeat({})

@@ -2,7 +2,7 @@
 
     python trainer.py --model=alexnet --dataset=mnist
 
-takes about 3 minutes on 2 cores and reaches 0.995 test accuracy. AlexNet's eleven-pixel filters and five convolutions
+takes about 2 minutes on 2 cores and reaches 0.995 test accuracy. AlexNet's eleven-pixel filters and five convolutions
 suit photographs; here it is scaled to images of a few dozen pixels. (A. Krizhevsky, I. Sutskever, G. Hinton: ImageNet
 Classification with Deep Convolutional Neural Networks, 2012.)
 """

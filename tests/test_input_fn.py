@@ -139,8 +139,8 @@ def test_a_dataset_that_does_not_know_its_size_is_counted():
 
 
 def test_an_endless_dataset_goes_on_where_it_stopped():
-    whole = np.concatenate(ids(numbers(float('inf')), 20, shuffle_buffer=1))
-    rest = np.concatenate(ids(numbers(float('inf')), 10, start=10, shuffle_buffer=1))
+    whole = np.concatenate(ids(numbers(float('inf')), 20))
+    rest = np.concatenate(ids(numbers(float('inf')), 10, start=10))
     assert list(rest) == list(whole[40:]) == list(range(40, 80))
 
 

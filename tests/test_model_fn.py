@@ -153,11 +153,12 @@ def test_prediction_and_export_need_no_labels_and_no_towers(tmp_path):
         assert not any('tower' in op.name or 'CPU:1' in op.device for op in graph.get_operations())
 
 
+@pytest.mark.parametrize('towers', [0, 2])
 @pytest.mark.parametrize('loss', [lambda loss: tf.reduce_mean(loss), lambda loss: loss[:, None], lambda loss: None])
-def test_a_loss_that_is_not_per_example_is_refused(tmp_path, loss):
+def test_a_loss_that_is_not_per_example_is_refused(tmp_path, loss, towers):
     def model(features, labels, mode, params):
         predictions, squares = linear(features, labels, mode, params)
         return predictions, loss(squares)
 
     with pytest.raises(UsageError, match=r'--model=m: model\(\) must return a loss of shape \[batch\]'):
-        make_estimator(tmp_path, model=types.SimpleNamespace(model=model)).train(input_fn(), max_steps=1)
+        make_estimator(tmp_path, towers, types.SimpleNamespace(model=model)).train(input_fn(), max_steps=1)

@@ -121,10 +121,13 @@ def test_what_was_in_the_collections_before_stays(session):
 
 def test_regularization_losses_count_once(session):
     def tower(x):
-        return tf.layers.dense(x, 2, kernel_regularizer=tf.keras.regularizers.l2(0.5))
+        y = tf.layers.dense(x, 2, kernel_regularizer=tf.keras.regularizers.l2(0.5))
+        w = tf.get_variable('w', initializer=3.0)
+        tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, tf.square(w))
+        return y * w
 
     parallel.make_parallel(tower, CPUS[:3], x=tf.constant(INPUTS))
-    assert len(tf.losses.get_regularization_losses()) == 1
+    assert len(tf.losses.get_regularization_losses()) == 2
 
 
 def test_no_towers_unless_asked_for():

@@ -51,9 +51,9 @@ def test_an_unknown_name_lists_the_known_ones(name):
 
 def test_a_module_that_lacks_a_function_is_named_with_it(module):
     path = module('lacking', 'def get_params(): return {}\n')
-    with pytest.raises(UsageError, match='lacking/plugin.py must define model'):
+    with pytest.raises(UsageError, match='lacking.plugin must define model'):
         plugins.load('model', path)
-    with pytest.raises(UsageError, match='lacking/plugin.py must define prepare, read, parse'):
+    with pytest.raises(UsageError, match='lacking.plugin must define prepare, read, parse'):
         plugins.load('dataset', path)
 
 

@@ -1,5 +1,6 @@
 """TFRecord files and their manifest."""
 
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -111,6 +112,7 @@ def test_a_writer_that_fails_is_heard_and_leaves_nothing_that_counts(tmp_path):
     with pytest.raises(ValueError, match='example 7 is bad'):
         records.write(str(tmp_path), {'train': Lazy(10, example_at)})
     assert not records.is_written(str(tmp_path))
+    assert not list(tmp_path.glob('*.part'))
     write(str(tmp_path))
     assert records.is_written(str(tmp_path))
     assert read_ids(str(tmp_path)) == list(range(10))
@@ -127,6 +129,13 @@ def test_an_error_does_not_wait_for_the_other_writers(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         records.write(str(tmp_path), {'train': Lazy(100000, example_at)})
     assert time.time() - started < 30  # Without the stop, 250 seconds.
+
+
+def test_two_writers_at_once_leave_the_data_whole(tmp_path):
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: write(str(tmp_path), 1000), range(4)))
+    assert read_ids(str(tmp_path)) == list(range(1000))
+    assert len(list(tmp_path.iterdir())) == 5
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):

@@ -42,7 +42,9 @@ def test_a_file_that_is_being_replaced_stays_until_the_new_one_is_whole(tmp_path
     path = tmp_path / 'file'
     path.write_text('old')
     with pytest.raises(RuntimeError):
-        with files.replacing(str(path)) as file:
-            file.write('new')
+        with files.replacing(str(path)) as part:
+            with open(part, 'w') as file:
+                file.write('new')
             raise RuntimeError
     assert path.read_text() == 'old'
+    assert [path.name for path in tmp_path.iterdir()] == ['file']
