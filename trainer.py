@@ -45,10 +45,11 @@ def define_flags():
     string, integer, number, _ = group('What changes the model')
     string('hparams', '', 'Hyper-parameters, such as learning_rate=0.01,filters=[16,32].')
     string('hparams_set', '', 'A file of hparams/, or a path to a JSON file. (default: MODEL_DATASET, if it exists)')
-    integer('train_steps', None, 'The step at which training ends; wins over num_epochs.', lower_bound=1)
-    number('num_epochs', None, 'The epochs after which training ends.', lower_bound=0)
-    integer('seed', 1, 'One seed for Python, NumPy, TensorFlow and the order of the data.', lower_bound=0,
-            upper_bound=2**31 - 1)
+    integer('train_steps', None, "The step at which training ends; wins over num_epochs. (default: the set's)",
+            lower_bound=1)
+    number('num_epochs', None, "The epochs after which training ends. (default: the set's)", lower_bound=0)
+    integer('seed', None, "One seed for Python, NumPy, TensorFlow and the order of the data. (default: the set's, or 1)",
+            lower_bound=0, upper_bound=2**31 - 1)
 
     string, integer, _, _ = group('How it runs')
     integer('eval_steps', 0, 'Evaluation batches; 0 is the whole split.', lower_bound=0)
@@ -77,6 +78,8 @@ def parse_flags(argv):
     for name in ('model', 'dataset', 'data_dir', 'output_dir'):
         if FLAGS[name].value == '':
             raise UsageError(f'--{name} is empty')
+    if FLAGS.output_dir and set('*?[]') & set(FLAGS.output_dir):
+        raise UsageError(f'--output_dir={FLAGS.output_dir}: TensorFlow takes * ? [ ] for patterns: use other characters')
     return FLAGS
 
 
@@ -95,6 +98,7 @@ def run(FLAGS, stop):
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         else:
             output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
+            run_dir.check_state(output_dir)
             if run_dir.has_checkpoint(output_dir):
                 build.compare(params, run_dir.hparams_path(output_dir))
         if FLAGS.schedule in TRAINING:
@@ -103,8 +107,8 @@ def run(FLAGS, stop):
         elif FLAGS.schedule != 'continuous_eval':
             run_dir.require_checkpoint(output_dir)
 
-        random.seed(FLAGS.seed)
-        np.random.seed(FLAGS.seed)
+        random.seed(params.seed)
+        np.random.seed(params.seed)
         dataset.prepare(FLAGS.data_dir, params)
         experiment = make_experiment(
             model, dataset, params, FLAGS.data_dir, output_dir, stop, devices, session_config,

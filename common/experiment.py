@@ -20,8 +20,8 @@ ModeKeys = tf.estimator.ModeKeys
 class Experiment:
     """What the functions of common/schedules.py work on.
 
-    train_steps is the global step at which training ends, eval_steps the number of evaluation batches; each is 0 in a
-    schedule that need not know. predict_input is a pattern of image files to predict instead of predict_split.
+    train_steps is the global step at which training ends, eval_steps the number of evaluation batches, in the schedules
+    that train and evaluate. predict_input is a pattern of image files to predict instead of predict_split.
     """
 
     estimator: tf.estimator.Estimator
@@ -62,14 +62,15 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
       RunError: the training split is empty.
     """
     _check_batch(params, len(devices))
-    num_examples = train_steps = 0
+    num_examples, train_steps = 0, 1
     if schedule in TRAINING or schedule == 'continuous_eval':
         num_examples = count_examples(dataset, 'train', data_dir, params)
-        train_steps = _train_steps(params, num_examples)
-    if schedule in EVALUATING and not eval_steps:
-        eval_steps = _eval_steps(params, count_examples(dataset, 'eval', data_dir, params))
+        if schedule != 'dry_run':
+            train_steps = _train_steps(params, num_examples)
     if schedule == 'dry_run':
-        train_steps = eval_steps = 1
+        eval_steps = 1
+    elif schedule in EVALUATING and not eval_steps:
+        eval_steps = _eval_steps(params, count_examples(dataset, 'eval', data_dir, params))
     config = tf.estimator.RunConfig(
         model_dir=output_dir,
         tf_random_seed=params.seed,
@@ -105,7 +106,10 @@ def _train_steps(params, num_examples):
         return params.train_steps
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={params.dataset} has no end, so that it has no epochs: give --train_steps')
-    return math.ceil(params.num_epochs * num_examples / params.batch_size)
+    steps = math.ceil(params.num_epochs * num_examples / params.batch_size)
+    if not steps:
+        raise UsageError(f'num_epochs={params.num_epochs} leaves nothing to train: give more, or --train_steps')
+    return steps
 
 
 def _eval_steps(params, num_examples):

@@ -35,7 +35,11 @@ def has_checkpoint(output_dir):
 
 def check_state(output_dir):
     """Raises RunError if there are checkpoints, but not the file that names the last: the Estimator would begin anew."""
-    if has_checkpoint(output_dir) and not tf.train.latest_checkpoint(output_dir):
+    try:
+        latest = tf.train.latest_checkpoint(output_dir)
+    except ValueError:  # The file is empty.
+        latest = None
+    if has_checkpoint(output_dir) and not latest:
         raise RunError(f'{os.path.join(output_dir, "checkpoint")}: does not name a checkpoint that is there: restore it, a '
                        'line such as model_checkpoint_path: "model.ckpt-100", or choose another --output_dir')
 

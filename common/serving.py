@@ -27,6 +27,9 @@ def make_serving_input_fn(dataset, data_dir, params):
 
     def serving_input_receiver_fn():
         feature_specs = make_input_fn(dataset, PREDICT, 'eval', data_dir, params)().element_spec
+        for name, spec in feature_specs.items():
+            if not spec.shape[1:].is_fully_defined():
+                raise UsageError(f'--schedule=export: the feature {name} has no fixed shape, but {spec.shape[1:]}')
         if takes_images(dataset):
             shape = [None, params.image_size, params.image_size, params.num_channels]
             raw = {'image': _optional(tf.TensorSpec(shape, tf.uint8, 'image'))}
@@ -89,10 +92,20 @@ def make_image_input_fn(dataset, paths, params):
     return input_fn
 
 
+def _flatten(image):
+    """Returns an image of 8 bits without transparency: 16 bits are scaled, and what is transparent is seen on white."""
+    if image.mode.startswith('I;16'):
+        return Image.fromarray(np.uint8(np.asarray(image) >> 8))
+    if image.has_transparency_data:
+        image = image.convert('RGBA')
+        return Image.alpha_composite(Image.new('RGBA', image.size, 'white'), image)
+    return image
+
+
 def _read_image(path, params):
     try:
         with tf.io.gfile.GFile(path, 'rb') as file:
-            image = Image.open(io.BytesIO(file.read())).convert('L' if params.num_channels == 1 else 'RGB')
+            image = _flatten(Image.open(io.BytesIO(file.read()))).convert('L' if params.num_channels == 1 else 'RGB')
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, tf.errors.OpError) as error:
         raise UsageError(f'--input: {path} is not an image that can be read: {error}') from None
     image = image.resize((params.image_size, params.image_size), Image.Resampling.BILINEAR)

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common import records
-from common.errors import RunError
+from common.errors import RunError, UsageError
 
 RAW_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'raw', 'mnist')
 
@@ -31,7 +31,8 @@ def get_params():
 
 def prepare(data_dir, params):
     """Converts the IDX files to TFRecord, once."""
-    del params
+    if (params['image_size'], params['num_channels']) != (28, 1) or params['num_classes'] < 10:
+        raise UsageError('--dataset=mnist has image_size=28, num_channels=1 and num_classes=10: they cannot be changed')
     directory = _directory(data_dir)
     if records.is_written(directory):
         return

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.files import read_json, write_json
-from hparams.defaults import DEFAULTS, MINIMUM
+from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
 
 SETS_DIR = os.path.dirname(os.path.abspath(__file__))
 
@@ -106,6 +106,15 @@ def _type_name(default):
     return {bool: 'true or false', int: 'a whole number', float: 'a number', str: 'text'}[type(default)]
 
 
+def _check_types(source, layer):
+    """Checks that defaults are of types that --hparams and JSON can express."""
+    for key, value in layer.items():
+        items = value if isinstance(value, (list, tuple)) else [value]
+        if any(type(item) not in (bool, int, float, str) or type(item) is not type(items[0]) for item in items):
+            raise UsageError(f'{source}: get_params() gives {key}={value!r}, but a hyper-parameter is true or false, a '
+                             'whole number, a number, text, or a list of one of these')
+
+
 def _override(values, source, changes):
     """Returns `values` with `changes` laid over them, which may only name what is there, in its type."""
     merged = dict(values)
@@ -114,6 +123,8 @@ def _override(values, source, changes):
             raise UsageError(f'{source}: unknown hyper-parameter {key}{nearest(key, values)}')
         if not _has_type(value, values[key]):
             raise UsageError(f'{source}: {key}={value} must be {_type_name(values[key])}')
+        if type(value) is int and abs(value) > MAXIMUM:
+            raise UsageError(f'{source}: {key}={value} must be at most {MAXIMUM}')
         if key in MINIMUM and value < MINIMUM[key]:
             raise UsageError(f'{source}: {key}={value} must be at least {MINIMUM[key]}')
         merged[key] = float(value) if isinstance(values[key], float) else value
@@ -169,6 +180,8 @@ def build(model_name, model_params, dataset_name, dataset_params, set_name='', t
     Raises:
       UsageError: an unknown name, a wrong type or a value out of range; the message names it and its layer.
     """
+    for source, layer in ((f'--model={model_name}', model_params), (f'--dataset={dataset_name}', dataset_params)):
+        _check_types(source, layer)
     values = {'model': model_name, 'dataset': dataset_name, 'seed': 1, **DEFAULTS}
     for source, layer in ((f'--model={model_name}', model_params), (f'--dataset={dataset_name}', dataset_params)):
         known = {key: value for key, value in layer.items() if key in values}

@@ -26,7 +26,8 @@ DEFAULTS = types.MappingProxyType({
     'adam_epsilon': 1e-8,
 })
 
-# What every number above may be at least. A model or dataset guards its own.
+# What whole numbers may be at most, and what the numbers above may be at least. A model or dataset guards its own.
+MAXIMUM = 2**31 - 1
 MINIMUM = types.MappingProxyType({
     'train_steps': 0,
     'num_epochs': 0,

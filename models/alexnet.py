@@ -9,6 +9,7 @@ Classification with Deep Convolutional Neural Networks, 2012.)
 
 import tensorflow.compat.v1 as tf
 
+from common.errors import UsageError
 from common.ops.dropout import dropout
 from common.ops.labeled_images import labeled_images
 from common.ops.random_shift import random_shift
@@ -31,6 +32,8 @@ def model(features, labels, mode, params):
 
     `features` is {'image': float32 [batch, height, width, channels]}, `labels` is {'label': int32 [batch]} or None.
     """
+    if not 0 <= params.drop_rate < 1 or params.max_shift < 0:
+        raise UsageError('drop_rate must be at least 0 and less than 1, max_shift at least 0')
     is_training = mode == tf.estimator.ModeKeys.TRAIN
     net = random_shift(features['image'], params.max_shift, is_training)
     for filters in params.filters:

@@ -63,6 +63,7 @@ def test_text_is_read_as_the_type_of_the_default():
     ('batch_size=[1]', 'batch_size=[1] must be a whole number'),
     ('batch_size=', 'batch_size= must be a whole number'),
     ('batch_size=0', 'batch_size=0 must be at least 1'),
+    ('batch_size=99999999999999999999', 'batch_size=99999999999999999999 must be at most 2147483647'),
     ('learning_rate=nan', 'learning_rate=nan must be a number'),
     ('learning_rate=inf', 'learning_rate=inf must be a number'),
     ('learning_rate=-1', 'learning_rate=-1.0 must be at least 0'),
@@ -109,6 +110,12 @@ def test_a_missing_set_lists_the_sets():
 def test_a_plug_in_that_contradicts_the_defaults_is_named():
     with pytest.raises(UsageError, match='--model=m: batch_size=many must be a whole number'):
         make(model={'batch_size': 'many'})
+
+
+@pytest.mark.parametrize('value', [None, ((1, 2), (3, 4)), [1, 'x'], {'a': 1}, 1j])
+def test_a_plug_in_whose_defaults_no_flag_could_express_is_named(value):
+    with pytest.raises(UsageError, match=r'--dataset=d: get_params\(\) gives odd='):
+        make(dataset={'odd': value})
 
 
 def test_the_set_of_model_and_dataset_is_the_default():

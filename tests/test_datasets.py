@@ -59,7 +59,7 @@ def test_mnist_is_converted_once(data_dir):
         return {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(os.path.join(data_dir, 'mnist'))}
 
     before = times()
-    mnist.prepare(data_dir, None)
+    mnist.prepare(data_dir, mnist.get_params())
     assert times() == before and len(before) == 9
 
 
@@ -86,7 +86,7 @@ def test_a_raw_file_that_is_not_the_one_that_ships_is_named(tmp_path, monkeypatc
         bad.write_bytes(content)
     monkeypatch.setattr(mnist, 'RAW_DIR', str(raw))
     with pytest.raises(RunError, match=f'{bad}: .*{message}'):
-        mnist.prepare(str(tmp_path / 'data'), None)
+        mnist.prepare(str(tmp_path / 'data'), mnist.get_params())
     assert not (tmp_path / 'data').exists()
 
 

@@ -3,6 +3,7 @@
 import types
 
 import numpy as np
+from PIL import Image
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -44,6 +45,19 @@ DATASETS = {
     'records parsed in batches': dict(read=lambda *_: examples(), parse_batch=parse_batch),
     'tensors made in memory': dict(read=lambda *_: tensors(), parse=lambda mode, params, record: (record, {})),
 }
+
+
+@pytest.mark.parametrize('mode, pixel, grey', [
+    ('L', 100, 100), ('RGB', (10, 10, 10), 10), ('I;16', 100 * 256, 100), ('RGBA', (0, 0, 0, 255), 0),
+    ('RGBA', (0, 0, 0, 0), 255), ('LA', (50, 255), 50), ('1', 1, 255)])
+def test_image_files_of_every_kind_become_grey_bytes_of_the_size_declared(tmp_path, mode, pixel, grey):
+    Image.new(mode, (9, 7), pixel).save(tmp_path / 'image.png')
+    dataset = types.SimpleNamespace(image_features=lambda params, images: {'image': images})
+    params = types.SimpleNamespace(image_size=4, num_channels=1, eval_batch_size=2)
+    with tf.Graph().as_default(), tf.Session() as session:
+        input_fn = serving.make_image_input_fn(dataset, [str(tmp_path / 'image.png')], params)
+        image = session.run(tf.data.make_one_shot_iterator(input_fn()).get_next())['image']
+    np.testing.assert_array_equal(image, np.full([1, 4, 4, 1], grey, np.uint8))
 
 
 @pytest.mark.parametrize('kind', DATASETS)

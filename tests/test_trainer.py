@@ -267,10 +267,36 @@ def test_everything_goes_through_gfile(run):
     assert run(*flags, '--hparams=batch_size=8', output_dir='ram://output/here')[0] == 2
 
 
+def test_a_models_own_bounds_are_one_line(run):
+    code, _, err = run('--hparams=drop_rate=1.0', '--schedule=dry_run')
+    assert code == 2 and err.splitlines()[-1].startswith('trainer.py: drop_rate must be at least 0 and less than 1')
+
+
 def test_a_loss_that_becomes_nan_is_one_line_with_the_step(run):
     code, result, err = run(*POLYNOMIAL, '--train_steps=50', '--hparams=optimizer=sgd,learning_rate=1e9')
     assert (code, result) == (1, None)
     assert re.search(r'trainer.py: the loss is not a number after step \d+: lower learning_rate', err.splitlines()[-1])
+
+
+@pytest.mark.parametrize('content', [None, '', 'garbage', 'model_checkpoint_path: "model.ckpt-99"'])
+def test_a_lost_checkpoint_state_never_starts_again_from_nothing(run, tmp_path, content):
+    assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=3')[0] == 0
+    state = tmp_path / 'output' / 'checkpoint'
+    state.unlink()
+    if content is not None:
+        state.write_text(content)
+    for schedule in ('evaluate', 'train', 'train_and_evaluate', 'predict', 'export'):
+        code, result, err = run(*POLYNOMIAL, f'--schedule={schedule}', '--train_steps=5')
+        assert (code, result) == (1, None)
+        assert err.splitlines()[-1].startswith(f'trainer.py: {state}: does not name a checkpoint')
+
+
+def test_the_saved_hparams_bring_their_seed(run, tmp_path):
+    assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=3', '--seed=5')[0] == 0
+    assert run(*POLYNOMIAL, '--schedule=evaluate')[0] == 2
+    saved = f'--hparams_set={tmp_path}/output/hparams.json'
+    assert run(*POLYNOMIAL, '--schedule=evaluate', saved)[0] == 0
+    assert run(*POLYNOMIAL, '--schedule=evaluate', saved, '--seed=6')[0] == 2
 
 
 def test_epochs_and_steps_end_the_training(run, tmp_path):
@@ -356,6 +382,10 @@ WRONG = [
     (['--num_gpus=99'], 2, '--num_gpus=99: this machine has '),
     (['--num_towers=0'], 2, 'flag --num_towers=0'),
     (['--num_towers=3'], 2, 'batch_size=128 does not divide by 3 towers: the nearest that does is --hparams=batch_size=126 or 129'),
+    (['--num_epochs=0'], 2, 'num_epochs=0.0 leaves nothing to train'),
+    (['--output_dir=a[1]'], 2, '--output_dir=a[1]: TensorFlow takes * ? [ ] for patterns'),
+    (['--hparams=image_size=14'], 2, '--dataset=mnist has image_size=28'),
+    ([*POLYNOMIAL, '--hparams=num_samples=9'], 2, 'num_samples=9 must be at least 10'),
     (['--seed=-1'], 2, 'flag --seed=-1'),
     (['--seed=99999999999'], 2, 'flag --seed=99999999999'),
     (['--output_dir='], 2, '--output_dir is empty'),
