@@ -26,11 +26,11 @@ works, and so does TF_CONFIG with parameter servers), and `tf.data.experimental.
 import contextlib
 import functools
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import logging
 import os
-import runpy
 import sys
 import types
 import warnings
@@ -204,7 +204,7 @@ def _check_tensorflow(tf):
 
 def _add_module(name, **attributes):
     """Puts a module of this name and content where `import` finds it, if TensorFlow has none."""
-    if importlib.util.find_spec(name) is None:
+    if name not in sys.modules and importlib.util.find_spec(name) is None:
         module = types.ModuleType(name)
         vars(module).update(attributes)
         sys.modules[name] = module
@@ -328,6 +328,13 @@ def _fail(message, code):
     sys.exit(code)
 
 
+class _ScriptLoader(importlib.machinery.SourceFileLoader):
+    """Loads a script; like `python SCRIPT`, it leaves no bytecode beside it."""
+
+    def set_data(self, *unused_args, **unused_kwargs):
+        pass
+
+
 def _run_script(arguments):
     """Does what `python SCRIPT ARGS...` does, with tf.estimator there."""
     if not arguments:
@@ -338,12 +345,13 @@ def _run_script(arguments):
         _install()
     except ImportError as error:
         _fail(error, 1)
-    script = os.path.realpath(arguments[0])
     sys.argv = arguments
     if not (sys.flags.isolated or getattr(sys.flags, 'safe_path', False)):
-        sys.path[0] = os.path.dirname(script)
+        sys.path[0] = os.path.dirname(os.path.realpath(arguments[0]))
     sys.modules.pop('common', None)  # The script may have a package of that name.
-    runpy.run_path(script, run_name='__main__')
+    main = sys.modules['__main__'] = types.ModuleType('__main__')
+    main.__file__ = os.path.abspath(arguments[0])
+    _ScriptLoader('__main__', main.__file__).exec_module(main)
 
 
 if __name__ == '__main__':

@@ -54,7 +54,6 @@ def main():
     import tensorflow as tf
     note('no symbol', without_symbol('tensorflow.python.training.evaluation', '_evaluate_once'))
     note('no module', mock.patch.dict(sys.modules, {'tensorflow.python.training.device_setter': None}))
-    note('no symbol at import', without_symbol('tensorflow.python.framework.ops', 'name_scope'))
     with mock.patch.object(tf, '__version__', '2.20.0'):
         note('protobuf 7', with_version('protobuf', '7.34.0'))
     with mock.patch.object(tf, '__version__', '2.14.1'):

@@ -37,7 +37,7 @@ def main(model_dir):
         model_dir, train_distribute=strategy, session_config=tf.compat.v1.ConfigProto(device_count={'CPU': 2}))
     estimator = tf.estimator.Estimator(model_fn, config=config)
     estimator.train(input_fn, max_steps=3)
-    trained_on = sorted(devices)
+    trained_on = sorted(device[-5:] for device in devices)
     metrics = estimator.evaluate(input_fn, steps=2)
     print(json.dumps({
         'devices': trained_on,

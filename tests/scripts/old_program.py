@@ -55,7 +55,8 @@ def main():
     tf.estimator.train_and_evaluate(
         estimator, tf.estimator.TrainSpec(input_fn, max_steps=STEPS), tf.estimator.EvalSpec(input_fn, steps=1))
     prediction = next(iter(estimator.predict(input_fn)))
-    serving_input_fn = tf.estimator.export.build_raw_serving_input_receiver_fn({'x': tf.placeholder(tf.float32, [None])})
+    x = tf.placeholder(tf.float32, [None])
+    serving_input_fn = tf.estimator.export.build_raw_serving_input_receiver_fn({'x': x})
     estimator.export_saved_model(os.path.join(flags.model_dir, 'export'), serving_input_fn)
     print(__name__, os.path.basename(__file__), sys.argv[0], flags.words, prediction['y'])
     return 7
