@@ -35,7 +35,7 @@ def define_flags():
     string('model', 'alexnet', 'A file name under models/, or a dotted module path.')
     string('dataset', 'mnist', 'A file name under datasets/, or a dotted module path.')
     flags.DEFINE_enum('schedule', 'train_and_evaluate', list(SCHEDULES), 'What to do; dry_run makes one training and one '
-                      'evaluation step and keeps nothing.', flag_values=FLAGS, module_name='What to run')
+                      'evaluation step and keeps no output.', flag_values=FLAGS, module_name='What to run')
     boolean('help', False, 'Show this help.', short_name='h')
 
     string, integer, _, _ = group('Where')
@@ -78,6 +78,9 @@ def parse_flags(argv):
     for name in ('model', 'dataset', 'data_dir', 'output_dir'):
         if FLAGS[name].value == '':
             raise UsageError(f'--{name} is empty')
+    for name in ('input', 'predict_split'):
+        if FLAGS[name].present and FLAGS.schedule != 'predict':
+            raise UsageError(f'--{name} goes with --schedule=predict, not {FLAGS.schedule}')
     if FLAGS.output_dir and set('*?[]') & set(FLAGS.output_dir):
         raise UsageError(f'--output_dir={FLAGS.output_dir}: TensorFlow takes * ? [ ] for patterns: use other characters')
     return FLAGS

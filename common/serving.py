@@ -3,7 +3,7 @@
 import io
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
@@ -106,6 +106,8 @@ def _read_image(path, params):
     try:
         with tf.io.gfile.GFile(path, 'rb') as file:
             image = _flatten(Image.open(io.BytesIO(file.read()))).convert('L' if params.num_channels == 1 else 'RGB')
+    except UnidentifiedImageError:
+        raise UsageError(f'--input: {path} is not an image of a kind that Pillow reads') from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, tf.errors.OpError) as error:
         raise UsageError(f'--input: {path} is not an image that can be read: {error}') from None
     image = image.resize((params.image_size, params.image_size), Image.Resampling.BILINEAR)

@@ -161,7 +161,7 @@ def _load_set(name):
     try:
         return read_json(path)
     except ValueError as error:
-        raise UsageError(f'--hparams_set={name}: {error}') from None
+        raise UsageError(f'--hparams_set: {error}') from None
 
 
 def build(model_name, model_params, dataset_name, dataset_params, set_name='', text='', **flags):

@@ -394,6 +394,8 @@ WRONG = [
     (['--schedule=predict'], 2, 'no checkpoint there; train first'),
     (['--schedule=export'], 2, 'no checkpoint there; train first'),
     (['--predict_split=test'], 2, '--predict_split=test: value should be one of <train|eval>'),
+    (['--input=*.png'], 2, '--input goes with --schedule=predict, not train_and_evaluate'),
+    (['--predict_split=train', '--schedule=train'], 2, '--predict_split goes with --schedule=predict, not train'),
     (['nonsense'], 2, 'nonsense: every argument is a flag'),
     (['--output_dir=/dev/null/x'], 2, '--output_dir=/dev/null/x: cannot be written'),
     (['--output_dir=/dev/null'], 2, '--output_dir=/dev/null: cannot be written'),
@@ -419,7 +421,7 @@ def test_asking_a_directory_that_is_not_there_does_not_make_it(run, tmp_path, sc
 
 @pytest.mark.parametrize('flags, message', [
     ([*SMALL, '--input=nothing*.png'], '--input=nothing*.png: no such file'),
-    ([*SMALL, '--input={tmp}/text.png'], 'text.png is not an image that can be read'),
+    ([*SMALL, '--input={tmp}/text.png'], 'text.png is not an image of a kind that Pillow reads'),
     ([*POLYNOMIAL, '--input={tmp}/*.png'], '--input: --dataset=polynomial has no images'),
 ])
 def test_wrong_images_are_named(run, tmp_path, flags, message):
