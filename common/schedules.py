@@ -107,12 +107,9 @@ EVALUATING = ('train_and_evaluate', 'evaluate', 'continuous_eval', 'dry_run')
 
 def to_json(value):
     """Returns a NumPy scalar or array as JSON can say it, floats to the six digits that float32 has."""
-    if isinstance(value, bytes):
-        return value.decode(errors='replace')
-    value = np.asarray(value)
-    if value.ndim:
+    if np.ndim(value):
         return [to_json(item) for item in value]
-    item = value.item()
+    item = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
     if isinstance(item, bytes):
         return item.decode(errors='replace')
     return float(f'{item:.6g}') if isinstance(item, float) else item

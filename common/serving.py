@@ -31,13 +31,12 @@ def make_serving_input_fn(dataset, data_dir, params):
             if not spec.shape[1:].is_fully_defined():
                 raise UsageError(f'--schedule=export: the feature {name} has no fixed shape, but {spec.shape[1:]}')
         if takes_images(dataset):
-            shape = [None, params.image_size, params.image_size, params.num_channels]
-            raw = {'image': _optional(tf.TensorSpec(shape, tf.uint8, 'image'))}
+            raw = {'image': _optional('image', [params.image_size, params.image_size, params.num_channels], tf.uint8)}
             from_raw = dataset.image_features(params, raw['image'])
         else:
-            raw = {name: _optional(spec, name) for name, spec in feature_specs.items()}
+            raw = {name: _optional(name, spec.shape.as_list()[1:], spec.dtype) for name, spec in feature_specs.items()}
             from_raw = raw
-        serialized = _optional(tf.TensorSpec([None], tf.string), 'examples')
+        serialized = _optional('examples', [], tf.string)
         from_serialized = _parse_serialized(dataset, data_dir, params, serialized, feature_specs)
         # Each signature feeds one of the two and leaves the other empty, so that one network serves both.
         features = {name: tf.concat([from_raw[name], from_serialized[name]], axis=0) for name in feature_specs}
@@ -46,10 +45,9 @@ def make_serving_input_fn(dataset, data_dir, params):
     return serving_input_receiver_fn
 
 
-def _optional(spec, name=None):
-    """Returns a placeholder that is an empty batch unless it is fed."""
-    empty = tf.zeros([0] + spec.shape.as_list()[1:], spec.dtype)
-    return tf.placeholder_with_default(empty, [None] + spec.shape.as_list()[1:], name or spec.name)
+def _optional(name, shape, dtype):
+    """Returns a placeholder for a batch of values of this shape, which is empty unless it is fed."""
+    return tf.placeholder_with_default(tf.zeros([0] + shape, dtype), [None] + shape, name)
 
 
 def _parse_serialized(dataset, data_dir, params, serialized, feature_specs):

@@ -180,10 +180,9 @@ def build(model_name, model_params, dataset_name, dataset_params, set_name='', t
     Raises:
       UsageError: an unknown name, a wrong type or a value out of range; the message names it and its layer.
     """
-    for source, layer in ((f'--model={model_name}', model_params), (f'--dataset={dataset_name}', dataset_params)):
-        _check_types(source, layer)
     values = {'model': model_name, 'dataset': dataset_name, 'seed': 1, **DEFAULTS}
     for source, layer in ((f'--model={model_name}', model_params), (f'--dataset={dataset_name}', dataset_params)):
+        _check_types(source, layer)
         known = {key: value for key, value in layer.items() if key in values}
         values = {**_override(values, source, known), **{key: layer[key] for key in layer if key not in values}}
     default_set = f'{model_name}_{dataset_name}'

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from common.ops.dropout import step_seed
+from common.ops.step_seed import step_seed
 
 
 def random_shift(images, max_shift, is_training):
