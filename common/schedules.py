@@ -37,7 +37,9 @@ def evaluate(experiment, checkpoint_path=None):
         hooks=[ProgressBar('Evaluating', experiment.eval_steps)],
         checkpoint_path=checkpoint_path)
     global_step = int(metrics.pop('global_step'))
-    return {'global_step': global_step, 'eval': {name: to_json(metrics[name]) for name in sorted(metrics)}}
+    # Bytes are serialized summaries, such as pictures, for TensorBoard alone.
+    values = {name: to_json(value) for name, value in sorted(metrics.items()) if not isinstance(value, bytes)}
+    return {'global_step': global_step, 'eval': values}
 
 
 def train_and_evaluate(experiment):

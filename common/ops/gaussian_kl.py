@@ -1,0 +1,23 @@
+"""The Kullback-Leibler divergence of Gaussians."""
+
+import tensorflow.compat.v1 as tf
+
+
+def gaussian_kl(q, p=(0.0, 0.0)):
+    """Returns KL(q || p) of two isotropic Gaussians, or ones with a variance for each dimension, in nats.
+
+    (D. Kingma, M. Welling: Auto-Encoding Variational Bayes, 2014, appendix B.)
+
+    Args:
+      q: tuple (mu, log sigma^2) of float tensors [..., depth]; log sigma^2 may be [..., 1] or a scalar or number, one for all.
+      p: the same; a unit Gaussian by default.
+
+    Returns:
+      Tensor [...], 0 where the two are equal.
+    """
+    (mu_q, log_var_q), (mu_p, log_var_p) = q, p
+    mu_q = tf.convert_to_tensor(mu_q)
+    log_var_q, log_var_p = (tf.convert_to_tensor(log_var, mu_q.dtype) for log_var in (log_var_q, log_var_p))
+    log_ratio = log_var_q - log_var_p
+    distance = tf.square(mu_q - mu_p) * tf.exp(-log_var_p)
+    return 0.5 * tf.reduce_sum(tf.exp(log_ratio) - 1 - log_ratio + distance, axis=-1)

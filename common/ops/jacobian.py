@@ -1,0 +1,46 @@
+"""Jacobians: the derivatives of every output with respect to every input."""
+
+import tensorflow.compat.v1 as tf
+
+from common.ops.shape import get_shape, reshape
+
+
+def jacobian(outputs, inputs):
+    """Returns the derivatives of all outputs with respect to all inputs.
+
+    One gradient, vectorized over the elements of `outputs` (tf.vectorized_map), without a loop.
+
+    Args:
+      outputs: float tensor of any shape, computed from `inputs`.
+      inputs: float tensor of any shape.
+
+    Returns:
+      Tensor of shape outputs.shape + inputs.shape, 0 where the one does not depend on the other.
+    """
+    flat = tf.reshape(outputs, [-1])
+    rows = tf.vectorized_map(lambda i: _gradient(flat[i], inputs), tf.range(tf.size(flat)))
+    return tf.reshape(rows, get_shape(outputs) + get_shape(inputs))
+
+
+def batch_jacobian(outputs, inputs):
+    """Returns the derivatives of each example's outputs with respect to its own inputs.
+
+    Right only where an example's outputs do not depend on other examples' inputs, as they do through batch norm in
+    training. As cheap as one gradient for each element of one example's outputs.
+
+    Args:
+      outputs: float tensor [batch, ...], computed from `inputs`.
+      inputs: float tensor [batch, ...].
+
+    Returns:
+      Tensor of shape [batch] + outputs.shape[1:] + inputs.shape[1:], 0 where the one does not depend on the other.
+    """
+    flat = reshape(outputs, [0, list(range(1, outputs.shape.rank))])
+    columns = tf.vectorized_map(lambda i: _gradient(flat[:, i], inputs), tf.range(tf.shape(flat)[1]))
+    by_example = tf.transpose(columns, [1, 0, *range(2, columns.shape.rank)])
+    return tf.reshape(by_example, get_shape(outputs) + get_shape(inputs)[1:])
+
+
+def _gradient(output, inputs):
+    gradient, = tf.gradients(output, inputs, unconnected_gradients='zero')
+    return gradient

@@ -1,0 +1,47 @@
+"""A Python function as an op with a gradient of its own."""
+
+import tensorflow.compat.v1 as tf
+
+
+def python_op(fn, grad_fn, output_spec=None):
+    """Makes a differentiable op of two Python functions on NumPy arrays.
+
+    It runs on the CPU, in the process that built the graph, and only there: a SavedModel cannot hold it. Good for trying
+    an op out before writing its kernel. (After the guide Effective TensorFlow, chapter "Prototyping kernels and advanced
+    visualization with Python ops".)
+
+    Args:
+      fn: function of arrays that returns an array.
+      grad_fn: function (*inputs, output gradient) that returns the gradients with respect to the inputs: an array of the
+        input's shape and dtype for each, as a tuple or list if there are several inputs. None for an input is 0.
+      output_spec: function of the input tensors that returns the output's tf.TensorSpec; by default it is like the first
+        input.
+
+    Returns:
+      Function of tensors that returns a tensor. It raises tf.errors.InvalidArgumentError when run, if a function returned
+      another dtype than it should.
+    """
+
+    @tf.custom_gradient
+    def op(*inputs):
+        spec = output_spec(*inputs) if output_spec else tf.TensorSpec(inputs[0].shape, inputs[0].dtype)
+        output = tf.numpy_function(fn, inputs, spec.dtype)
+        output.set_shape(spec.shape)
+
+        def grad(output_gradient):
+            gradients = tf.numpy_function(_as_list(grad_fn), [*inputs, output_gradient], [x.dtype for x in inputs])
+            for tensor, gradient in zip(inputs, gradients):
+                gradient.set_shape(tensor.shape)
+            return gradients
+
+        return output, grad
+
+    return lambda *inputs: op(*map(tf.convert_to_tensor, inputs))
+
+
+def _as_list(grad_fn):
+    def call(*arrays):
+        gradients = grad_fn(*arrays)
+        gradients = gradients if isinstance(gradients, (tuple, list)) else [gradients]
+        return list(gradients)
+    return call

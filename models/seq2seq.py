@@ -1,0 +1,126 @@
+"""Reads a text and writes another, byte by byte: an encoder, a decoder with attention, beam search.
+
+    python trainer.py --model=seq2seq --dataset=addition
+
+(I. Sutskever, O. Vinyals, Q. Le: Sequence to Sequence Learning with Neural Networks, 2014. The attention is that of
+M. Luong, H. Pham, C. Manning: Effective Approaches to Attention-based Neural Machine Translation, 2015.)
+"""
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+from common.ops.beam_search import rnn_beam_search
+from common.ops.merge import merge
+from common.ops.shape import reshape
+
+# Texts are bytes, and these two control characters, which a text has no use for.
+NUM_TOKENS = 256
+END, BEGIN = 0, 2
+
+
+def get_params():
+    return {
+        'embedding_size': 32,
+        'rnn_units': 128,
+        'beam_width': 4,
+        'length_penalty': 0.0,  # 0 looks for the likeliest text; up to 1 favours longer ones.
+        'max_target_length': 32,  # Bytes that are written at most.
+    }
+
+
+def model(features, labels, mode, params):
+    """Returns predictions and the cross-entropy of the whole target, float32 [batch].
+
+    `features` is {'source': string [batch]}, `labels` is {'target': string [batch]} or None. The predictions are 'source',
+    'target', string [batch], found by beam search, and all that it found, the best first: 'targets', string [batch,
+    beam_width], and 'log_probs', float32 [batch, beam_width]. In training the target is what a greedy search would write
+    as long as it is right, which costs nothing.
+    """
+    if min(params.embedding_size, params.rnn_units, params.beam_width, params.max_target_length) < 1:
+        raise UsageError('embedding_size, rnn_units, beam_width and max_target_length must be at least 1')
+    with tf.variable_scope('seq2seq', reuse=tf.AUTO_REUSE):
+        memory, mask, state = _encode(features['source'], params)
+        decoder = _Decoder(memory, mask, params)
+        predictions = {'source': features['source']}
+        loss = None
+        if labels is not None:
+            logits, loss = decoder.score(state, labels['target'])
+        if mode == tf.estimator.ModeKeys.TRAIN:
+            predictions['target'] = _to_text(tf.argmax(logits, 2, output_type=tf.int32))
+        else:
+            ids, predictions['log_probs'] = rnn_beam_search(
+                decoder.step, state, params.max_target_length, params.beam_width, BEGIN, END, params.length_penalty)
+            predictions['targets'] = _to_text(ids)
+            predictions['target'] = predictions['targets'][:, 0]
+    return predictions, loss
+
+
+def eval_metrics(features, labels, predictions, params):
+    """Returns the share of the targets that are right to the last byte."""
+    del features, params
+    is_right = tf.equal(predictions['target'], labels['target'])
+    return {'exact_match': tf.metrics.mean(tf.cast(is_right, tf.float32))}
+
+
+def _encode(texts, params):
+    """Returns what was read, [batch, length, depth], which of it is text, float [batch, length], and a summary of it."""
+    lengths = tf.strings.length(texts)
+    ids = _to_ids(texts, tf.reduce_max(lengths))
+    with tf.variable_scope('encoder'):
+        outputs, states = tf.nn.bidirectional_dynamic_rnn(
+            tf.nn.rnn_cell.GRUCell(params.rnn_units), tf.nn.rnn_cell.GRUCell(params.rnn_units), _embed(ids, params),
+            sequence_length=lengths, dtype=tf.float32)
+        state = tf.layers.dense(tf.concat(states, 1), params.rnn_units, tf.tanh, name='summary')
+    return tf.concat(outputs, 2), tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), state
+
+
+class _Decoder:
+    """Predicts the next byte of a text, from those before and from what the encoder read."""
+
+    def __init__(self, memory, mask, params):
+        self._params = params
+        self._memory = memory
+        self._bias = (mask[:, None] - 1) * 1e9
+        self._keys = tf.layers.dense(memory, params.rnn_units, use_bias=False, name='keys')
+        self._cell = tf.nn.rnn_cell.GRUCell(params.rnn_units, name='decoder')
+        self._cell.build([None, params.embedding_size])  # Outside the loops that call it, whose names it would take.
+
+    def score(self, state, texts):
+        """Returns the logits of each byte and of the end, [batch, length + 1, tokens], and the cross-entropy [batch]."""
+        lengths = tf.strings.length(texts) + 1
+        ids = _to_ids(texts, tf.reduce_max(lengths))
+        previous = tf.pad(ids[:, :-1], [[0, 0], [1, 0]], constant_values=BEGIN)
+        outputs, _ = tf.nn.dynamic_rnn(self._cell, _embed(previous, self._params), initial_state=state)
+        logits = self._logits(outputs)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=ids, logits=logits)
+        return logits, tf.reduce_sum(loss * tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), 1)
+
+    def step(self, state, ids):
+        """Returns the next state and the logits of the next bytes, for the beams; see `rnn_beam_search`."""
+        flat_state, _ = self._cell(reshape(_embed(ids, self._params), [[0, 1], 2]), reshape(state, [[0, 1], 2]))
+        new_state = tf.reshape(flat_state, tf.shape(state))
+        return new_state, self._logits(new_state)
+
+    def _logits(self, outputs):
+        """Returns the logits [batch, any, tokens] of the cell's outputs [batch, any, units]."""
+        with tf.variable_scope('logits'):
+            attention = tf.nn.softmax(tf.matmul(outputs, self._keys, transpose_b=True) + self._bias)
+            net = merge([outputs, tf.matmul(attention, self._memory)], self._params.rnn_units, tf.tanh)
+            return tf.layers.dense(net, NUM_TOKENS, name='tokens')
+
+
+def _embed(ids, params):
+    return tf.nn.embedding_lookup(tf.get_variable('embedding', [NUM_TOKENS, params.embedding_size]), ids)
+
+
+def _to_ids(texts, length):
+    """Returns the bytes of texts, int32 [batch, length], filled up with END."""
+    padded = tf.raw_ops.DecodePaddedRaw(input_bytes=texts, fixed_length=tf.maximum(length, 1), out_type=tf.uint8)
+    return tf.cast(padded, tf.int32)
+
+
+def _to_text(ids):
+    """Returns the texts up to the first END, string [...], of int32 [..., length]."""
+    before_end = tf.math.cumprod(tf.cast(tf.not_equal(ids, END), tf.int32), axis=-1)
+    characters = tf.constant([b''] + [bytes([i]) for i in range(1, NUM_TOKENS)])
+    return tf.strings.reduce_join(tf.gather(characters, ids * before_end), axis=-1)

@@ -1,0 +1,35 @@
+"""What the tests of common/ops share."""
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from common.parallel import make_parallel
+
+CPUS = ['/cpu:0', '/cpu:1', '/cpu:2']
+
+
+def evaluate(fn, *arrays):
+    """Returns what `fn` makes of arrays [batch, ...], the same for a known batch, an unknown one, and in three towers.
+
+    Variables get fixed random values, in the order of their names; see `variable_values`.
+    """
+    results = [_run(fn, arrays, is_known, devices) for is_known, devices in ((True, []), (False, []), (False, CPUS))]
+    for other in results[1:]:
+        tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), results[0], other)
+    return results[0]
+
+
+def variable_values(i, shape):
+    """Returns what the i-th variable gets: positive numbers, so that it may be a variance."""
+    return np.random.RandomState(i).uniform(0.5, 1.5, size=shape)
+
+
+def _run(fn, arrays, is_known, devices):
+    with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 3})) as session:
+        tensors = {f'tensor_{i}': tf.placeholder(array.dtype, [len(array) if is_known else None, *array.shape[1:]])
+                   for i, array in enumerate(arrays)}
+        outputs = make_parallel(lambda **tensors: fn(*tensors.values()), devices, **tensors)
+        session.run(tf.global_variables_initializer())
+        for i, variable in enumerate(sorted(tf.global_variables(), key=lambda variable: variable.name)):
+            variable.load(variable_values(i, variable.shape), session)
+        return session.run(outputs, dict(zip(tensors.values(), arrays)))

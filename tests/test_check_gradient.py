@@ -1,0 +1,45 @@
+"""The check of gradients finds wrong and missing ones, and no others."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.ops.check_gradient import check_gradient
+
+X = np.array([[0.3, -1.2], [2.0, 0.7]])
+
+
+def test_right_gradients_pass():
+    assert check_gradient(lambda x: tf.sin(x) * x, [X]) < 1e-5
+    assert check_gradient(lambda x, y: x @ y, [X, X]) < 1e-9
+
+
+def test_float32_passes_too():
+    assert check_gradient(lambda x: tf.sin(x), [X.astype(np.float32)]) < 1e-3
+
+
+def test_the_error_is_the_largest_one_of_all_inputs():
+    @tf.custom_gradient
+    def wrong(x, y):
+        return 2 * x + 3 * y, lambda gradient: (2 * gradient, 3.5 * gradient)
+
+    np.testing.assert_allclose(check_gradient(wrong, [X, X]), 0.5, rtol=1e-6)
+
+
+def test_a_missing_gradient_counts_as_zero():
+    logits = np.array([[1.0, 3.0]])
+
+    def cross_entropy(labels):
+        return tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=tf.constant(logits))
+
+    # The derivative with respect to the labels is -log(softmax): log(1 + e^2) = 2.1269 for the first.
+    np.testing.assert_allclose(check_gradient(cross_entropy, [np.array([[0.5, 0.5]])]), np.log(1 + np.exp(2)), rtol=1e-6)
+
+
+def test_variables_have_their_initial_values():
+    assert check_gradient(lambda x: tf.layers.dense(x, 3, tf.tanh), [X]) < 1e-5
+
+
+def test_whole_numbers_are_refused():
+    with pytest.raises(ValueError, match=r'inputs\[1\] has the dtype int64'):
+        check_gradient(lambda x, y: x, [X, np.array([1])])

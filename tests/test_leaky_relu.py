@@ -1,0 +1,21 @@
+"""The leaky rectifier."""
+
+import numpy as np
+
+from common.ops.check_gradient import check_gradient
+from common.ops.leaky_relu import leaky_relu
+from tests.ops import evaluate
+
+INPUTS = np.array([-10, -1, 0, 0.5, 3], np.float32)
+
+
+def test_what_is_negative_leaks_a_tenth():
+    np.testing.assert_allclose(evaluate(leaky_relu, INPUTS), [-1, -0.1, 0, 0.5, 3])
+
+
+def test_another_slope():
+    np.testing.assert_allclose(evaluate(lambda x: leaky_relu(x, 0.5), INPUTS), [-5, -0.5, 0, 0.5, 3])
+
+
+def test_the_gradient():
+    assert check_gradient(leaky_relu, [np.array([-10, -1, 0.5, 3])]) < 1e-6
