@@ -18,6 +18,7 @@ from common import learning_rate, optimizer, plugins, run_dir
 from common.errors import RunError, UsageError
 from common.experiment import make_experiment
 from common.hooks import StopOnSignal
+from common.numerics import name_the_op
 from common.parallel import tower_devices
 from common.schedules import SCHEDULES, TRAINING
 from hparams import build
@@ -51,13 +52,15 @@ def define_flags():
     integer('seed', None, "One seed for Python, NumPy, TensorFlow and the order of the data. (default: the set's, or 1)",
             lower_bound=0, upper_bound=2**31 - 1)
 
-    string, integer, _, _ = group('How it runs')
+    _, integer, _, boolean = group('How it runs')
     integer('eval_steps', 0, 'Evaluation batches; 0 is the whole split.', lower_bound=0)
     integer('save_checkpoints_steps', None, 'Steps between checkpoints. (default: an epoch)', lower_bound=1)
     integer('save_summary_steps', 100, 'Steps between log lines and points in TensorBoard.', lower_bound=1)
     integer('keep_checkpoint_max', 5, 'How many of the last checkpoints to keep; 0 keeps all.', lower_bound=0)
     integer('num_gpus', 0, 'Towers, on GPUs 0 to N-1.', lower_bound=0)
     integer('num_towers', 1, 'Towers, on GPUs if there are any, else on logical CPU devices.', lower_bound=1)
+
+    boolean('debug_numerics', False, 'Stop at the first op that makes a NaN or an infinity, and name it; slower.')
 
     string, integer, _, _ = group('What to predict')
     string('input', '', "Image files to classify instead of a split, such as '*.png'.")
@@ -81,6 +84,8 @@ def parse_flags(argv):
     for name in ('input', 'predict_split'):
         if FLAGS[name].present and FLAGS.schedule != 'predict':
             raise UsageError(f'--{name} goes with --schedule=predict, not {FLAGS.schedule}')
+    if FLAGS.debug_numerics and FLAGS.schedule == 'export':
+        raise UsageError('--debug_numerics does not go with --schedule=export: the checks would become part of the model')
     if FLAGS.output_dir and set('*?[]') & set(FLAGS.output_dir):
         raise UsageError(f'--output_dir={FLAGS.output_dir}: TensorFlow takes * ? [ ] for patterns: use other characters')
     return FLAGS
@@ -120,9 +125,11 @@ def run(FLAGS, stop):
             save_checkpoints_steps=FLAGS.save_checkpoints_steps,
             save_summary_steps=FLAGS.save_summary_steps,
             keep_checkpoint_max=FLAGS.keep_checkpoint_max,
+            debug_numerics=FLAGS.debug_numerics,
             predict_split=FLAGS.predict_split,
             predict_input=FLAGS.input)
-        result = SCHEDULES[FLAGS.schedule](experiment)
+        with name_the_op():
+            result = SCHEDULES[FLAGS.schedule](experiment)
         run_dir.save_results(output_dir, result)
     return result
 

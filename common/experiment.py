@@ -11,6 +11,7 @@ from common.errors import UsageError
 from common.hooks import StopOnSignal
 from common.input_fn import count_examples, make_input_fn
 from common.model_fn import make_model_fn
+from common.numerics import check_numerics
 from common.schedules import EVALUATING, TRAINING
 
 ModeKeys = tf.estimator.ModeKeys
@@ -38,7 +39,8 @@ class Experiment:
 
 
 def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices, session_config, *, schedule, eval_steps,
-                    save_checkpoints_steps, save_summary_steps, keep_checkpoint_max, predict_split, predict_input):
+                    save_checkpoints_steps, save_summary_steps, keep_checkpoint_max, debug_numerics, predict_split,
+                    predict_input):
     """Builds the Estimator and its input functions.
 
     Args:
@@ -52,6 +54,7 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
       save_checkpoints_steps: int, or None for once an epoch.
       save_summary_steps: int, steps between log lines and points in TensorBoard.
       keep_checkpoint_max: int, 0 keeps all.
+      debug_numerics: bool, whether to stop at the first op that makes a NaN or an infinity.
       predict_split, predict_input: see Experiment.
 
     Returns:
@@ -79,8 +82,11 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         save_summary_steps=save_summary_steps,
         log_step_count_steps=save_summary_steps,
         keep_checkpoint_max=keep_checkpoint_max)
+    model_fn = make_model_fn(model, devices, train_steps)
+    if debug_numerics:
+        model_fn = check_numerics(model_fn)
     return Experiment(
-        estimator=tf.estimator.Estimator(make_model_fn(model, devices, train_steps), config=config, params=params),
+        estimator=tf.estimator.Estimator(model_fn, config=config, params=params),
         dataset=dataset,
         params=params,
         data_dir=data_dir,

@@ -23,8 +23,8 @@ def train(experiment, saving_listeners=()):
             max_steps=experiment.train_steps,
             saving_listeners=list(saving_listeners))
     except tf.train.NanLossDuringTrainingError:
-        raise RunError(f'the loss is not a number after step {_global_step(experiment)}: lower learning_rate, or look for '
-                       'the op that makes it') from None
+        raise RunError(f'the loss is not a number after step {_global_step(experiment)}: lower learning_rate, or '
+                       'find the op that made it with --debug_numerics') from None
     experiment.stop.exit_if_received()
     return {'global_step': _global_step(experiment)}
 

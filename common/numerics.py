@@ -1,0 +1,94 @@
+"""Finding the op that made the first NaN or infinity."""
+
+import contextlib
+import functools
+import os
+import re
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import RunError
+
+_COMMON = os.path.dirname(os.path.abspath(__file__))
+_PACKAGES = re.compile(r'[/\\](site|dist)-packages[/\\]|^<')
+
+
+def check_numerics(model_fn):
+    """Returns a model_fn whose ops, and their gradients, are each checked where they are computed.
+
+    Nothing is computed from a value that is not finite, so that the first op that made one ends the run. Checks are in
+    the bodies of loops, too. The inputs are checked first.
+    """
+
+    @functools.wraps(model_fn)
+    def checked(features, labels, mode, params, config):
+        with _checking(), tf.variable_creator_scope(_create_unchecked):
+            features, labels = (_check_inputs(inputs) for inputs in (features, labels))
+            return model_fn(features, labels, mode, params, config)
+
+    return checked
+
+
+def _enable():
+    tf.debugging.enable_check_numerics(stack_height_limit=1000, path_length_limit=None)  # The whole stack, whole paths.
+
+
+@contextlib.contextmanager
+def _checking():
+    _enable()
+    try:
+        yield
+    finally:
+        tf.debugging.disable_check_numerics()
+
+
+def _create_unchecked(next_creator, **kwargs):
+    """Creates a variable: a check would take the place of its read op, by which a tf.train.Saver knows the variable."""
+    tf.debugging.disable_check_numerics()
+    try:
+        return next_creator(**kwargs)
+    finally:
+        _enable()
+
+
+def _check_inputs(inputs):
+    """Checks the tensors of a dict, or None; the check's name tells the input's."""
+    return {name: tf.debugging.check_numerics(tensor, '', name=f'input/{name}') if tensor.dtype.is_floating else tensor
+            for name, tensor in inputs.items()} if inputs else inputs
+
+
+@contextlib.contextmanager
+def name_the_op():
+    """Turns the error of such a check, which is a page long, into one line.
+
+    Raises:
+      RunError: it names the op, its type, what its values were, and the line of the model that made it.
+    """
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        raise (_explain(error.message) or error) from None
+
+
+def _explain(message):
+    values = re.search(r'Tensor had (.*) values', message)
+    node = re.search(r'\{\{node ([^}]*)\}\}', message)
+    if not values or not node:
+        return None
+    values, node = values.group(1), node.group(1)
+    made_by = re.search(r'graph op "(\w+)"', message)
+    if not made_by:
+        return RunError(f'--debug_numerics: {node} has {values} values')
+    op = re.sub(r'/CheckNumericsV2(_\d+)?$', '', node)
+    return RunError(f'--debug_numerics: the op {op} ({made_by.group(1)}) gave {values} values' + _place(message))
+
+
+def _place(message):
+    """Returns the line of the model module that the stack of the op's creation goes through, if it does."""
+    place = ''
+    for path, line in re.findall(r'\+ (.+) \(L(\d+)\) ', message):
+        if os.path.dirname(path) == _COMMON:
+            place = ''  # The model's line is below those of the framework; a gradient has none.
+        elif not path.startswith(_COMMON) and not _PACKAGES.search(path):
+            place = f', made at {path}:{line}'
+    return place
