@@ -39,14 +39,15 @@ def model(features, labels, mode, params):
     if min(params.embedding_size, params.rnn_units, params.beam_width, params.max_target_length) < 1:
         raise UsageError('embedding_size, rnn_units, beam_width and max_target_length must be at least 1')
     with tf.variable_scope('seq2seq', reuse=tf.AUTO_REUSE):
-        memory, mask, state = _encode(features['source'], params)
-        decoder = _Decoder(memory, mask, params)
+        embedding = tf.get_variable('embedding', [NUM_TOKENS, params.embedding_size])
+        memory, mask, state = _encode(features['source'], embedding, params.rnn_units)
+        decoder = _Decoder(embedding, memory, mask, params.rnn_units)
         predictions = {'source': features['source']}
         loss = None
         if labels is not None:
-            logits, loss = decoder.score(state, labels['target'])
+            greedy_ids, loss = decoder.score(state, labels['target'])
         if mode == tf.estimator.ModeKeys.TRAIN:
-            predictions['target'] = _to_text(tf.argmax(logits, 2, output_type=tf.int32))
+            predictions['target'] = _to_text(greedy_ids)
         else:
             ids, predictions['log_probs'] = rnn_beam_search(
                 decoder.step, state, params.max_target_length, params.beam_width, BEGIN, END, params.length_penalty)
@@ -62,42 +63,48 @@ def eval_metrics(features, labels, predictions, params):
     return {'exact_match': tf.metrics.mean(tf.cast(is_right, tf.float32))}
 
 
-def _encode(texts, params):
+def _encode(texts, embedding, units):
     """Returns what was read, [batch, length, depth], which of it is text, float [batch, length], and a summary of it."""
     lengths = tf.strings.length(texts)
     ids = _to_ids(texts, tf.reduce_max(lengths))
     with tf.variable_scope('encoder'):
         outputs, states = tf.nn.bidirectional_dynamic_rnn(
-            tf.nn.rnn_cell.GRUCell(params.rnn_units), tf.nn.rnn_cell.GRUCell(params.rnn_units), _embed(ids, params),
-            sequence_length=lengths, dtype=tf.float32)
-        state = tf.layers.dense(tf.concat(states, 1), params.rnn_units, tf.tanh, name='summary')
+            tf.nn.rnn_cell.GRUCell(units), tf.nn.rnn_cell.GRUCell(units), tf.gather(embedding, ids), lengths,
+            dtype=tf.float32)
+        state = tf.layers.dense(tf.concat(states, 1), units, tf.tanh, name='summary')
     return tf.concat(outputs, 2), tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), state
 
 
 class _Decoder:
     """Predicts the next byte of a text, from those before and from what the encoder read."""
 
-    def __init__(self, memory, mask, params):
-        self._params = params
+    def __init__(self, embedding, memory, mask, units):
+        self._embedding = embedding
+        self._units = units
         self._memory = memory
         self._bias = (mask[:, None] - 1) * 1e9
-        self._keys = tf.layers.dense(memory, params.rnn_units, use_bias=False, name='keys')
-        self._cell = tf.nn.rnn_cell.GRUCell(params.rnn_units, name='decoder')
-        self._cell.build([None, params.embedding_size])  # Outside the loops that call it, whose names it would take.
+        self._keys = tf.layers.dense(memory, units, use_bias=False, name='keys')
+        self._cell = tf.nn.rnn_cell.GRUCell(units, name='decoder')
+        self._cell.build([None, embedding.shape[1]])  # Outside the loops that call it, whose names it would take.
 
     def score(self, state, texts):
-        """Returns the logits of each byte and of the end, [batch, length + 1, tokens], and the cross-entropy [batch]."""
+        """Returns the likeliest byte at each place after what is right there, and the cross-entropy of the whole text.
+
+        int32 [batch, length + 1], with a place for the end, and float32 [batch].
+        """
         lengths = tf.strings.length(texts) + 1
         ids = _to_ids(texts, tf.reduce_max(lengths))
         previous = tf.pad(ids[:, :-1], [[0, 0], [1, 0]], constant_values=BEGIN)
-        outputs, _ = tf.nn.dynamic_rnn(self._cell, _embed(previous, self._params), initial_state=state)
+        outputs, _ = tf.nn.dynamic_rnn(self._cell, tf.gather(self._embedding, previous), initial_state=state)
         logits = self._logits(outputs)
-        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=ids, logits=logits)
-        return logits, tf.reduce_sum(loss * tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), 1)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=ids, logits=logits)
+        is_text = tf.sequence_mask(lengths, tf.shape(ids)[1])
+        greedy_ids = tf.where(is_text, tf.argmax(logits, 2, output_type=tf.int32), END * tf.ones_like(ids))
+        return greedy_ids, tf.reduce_sum(tf.where(is_text, losses, tf.zeros_like(losses)), 1)
 
     def step(self, state, ids):
         """Returns the next state and the logits of the next bytes, for the beams; see `rnn_beam_search`."""
-        flat_state, _ = self._cell(reshape(_embed(ids, self._params), [[0, 1], 2]), reshape(state, [[0, 1], 2]))
+        flat_state, _ = self._cell(reshape(tf.gather(self._embedding, ids), [[0, 1], 2]), reshape(state, [[0, 1], 2]))
         new_state = tf.reshape(flat_state, tf.shape(state))
         return new_state, self._logits(new_state)
 
@@ -105,12 +112,8 @@ class _Decoder:
         """Returns the logits [batch, any, tokens] of the cell's outputs [batch, any, units]."""
         with tf.variable_scope('logits'):
             attention = tf.nn.softmax(tf.matmul(outputs, self._keys, transpose_b=True) + self._bias)
-            net = merge([outputs, tf.matmul(attention, self._memory)], self._params.rnn_units, tf.tanh)
+            net = merge([outputs, tf.matmul(attention, self._memory)], self._units, tf.tanh)
             return tf.layers.dense(net, NUM_TOKENS, name='tokens')
-
-
-def _embed(ids, params):
-    return tf.nn.embedding_lookup(tf.get_variable('embedding', [NUM_TOKENS, params.embedding_size]), ids)
 
 
 def _to_ids(texts, length):

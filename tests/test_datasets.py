@@ -1,5 +1,6 @@
 """Every dataset under datasets/, found by itself, and the contents of those that ship."""
 
+import collections
 import gzip
 import hashlib
 import os
@@ -9,9 +10,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common import plugins
-from common.errors import RunError
+from common.errors import RunError, UsageError
 from common.input_fn import count_examples, make_input_fn
-from datasets import mnist
+from datasets import addition, mnist
 from hparams import build
 
 ModeKeys = tf.estimator.ModeKeys
@@ -102,3 +103,35 @@ def test_polynomial_is_the_polynomial_and_splits_differ(tmp_path):
     assert [len(x) for x in samples] == [1000, 100]
     assert not set(samples[0]) & set(samples[1])
     assert abs(samples[0].mean()) < 0.6 and abs(samples[0].std() - 20 / 12**0.5) < 0.4  # Uniform on [-10, 10].
+
+
+def sums(split, **options):
+    params = build.build('m', {}, 'addition', {**addition.get_params(), **options})
+    return [(element['source'].decode(), element['target'].decode())
+            for element in addition.read(split, '', params).as_numpy_iterator()]
+
+
+def test_addition_adds():
+    examples = sums('train', num_examples=2000)
+    assert len(examples) == 2000
+    assert all(sum(map(int, source.split('+'))) == int(target) for source, target in examples)
+    lengths = collections.Counter(len(number) for source, _ in examples for number in source.split('+'))
+    assert set(lengths) == {1, 2, 3} and min(lengths.values()) > 1000
+
+
+def test_addition_holds_its_evaluation_out():
+    train, evaluation = sums('train'), sums('eval')
+    assert (len(train), len(evaluation)) == (100000, 5000)
+    assert not {source for source, _ in train} & {source for source, _ in evaluation}
+    assert len(set(evaluation)) > 2500
+
+
+def test_addition_is_the_same_every_time_and_another_for_another_seed():
+    assert sums('train', num_examples=100) == sums('train', num_examples=100)
+    assert sums('train', num_examples=100) != sums('train', num_examples=100, seed=2)
+
+
+@pytest.mark.parametrize('options', [{'max_digits': 0}, {'num_examples': 19}])
+def test_addition_refuses_what_gives_no_sums(options):
+    with pytest.raises(UsageError, match='max_digits must be at least 1'):
+        sums('train', **options)

@@ -14,6 +14,9 @@ NUM_PARAMETERS = {
     'alexnet': (3 * 3 * 1 * 32 + 32) + (3 * 3 * 32 * 64 + 64) + (3 * 3 * 64 * 128 + 128) + (3 * 3 * 128 * 512 + 512)
                + (512 * 10 + 10),
     'polynomial': 3,
+    # The embedding, three GRU cells, the encoder's summary, attention's keys, the two projections, the bytes.
+    'seq2seq': 256 * 32 + 3 * ((32 + 128 + 1) * 3 * 128) + (256 + 1) * 128 + 256 * 128 + (128 + 256 + 1) * 128
+               + (128 + 1) * 256,
 }
 
 
@@ -31,7 +34,8 @@ def test_every_model_trains_on_a_dataset(run, model):
     assert any(trains_on(run, model, dataset) for dataset in datasets)
 
 
-@pytest.mark.parametrize('model, dataset', [('alexnet', 'mnist'), ('polynomial', 'polynomial')])
+@pytest.mark.parametrize('model, dataset', [('alexnet', 'mnist'), ('polynomial', 'polynomial'),
+                                            ('seq2seq', 'addition')])
 def test_number_of_parameters(run, model, dataset, tmp_path):
     run(f'--model={model}', f'--dataset={dataset}', '--schedule=train', '--train_steps=1')
     reader = tf.train.load_checkpoint(str(tmp_path / 'output'))

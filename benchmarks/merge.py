@@ -1,0 +1,63 @@
+"""`merge` against a dense layer on tensors that are tiled and concatenated: time and memory of a training step.
+
+    python -m benchmarks.merge
+
+(After the guide Effective TensorFlow, chapter "Broadcasting the good and the ugly".)
+"""
+
+import json
+import statistics
+import sys
+import time
+
+import common.tf_estimator  # Before TensorFlow.
+import tensorflow.compat.v1 as tf
+
+from benchmarks.processes import compare, peak_memory
+from common.ops.merge import merge
+
+IMAGES, CONTEXT, UNITS = [32, 64, 64, 64], [32, 1, 1, 256], 64
+ROUNDS, STEPS = 3, 20
+
+
+def tiled(tensors, units):
+    images, context = tensors
+    context = tf.tile(context, [1, *images.shape.as_list()[1:3], 1])
+    return tf.layers.dense(tf.concat([images, context], axis=3), units)
+
+
+FORMS = {'tiled': tiled, 'merge': merge}
+
+
+def measure(name):
+    """Returns milliseconds a step, the median of STEPS, and the MB that the steps needed."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        tensors = [tf.get_variable('images', IMAGES), tf.get_variable('context', CONTEXT)]
+        loss = tf.reduce_sum(tf.square(FORMS[name](tensors, UNITS)))
+        # Sums, as TensorFlow leaves out what only a control dependency asks for.
+        step = [tf.reduce_sum(gradient) for gradient in tf.gradients(loss, tf.trainable_variables())]
+        session.run(tf.global_variables_initializer())
+        before = peak_memory()
+        seconds = []
+        for _ in range(STEPS):
+            start = time.perf_counter()
+            session.run(step)
+            seconds.append(time.perf_counter() - start)
+    return {'milliseconds': 1000 * statistics.median(seconds), 'megabytes': peak_memory() - before}
+
+
+def main():
+    results = compare('benchmarks.merge', list(FORMS), ROUNDS)
+    print(f'images {IMAGES}, context {CONTEXT}, {UNITS} units; forward and backward\n')
+    print('| form | ms a step | MB |\n| --- | --- | --- |')
+    for name, result in results.items():
+        print(f'| {name} | {result["milliseconds"]:.0f} | {result["megabytes"]:.0f} |')
+    ratios = [results['tiled'][key] / results['merge'][key] for key in ('milliseconds', 'megabytes')]
+    print(f'| ratio | {ratios[0]:.2f} | {ratios[1]:.2f} |')
+
+
+if __name__ == '__main__':
+    if len(sys.argv) == 1:
+        main()
+    else:
+        print(json.dumps(measure(sys.argv[1])))
