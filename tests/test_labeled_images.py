@@ -66,4 +66,13 @@ def test_the_summary_holds_every_picture_under_a_bare_tag_and_is_drawn_only_when
     np.testing.assert_array_equal(decoded, original(IMAGES, [7, 2, 1], [7, 3, 1])[1])
 
 
+def test_a_training_draws_only_at_the_steps_that_save_summaries(run, monkeypatch):
+    calls = []
+    monkeypatch.setattr(labeled_images, 'draw', lambda *args: calls.append(len(args[0])) or original(*args))
+    code, _, _ = run('--schedule=train', '--train_steps=25', '--save_summary_steps=10',
+                     '--hparams=filters=[4],dense_units=8,batch_size=16')
+    assert code == 0
+    assert calls == [8, 8, 8]  # At the steps 1, 11 and 21.
+
+
 original = labeled_images.draw
