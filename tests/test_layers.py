@@ -75,8 +75,7 @@ def test_dropout_drops_in_training_only(session, stack, inputs):
 @pytest.mark.parametrize('stack, inputs, sizes', [(conv_stack, IMAGES, [108, 180]), (dense_stack, VECTORS, [20, 20])])
 def test_weight_decay_adds_half_the_squared_kernels(session, stack, inputs, sizes):
     stack(tf.constant(inputs), [4, 5], True, weight_decay=0.1)
-    session.run([tf.global_variables_initializer()] +
-                [tf.assign(v, tf.fill(v.shape, 2.0)) for v in tf.trainable_variables()])
+    session.run([tf.assign(v, tf.fill(v.shape, 2.0)) for v in tf.trainable_variables()])
     losses = session.run(tf.losses.get_regularization_losses())
     np.testing.assert_allclose(losses, [0.1 / 2 * 4 * size for size in sizes], rtol=1e-5)
 
