@@ -1,7 +1,5 @@
 """What the tests of common/ops share."""
 
-import re
-
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -26,17 +24,12 @@ def variable_values(i, shape):
     return np.random.RandomState(i).uniform(0.5, 1.5, size=shape)
 
 
-def _by_name(variable):
-    """Sorts conv2d_9 before conv2d_10: TensorFlow 2.15 counts layers on from one graph to the next."""
-    return [int(part) if part.isdigit() else part for part in re.split(r'(\d+)', variable.name)]
-
-
 def _run(fn, arrays, is_known, devices):
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 3})) as session:
         tensors = {f'tensor_{i}': tf.placeholder(array.dtype, [len(array) if is_known else None, *array.shape[1:]])
                    for i, array in enumerate(arrays)}
         outputs = make_parallel(lambda **tensors: fn(*tensors.values()), devices, **tensors)
         session.run(tf.global_variables_initializer())
-        for i, variable in enumerate(sorted(tf.global_variables(), key=_by_name)):
+        for i, variable in enumerate(sorted(tf.global_variables(), key=lambda v: v.name)):
             variable.load(variable_values(i, variable.shape), session)
         return session.run(outputs, dict(zip(tensors.values(), arrays)))
