@@ -80,9 +80,9 @@ def _extend(beams, logits, i, end_token_id, length_penalty):
     beam_width = beams.ids.shape[1]
     # Of one prefix's extensions, no more than the beam_width likeliest can be among the best of all.
     count = min(beam_width, logits.shape[-1])
-    log_probs, ids = tf.nn.top_k(tf.cast(logits, tf.float32), count)
-    largest = log_probs[:, :, :1]
-    log_probs -= largest + tf.log(tf.reduce_sum(tf.exp(tf.cast(logits, tf.float32) - largest), 2, keepdims=True))
+    logits = tf.cast(logits, tf.float32)
+    log_probs, ids = tf.nn.top_k(logits, count)
+    log_probs -= tf.reduce_logsumexp(logits, 2, keepdims=True)
 
     # A finished prefix has one extension, by another end token, for sure.
     finished = beams.finished[:, :, None]
