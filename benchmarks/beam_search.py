@@ -2,7 +2,7 @@
 
     python -m benchmarks.beam_search
 
-takes about ten minutes, most of them for the unrolled graph of 1,000 steps.
+takes about eight minutes, most of them for the unrolled graph of 1,000 steps.
 """
 
 import json
