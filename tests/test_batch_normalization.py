@@ -50,6 +50,14 @@ def test_after_a_thousand_steps_the_averages_are_the_moments_of_the_data(session
     np.testing.assert_allclose(variance, STDDEV**2, rtol=0.02)
 
 
+@LAYOUTS
+def test_the_fused_average_of_the_variance_is_the_unbiased_one(session, data_format, fused):
+    normalize(tf.constant(IMAGES), True, data_format, fused, momentum=0.0)
+    session.run(tf.global_variables_initializer())
+    session.run(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
+    np.testing.assert_allclose(session.run(averages()[1]), IMAGES.var((0, 1, 2), ddof=int(fused)), rtol=1e-4)
+
+
 def test_fused_and_unfused_learn_the_same(session):
     def train(fused):
         with tf.variable_scope(f'fused_{fused}'):
