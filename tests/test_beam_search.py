@@ -147,6 +147,14 @@ def test_the_length_may_be_a_tensor_and_what_is_known_is_static(session):
     np.testing.assert_array_equal(found, session.run(search(tf.constant(STARTS), 4, beam_width=2))[0])
 
 
+def test_logits_may_have_half_the_precision():
+    ids, log_probs = evaluate(lambda starts: search(starts, beam_width=3, logits=np.float16(LOGITS)), STARTS)
+    expected = [all_sequences(start, 4)[0] for start in STARTS]
+    np.testing.assert_array_equal(ids[:, 0], [best for best, _ in expected])
+    assert log_probs.dtype == np.float32
+    np.testing.assert_allclose(log_probs[:, 0], [log_prob for _, log_prob in expected], rtol=1e-2)
+
+
 def test_a_batch_may_be_empty(session):
     starts = tf.placeholder(tf.int32, [None])
     ids, log_probs = session.run(search(starts, beam_width=2), {starts: STARTS[:0]})

@@ -29,10 +29,7 @@ def python_op(fn, grad_fn, output_spec=None):
         output.set_shape(spec.shape)
 
         def grad(output_gradient):
-            gradients = tf.numpy_function(_as_list(grad_fn), [*inputs, output_gradient], [x.dtype for x in inputs])
-            for tensor, gradient in zip(inputs, gradients):
-                gradient.set_shape(tensor.shape)
-            return gradients
+            return tf.numpy_function(_as_list(grad_fn), [*inputs, output_gradient], [x.dtype for x in inputs])
 
         return output, grad
 
