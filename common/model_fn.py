@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from common import hooks, learning_rate, optimizer
+from common import hooks, learning_rate, moving_average, optimizer
 from common.errors import UsageError
 from common.parallel import make_parallel
 
@@ -27,7 +27,8 @@ def make_model_fn(model, devices, total_steps):
             with tf.name_scope('model'):
                 predictions, _ = model.model(features, None, mode, params)
             outputs = {'predict': tf.estimator.export.PredictOutput(predictions)}
-            return tf.estimator.EstimatorSpec(mode, predictions, export_outputs=outputs)
+            return tf.estimator.EstimatorSpec(mode, predictions, export_outputs=outputs,
+                                              scaffold=moving_average.restoring_scaffold(params))
 
         def tower(features, labels):
             predictions, example_loss = model.model(features, labels, mode, params)
@@ -44,17 +45,18 @@ def make_model_fn(model, devices, total_steps):
             metrics = (model.eval_metrics(features, labels, predictions, params)
                        if hasattr(model, 'eval_metrics') else {})
         if mode == ModeKeys.EVAL:
-            return _eval_spec(predictions, example_loss, metrics)
+            return _eval_spec(predictions, example_loss, metrics, params)
         return _train_spec(predictions, example_loss, metrics, total_steps, params, config)
 
     return model_fn
 
 
-def _eval_spec(predictions, example_loss, metrics):
+def _eval_spec(predictions, example_loss, metrics, params):
     # The Estimator averages the loss over batches, which weighs a smaller last batch like a full one. It averages over
     # examples if it is given the losses of all of them; only a tensor of unknown rank passes its check for a scalar.
     loss = tf.placeholder_with_default(example_loss + tf.losses.get_regularization_loss(), shape=None)
-    return tf.estimator.EstimatorSpec(ModeKeys.EVAL, predictions, loss, eval_metric_ops=metrics)
+    return tf.estimator.EstimatorSpec(ModeKeys.EVAL, predictions, loss, eval_metric_ops=metrics,
+                                      scaffold=moving_average.restoring_scaffold(params))
 
 
 def _train_spec(predictions, example_loss, metrics, total_steps, params, config):
@@ -63,10 +65,8 @@ def _train_spec(predictions, example_loss, metrics, total_steps, params, config)
     with tf.name_scope('schedule'):
         rate = learning_rate.learning_rate(step, total_steps, params)
     tf.summary.scalar('learning_rate', rate)
-    opt = optimizer.make_optimizer(rate, params)
-    gradients = opt.compute_gradients(loss, colocate_gradients_with_ops=True)
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-        train_op = opt.apply_gradients(gradients, global_step=step)
+        train_op = optimizer.minimize(loss, rate, step, params)
     chief_hooks = [
         hooks.TrainingMetrics(metrics, config.save_summary_steps, params.batch_size, config.model_dir),
         tf.train.CheckpointSaverHook(config.model_dir, config.save_checkpoints_secs, config.save_checkpoints_steps),

@@ -1,22 +1,115 @@
-"""Optimizers by name."""
+"""Optimizers by name, and what a training step does with the gradients."""
 
 import tensorflow.compat.v1 as tf
 
+from common import moving_average
 from common.errors import UsageError
 
+
+def _adam(rate, params):
+    return tf.train.AdamOptimizer(rate, params.adam_beta1, params.adam_beta2, params.adam_epsilon)
+
+
 OPTIMIZERS = {
-    'adam': lambda rate, params: tf.train.AdamOptimizer(rate, params.adam_beta1, params.adam_beta2, params.adam_epsilon),
+    'adam': _adam,
+    'adamw': _adam,  # The decay is decoupled from it.
+    'adagrad': lambda rate, params: tf.train.AdagradOptimizer(rate, params.adagrad_initial_accumulator),
+    'ftrl': lambda rate, params: tf.train.FtrlOptimizer(rate, l1_regularization_strength=params.ftrl_l1,
+                                                        l2_regularization_strength=params.ftrl_l2),
     'momentum': lambda rate, params: tf.train.MomentumOptimizer(rate, params.momentum),
+    'rmsprop': lambda rate, params: tf.train.RMSPropOptimizer(rate, params.rmsprop_decay, epsilon=params.rmsprop_epsilon),
     'sgd': lambda rate, params: tf.train.GradientDescentOptimizer(rate),
 }
 
 
 def check(params):
-    """Raises UsageError if the optimizer is none that there is."""
+    """Raises UsageError if the optimizer is none that there is, or no weights would be averaged."""
     if params.optimizer not in OPTIMIZERS:
         raise UsageError(f'optimizer={params.optimizer} is not one of {", ".join(OPTIMIZERS)}')
+    if params.ema_decay >= 1:
+        raise UsageError(f'ema_decay={params.ema_decay} must be less than 1, such as 0.999')
 
 
-def make_optimizer(learning_rate, params):
-    """Returns the tf.train.Optimizer that `params.optimizer` names, at this rate (a float32 scalar tensor)."""
-    return OPTIMIZERS[params.optimizer](learning_rate, params)
+def minimize(loss, rate, step, params):
+    """Makes the op of a training step, which ends by counting it.
+
+    The gradients are summed over gradient_accumulation_steps steps; at the last of them their mean is clipped to the norm
+    gradient_clip_norm and changes the weights. weight_decay shrinks the weights, but no biases and no other vectors: by
+    rate * weight_decay of them a step for adamw (I. Loshchilov, F. Hutter: Decoupled Weight Decay Regularization, 2019),
+    through the gradient of weight_decay / 2 * weights^2 for the other optimizers. Moving averages of the weights follow.
+
+    Args:
+      loss: float32 scalar tensor.
+      rate: float32 scalar tensor, the learning rate.
+      step: int64 scalar variable, the global step.
+      params: HParams.
+
+    Returns:
+      tf.Operation.
+
+    Raises:
+      UsageError: the loss depends on no variable.
+    """
+    optimizer = OPTIMIZERS[params.optimizer](rate, params)
+    pairs = []
+    if tf.trainable_variables():
+        pairs = optimizer.compute_gradients(loss, colocate_gradients_with_ops=True)
+    pairs = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
+    if not pairs:
+        raise UsageError(f'--model={params.model}: its loss depends on no variable that could be trained')
+    gradients, variables = zip(*((_merge_duplicates(gradient), variable) for gradient, variable in pairs))
+    tf.summary.scalar('gradient_norm', tf.global_norm(gradients))
+
+    def update(gradients):
+        return _update(optimizer, gradients, variables, rate, step, params)
+
+    count = params.gradient_accumulation_steps
+    updated = update(gradients) if count == 1 else _accumulate(gradients, variables, step, count, update)
+    with tf.control_dependencies([updated]):
+        return tf.assign_add(step, 1).op
+
+
+def _merge_duplicates(gradient):
+    """Adds up what an embedding's gradient has for the same row, as its norm needs; any other one stays as it is."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    rows, places = tf.unique(gradient.indices)
+    return tf.IndexedSlices(tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows)), rows, gradient.dense_shape)
+
+
+def _update(optimizer, gradients, variables, rate, step, params):
+    """Returns the op that changes the variables by their gradients."""
+    if params.gradient_clip_norm:
+        gradients, _ = tf.clip_by_global_norm(gradients, params.gradient_clip_norm)
+    decayed = []
+    if params.weight_decay and params.optimizer == 'adamw':
+        with tf.control_dependencies(gradients):  # They are of the weights as they were.
+            decayed = [tf.assign_sub(variable, rate * params.weight_decay * variable) for variable in variables
+                       if _is_decayed(variable)]
+    elif params.weight_decay:
+        gradients = [tf.convert_to_tensor(gradient) + params.weight_decay * variable if _is_decayed(variable) else gradient
+                     for gradient, variable in zip(gradients, variables)]
+    with tf.control_dependencies(decayed):
+        applied = optimizer.apply_gradients(zip(gradients, variables))
+    if not params.ema_decay:
+        return applied
+    with tf.control_dependencies([applied]):
+        return moving_average.update(step, params)
+
+
+def _is_decayed(variable):
+    return variable.shape.rank > 1
+
+
+def _accumulate(gradients, variables, step, count, update):
+    """Returns the op that adds the gradients up, and at every count-th step calls `update` with their mean."""
+    sums = [tf.get_variable(f'{variable.op.name}/accumulated_gradient', variable.shape, variable.dtype.base_dtype,
+                            tf.zeros_initializer(), trainable=False) for variable in variables]
+
+    def update_and_begin_anew():
+        with tf.control_dependencies([update([total / count for total in sums])]):
+            return tf.group(*[tf.assign(total, tf.zeros_like(total)) for total in sums])
+
+    added = [tf.assign_add(total, tf.convert_to_tensor(gradient)) for total, gradient in zip(sums, gradients)]
+    with tf.control_dependencies(added):
+        return tf.cond(tf.equal((step + 1) % count, 0), update_and_begin_anew, tf.no_op)

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError
 from common.ops.confusion_matrix import confusion_matrix
 from common.ops.labeled_images import labeled_images
-from common.ops.layers import conv_stack, dense_stack, weight_penalty
+from common.ops.layers import conv_stack, dense_stack
 from common.ops.random_shift import random_shift
 
 NUM_IMAGES_SHOWN = 8
@@ -24,7 +24,6 @@ def get_params():
         'dense_units': 512,
         'drop_rate': 0.5,
         'batch_norm': False,
-        'weight_decay': 0.0,  # Adds weight_decay / 2 times the sum of the squared kernels to the loss.
         'data_format': 'NHWC',  # Or NCHW, which may be faster on GPUs.
         'max_shift': 0,  # Augmentation: pixels by which training images are moved at most.
         'num_classes': 10,
@@ -36,17 +35,16 @@ def model(features, labels, mode, params):
 
     `features` is {'image': float32 [batch, height, width, channels]}, `labels` is {'label': int32 [batch]} or None.
     """
-    if not 0 <= params.drop_rate < 1 or params.max_shift < 0 or params.weight_decay < 0:
-        raise UsageError('drop_rate must be at least 0 and less than 1, max_shift and weight_decay at least 0')
+    if not 0 <= params.drop_rate < 1 or params.max_shift < 0:
+        raise UsageError('drop_rate must be at least 0 and less than 1, max_shift at least 0')
     is_training = mode == tf.estimator.ModeKeys.TRAIN
     net = random_shift(features['image'], params.max_shift, is_training)
     if params.data_format == 'NCHW':
         net = tf.transpose(net, [0, 3, 1, 2])
-    net = conv_stack(net, params.filters, is_training, batch_norm=params.batch_norm, weight_decay=params.weight_decay,
-                     data_format=params.data_format)
+    net = conv_stack(net, params.filters, is_training, batch_norm=params.batch_norm, data_format=params.data_format)
     net = dense_stack(tf.layers.flatten(net), [params.dense_units], is_training, batch_norm=params.batch_norm,
-                      drop_rate=params.drop_rate, weight_decay=params.weight_decay)
-    logits = tf.layers.dense(net, params.num_classes, kernel_regularizer=weight_penalty(params.weight_decay))
+                      drop_rate=params.drop_rate)
+    logits = tf.layers.dense(net, params.num_classes)
 
     predictions = {'class': tf.argmax(logits, 1), 'probabilities': tf.nn.softmax(logits)}
     if labels is None:

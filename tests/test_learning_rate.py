@@ -8,11 +8,15 @@ import tensorflow.compat.v1 as tf
 
 from common import learning_rate
 from common.errors import UsageError
+from hparams.defaults import DEFAULTS
+
+
+def make_params(**changes):
+    return types.SimpleNamespace(**{**DEFAULTS, 'learning_rate': 0.1, 'decay_steps': 100, 'decay_rate': 0.5, **changes})
 
 
 def table(session, steps, total_steps=1000, **changes):
-    params = types.SimpleNamespace(**{'learning_rate': 0.1, 'learning_rate_schedule': 'constant', 'warmup_steps': 0,
-                                      'decay_steps': 100, 'decay_rate': 0.5, **changes})
+    params = make_params(**changes)
     step = tf.placeholder(tf.int64, [])
     rate = learning_rate.learning_rate(step, total_steps, params)
     assert rate.dtype == tf.float32
@@ -43,6 +47,45 @@ def test_cosine_begins_after_the_warmup(session):
     np.testing.assert_allclose(rates, [0.001, 0.1, 0.1, 0.05, 0], atol=1e-7)
 
 
-def test_an_unknown_schedule_is_refused_with_the_known_ones():
-    with pytest.raises(UsageError, match='linear is not one of constant, exponential, cosine'):
-        learning_rate.check(types.SimpleNamespace(learning_rate_schedule='linear'))
+def test_piecewise_is_multiplied_from_each_boundary_on(session):
+    rates = table(session, [0, 29, 30, 59, 60, 5000], learning_rate_schedule='piecewise', piecewise_boundaries=(30, 60),
+                  piecewise_factors=(0.5, 2.0))
+    np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.05, 0.2, 0.2], rtol=1e-6)
+
+
+def test_piecewise_without_boundaries_is_constant(session):
+    rates = table(session, [0, 500], learning_rate_schedule='piecewise', piecewise_boundaries=(), piecewise_factors=())
+    np.testing.assert_allclose(rates, [0.1, 0.1], rtol=1e-6)
+
+
+def test_cyclic_goes_up_and_down_in_straight_lines(session):
+    rates = table(session, [0, 10, 20, 30, 40, 50, 60, 100], learning_rate_schedule='cyclic', cycle_steps=40, low_factor=0.2)
+    np.testing.assert_allclose(rates, [0.02, 0.06, 0.1, 0.06, 0.02, 0.06, 0.1, 0.1], rtol=1e-5)
+
+
+def test_one_cycle_rises_for_its_share_and_falls_to_zero(session):
+    rates = table(session, [0, 125, 250, 625, 1000, 2000], learning_rate_schedule='one_cycle', rise_share=0.25,
+                  low_factor=0.2)
+    np.testing.assert_allclose(rates, [0.02, 0.06, 0.1, 0.05, 0, 0], atol=1e-7)
+
+
+@pytest.mark.parametrize('share, expected', [(0.0, [0.02, 0.1, 0]), (1.0, [0.02, 0.02, 0.1])])
+def test_one_cycle_may_only_fall_or_only_rise(session, share, expected):
+    rates = table(session, [0, 1, 1000], learning_rate_schedule='one_cycle', rise_share=share, low_factor=0.2)
+    np.testing.assert_allclose(rates, expected, atol=1e-6)
+
+
+def test_the_tables_above_cover_every_schedule():
+    assert set(learning_rate.SCHEDULES) == {'constant', 'exponential', 'piecewise', 'cosine', 'cyclic', 'one_cycle'}
+
+
+@pytest.mark.parametrize('changes, message', [
+    ({'learning_rate_schedule': 'linear'}, 'linear is not one of constant, exponential, piecewise, cosine, cyclic, one_cycle'),
+    ({'piecewise_boundaries': (10,)}, r'piecewise_boundaries=\[10\] must be steps in ascending order, as many as '
+                                      r'piecewise_factors=\[0.1, 0.01\]'),
+    ({'piecewise_boundaries': (20, 10)}, 'ascending order'),
+    ({'rise_share': 1.5}, 'rise_share=1.5 and low_factor=0.04 must be at most 1'),
+    ({'low_factor': 2.0}, 'low_factor=2.0 must be at most 1')])
+def test_what_does_not_fit_is_refused(changes, message):
+    with pytest.raises(UsageError, match=message):
+        learning_rate.check(make_params(**changes))

@@ -162,3 +162,58 @@ def test_a_loss_that_is_not_per_example_is_refused(tmp_path, loss, towers):
 
     with pytest.raises(UsageError, match=r'--model=m: model\(\) must return a loss of shape \[batch\]'):
         make_estimator(tmp_path, towers, types.SimpleNamespace(model=model)).train(input_fn(), max_steps=1)
+
+
+def averaged_sgd_steps(steps, decay):
+    """The same training in NumPy; returns the weights and their moving average."""
+    average = np.array([1.0, 2.0])
+    for step in range(1, steps + 1):
+        rate = min(decay, step / (9 + step))  # The step before is the number of updates.
+        average = rate * average + (1 - rate) * sgd_steps(step, [0.1] * step)
+    return sgd_steps(steps, [0.1] * steps), average
+
+
+@pytest.mark.parametrize('towers', [0, 2])
+def test_averages_of_the_weights_are_evaluated_predicted_with_and_exported(tmp_path, towers):
+    estimator = make_estimator(tmp_path, towers, text=',ema_decay=0.3')
+    estimator.train(input_fn(), max_steps=2)
+    estimator.train(input_fn(), max_steps=4)  # A restart reads the first batches again.
+    weights = estimator.get_variable_value('w')[:, 0]
+    average = estimator.get_variable_value('w/ExponentialMovingAverage')[:, 0]
+    assert np.abs(weights - average).min() > 1e-3
+    assert estimator.evaluate(input_fn(repeat=False))['loss'] == pytest.approx(loss_of(average), rel=1e-5)
+    predicted = [p['y'] for p in estimator.predict(lambda: tf.data.Dataset.from_tensors({'x': X}))]
+    np.testing.assert_allclose(predicted, X @ average, rtol=1e-5)
+
+    def receiver():
+        x = tf.placeholder(tf.float32, [None, 2])
+        return tf.estimator.export.ServingInputReceiver({'x': x}, {'x': x})
+
+    path = estimator.export_saved_model(str(tmp_path / 'export'), receiver)
+    with tf.Graph().as_default(), tf.Session() as session:
+        signature = tf.saved_model.load(session, ['serve'], path.decode()).signature_def['serving_default']
+        found = session.run(signature.outputs['y'].name, {signature.inputs['x'].name: X})
+    np.testing.assert_allclose(found, X @ average, rtol=1e-5)
+
+
+def test_averages_follow_the_weights_and_soon_forget_the_first_ones(tmp_path):
+    estimator = make_estimator(tmp_path, text=',ema_decay=0.25')
+    estimator.train(input_fn(), max_steps=6)
+    weights, average = averaged_sgd_steps(6, 0.25)
+    np.testing.assert_allclose(estimator.get_variable_value('w')[:, 0], weights, rtol=1e-5)
+    np.testing.assert_allclose(estimator.get_variable_value('w/ExponentialMovingAverage')[:, 0], average, rtol=1e-5)
+
+
+def test_a_restart_goes_on_amid_accumulated_gradients(tmp_path):
+    text = ',gradient_accumulation_steps=4,ema_decay=0.5'
+    batch = lambda: tf.data.Dataset.from_tensors(({'x': X}, {'y': Y})).repeat()
+    whole, parts = (make_estimator(tmp_path / name, text=text) for name in ('whole', 'parts'))
+    whole.train(batch, max_steps=8)
+    parts.train(batch, max_steps=2)
+    np.testing.assert_array_equal(parts.get_variable_value('w')[:, 0], [1, 2])
+    parts.train(batch, max_steps=7)
+    parts.train(batch, max_steps=8)
+    assert set(whole.get_variable_names()) == set(parts.get_variable_names())
+    for name in whole.get_variable_names():
+        np.testing.assert_array_equal(whole.get_variable_value(name), parts.get_variable_value(name), err_msg=name)
+    assert not np.array_equal(whole.get_variable_value('w')[:, 0], [1, 2])

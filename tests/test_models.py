@@ -34,14 +34,24 @@ def test_every_model_trains_on_a_dataset(run, model):
     assert any(trains_on(run, model, dataset) for dataset in datasets)
 
 
+def count_parameters(output_dir):
+    reader = tf.train.load_checkpoint(str(output_dir))
+    shapes = [shape for name, shape in reader.get_variable_to_shape_map().items()
+              if 'Adam' not in name and '_power' not in name and name != 'global_step']
+    return sum(tf.TensorShape(shape).num_elements() for shape in shapes)
+
+
 @pytest.mark.parametrize('model, dataset', [('alexnet', 'mnist'), ('polynomial', 'polynomial'),
                                             ('seq2seq', 'addition')])
 def test_number_of_parameters(run, model, dataset, tmp_path):
     run(f'--model={model}', f'--dataset={dataset}', '--schedule=train', '--train_steps=1')
-    reader = tf.train.load_checkpoint(str(tmp_path / 'output'))
-    shapes = [shape for name, shape in reader.get_variable_to_shape_map().items()
-              if 'Adam' not in name and 'beta' not in name and name != 'global_step']
-    assert sum(tf.TensorShape(shape).num_elements() for shape in shapes) == NUM_PARAMETERS[model]
+    assert count_parameters(tmp_path / 'output') == NUM_PARAMETERS[model]
+
+
+def test_number_of_parameters_of_alexnet_with_batch_norm(run, tmp_path):
+    run('--schedule=train', '--train_steps=1', '--hparams=batch_norm=true')
+    # Each channel and unit has a mean, a variance, a scale and an offset in place of its bias.
+    assert count_parameters(tmp_path / 'output') == NUM_PARAMETERS['alexnet'] + 3 * (32 + 64 + 128 + 512)
 
 
 def alexnet_gradients(devices, data_dir, mode):
