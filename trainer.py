@@ -108,7 +108,8 @@ def run(FLAGS, stop):
             output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
             run_dir.check_state(output_dir)
             if run_dir.has_checkpoint(output_dir):
-                build.compare(params, run_dir.hparams_path(output_dir))
+                free = () if FLAGS.schedule in TRAINING else ('eval_batch_size', *getattr(model, 'FREE_HPARAMS', ()))
+                build.compare(params, run_dir.hparams_path(output_dir), free)
         if FLAGS.schedule in TRAINING:
             run_dir.claim(output_dir)
             build.save(params, run_dir.hparams_path(output_dir))

@@ -8,6 +8,7 @@ import re
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
+from common.ops.asserts import assert_finite
 
 _COMMON = os.path.dirname(os.path.abspath(__file__))
 _PACKAGES = re.compile(r'[/\\](site|dist)-packages[/\\]|^<')
@@ -29,40 +30,48 @@ def check_numerics(model_fn):
     return checked
 
 
-def _enable():
-    tf.debugging.enable_check_numerics(stack_height_limit=1000, path_length_limit=None)  # The whole stack, whole paths.
+def _switch(is_on):
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel('WARNING')  # It would say so each time.
+    if is_on:
+        tf.debugging.enable_check_numerics(stack_height_limit=1000, path_length_limit=None)  # The whole stack, whole paths.
+    else:
+        tf.debugging.disable_check_numerics()
+    logger.setLevel(level)
 
 
 @contextlib.contextmanager
 def _checking():
-    _enable()
+    _switch(True)
     try:
         yield
     finally:
-        tf.debugging.disable_check_numerics()
+        _switch(False)
 
 
 def _create_unchecked(next_creator, **kwargs):
     """Creates a variable: a check would take the place of its read op, by which a tf.train.Saver knows the variable."""
-    tf.debugging.disable_check_numerics()
+    _switch(False)
     try:
         return next_creator(**kwargs)
     finally:
-        _enable()
+        _switch(True)
 
 
 def _check_inputs(inputs):
-    """Checks the tensors of a dict, or None; the check's name tells the input's."""
-    return {name: tf.debugging.check_numerics(tensor, '', name=f'input/{name}') if tensor.dtype.is_floating else tensor
+    """Checks the tensors of a dict, or None."""
+    return {name: assert_finite(tensor, f'--debug_numerics: the input {name}') if tensor.dtype.is_floating else tensor
             for name, tensor in inputs.items()} if inputs else inputs
 
 
 @contextlib.contextmanager
 def name_the_op():
-    """Turns the error of such a check, which is a page long, into one line.
+    """Turns the error of such a check, or of the model's own `assert_finite`, which is a page long, into one line.
 
     Raises:
-      RunError: it names the op, its type, what its values were, and the line of the model that made it.
+      RunError: it names the op, its type, what its values were, and the line of the model that made it; or what the model
+        said of its own check.
     """
     try:
         yield
@@ -71,15 +80,15 @@ def name_the_op():
 
 
 def _explain(message):
-    values = re.search(r'Tensor had (.*) values', message)
+    values = re.search(r'^(?: *\(\d+\) \w+: )?(.*) : Tensor had (.*) values', message, re.MULTILINE)
     node = re.search(r'\{\{node ([^}]*)\}\}', message)
     if not values or not node:
         return None
-    values, node = values.group(1), node.group(1)
+    said, values = values.groups()
     made_by = re.search(r'graph op "(\w+)"', message)
     if not made_by:
-        return RunError(f'--debug_numerics: {node} has {values} values')
-    op = re.sub(r'/CheckNumericsV2(_\d+)?$', '', node)
+        return RunError(f'{said}: {values} values')
+    op = re.sub(r'/CheckNumericsV2(_\d+)?$', '', node.group(1))
     return RunError(f'--debug_numerics: the op {op} ({made_by.group(1)}) gave {values} values' + _place(message))
 
 

@@ -3,6 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from common.ops.shape import get_shape
 
 # What the towers add once each, though once is enough: batch norm's updates of the shared averages, summaries, which would
 # draw a curve for each tower, and penalties on the shared weights.
@@ -24,6 +25,9 @@ def make_parallel(fn, devices, **tensors):
 
     Returns:
       What `fn` returned, with shapes [batch, ...].
+
+    Raises:
+      ValueError: the batches differ; tf.errors.InvalidArgumentError when run, where they are known only then.
     """
     if not devices:
         return fn(**tensors)
@@ -44,16 +48,10 @@ def make_parallel(fn, devices, **tensors):
 def _split(tensors, count):
     """Splits the first dimension of each tensor of a structure; returns a list of `count` structures."""
     flat = tf.nest.flatten(tensors)
-    split = [[None] * count if tensor is None else _split_tensor(tensor, count) for tensor in flat]
-    return [tf.nest.pack_sequence_as(tensors, list(share)) for share in zip(*split)]
-
-
-def _split_tensor(tensor, count):
-    batch = tf.compat.dimension_value(tensor.shape[0])
-    if batch is None:
-        batch = tf.shape(tensor)[0]
+    batch = get_shape(next(tensor for tensor in flat if tensor is not None))[0]
     sizes = [batch // count + tf.cast(i < batch % count, tf.int32) for i in range(count)]
-    return tf.split(tensor, sizes, num=count)
+    split = [[None] * count if tensor is None else tf.split(tensor, sizes, num=count) for tensor in flat]
+    return [tf.nest.pack_sequence_as(tensors, list(share)) for share in zip(*split)]
 
 
 def tower_devices(num_gpus, num_towers):

@@ -90,8 +90,13 @@ def export(experiment):
     """Writes a SavedModel under output_dir/export; see common/serving.py for its signatures."""
     path = experiment.estimator.export_saved_model(
         os.path.join(experiment.estimator.model_dir, 'export'),
-        serving.make_serving_input_fn(experiment.dataset, experiment.data_dir, experiment.params))
-    return {'global_step': _global_step(experiment), 'export': path.decode()}
+        serving.make_serving_input_fn(experiment.dataset, experiment.data_dir, experiment.params)).decode()
+    python_ops = serving.find_python_ops(path)
+    if python_ops:
+        tf.io.gfile.rmtree(path)
+        raise UsageError(f'--schedule=export: {python_ops[0]} is a Python function, which no other process could run: build '
+                         'it of TensorFlow ops')
+    return {'global_step': _global_step(experiment), 'export': path}
 
 
 SCHEDULES = {

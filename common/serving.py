@@ -1,10 +1,13 @@
 """What comes in where no dataset feeds the model: an exported model's requests, and image files."""
 
 import io
+import itertools
+import os
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 import tensorflow.compat.v1 as tf
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from common.errors import UsageError
 from common.input_fn import make_input_fn
@@ -43,6 +46,14 @@ def make_serving_input_fn(dataset, data_dir, params):
         return tf.estimator.export.ServingInputReceiver(features, raw, {'examples': {'examples': serialized}})
 
     return serving_input_receiver_fn
+
+
+def find_python_ops(path):
+    """Returns the names of a SavedModel's ops that call Python functions of the process that made it."""
+    with tf.io.gfile.GFile(os.path.join(path, 'saved_model.pb'), 'rb') as file:
+        graph = SavedModel.FromString(file.read()).meta_graphs[0].graph_def
+    nodes = itertools.chain(graph.node, *(function.node_def for function in graph.library.function))
+    return [node.name for node in nodes if node.op in ('PyFunc', 'PyFuncStateless', 'EagerPyFunc')]
 
 
 def _optional(name, shape, dtype):

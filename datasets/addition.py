@@ -10,13 +10,13 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 
-# One of so many sums, picked by a checksum of its text, is kept for evaluation and never trained on.
+# One of so many sums, picked by a checksum, is kept for evaluation and never trained on, the other way round neither.
 HELD_OUT = 10
 
 
 def get_params():
     return {
-        'max_digits': 3,  # Of each number; shorter ones are as frequent as longer ones.
+        'max_digits': 3,  # Of each number; a third has up to one, a third up to two, a third up to three.
         'num_examples': 100000,  # To train on; a twentieth of that to evaluate on.
     }
 
@@ -36,9 +36,9 @@ def read(split, data_dir, params):
     sources, targets = [], []
     while len(sources) < count:
         a, b = (numbers.randrange(10**numbers.randint(1, params.max_digits)) for _ in range(2))
-        source = f'{a}+{b}'
-        if (zlib.crc32(source.encode()) % HELD_OUT == 0) == (split == 'eval'):
-            sources.append(source)
+        checksum = zlib.crc32(f'{min(a, b)}+{max(a, b)}'.encode())
+        if (checksum % HELD_OUT == 0) == (split == 'eval'):
+            sources.append(f'{a}+{b}')
             targets.append(str(a + b))
     return tf.data.Dataset.from_tensor_slices({'source': sources, 'target': targets})
 

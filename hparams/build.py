@@ -211,7 +211,7 @@ def save(params, path):
     write_json(path, dict(params))
 
 
-def compare(params, path):
+def compare(params, path, free=()):
     """Checks that a run goes on with the hyper-parameters that it was started with.
 
     How long to train may change.
@@ -224,7 +224,7 @@ def compare(params, path):
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
     differences = [f'{key} was {_text(saved, key)}, now it is {_text(params, key)}' for key in {**saved, **params}
-                   if key not in ('train_steps', 'num_epochs') and saved.get(key) != params.get(key)]
+                   if key not in ('train_steps', 'num_epochs', *free) and saved.get(key) != params.get(key)]
     if differences:
         raise UsageError(f'{path}: {"; ".join(differences)}: give the same ones again, such as with --hparams_set={path}, '
                          'or choose another --output_dir')

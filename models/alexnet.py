@@ -23,7 +23,7 @@ def get_params():
         'filters': [32, 64, 128],  # A 3x3 convolution and a 2x2 max-pooling each.
         'dense_units': 512,
         'drop_rate': 0.5,
-        'batch_norm': False,
+        'batch_norm': False,  # Evaluations are good after some 500 steps, which its averages need.
         'data_format': 'NHWC',  # Or NCHW, which may be faster on GPUs.
         'max_shift': 0,  # Augmentation: pixels by which training images are moved at most.
         'num_classes': 10,

@@ -18,6 +18,9 @@ from common.ops.shape import reshape
 NUM_TOKENS = 256
 END, BEGIN = 0, 2
 
+# No weight depends on these.
+FREE_HPARAMS = ('beam_width', 'length_penalty', 'max_target_length')
+
 
 def get_params():
     return {

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from common.errors import UsageError
 from common.ops.batch_normalization import batch_normalization
 from common.ops.check_gradient import check_gradient
 from common.parallel import make_parallel
@@ -95,6 +96,11 @@ def test_each_tower_normalizes_its_own_share_and_the_first_ones_moments_count(se
     for share in range(3):
         np.testing.assert_allclose(values[2 * share:2 * share + 2].mean((0, 1, 2)), np.zeros(3), atol=1e-5)
     np.testing.assert_allclose(session.run(averages()[0]), IMAGES[:2].mean((0, 1, 2)), rtol=1e-4)
+
+
+def test_an_unknown_layout_is_refused():
+    with pytest.raises(UsageError, match='data_format=channels_first is none of NHWC, NCHW'):
+        batch_normalization(tf.constant(IMAGES), True, 'channels_first')
 
 
 def test_of_vectors(session):

@@ -147,6 +147,13 @@ def test_the_length_may_be_a_tensor_and_what_is_known_is_static(session):
     np.testing.assert_array_equal(found, session.run(search(tf.constant(STARTS), 4, beam_width=2))[0])
 
 
+def test_what_it_cannot_search_is_refused(session):
+    with pytest.raises(ValueError, match='beam_width=0 must be at least 1'):
+        search(STARTS, beam_width=0)
+    with pytest.raises(ValueError, match='their last dimension must be static'):
+        search(STARTS, beam_width=2, logits=tf.placeholder(tf.float32, [NUM_STATES, None]))
+
+
 def test_logits_may_have_half_the_precision():
     ids, log_probs = evaluate(lambda starts: search(starts, beam_width=3, logits=np.float16(LOGITS)), STARTS)
     expected = [all_sequences(start, 4)[0] for start in STARTS]

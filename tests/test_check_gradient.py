@@ -40,6 +40,18 @@ def test_variables_have_their_initial_values():
     assert check_gradient(lambda x: tf.layers.dense(x, 3, tf.tanh), [X]) < 1e-5
 
 
+def test_nan_is_not_taken_for_right():
+    # The gradient of what tf.where does not choose is 0 times infinity.
+    assert np.isnan(check_gradient(lambda x: tf.where(x < 1, x, x / (x - 1)), [np.array([1.0 - 1e-9, 1.0, 4.0])]))
+    assert np.isnan(check_gradient(lambda x: tf.sqrt(x - 5), [np.array([1.0, 9.0])]))
+    assert np.isnan(check_gradient(lambda x, y: tf.sqrt(x - 5) * y, [np.array([1.0]), np.array([1.0])]))
+
+
+def test_inputs_in_which_the_difference_is_lost_are_refused():
+    with pytest.raises(ValueError, match='delta=0.001 is lost in 1000000.0 of the dtype float32'):
+        check_gradient(lambda x: x, [np.float32([1e6])])
+
+
 def test_whole_numbers_are_refused():
     with pytest.raises(ValueError, match=r'inputs\[1\] has the dtype int64'):
         check_gradient(lambda x, y: x, [X, np.array([1])])

@@ -39,8 +39,16 @@ def test_counts_are_written_into_their_cells():
 
 def test_many_classes_are_small_cells_without_numbers():
     picture, = confusion_matrix.draw(np.eye(1000, dtype=int))
-    assert picture.shape == (4057, 4057, 3)
+    assert picture.shape == (1057, 1057, 3)
+    assert (picture[56 + np.arange(1000), 56 + np.arange(1000)] == [0, 110, 0]).all()
     assert confusion_matrix.draw(np.eye(30, dtype=int)).shape[1] < 600
+
+
+def test_very_many_classes_have_no_table(session):
+    value, update = confusion_matrix.confusion_matrix([0, 150], [0, 100], 200)
+    session.run(tf.local_variables_initializer())
+    session.run(update)
+    assert [summary.tag for summary in tf.Summary.FromString(session.run(value)).value] == ['confusion_matrix/picture/image/0']
 
 
 def test_the_metric_counts_all_batches_and_is_drawn_once(session, monkeypatch):

@@ -4,6 +4,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common.ops.dropout import dropout
+from common.parallel import make_parallel
+from tests.ops import CPUS
 
 ONES = np.ones([1000, 10], np.float32)
 
@@ -46,6 +48,33 @@ def test_the_gradient_passes_where_nothing_was_dropped(session):
     session.run(tf.global_variables_initializer())
     values, gradients = session.run([dropped, gradient])
     np.testing.assert_array_equal(gradients, values)
+
+
+def test_towers_and_loops_drop_other_elements(session):
+    def tower(x):
+        repeated = [tf.while_loop(lambda i, y: i < 1, lambda i, y: (i + 1, dropout(x, 0.5, True)), [0, x])[1] for _ in range(2)]
+        return {'loops': repeated, 'plain': [dropout(x, 0.5, True), dropout(x, 0.5, True)]}
+
+    dropped = make_parallel(tower, CPUS, x=tf.constant(ONES[:900]))
+    session.run(tf.global_variables_initializer())
+    masks = [part for mask in tf.nest.flatten(session.run(dropped)) for part in np.split(mask, 3)]
+    assert len(masks) == 12
+    for i, mask in enumerate(masks):
+        for other in masks[:i]:
+            assert abs((mask == other).mean() - 0.5) < 0.05  # As independent draws agree.
+
+
+def test_in_a_loop_every_iteration_drops_the_same_and_so_does_a_restart():
+    def draw_in_loop():
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(1)
+            drops = tf.map_fn(lambda x: dropout(x, 0.5, True), tf.constant(ONES[:4]))
+            session.run(tf.global_variables_initializer())
+            return session.run(drops)
+
+    first = draw_in_loop()
+    assert (first == first[:1]).all() and 0 < first.mean() < 2
+    np.testing.assert_array_equal(first, draw_in_loop())
 
 
 def test_the_batch_may_be_unknown(session):

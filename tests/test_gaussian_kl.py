@@ -46,5 +46,15 @@ def test_it_is_zero_for_equal_ones_and_not_negative():
     assert (evaluate(kl, MU_Q, LOG_VAR_Q, MU_P, LOG_VAR_P) > 0).all()
 
 
+def test_small_differences_of_float32_are_exact():
+    log_var = np.float32([[1e-4], [-1e-4], [3e-5]])
+    exact = 0.5 * (np.expm1(np.float64(log_var)) - log_var)[:, 0]  # About log_var^2 / 4.
+    np.testing.assert_allclose(evaluate(lambda log_var: gaussian_kl((0 * log_var, log_var)), log_var), exact, rtol=0.2)
+
+
+def test_plain_numbers_are_taken_too(session):
+    assert session.run(gaussian_kl(([2, 2], 0))) == 4
+
+
 def test_the_gradients():
     assert check_gradient(kl, [MU_Q, LOG_VAR_Q, MU_P, LOG_VAR_P]) < 1e-5

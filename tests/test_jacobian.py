@@ -62,6 +62,13 @@ def test_what_does_not_depend_has_the_derivative_zero(session):
 def test_an_empty_batch(session):
     x = tf.placeholder(tf.float64, [None, 2, 3])
     assert session.run(batch_jacobian(fn(x), x), {x: X[:0]}).shape == (0, 4, 6, 2, 3)
+    assert session.run(jacobian(fn(x), x), {x: X[:0]}).shape == (0, 4, 6, 0, 2, 3)
+
+
+def test_no_outputs(session):
+    x = tf.constant(X)
+    assert session.run(jacobian(x[:0], x)).shape == (0, 2, 3, 5, 2, 3)
+    assert session.run(batch_jacobian(x[:, :0], x)).shape == (5, 0, 3, 2, 3)
 
 
 def test_the_graph_does_not_grow_with_the_outputs():

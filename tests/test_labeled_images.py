@@ -4,9 +4,12 @@ import io
 
 import numpy as np
 from PIL import Image
+import pytest
 import tensorflow.compat.v1 as tf
 
 from common.ops import labeled_images
+from common.parallel import make_parallel
+from tests.ops import CPUS
 
 IMAGES = np.random.RandomState(0).randint(0, 256, [3, 28, 28, 1]).astype(np.uint8)
 RED, GREEN = np.array([200, 0, 0]), np.array([0, 110, 0])
@@ -64,6 +67,21 @@ def test_the_summary_holds_every_picture_under_a_bare_tag_and_is_drawn_only_when
     assert [value.tag for value in summary.value] == [f'inputs/image/{i}' for i in range(3)]
     decoded = np.asarray(Image.open(io.BytesIO(summary.value[1].image.encoded_image_string)))
     np.testing.assert_array_equal(decoded, original(IMAGES, [7, 2, 1], [7, 3, 1])[1])
+
+
+@pytest.mark.parametrize('size', [0, 3])
+def test_the_batch_may_be_unknown_or_empty_and_shared_by_towers(session, size):
+    images = tf.placeholder(tf.uint8, [None, 28, 28, 1])
+    numbers = tf.placeholder(tf.int32, [None])
+
+    def tower(images, numbers):
+        labeled_images.labeled_images('inputs', images, numbers, numbers)
+        return numbers
+
+    make_parallel(tower, CPUS[:2], images=images, numbers=numbers)
+    feed = {images: IMAGES[:size], numbers: [1, 2, 3][:size]}
+    summary = tf.Summary.FromString(session.run(tf.summary.merge_all(), feed))
+    assert len(summary.value) == {0: 0, 3: 2}[size]  # The first tower's share.
 
 
 def test_a_training_draws_only_at_the_steps_that_save_summaries(run, monkeypatch):

@@ -20,6 +20,10 @@ def model(features, labels, mode, params):
     y = %s
     return {'y': y}, None if labels is None else tf.square(y - labels['y'])
 '''
+IMPORTS = '''
+import numpy as np
+from common.ops.asserts import assert_finite
+'''
 DATASET = '''
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -56,7 +60,7 @@ def fails(run, tmp_path, monkeypatch):
         code, result, err = run(f'--model={module}', '--dataset=polynomial', '--schedule=train',
                                 '--train_steps=20', '--save_checkpoints_steps=2', '--debug_numerics', *flags)
         assert (code, result) == (1, None)
-        assert 'Traceback' not in err
+        assert 'Traceback' not in err and 'check-numerics' not in err
         return err.splitlines()[-1]
 
     return call
@@ -96,11 +100,27 @@ def test_the_first_of_several(fails):
 
 
 def test_an_input(run, tmp_path, monkeypatch):
-    module = write_module(tmp_path, monkeypatch, DATASET)
-    code, _, err = run('--model=polynomial', f'--dataset={module}', '--schedule=train', '--train_steps=2',
+    both = MODEL % "w * x + features['petal length (cm)']" + DATASET.replace(
+        "return {'x': record['x']}", "return {'x': record['y'], 'petal length (cm)': record['x']}")
+    module = write_module(tmp_path, monkeypatch, both)
+    code, _, err = run(f'--model={module}', f'--dataset={module}', '--schedule=train', '--train_steps=2',
                        '--hparams=batch_size=4', '--debug_numerics')
     assert code == 1
-    assert err.splitlines()[-1] == 'trainer.py: --debug_numerics: input/x has NaN values'
+    assert err.splitlines()[-1] == 'trainer.py: --debug_numerics: the input petal length (cm): NaN values'
+
+
+@pytest.mark.parametrize('flag', ['--debug_numerics', '--nodebug_numerics'])
+def test_a_check_of_the_models_own_says_what_it_was_told_to(run, tmp_path, monkeypatch, flag):
+    nan = "tf.ensure_shape(tf.py_func(lambda x: x * np.float32('nan'), [x], tf.float32), [None])"
+    expression = f"w * assert_finite({nan}, 'layer 3 is off')"
+    model = write_module(tmp_path, monkeypatch, f'{IMPORTS}{MODEL % expression}')
+    code, _, err = run(f'--model={model}', '--dataset=polynomial', '--schedule=train', '--train_steps=2', flag)
+    assert code == 1
+    line = err.splitlines()[-1]
+    if flag == '--nodebug_numerics':
+        assert line == 'trainer.py: layer 3 is off: NaN values'
+    else:
+        assert line.startswith('trainer.py: --debug_numerics: the op model/PyFunc') and 'gave NaN values' in line
 
 
 def test_an_evaluation(run, tmp_path, monkeypatch):

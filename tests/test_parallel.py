@@ -65,6 +65,16 @@ def test_structures_and_none_pass_through(session):
     assert list(session.run(result[0]['a'])) == [0, 1, 2, 3]
 
 
+def test_batches_that_differ_are_refused(session):
+    with pytest.raises(ValueError):
+        parallel.make_parallel(lambda x, y: x + y, CPUS[:2], x=tf.ones([4, 2]), y=tf.ones([3, 2]))
+    x, y = tf.placeholder(tf.float32, [None, 2]), tf.placeholder(tf.float32, [None, 2])
+    total = parallel.make_parallel(lambda x, y: x + y, CPUS[:2], x=x, y=y)
+    assert session.run(total, {x: np.ones([3, 2]), y: np.ones([3, 2])}).shape == (3, 2)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        session.run(total, {x: np.ones([4, 2]), y: np.ones([3, 2])})
+
+
 def test_ops_and_their_gradients_are_placed_on_their_towers_device():
     with tf.Graph().as_default() as graph:
         x, y = tf.constant(INPUTS), tf.constant(TARGETS)

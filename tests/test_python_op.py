@@ -61,6 +61,36 @@ def test_a_function_that_returns_another_dtype_is_an_error(session):
         session.run(python_op(lambda x: np.float64(x), lambda x, g: g)(tf.constant([1.0])))
 
 
+def test_no_gradient_is_zero(session):
+    op = python_op(lambda x, y: x * y, lambda x, y, gradient: (gradient * y, None))
+    x, y = tf.constant([3.0, 4.0]), tf.constant([5.0, 6.0])
+    assert session.run(tf.gradients(op(x, y), x)[0]).tolist() == [5, 6]
+    assert session.run(tf.gradients(op(x, y), y)[0]).tolist() == [0, 0]
+    alone = python_op(lambda x: x, lambda x, gradient: None)
+    assert session.run(tf.gradients(alone(x), x)[0]).tolist() == [0, 0]
+
+
+def test_an_input_of_whole_numbers_has_no_gradient(session):
+    scale = python_op(lambda x, times: x * np.float32(times), lambda x, times, gradient: (gradient * np.float32(times), None))
+    x, times = tf.constant([3.0, 4.0]), tf.constant([2, 5])
+    assert session.run(scale(x, times)).tolist() == [6, 20]
+    assert session.run(tf.gradients(scale(x, times), x)[0]).tolist() == [2, 5]
+
+
+@pytest.mark.parametrize('batch', [3, None])
+def test_another_shape_than_was_promised_is_an_error(session, batch):
+    x = tf.placeholder(tf.float64, [batch, 2])
+    flat = python_op(lambda x: x.ravel(), lambda x, gradient: x)
+    with pytest.raises(tf.errors.InvalidArgumentError, match='not compatible'):
+        session.run(flat(x), {x: X})
+    summed = python_op(lambda x: x, lambda x, gradient: gradient.sum(0))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        session.run(tf.gradients(summed(x), x)[0], {x: X})
+    one_row = python_op(lambda x: x, lambda x, gradient: gradient[:1])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        session.run(tf.gradients(one_row(x), x)[0], {x: X})
+
+
 def test_a_model_with_it_learns(session):
     w = tf.get_variable('w', initializer=0.1)
     train_op = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(relu(w * [1.0, 2.0]) - [3.0, 6.0])))

@@ -9,12 +9,12 @@ import tensorflow.compat.v1 as tf
 from common.parallel import make_parallel
 from hparams import build
 from models import seq2seq
+from tests.ops import CPUS
 
 ModeKeys = tf.estimator.ModeKeys
 PARAMS = build.build('seq2seq', seq2seq.get_params(), 'd', {}, text='rnn_units=16,embedding_size=8,max_target_length=6')
 SOURCES = [b'27+5', b'', '\u00fc\u20ac'.encode(), b'123+456', b'9']
 TARGETS = [b'32', b'abcd', b'', '\u00fc'.encode(), b'9']
-CPUS = ['/cpu:0', '/cpu:1', '/cpu:2']
 
 
 def compute(sources, targets, mode=ModeKeys.EVAL, devices=(), params=PARAMS, gradients=False):
@@ -102,9 +102,13 @@ def test_it_learns_to_add(run, tmp_path):
     assert len(lines) == 1000
     assert np.mean([line['target'] == str(expected) for line, expected in zip(lines, sums)]) >= 0.98
     assert all(len(line['targets']) == 4 for line in lines)
-    code, _, err = run(*flags, hparams + ',beam_width=2', '--schedule=predict')
-    assert code == 2 and 'beam_width' in err  # Saved with the run, like every hyper-parameter.
-    assert not (tmp_path / 'data').exists()
+    code, result, _ = run(*flags, hparams + ',beam_width=2', '--schedule=predict')
+    assert code == 0 and {len(json.loads(line)['targets']) for line in open(result['predictions'])} == {2}
+    assert json.load(open(tmp_path / 'output' / 'hparams.json'))['beam_width'] == 4
+    code, _, err = run(*flags, hparams.replace('64', '32'), '--schedule=predict')
+    assert code == 2 and 'rnn_units was 64, now it is 32' in err
+    code, _, err = run(*flags, hparams + ',beam_width=2', '--schedule=train')
+    assert code == 2 and 'beam_width was 4, now it is 2' in err
 
 
 def test_its_bounds_are_one_line(run):

@@ -169,6 +169,28 @@ def test_exported_alexnet_gives_the_numbers_of_predict(run, data_dir, tmp_path):
                                        atol=1e-5)
 
 
+def test_a_model_that_calls_python_is_not_exported(run, tmp_path, monkeypatch):
+    (tmp_path / 'python_ops').mkdir()
+    (tmp_path / 'python_ops' / 'model.py').write_text('''
+import tensorflow.compat.v1 as tf
+from common.ops.python_op import python_op
+
+def get_params():
+    return {}
+
+def model(features, labels, mode, params):
+    y = python_op(lambda x: x, lambda x, gradient: gradient)(tf.get_variable('w', initializer=1.0) * features['x'])
+    return {'y': y}, None if labels is None else tf.square(y - labels['y'])
+''')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    flags = ('--model=python_ops.model', '--dataset=polynomial')
+    assert run(*flags, '--schedule=train', '--train_steps=2')[0] == 0
+    assert run(*flags, '--schedule=predict')[0] == 0
+    code, _, err = run(*flags, '--schedule=export')
+    assert code == 2 and err.splitlines()[-1].startswith('trainer.py: --schedule=export: model/PyFunc is a Python function')
+    assert os.listdir(tmp_path / 'output' / 'export') == []
+
+
 def test_exported_polynomial_gives_the_numbers_of_predict(run, tmp_path):
     run(*POLYNOMIAL, '--train_steps=50', '--schedule=train')
     _, result, _ = run(*POLYNOMIAL, '--schedule=export')

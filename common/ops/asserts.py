@@ -42,4 +42,5 @@ def assert_finite(tensor, message=None):
     Raises:
       tf.errors.InvalidArgumentError: when run.
     """
+    tensor = tf.convert_to_tensor(tensor)
     return tf.debugging.check_numerics(tensor, message or f'{tensor.name} is not finite')

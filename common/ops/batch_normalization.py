@@ -2,6 +2,8 @@
 
 import tensorflow.compat.v1 as tf
 
+from common.errors import UsageError
+
 
 def batch_normalization(tensor, is_training, data_format='NHWC', fused=None, momentum=0.99):
     """Normalizes each channel to mean 0 and variance 1, then scales and shifts it by learned factors.
@@ -22,6 +24,17 @@ def batch_normalization(tensor, is_training, data_format='NHWC', fused=None, mom
 
     Returns:
       Tensor of the shape and dtype of `tensor`.
+
+    Raises:
+      UsageError: no such data_format.
     """
-    return tf.layers.batch_normalization(tensor, axis=1 if data_format == 'NCHW' else -1, momentum=momentum,
-                                         training=is_training, fused=fused)
+    return tf.layers.batch_normalization(tensor, axis=channel_axis(data_format), momentum=momentum, training=is_training,
+                                         fused=fused)
+
+
+def channel_axis(data_format):
+    """Returns which dimension holds the channels; raises UsageError if there is no such data_format."""
+    axes = {'NHWC': -1, 'NCHW': 1}
+    if data_format not in axes:
+        raise UsageError(f'data_format={data_format} is none of {", ".join(axes)}')
+    return axes[data_format]

@@ -45,7 +45,12 @@ def rnn_beam_search(update_fn, initial_state, sequence_length, beam_width, begin
       (ids, log_probs), the best sequence first: int32 [batch, beam_width, sequence_length], filled up with end_token_id,
       and float32 [batch, beam_width], log-probabilities of the whole sequences. Where there are fewer than beam_width
       sequences, the rest has log-probabilities below -1e8.
+
+    Raises:
+      ValueError: beam_width is less than 1, or the number of tokens is not static.
     """
+    if beam_width < 1:
+        raise ValueError(f'beam_width={beam_width} must be at least 1')
     batch = get_shape(tf.nest.flatten(initial_state)[0])[0]
     state = tf.nest.map_structure(lambda tensor: tf.repeat(tensor[:, None], beam_width, axis=1), initial_state)
     shape = [batch, beam_width]
@@ -63,6 +68,8 @@ def rnn_beam_search(update_fn, initial_state, sequence_length, beam_width, begin
 
     def step(i, state, beams, tokens, parents):
         new_state, logits = update_fn(state, beams.ids)
+        if logits.shape[-1] is None:
+            raise ValueError(f'update_fn returned logits of shape {logits.shape}: their last dimension must be static')
         beams, best_parents = _extend(beams, logits, i, end_token_id, length_penalty)
         new_state = tf.nest.map_structure(lambda old, new: _like(old, batch_gather(new, best_parents)), state, new_state)
         return i + 1, new_state, beams, tokens.write(i, beams.ids), parents.write(i, best_parents)

@@ -20,10 +20,10 @@ def check_gradient(fn, inputs, delta=1e-3):
       delta: float, half the width of the differences. `fn` must be smooth so far around the inputs.
 
     Returns:
-      float, the largest absolute difference.
+      float, the largest absolute difference; NaN if a gradient or a value is NaN.
 
     Raises:
-      ValueError: an input is not of a float dtype.
+      ValueError: an input is not of a float dtype, or so large in its dtype that delta is lost in it.
     """
     inputs = [np.asarray(array) for array in inputs]
     for i, array in enumerate(inputs):
@@ -39,16 +39,18 @@ def check_gradient(fn, inputs, delta=1e-3):
         errors = [_largest_error(lambda array, tensor=tensor: session.run(output, {**feed, tensor: array}), array, value,
                                  delta)
                   for tensor, array, value in zip(tensors, inputs, values)]
-    return max(errors)
+    return float(np.max(errors))
 
 
 def _largest_error(fn, array, symbolic, delta):
-    errors = [0.0]
+    errors = [0.0]  # Of an empty array.
     for index in np.ndindex(array.shape):
         above, below = array.copy(), array.copy()
         above[index] += delta
         below[index] -= delta
         width = above[index] - below[index]  # What floating point made of 2 * delta.
+        if not width:
+            raise ValueError(f'delta={delta} is lost in {array[index]} of the dtype {array.dtype}: scale the inputs down')
         difference = (fn(above).astype(np.float64) - fn(below)) / width
         errors.append(np.abs(symbolic[(..., *index)] - difference).max(initial=0.0))
-    return float(max(errors))
+    return np.max(errors)

@@ -4,10 +4,12 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 import tensorflow.compat.v1 as tf
 
+from common.ops.pictures import RIGHT, WRONG
+
 _SIDE = 480  # Pixels, about; many classes make it larger.
-_MIN_CELL, _MIN_LETTERED_CELL = 4, 24
+_MIN_LETTERED_CELL = 24
 _MARGIN = 56
-_RIGHT, _WRONG = np.array([0, 110, 0]), np.array([200, 0, 0])
+_MAX_TABLE = 100  # Classes; a larger table would be hard to read and slow to show.
 
 
 def confusion_matrix(labels, predictions, num_classes):
@@ -19,9 +21,9 @@ def confusion_matrix(labels, predictions, num_classes):
       num_classes: int.
 
     Returns:
-      (value, update_op) as of tf.metrics. The value, a serialized tf.Summary, holds a picture and the counts as a table of
-      text; the Estimator writes both to the evaluation's events: tags NAME/0 and NAME/1. The picture is drawn once an
-      evaluation. The update_op's value is the counts so far, int64 [num_classes, num_classes], a row for each label.
+      (value, update_op) as of tf.metrics. The value, a serialized tf.Summary, holds a picture and, of up to 100 classes,
+      the counts as a table of text; the Estimator writes both to the evaluation's events: tags NAME/0 and NAME/1. The
+      picture is drawn once an evaluation. The update_op's value is the counts so far, int64 [num_classes, num_classes], a row for each label.
     """
     with tf.variable_scope(None, 'confusion_matrix'):
         counts = tf.get_variable('counts', [num_classes, num_classes], tf.int64, tf.zeros_initializer(), trainable=False,
@@ -29,12 +31,13 @@ def confusion_matrix(labels, predictions, num_classes):
         update = tf.assign_add(counts, tf.math.confusion_matrix(labels, predictions, num_classes, dtype=tf.int64))
         picture = tf.numpy_function(lambda counts: draw(counts), [counts], tf.uint8)
         picture.set_shape([1, None, None, 3])
-        numbers = [str(i) for i in range(num_classes)]
-        table = tf.concat([[['label \\ predicted', *numbers]],
-                           tf.concat([tf.constant(numbers)[:, None], tf.as_string(counts)], axis=1)], axis=0)
-        value = tf.summary.merge([tf.summary.image('picture', picture, collections=[]),
-                                  tf.summary.text('table', table, collections=[])], collections=[])
-    return value, update
+        summaries = [tf.summary.image('picture', picture, collections=[])]
+        if num_classes <= _MAX_TABLE:
+            numbers = [str(i) for i in range(num_classes)]
+            table = tf.concat([[['label \\ predicted', *numbers]],
+                               tf.concat([tf.constant(numbers)[:, None], tf.as_string(counts)], axis=1)], axis=0)
+            summaries.append(tf.summary.text('table', table, collections=[]))
+        return tf.summary.merge(summaries, collections=[]), update
 
 
 def draw(counts):
@@ -49,25 +52,26 @@ def draw(counts):
       uint8 [1, height, width, 3].
     """
     num_classes = len(counts)
-    cell = max(_MIN_CELL, _SIDE // num_classes)
+    cell = max(1, _SIDE // num_classes)
     side = num_classes * cell
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    colours = np.where(np.eye(num_classes, dtype=bool)[:, :, None], RIGHT, WRONG)
+    shades = np.uint8(255 + (colours - 255) * np.sqrt(shares)[:, :, None])
     canvas = Image.new('RGB', (_MARGIN + side + 1, _MARGIN + side + 1), 'white')
+    canvas.paste(Image.fromarray(shades.repeat(cell, 0).repeat(cell, 1)), (_MARGIN, _MARGIN))
     pen = ImageDraw.Draw(canvas)
     font = ImageFont.load_default(12)
     pen.text((_MARGIN, 4), 'predicted', fill='black', font=font)
     pen.text((4, _MARGIN), 'label', fill='black', font=font)
-    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    for (row, column), count in np.ndenumerate(counts):
-        x, y = _MARGIN + column * cell, _MARGIN + row * cell
-        colour = _RIGHT if row == column else _WRONG
-        shade = tuple(np.uint8(255 + (colour - 255) * np.sqrt(shares[row, column])).tolist())
-        pen.rectangle((x, y, x + cell, y + cell), fill=shade, outline=(220, 220, 220))
-        if count and cell >= _MIN_LETTERED_CELL:
-            pen.text((x + cell / 2, y + cell / 2), str(count), fill='white' if shares[row, column] > 0.25 else 'black',
-                     font=font, anchor='mm')
     if cell >= _MIN_LETTERED_CELL:
         for i in range(num_classes):
             middle = _MARGIN + (i + 0.5) * cell
             pen.text((middle, _MARGIN - 10), str(i), fill='black', font=font, anchor='mm')
             pen.text((_MARGIN - 12, middle), str(i), fill='black', font=font, anchor='mm')
+        for (row, column), count in np.ndenumerate(counts):
+            x, y = _MARGIN + column * cell, _MARGIN + row * cell
+            pen.rectangle((x, y, x + cell, y + cell), outline=(220, 220, 220))
+            if count:
+                pen.text((x + cell / 2, y + cell / 2), str(count), font=font, anchor='mm',
+                         fill='white' if shares[row, column] > 0.25 else 'black')
     return np.asarray(canvas)[None]

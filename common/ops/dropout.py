@@ -8,7 +8,8 @@ from common.ops.step_seed import step_seed
 def dropout(tensor, drop_rate, is_training):
     """Sets a share of the elements to 0 and scales up the others, so that the expected sum stays.
 
-    What is dropped is a function of the graph's seed, the op's name and the global step. (N. Srivastava et al.: Dropout: a
+    What is dropped is a function of the graph's seed, the op's name and the global step; in a loop, such as that of a
+    recurrent network, every iteration drops the same. (N. Srivastava et al.: Dropout: a
     simple way to prevent neural networks from overfitting, 2014.)
 
     Args:
@@ -21,5 +22,5 @@ def dropout(tensor, drop_rate, is_training):
     """
     if not is_training or drop_rate == 0:
         return tensor
-    with tf.name_scope('dropout') as scope:
-        return tf.nn.experimental.stateless_dropout(tensor, drop_rate, step_seed(scope))
+    with tf.name_scope('dropout'):
+        return tf.nn.experimental.stateless_dropout(tensor, drop_rate, step_seed())

@@ -16,8 +16,8 @@ def gaussian_kl(q, p=(0.0, 0.0)):
       Tensor [...], 0 where the two are equal.
     """
     (mu_q, log_var_q), (mu_p, log_var_p) = q, p
-    mu_q = tf.convert_to_tensor(mu_q)
+    mu_q = tf.convert_to_tensor(mu_q, dtype_hint=tf.float32)
     log_var_q, log_var_p = (tf.convert_to_tensor(log_var, mu_q.dtype) for log_var in (log_var_q, log_var_p))
     log_ratio = log_var_q - log_var_p
     distance = tf.square(mu_q - mu_p) * tf.exp(-log_var_p)
-    return 0.5 * tf.reduce_sum(tf.exp(log_ratio) - 1 - log_ratio + distance, axis=-1)
+    return 0.5 * tf.reduce_sum(tf.math.expm1(log_ratio) - log_ratio + distance, axis=-1)

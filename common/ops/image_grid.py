@@ -16,7 +16,7 @@ def image_grid(name, images, columns=None):
     The picture is drawn only at the steps that save summaries.
 
     Args:
-      name: str, the tag in TensorBoard.
+      name: str; the tag in TensorBoard is NAME/image.
       images: [batch, height, width, 1 or 3], uint8, or float in [0, 1].
       columns: int; by default about as many as rows.
     """

@@ -17,8 +17,7 @@ def jacobian(outputs, inputs):
     Returns:
       Tensor of shape outputs.shape + inputs.shape, 0 where the one does not depend on the other.
     """
-    flat = tf.reshape(outputs, [-1])
-    rows = tf.vectorized_map(lambda i: _gradient(flat[i], inputs), tf.range(tf.size(flat)))
+    rows = _gradients(tf.reshape(outputs, [-1]), inputs)
     return tf.reshape(rows, get_shape(outputs) + get_shape(inputs))
 
 
@@ -35,12 +34,17 @@ def batch_jacobian(outputs, inputs):
     Returns:
       Tensor of shape [batch] + outputs.shape[1:] + inputs.shape[1:], 0 where the one does not depend on the other.
     """
-    flat = reshape(outputs, [0, list(range(1, outputs.shape.rank))])
-    columns = tf.vectorized_map(lambda i: _gradient(flat[:, i], inputs), tf.range(tf.shape(flat)[1]))
+    columns = _gradients(reshape(outputs, [0, list(range(1, outputs.shape.rank))]), inputs)
     by_example = tf.transpose(columns, [1, 0, *range(2, columns.shape.rank)])
     return tf.reshape(by_example, get_shape(outputs) + get_shape(inputs)[1:])
 
 
-def _gradient(output, inputs):
-    gradient, = tf.gradients(output, inputs, unconnected_gradients='zero')
-    return gradient
+def _gradients(outputs, inputs):
+    """Returns the gradients of outputs[..., i] for each i, [i, ...] like the inputs."""
+
+    def gradient(i):
+        return tf.gradients(padded[..., i], inputs, unconnected_gradients='zero')[0]
+
+    count = tf.shape(outputs)[-1]
+    padded = tf.pad(outputs, [[0, 0]] * (outputs.shape.rank - 1) + [[0, 1]])  # An empty loop is an error.
+    return tf.vectorized_map(gradient, tf.range(tf.maximum(count, 1)))[:count]

@@ -3,20 +3,19 @@
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from common.ops.pictures import enlarge, picture_summary, to_pictures
+from common.ops.pictures import RIGHT, WRONG, enlarge, picture_summary, to_pictures
 
 _MIN_SIDE = 112
 _LINE_HEIGHT = 20
-_RIGHT, _WRONG = (0, 110, 0), (200, 0, 0)
 
 
 def labeled_images(name, images, labels, predictions):
     """Adds an image summary: every picture with its label and prediction below, in red where they differ.
 
-    The pictures are drawn only at the steps that save summaries.
+    Each picture has a tag of its own, so pass a few. They are drawn only at the steps that save summaries.
 
     Args:
-      name: str, the tag in TensorBoard.
+      name: str; the tags in TensorBoard are NAME/image/0 and so on.
       images: [batch, height, width, 1 or 3], uint8, or float in [0, 1].
       labels: int [batch].
       predictions: int [batch].
@@ -34,8 +33,8 @@ def draw(images, labels, predictions):
         canvas = Image.new('RGB', (picture.width, picture.height + 2 * _LINE_HEIGHT), 'white')
         canvas.paste(picture)
         caption = ImageDraw.Draw(canvas)
-        colour = _RIGHT if label == prediction else _WRONG
+        colour = RIGHT if label == prediction else WRONG
         caption.text((4, picture.height), f'label {label}', fill=colour, font=font)
         caption.text((4, picture.height + _LINE_HEIGHT), f'predicted {prediction}', fill=colour, font=font)
         drawn.append(np.asarray(canvas))
-    return np.stack(drawn)
+    return np.stack(drawn) if drawn else np.zeros([0, 1, 1, 3], np.uint8)

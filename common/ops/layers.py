@@ -5,7 +5,7 @@ import functools
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
-from common.ops.batch_normalization import batch_normalization
+from common.ops.batch_normalization import batch_normalization, channel_axis
 from common.ops.dropout import dropout
 
 
@@ -76,10 +76,8 @@ def weight_penalty(weight_decay):
 
 
 def check_data_format(data_format):
-    """Raises UsageError where the machine cannot run it."""
-    if data_format not in ('NHWC', 'NCHW'):
-        raise UsageError(f'data_format={data_format} is none of NHWC, NCHW')
-    if data_format == 'NCHW' and not _runs_nchw():
+    """Raises UsageError if there is no such data_format, or the machine cannot run it."""
+    if channel_axis(data_format) == 1 and not _runs_nchw():
         raise UsageError('data_format=NCHW needs a GPU: this machine has none, and its CPU runs NHWC only')
 
 

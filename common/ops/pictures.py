@@ -4,12 +4,15 @@ import numpy as np
 from PIL import Image
 import tensorflow.compat.v1 as tf
 
+# What is right is green, what is wrong red, in every picture.
+RIGHT, WRONG = (0, 110, 0), (200, 0, 0)
+
 
 def picture_summary(name, draw, tensors, max_outputs=1):
     """Adds an image summary that a Python function draws: only at the steps that save summaries.
 
     Args:
-      name: str, the tag in TensorBoard, whatever name scopes are open.
+      name: str; the tag in TensorBoard is NAME/image, or NAME/image/I for several, whatever name scopes are open.
       draw: function of arrays that returns uint8 [pictures, height, width, 3].
       tensors: list of the tensors that `draw` gets the values of.
       max_outputs: int.

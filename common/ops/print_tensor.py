@@ -16,6 +16,7 @@ def print_tensor(tensor, message=None, summarize=3):
     Returns:
       `tensor`; go on with this one, or nothing is printed.
     """
+    tensor = tf.convert_to_tensor(tensor)
     with tf.name_scope('print_tensor'):
         printed = tf.print(message or tensor.name, tf.shape(tensor), tensor, output_stream=sys.stderr,
                            summarize=summarize)

@@ -1,12 +1,16 @@
 """A Python function as an op with a gradient of its own."""
 
+import numpy as np
 import tensorflow.compat.v1 as tf
+
+from common.ops.asserts import assert_shape
+from common.ops.shape import get_shape
 
 
 def python_op(fn, grad_fn, output_spec=None):
     """Makes a differentiable op of two Python functions on NumPy arrays.
 
-    It runs on the CPU, in the process that built the graph, and only there: a SavedModel cannot hold it. Good for trying
+    It runs on the CPU, in the process that built the graph, and only there: it cannot be exported. Good for trying
     an op out before writing its kernel. (After the guide Effective TensorFlow, chapter "Prototyping kernels and advanced
     visualization with Python ops".)
 
@@ -19,17 +23,17 @@ def python_op(fn, grad_fn, output_spec=None):
 
     Returns:
       Function of tensors that returns a tensor. It raises tf.errors.InvalidArgumentError when run, if a function returned
-      another dtype than it should.
+      another dtype or shape than it should.
     """
 
     @tf.custom_gradient
     def op(*inputs):
         spec = output_spec(*inputs) if output_spec else tf.TensorSpec(inputs[0].shape, inputs[0].dtype)
-        output = tf.numpy_function(fn, inputs, spec.dtype)
-        output.set_shape(spec.shape)
+        output = tf.ensure_shape(tf.numpy_function(fn, inputs, spec.dtype), spec.shape)
 
         def grad(output_gradient):
-            return tf.numpy_function(_as_list(grad_fn), [*inputs, output_gradient], [x.dtype for x in inputs])
+            gradients = tf.numpy_function(_as_list(grad_fn), [*inputs, output_gradient], [x.dtype for x in inputs])
+            return [assert_shape(gradient, get_shape(x)) for x, gradient in zip(inputs, gradients)]
 
         return output, grad
 
@@ -40,5 +44,5 @@ def _as_list(grad_fn):
     def call(*arrays):
         gradients = grad_fn(*arrays)
         gradients = gradients if isinstance(gradients, (tuple, list)) else [gradients]
-        return list(gradients)
+        return [np.zeros_like(x) if gradient is None else gradient for x, gradient in zip(arrays, gradients)]
     return call

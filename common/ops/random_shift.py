@@ -2,6 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
+from common.ops.shape import get_shape
 from common.ops.step_seed import step_seed
 
 
@@ -20,10 +21,10 @@ def random_shift(images, max_shift, is_training):
     """
     if not is_training or max_shift == 0:
         return images
-    with tf.name_scope('random_shift') as scope:
-        height, width = images.shape.as_list()[1:3]
+    with tf.name_scope('random_shift'):
+        batch, height, width, _ = get_shape(images)
         padded = tf.pad(images, [[0, 0], [max_shift, max_shift], [max_shift, max_shift], [0, 0]])
-        first = tf.random.stateless_uniform([tf.shape(images)[0], 2], step_seed(scope), 0, 2 * max_shift + 1, tf.int32)
+        first = tf.random.stateless_uniform([batch, 2], step_seed(), 0, 2 * max_shift + 1, tf.int32)
         rows = first[:, :1] + tf.range(height)
         columns = first[:, 1:] + tf.range(width)
         shifted = tf.gather(tf.gather(padded, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)

@@ -1,5 +1,7 @@
 """Shapes of which some dimensions are known when the graph is built and the others when it runs."""
 
+import math
+
 import tensorflow.compat.v1 as tf
 
 
@@ -41,11 +43,4 @@ def reshape(tensor, dims_list):
     groups = [dims if isinstance(dims, (list, tuple)) else [dims] for dims in dims_list]
     if sum(map(list, groups), []) != list(range(len(shape))):
         raise ValueError(f'dims_list={dims_list} must name each of the dimensions 0 to {len(shape) - 1} once, in order')
-    return tf.reshape(tensor, [_product([shape[dim] for dim in group]) for group in groups])
-
-
-def _product(sizes):
-    product = 1
-    for size in sizes:
-        product = product * size
-    return product
+    return tf.reshape(tensor, [math.prod(shape[dim] for dim in group) for group in groups])
