@@ -1,6 +1,7 @@
 """Trains a model on a dataset, evaluates it, predicts with it and exports it: python trainer.py --help"""
 
 import contextlib
+import dataclasses
 import functools
 import json
 import random
@@ -19,6 +20,7 @@ from common.errors import RunError, UsageError
 from common.experiment import make_experiment
 from common.hooks import StopOnSignal
 from common.numerics import name_the_op
+from common.options import Options
 from common.parallel import tower_devices
 from common.schedules import SCHEDULES, TRAINING
 from hparams import build
@@ -53,7 +55,6 @@ def define_flags():
             lower_bound=0, upper_bound=2**31 - 1)
 
     _, integer, _, boolean = group('How it runs')
-    integer('eval_steps', 0, 'Evaluation batches; 0 is the whole split.', lower_bound=0)
     integer('save_checkpoints_steps', None, 'Steps between checkpoints. (default: an epoch)', lower_bound=1)
     integer('save_summary_steps', 100, 'Steps between log lines and points in TensorBoard.', lower_bound=1)
     integer('keep_checkpoint_max', 5, 'How many of the last checkpoints to keep; 0 keeps all.', lower_bound=0)
@@ -62,7 +63,20 @@ def define_flags():
 
     boolean('debug_numerics', False, 'Stop at the first op that makes a NaN or an infinity, and name it; slower.')
 
-    string, integer, _, _ = group('What to predict')
+    string, integer, number, _ = group('How it is evaluated')
+    integer('eval_every_steps', None, 'Steps between evaluations; there is one at the end, too. (default: each checkpoint)',
+            lower_bound=1)
+    integer('eval_steps', 0, 'Evaluation batches; 0 is the whole split.', lower_bound=0)
+    flags.DEFINE_list('eval_splits', ['eval'], 'The splits to evaluate.', flag_values=FLAGS,
+                      module_name='How it is evaluated')
+    string('best_metric', 'loss:min', 'Which checkpoint to keep in output_dir/best: METRIC:min or METRIC:max, of the first '
+           'split.')
+    integer('early_stopping_patience', 0, 'Evaluations without a better best_metric after which training ends; 0 trains to '
+            'the end.', lower_bound=0)
+    number('early_stopping_min_delta', 0.0, 'By how much a better one has to be better.', lower_bound=0)
+    string('checkpoint', 'latest', 'What to evaluate, predict with or export: latest, best, or the path of a checkpoint.')
+
+    string, _, _, _ = group('What to predict')
     string('input', '', "Image files to classify instead of a split, such as '*.png'.")
     flags.DEFINE_enum('predict_split', 'eval', ['train', 'eval'], 'The split to predict.', flag_values=FLAGS,
                       module_name='What to predict')
@@ -78,12 +92,13 @@ def parse_flags(argv):
         raise UsageError(str(error)) from None
     if rest:
         raise UsageError(f'{rest[0]}: every argument is a flag, --name=value; see --help')
-    for name in ('model', 'dataset', 'data_dir', 'output_dir'):
-        if FLAGS[name].value == '':
+    for name in ('model', 'dataset', 'data_dir', 'output_dir', 'eval_splits'):
+        if FLAGS[name].value in ('', []):
             raise UsageError(f'--{name} is empty')
-    for name in ('input', 'predict_split'):
-        if FLAGS[name].present and FLAGS.schedule != 'predict':
-            raise UsageError(f'--{name} goes with --schedule=predict, not {FLAGS.schedule}')
+    for name, schedules in (('input', ['predict']), ('predict_split', ['predict']),
+                            ('checkpoint', ['evaluate', 'predict', 'export'])):
+        if FLAGS[name].present and FLAGS.schedule not in schedules:
+            raise UsageError(f'--{name} goes with --schedule={" or ".join(schedules)}, not {FLAGS.schedule}')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics does not go with --schedule=export: the checks would become part of the model')
     if FLAGS.output_dir and set('*?[]') & set(FLAGS.output_dir):
@@ -119,16 +134,8 @@ def run(FLAGS, stop):
         random.seed(params.seed)
         np.random.seed(params.seed)
         dataset.prepare(FLAGS.data_dir, params)
-        experiment = make_experiment(
-            model, dataset, params, FLAGS.data_dir, output_dir, stop, devices, session_config,
-            schedule=FLAGS.schedule,
-            eval_steps=FLAGS.eval_steps,
-            save_checkpoints_steps=FLAGS.save_checkpoints_steps,
-            save_summary_steps=FLAGS.save_summary_steps,
-            keep_checkpoint_max=FLAGS.keep_checkpoint_max,
-            debug_numerics=FLAGS.debug_numerics,
-            predict_split=FLAGS.predict_split,
-            predict_input=FLAGS.input)
+        options = Options(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(Options)})
+        experiment = make_experiment(model, dataset, params, FLAGS.data_dir, output_dir, stop, devices, session_config, options)
         with name_the_op():
             result = SCHEDULES[FLAGS.schedule](experiment)
         run_dir.save_results(output_dir, result)

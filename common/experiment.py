@@ -8,10 +8,14 @@ import typing
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from common.evaluator import Evaluator
+from common.goal import Goal, parse_goal
 from common.hooks import StopOnSignal
 from common.input_fn import count_examples, make_input_fn
 from common.model_fn import make_model_fn
 from common.numerics import check_numerics
+from common.options import Options
+from common.quiet import quiet
 from common.schedules import EVALUATING, TRAINING
 
 ModeKeys = tf.estimator.ModeKeys
@@ -21,8 +25,8 @@ ModeKeys = tf.estimator.ModeKeys
 class Experiment:
     """What the functions of common/schedules.py work on.
 
-    train_steps is the global step at which training ends, eval_steps the number of evaluation batches, in the schedules
-    that train and evaluate. predict_input is a pattern of image files to predict instead of predict_split.
+    train_steps is the global step at which training ends. There is an evaluator for each of the splits to evaluate, in the
+    schedules that do so; goal judges the first one's metrics.
     """
 
     estimator: tf.estimator.Estimator
@@ -30,18 +34,15 @@ class Experiment:
     params: typing.Mapping
     data_dir: str
     train_input_fn: typing.Callable
-    eval_input_fn: typing.Callable
     train_steps: int
-    eval_steps: int
-    predict_split: str
-    predict_input: str
+    evaluators: typing.Sequence[Evaluator]
+    goal: Goal
+    options: Options
     stop: StopOnSignal
 
 
-def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices, session_config, *, schedule, eval_steps,
-                    save_checkpoints_steps, save_summary_steps, keep_checkpoint_max, debug_numerics, predict_split,
-                    predict_input):
-    """Builds the Estimator and its input functions.
+def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices, session_config, options):
+    """Builds the Estimator, its input functions and its evaluators.
 
     Args:
       model, dataset: modules, see README.md; the dataset has been prepared.
@@ -49,54 +50,61 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
       data_dir, output_dir: str.
       stop: StopOnSignal.
       devices, session_config: what `common.parallel.tower_devices` returned.
-      schedule: str. The splits that it has no use for are not touched.
-      eval_steps: int, evaluation batches; 0 is the whole split.
-      save_checkpoints_steps: int, or None for once an epoch.
-      save_summary_steps: int, steps between log lines and points in TensorBoard.
-      keep_checkpoint_max: int, 0 keeps all.
-      debug_numerics: bool, whether to stop at the first op that makes a NaN or an infinity.
-      predict_split, predict_input: see Experiment.
+      options: Options. The splits that its schedule has no use for are not touched.
 
     Returns:
       Experiment.
 
     Raises:
-      UsageError: the towers do not divide the batch, or an endless dataset is to be trained on for epochs.
-      RunError: the training split is empty.
+      UsageError: the towers do not divide the batch, or an endless dataset is to be trained on for epochs, or there is no
+        such split or metric.
+      RunError: a split is empty.
     """
     _check_batch(params, len(devices))
+    goal = parse_goal(options.best_metric)
     num_examples, train_steps = 0, 1
-    if schedule in TRAINING or schedule == 'continuous_eval':
+    if options.schedule in TRAINING or options.schedule == 'continuous_eval':
         num_examples = count_examples(dataset, 'train', data_dir, params)
-        if schedule != 'dry_run':
+        if options.schedule != 'dry_run':
             train_steps = _train_steps(params, num_examples)
-    if schedule == 'dry_run':
-        eval_steps = 1
-    elif schedule in EVALUATING and not eval_steps:
-        eval_steps = _eval_steps(params, count_examples(dataset, 'eval', data_dir, params))
+    periods = [options.save_checkpoints_steps or _epoch_steps(params, num_examples)]
+    if options.eval_every_steps:
+        periods.append(options.eval_every_steps)
     config = tf.estimator.RunConfig(
         model_dir=output_dir,
         tf_random_seed=params.seed,
         session_config=session_config,
-        save_checkpoints_steps=save_checkpoints_steps or _epoch_steps(params, num_examples),
-        save_summary_steps=save_summary_steps,
-        log_step_count_steps=save_summary_steps,
-        keep_checkpoint_max=keep_checkpoint_max)
-    model_fn = make_model_fn(model, devices, train_steps)
-    if debug_numerics:
+        save_summary_steps=options.save_summary_steps,
+        log_step_count_steps=options.save_summary_steps,
+        keep_checkpoint_max=options.keep_checkpoint_max)
+    model_fn = make_model_fn(model, devices, train_steps, periods)
+    if options.debug_numerics:
         model_fn = check_numerics(model_fn)
+    with quiet():  # It would print all of its configuration.
+        estimator = tf.estimator.Estimator(model_fn, config=config, params=params)
+    evaluators = []
+    if options.schedule in EVALUATING:
+        evaluators = [Evaluator(estimator, make_input_fn(dataset, ModeKeys.EVAL, split, data_dir, params), split,
+                                _eval_steps(dataset, split, data_dir, params, options)) for split in options.eval_splits]
+        _check_goal(goal, evaluators[0], options.best_metric)
     return Experiment(
-        estimator=tf.estimator.Estimator(model_fn, config=config, params=params),
+        estimator=estimator,
         dataset=dataset,
         params=params,
         data_dir=data_dir,
         train_input_fn=make_input_fn(dataset, ModeKeys.TRAIN, 'train', data_dir, params, num_examples),
-        eval_input_fn=make_input_fn(dataset, ModeKeys.EVAL, 'eval', data_dir, params),
         train_steps=train_steps,
-        eval_steps=eval_steps,
-        predict_split=predict_split,
-        predict_input=predict_input,
+        evaluators=evaluators,
+        goal=goal,
+        options=options,
         stop=stop)
+
+
+def _check_goal(goal, evaluator, text):
+    # Every model has a loss, so that no graph need be built to know.
+    if goal.metric != 'loss' and goal.metric not in evaluator.metric_names():
+        raise UsageError(f'--best_metric={text}: there is no metric {goal.metric}; the metrics are: '
+                         f'{", ".join(evaluator.metric_names())}')
 
 
 def _check_batch(params, towers):
@@ -118,9 +126,14 @@ def _train_steps(params, num_examples):
     return steps
 
 
-def _eval_steps(params, num_examples):
+def _eval_steps(dataset, split, data_dir, params, options):
+    if options.schedule == 'dry_run':
+        return 1
+    if options.eval_steps:
+        return options.eval_steps
+    num_examples = count_examples(dataset, split, data_dir, params)
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
-        raise UsageError(f'--dataset={params.dataset}: the split eval has no end: give --eval_steps')
+        raise UsageError(f'--dataset={params.dataset}: the split {split} has no end: give --eval_steps')
     return math.ceil(num_examples / params.eval_batch_size)
 
 

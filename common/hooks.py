@@ -144,21 +144,60 @@ class ProgressBar(tf.train.SessionRunHook):
         self._bar.close()
 
 
+class CheckpointSaver(tf.train.CheckpointSaverHook):
+    """Saves a checkpoint at the multiples of one or several numbers of steps, and at the end.
+
+    Args:
+      directory: str.
+      periods: list of int.
+    """
+
+    def __init__(self, directory, periods):
+        super().__init__(directory, save_steps=1)
+        self._timer = _Multiples(periods)
+
+
+class _Multiples(tf.train.SecondOrStepTimer):
+    """Triggers when a multiple of any period has been reached or passed, wherever the training started."""
+
+    def __init__(self, periods):
+        super().__init__(every_steps=1)
+        self._periods = periods
+
+    def should_trigger_for_step(self, step):
+        last = self.last_triggered_step()
+        return last is None or any(step // period > last // period for period in self._periods)
+
+
 class EvaluateAfterSave(tf.train.CheckpointSaverListener):
-    """Evaluates each checkpoint that the training saves, but the one that it started from.
+    """Evaluates checkpoints that the training saves, but the one that it started from, and always the last.
 
     Args:
       evaluate: function without arguments; what it returned last is kept as `result`.
+      is_enough: function without arguments; if it returns true after an evaluation, the training ends.
       stop: StopOnSignal.
+      every_steps: int, of whose multiples the checkpoints are evaluated; None evaluates each.
     """
 
-    def __init__(self, evaluate, stop):
+    def __init__(self, evaluate, is_enough, stop, every_steps=None):
         self._evaluate = evaluate
+        self._is_enough = is_enough
         self._stop = stop
-        self._is_first = True
+        self._every_steps = every_steps or 1
+        self._last_step = None
         self.result = None
 
     def after_save(self, session, global_step_value):
-        if not self._is_first:
-            self.result = self._stop.call_outside_training(self._evaluate)
-        self._is_first = False
+        if self._last_step is None:
+            self._last_step = global_step_value
+            return False
+        return global_step_value % self._every_steps == 0 and self._run(global_step_value)
+
+    def end(self, session, global_step_value):
+        if global_step_value != self._last_step:
+            self._run(global_step_value)
+
+    def _run(self, step):
+        self._last_step = step
+        self.result = self._stop.call_outside_training(self._evaluate)
+        return self.result is not None and self._is_enough()

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
+from common.errors import RunError, UsageError
 
 _ENDLESS = 2**40
 ModeKeys = tf.estimator.ModeKeys
@@ -12,10 +12,16 @@ def count_examples(dataset, split, data_dir, params):
     """Returns how many records a split has; an endless one has tf.data.INFINITE_CARDINALITY. Counts where it must.
 
     Raises:
-      RunError: there are none.
+      UsageError: there is no such split.
+      RunError: there are no records.
     """
     with tf.Graph().as_default(), tf.Session() as session:
-        records = dataset.read(split, data_dir, params)
+        try:
+            records = dataset.read(split, data_dir, params)
+        except KeyError as error:
+            if error.args != (split,):
+                raise
+            raise UsageError(f'--dataset={params.dataset}: there is no split {split}') from None
         count = session.run(records.cardinality())
         if count == tf.data.experimental.UNKNOWN_CARDINALITY:
             count = session.run(records.reduce(tf.constant(0, tf.int64), lambda total, *_: total + 1))

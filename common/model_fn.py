@@ -9,7 +9,7 @@ from common.parallel import make_parallel
 ModeKeys = tf.estimator.ModeKeys
 
 
-def make_model_fn(model, devices, total_steps):
+def make_model_fn(model, devices, total_steps, checkpoint_periods):
     """Makes the model_fn that gives an Estimator a model module's network in all three modes.
 
     Args:
@@ -17,6 +17,7 @@ def make_model_fn(model, devices, total_steps):
       devices: list of str, a tower each; empty for none. Predictions are made without towers, so that an exported model
         loads anywhere.
       total_steps: int, when the training ends; learning-rate schedules need it.
+      checkpoint_periods: list of int, at whose multiples the training saves checkpoints.
 
     Returns:
       Function (features, labels, mode, params, config) that returns a tf.estimator.EstimatorSpec.
@@ -46,7 +47,7 @@ def make_model_fn(model, devices, total_steps):
                        if hasattr(model, 'eval_metrics') else {})
         if mode == ModeKeys.EVAL:
             return _eval_spec(predictions, example_loss, metrics, params)
-        return _train_spec(predictions, example_loss, metrics, total_steps, params, config)
+        return _train_spec(predictions, example_loss, metrics, total_steps, checkpoint_periods, params, config)
 
     return model_fn
 
@@ -59,7 +60,7 @@ def _eval_spec(predictions, example_loss, metrics, params):
                                       scaffold=moving_average.restoring_scaffold(params))
 
 
-def _train_spec(predictions, example_loss, metrics, total_steps, params, config):
+def _train_spec(predictions, example_loss, metrics, total_steps, checkpoint_periods, params, config):
     loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
     step = tf.train.get_or_create_global_step()
     with tf.name_scope('schedule'):
@@ -69,6 +70,6 @@ def _train_spec(predictions, example_loss, metrics, total_steps, params, config)
         train_op = optimizer.minimize(loss, rate, step, params)
     chief_hooks = [
         hooks.TrainingMetrics(metrics, config.save_summary_steps, params.batch_size, config.model_dir),
-        tf.train.CheckpointSaverHook(config.model_dir, config.save_checkpoints_secs, config.save_checkpoints_steps),
+        hooks.CheckpointSaver(config.model_dir, checkpoint_periods),
     ]
     return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=chief_hooks)

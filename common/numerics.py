@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
 from common.ops.asserts import assert_finite
+from common.quiet import quiet
 
 _COMMON = os.path.dirname(os.path.abspath(__file__))
 _PACKAGES = re.compile(r'[/\\](site|dist)-packages[/\\]|^<')
@@ -31,14 +32,11 @@ def check_numerics(model_fn):
 
 
 def _switch(is_on):
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel('WARNING')  # It would say so each time.
-    if is_on:
-        tf.debugging.enable_check_numerics(stack_height_limit=1000, path_length_limit=None)  # The whole stack, whole paths.
-    else:
-        tf.debugging.disable_check_numerics()
-    logger.setLevel(level)
+    with quiet():  # It would say so each time.
+        if is_on:
+            tf.debugging.enable_check_numerics(stack_height_limit=1000, path_length_limit=None)  # All of it.
+        else:
+            tf.debugging.disable_check_numerics()
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 import tqdm
 
-from common.errors import RunError
+from common.errors import RunError, UsageError
 from common.files import read_json, replacing, write_json
 
 MANIFEST = 'manifest.json'
@@ -119,11 +119,15 @@ def read(directory, split):
       tf.data.Dataset of serialized tf.train.Example, string scalars, of known cardinality and always in one order.
 
     Raises:
-      RunError: the manifest does not know the split, or a file is missing or not of the size that it was written with.
+      UsageError: there is no such split.
+      RunError: the manifest is damaged, or a file is missing or not of the size that it was written with.
     """
     path = os.path.join(directory, MANIFEST)
     try:
-        entry = read_json(path)['splits'][split]
+        splits = read_json(path)['splits']
+        if splits and split not in splits:
+            raise UsageError(f'{path}: there is no split {split}, but {", ".join(splits)}')
+        entry = splits[split]
         files = [os.path.join(directory, item['name']) for item in entry['files']]
         sizes = [item['bytes'] for item in entry['files']]
     except (ValueError, KeyError, TypeError) as error:

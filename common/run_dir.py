@@ -1,11 +1,15 @@
-"""An output_dir: hparams.json, results.json, and the checkpoints and events that the Estimator writes."""
+"""An output_dir: hparams.json, results.json, metrics.csv, and the checkpoints and events that the Estimator writes."""
 
+import csv
+import io
 import os
+import re
 
 import tensorflow.compat.v1 as tf
 
+from common.best_checkpoint import find_best
 from common.errors import RunError, UsageError
-from common.files import write_json
+from common.files import replacing, write_json
 
 
 def hparams_path(output_dir):
@@ -49,6 +53,74 @@ def require_checkpoint(output_dir):
     if not has_checkpoint(output_dir):
         raise UsageError(f'--output_dir={output_dir}: no checkpoint there; train first with --schedule=train, or name the '
                          'directory of a training')
+
+
+def find_checkpoint(output_dir, which):
+    """Returns the path of a checkpoint, without suffix.
+
+    Args:
+      output_dir: str.
+      which: 'latest', 'best', or the path of a checkpoint, with or without suffix.
+
+    Raises:
+      UsageError: there is no such checkpoint.
+    """
+    if which == 'latest':
+        require_checkpoint(output_dir)
+        return tf.train.latest_checkpoint(output_dir)
+    if which == 'best':
+        path = find_best(output_dir)
+        if not path:
+            raise UsageError(f'--checkpoint=best: none is kept in {output_dir}/best; --schedule=train_and_evaluate does so')
+        return path
+    path = re.sub(r'\.(index|meta|data-\d+-of-\d+)$', '', which)
+    if not tf.io.gfile.exists(f'{path}.index'):
+        known = sorted(tf.io.gfile.glob(os.path.join(output_dir, 'model.ckpt-*.index')))
+        raise UsageError(f'--checkpoint={which}: no such checkpoint; there are: best, latest, '
+                         f'{", ".join(name.removesuffix(".index") for name in known)}')
+    return path
+
+
+def add_metrics(output_dir, result):
+    """Writes the metrics of an evaluation into metrics.csv: a row for each split, in the order of the steps.
+
+    Rows of the same step and split are replaced, as when a stopped training comes by again.
+
+    Args:
+      output_dir: str.
+      result: {'global_step': int, split: {metric: value}}.
+    """
+    step = result['global_step']
+    new = [{'global_step': step, 'split': split, **metrics} for split, metrics in result.items() if split != 'global_step']
+    old = [row for row in read_metrics(output_dir)
+           if (int(row['global_step']), row['split']) not in [(step, row['split']) for row in new]]
+    rows = sorted(old + new, key=lambda row: int(row['global_step']))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator='\n')
+    writer.writeheader()
+    writer.writerows(rows)
+    with replacing(_metrics_path(output_dir)) as part, tf.io.gfile.GFile(part, 'w') as file:
+        file.write(text.getvalue())
+
+
+def read_metrics(output_dir):
+    """Returns the rows of metrics.csv: dicts of text, of which 'global_step' and 'split' say what was evaluated.
+
+    Raises:
+      RunError: it is damaged.
+    """
+    path = _metrics_path(output_dir)
+    if not tf.io.gfile.exists(path):
+        return []
+    with tf.io.gfile.GFile(path) as file:
+        rows = list(csv.DictReader(io.StringIO(file.read())))
+    if not all((row.get('global_step') or '').isdigit() and row.get('split') for row in rows):
+        raise RunError(f'{path}: is not a table of metrics: delete it')
+    return rows
+
+
+def _metrics_path(output_dir):
+    return os.path.join(output_dir, 'metrics.csv')
 
 
 def save_results(output_dir, results):

@@ -7,9 +7,10 @@ import os
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common import serving
+from common import best_checkpoint, run_dir, serving
 from common.errors import RunError, UsageError
 from common.files import replacing
+from common.goal import evaluations_since_best
 from common.hooks import EvaluateAfterSave, ProgressBar
 from common.input_fn import count_examples, make_input_fn
 
@@ -23,37 +24,64 @@ def train(experiment, saving_listeners=()):
             max_steps=experiment.train_steps,
             saving_listeners=list(saving_listeners))
     except tf.train.NanLossDuringTrainingError:
-        raise RunError(f'the loss is not a number after step {_global_step(experiment)}: lower learning_rate, or '
+        raise RunError(f'the loss is not a number after step {_global_step(experiment.estimator.latest_checkpoint())}: lower learning_rate, or '
                        'find the op that made it with --debug_numerics') from None
     experiment.stop.exit_if_received()
-    return {'global_step': _global_step(experiment)}
+    return {'global_step': _global_step(experiment.estimator.latest_checkpoint())}
 
 
 def evaluate(experiment, checkpoint_path=None):
-    """Evaluates a checkpoint, the last one unless told."""
-    metrics = experiment.estimator.evaluate(
-        experiment.eval_input_fn,
-        steps=experiment.eval_steps,
-        hooks=[ProgressBar('Evaluating', experiment.eval_steps)],
-        checkpoint_path=checkpoint_path)
-    global_step = int(metrics.pop('global_step'))
-    # Bytes are serialized summaries, such as pictures, for TensorBoard alone.
-    values = {name: to_json(value) for name, value in sorted(metrics.items()) if not isinstance(value, bytes)}
-    return {'global_step': global_step, 'eval': values}
+    """Evaluates a checkpoint, that of --checkpoint unless told, on all splits."""
+    output_dir = experiment.estimator.model_dir
+    path = checkpoint_path or run_dir.find_checkpoint(output_dir, experiment.options.checkpoint)
+    result = {}
+    for evaluator in experiment.evaluators:
+        metrics = evaluator.evaluate(path)
+        result['global_step'] = metrics.pop('global_step')
+        # Bytes are serialized summaries, such as pictures, for TensorBoard alone.
+        result[evaluator.split] = {name: to_json(value) for name, value in sorted(metrics.items())
+                                   if not isinstance(value, bytes)}
+    run_dir.add_metrics(output_dir, result)
+    return result
 
 
 def train_and_evaluate(experiment):
-    """Trains, and evaluates each checkpoint that it saves."""
-    listener = EvaluateAfterSave(lambda: evaluate(experiment), experiment.stop)
+    """Trains, evaluates the checkpoints that it saves, keeps the best, and ends where no better one comes."""
+    if _is_enough(experiment):
+        return evaluate(experiment)
+    listener = EvaluateAfterSave(lambda: _evaluate_and_keep(experiment), lambda: _is_enough(experiment), experiment.stop,
+                                 experiment.options.eval_every_steps)
     train(experiment, [listener])
     return listener.result or evaluate(experiment)  # Where there was nothing left to train.
 
 
+def _evaluate_and_keep(experiment, checkpoint_path=None):
+    output_dir = experiment.estimator.model_dir
+    path = checkpoint_path or run_dir.find_checkpoint(output_dir, 'latest')
+    result = evaluate(experiment, path)
+    best_checkpoint.keep_if_best(path, output_dir, experiment.goal, result)
+    return result
+
+
+def _is_enough(experiment):
+    """Whether the last evaluations, those before a restart too, brought nothing better."""
+    options = experiment.options
+    if not options.early_stopping_patience:
+        return False
+    values = [float(row[experiment.goal.metric]) for row in run_dir.read_metrics(experiment.estimator.model_dir)
+              if row['split'] == options.eval_splits[0] and row.get(experiment.goal.metric)]
+    since = evaluations_since_best(values, experiment.goal, options.early_stopping_min_delta)
+    if since >= options.early_stopping_patience:
+        tf.logging.info('Training ends: --early_stopping_patience=%d evaluations brought no better %s.', since,
+                        experiment.goal.metric)
+    return since >= options.early_stopping_patience
+
+
 def continuous_eval(experiment):
-    """Evaluates every new checkpoint that another process saves, until the one of train_steps."""
+    """Evaluates every new checkpoint that another process saves, until the one of train_steps, and keeps the best."""
     tf.logging.info('Waiting for checkpoints in %s up to step %d.', experiment.estimator.model_dir, experiment.train_steps)
     for path in tf.train.checkpoints_iterator(experiment.estimator.model_dir):
-        result = evaluate(experiment, path)
+        result = _evaluate_and_keep(experiment, path)
         if result['global_step'] >= experiment.train_steps:
             return result
     raise AssertionError('the iterator has no end')
@@ -62,41 +90,40 @@ def continuous_eval(experiment):
 def predict(experiment):
     """Writes a JSON object a line to output_dir/predictions.jsonl, for each example of a split or each image file."""
     input_fn, names = _predict_input(experiment)
+    checkpoint = run_dir.find_checkpoint(experiment.estimator.model_dir, experiment.options.checkpoint)
     path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
     with replacing(path) as part, tf.io.gfile.GFile(part, 'w') as file:
-        for name, prediction in zip(names, experiment.estimator.predict(input_fn)):
+        for name, prediction in zip(names, experiment.estimator.predict(input_fn, checkpoint_path=checkpoint)):
             line = {**name, **{key: to_json(prediction[key]) for key in sorted(prediction)}}
             file.write(json.dumps(line) + '\n')
-    return {'global_step': _global_step(experiment), 'predictions': path}
+    return {'global_step': _global_step(checkpoint), 'predictions': path}
 
 
 def _predict_input(experiment):
     """Returns an input_fn and, for each of its examples, what its line begins with."""
-    if not experiment.predict_input:
-        split = experiment.predict_split
+    if not experiment.options.input:
+        split = experiment.options.predict_split
         count = count_examples(experiment.dataset, split, experiment.data_dir, experiment.params)
         if count == tf.data.experimental.INFINITE_CARDINALITY:
             raise UsageError(f'--predict_split={split}: the split has no end')
         input_fn = make_input_fn(experiment.dataset, tf.estimator.ModeKeys.PREDICT, split, experiment.data_dir,
                                  experiment.params)
         return input_fn, itertools.repeat({})
-    paths = sorted(tf.io.gfile.glob(experiment.predict_input))
+    paths = sorted(tf.io.gfile.glob(experiment.options.input))
     if not paths:
-        raise UsageError(f'--input={experiment.predict_input}: no such file')
+        raise UsageError(f'--input={experiment.options.input}: no such file')
     return serving.make_image_input_fn(experiment.dataset, paths, experiment.params), [{'input': path} for path in paths]
 
 
 def export(experiment):
     """Writes a SavedModel under output_dir/export; see common/serving.py for its signatures."""
-    path = experiment.estimator.export_saved_model(
-        os.path.join(experiment.estimator.model_dir, 'export'),
-        serving.make_serving_input_fn(experiment.dataset, experiment.data_dir, experiment.params)).decode()
-    python_ops = serving.find_python_ops(path)
-    if python_ops:
-        tf.io.gfile.rmtree(path)
-        raise UsageError(f'--schedule=export: {python_ops[0]} is a Python function, which no other process could run: build '
-                         'it of TensorFlow ops')
-    return {'global_step': _global_step(experiment), 'export': path}
+    estimator = experiment.estimator
+    checkpoint = run_dir.find_checkpoint(estimator.model_dir, experiment.options.checkpoint)
+    serving_input_fn = serving.make_serving_input_fn(experiment.dataset, experiment.data_dir, experiment.params)
+    serving.check_exportable(estimator, serving_input_fn)
+    path = estimator.export_saved_model(os.path.join(estimator.model_dir, 'export'), serving_input_fn,
+                                        checkpoint_path=checkpoint)
+    return {'global_step': _global_step(checkpoint), 'export': path.decode()}
 
 
 SCHEDULES = {
@@ -122,5 +149,5 @@ def to_json(value):
     return float(f'{item:.6g}') if isinstance(item, float) else item
 
 
-def _global_step(experiment):
-    return int(tf.train.load_variable(experiment.estimator.model_dir, tf.GraphKeys.GLOBAL_STEP))
+def _global_step(checkpoint_path):
+    return int(tf.train.NewCheckpointReader(checkpoint_path).get_tensor(tf.GraphKeys.GLOBAL_STEP))

@@ -2,12 +2,10 @@
 
 import io
 import itertools
-import os
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 import tensorflow.compat.v1 as tf
-from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from common.errors import UsageError
 from common.input_fn import make_input_fn
@@ -48,12 +46,16 @@ def make_serving_input_fn(dataset, data_dir, params):
     return serving_input_receiver_fn
 
 
-def find_python_ops(path):
-    """Returns the names of a SavedModel's ops that call Python functions of the process that made it."""
-    with tf.io.gfile.GFile(os.path.join(path, 'saved_model.pb'), 'rb') as file:
-        graph = SavedModel.FromString(file.read()).meta_graphs[0].graph_def
-    nodes = itertools.chain(graph.node, *(function.node_def for function in graph.library.function))
-    return [node.name for node in nodes if node.op in ('PyFunc', 'PyFuncStateless', 'EagerPyFunc')]
+def check_exportable(estimator, serving_input_fn):
+    """Raises UsageError if the model's predictions need Python functions, which only this process could run."""
+    with tf.Graph().as_default() as graph:
+        tf.train.create_global_step()
+        estimator.model_fn(serving_input_fn().features, None, PREDICT, estimator.config)
+        definition = graph.as_graph_def()
+    for node in itertools.chain(definition.node, *(function.node_def for function in definition.library.function)):
+        if node.op in ('PyFunc', 'PyFuncStateless', 'EagerPyFunc'):
+            raise UsageError(f'--schedule=export: {node.name} is a Python function, which no other process could run: build '
+                             'it of TensorFlow ops')
 
 
 def _optional(name, shape, dtype):

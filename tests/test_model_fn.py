@@ -34,9 +34,10 @@ MODEL = types.SimpleNamespace(model=linear, eval_metrics=metrics)
 def make_estimator(tmp_path, towers=0, model=MODEL, text='', **config):
     params = build.build('m', {'decay': 0.0, 'train_steps': 6}, 'd', {}, '',
                          f'batch_size=4,optimizer=sgd,learning_rate=0.1{text}')
-    config = tf.estimator.RunConfig(str(tmp_path), save_summary_steps=1, save_checkpoints_steps=100,
+    config = tf.estimator.RunConfig(str(tmp_path), save_summary_steps=1,
                                     session_config=tf.ConfigProto(device_count={'CPU': 4}), **config)
-    return tf.estimator.Estimator(model_fn.make_model_fn(model, CPUS[:towers], total_steps=6), config=config, params=params)
+    fn = model_fn.make_model_fn(model, CPUS[:towers], total_steps=6, checkpoint_periods=[100])
+    return tf.estimator.Estimator(fn, config=config, params=params)
 
 
 def input_fn(batch_size=4, repeat=True):

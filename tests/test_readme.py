@@ -34,6 +34,7 @@ def test_the_table_lists_every_flag_with_its_default():
     assert sorted(listed) == sorted(set(FLAGS) - {'h'})
     for names, default in rows.items():
         defaults = [FLAGS[name].default for name in re.findall(r'--(\w+)`', names)]
+        defaults = [','.join(value) if isinstance(value, list) else value for value in defaults]
         if all(isinstance(value, int) and not isinstance(value, bool) for value in defaults):
             assert default == ', '.join(map(str, defaults))
         elif all(defaults):

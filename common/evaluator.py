@@ -1,0 +1,86 @@
+"""Evaluating many checkpoints on one graph."""
+
+import os
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+import tqdm
+
+ModeKeys = tf.estimator.ModeKeys
+
+
+class Evaluator:
+    """Evaluates checkpoints of an Estimator on one split, like `Estimator.evaluate`.
+
+    The graph and the session are made once, at the first use, and from then on only weights are restored, where
+    `Estimator.evaluate` makes both each time: half a second and some memory. Events go to the same directory, output_dir/eval
+    for the split 'eval', output_dir/eval_NAME for another.
+
+    Args:
+      estimator: tf.estimator.Estimator, whose model_fn has no hooks of its own in evaluation.
+      input_fn: function without arguments that returns a tf.data.Dataset of (features, labels).
+      split: str.
+      steps: int, the batches to evaluate.
+    """
+
+    def __init__(self, estimator, input_fn, split, steps):
+        self.split = split
+        self._estimator = estimator
+        self._input_fn = input_fn
+        self._steps = steps
+        self._session = None
+
+    def metric_names(self):
+        """Returns the names of the metrics, sorted."""
+        self._build()
+        return sorted(self._values)
+
+    def evaluate(self, checkpoint_path):
+        """Returns {name: value} of the metrics and 'global_step'; a checkpoint's path has no suffix, as in model.ckpt-100."""
+        self._build()
+        with self._session.graph.as_default():
+            self._saver.restore(self._session, checkpoint_path)
+            self._session.run(self._reset)
+            for _ in tqdm.trange(self._steps, desc='Evaluating', leave=False, disable=None):
+                self._session.run(self._updates)
+            step, values = self._session.run((self._global_step, self._values))
+            self._write(step, values)
+        return {'global_step': int(step), **values}
+
+    def _build(self):
+        if self._session:
+            return
+        config = self._estimator.config
+        with tf.Graph().as_default() as graph:
+            tf.set_random_seed(config.tf_random_seed)
+            self._global_step = tf.train.create_global_step()
+            iterator = tf.data.make_initializable_iterator(self._input_fn())
+            spec = self._estimator.model_fn(*iterator.get_next(), ModeKeys.EVAL, config)
+            metrics = {'loss': tf.metrics.mean(spec.loss), **spec.eval_metric_ops}
+            self._values = {name: value for name, (value, _) in metrics.items()}
+            self._updates = [update for _, update in metrics.values()]
+            self._saver = spec.scaffold.saver or tf.train.Saver()
+            self._reset = [tf.local_variables_initializer(), tf.tables_initializer(), iterator.initializer]
+            graph.finalize()
+        self._session = tf.Session(graph=graph, config=config.session_config or tf.ConfigProto(allow_soft_placement=True))
+
+    def _write(self, step, values):
+        """Logs the values and writes them to the events, where they also may be serialized summaries, such as pictures."""
+        numbers = {name: value for name, value in values.items() if not isinstance(value, bytes)}
+        tf.logging.info('Saving dict for global step %d: %s', step,
+                        ', '.join(f'{name} = {value}' for name, value in sorted({'global_step': step, **numbers}.items())))
+        summary = tf.Summary()
+        for name, value in sorted(values.items()):
+            if isinstance(value, bytes):
+                parts = tf.Summary.FromString(value).value
+                for i, part in enumerate(parts):
+                    part.tag = f'{name}/{i}'
+                summary.value.extend(parts)
+            elif np.ndim(value):
+                summary.value.add(tag=name, tensor=tf.make_tensor_proto(value))
+            else:
+                summary.value.add(tag=name, simple_value=value)
+        directory = os.path.join(self._estimator.model_dir, 'eval' if self.split == 'eval' else f'eval_{self.split}')
+        writer = tf.summary.FileWriterCache.get(directory)
+        writer.add_summary(summary, step)
+        writer.flush()

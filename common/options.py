@@ -1,0 +1,23 @@
+"""How a run goes, as against what changes the model."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The flags of the same names, which trainer.py explains."""
+
+    schedule: str
+    eval_steps: int
+    eval_splits: list
+    eval_every_steps: int
+    save_checkpoints_steps: int
+    save_summary_steps: int
+    keep_checkpoint_max: int
+    best_metric: str
+    early_stopping_patience: int
+    early_stopping_min_delta: float
+    debug_numerics: bool
+    checkpoint: str
+    predict_split: str
+    input: str

@@ -1,0 +1,67 @@
+"""The best checkpoint is kept, with what it was evaluated to."""
+
+import json
+import os
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common import best_checkpoint
+from common.errors import RunError
+from common.goal import Goal
+
+ACCURACY = Goal('accuracy', True)
+
+
+def save(output_dir, step):
+    """Saves a checkpoint whose weight is the step, and returns its path."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        w = tf.get_variable('w', initializer=float(step))
+        session.run(w.initializer)
+        return tf.train.Saver().save(session, f'{output_dir}/model.ckpt', global_step=step)
+
+
+def keep(output_dir, step, goal=ACCURACY, **metrics):
+    result = {'global_step': step, 'eval': metrics, 'train': {'accuracy': 1.0, 'loss': 0.0}}
+    best_checkpoint.keep_if_best(save(output_dir, step), str(output_dir), goal, result)
+    return tf.train.load_variable(best_checkpoint.find_best(str(output_dir)), 'w')
+
+
+def test_the_best_by_the_first_splits_metric_is_kept_and_no_other(tmp_path):
+    assert best_checkpoint.find_best(str(tmp_path)) is None
+    assert [keep(tmp_path, step, accuracy=value) for step, value in ((1, 0.5), (2, 0.7), (3, 0.7), (4, 0.6), (5, 0.8))] == [
+        1, 2, 2, 2, 5]
+    names = os.listdir(tmp_path / 'best')
+    assert sorted(names) == ['best.json', 'model.ckpt-5.data-00000-of-00001', 'model.ckpt-5.index', 'model.ckpt-5.meta']
+    assert json.load(open(tmp_path / 'best' / 'best.json')) == {
+        'checkpoint': 'model.ckpt-5', 'metric': 'accuracy', 'is_max': True, 'value': 0.8, 'global_step': 5,
+        'eval': {'accuracy': 0.8}, 'train': {'accuracy': 1.0, 'loss': 0.0}}
+
+
+def test_the_smallest_may_be_the_best(tmp_path):
+    loss = Goal('loss', False)
+    assert [keep(tmp_path, step, loss, loss=value) for step, value in ((1, 0.5), (2, 0.4), (3, 0.6))] == [1, 2, 2]
+
+
+def test_another_goal_begins_anew(tmp_path):
+    assert keep(tmp_path, 1, accuracy=0.9, loss=3.0) == 1
+    assert keep(tmp_path, 2, Goal('loss', False), accuracy=0.1, loss=4.0) == 2
+    assert keep(tmp_path, 3, Goal('loss', True), accuracy=0.1, loss=2.0) == 3
+
+
+def test_a_stop_amid_the_copy_leaves_the_old_one(tmp_path, monkeypatch):
+    keep(tmp_path, 1, accuracy=0.5)
+    monkeypatch.setattr(best_checkpoint, 'write_json', lambda path, record: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        keep(tmp_path, 2, accuracy=0.6)
+    monkeypatch.undo()
+    assert tf.train.load_variable(best_checkpoint.find_best(str(tmp_path)), 'w') == 1
+    assert keep(tmp_path, 3, accuracy=0.7) == 3
+    assert not [name for name in os.listdir(tmp_path / 'best') if 'ckpt-1' in name or 'ckpt-2' in name]
+
+
+def test_a_damaged_record_is_named(tmp_path):
+    (tmp_path / 'best').mkdir()
+    (tmp_path / 'best' / 'best.json').write_text('{')
+    with pytest.raises(RunError, match='best.json: is not JSON'):
+        best_checkpoint.find_best(str(tmp_path))

@@ -1,0 +1,85 @@
+"""Evaluations on one graph: the Estimator's numbers, its events, and nothing built twice."""
+
+import glob
+import resource
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.evaluator import Evaluator
+from tests.test_model_fn import MODEL, X, Y, input_fn, loss_of, make_estimator, scalars
+
+ModeKeys = tf.estimator.ModeKeys
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """Returns an Estimator with the checkpoints of steps 2 and 4."""
+    estimator = make_estimator(tmp_path)
+    estimator.train(input_fn(), max_steps=2)
+    estimator.train(input_fn(), max_steps=4)
+    return estimator
+
+
+def make_evaluator(estimator, split='eval', steps=3):
+    return Evaluator(estimator, input_fn(repeat=False), split, steps)
+
+
+def test_the_numbers_are_those_of_estimator_evaluate_and_of_numpy(trained, tmp_path):
+    evaluator = make_evaluator(trained)
+    for step in (4, 2, 4):
+        path = f'{tmp_path}/model.ckpt-{step}'
+        found = evaluator.evaluate(path)
+        assert found == trained.evaluate(input_fn(repeat=False), checkpoint_path=path)
+        w = tf.train.load_variable(path, 'w')[:, 0]
+        assert found['loss'] == pytest.approx(loss_of(w), rel=1e-5)
+        assert found['global_step'] == step
+
+
+def test_the_events_are_those_of_estimator_evaluate(trained, tmp_path):
+    make_evaluator(trained).evaluate(f'{tmp_path}/model.ckpt-2')
+    make_evaluator(trained, 'train').evaluate(f'{tmp_path}/model.ckpt-2')
+    found = scalars(tmp_path / 'eval')
+    trained.evaluate(input_fn(repeat=False), name='again', checkpoint_path=f'{tmp_path}/model.ckpt-2')
+    expected = scalars(tmp_path / 'eval_again')
+    del expected['checkpoint_path']
+    assert found == expected and len(found) == 3
+    assert scalars(tmp_path / 'eval_train') == found
+
+
+def test_steps_limit_the_batches(trained, tmp_path):
+    w = tf.train.load_variable(str(tmp_path), 'w')[:, 0]
+    found = make_evaluator(trained, steps=1).evaluate(f'{tmp_path}/model.ckpt-4')
+    assert found['loss'] == pytest.approx(np.square(X[:4] @ w - Y[:4]).mean(), rel=1e-5)
+
+
+def test_the_names_of_the_metrics_are_known_before_anything_is_trained(tmp_path):
+    assert make_evaluator(make_estimator(tmp_path)).metric_names() == ['examples', 'loss', 'loss_again']
+    assert not glob.glob(f'{tmp_path}/*ckpt*')
+
+
+def test_graph_and_session_are_made_once_and_memory_stays_flat(trained, tmp_path, monkeypatch):
+    calls = []
+    model = MODEL.model
+    monkeypatch.setattr(MODEL, 'model', lambda *args: calls.append(1) or model(*args))
+    evaluator = make_evaluator(trained)
+
+    def evaluate(times):
+        for _ in range(times):
+            evaluator.evaluate(f'{tmp_path}/model.ckpt-4')
+        with open('/proc/self/statm') as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    before = evaluate(20)
+    assert evaluate(100) < 1.05 * before
+    assert len(calls) == 1
+
+
+def test_metrics_may_be_arrays(tmp_path, monkeypatch):
+    monkeypatch.setattr(MODEL, 'eval_metrics', lambda features, labels, predictions, params: {
+        'both': tf.metrics.mean_tensor(tf.stack([tf.reduce_mean(labels['y']), 1.0]))})
+    estimator = make_estimator(tmp_path)
+    estimator.train(input_fn(), max_steps=1)
+    found = make_evaluator(estimator, steps=1).evaluate(f'{tmp_path}/model.ckpt-1')
+    np.testing.assert_allclose(found['both'], [Y[:4].mean(), 1], rtol=1e-5)
