@@ -6,6 +6,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 import tqdm
 
+from common.restore import restore
+
 ModeKeys = tf.estimator.ModeKeys
 
 
@@ -38,8 +40,8 @@ class Evaluator:
     def evaluate(self, checkpoint_path):
         """Returns {name: value} of the metrics and 'global_step'; a checkpoint's path has no suffix, as in model.ckpt-100."""
         self._build()
+        restore(self._saver, self._session, checkpoint_path)
         with self._session.graph.as_default():
-            self._saver.restore(self._session, checkpoint_path)
             self._session.run(self._reset)
             for _ in tqdm.trange(self._steps, desc='Evaluating', leave=False, disable=None):
                 self._session.run(self._updates)

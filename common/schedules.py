@@ -13,6 +13,7 @@ from common.files import replacing
 from common.goal import evaluations_since_best
 from common.hooks import EvaluateAfterSave, ProgressBar
 from common.input_fn import count_examples, make_input_fn
+from common.predictor import Predictor
 
 
 def train(experiment, saving_listeners=()):
@@ -92,11 +93,27 @@ def predict(experiment):
     input_fn, names = _predict_input(experiment)
     checkpoint = run_dir.find_checkpoint(experiment.estimator.model_dir, experiment.options.checkpoint)
     path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
-    with replacing(path) as part, tf.io.gfile.GFile(part, 'w') as file:
-        for name, prediction in zip(names, experiment.estimator.predict(input_fn, checkpoint_path=checkpoint)):
-            line = {**name, **{key: to_json(prediction[key]) for key in sorted(prediction)}}
-            file.write(json.dumps(line) + '\n')
+    with tf.Graph().as_default(), tf.Session() as session:
+        batches = tf.data.make_initializable_iterator(input_fn())
+        features = batches.get_next()
+        session.run([tf.tables_initializer(), batches.initializer])
+        predictor = Predictor(experiment.estimator, batches.element_spec, checkpoint)
+        with replacing(path) as part, tf.io.gfile.GFile(part, 'w') as file:
+            for name, prediction in zip(names, _examples(lambda: predictor.predict(session.run(features)))):
+                line = {**name, **{key: to_json(prediction[key]) for key in sorted(prediction)}}
+                file.write(json.dumps(line) + '\n')
     return {'global_step': _global_step(checkpoint), 'predictions': path}
+
+
+def _examples(next_batch):
+    """Yields the examples of the batches, dicts of arrays, until there are none."""
+    while True:
+        try:
+            batch = next_batch()
+        except tf.errors.OutOfRangeError:
+            return
+        for values in zip(*batch.values()):
+            yield dict(zip(batch, values))
 
 
 def _predict_input(experiment):
