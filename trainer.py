@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import json
 import random
+import re
 import sys
 import tempfile
 
@@ -54,13 +55,17 @@ def define_flags():
     integer('seed', None, "One seed for Python, NumPy, TensorFlow and the order of the data. (default: the set's, or 1)",
             lower_bound=0, upper_bound=2**31 - 1)
 
-    _, integer, _, boolean = group('How it runs')
+    string, integer, _, boolean = group('How it runs')
     integer('save_checkpoints_steps', None, 'Steps between checkpoints. (default: an epoch)', lower_bound=1)
     integer('save_summary_steps', 100, 'Steps between log lines and points in TensorBoard.', lower_bound=1)
     integer('keep_checkpoint_max', 5, 'How many of the last checkpoints to keep; 0 keeps all.', lower_bound=0)
     integer('num_gpus', 0, 'Towers, on GPUs 0 to N-1.', lower_bound=0)
     integer('num_towers', 1, 'Towers, on GPUs if there are any, else on logical CPU devices.', lower_bound=1)
 
+    integer('overfit_batches', 0, 'Train on so many batches only, the first ones, to see whether the model can learn them; '
+            '0 trains on all.', lower_bound=0)
+    string('warm_start_from', '', 'Start from the weights of another training: a checkpoint, an output_dir or a SavedModel.')
+    string('freeze', '', 'A regular expression; variables in whose names it is found are not trained.')
     boolean('debug_numerics', False, 'Stop at the first op that makes a NaN or an infinity, and name it; slower.')
 
     string, integer, number, _ = group('How it is evaluated')
@@ -101,6 +106,10 @@ def parse_flags(argv):
             raise UsageError(f'--{name} goes with --schedule={" or ".join(schedules)}, not {FLAGS.schedule}')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics does not go with --schedule=export: the checks would become part of the model')
+    try:
+        re.compile(FLAGS.freeze)
+    except re.error as error:
+        raise UsageError(f'--freeze={FLAGS.freeze} is not a regular expression: {error}') from None
     if FLAGS.output_dir and set('*?[]') & set(FLAGS.output_dir):
         raise UsageError(f'--output_dir={FLAGS.output_dir}: TensorFlow takes * ? [ ] for patterns: use other characters')
     return FLAGS

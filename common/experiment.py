@@ -12,7 +12,7 @@ from common.evaluator import Evaluator
 from common.goal import Goal, parse_goal
 from common.hooks import StopOnSignal
 from common.input_fn import count_examples, make_input_fn
-from common.model_fn import make_model_fn
+from common.model_fn import TrainingPlan, make_model_fn
 from common.numerics import check_numerics
 from common.options import Options
 from common.quiet import quiet
@@ -77,7 +77,8 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         save_summary_steps=options.save_summary_steps,
         log_step_count_steps=options.save_summary_steps,
         keep_checkpoint_max=options.keep_checkpoint_max)
-    model_fn = make_model_fn(model, devices, train_steps, periods)
+    plan = TrainingPlan(train_steps, max(num_examples, 0) / params.batch_size, periods, options.warm_start_from, options.freeze)
+    model_fn = make_model_fn(model, devices, plan)
     if options.debug_numerics:
         model_fn = check_numerics(model_fn)
     with quiet():  # It would print all of its configuration.
@@ -92,7 +93,8 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         dataset=dataset,
         params=params,
         data_dir=data_dir,
-        train_input_fn=make_input_fn(dataset, ModeKeys.TRAIN, 'train', data_dir, params, num_examples),
+        train_input_fn=make_input_fn(dataset, ModeKeys.TRAIN, 'train', data_dir, params,
+                                     _trained_examples(num_examples, params, options)),
         train_steps=train_steps,
         evaluators=evaluators,
         goal=goal,
@@ -135,6 +137,13 @@ def _eval_steps(dataset, split, data_dir, params, options):
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={params.dataset}: the split {split} has no end: give --eval_steps')
     return math.ceil(num_examples / params.eval_batch_size)
+
+
+def _trained_examples(num_examples, params, options):
+    if not options.overfit_batches:
+        return num_examples
+    few = options.overfit_batches * params.batch_size
+    return few if num_examples == tf.data.experimental.INFINITE_CARDINALITY else min(few, num_examples)
 
 
 def _epoch_steps(params, num_examples):

@@ -117,28 +117,39 @@ class TrainingMetrics(tf.train.SessionRunHook):
 
 
 class ProgressBar(tf.train.SessionRunHook):
-    """Draws a progress bar of session runs on stderr; on a terminal only.
+    """Draws the training's steps, epochs, examples/sec, loss and the time left on stderr; on a terminal only.
 
     Args:
-      description: str before the bar.
-      total: int or None, the step or batch at which it is full.
-      from_global_step: whether it begins at the global step, not at 0.
+      loss: scalar tensor.
+      total_steps: int, the step at which it is full.
+      epoch_steps: float, the steps of an epoch; 0 where there are none.
+      batch_size: int, examples a step.
     """
 
-    def __init__(self, description, total=None, from_global_step=False):
-        self._description = description
-        self._total = total
-        self._from_global_step = from_global_step
+    def __init__(self, loss, total_steps, epoch_steps, batch_size):
+        self._loss = loss
+        self._total_steps = total_steps
+        self._epoch_steps = epoch_steps
+        self._batch_size = batch_size
 
     def begin(self):
         self._global_step = tf.train.get_global_step()
 
     def after_create_session(self, session, coord):
-        initial = int(session.run(self._global_step)) if self._from_global_step else 0
-        self._bar = tqdm.tqdm(desc=self._description, total=self._total, initial=initial, leave=False, disable=None)
+        self._bar = tqdm.tqdm(desc='Training', total=self._total_steps, initial=int(session.run(self._global_step)),
+                              leave=False, disable=None)
+
+    def before_run(self, run_context):
+        return tf.train.SessionRunArgs(self._loss)
 
     def after_run(self, run_context, run_values):
         self._bar.update()
+        if self._bar.disable:
+            return
+        rate = self._bar.format_dict['rate'] or 0
+        shown = {'epoch': f'{self._bar.n / self._epoch_steps:.2f}'} if self._epoch_steps else {}
+        self._bar.set_postfix({**shown, 'examples/sec': f'{rate * self._batch_size:.0f}', 'loss': f'{run_values.results:.4g}'},
+                              refresh=False)
 
     def end(self, session):
         self._bar.close()

@@ -43,7 +43,7 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
       split: 'train' or 'eval'.
       data_dir: str.
       params: HParams.
-      num_examples: int, what `count_examples` gave; for TRAIN.
+      num_examples: int, how many of the split's records to train on, such as `count_examples` gave; for TRAIN.
 
     Returns:
       Function without arguments that returns a tf.data.Dataset of (features, labels), or of features in PREDICT.
@@ -55,6 +55,8 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
             batch_size = params.eval_batch_size
             if mode == ModeKeys.TRAIN:
                 batch_size = params.batch_size
+                if num_examples != tf.data.experimental.INFINITE_CARDINALITY:
+                    records = records.take(num_examples)
                 if params.cache:
                     records = records.cache()
                 records = _shuffled_epochs(records, num_examples, params)

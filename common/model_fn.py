@@ -1,23 +1,45 @@
 """A model module, towers and an optimizer make the model_fn of an Estimator."""
 
+import dataclasses
+import re
+import typing
+
 import tensorflow.compat.v1 as tf
 
 from common import hooks, learning_rate, moving_average, optimizer
 from common.errors import UsageError
+from common.model_table import describe
 from common.parallel import make_parallel
+from common.warm_start import warm_start
 
 ModeKeys = tf.estimator.ModeKeys
 
 
-def make_model_fn(model, devices, total_steps, checkpoint_periods):
+@dataclasses.dataclass(frozen=True)
+class TrainingPlan:
+    """How a training goes.
+
+    total_steps is when it ends, which learning-rate schedules need; epoch_steps is what an epoch takes, 0 where there are
+    none. Checkpoints are saved at the multiples of each of checkpoint_periods. warm_start_from is what
+    `common.warm_start.warm_start` takes, '' starts anew. Variables in whose names the regular expression freeze is found
+    are not trained; '' trains all.
+    """
+
+    total_steps: int
+    epoch_steps: float = 0.0
+    checkpoint_periods: typing.Sequence[int] = (1000,)
+    warm_start_from: str = ''
+    freeze: str = ''
+
+
+def make_model_fn(model, devices, plan):
     """Makes the model_fn that gives an Estimator a model module's network in all three modes.
 
     Args:
       model: module with `model(features, labels, mode, params)` and, if it likes, `eval_metrics`; see README.md.
       devices: list of str, a tower each; empty for none. Predictions are made without towers, so that an exported model
         loads anywhere.
-      total_steps: int, when the training ends; learning-rate schedules need it.
-      checkpoint_periods: list of int, at whose multiples the training saves checkpoints.
+      plan: TrainingPlan.
 
     Returns:
       Function (features, labels, mode, params, config) that returns a tf.estimator.EstimatorSpec.
@@ -47,9 +69,24 @@ def make_model_fn(model, devices, total_steps, checkpoint_periods):
                        if hasattr(model, 'eval_metrics') else {})
         if mode == ModeKeys.EVAL:
             return _eval_spec(predictions, example_loss, metrics, params)
-        return _train_spec(predictions, example_loss, metrics, total_steps, checkpoint_periods, params, config)
+        for line in describe(features, labels, tf.trainable_variables()):
+            tf.logging.info(line)
+        if plan.warm_start_from:
+            warm_start(plan.warm_start_from, [v for v in tf.global_variables() if v is not tf.train.get_global_step()])
+        return _train_spec(predictions, example_loss, metrics, plan, params, config)
 
     return model_fn
+
+
+def _unfrozen(variables, freeze):
+    if not freeze:
+        return variables
+    frozen = [variable for variable in variables if re.search(freeze, variable.op.name)]
+    if not frozen or len(frozen) == len(variables):
+        raise UsageError(f'--freeze={freeze}: is found in {"all" if frozen else "none"} of the variables: '
+                         f'{", ".join(variable.op.name for variable in variables)}')
+    tf.logging.info('Frozen: %s', ', '.join(variable.op.name for variable in frozen))
+    return [variable for variable in variables if variable not in frozen]
 
 
 def _eval_spec(predictions, example_loss, metrics, params):
@@ -60,16 +97,17 @@ def _eval_spec(predictions, example_loss, metrics, params):
                                       scaffold=moving_average.restoring_scaffold(params))
 
 
-def _train_spec(predictions, example_loss, metrics, total_steps, checkpoint_periods, params, config):
+def _train_spec(predictions, example_loss, metrics, plan, params, config):
     loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
     step = tf.train.get_or_create_global_step()
     with tf.name_scope('schedule'):
-        rate = learning_rate.learning_rate(step, total_steps, params)
+        rate = learning_rate.learning_rate(step, plan.total_steps, params)
     tf.summary.scalar('learning_rate', rate)
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-        train_op = optimizer.minimize(loss, rate, step, params)
+        train_op = optimizer.minimize(loss, _unfrozen(tf.trainable_variables(), plan.freeze), rate, step, params)
     chief_hooks = [
         hooks.TrainingMetrics(metrics, config.save_summary_steps, params.batch_size, config.model_dir),
-        hooks.CheckpointSaver(config.model_dir, checkpoint_periods),
+        hooks.CheckpointSaver(config.model_dir, plan.checkpoint_periods),
+        hooks.ProgressBar(loss, plan.total_steps, plan.epoch_steps, params.batch_size),
     ]
     return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=chief_hooks)

@@ -30,7 +30,7 @@ def check(params):
         raise UsageError(f'ema_decay={params.ema_decay} must be less than 1, such as 0.999')
 
 
-def minimize(loss, rate, step, params):
+def minimize(loss, variables, rate, step, params):
     """Makes the op of a training step, which ends by counting it.
 
     The gradients are summed over gradient_accumulation_steps steps; at the last of them their mean is clipped to the norm
@@ -40,6 +40,7 @@ def minimize(loss, rate, step, params):
 
     Args:
       loss: float32 scalar tensor.
+      variables: list of the tf.Variables to train.
       rate: float32 scalar tensor, the learning rate.
       step: int64 scalar variable, the global step.
       params: HParams.
@@ -52,8 +53,8 @@ def minimize(loss, rate, step, params):
     """
     optimizer = OPTIMIZERS[params.optimizer](rate, params)
     pairs = []
-    if tf.trainable_variables():
-        pairs = optimizer.compute_gradients(loss, colocate_gradients_with_ops=True)
+    if variables:
+        pairs = optimizer.compute_gradients(loss, variables, colocate_gradients_with_ops=True)
     pairs = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
     if not pairs:
         raise UsageError(f'--model={params.model}: its loss depends on no variable that could be trained')

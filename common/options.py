@@ -17,6 +17,9 @@ class Options:
     best_metric: str
     early_stopping_patience: int
     early_stopping_min_delta: float
+    overfit_batches: int
+    warm_start_from: str
+    freeze: str
     debug_numerics: bool
     checkpoint: str
     predict_split: str

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -11,22 +12,33 @@ from common import best_checkpoint, run_dir, serving
 from common.errors import RunError, UsageError
 from common.files import replacing
 from common.goal import evaluations_since_best
-from common.hooks import EvaluateAfterSave, ProgressBar
+from common.hooks import EvaluateAfterSave
 from common.input_fn import count_examples, make_input_fn
 from common.predictor import Predictor
 
 
 def train(experiment, saving_listeners=()):
     """Trains up to train_steps, going on from the last checkpoint."""
+    checkpoint = experiment.estimator.latest_checkpoint()
+    if checkpoint and _global_step(checkpoint) >= experiment.train_steps:
+        tf.logging.info('Nothing to train: step %d has been reached, and training ends at %d; raise --train_steps or '
+                        '--num_epochs to go on.', _global_step(checkpoint), experiment.train_steps)
+        return {'global_step': _global_step(checkpoint)}
     try:
         experiment.estimator.train(
             experiment.train_input_fn,
-            hooks=[experiment.stop, ProgressBar('Training', experiment.train_steps, from_global_step=True)],
+            hooks=[experiment.stop],
             max_steps=experiment.train_steps,
             saving_listeners=list(saving_listeners))
     except tf.train.NanLossDuringTrainingError:
         raise RunError(f'the loss is not a number after step {_global_step(experiment.estimator.latest_checkpoint())}: lower learning_rate, or '
                        'find the op that made it with --debug_numerics') from None
+    except tf.errors.NotFoundError as error:
+        missing = re.search(r'Key (\S+) not found in checkpoint', error.message)
+        if not missing:
+            raise
+        raise RunError(f'{checkpoint}: has no variable {missing.group(1)}: give the --freeze that it was trained with, or '
+                       f'start from it in another --output_dir, with --warm_start_from={checkpoint}') from None
     experiment.stop.exit_if_received()
     return {'global_step': _global_step(experiment.estimator.latest_checkpoint())}
 

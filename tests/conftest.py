@@ -12,6 +12,8 @@ import tensorflow.compat.v1 as tf
 from datasets import mnist
 import trainer
 
+# A small AlexNet, so that a run takes a second.
+SMALL = ('--hparams=filters=[4,8],dense_units=16,batch_size=32,drop_rate=0.0,max_shift=0,warmup_steps=0', '--eval_steps=1')
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 

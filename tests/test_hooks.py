@@ -148,11 +148,16 @@ def test_the_progress_bar_counts_from_the_global_step(monkeypatch):
     monkeypatch.setattr(hooks.tqdm, 'tqdm', lambda **options: bars.append(Bar(options)) or bars[-1])
 
     class Bar:
+        disable, format_dict = False, {'rate': 2.5}
+
         def __init__(self, options):
-            self.options, self.position, self.closed = options, options['initial'], False
+            self.options, self.n, self.closed = options, options['initial'], False
 
         def update(self):
-            self.position += 1
+            self.n += 1
+
+        def set_postfix(self, values, refresh):
+            self.postfix = values
 
         def close(self):
             self.closed = True
@@ -160,10 +165,11 @@ def test_the_progress_bar_counts_from_the_global_step(monkeypatch):
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
         scaffold = tf.train.Scaffold(init_op=tf.assign(step, 7))
-        bar_hooks = [hooks.ProgressBar('Training', 10, from_global_step=True), hooks.ProgressBar('Evaluating', 3)]
+        bar_hooks = [hooks.ProgressBar(tf.constant(0.12345), 10, epoch_steps, 32) for epoch_steps in (4.0, 0)]
         with tf.train.SingularMonitoredSession(bar_hooks, scaffold=scaffold) as session:
             for _ in range(3):
                 session.run(step)
-    assert [(bar.options['desc'], bar.options['total'], bar.position) for bar in bars] == [
-        ('Training', 10, 10), ('Evaluating', 3, 3)]
+    assert [(bar.options['desc'], bar.options['total'], bar.n) for bar in bars] == [('Training', 10, 10)] * 2
+    assert bars[0].postfix == {'epoch': '2.50', 'examples/sec': '80', 'loss': '0.1235'}
+    assert 'epoch' not in bars[1].postfix
     assert all(bar.closed and bar.options['disable'] is None for bar in bars)  # None: only on a terminal.

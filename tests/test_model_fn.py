@@ -36,7 +36,7 @@ def make_estimator(tmp_path, towers=0, model=MODEL, text='', **config):
                          f'batch_size=4,optimizer=sgd,learning_rate=0.1{text}')
     config = tf.estimator.RunConfig(str(tmp_path), save_summary_steps=1,
                                     session_config=tf.ConfigProto(device_count={'CPU': 4}), **config)
-    fn = model_fn.make_model_fn(model, CPUS[:towers], total_steps=6, checkpoint_periods=[100])
+    fn = model_fn.make_model_fn(model, CPUS[:towers], model_fn.TrainingPlan(total_steps=6))
     return tf.estimator.Estimator(fn, config=config, params=params)
 
 

@@ -65,7 +65,7 @@ def test_both_signatures_give_the_same_for_any_batch(tmp_path, kind):
     dataset = types.SimpleNamespace(**DATASETS[kind])
     params = build.build('m', {}, 'd', {}, text='optimizer=sgd,learning_rate=0')
     estimator = tf.estimator.Estimator(
-        model_fn.make_model_fn(types.SimpleNamespace(model=doubled), [], 1, [1]), str(tmp_path), params=params)
+        model_fn.make_model_fn(types.SimpleNamespace(model=doubled), [], model_fn.TrainingPlan(1)), str(tmp_path), params=params)
     features = {'x': np.ones([1, 2], np.float32), 'n': np.ones([1], np.int32)}
     estimator.train(lambda: tf.data.Dataset.from_tensors((features, {'y': [1.0]})), steps=1)
     path = estimator.export_saved_model(str(tmp_path / 'export'), serving.make_serving_input_fn(dataset, '', params))

@@ -16,11 +16,10 @@ from PIL import Image
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, SMALL
+from datasets import mnist
 import trainer
 
-# A small net, so that a run takes a second.
-SMALL = ('--hparams=filters=[4,8],dense_units=16,batch_size=32,drop_rate=0.0,max_shift=0,warmup_steps=0', '--eval_steps=1')
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
 MODELS = {'alexnet': SMALL, 'polynomial': POLYNOMIAL}
 
@@ -409,6 +408,42 @@ def test_early_stopping_wants_a_least_gain(run):
     assert run(*flags, '--early_stopping_min_delta=1e6')[1]['global_step'] == 6
 
 
+def test_overfitting_sees_the_first_batches_only_and_learns_them_by_heart(run, tmp_path, monkeypatch):
+    seen = set()
+    parse_batch = mnist.parse_batch
+
+    def note(mode, params, serialized):
+        features, labels = parse_batch(mode, params, serialized)
+        if mode == tf.estimator.ModeKeys.TRAIN:
+            sums = tf.py_func(lambda x: seen.update(x.tolist()) or x, [tf.reduce_sum(features['image'], [1, 2, 3])], tf.float32)
+            with tf.control_dependencies([sums]):
+                labels = {'label': tf.identity(labels['label'])}
+        return features, labels
+
+    monkeypatch.setattr(mnist, 'parse_batch', note)
+    code, _, log = run(f'{SMALL[0]},learning_rate=0.01', '--schedule=train', '--train_steps=300', '--overfit_batches=2',
+                       '--save_summary_steps=10')
+    assert code == 0 and len(seen) == 64
+    by_step = losses(log)
+    assert by_step[0] > 2 and by_step[290] < 0.01
+
+
+def test_a_finished_training_says_so_and_is_evaluated(run):
+    flags = (*POLYNOMIAL, '--eval_steps=1')
+    assert run(*flags, '--train_steps=4')[0] == 0
+    code, result, log = run(*flags, '--train_steps=3')
+    assert code == 0 and result['global_step'] == 4 and 'loss' in result['eval']
+    assert 'Nothing to train: step 4 has been reached, and training ends at 3; raise --train_steps or --num_epochs' in log
+
+
+def test_the_log_opens_with_the_model(run):
+    _, _, log = run(*SMALL, '--schedule=dry_run')
+    assert re.search(r'INFO:tensorflow:Input image: float32 \(None, 28, 28, 1\)', log)
+    assert re.search(r'INFO:tensorflow:dense_1/kernel +\(16, 10\) +160\n', log)
+    # By hand: 3x3x1x4 + 4, 3x3x4x8 + 8, 72x16 + 16, 16x10 + 10; 28 becomes 14, then 7, then no more.
+    assert f'{40 + 296 + 7 * 7 * 8 * 16 + 16 + 170:,}' in re.search(r'INFO:tensorflow:total +([\d,]+)', log).group(1)
+
+
 def test_the_default_directories_follow_from_the_names(run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert trainer.main(['trainer.py', *POLYNOMIAL, '--train_steps=2', '--schedule=train']) == 0
@@ -428,7 +463,7 @@ def test_a_set_by_path_and_by_name(run, tmp_path):
 def test_progress_bars_are_drawn_on_a_terminal(tmp_path):
     output = run_on_terminal(tmp_path, '--train_steps=300', '--save_checkpoints_steps=300')
     assert re.search(r'Training: +\d+%', output)
-    assert re.search(r'\d+it/s', output)
+    assert re.search(r'\d+it/s, epoch=\d\.\d\d, examples/sec=\d+, loss=\d', output)
     assert output.count('INFO:tensorflow:loss = ') == 3  # The lines are still there, each once.
 
 
@@ -454,7 +489,8 @@ def test_help_lists_every_flag_in_groups(capsys):
     for name in ('model', 'dataset', 'schedule', 'output_dir', 'data_dir', 'hparams', 'hparams_set', 'train_steps',
                  'num_epochs', 'eval_steps', 'save_checkpoints_steps', 'save_summary_steps', 'keep_checkpoint_max',
                  'num_gpus', 'num_towers', 'seed', 'input', 'predict_split', 'eval_every_steps', 'eval_splits', 'best_metric',
-                 'early_stopping_patience', 'early_stopping_min_delta', 'checkpoint'):
+                 'early_stopping_patience', 'early_stopping_min_delta', 'checkpoint', 'overfit_batches', 'warm_start_from',
+                 'freeze'):
         assert re.search(rf'--(\[no\])?{name}:', out), name
     assert out.index('What to run:') < out.index('--model:') < out.index('How it runs:') < out.index('--num_gpus:')
 
@@ -482,6 +518,7 @@ WRONG = [
                                        'confusion_matrix, loss'),
     (['--early_stopping_patience=-1'], 2, 'flag --early_stopping_patience=-1'),
     (['--early_stopping_min_delta=-1'], 2, 'flag --early_stopping_min_delta=-1'),
+    (['--overfit_batches=-1'], 2, 'flag --overfit_batches=-1'),
     (['--checkpoint=best'], 2, '--checkpoint goes with --schedule=evaluate or predict or export, not train_and_evaluate'),
     (['--hparams=ema_decay=1.0'], 2, 'ema_decay=1.0 must be less than 1'),
     (['--hparams=piecewise_boundaries=[5]'], 2, 'piecewise_boundaries=[5] must be steps in ascending order'),
