@@ -103,6 +103,8 @@ def _train_spec(predictions, example_loss, metrics, plan, params, config):
     with tf.name_scope('schedule'):
         rate = learning_rate.learning_rate(step, plan.total_steps, params)
     tf.summary.scalar('learning_rate', rate)
+    for variable in tf.trainable_variables():
+        tf.summary.histogram(f'weights/{variable.op.name}', variable)
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         train_op = optimizer.minimize(loss, _unfrozen(tf.trainable_variables(), plan.freeze), rate, step, params)
     chief_hooks = [

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common import best_checkpoint, run_dir, serving
+from common import best_checkpoint, hparams_tab, run_dir, serving
 from common.errors import RunError, UsageError
 from common.files import replacing
 from common.goal import evaluations_since_best
@@ -25,11 +25,12 @@ def train(experiment, saving_listeners=()):
                         '--num_epochs to go on.', _global_step(checkpoint), experiment.train_steps)
         return {'global_step': _global_step(checkpoint)}
     try:
-        experiment.estimator.train(
-            experiment.train_input_fn,
-            hooks=[experiment.stop],
-            max_steps=experiment.train_steps,
-            saving_listeners=list(saving_listeners))
+        with hparams_tab.session(experiment.estimator.model_dir, experiment.params):
+            experiment.estimator.train(
+                experiment.train_input_fn,
+                hooks=[experiment.stop],
+                max_steps=experiment.train_steps,
+                saving_listeners=list(saving_listeners))
     except tf.train.NanLossDuringTrainingError:
         raise RunError(f'the loss is not a number after step {_global_step(experiment.estimator.latest_checkpoint())}: lower learning_rate, or '
                        'find the op that made it with --debug_numerics') from None

@@ -76,5 +76,12 @@ def test_tensorboard_shows_the_run(run, request):
     picture = Image.open(io.BytesIO(ask('images/individualImage', **dict(urllib.parse.parse_qsl(image['query'])))))
     assert picture.size == (112, 152)
 
+    histograms = tags('histograms')['.']
+    assert 'weights/conv2d/kernel' in histograms and 'weights/dense_1/bias' in histograms
+    assert len(json.loads(ask('histograms/histograms', run='.', tag='weights/conv2d/kernel'))) == 4
+
+    columns = json.loads(ask('hparams/experiment', request=json.dumps({'experimentName': ''})))['hparamInfos']
+    assert {'learning_rate', 'batch_size', 'optimizer'} <= {column['name'] for column in columns}
+
     graph = ask('graphs/graph', run='.', limit_attr_size=1024, large_attrs_key='_too_large_attrs').decode()
     assert 'name: "model/tower_0/' in graph and 'name: "model/tower_1/' in graph
