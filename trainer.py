@@ -62,6 +62,7 @@ def define_flags():
     integer('num_gpus', 0, 'Towers, on GPUs 0 to N-1.', lower_bound=0)
     integer('num_towers', 1, 'Towers, on GPUs if there are any, else on logical CPU devices.', lower_bound=1)
 
+    string('profile_steps', '', 'Steps to profile for TensorBoard, such as 100:110: the first, and the one after the last.')
     integer('overfit_batches', 0, 'Train on so many batches only, the first ones, to see whether the model can learn them; '
             '0 trains on all.', lower_bound=0)
     string('warm_start_from', '', 'Start from the weights of another training: a checkpoint, an output_dir or a SavedModel.')

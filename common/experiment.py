@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError
 from common.evaluator import Evaluator
 from common.goal import Goal, parse_goal
-from common.hooks import StopOnSignal
+from common.hooks import StopOnSignal, parse_steps
 from common.input_fn import count_examples, make_input_fn
 from common.model_fn import TrainingPlan, make_model_fn
 from common.numerics import check_numerics
@@ -77,7 +77,13 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         save_summary_steps=options.save_summary_steps,
         log_step_count_steps=options.save_summary_steps,
         keep_checkpoint_max=options.keep_checkpoint_max)
-    plan = TrainingPlan(train_steps, max(num_examples, 0) / params.batch_size, periods, options.warm_start_from, options.freeze)
+    plan = TrainingPlan(
+        total_steps=train_steps,
+        epoch_steps=max(num_examples, 0) / params.batch_size,
+        checkpoint_periods=periods,
+        warm_start_from=options.warm_start_from,
+        freeze=options.freeze,
+        profiled_steps=options.profile_steps and parse_steps(options.profile_steps))
     model_fn = make_model_fn(model, devices, plan)
     if options.debug_numerics:
         model_fn = check_numerics(model_fn)

@@ -22,7 +22,7 @@ class TrainingPlan:
     total_steps is when it ends, which learning-rate schedules need; epoch_steps is what an epoch takes, 0 where there are
     none. Checkpoints are saved at the multiples of each of checkpoint_periods. warm_start_from is what
     `common.warm_start.warm_start` takes, '' starts anew. Variables in whose names the regular expression freeze is found
-    are not trained; '' trains all.
+    are not trained; '' trains all. profiled_steps are (first, end), or empty.
     """
 
     total_steps: int
@@ -30,6 +30,7 @@ class TrainingPlan:
     checkpoint_periods: typing.Sequence[int] = (1000,)
     warm_start_from: str = ''
     freeze: str = ''
+    profiled_steps: typing.Sequence[int] = ()
 
 
 def make_model_fn(model, devices, plan):
@@ -112,4 +113,6 @@ def _train_spec(predictions, example_loss, metrics, plan, params, config):
         hooks.CheckpointSaver(config.model_dir, plan.checkpoint_periods),
         hooks.ProgressBar(loss, plan.total_steps, plan.epoch_steps, params.batch_size),
     ]
+    if plan.profiled_steps:
+        chief_hooks.append(hooks.Profiler(plan.profiled_steps, config.model_dir))
     return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=chief_hooks)

@@ -17,6 +17,7 @@ class Options:
     best_metric: str
     early_stopping_patience: int
     early_stopping_min_delta: float
+    profile_steps: str
     overfit_batches: int
     warm_start_from: str
     freeze: str

@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
 from tests.conftest import ROOT, SMALL
 from datasets import mnist
@@ -436,6 +437,15 @@ def test_a_finished_training_says_so_and_is_evaluated(run):
     assert 'Nothing to train: step 4 has been reached, and training ends at 3; raise --train_steps or --num_epochs' in log
 
 
+@pytest.mark.parametrize('steps, count', [('3:5', 2), ('4:50', 2)])
+def test_the_chosen_steps_are_profiled(run, tmp_path, steps, count):
+    assert run(*SMALL, '--schedule=train', '--train_steps=6', f'--profile_steps={steps}')[0] == 0
+    profile, = (tmp_path / 'output').glob('plugins/profile/*/*.xplane.pb')
+    names = [plane.event_metadata[event.metadata_id].name for plane in XSpace.FromString(profile.read_bytes()).planes
+             for line in plane.lines for event in line.events]
+    assert sum(name.startswith('model/dense_1/MatMul:') or name.startswith('model/dense_1/BiasAdd:') for name in names) == count
+
+
 def test_the_log_opens_with_the_model(run):
     _, _, log = run(*SMALL, '--schedule=dry_run')
     assert re.search(r'INFO:tensorflow:Input image: float32 \(None, 28, 28, 1\)', log)
@@ -489,7 +499,7 @@ def test_help_lists_every_flag_in_groups(capsys):
     for name in ('model', 'dataset', 'schedule', 'output_dir', 'data_dir', 'hparams', 'hparams_set', 'train_steps',
                  'num_epochs', 'eval_steps', 'save_checkpoints_steps', 'save_summary_steps', 'keep_checkpoint_max',
                  'num_gpus', 'num_towers', 'seed', 'input', 'predict_split', 'eval_every_steps', 'eval_splits', 'best_metric',
-                 'early_stopping_patience', 'early_stopping_min_delta', 'checkpoint', 'overfit_batches', 'warm_start_from',
+                 'early_stopping_patience', 'early_stopping_min_delta', 'checkpoint', 'overfit_batches', 'profile_steps', 'warm_start_from',
                  'freeze'):
         assert re.search(rf'--(\[no\])?{name}:', out), name
     assert out.index('What to run:') < out.index('--model:') < out.index('How it runs:') < out.index('--num_gpus:')
@@ -518,6 +528,8 @@ WRONG = [
                                        'confusion_matrix, loss'),
     (['--early_stopping_patience=-1'], 2, 'flag --early_stopping_patience=-1'),
     (['--early_stopping_min_delta=-1'], 2, 'flag --early_stopping_min_delta=-1'),
+    (['--profile_steps=10'], 2, '--profile_steps=10 is not of the form FIRST:END, FIRST < END, such as 100:110'),
+    (['--profile_steps=10:10'], 2, '--profile_steps=10:10 is not of the form'),
     (['--overfit_batches=-1'], 2, 'flag --overfit_batches=-1'),
     (['--checkpoint=best'], 2, '--checkpoint goes with --schedule=evaluate or predict or export, not train_and_evaluate'),
     (['--hparams=ema_decay=1.0'], 2, 'ema_decay=1.0 must be less than 1'),
