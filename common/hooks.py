@@ -194,8 +194,13 @@ class Profiler(tf.train.SessionRunHook):
         if self._step == self._first:
             tf2.profiler.experimental.start(self._output_dir)
             self._is_running = True
+        if self._is_running:
+            self._mark = tf2.profiler.experimental.Trace('train', step_num=self._step, _r=1)
+            self._mark.__enter__()
 
     def after_run(self, run_context, run_values):
+        if self._is_running:
+            self._mark.__exit__(None, None, None)
         self._step += 1
         if self._step == self._end:
             self.end(run_context.session)
