@@ -54,6 +54,13 @@ def test_steps_limit_the_batches(trained, tmp_path):
     assert found['loss'] == pytest.approx(np.square(X[:4] @ w - Y[:4]).mean(), rel=1e-5)
 
 
+def test_averages_of_the_weights_are_evaluated(tmp_path):
+    estimator = make_estimator(tmp_path, text=',ema_decay=0.3')
+    estimator.train(input_fn(), max_steps=3)
+    average = estimator.get_variable_value('w/ExponentialMovingAverage')[:, 0]
+    assert make_evaluator(estimator).evaluate(f'{tmp_path}/model.ckpt-3')['loss'] == pytest.approx(loss_of(average), rel=1e-5)
+
+
 def test_the_names_of_the_metrics_are_known_before_anything_is_trained(tmp_path):
     assert make_evaluator(make_estimator(tmp_path)).metric_names() == ['examples', 'loss', 'loss_again']
     assert not glob.glob(f'{tmp_path}/*ckpt*')
