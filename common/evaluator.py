@@ -33,9 +33,9 @@ class Evaluator:
         self._session = None
 
     def metric_names(self):
-        """Returns the names of the metrics, sorted."""
+        """Returns the names of the metrics that are numbers, sorted."""
         self._build()
-        return sorted(self._values)
+        return sorted(name for name, value in self._values.items() if value.dtype != tf.string and value.shape.rank == 0)
 
     def evaluate(self, checkpoint_path):
         """Returns {name: value} of the metrics and 'global_step'; a checkpoint's path has no suffix, as in model.ckpt-100."""

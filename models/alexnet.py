@@ -13,6 +13,7 @@ from common.errors import UsageError
 from common.ops.confusion_matrix import confusion_matrix
 from common.ops.labeled_images import labeled_images
 from common.ops.layers import conv_stack, dense_stack
+from common.ops.pr_curve import pr_curve
 from common.ops.random_shift import random_shift
 
 NUM_IMAGES_SHOWN = 8
@@ -55,7 +56,8 @@ def model(features, labels, mode, params):
 
 
 def eval_metrics(features, labels, predictions, params):
-    """Returns the accuracy and the confusion matrix."""
+    """Returns the accuracy, the confusion matrix, and the curve of precision and recall."""
     del features
     return {'accuracy': tf.metrics.accuracy(labels['label'], predictions['class']),
-            'confusion_matrix': confusion_matrix(labels['label'], predictions['class'], params.num_classes)}
+            'confusion_matrix': confusion_matrix(labels['label'], predictions['class'], params.num_classes),
+            'pr_curve': pr_curve(labels['label'], predictions['probabilities'])}

@@ -80,6 +80,9 @@ def test_tensorboard_shows_the_run(run, request):
     assert 'weights/conv2d/kernel' in histograms and 'weights/dense_1/bias' in histograms
     assert len(json.loads(ask('histograms/histograms', run='.', tag='weights/conv2d/kernel'))) == 4
 
+    curve, = json.loads(ask('pr_curves/pr_curves', tag='pr_curve/0', run='eval'))['eval'][-1:]
+    assert curve['step'] == 40 and curve['recall'][0] == 1 and curve['precision'][0] == pytest.approx(0.1)
+
     columns = json.loads(ask('hparams/experiment', request=json.dumps({'experimentName': ''})))['hparamInfos']
     assert {'learning_rate', 'batch_size', 'optimizer'} <= {column['name'] for column in columns}
 

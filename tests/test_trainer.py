@@ -403,8 +403,8 @@ def test_training_ends_early_where_nothing_better_comes_and_a_restart_knows(run,
     assert code == 0 and more['global_step'] == 16
 
 
-def test_early_stopping_wants_a_least_gain(run):
-    flags = (*POLYNOMIAL, '--eval_every_steps=2', '--eval_steps=2', '--train_steps=40', '--early_stopping_patience=2',
+def test_early_stopping_wants_a_least_gain_and_judges_the_first_split(run):
+    flags = (*POLYNOMIAL, '--eval_splits=eval,train', '--eval_every_steps=2', '--eval_steps=2', '--train_steps=40', '--early_stopping_patience=2',
              '--hparams=optimizer=sgd,learning_rate=1e-7')
     assert run(*flags, '--early_stopping_min_delta=1e6')[1]['global_step'] == 6
 
@@ -525,7 +525,8 @@ WRONG = [
     ([*POLYNOMIAL, '--eval_splits=eval,test'], 2, '--dataset=polynomial: there is no split test'),
     (['--best_metric=accuracy'], 2, '--best_metric=accuracy is not of the form METRIC:min or METRIC:max'),
     (['--best_metric=acuracy:max'], 2, '--best_metric=acuracy:max: there is no metric acuracy; the metrics are: accuracy, '
-                                       'confusion_matrix, loss'),
+                                       'loss'),
+    (['--best_metric=confusion_matrix:max'], 2, 'there is no metric confusion_matrix; the metrics are: accuracy, loss'),
     (['--early_stopping_patience=-1'], 2, 'flag --early_stopping_patience=-1'),
     (['--early_stopping_min_delta=-1'], 2, 'flag --early_stopping_min_delta=-1'),
     (['--profile_steps=10'], 2, '--profile_steps=10 is not of the form FIRST:END, FIRST < END, such as 100:110'),
