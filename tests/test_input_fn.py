@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common import input_fn
-from common.errors import RunError
+from common.errors import RunError, UsageError
 from hparams.build import HParams
 
 ModeKeys = tf.estimator.ModeKeys
@@ -142,6 +142,15 @@ def test_an_endless_dataset_goes_on_where_it_stopped():
     whole = np.concatenate(ids(numbers(float('inf')), 20))
     rest = np.concatenate(ids(numbers(float('inf')), 10, start=10))
     assert list(rest) == list(whole[40:]) == list(range(40, 80))
+
+
+def test_a_split_that_is_not_there_is_told_from_a_datasets_own_mistake():
+    dataset = types.SimpleNamespace(read=lambda split, data_dir, params: {'train': 1}[split])
+    with pytest.raises(UsageError, match='--dataset=numbers: there is no split test'):
+        input_fn.count_examples(dataset, 'test', '', make_params())
+    dataset = types.SimpleNamespace(read=lambda split, data_dir, params: {}['other'])
+    with pytest.raises(KeyError, match='other'):
+        input_fn.count_examples(dataset, 'test', '', make_params())
 
 
 def test_an_empty_split_is_an_error_that_names_it():

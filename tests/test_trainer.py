@@ -272,6 +272,14 @@ def test_other_hparams_in_the_same_directory_are_refused_with_both_values(run):
     assert run(*POLYNOMIAL, '--seed=2')[0] == 2
 
 
+def test_the_size_of_evaluation_batches_may_change_after_training_only(run):
+    flags = (*POLYNOMIAL, '--train_steps=2', '--hparams=eval_batch_size=10')
+    _, trained, _ = run(*POLYNOMIAL, '--train_steps=2')
+    code, evaluated, _ = run(*flags, '--schedule=evaluate')
+    assert code == 0 and evaluated['eval']['loss'] == pytest.approx(trained['eval']['loss'], rel=1e-4)
+    assert run(*flags)[0] == 2
+
+
 def test_hparams_may_change_as_long_as_nothing_was_trained(run):
     assert run(*POLYNOMIAL, '--hparams=batch_size=101', '--num_towers=2')[0] == 2
     assert run(*POLYNOMIAL, '--hparams=batch_size=102', '--num_towers=2', '--train_steps=1')[0] == 0
