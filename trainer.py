@@ -98,11 +98,15 @@ def parse_flags(argv):
         raise UsageError(str(error)) from None
     if rest:
         raise UsageError(f'{rest[0]}: every argument is a flag, --name=value; see --help')
-    for name in ('model', 'dataset', 'data_dir', 'output_dir', 'eval_splits'):
-        if FLAGS[name].value in ('', []):
+    for name in ('model', 'dataset', 'data_dir', 'output_dir'):
+        if FLAGS[name].value == '':
             raise UsageError(f'--{name} is empty')
+    if not FLAGS.eval_splits or '' in FLAGS.eval_splits:
+        raise UsageError(f'--eval_splits={",".join(FLAGS.eval_splits)}: a name is empty')
+    judging = ['train_and_evaluate', 'continuous_eval']
     for name, schedules in (('input', ['predict']), ('predict_split', ['predict']),
-                            ('checkpoint', ['evaluate', 'predict', 'export'])):
+                            ('checkpoint', ['evaluate', 'predict', 'export']), ('best_metric', judging),
+                            ('early_stopping_patience', judging[:1]), ('early_stopping_min_delta', judging[:1])):
         if FLAGS[name].present and FLAGS.schedule not in schedules:
             raise UsageError(f'--{name} goes with --schedule={" or ".join(schedules)}, not {FLAGS.schedule}')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
@@ -136,6 +140,7 @@ def run(FLAGS, stop):
                 free = () if FLAGS.schedule in TRAINING else ('eval_batch_size', *getattr(model, 'FREE_HPARAMS', ()))
                 build.compare(params, run_dir.hparams_path(output_dir), free)
         if FLAGS.schedule in TRAINING:
+            run_dir.check_empty(output_dir)
             run_dir.claim(output_dir)
             build.save(params, run_dir.hparams_path(output_dir))
         elif FLAGS.schedule != 'continuous_eval':

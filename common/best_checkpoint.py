@@ -10,30 +10,39 @@ from common.files import read_json, write_json
 _DIRECTORY, _RECORD = 'best', 'best.json'
 
 
-def keep_if_best(checkpoint_path, output_dir, goal, result):
-    """Copies a checkpoint if it is the first, is better than the one that is there, or that one had another goal.
+def keep_if_best(checkpoint_path, output_dir, goal, split, result):
+    """Copies a checkpoint if it is the first, is better than the one that is there, or that one was judged otherwise.
 
     Whoever is stopped amid this finds the old one whole or the new one: files are named by the step, and the record, which
-    names them, is written last.
+    names them, is written last. A checkpoint that has been deleted meanwhile is passed over.
 
     Args:
       checkpoint_path: str, without suffix.
       output_dir: str.
       goal: Goal.
-      result: {'global_step': int, split: {metric: value}}; the first split is judged.
+      split: str, the split that is judged.
+      result: {'global_step': int, split: {metric: value}}.
     """
     directory = os.path.join(output_dir, _DIRECTORY)
-    value = next(metrics for metrics in result.values() if isinstance(metrics, dict))[goal.metric]
-    record = {'checkpoint': os.path.basename(checkpoint_path), 'metric': goal.metric, 'is_max': goal.is_max, 'value': value,
-              **result}
+    value = result[split][goal.metric]
+    judged = {'split': split, 'metric': goal.metric, 'is_max': goal.is_max}
     old = _read(directory)
-    if old and (old['metric'], old['is_max']) == goal and not goal.is_better(value, old['value']):
+    if old and all(old[key] == judged[key] for key in judged) and not goal.is_better(value, old['value']):
         return
     tf.io.gfile.makedirs(directory)
     names = [os.path.basename(path) for path in tf.io.gfile.glob(f'{checkpoint_path}.*')]
-    for name in names:
-        tf.io.gfile.copy(os.path.join(os.path.dirname(checkpoint_path), name), os.path.join(directory, name), overwrite=True)
-    write_json(os.path.join(directory, _RECORD), record)
+    try:
+        for name in names:
+            tf.io.gfile.copy(os.path.join(os.path.dirname(checkpoint_path), name), os.path.join(directory, name), overwrite=True)
+    except tf.errors.NotFoundError:
+        names = []
+    data = [name for name in names if '.data-' in name]
+    # The last digits of a name tell how many there are.
+    if f'{os.path.basename(checkpoint_path)}.index' not in names or not data or len(data) != int(data[0][-5:]):
+        tf.logging.warning('%s was deleted before it could be kept as the best.', checkpoint_path)
+        return
+    write_json(os.path.join(directory, _RECORD),
+               {'checkpoint': os.path.basename(checkpoint_path), **judged, 'value': value, **result})
     for name in tf.io.gfile.listdir(directory):
         if name not in (*names, _RECORD):
             tf.io.gfile.remove(os.path.join(directory, name))
@@ -48,7 +57,13 @@ def find_best(output_dir):
 
 def _read(directory):
     path = os.path.join(directory, _RECORD)
+    if not tf.io.gfile.exists(path):
+        return None
     try:
-        return read_json(path) if tf.io.gfile.exists(path) else None
+        record = read_json(path)
     except ValueError as error:
         raise RunError(f'{error}: delete {directory}') from None
+    kinds = {'checkpoint': str, 'split': str, 'metric': str, 'is_max': bool, 'value': (int, float)}
+    if not all(isinstance(record.get(key), kind) for key, kind in kinds.items()):
+        raise RunError(f'{path}: does not describe a checkpoint: delete {directory}')
+    return record

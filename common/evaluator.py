@@ -1,7 +1,9 @@
 """Evaluating many checkpoints on one graph."""
 
+import contextlib
 import os
 
+from google.protobuf.message import DecodeError
 import numpy as np
 import tensorflow.compat.v1 as tf
 import tqdm
@@ -22,7 +24,7 @@ class Evaluator:
       estimator: tf.estimator.Estimator, whose model_fn has no hooks of its own in evaluation.
       input_fn: function without arguments that returns a tf.data.Dataset of (features, labels).
       split: str.
-      steps: int, the batches to evaluate.
+      steps: int, the batches to evaluate, at most.
     """
 
     def __init__(self, estimator, input_fn, split, steps):
@@ -43,8 +45,9 @@ class Evaluator:
         restore(self._saver, self._session, checkpoint_path)
         with self._session.graph.as_default():
             self._session.run(self._reset)
-            for _ in tqdm.trange(self._steps, desc='Evaluating', leave=False, disable=None):
-                self._session.run(self._updates)
+            with contextlib.suppress(tf.errors.OutOfRangeError):  # Where the split has fewer batches.
+                for _ in tqdm.trange(self._steps, desc='Evaluating', leave=False, disable=None):
+                    self._session.run(self._updates)
             step, values = self._session.run((self._global_step, self._values))
             self._write(step, values)
         return {'global_step': int(step), **values}
@@ -74,10 +77,11 @@ class Evaluator:
         summary = tf.Summary()
         for name, value in sorted(values.items()):
             if isinstance(value, bytes):
-                parts = tf.Summary.FromString(value).value
-                for i, part in enumerate(parts):
-                    part.tag = f'{name}/{i}'
-                summary.value.extend(parts)
+                with contextlib.suppress(DecodeError):  # Some other text.
+                    parts = tf.Summary.FromString(value).value
+                    for i, part in enumerate(parts):
+                        part.tag = f'{name}/{i}'
+                    summary.value.extend(parts)
             elif np.ndim(value):
                 summary.value.add(tag=name, tensor=tf.make_tensor_proto(value))
             else:

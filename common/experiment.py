@@ -7,11 +7,12 @@ import typing
 
 import tensorflow.compat.v1 as tf
 
+from common import run_dir
 from common.errors import UsageError
 from common.evaluator import Evaluator
 from common.goal import Goal, parse_goal
 from common.hooks import StopOnSignal, parse_steps
-from common.input_fn import count_examples, make_input_fn
+from common.input_fn import count_examples, make_input_fn, read
 from common.model_fn import TrainingPlan, make_model_fn
 from common.numerics import check_numerics
 from common.options import Options
@@ -35,6 +36,7 @@ class Experiment:
     data_dir: str
     train_input_fn: typing.Callable
     train_steps: int
+    eval_every_steps: int
     evaluators: typing.Sequence[Evaluator]
     goal: Goal
     options: Options
@@ -67,9 +69,8 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         num_examples = count_examples(dataset, 'train', data_dir, params)
         if options.schedule != 'dry_run':
             train_steps = _train_steps(params, num_examples)
-    periods = [options.save_checkpoints_steps or _epoch_steps(params, num_examples)]
-    if options.eval_every_steps:
-        periods.append(options.eval_every_steps)
+    save_steps = options.save_checkpoints_steps or _epoch_steps(params, num_examples)
+    eval_every_steps = options.eval_every_steps or save_steps
     config = tf.estimator.RunConfig(
         model_dir=output_dir,
         tf_random_seed=params.seed,
@@ -80,8 +81,9 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
     plan = TrainingPlan(
         total_steps=train_steps,
         epoch_steps=max(num_examples, 0) / params.batch_size,
-        checkpoint_periods=periods,
-        warm_start_from=options.warm_start_from,
+        checkpoint_periods=[save_steps, eval_every_steps],
+        # One that goes on has weights of its own.
+        warm_start_from='' if run_dir.has_checkpoint(output_dir) else options.warm_start_from,
         freeze=options.freeze,
         profiled_steps=options.profile_steps and parse_steps(options.profile_steps))
     model_fn = make_model_fn(model, devices, plan)
@@ -102,6 +104,7 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         train_input_fn=make_input_fn(dataset, ModeKeys.TRAIN, 'train', data_dir, params,
                                      _trained_examples(num_examples, params, options)),
         train_steps=train_steps,
+        eval_every_steps=eval_every_steps,
         evaluators=evaluators,
         goal=goal,
         options=options,
@@ -135,10 +138,9 @@ def _train_steps(params, num_examples):
 
 
 def _eval_steps(dataset, split, data_dir, params, options):
-    if options.schedule == 'dry_run':
-        return 1
-    if options.eval_steps:
-        return options.eval_steps
+    if options.eval_steps or options.schedule == 'dry_run':
+        read(dataset, split, data_dir, params)  # It may not be there.
+        return 1 if options.schedule == 'dry_run' else options.eval_steps
     num_examples = count_examples(dataset, split, data_dir, params)
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={params.dataset}: the split {split} has no end: give --eval_steps')

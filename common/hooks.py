@@ -191,7 +191,7 @@ class Profiler(tf.train.SessionRunHook):
         self._step = int(session.run(self._global_step))
 
     def before_run(self, run_context):
-        if self._step == self._first:
+        if not self._is_running and self._first <= self._step < self._end:
             tf2.profiler.experimental.start(self._output_dir)
             self._is_running = True
         if self._is_running:

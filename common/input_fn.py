@@ -16,18 +16,23 @@ def count_examples(dataset, split, data_dir, params):
       RunError: there are no records.
     """
     with tf.Graph().as_default(), tf.Session() as session:
-        try:
-            records = dataset.read(split, data_dir, params)
-        except KeyError as error:
-            if error.args != (split,):
-                raise
-            raise UsageError(f'--dataset={params.dataset}: there is no split {split}') from None
+        records = read(dataset, split, data_dir, params)
         count = session.run(records.cardinality())
         if count == tf.data.experimental.UNKNOWN_CARDINALITY:
             count = session.run(records.reduce(tf.constant(0, tf.int64), lambda total, *_: total + 1))
     if count == 0:
         raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} is empty')
     return int(count)
+
+
+def read(dataset, split, data_dir, params):
+    """Returns what a dataset module reads; raises UsageError if it has no such split."""
+    try:
+        return dataset.read(split, data_dir, params)
+    except KeyError as error:
+        if error.args != (split,):
+            raise
+        raise UsageError(f'--dataset={params.dataset}: there is no split {split}') from None
 
 
 def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):

@@ -68,6 +68,10 @@ def make_model_fn(model, devices, plan):
         with tf.name_scope('metrics'):
             metrics = (model.eval_metrics(features, labels, predictions, params)
                        if hasattr(model, 'eval_metrics') else {})
+        reserved = metrics.keys() & {'loss', 'global_step', 'split'}
+        if reserved:
+            raise UsageError(f'--model={params.model}: eval_metrics() may not name a metric {reserved.pop()}, which the '
+                             'framework has itself')
         if mode == ModeKeys.EVAL:
             return _eval_spec(predictions, example_loss, metrics, params)
         for line in describe(features, labels, tf.trainable_variables()):

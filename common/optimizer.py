@@ -23,11 +23,14 @@ OPTIMIZERS = {
 
 
 def check(params):
-    """Raises UsageError if the optimizer is none that there is, or no weights would be averaged."""
+    """Raises UsageError if the optimizer is none that there is, or its numbers leave nothing to train."""
     if params.optimizer not in OPTIMIZERS:
         raise UsageError(f'optimizer={params.optimizer} is not one of {", ".join(OPTIMIZERS)}')
-    if params.ema_decay >= 1:
-        raise UsageError(f'ema_decay={params.ema_decay} must be less than 1, such as 0.999')
+    for name in ('ema_decay', 'adam_beta1', 'adam_beta2'):
+        if getattr(params, name) >= 1:
+            raise UsageError(f'{name}={getattr(params, name)} must be less than 1, such as 0.999')
+    if params.optimizer == 'adagrad' and not params.adagrad_initial_accumulator:
+        raise UsageError('adagrad_initial_accumulator=0.0 must be more than 0')
 
 
 def minimize(loss, variables, rate, step, params):

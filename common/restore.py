@@ -7,27 +7,49 @@ import tensorflow.compat.v1 as tf
 from common.errors import RunError
 
 
+class CheckpointGone(RunError):
+    """A file of a checkpoint is not there."""
+
+
+def open_checkpoint(checkpoint_path):
+    """Returns the tf.train.NewCheckpointReader of a checkpoint, whose path has no suffix.
+
+    Raises:
+      CheckpointGone: it is not there.
+      RunError: it is damaged.
+    """
+    try:
+        return tf.train.NewCheckpointReader(checkpoint_path)
+    except tf.errors.NotFoundError:
+        raise CheckpointGone(f'{checkpoint_path}: a file of it is missing') from None
+    except (tf.errors.OpError, ValueError, IndexError, RuntimeError):
+        raise RunError(f'{checkpoint_path}: is damaged: choose another checkpoint') from None
+
+
 def restore(saver, session, checkpoint_path):
     """Restores what a tf.train.Saver of the session's graph knows from a checkpoint, whose path has no suffix.
 
     Raises:
-      RunError: the checkpoint is damaged, or is of another model.
+      CheckpointGone: it is not there.
+      RunError: it is damaged, or is of another model.
     """
-    try:
-        with session.graph.as_default():
-            _check_shapes(checkpoint_path)
+    with session.graph.as_default():
+        _check_shapes(open_checkpoint(checkpoint_path).get_variable_to_shape_map(), checkpoint_path)
+        try:
             saver.restore(session, checkpoint_path)
-    except tf.errors.NotFoundError as error:
-        missing = re.search(r'Key (\S+) not found', error.message)
-        raise RunError(f'{checkpoint_path}: does not fit the model: it has no variable {missing.group(1)}' if missing else
-                       f'{checkpoint_path}: a file of it is missing') from None
-    except (tf.errors.DataLossError, tf.errors.OutOfRangeError):
-        raise RunError(f'{checkpoint_path}: is damaged: choose another with --checkpoint') from None
+        except tf.errors.NotFoundError as error:
+            missing = re.search(r'Key (\S+) not found', error.message)
+            if not missing:
+                raise CheckpointGone(f'{checkpoint_path}: a file of it is missing') from None
+            raise RunError(f'{checkpoint_path}: does not fit the model: it has no variable {missing.group(1)}') from None
+        except (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.UnknownError):
+            raise RunError(f'{checkpoint_path}: is damaged: choose another checkpoint') from None
+        except ValueError:  # How a Saver says that there are no files.
+            raise CheckpointGone(f'{checkpoint_path}: a file of it is missing') from None
 
 
-def _check_shapes(checkpoint_path):
+def _check_shapes(shapes, checkpoint_path):
     """A tf.train.Saver does not: a variable would take on another shape."""
-    shapes = tf.train.NewCheckpointReader(checkpoint_path).get_variable_to_shape_map()
     for variable in tf.global_variables():
         there, here = shapes.get(variable.op.name), variable.shape.as_list()
         if there not in (None, here):

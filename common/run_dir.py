@@ -48,6 +48,14 @@ def check_state(output_dir):
                        'line such as model_checkpoint_path: "model.ckpt-100", or choose another --output_dir')
 
 
+def check_empty(output_dir):
+    """Raises RunError if there is what a training leaves behind, but no checkpoint: whose it is, nobody knows."""
+    for name in ('best', 'metrics.csv'):
+        if tf.io.gfile.exists(os.path.join(output_dir, name)) and not has_checkpoint(output_dir):
+            raise RunError(f'{os.path.join(output_dir, name)} is of a training whose checkpoints are gone: delete it to begin '
+                           'anew, or choose another --output_dir')
+
+
 def require_checkpoint(output_dir):
     """Raises UsageError if there is no checkpoint to load."""
     if not has_checkpoint(output_dir):
@@ -112,11 +120,27 @@ def read_metrics(output_dir):
     path = _metrics_path(output_dir)
     if not tf.io.gfile.exists(path):
         return []
-    with tf.io.gfile.GFile(path) as file:
-        rows = list(csv.DictReader(io.StringIO(file.read())))
+    try:
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            rows = list(csv.DictReader(io.StringIO(file.read().decode())))
+    except (ValueError, csv.Error):
+        rows = [{}]
     if not all((row.get('global_step') or '').isdigit() and row.get('split') for row in rows):
         raise RunError(f'{path}: is not a table of metrics: delete it')
     return rows
+
+
+def read_metric(output_dir, split, metric):
+    """Returns the values of a metric of a split, list of float, in the order of the steps.
+
+    Raises:
+      RunError: metrics.csv is damaged.
+    """
+    texts = [row[metric] for row in read_metrics(output_dir) if row['split'] == split and row.get(metric)]
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        raise RunError(f'{_metrics_path(output_dir)}: {metric} is not a number everywhere: delete it') from None
 
 
 def _metrics_path(output_dir):

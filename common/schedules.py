@@ -15,6 +15,7 @@ from common.goal import evaluations_since_best
 from common.hooks import EvaluateAfterSave
 from common.input_fn import count_examples, make_input_fn
 from common.predictor import Predictor
+from common.restore import CheckpointGone, open_checkpoint
 
 
 def train(experiment, saving_listeners=()):
@@ -55,25 +56,37 @@ def evaluate(experiment, checkpoint_path=None):
         # Bytes are serialized summaries, such as pictures, for TensorBoard alone.
         result[evaluator.split] = {name: to_json(value) for name, value in sorted(metrics.items())
                                    if not isinstance(value, bytes)}
-    run_dir.add_metrics(output_dir, result)
+    if os.path.dirname(path) in (output_dir, os.path.join(output_dir, 'best')):  # Not another training's.
+        run_dir.add_metrics(output_dir, result)
     return result
 
 
 def train_and_evaluate(experiment):
     """Trains, evaluates the checkpoints that it saves, keeps the best, and ends where no better one comes."""
+    if _has_missed_an_evaluation(experiment):
+        _evaluate_and_keep(experiment)
     if _is_enough(experiment):
-        return evaluate(experiment)
+        return _evaluate_and_keep(experiment)
     listener = EvaluateAfterSave(lambda: _evaluate_and_keep(experiment), lambda: _is_enough(experiment), experiment.stop,
-                                 experiment.options.eval_every_steps)
+                                 experiment.eval_every_steps)
     train(experiment, [listener])
-    return listener.result or evaluate(experiment)  # Where there was nothing left to train.
+    return listener.result or _evaluate_and_keep(experiment)  # Where there was nothing left to train.
+
+
+def _has_missed_an_evaluation(experiment):
+    """Whether the run was stopped after a checkpoint that was to be evaluated, and before that was done."""
+    checkpoint = experiment.estimator.latest_checkpoint()
+    step = _global_step(checkpoint) if checkpoint else 0
+    evaluated = {(row['global_step'], row['split']) for row in run_dir.read_metrics(experiment.estimator.model_dir)}
+    return step and step % experiment.eval_every_steps == 0 and not all(
+        (str(step), evaluator.split) in evaluated for evaluator in experiment.evaluators)
 
 
 def _evaluate_and_keep(experiment, checkpoint_path=None):
     output_dir = experiment.estimator.model_dir
     path = checkpoint_path or run_dir.find_checkpoint(output_dir, 'latest')
     result = evaluate(experiment, path)
-    best_checkpoint.keep_if_best(path, output_dir, experiment.goal, result)
+    best_checkpoint.keep_if_best(path, output_dir, experiment.goal, experiment.evaluators[0].split, result)
     return result
 
 
@@ -82,12 +95,11 @@ def _is_enough(experiment):
     options = experiment.options
     if not options.early_stopping_patience:
         return False
-    values = [float(row[experiment.goal.metric]) for row in run_dir.read_metrics(experiment.estimator.model_dir)
-              if row['split'] == options.eval_splits[0] and row.get(experiment.goal.metric)]
+    values = run_dir.read_metric(experiment.estimator.model_dir, options.eval_splits[0], experiment.goal.metric)
     since = evaluations_since_best(values, experiment.goal, options.early_stopping_min_delta)
     if since >= options.early_stopping_patience:
-        tf.logging.info('Training ends: --early_stopping_patience=%d evaluations brought no better %s.', since,
-                        experiment.goal.metric)
+        tf.logging.info('Training ends: %d evaluations brought no better %s, and --early_stopping_patience=%d; a larger one '
+                        'goes on.', since, experiment.goal.metric, options.early_stopping_patience)
     return since >= options.early_stopping_patience
 
 
@@ -95,7 +107,11 @@ def continuous_eval(experiment):
     """Evaluates every new checkpoint that another process saves, until the one of train_steps, and keeps the best."""
     tf.logging.info('Waiting for checkpoints in %s up to step %d.', experiment.estimator.model_dir, experiment.train_steps)
     for path in tf.train.checkpoints_iterator(experiment.estimator.model_dir):
-        result = _evaluate_and_keep(experiment, path)
+        try:
+            result = _evaluate_and_keep(experiment, path)
+        except CheckpointGone:
+            tf.logging.warning('%s was deleted before it could be evaluated; --keep_checkpoint_max keeps more.', path)
+            continue
         if result['global_step'] >= experiment.train_steps:
             return result
     raise AssertionError('the iterator has no end')
@@ -150,7 +166,7 @@ def export(experiment):
     estimator = experiment.estimator
     checkpoint = run_dir.find_checkpoint(estimator.model_dir, experiment.options.checkpoint)
     serving_input_fn = serving.make_serving_input_fn(experiment.dataset, experiment.data_dir, experiment.params)
-    serving.check_exportable(estimator, serving_input_fn)
+    serving.check_exportable(estimator, serving_input_fn, checkpoint)
     path = estimator.export_saved_model(os.path.join(estimator.model_dir, 'export'), serving_input_fn,
                                         checkpoint_path=checkpoint)
     return {'global_step': _global_step(checkpoint), 'export': path.decode()}
@@ -180,4 +196,4 @@ def to_json(value):
 
 
 def _global_step(checkpoint_path):
-    return int(tf.train.NewCheckpointReader(checkpoint_path).get_tensor(tf.GraphKeys.GLOBAL_STEP))
+    return int(open_checkpoint(checkpoint_path).get_tensor(tf.GraphKeys.GLOBAL_STEP))

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.input_fn import make_input_fn
+from common.restore import restore
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
@@ -46,11 +47,12 @@ def make_serving_input_fn(dataset, data_dir, params):
     return serving_input_receiver_fn
 
 
-def check_exportable(estimator, serving_input_fn):
-    """Raises UsageError if the model's predictions need Python functions, which only this process could run."""
-    with tf.Graph().as_default() as graph:
+def check_exportable(estimator, serving_input_fn, checkpoint_path):
+    """Raises UsageError if the model needs Python functions, which only this process could run; RunError as `restore` does."""
+    with tf.Graph().as_default() as graph, tf.Session() as session:
         tf.train.create_global_step()
-        estimator.model_fn(serving_input_fn().features, None, PREDICT, estimator.config)
+        spec = estimator.model_fn(serving_input_fn().features, None, PREDICT, estimator.config)
+        restore(spec.scaffold.saver or tf.train.Saver(), session, checkpoint_path)
         definition = graph.as_graph_def()
     for node in itertools.chain(definition.node, *(function.node_def for function in definition.library.function)):
         if node.op in ('PyFunc', 'PyFuncStateless', 'EagerPyFunc'):

@@ -1,34 +1,38 @@
 """Starting a training from the weights of another one."""
 
+import contextlib
 import os
 
 import tensorflow.compat.v1 as tf
 
+from common.best_checkpoint import find_best
 from common.errors import UsageError
+from common.restore import open_checkpoint
 
 
 def warm_start(path, variables):
     """Initializes variables from those of the same name and shape, and logs which.
 
-    Only a training that starts at its first step is affected: one that goes on restores its own checkpoint.
+    Where the other training kept moving averages of its weights, they are taken, as they are what was evaluated.
 
     Args:
-      path: str, a checkpoint without suffix, a directory of checkpoints, of which the last is taken, or a SavedModel.
+      path: str, a checkpoint, a directory of checkpoints, of which the last is taken, output_dir/best, or a SavedModel.
       variables: list of tf.Variable.
 
     Raises:
       UsageError: there is nothing to load at the path, or nothing of it fits.
     """
     found = _find(path)
-    shapes = tf.train.NewCheckpointReader(found).get_variable_to_shape_map()
+    shapes = open_checkpoint(found).get_variable_to_shape_map()
     fitting = {}
     tf.logging.info('Starting from the weights in %s:', found)
     for variable in variables:
         name, here = variable.op.name, variable.shape.as_list()
-        there = shapes.get(name)
+        source = f'{name}/ExponentialMovingAverage' if f'{name}/ExponentialMovingAverage' in shapes else name
+        there = shapes.get(source)
         if there == here:
-            fitting[name] = variable
-        tf.logging.info('  %-40s %s', name, 'loaded' if there == here else 'skipped: not there' if there is None else
+            fitting[source] = variable
+        tf.logging.info('  %-40s %s', name, 'skipped: not there' if there is None else 'loaded' if there == here else
                         f'skipped: has the shape {there} there, {here} here')
     if not fitting:
         raise UsageError(f'--warm_start_from={path}: no variable there has the name and the shape of one here')
@@ -37,9 +41,12 @@ def warm_start(path, variables):
 
 def _find(path):
     """Returns the path of a checkpoint, without suffix."""
-    candidates = [path, os.path.join(path, 'variables', 'variables')]
+    candidates = [path.removesuffix('.index'), os.path.join(path, 'variables', 'variables')]
     if tf.io.gfile.isdir(path):
-        candidates.append(tf.train.latest_checkpoint(path))
+        with contextlib.suppress(ValueError):  # The file that names it is damaged.
+            candidates.append(tf.train.latest_checkpoint(path))
+        if tf.io.gfile.exists(os.path.join(path, 'best.json')):
+            candidates.append(find_best(os.path.dirname(path)))
     for candidate in filter(None, candidates):
         if tf.io.gfile.exists(f'{candidate}.index'):
             return candidate

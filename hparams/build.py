@@ -220,7 +220,7 @@ def compare(params, path, free=()):
       UsageError: some differ, which the message names with both values; or the file cannot be read.
     """
     try:
-        saved = HParams(read_json(path))
+        saved = HParams({**DEFAULTS, **read_json(path)})  # Older runs know fewer of them.
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
     differences = [f'{key} was {_text(saved, key)}, now it is {_text(params, key)}' for key in {**saved, **params}

@@ -22,19 +22,19 @@ def save(output_dir, step):
 
 
 def keep(output_dir, step, goal=ACCURACY, **metrics):
-    result = {'global_step': step, 'eval': metrics, 'train': {'accuracy': 1.0, 'loss': 0.0}}
-    best_checkpoint.keep_if_best(save(output_dir, step), str(output_dir), goal, result)
+    result = {'global_step': step, 'train': {'accuracy': 1.0, 'loss': 0.0}, 'eval': metrics}
+    best_checkpoint.keep_if_best(save(output_dir, step), str(output_dir), goal, 'eval', result)
     return tf.train.load_variable(best_checkpoint.find_best(str(output_dir)), 'w')
 
 
-def test_the_best_by_the_first_splits_metric_is_kept_and_no_other(tmp_path):
+def test_the_best_by_one_splits_metric_is_kept_and_no_other(tmp_path):
     assert best_checkpoint.find_best(str(tmp_path)) is None
     assert [keep(tmp_path, step, accuracy=value) for step, value in ((1, 0.5), (2, 0.7), (3, 0.7), (4, 0.6), (5, 0.8))] == [
         1, 2, 2, 2, 5]
     names = os.listdir(tmp_path / 'best')
     assert sorted(names) == ['best.json', 'model.ckpt-5.data-00000-of-00001', 'model.ckpt-5.index', 'model.ckpt-5.meta']
     assert json.load(open(tmp_path / 'best' / 'best.json')) == {
-        'checkpoint': 'model.ckpt-5', 'metric': 'accuracy', 'is_max': True, 'value': 0.8, 'global_step': 5,
+        'checkpoint': 'model.ckpt-5', 'split': 'eval', 'metric': 'accuracy', 'is_max': True, 'value': 0.8, 'global_step': 5,
         'eval': {'accuracy': 0.8}, 'train': {'accuracy': 1.0, 'loss': 0.0}}
 
 
@@ -60,8 +60,27 @@ def test_a_stop_amid_the_copy_leaves_the_old_one(tmp_path, monkeypatch):
     assert not [name for name in os.listdir(tmp_path / 'best') if 'ckpt-1' in name or 'ckpt-2' in name]
 
 
-def test_a_damaged_record_is_named(tmp_path):
+def test_another_split_begins_anew(tmp_path):
+    assert keep(tmp_path, 1, accuracy=0.9) == 1
+    result = {'global_step': 2, 'train': {'accuracy': 0.5}}
+    best_checkpoint.keep_if_best(save(tmp_path, 2), str(tmp_path), ACCURACY, 'train', result)
+    assert best_checkpoint.find_best(str(tmp_path)).endswith('model.ckpt-2')
+
+
+@pytest.mark.parametrize('gone', ['*', '*.index', '*.data*'])
+def test_a_checkpoint_that_was_deleted_meanwhile_leaves_the_old_one(tmp_path, gone):
+    keep(tmp_path, 1, accuracy=0.5)
+    path = save(tmp_path, 2)
+    for file in tmp_path.glob(f'model.ckpt-2{gone}'):
+        file.unlink()
+    best_checkpoint.keep_if_best(path, str(tmp_path), ACCURACY, 'eval', {'global_step': 2, 'eval': {'accuracy': 0.9}})
+    assert tf.train.load_variable(best_checkpoint.find_best(str(tmp_path)), 'w') == 1
+
+
+@pytest.mark.parametrize('text, message', [('{', 'is not JSON'), ('{"a": 1}', 'does not describe a checkpoint'),
+                                           ('{"checkpoint": 1}', 'does not describe a checkpoint')])
+def test_a_damaged_record_is_named(tmp_path, text, message):
     (tmp_path / 'best').mkdir()
-    (tmp_path / 'best' / 'best.json').write_text('{')
-    with pytest.raises(RunError, match='best.json: is not JSON'):
+    (tmp_path / 'best' / 'best.json').write_text(text)
+    with pytest.raises(RunError, match=f'best.json: {message}'):
         best_checkpoint.find_best(str(tmp_path))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from common.errors import UsageError
 from common.evaluator import Evaluator
 from tests.test_model_fn import MODEL, X, Y, input_fn, loss_of, make_estimator, scalars
 
@@ -59,6 +60,28 @@ def test_averages_of_the_weights_are_evaluated(tmp_path):
     estimator.train(input_fn(), max_steps=3)
     average = estimator.get_variable_value('w/ExponentialMovingAverage')[:, 0]
     assert make_evaluator(estimator).evaluate(f'{tmp_path}/model.ckpt-3')['loss'] == pytest.approx(loss_of(average), rel=1e-5)
+
+
+def test_more_steps_than_there_are_batches_evaluate_them_all(trained, tmp_path):
+    path = f'{tmp_path}/model.ckpt-4'
+    assert make_evaluator(trained, steps=50).evaluate(path) == make_evaluator(trained).evaluate(path)
+
+
+@pytest.mark.parametrize('name', ['loss', 'global_step', 'split'])
+def test_metrics_with_the_frameworks_names_are_refused(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(MODEL, 'eval_metrics', lambda features, labels, predictions, params: {
+        name: tf.metrics.mean(labels['y'])})
+    with pytest.raises(UsageError, match=rf'--model=m: eval_metrics\(\) may not name a metric {name}'):
+        make_evaluator(make_estimator(tmp_path)).metric_names()
+
+
+def test_metrics_may_be_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(MODEL, 'eval_metrics', lambda features, labels, predictions, params: {
+        'text': (tf.constant('\xff no summary'), tf.no_op())})
+    estimator = make_estimator(tmp_path)
+    estimator.train(input_fn(), max_steps=1)
+    evaluator = make_evaluator(estimator)
+    assert 'loss' in evaluator.evaluate(f'{tmp_path}/model.ckpt-1') and evaluator.metric_names() == ['loss']
 
 
 def test_the_names_of_the_metrics_are_known_before_anything_is_trained(tmp_path):

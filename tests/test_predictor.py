@@ -86,6 +86,12 @@ def test_a_checkpoint_that_does_not_fit_or_is_damaged_is_named(trained, tmp_path
     data.write_bytes(b'x' * data.stat().st_size)
     with pytest.raises(RunError, match='model.ckpt-2: is damaged'):
         predictor.reload(f'{tmp_path}/model.ckpt-2')
+    index = tmp_path / 'model.ckpt-2.index'
+    whole = index.read_bytes()
+    index.write_bytes(b'garbage')
+    with pytest.raises(RunError, match='model.ckpt-2: is damaged'):
+        predictor.reload(f'{tmp_path}/model.ckpt-2')
+    index.write_bytes(whole)
     data.unlink()
     with pytest.raises(RunError, match='model.ckpt-2: a file of it is missing'):
         predictor.reload(f'{tmp_path}/model.ckpt-2')

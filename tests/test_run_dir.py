@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common import files, run_dir
-from common.errors import UsageError
+from common.errors import RunError, UsageError
 
 
 def test_claim_makes_the_directory_and_leaves_nothing_in_it(tmp_path):
@@ -48,3 +48,33 @@ def test_a_file_that_is_being_replaced_stays_until_the_new_one_is_whole(tmp_path
             raise RuntimeError
     assert path.read_text() == 'old'
     assert [path.name for path in tmp_path.iterdir()] == ['file']
+
+
+def test_metrics_are_rows_in_the_order_of_the_steps(tmp_path):
+    run_dir.add_metrics(str(tmp_path), {'global_step': 20, 'eval': {'loss': 2.0}})
+    run_dir.add_metrics(str(tmp_path), {'global_step': 100, 'eval': {'loss': 1.0, 'new, "odd"': 7}, 'train': {'loss': 0.5}})
+    run_dir.add_metrics(str(tmp_path), {'global_step': 3, 'eval': {'loss': 3.0}})
+    run_dir.add_metrics(str(tmp_path), {'global_step': 20, 'eval': {'loss': 2.5}})
+    assert (tmp_path / 'metrics.csv').read_text().splitlines() == [
+        'global_step,split,loss,"new, ""odd"""', '3,eval,3.0,', '20,eval,2.5,', '100,eval,1.0,7', '100,train,0.5,']
+    assert run_dir.read_metric(str(tmp_path), 'eval', 'loss') == [3, 2.5, 1]
+    assert run_dir.read_metric(str(tmp_path), 'eval', 'new, "odd"') == [7]
+    assert run_dir.read_metric(str(tmp_path), 'eval', 'nosuch') == []
+
+
+@pytest.mark.parametrize('content', [b'garbage\n1\n', b'\xff\xfe', b'global_step,split,loss\nx,eval,1\n',
+                                     b'global_step,split,loss\n1,eval,abc\n'])
+def test_a_damaged_table_of_metrics_is_named(tmp_path, content):
+    (tmp_path / 'metrics.csv').write_bytes(content)
+    with pytest.raises(RunError, match='metrics.csv: .*delete it'):
+        run_dir.read_metric(str(tmp_path), 'eval', 'loss')
+
+
+@pytest.mark.parametrize('name', ['metrics.csv', 'best'])
+def test_what_another_training_left_without_its_checkpoints_is_not_mixed_in(tmp_path, name):
+    run_dir.check_empty(str(tmp_path))
+    (tmp_path / name).mkdir()
+    with pytest.raises(RunError, match=f'{name} is of a training whose checkpoints are gone'):
+        run_dir.check_empty(str(tmp_path))
+    (tmp_path / 'model.ckpt-1.index').write_text('')
+    run_dir.check_empty(str(tmp_path))

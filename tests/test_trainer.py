@@ -17,8 +17,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
-from tests.conftest import ROOT, SMALL
+from common.evaluator import Evaluator
 from datasets import mnist
+from tests.conftest import ROOT, SMALL
 import trainer
 
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
@@ -90,7 +91,7 @@ def test_dry_run_makes_a_step_of_each_and_keeps_nothing(run, tmp_path, model):
 
 
 @pytest.mark.parametrize('model', MODELS)
-def test_continuous_eval_follows_another_process_to_the_last_step(start, model):
+def test_continuous_eval_follows_another_process_to_the_last_step(start, model, tmp_path):
     flags = (*MODELS[model], '--train_steps=60', '--save_checkpoints_steps=20', '--eval_steps=1')
     evaluation = start(*flags, '--schedule=continuous_eval')
     training = start(*flags, '--schedule=train')
@@ -99,6 +100,18 @@ def test_continuous_eval_follows_another_process_to_the_last_step(start, model):
     assert evaluation.returncode == 0, err
     assert json.loads(out)['global_step'] == 60
     assert 'loss' in json.loads(out)['eval']
+    assert rows(tmp_path / 'output' / 'metrics.csv')[-1]['global_step'] == '60'
+    assert (tmp_path / 'output' / 'best' / 'best.json').exists()
+
+
+def test_continuous_eval_passes_over_checkpoints_that_are_deleted(run, tmp_path, monkeypatch):
+    flags = (*POLYNOMIAL, '--eval_steps=1', '--save_checkpoints_steps=1')
+    assert run(*flags, '--schedule=train', '--train_steps=3', '--keep_checkpoint_max=1')[0] == 0
+    output = str(tmp_path / 'output')
+    monkeypatch.setattr(tf.train, 'checkpoints_iterator', lambda *args: iter([f'{output}/model.ckpt-2', f'{output}/model.ckpt-3']))
+    code, result, log = run(*flags, '--schedule=continuous_eval', '--train_steps=3')
+    assert code == 0 and result['global_step'] == 3
+    assert 'model.ckpt-2 was deleted before it could be evaluated' in log
 
 
 def test_predict_writes_a_line_for_every_example(run, tmp_path):
@@ -114,7 +127,6 @@ def test_predict_writes_a_line_for_every_example(run, tmp_path):
         assert line['class'] == np.argmax(line['probabilities'])
     # The same network as was evaluated: its accuracy on the first batch follows from the lines.
     _, evaluated, _ = run(*SMALL, '--schedule=evaluate')
-    from datasets import mnist
     labels = mnist._read_idx('t10k-labels-idx1-ubyte')
     accuracy = np.mean([line['class'] == label for line, label in zip(lines[:1000], labels)])
     assert accuracy == pytest.approx(evaluated['eval']['accuracy'], abs=1e-6)
@@ -130,7 +142,6 @@ def test_predict_of_the_training_split(run):
 
 
 def test_predict_classifies_image_files(run, tmp_path):
-    from datasets import mnist
     images, labels = mnist._read_idx('t10k-images-idx3-ubyte')[:20], mnist._read_idx('t10k-labels-idx1-ubyte')[:20]
     for i, image in enumerate(images):
         Image.fromarray(image).save(tmp_path / f'{i:02d}.png')
@@ -150,7 +161,6 @@ def test_predict_classifies_image_files(run, tmp_path):
 
 
 def test_exported_alexnet_gives_the_numbers_of_predict(run, data_dir, tmp_path):
-    from datasets import mnist
     run(*SMALL, '--train_steps=50', '--schedule=train', '--num_towers=2')
     run(*SMALL, '--schedule=predict')
     expected = [json.loads(line) for line in open(tmp_path / 'output' / 'predictions.jsonl')]
@@ -404,7 +414,7 @@ def test_training_ends_early_where_nothing_better_comes_and_a_restart_knows(run,
     code, result, log = run(*flags)
     # The weights stand still from step 5 on: step 6 is the last that is better than the one before.
     assert code == 0 and result['global_step'] == 12
-    assert log.count('Training ends: --early_stopping_patience=3') == 1
+    assert log.count('Training ends: 3 evaluations brought no better mean_absolute_error, and --early_stopping_patience=3') == 1
     code, again, log = run(*flags)
     assert code == 0 and again == result and 'loss = ' not in re.sub('Saving dict.*', '', log)
     code, more, _ = run(*flags[:4], '--train_steps=40', *flags[5:-2], flags[-2], flags[-1], '--early_stopping_patience=5')
@@ -415,6 +425,51 @@ def test_early_stopping_wants_a_least_gain_and_judges_the_first_split(run):
     flags = (*POLYNOMIAL, '--eval_splits=eval,train', '--eval_every_steps=2', '--eval_steps=2', '--train_steps=40', '--early_stopping_patience=2',
              '--hparams=optimizer=sgd,learning_rate=1e-7')
     assert run(*flags, '--early_stopping_min_delta=1e6')[1]['global_step'] == 6
+
+
+def test_a_run_that_was_only_trained_is_evaluated_and_its_best_kept(run):
+    flags = (*POLYNOMIAL, '--train_steps=4', '--eval_steps=1')
+    assert run(*flags, '--schedule=train')[0] == 0
+    code, result, _ = run(*flags)
+    assert code == 0 and result['global_step'] == 4
+    assert run(*flags, '--schedule=evaluate', '--checkpoint=best')[1] == result
+
+
+def test_an_evaluation_that_was_missed_is_made_up_for(run, tmp_path, monkeypatch):
+    flags = (*POLYNOMIAL, '--eval_every_steps=5', '--save_checkpoints_steps=5', '--eval_steps=1')
+
+    def steps():
+        return [row['global_step'] for row in rows(tmp_path / 'output' / 'metrics.csv')]
+
+    with monkeypatch.context() as context:  # As if the process were killed in the evaluation of step 10.
+        context.setattr(Evaluator, 'evaluate', lambda self, path, whole=Evaluator.evaluate: (
+            whole(self, path) if not path.endswith('-10') else 1 / 0))
+        with pytest.raises(ZeroDivisionError):
+            run(*flags, '--train_steps=20')
+    assert steps() == ['5']
+    assert run(*flags, '--train_steps=20')[0] == 0
+    assert steps() == ['5', '10', '15', '20']
+
+
+def test_another_trainings_checkpoint_leaves_the_table_of_metrics_alone(run, tmp_path):
+    flags = (*POLYNOMIAL, '--train_steps=4', '--eval_steps=1')
+    other = str(tmp_path / 'other')
+    assert run(*flags)[0] == 0 and run(*flags, '--seed=5', output_dir=other)[0] == 0
+    before = (tmp_path / 'output' / 'metrics.csv').read_text()
+    code, result, _ = run(*flags, '--schedule=evaluate', f'--checkpoint={other}/model.ckpt-4')
+    assert code == 0 and result['eval']['loss'] != float(rows(tmp_path / 'output' / 'metrics.csv')[0]['loss'])
+    assert (tmp_path / 'output' / 'metrics.csv').read_text() == before
+
+
+def test_a_run_of_an_older_framework_goes_on(run, tmp_path):
+    assert run(*POLYNOMIAL, '--train_steps=2')[0] == 0
+    path = tmp_path / 'output' / 'hparams.json'
+    saved = json.loads(path.read_text())
+    del saved['ema_decay'], saved['piecewise_factors']
+    path.write_text(json.dumps(saved))
+    assert run(*POLYNOMIAL, '--train_steps=3')[0] == 0
+    code, _, err = run(*POLYNOMIAL, '--train_steps=4', '--hparams=ema_decay=0.5')
+    assert code == 2 and 'ema_decay was' in err
 
 
 def test_overfitting_sees_the_first_batches_only_and_learns_them_by_heart(run, tmp_path, monkeypatch):
@@ -528,7 +583,12 @@ WRONG = [
     (['--num_epochs=-1'], 2, 'flag --num_epochs=-1'),
     (['--eval_steps=-1'], 2, 'flag --eval_steps=-1'),
     (['--eval_every_steps=0'], 2, 'flag --eval_every_steps=0'),
-    (['--eval_splits='], 2, '--eval_splits is empty'),
+    (['--eval_splits='], 2, '--eval_splits=: a name is empty'),
+    (['--eval_splits=eval,'], 2, '--eval_splits=eval,: a name is empty'),
+    ([*POLYNOMIAL, '--eval_splits=test', '--eval_steps=1'], 2, '--dataset=polynomial: there is no split test'),
+    ([*POLYNOMIAL, '--eval_splits=test', '--schedule=dry_run'], 2, '--dataset=polynomial: there is no split test'),
+    (['--best_metric=loss:min', '--schedule=train'], 2, '--best_metric goes with --schedule=train_and_evaluate or '),
+    (['--early_stopping_patience=1', '--schedule=train'], 2, '--early_stopping_patience goes with --schedule=train_and_'),
     (['--eval_splits=test'], 2, 'manifest.json: there is no split test, but train, eval'),
     ([*POLYNOMIAL, '--eval_splits=eval,test'], 2, '--dataset=polynomial: there is no split test'),
     (['--best_metric=accuracy'], 2, '--best_metric=accuracy is not of the form METRIC:min or METRIC:max'),

@@ -32,10 +32,10 @@ def frozen_at_the_start(run, tmp_path, path, *flags, output='frozen'):
     return weights(directory), log
 
 
-@pytest.mark.parametrize('kind', ['output_dir', 'checkpoint', 'SavedModel'])
+@pytest.mark.parametrize('kind', ['output_dir', 'checkpoint', 'index', 'SavedModel'])
 @pytest.mark.parametrize('debug', [(), ('--debug_numerics',)])
 def test_the_weights_are_those_of_the_other_training(run, tmp_path, source, kind, debug):
-    path = {'output_dir': source, 'checkpoint': f'{source}/model.ckpt-5'}.get(kind)
+    path = {'output_dir': source, 'checkpoint': f'{source}/model.ckpt-5', 'index': f'{source}/model.ckpt-5.index'}.get(kind)
     if kind == 'SavedModel':
         path = run(*SMALL, '--schedule=export', output_dir=source)[1]['export']
     found, log = frozen_at_the_start(run, tmp_path, path, *debug)
@@ -57,13 +57,23 @@ def test_what_does_not_fit_is_listed_and_starts_anew(run, tmp_path, source):
     assert 'batch_normalization/gamma                skipped: not there' in log
 
 
+def test_averages_of_the_weights_are_taken_from_the_best_checkpoint(run, tmp_path):
+    source = str(tmp_path / 'source')
+    assert run(f'{SMALL[0]},ema_decay=0.5', SMALL[1], '--train_steps=5', output_dir=source)[0] == 0
+    found, log = frozen_at_the_start(run, tmp_path, f'{source}/best')
+    np.testing.assert_array_equal(found['conv2d/kernel'], weights(source)['conv2d/kernel/ExponentialMovingAverage'])
+    assert (found['conv2d/kernel'] != weights(source)['conv2d/kernel']).any()
+
+
 def test_a_training_that_goes_on_keeps_its_own_weights(run, tmp_path, source):
     frozen_at_the_start(run, tmp_path, source)
     before = weights(tmp_path / 'frozen')
     other = str(tmp_path / 'other')
     run(*SMALL, '--schedule=train', '--train_steps=1', '--seed=9', output_dir=other)
-    flags = (*SMALL, '--schedule=train', '--train_steps=2', f'--warm_start_from={other}')
-    assert run(*flags, '--freeze=^(conv|dense/)|kernel', output_dir=str(tmp_path / 'frozen'))[0] == 0
+    for path in (other, 'gone'):  # What it was started from may be gone.
+        flags = (*SMALL, '--schedule=train', '--train_steps=2', f'--warm_start_from={path}')
+        code, _, log = run(*flags, '--freeze=^(conv|dense/)|kernel', output_dir=str(tmp_path / 'frozen'))
+        assert code == 0 and 'Starting from the weights' not in log
     np.testing.assert_array_equal(weights(tmp_path / 'frozen')['dense/kernel'], before['dense/kernel'])
 
 
