@@ -65,7 +65,7 @@ def define_flags():
     string('profile_steps', '', 'Steps to profile for TensorBoard, such as 100:110: the first, and the one after the last.')
     integer('overfit_batches', 0, 'Train on so many batches only, the first ones, to see whether the model can learn them; '
             '0 trains on all.', lower_bound=0)
-    string('warm_start_from', '', 'Start from the weights of another training: a checkpoint, an output_dir or a SavedModel.')
+    string('warm_start_from', '', 'Start from the weights of another training: a checkpoint, output_dir or SavedModel.')
     string('freeze', '', 'A regular expression; variables in whose names it is found are not trained.')
     boolean('debug_numerics', False, 'Stop at the first op that makes a NaN or an infinity, and name it; slower.')
 
@@ -150,7 +150,8 @@ def run(FLAGS, stop):
         np.random.seed(params.seed)
         dataset.prepare(FLAGS.data_dir, params)
         options = Options(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(Options)})
-        experiment = make_experiment(model, dataset, params, FLAGS.data_dir, output_dir, stop, devices, session_config, options)
+        experiment = make_experiment(model, dataset, params, FLAGS.data_dir, output_dir, stop, devices, session_config,
+                                     options)
         with name_the_op():
             result = SCHEDULES[FLAGS.schedule](experiment)
         run_dir.save_results(output_dir, result)

@@ -33,7 +33,8 @@ def keep_if_best(checkpoint_path, output_dir, goal, split, result):
     names = [os.path.basename(path) for path in tf.io.gfile.glob(f'{checkpoint_path}.*')]
     try:
         for name in names:
-            tf.io.gfile.copy(os.path.join(os.path.dirname(checkpoint_path), name), os.path.join(directory, name), overwrite=True)
+            source = os.path.join(os.path.dirname(checkpoint_path), name)
+            tf.io.gfile.copy(source, os.path.join(directory, name), overwrite=True)
     except tf.errors.NotFoundError:
         names = []
     data = [name for name in names if '.data-' in name]

@@ -17,8 +17,8 @@ class Evaluator:
     """Evaluates checkpoints of an Estimator on one split, like `Estimator.evaluate`.
 
     The graph and the session are made once, at the first use, and from then on only weights are restored, where
-    `Estimator.evaluate` makes both each time: half a second and some memory. Events go to the same directory, output_dir/eval
-    for the split 'eval', output_dir/eval_NAME for another.
+    `Estimator.evaluate` makes both each time: half a second and some memory. Events go to the same directory:
+    output_dir/eval for the split 'eval', output_dir/eval_NAME for another.
 
     Args:
       estimator: tf.estimator.Estimator, whose model_fn has no hooks of its own in evaluation.
@@ -40,7 +40,7 @@ class Evaluator:
         return sorted(name for name, value in self._values.items() if value.dtype != tf.string and value.shape.rank == 0)
 
     def evaluate(self, checkpoint_path):
-        """Returns {name: value} of the metrics and 'global_step'; a checkpoint's path has no suffix, as in model.ckpt-100."""
+        """Returns {name: value} of the metrics and 'global_step', for a checkpoint's path without suffix: model.ckpt-100."""
         self._build()
         restore(self._saver, self._session, checkpoint_path)
         with self._session.graph.as_default():

@@ -152,8 +152,8 @@ class ProgressBar(tf.train.SessionRunHook):
             return
         rate = self._bar.format_dict['rate'] or 0
         shown = {'epoch': f'{self._bar.n / self._epoch_steps:.2f}'} if self._epoch_steps else {}
-        self._bar.set_postfix({**shown, 'examples/sec': f'{rate * self._batch_size:.0f}', 'loss': f'{run_values.results:.4g}'},
-                              refresh=False)
+        shown = {**shown, 'examples/sec': f'{rate * self._batch_size:.0f}', 'loss': f'{run_values.results:.4g}'}
+        self._bar.set_postfix(shown, refresh=False)
 
     def end(self, session):
         self._bar.close()

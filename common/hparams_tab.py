@@ -10,7 +10,8 @@ from tensorboard.plugins.hparams import api_pb2, summary
 @contextlib.contextmanager
 def session(output_dir, params):
     """Writes the hyper-parameters of a training to its events, and whether the block ended without an error."""
-    values = {key: value if isinstance(value, (bool, int, float, str)) else json.dumps(value) for key, value in params.items()}
+    values = {key: value if isinstance(value, (bool, int, float, str)) else json.dumps(value)
+              for key, value in params.items()}
     # A writer of its own: the one that the training shares would hold the empty graph here for the model's.
     with tf.Graph().as_default():
         writer = tf.summary.FileWriter(output_dir, filename_suffix='.hparams')

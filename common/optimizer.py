@@ -78,7 +78,8 @@ def _merge_duplicates(gradient):
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     rows, places = tf.unique(gradient.indices)
-    return tf.IndexedSlices(tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows)), rows, gradient.dense_shape)
+    values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows))
+    return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
 def _update(optimizer, gradients, variables, rate, step, params):

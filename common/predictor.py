@@ -8,7 +8,7 @@ ModeKeys = tf.estimator.ModeKeys
 
 
 class Predictor:
-    """Predicts like `Estimator.predict`, but makes the graph and the session once: for single examples some 100 times faster.
+    """Predicts like `Estimator.predict`, but makes the graph and the session once: single examples are 100 times faster.
 
     Args:
       estimator: tf.estimator.Estimator.

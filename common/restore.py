@@ -53,5 +53,5 @@ def _check_shapes(shapes, checkpoint_path):
     for variable in tf.global_variables():
         there, here = shapes.get(variable.op.name), variable.shape.as_list()
         if there not in (None, here):
-            raise RunError(f'{checkpoint_path}: does not fit the model: {variable.op.name} has the shape {there} there, {here} '
-                           'in the model')
+            raise RunError(f'{checkpoint_path}: does not fit the model: {variable.op.name} has the shape {there} there, '
+                           f'{here} in the model')

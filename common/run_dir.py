@@ -52,8 +52,8 @@ def check_empty(output_dir):
     """Raises RunError if there is what a training leaves behind, but no checkpoint: whose it is, nobody knows."""
     for name in ('best', 'metrics.csv'):
         if tf.io.gfile.exists(os.path.join(output_dir, name)) and not has_checkpoint(output_dir):
-            raise RunError(f'{os.path.join(output_dir, name)} is of a training whose checkpoints are gone: delete it to begin '
-                           'anew, or choose another --output_dir')
+            raise RunError(f'{os.path.join(output_dir, name)} is of a training whose checkpoints are gone: delete it to '
+                           'begin anew, or choose another --output_dir')
 
 
 def require_checkpoint(output_dir):

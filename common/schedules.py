@@ -33,8 +33,9 @@ def train(experiment, saving_listeners=()):
                 max_steps=experiment.train_steps,
                 saving_listeners=list(saving_listeners))
     except tf.train.NanLossDuringTrainingError:
-        raise RunError(f'the loss is not a number after step {_global_step(experiment.estimator.latest_checkpoint())}: lower learning_rate, or '
-                       'find the op that made it with --debug_numerics') from None
+        step = _global_step(experiment.estimator.latest_checkpoint())
+        raise RunError(f'the loss is not a number after step {step}: lower learning_rate, or find the op that made it with '
+                       '--debug_numerics') from None
     except tf.errors.NotFoundError as error:
         missing = re.search(r'Key (\S+) not found in checkpoint', error.message)
         if not missing:
@@ -98,8 +99,8 @@ def _is_enough(experiment):
     values = run_dir.read_metric(experiment.estimator.model_dir, options.eval_splits[0], experiment.goal.metric)
     since = evaluations_since_best(values, experiment.goal, options.early_stopping_min_delta)
     if since >= options.early_stopping_patience:
-        tf.logging.info('Training ends: %d evaluations brought no better %s, and --early_stopping_patience=%d; a larger one '
-                        'goes on.', since, experiment.goal.metric, options.early_stopping_patience)
+        tf.logging.info('Training ends: %d evaluations brought no better %s, and --early_stopping_patience=%d; a larger '
+                        'one goes on.', since, experiment.goal.metric, options.early_stopping_patience)
     return since >= options.early_stopping_patience
 
 

@@ -48,7 +48,7 @@ def make_serving_input_fn(dataset, data_dir, params):
 
 
 def check_exportable(estimator, serving_input_fn, checkpoint_path):
-    """Raises UsageError if the model needs Python functions, which only this process could run; RunError as `restore` does."""
+    """Raises UsageError if the model needs Python functions, which only this process could run; RunError as `restore`."""
     with tf.Graph().as_default() as graph, tf.Session() as session:
         tf.train.create_global_step()
         spec = estimator.model_fn(serving_input_fn().features, None, PREDICT, estimator.config)
@@ -56,8 +56,8 @@ def check_exportable(estimator, serving_input_fn, checkpoint_path):
         definition = graph.as_graph_def()
     for node in itertools.chain(definition.node, *(function.node_def for function in definition.library.function)):
         if node.op in ('PyFunc', 'PyFuncStateless', 'EagerPyFunc'):
-            raise UsageError(f'--schedule=export: {node.name} is a Python function, which no other process could run: build '
-                             'it of TensorFlow ops')
+            raise UsageError(f'--schedule=export: {node.name} is a Python function, which no other process could run: '
+                             'build it of TensorFlow ops')
 
 
 def _optional(name, shape, dtype):

@@ -19,7 +19,8 @@ def make_params(**changes):
 
 
 def make_step(loss, rate=RATE, **changes):
-    return optimizer.minimize(loss, tf.trainable_variables(), tf.constant(rate), tf.train.get_or_create_global_step(), make_params(**changes))
+    step = tf.train.get_or_create_global_step()
+    return optimizer.minimize(loss, tf.trainable_variables(), tf.constant(rate), step, make_params(**changes))
 
 
 # Each rule yields the weight after each of three steps, for the loss 0.5 w^2, whose gradient is w.

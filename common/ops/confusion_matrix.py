@@ -23,7 +23,8 @@ def confusion_matrix(labels, predictions, num_classes):
     Returns:
       (value, update_op) as of tf.metrics. The value, a serialized tf.Summary, holds a picture and, of up to 100 classes,
       the counts as a table of text; the Estimator writes both to the evaluation's events: tags NAME/0 and NAME/1. The
-      picture is drawn once an evaluation. The update_op's value is the counts so far, int64 [num_classes, num_classes], a row for each label.
+      picture is drawn once an evaluation. The update_op's value is the counts so far, int64 [num_classes, num_classes], a
+      row for each label.
     """
     with tf.variable_scope(None, 'confusion_matrix'):
         counts = tf.get_variable('counts', [num_classes, num_classes], tf.int64, tf.zeros_initializer(), trainable=False,

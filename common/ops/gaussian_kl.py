@@ -9,7 +9,7 @@ def gaussian_kl(q, p=(0.0, 0.0)):
     (D. Kingma, M. Welling: Auto-Encoding Variational Bayes, 2014, appendix B.)
 
     Args:
-      q: tuple (mu, log sigma^2) of float tensors [..., depth]; log sigma^2 may be [..., 1] or a scalar or number, one for all.
+      q: tuple (mu, log sigma^2) of float tensors [..., depth]; log sigma^2 may be [..., 1] or a number, one for all.
       p: the same; a unit Gaussian by default.
 
     Returns:
