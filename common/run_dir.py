@@ -89,6 +89,12 @@ def find_checkpoint(output_dir, which):
     return path
 
 
+def is_of(output_dir, checkpoint_path):
+    """Whether a checkpoint is one of an output_dir, or its best, and not another training's."""
+    directory = os.path.normpath(os.path.dirname(checkpoint_path))
+    return directory in (os.path.normpath(output_dir), os.path.normpath(os.path.join(output_dir, 'best')))
+
+
 def add_metrics(output_dir, result):
     """Writes the metrics of an evaluation into metrics.csv: a row for each split, in the order of the steps.
 

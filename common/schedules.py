@@ -57,21 +57,20 @@ def evaluate(experiment, checkpoint_path=None):
         # Bytes are serialized summaries, such as pictures, for TensorBoard alone.
         result[evaluator.split] = {name: to_json(value) for name, value in sorted(metrics.items())
                                    if not isinstance(value, bytes)}
-    if os.path.dirname(path) in (output_dir, os.path.join(output_dir, 'best')):  # Not another training's.
+    if run_dir.is_of(output_dir, path):
         run_dir.add_metrics(output_dir, result)
     return result
 
 
 def train_and_evaluate(experiment):
     """Trains, evaluates the checkpoints that it saves, keeps the best, and ends where no better one comes."""
-    if _has_missed_an_evaluation(experiment):
-        _evaluate_and_keep(experiment)
+    result = _evaluate_and_keep(experiment) if _has_missed_an_evaluation(experiment) else None
     if _is_enough(experiment):
-        return _evaluate_and_keep(experiment)
+        return result or _evaluate_and_keep(experiment)
     listener = EvaluateAfterSave(lambda: _evaluate_and_keep(experiment), lambda: _is_enough(experiment), experiment.stop,
                                  experiment.eval_every_steps)
     train(experiment, [listener])
-    return listener.result or _evaluate_and_keep(experiment)  # Where there was nothing left to train.
+    return listener.result or result or _evaluate_and_keep(experiment)  # Where there was nothing left to train.
 
 
 def _has_missed_an_evaluation(experiment):

@@ -50,6 +50,13 @@ def test_a_file_that_is_being_replaced_stays_until_the_new_one_is_whole(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ['file']
 
 
+@pytest.mark.parametrize('output_dir', ['/a/b', '/a/b/', 'gs://a/b/', 'b'])
+def test_checkpoints_are_told_from_those_of_others(output_dir):
+    directory = output_dir.rstrip('/')
+    assert run_dir.is_of(output_dir, f'{directory}/model.ckpt-1') and run_dir.is_of(output_dir, f'{directory}/best/model.ckpt-1')
+    assert not run_dir.is_of(output_dir, f'{directory}/other/model.ckpt-1') and not run_dir.is_of(output_dir, '/a/model.ckpt-1')
+
+
 def test_metrics_are_rows_in_the_order_of_the_steps(tmp_path):
     run_dir.add_metrics(str(tmp_path), {'global_step': 20, 'eval': {'loss': 2.0}})
     run_dir.add_metrics(str(tmp_path), {'global_step': 100, 'eval': {'loss': 1.0, 'new, "odd"': 7}, 'train': {'loss': 0.5}})
