@@ -103,10 +103,13 @@ def parse_flags(argv):
             raise UsageError(f'--{name} is empty')
     if not FLAGS.eval_splits or '' in FLAGS.eval_splits:
         raise UsageError(f'--eval_splits={",".join(FLAGS.eval_splits)}: a name is empty')
-    judging = ['train_and_evaluate', 'continuous_eval']
-    for name, schedules in (('input', ['predict']), ('predict_split', ['predict']),
-                            ('checkpoint', ['evaluate', 'predict', 'export']), ('best_metric', judging),
-                            ('early_stopping_patience', judging[:1]), ('early_stopping_min_delta', judging[:1])):
+    for name, schedules in {
+            'input': ['predict'],
+            'predict_split': ['predict'],
+            'checkpoint': ['evaluate', 'predict', 'export'],
+            'best_metric': ['train_and_evaluate', 'continuous_eval'],
+            'early_stopping_patience': ['train_and_evaluate'],
+            'early_stopping_min_delta': ['train_and_evaluate']}.items():
         if FLAGS[name].present and FLAGS.schedule not in schedules:
             raise UsageError(f'--{name} goes with --schedule={" or ".join(schedules)}, not {FLAGS.schedule}')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':

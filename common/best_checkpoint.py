@@ -7,7 +7,11 @@ import tensorflow.compat.v1 as tf
 from common.errors import RunError
 from common.files import read_json, write_json
 
-_DIRECTORY, _RECORD = 'best', 'best.json'
+_RECORD = 'best.json'
+
+
+def best_dir(output_dir):
+    return os.path.join(output_dir, 'best')
 
 
 def keep_if_best(checkpoint_path, output_dir, goal, split, result):
@@ -23,7 +27,7 @@ def keep_if_best(checkpoint_path, output_dir, goal, split, result):
       split: str, the split that is judged.
       result: {'global_step': int, split: {metric: value}}.
     """
-    directory = os.path.join(output_dir, _DIRECTORY)
+    directory = best_dir(output_dir)
     value = result[split][goal.metric]
     judged = {'split': split, 'metric': goal.metric, 'is_max': goal.is_max}
     old = _read(directory)
@@ -51,7 +55,11 @@ def keep_if_best(checkpoint_path, output_dir, goal, split, result):
 
 def find_best(output_dir):
     """Returns the path of the best checkpoint, without suffix, or None."""
-    directory = os.path.join(output_dir, _DIRECTORY)
+    return find_kept(best_dir(output_dir))
+
+
+def find_kept(directory):
+    """Returns the path of the checkpoint that `keep_if_best` kept in this directory, without suffix, or None."""
     record = _read(directory)
     return record and os.path.join(directory, record['checkpoint'])
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 import tqdm
 
-from common.restore import restore
+from common.restore import make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -64,10 +64,9 @@ class Evaluator:
             metrics = {'loss': tf.metrics.mean(spec.loss), **spec.eval_metric_ops}
             self._values = {name: value for name, (value, _) in metrics.items()}
             self._updates = [update for _, update in metrics.values()]
-            self._saver = spec.scaffold.saver or tf.train.Saver()
             self._reset = [tf.local_variables_initializer(), tf.tables_initializer(), iterator.initializer]
+            self._session, self._saver = make_session(spec, config)
             graph.finalize()
-        self._session = tf.Session(graph=graph, config=config.session_config or tf.ConfigProto(allow_soft_placement=True))
 
     def _write(self, step, values):
         """Logs the values and writes them to the events, where they also may be serialized summaries, such as pictures."""

@@ -11,11 +11,12 @@ from common import run_dir
 from common.errors import UsageError
 from common.evaluator import Evaluator
 from common.goal import Goal, parse_goal
-from common.hooks import StopOnSignal, parse_steps
+from common.hooks import StopOnSignal
 from common.input_fn import count_examples, make_input_fn, read
 from common.model_fn import TrainingPlan, make_model_fn
 from common.numerics import check_numerics
 from common.options import Options
+from common.profiler import parse_steps
 from common.quiet import quiet
 from common.schedules import EVALUATING, TRAINING
 

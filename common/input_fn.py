@@ -56,7 +56,7 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
 
     def input_fn():
         with tf.name_scope('input'):
-            records = dataset.read(split, data_dir, params)
+            records = read(dataset, split, data_dir, params)
             batch_size = params.eval_batch_size
             if mode == ModeKeys.TRAIN:
                 batch_size = params.batch_size

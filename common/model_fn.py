@@ -10,6 +10,7 @@ from common import hooks, learning_rate, moving_average, optimizer
 from common.errors import UsageError
 from common.model_table import describe
 from common.parallel import make_parallel
+from common.profiler import Profiler
 from common.warm_start import warm_start
 
 ModeKeys = tf.estimator.ModeKeys
@@ -118,5 +119,5 @@ def _train_spec(predictions, example_loss, metrics, plan, params, config):
         hooks.ProgressBar(loss, plan.total_steps, plan.epoch_steps, params.batch_size),
     ]
     if plan.profiled_steps:
-        chief_hooks.append(hooks.Profiler(plan.profiled_steps, config.model_dir))
+        chief_hooks.append(Profiler(plan.profiled_steps, config.model_dir))
     return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=chief_hooks)

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from common.restore import restore
+from common.restore import make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -27,8 +27,7 @@ class Predictor:
             self._features = {name: tf.placeholder(spec.dtype, [None, *spec.shape.as_list()[1:]], name)
                               for name, spec in feature_specs.items()}
             spec = estimator.model_fn(self._features, None, ModeKeys.PREDICT, config)
-            self._saver = spec.scaffold.saver or tf.train.Saver()
-            self._session = tf.Session(graph=graph, config=config.session_config)
+            self._session, self._saver = make_session(spec, config)
             self._session.run([tf.local_variables_initializer(), tf.tables_initializer()])
             graph.finalize()
         self._predict = self._session.make_callable(spec.predictions, list(self._features.values()))

@@ -10,6 +10,26 @@ from common.errors import RunError
 class CheckpointGone(RunError):
     """A file of a checkpoint is not there."""
 
+    def __init__(self, checkpoint_path):
+        super().__init__(f'{checkpoint_path}: a file of it is missing')
+
+
+def without_suffix(path):
+    """Returns the path by which TensorFlow knows a checkpoint, of that or of one of its files."""
+    return re.sub(r'\.(index|meta|data-\d+-of-\d+)$', '', path)
+
+
+def make_session(spec, config):
+    """Returns a tf.Session of the default graph, and the tf.train.Saver that restores the model in it.
+
+    Args:
+      spec: tf.estimator.EstimatorSpec of the graph.
+      config: tf.estimator.RunConfig.
+    """
+    # What has no kernel for a device runs elsewhere, as in the Estimator's own sessions.
+    session_config = config.session_config or tf.ConfigProto(allow_soft_placement=True)
+    return tf.Session(config=session_config), spec.scaffold.saver or tf.train.Saver()
+
 
 def open_checkpoint(checkpoint_path):
     """Returns the tf.train.NewCheckpointReader of a checkpoint, whose path has no suffix.
@@ -21,7 +41,7 @@ def open_checkpoint(checkpoint_path):
     try:
         return tf.train.NewCheckpointReader(checkpoint_path)
     except tf.errors.NotFoundError:
-        raise CheckpointGone(f'{checkpoint_path}: a file of it is missing') from None
+        raise CheckpointGone(checkpoint_path) from None
     except (tf.errors.OpError, ValueError, IndexError, RuntimeError):
         raise RunError(f'{checkpoint_path}: is damaged: choose another checkpoint') from None
 
@@ -40,12 +60,12 @@ def restore(saver, session, checkpoint_path):
         except tf.errors.NotFoundError as error:
             missing = re.search(r'Key (\S+) not found', error.message)
             if not missing:
-                raise CheckpointGone(f'{checkpoint_path}: a file of it is missing') from None
+                raise CheckpointGone(checkpoint_path) from None
             raise RunError(f'{checkpoint_path}: does not fit the model: it has no variable {missing.group(1)}') from None
         except (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.UnknownError):
             raise RunError(f'{checkpoint_path}: is damaged: choose another checkpoint') from None
         except ValueError:  # How a Saver says that there are no files.
-            raise CheckpointGone(f'{checkpoint_path}: a file of it is missing') from None
+            raise CheckpointGone(checkpoint_path) from None
 
 
 def _check_shapes(shapes, checkpoint_path):

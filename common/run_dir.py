@@ -3,13 +3,13 @@
 import csv
 import io
 import os
-import re
 
 import tensorflow.compat.v1 as tf
 
-from common.best_checkpoint import find_best
+from common.best_checkpoint import best_dir, find_best
 from common.errors import RunError, UsageError
 from common.files import replacing, write_json
+from common.restore import without_suffix
 
 
 def hparams_path(output_dir):
@@ -50,9 +50,9 @@ def check_state(output_dir):
 
 def check_empty(output_dir):
     """Raises RunError if there is what a training leaves behind, but no checkpoint: whose it is, nobody knows."""
-    for name in ('best', 'metrics.csv'):
-        if tf.io.gfile.exists(os.path.join(output_dir, name)) and not has_checkpoint(output_dir):
-            raise RunError(f'{os.path.join(output_dir, name)} is of a training whose checkpoints are gone: delete it to '
+    for path in (best_dir(output_dir), _metrics_path(output_dir)):
+        if tf.io.gfile.exists(path) and not has_checkpoint(output_dir):
+            raise RunError(f'{path} is of a training whose checkpoints are gone: delete it to '
                            'begin anew, or choose another --output_dir')
 
 
@@ -79,20 +79,21 @@ def find_checkpoint(output_dir, which):
     if which == 'best':
         path = find_best(output_dir)
         if not path:
-            raise UsageError(f'--checkpoint=best: none is kept in {output_dir}/best; --schedule=train_and_evaluate does so')
+            raise UsageError(f'--checkpoint=best: none is kept in {best_dir(output_dir)}; --schedule=train_and_evaluate '
+                             'does so')
         return path
-    path = re.sub(r'\.(index|meta|data-\d+-of-\d+)$', '', which)
+    path = without_suffix(which)
     if not tf.io.gfile.exists(f'{path}.index'):
         known = sorted(tf.io.gfile.glob(os.path.join(output_dir, 'model.ckpt-*.index')))
         raise UsageError(f'--checkpoint={which}: no such checkpoint; there are: best, latest, '
-                         f'{", ".join(name.removesuffix(".index") for name in known)}')
+                         f'{", ".join(map(without_suffix, known))}')
     return path
 
 
 def is_of(output_dir, checkpoint_path):
     """Whether a checkpoint is one of an output_dir, or its best, and not another training's."""
     directory = os.path.normpath(os.path.dirname(checkpoint_path))
-    return directory in (os.path.normpath(output_dir), os.path.normpath(os.path.join(output_dir, 'best')))
+    return directory in (os.path.normpath(output_dir), os.path.normpath(best_dir(output_dir)))
 
 
 def add_metrics(output_dir, result):

@@ -20,11 +20,11 @@ from common.restore import CheckpointGone, open_checkpoint
 
 def train(experiment, saving_listeners=()):
     """Trains up to train_steps, going on from the last checkpoint."""
-    checkpoint = experiment.estimator.latest_checkpoint()
-    if checkpoint and _global_step(checkpoint) >= experiment.train_steps:
+    step = _step_reached(experiment)
+    if step >= experiment.train_steps:
         tf.logging.info('Nothing to train: step %d has been reached, and training ends at %d; raise --train_steps or '
-                        '--num_epochs to go on.', _global_step(checkpoint), experiment.train_steps)
-        return {'global_step': _global_step(checkpoint)}
+                        '--num_epochs to go on.', step, experiment.train_steps)
+        return {'global_step': step}
     try:
         with hparams_tab.session(experiment.estimator.model_dir, experiment.params):
             experiment.estimator.train(
@@ -33,17 +33,17 @@ def train(experiment, saving_listeners=()):
                 max_steps=experiment.train_steps,
                 saving_listeners=list(saving_listeners))
     except tf.train.NanLossDuringTrainingError:
-        step = _global_step(experiment.estimator.latest_checkpoint())
-        raise RunError(f'the loss is not a number after step {step}: lower learning_rate, or find the op that made it with '
-                       '--debug_numerics') from None
+        raise RunError(f'the loss is not a number after step {_step_reached(experiment)}: lower learning_rate, or find the '
+                       'op that made it with --debug_numerics') from None
     except tf.errors.NotFoundError as error:
         missing = re.search(r'Key (\S+) not found in checkpoint', error.message)
         if not missing:
             raise
+        checkpoint = experiment.estimator.latest_checkpoint()
         raise RunError(f'{checkpoint}: has no variable {missing.group(1)}: give the --freeze that it was trained with, or '
                        f'start from it in another --output_dir, with --warm_start_from={checkpoint}') from None
     experiment.stop.exit_if_received()
-    return {'global_step': _global_step(experiment.estimator.latest_checkpoint())}
+    return {'global_step': _step_reached(experiment)}
 
 
 def evaluate(experiment, checkpoint_path=None):
@@ -75,8 +75,7 @@ def train_and_evaluate(experiment):
 
 def _has_missed_an_evaluation(experiment):
     """Whether the run was stopped after a checkpoint that was to be evaluated, and before that was done."""
-    checkpoint = experiment.estimator.latest_checkpoint()
-    step = _global_step(checkpoint) if checkpoint else 0
+    step = _step_reached(experiment)
     evaluated = {(row['global_step'], row['split']) for row in run_dir.read_metrics(experiment.estimator.model_dir)}
     return step and step % experiment.eval_every_steps == 0 and not all(
         (str(step), evaluator.split) in evaluated for evaluator in experiment.evaluators)
@@ -193,6 +192,12 @@ def to_json(value):
     if isinstance(item, bytes):
         return item.decode(errors='replace')
     return float(f'{item:.6g}') if isinstance(item, float) else item
+
+
+def _step_reached(experiment):
+    """Returns the step of the last checkpoint, 0 where there is none."""
+    checkpoint = experiment.estimator.latest_checkpoint()
+    return _global_step(checkpoint) if checkpoint else 0
 
 
 def _global_step(checkpoint_path):

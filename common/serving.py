@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.input_fn import make_input_fn
-from common.restore import restore
+from common.restore import make_session, restore
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
@@ -49,10 +49,12 @@ def make_serving_input_fn(dataset, data_dir, params):
 
 def check_exportable(estimator, serving_input_fn, checkpoint_path):
     """Raises UsageError if the model needs Python functions, which only this process could run; RunError as `restore`."""
-    with tf.Graph().as_default() as graph, tf.Session() as session:
+    with tf.Graph().as_default() as graph:
         tf.train.create_global_step()
         spec = estimator.model_fn(serving_input_fn().features, None, PREDICT, estimator.config)
-        restore(spec.scaffold.saver or tf.train.Saver(), session, checkpoint_path)
+        session, saver = make_session(spec, estimator.config)
+        with session:
+            restore(saver, session, checkpoint_path)
         definition = graph.as_graph_def()
     for node in itertools.chain(definition.node, *(function.node_def for function in definition.library.function)):
         if node.op in ('PyFunc', 'PyFuncStateless', 'EagerPyFunc'):

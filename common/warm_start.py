@@ -5,9 +5,9 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from common.best_checkpoint import find_best
+from common.best_checkpoint import find_kept
 from common.errors import UsageError
-from common.restore import open_checkpoint
+from common.restore import open_checkpoint, without_suffix
 
 
 def warm_start(path, variables):
@@ -28,7 +28,8 @@ def warm_start(path, variables):
     tf.logging.info('Starting from the weights in %s:', found)
     for variable in variables:
         name, here = variable.op.name, variable.shape.as_list()
-        source = f'{name}/ExponentialMovingAverage' if f'{name}/ExponentialMovingAverage' in shapes else name
+        average = f'{name}/ExponentialMovingAverage'
+        source = average if average in shapes else name
         there = shapes.get(source)
         if there == here:
             fitting[source] = variable
@@ -41,12 +42,11 @@ def warm_start(path, variables):
 
 def _find(path):
     """Returns the path of a checkpoint, without suffix."""
-    candidates = [path.removesuffix('.index'), os.path.join(path, 'variables', 'variables')]
+    candidates = [without_suffix(path), os.path.join(path, 'variables', 'variables')]
     if tf.io.gfile.isdir(path):
         with contextlib.suppress(ValueError):  # The file that names it is damaged.
             candidates.append(tf.train.latest_checkpoint(path))
-        if tf.io.gfile.exists(os.path.join(path, 'best.json')):
-            candidates.append(find_best(os.path.dirname(path)))
+        candidates.append(find_kept(path))
     for candidate in filter(None, candidates):
         if tf.io.gfile.exists(f'{candidate}.index'):
             return candidate

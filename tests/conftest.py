@@ -10,6 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from datasets import mnist
+from tests.linear import input_fn, make_estimator
 import trainer
 
 # A small AlexNet, so that a run takes a second.
@@ -62,3 +63,12 @@ def session():
     """A session on a graph of the test's own, with four CPU devices."""
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 4})) as session:
         yield session
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """An Estimator of tests/linear.py with the checkpoints of steps 2 and 4."""
+    estimator = make_estimator(tmp_path)
+    estimator.train(input_fn(), max_steps=2)
+    estimator.train(input_fn(), max_steps=4)
+    return estimator

@@ -9,18 +9,9 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.evaluator import Evaluator
-from tests.test_model_fn import MODEL, X, Y, input_fn, loss_of, make_estimator, scalars
+from tests.linear import MODEL, X, Y, input_fn, loss_of, make_estimator, scalars
 
 ModeKeys = tf.estimator.ModeKeys
-
-
-@pytest.fixture
-def trained(tmp_path):
-    """Returns an Estimator with the checkpoints of steps 2 and 4."""
-    estimator = make_estimator(tmp_path)
-    estimator.train(input_fn(), max_steps=2)
-    estimator.train(input_fn(), max_steps=4)
-    return estimator
 
 
 def make_evaluator(estimator, split='eval', steps=3):

@@ -1,7 +1,6 @@
 """The divergence of Gaussians."""
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
 from common.ops.check_gradient import check_gradient
 from common.ops.gaussian_kl import gaussian_kl

@@ -87,7 +87,7 @@ def test_the_previous_handlers_come_back():
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def evaluated_steps(saved, end, every_steps=None, enough_at=None):
+def evaluated_steps(saved, end, every_steps=1, enough_at=None):
     """Returns the steps that are evaluated if checkpoints are saved at these, and whether each ended the training."""
     steps = []
     with hooks.StopOnSignal() as stop:

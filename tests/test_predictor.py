@@ -6,18 +6,9 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
 from common.predictor import Predictor
-from tests.test_model_fn import MODEL, X, input_fn, make_estimator
+from tests.linear import MODEL, X, input_fn, make_estimator
 
 SPECS = {'x': tf.TensorSpec([None, 2], tf.float32)}
-
-
-@pytest.fixture
-def trained(tmp_path):
-    """Returns an Estimator with the checkpoints of steps 2 and 4."""
-    estimator = make_estimator(tmp_path)
-    estimator.train(input_fn(), max_steps=2)
-    estimator.train(input_fn(), max_steps=4)
-    return estimator
 
 
 def expected(tmp_path, step, x):
