@@ -16,14 +16,13 @@ import common.tf_estimator  # Before TensorFlow.
 import tensorflow.compat.v1 as tf
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from common import learning_rate, optimizer, plugins, run_dir
+from common import learning_rate, optimizer, plugins, run_dir, schedules
 from common.errors import RunError, UsageError
 from common.experiment import make_experiment
 from common.hooks import StopOnSignal
 from common.numerics import name_the_op
 from common.options import Options
 from common.parallel import tower_devices
-from common.schedules import SCHEDULES, TRAINING
 from hparams import build
 
 
@@ -38,8 +37,8 @@ def define_flags():
     string, integer, _, boolean = group('What to run')
     string('model', 'alexnet', 'A file name under models/, or a dotted module path.')
     string('dataset', 'mnist', 'A file name under datasets/, or a dotted module path.')
-    flags.DEFINE_enum('schedule', 'train_and_evaluate', list(SCHEDULES), 'What to do; dry_run makes one training and one '
-                      'evaluation step and keeps no output.', flag_values=FLAGS, module_name='What to run')
+    flags.DEFINE_enum('schedule', 'train_and_evaluate', list(schedules.SCHEDULES), 'What to do; dry_run makes one training '
+                      'and one evaluation step and keeps no output.', flag_values=FLAGS, module_name='What to run')
     boolean('help', False, 'Show this help.', short_name='h')
 
     string, integer, _, _ = group('Where')
@@ -103,15 +102,15 @@ def parse_flags(argv):
             raise UsageError(f'--{name} is empty')
     if not FLAGS.eval_splits or '' in FLAGS.eval_splits:
         raise UsageError(f'--eval_splits={",".join(FLAGS.eval_splits)}: a name is empty')
-    for name, schedules in {
+    for name, fitting in {
             'input': ['predict'],
             'predict_split': ['predict'],
             'checkpoint': ['evaluate', 'predict', 'export'],
             'best_metric': ['train_and_evaluate', 'continuous_eval'],
             'early_stopping_patience': ['train_and_evaluate'],
             'early_stopping_min_delta': ['train_and_evaluate']}.items():
-        if FLAGS[name].present and FLAGS.schedule not in schedules:
-            raise UsageError(f'--{name} goes with --schedule={" or ".join(schedules)}, not {FLAGS.schedule}')
+        if FLAGS[name].present and FLAGS.schedule not in fitting:
+            raise UsageError(f'--{name} goes with --schedule={" or ".join(fitting)}, not {FLAGS.schedule}')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics does not go with --schedule=export: the checks would become part of the model')
     try:
@@ -140,9 +139,10 @@ def run(FLAGS, stop):
             output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
             run_dir.check_state(output_dir)
             if run_dir.has_checkpoint(output_dir):
-                free = () if FLAGS.schedule in TRAINING else ('eval_batch_size', *getattr(model, 'FREE_HPARAMS', ()))
+                is_training = FLAGS.schedule in schedules.TRAINING
+                free = () if is_training else ('eval_batch_size', *getattr(model, 'FREE_HPARAMS', ()))
                 build.compare(params, run_dir.hparams_path(output_dir), free)
-        if FLAGS.schedule in TRAINING:
+        if FLAGS.schedule in schedules.TRAINING:
             run_dir.check_empty(output_dir)
             run_dir.claim(output_dir)
             build.save(params, run_dir.hparams_path(output_dir))
@@ -156,7 +156,7 @@ def run(FLAGS, stop):
         experiment = make_experiment(model, dataset, params, FLAGS.data_dir, output_dir, stop, devices, session_config,
                                      options)
         with name_the_op():
-            result = SCHEDULES[FLAGS.schedule](experiment)
+            result = schedules.run(experiment)
         run_dir.save_results(output_dir, result)
     return result
 

@@ -29,6 +29,7 @@ class Evaluator:
 
     def __init__(self, estimator, input_fn, split, steps):
         self.split = split
+        self.events_dir = os.path.join(estimator.model_dir, 'eval' if split == 'eval' else f'eval_{split}')
         self._estimator = estimator
         self._input_fn = input_fn
         self._steps = steps
@@ -52,6 +53,29 @@ class Evaluator:
             self._write(step, values)
         return {'global_step': int(step), **values}
 
+    def prediction_names(self):
+        """Returns the names of the model's predictions in evaluation, sorted."""
+        self._build()
+        return sorted(self._examples[2])
+
+    def first_examples(self, count):
+        """Returns (features, labels, predictions) of the first examples, by the weights that were evaluated last.
+
+        Args:
+          count: int.
+
+        Returns:
+          Three dicts of arrays [at most count, ...].
+        """
+        batches = []
+        with self._session.graph.as_default():
+            self._session.run(self._reset)
+            with contextlib.suppress(tf.errors.OutOfRangeError):
+                while sum(len(leaves[0]) for leaves in batches) < count:
+                    batches.append(tf.nest.flatten(self._session.run(self._examples)))
+        joined = [np.concatenate(arrays)[:count] for arrays in zip(*batches)]
+        return tf.nest.pack_sequence_as(self._examples, joined)
+
     def _build(self):
         if self._session:
             return
@@ -60,7 +84,9 @@ class Evaluator:
             tf.set_random_seed(config.tf_random_seed)
             self._global_step = tf.train.create_global_step()
             iterator = tf.data.make_initializable_iterator(self._input_fn())
-            spec = self._estimator.model_fn(*iterator.get_next(), ModeKeys.EVAL, config)
+            features, labels = iterator.get_next()
+            spec = self._estimator.model_fn(features, labels, ModeKeys.EVAL, config)
+            self._examples = (features, labels, spec.predictions)
             metrics = {'loss': tf.metrics.mean(spec.loss), **spec.eval_metric_ops}
             self._values = {name: value for name, (value, _) in metrics.items()}
             self._updates = [update for _, update in metrics.values()]
@@ -85,7 +111,6 @@ class Evaluator:
                 summary.value.add(tag=name, tensor=tf.make_tensor_proto(value))
             else:
                 summary.value.add(tag=name, simple_value=value)
-        directory = os.path.join(self._estimator.model_dir, 'eval' if self.split == 'eval' else f'eval_{self.split}')
-        writer = tf.summary.FileWriterCache.get(directory)
+        writer = tf.summary.FileWriterCache.get(self.events_dir)
         writer.add_summary(summary, step)
         writer.flush()

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common import best_checkpoint, hparams_tab, run_dir, serving
+from common import best_checkpoint, hparams_tab, projector, run_dir, serving
 from common.errors import RunError, UsageError
 from common.files import replacing
 from common.goal import evaluations_since_best
@@ -169,6 +169,14 @@ def export(experiment):
     path = estimator.export_saved_model(os.path.join(estimator.model_dir, 'export'), serving_input_fn,
                                         checkpoint_path=checkpoint)
     return {'global_step': _global_step(checkpoint), 'export': path.decode()}
+
+
+def run(experiment):
+    """Runs the schedule of the options and returns its result."""
+    result = SCHEDULES[experiment.options.schedule](experiment)
+    if experiment.evaluators:
+        projector.show(experiment.evaluators[0])
+    return result
 
 
 SCHEDULES = {

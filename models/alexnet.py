@@ -34,6 +34,8 @@ def get_params():
 def model(features, labels, mode, params):
     """Returns {'class': int64 [batch], 'probabilities': float32 [batch, num_classes]} and the cross-entropy [batch].
 
+    Where there are labels, it also returns the last hidden layer, as 'embedding': float32 [batch, dense_units].
+
     `features` is {'image': float32 [batch, height, width, channels]}, `labels` is {'label': int32 [batch]} or None.
     """
     if not 0 <= params.drop_rate < 1 or params.max_shift < 0:
@@ -50,6 +52,7 @@ def model(features, labels, mode, params):
     predictions = {'class': tf.argmax(logits, 1), 'probabilities': tf.nn.softmax(logits)}
     if labels is None:
         return predictions, None
+    predictions['embedding'] = net
     shown = slice(NUM_IMAGES_SHOWN)
     labeled_images('inputs', features['image'][shown], labels['label'][shown], predictions['class'][shown])
     return predictions, tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels['label'], logits=logits)

@@ -40,6 +40,18 @@ def test_the_events_are_those_of_estimator_evaluate(trained, tmp_path):
     assert scalars(tmp_path / 'eval_train') == found
 
 
+def test_the_first_examples_are_predicted_by_the_weights_evaluated_last(trained, tmp_path):
+    evaluator = make_evaluator(trained)
+    for step in (4, 2):
+        evaluator.evaluate(f'{tmp_path}/model.ckpt-{step}')
+        features, labels, predictions = evaluator.first_examples(7)
+        w = tf.train.load_variable(f'{tmp_path}/model.ckpt-{step}', 'w')[:, 0]
+        np.testing.assert_array_equal(features['x'], X[:7])
+        np.testing.assert_array_equal(labels['y'], Y[:7])
+        np.testing.assert_allclose(predictions['y'], X[:7] @ w, rtol=1e-5)
+    assert len(evaluator.first_examples(100)[0]['x']) == 10
+
+
 def test_steps_limit_the_batches(trained, tmp_path):
     w = tf.train.load_variable(str(tmp_path), 'w')[:, 0]
     found = make_evaluator(trained, steps=1).evaluate(f'{tmp_path}/model.ckpt-4')

@@ -49,7 +49,7 @@ def wait_for(condition, seconds=60):
 
 def test_tensorboard_shows_the_run(run, request):
     _, result, _ = run('--hparams=filters=[4,8],dense_units=16,batch_size=32,warmup_steps=0', '--train_steps=40',
-                       '--save_checkpoints_steps=20', '--save_summary_steps=10', '--eval_steps=2', '--num_towers=2')
+                       '--save_checkpoints_steps=20', '--save_summary_steps=10', '--eval_steps=1', '--num_towers=2')
     ask = request.getfixturevalue('ask')
 
     def tags(plugin):
@@ -85,6 +85,16 @@ def test_tensorboard_shows_the_run(run, request):
 
     columns = json.loads(ask('hparams/experiment', request=json.dumps({'experimentName': ''})))['hparamInfos']
     assert {'learning_rate', 'batch_size', 'optimizer'} <= {column['name'] for column in columns}
+
+    assert json.loads(ask('projector/runs')) == ['.', 'eval']
+    points = np.frombuffer(ask('projector/tensor', run='eval', name='embedding'), np.float32).reshape(1000, 16)
+    assert points.any() and (points >= 0).all()  # After ReLU.
+    labels = ask('projector/metadata', run='eval', name='embedding').decode().splitlines()
+    assert labels[0] == 'label\tpredicted class' and len(labels) == 1001
+    right = sum(label == predicted for label, predicted in map(str.split, labels[1:]))
+    assert right / 1000 == pytest.approx(result['eval']['accuracy'])
+    sprite = Image.open(io.BytesIO(ask('projector/sprite_image', run='eval', name='embedding')))
+    assert sprite.size == (32 * 28, 32 * 28)
 
     graph = ask('graphs/graph', run='.', limit_attr_size=1024, large_attrs_key='_too_large_attrs').decode()
     assert 'name: "model/tower_0/' in graph and 'name: "model/tower_1/' in graph

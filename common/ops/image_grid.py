@@ -23,13 +23,13 @@ def image_grid(name, images, columns=None):
     picture_summary(name, lambda images: draw(images, columns), [images])
 
 
-def draw(images, columns=None):
-    """The same in NumPy; returns uint8 [1, height, width, 3], with white lines of two pixels between the pictures."""
+def draw(images, columns=None, gap=_GAP):
+    """The same in NumPy; returns uint8 [1, height, width, 3], with white lines of `gap` pixels between the pictures."""
     batch, height, width = images.shape[:3]
     columns = columns or max(1, math.ceil(math.sqrt(batch)))
     rows = max(1, math.ceil(batch / columns))
-    grid = Image.new('RGB', (columns * (width + _GAP) - _GAP, rows * (height + _GAP) - _GAP), 'white')
+    grid = Image.new('RGB', (columns * (width + gap) - gap, rows * (height + gap) - gap), 'white')
     for i, picture in enumerate(to_pictures(images)):
         row, column = divmod(i, columns)
-        grid.paste(picture, (column * (width + _GAP), row * (height + _GAP)))
+        grid.paste(picture, (column * (width + gap), row * (height + gap)))
     return np.asarray(grid)[None]
