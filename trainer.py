@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import json
 import random
 import re
 import sys
@@ -14,12 +13,10 @@ import numpy as np
 
 import common.tf_estimator  # Before TensorFlow.
 import tensorflow.compat.v1 as tf
-from tqdm.contrib.logging import logging_redirect_tqdm
 
-from common import learning_rate, optimizer, plugins, run_dir, schedules
-from common.errors import RunError, UsageError
+from common import command, learning_rate, optimizer, plugins, run_dir, schedules
+from common.errors import UsageError
 from common.experiment import make_experiment
-from common.hooks import StopOnSignal
 from common.numerics import name_the_op
 from common.options import Options
 from common.parallel import tower_devices
@@ -88,15 +85,8 @@ def define_flags():
     return FLAGS
 
 
-def parse_flags(argv):
-    """Returns the flags of a command line; raises UsageError."""
-    FLAGS = define_flags()
-    try:
-        rest = FLAGS(argv)[1:]
-    except flags.Error as error:
-        raise UsageError(str(error)) from None
-    if rest:
-        raise UsageError(f'{rest[0]}: every argument is a flag, --name=value; see --help')
+def check_flags(FLAGS):
+    """Raises UsageError where flags are empty or do not go together."""
     for name in ('model', 'dataset', 'data_dir', 'output_dir'):
         if FLAGS[name].value == '':
             raise UsageError(f'--{name} is empty')
@@ -106,9 +96,9 @@ def parse_flags(argv):
             'input': ['predict'],
             'predict_split': ['predict'],
             'checkpoint': ['evaluate', 'predict', 'export'],
-            'best_metric': ['train_and_evaluate', 'continuous_eval'],
-            'early_stopping_patience': ['train_and_evaluate'],
-            'early_stopping_min_delta': ['train_and_evaluate']}.items():
+            'best_metric': ['train_and_evaluate', 'continuous_eval', 'dry_run'],
+            'early_stopping_patience': ['train_and_evaluate', 'dry_run'],
+            'early_stopping_min_delta': ['train_and_evaluate', 'dry_run']}.items():
         if FLAGS[name].present and FLAGS.schedule not in fitting:
             raise UsageError(f'--{name} goes with --schedule={" or ".join(fitting)}, not {FLAGS.schedule}')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
@@ -119,17 +109,22 @@ def parse_flags(argv):
         raise UsageError(f'--freeze={FLAGS.freeze} is not a regular expression: {error}') from None
     if FLAGS.output_dir and set('*?[]') & set(FLAGS.output_dir):
         raise UsageError(f'--output_dir={FLAGS.output_dir}: TensorFlow takes * ? [ ] for patterns: use other characters')
-    return FLAGS
 
 
-def run(FLAGS, stop):
-    """Runs what the flags say and returns the result, a dict."""
+def load(FLAGS):
+    """Returns what the flags name: the model and dataset modules, and their HParams."""
     model = plugins.load('model', FLAGS.model)
     dataset = plugins.load('dataset', FLAGS.dataset)
     params = build.build(FLAGS.model, model.get_params(), FLAGS.dataset, dataset.get_params(), FLAGS.hparams_set,
                          FLAGS.hparams, train_steps=FLAGS.train_steps, num_epochs=FLAGS.num_epochs, seed=FLAGS.seed)
     learning_rate.check(params)
     optimizer.check(params)
+    return model, dataset, params
+
+
+def run(FLAGS, stop):
+    """Runs what the flags say and returns the result, a dict."""
+    model, dataset, params = load(FLAGS)
     devices, session_config = tower_devices(FLAGS.num_gpus, FLAGS.num_towers)
 
     with contextlib.ExitStack() as cleanup:
@@ -163,22 +158,7 @@ def run(FLAGS, stop):
 
 def main(argv):
     """Runs a command line and returns the exit code: 0 done, 1 failed, 2 wrong usage."""
-    try:
-        FLAGS = parse_flags(argv)
-        if FLAGS.help:
-            titles = dict.fromkeys(FLAGS.flags_by_module_dict())
-            print(__doc__, *(FLAGS.module_help(title) for title in titles), sep='\n')
-            return 0
-        tf.logging.set_verbosity(tf.logging.INFO)
-        # Log lines and progress bars meet on a terminal only.
-        redirect = logging_redirect_tqdm([tf.get_logger()]) if sys.stderr.isatty() else contextlib.nullcontext()
-        with StopOnSignal() as stop, redirect:
-            result = run(FLAGS, stop)
-    except (UsageError, RunError) as error:
-        print(f'trainer.py: {error}', file=sys.stderr)
-        return 2 if isinstance(error, UsageError) else 1
-    print(json.dumps(result))
-    return 0
+    return command.execute(argv, __doc__, define_flags(), check_flags, run)
 
 
 if __name__ == '__main__':

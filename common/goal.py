@@ -14,6 +14,11 @@ class Goal(typing.NamedTuple):
         gain = value - other if self.is_max else other - value
         return gain > min_delta or (value == value and other != other)
 
+    def best(self, values):
+        """Returns the best of a list of float, None where there is none but NaN."""
+        numbers = [value for value in values if value == value]
+        return (max if self.is_max else min)(numbers, default=None)
+
 
 def parse_goal(text):
     """Returns the Goal of a text such as 'loss:min' or 'accuracy:max'.

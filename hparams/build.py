@@ -115,8 +115,12 @@ def _check_types(source, layer):
                              'whole number, a number, text, or a list of one of these')
 
 
-def _override(values, source, changes):
-    """Returns `values` with `changes` laid over them, which may only name what is there, in its type."""
+def override(values, source, changes):
+    """Returns `values` with `changes` laid over them, dicts of hyper-parameters.
+
+    Raises:
+      UsageError: a change names none of the values, or has not its type, or is out of range; it begins with `source`.
+    """
     merged = dict(values)
     for key, value in changes.items():
         if key not in values:
@@ -184,19 +188,19 @@ def build(model_name, model_params, dataset_name, dataset_params, set_name='', t
     for source, layer in ((f'--model={model_name}', model_params), (f'--dataset={dataset_name}', dataset_params)):
         _check_types(source, layer)
         known = {key: value for key, value in layer.items() if key in values}
-        values = {**_override(values, source, known), **{key: layer[key] for key in layer if key not in values}}
+        values = {**override(values, source, known), **{key: layer[key] for key in layer if key not in values}}
     default_set = f'{model_name}_{dataset_name}'
     if set_name or default_set in available_sets():
         name = set_name or default_set
         changes = _load_set(name)
         _check_same_plugins(name, values, changes)
-        values = _override(values, f'--hparams_set={name}', changes)
+        values = override(values, f'--hparams_set={name}', changes)
     changes = parse(text)
     for key in ('model', 'dataset', 'seed'):
         if key in changes:
             raise UsageError(f'--hparams: {key} has a flag of its own, --{key}')
-    values = _override(values, '--hparams', _typed(values, changes))
-    return HParams(_override(values, 'flags', {key: value for key, value in flags.items() if value is not None}))
+    values = override(values, '--hparams', _typed(values, changes))
+    return HParams(override(values, 'flags', {key: value for key, value in flags.items() if value is not None}))
 
 
 def _check_same_plugins(name, values, changes):
@@ -223,11 +227,16 @@ def compare(params, path, free=()):
         saved = HParams({**DEFAULTS, **read_json(path)})  # Older runs know fewer of them.
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
-    differences = [f'{key} was {_text(saved, key)}, now it is {_text(params, key)}' for key in {**saved, **params}
-                   if key not in ('train_steps', 'num_epochs', *free) and saved.get(key) != params.get(key)]
-    if differences:
-        raise UsageError(f'{path}: {"; ".join(differences)}: give the same ones again, such as with --hparams_set={path}, '
-                         'or choose another --output_dir')
+    found = differences(saved, params, ('train_steps', 'num_epochs', *free))
+    if found:
+        raise UsageError(f'{path}: {found}: give the same ones again, such as with --hparams_set={path}, or choose another '
+                         '--output_dir')
+
+
+def differences(old, new, free=()):
+    """Returns text that tells which values of two dicts are not the same, '' where all are, but the free ones."""
+    return '; '.join(f'{key} was {_text(old, key)}, now it is {_text(new, key)}' for key in {**old, **new}
+                     if key not in free and old.get(key) != new.get(key))
 
 
 def _text(values, key):

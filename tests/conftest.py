@@ -27,16 +27,26 @@ def data_dir(tmp_path_factory):
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, data_dir, tmp_path):
-    """Calls the trainer's main: run('--schedule=train') -> (exit code, JSON of stdout or None, stderr)."""
+def execute(capsys, monkeypatch):
+    """Calls a program's main: execute(main, [program, flag, ...]) -> (exit code, JSON of stdout or None, stderr)."""
 
-    def call(*flags, output_dir=str(tmp_path / 'output')):
+    def call(main, argv):
         capsys.readouterr()
         for handler in tf.get_logger().handlers:
             monkeypatch.setattr(handler, 'stream', sys.stderr)  # Of this test: capsys gives each its own.
-        code = trainer.main(['trainer.py', f'--data_dir={data_dir}', f'--output_dir={output_dir}', *flags])
+        code = main(argv)
         out, err = capsys.readouterr()
         return code, json.loads(out) if out else None, err
+
+    return call
+
+
+@pytest.fixture
+def run(execute, data_dir, tmp_path):
+    """Calls the trainer's main: run('--schedule=train') -> (exit code, JSON of stdout or None, stderr)."""
+
+    def call(*flags, output_dir=str(tmp_path / 'output')):
+        return execute(trainer.main, ['trainer.py', f'--data_dir={data_dir}', f'--output_dir={output_dir}', *flags])
 
     return call
 

@@ -3,7 +3,12 @@
 import os
 import re
 
+import pytest
+
+from common.schedules import SCHEDULES
+from hparams.space import read_space
 from tests.conftest import ROOT
+import sweep
 import trainer
 
 TEXT = open(os.path.join(ROOT, 'README.md')).read()
@@ -30,7 +35,7 @@ def test_the_model_and_dataset_of_the_readme_run_outside_the_repository_and_lear
 def test_the_table_lists_every_flag_with_its_default():
     rows = dict(re.findall(r'^\| (`--.*?`) \|.*\| (.*?) ?\|$', TEXT, re.MULTILINE))
     listed = [name for names in rows for name in re.findall(r'--(\w+)`', names)]
-    FLAGS = trainer.define_flags()
+    FLAGS = sweep.define_flags()
     assert sorted(listed) == sorted(set(FLAGS) - {'h'})
     for names, default in rows.items():
         defaults = [FLAGS[name].default for name in re.findall(r'--(\w+)`', names)]
@@ -43,7 +48,7 @@ def test_the_table_lists_every_flag_with_its_default():
 
 def test_every_schedule_is_explained():
     table = TEXT[TEXT.index('| schedule |'):TEXT.index('The exit code')]
-    for name in trainer.SCHEDULES:
+    for name in SCHEDULES:
         assert name in table
 
 
@@ -52,5 +57,24 @@ def test_the_links_lead_somewhere():
         if target.startswith('#'):
             titles = [title.lower().replace(' ', '-') for title in re.findall(r'^#+ (.*)$', TEXT, re.MULTILINE)]
             assert target[1:] in titles
-        else:
+        elif not target.startswith('https://'):
             assert os.path.exists(os.path.join(ROOT, target)), target
+
+
+@pytest.mark.parametrize('make', [
+    lambda: re.search('```json\n(.*?)```', TEXT, re.DOTALL)[1],
+    lambda: open(f'{ROOT}/{re.search("--space=(hparams/spaces/[a-z_]+.json)", TEXT)[1]}').read()])
+def test_the_spaces_are_of_alexnet_on_mnist(tmp_path, make):
+    (tmp_path / 'space.json').write_text(make())
+    FLAGS = trainer.define_flags()
+    FLAGS(['trainer.py'])
+    space = read_space(str(tmp_path / 'space.json'), trainer.load(FLAGS)[2])
+    assert {'learning_rate', 'dense_units', 'filters'} <= space.keys()
+
+
+def test_the_sweep_of_the_readme_has_a_good_command_line():
+    argv = re.search(r'python (sweep\.py .*)', TEXT)[1].split()
+    FLAGS = sweep.define_flags()
+    FLAGS(argv)
+    sweep.check_flags(FLAGS)
+    assert os.path.exists(os.path.join(ROOT, FLAGS.space))

@@ -13,6 +13,8 @@ import numpy as np
 from PIL import Image
 import pytest
 
+import sweep
+
 
 @pytest.fixture
 def ask(tmp_path):
@@ -45,6 +47,28 @@ def wait_for(condition, seconds=60):
             return found
         time.sleep(0.2)
     raise AssertionError('TensorBoard did not load the runs')
+
+
+def test_tensorboard_compares_the_trials_of_a_sweep(execute, request, tmp_path):
+    (tmp_path / 'space.json').write_text('{"learning_rate": {"low": 0.001, "high": 0.5, "log": true}}')
+    code, result, _ = execute(sweep.main, ['sweep.py', '--model=polynomial', '--dataset=polynomial', '--trials=2', '--jobs=2',
+                                           f'--space={tmp_path}/space.json', f'--data_dir={tmp_path}/data',
+                                           f'--output_dir={tmp_path}/output', '--train_steps=30'])
+    assert code == 0
+    ask = request.getfixturevalue('ask')
+    wait_for(lambda: len(json.loads(ask('scalars/tags'))) == 4)
+    columns = [{'hparam': 'learning_rate'}, {'metric': {'group': 'eval', 'tag': 'loss'}}]
+    answer = json.loads(ask('hparams/session_groups', request=json.dumps({
+        'experimentName': '', 'allowedStatuses': ['STATUS_SUCCESS'], 'startIndex': 0, 'sliceSize': 10, 'colParams': columns})))
+    groups = {group['sessions'][0]['name']: group for group in answer['sessionGroups']}
+    assert sorted(groups) == ['trial-0', 'trial-1']
+    for name, group in groups.items():
+        hparams = json.loads((tmp_path / 'output' / name / 'hparams.json').read_text())
+        assert group['hparams']['learning_rate'] == pytest.approx(hparams['learning_rate'])
+        loss, = [metric['value'] for metric in group['metricValues'] if metric['name'] == {'group': 'eval', 'tag': 'loss'}]
+        results = json.loads((tmp_path / 'output' / name / 'results.json').read_text())
+        assert loss == pytest.approx(results['eval']['loss'], rel=1e-5)
+    assert result['trials'] == 2
 
 
 def test_tensorboard_shows_the_run(run, request):
