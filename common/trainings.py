@@ -12,6 +12,7 @@ from common import run_dir
 from common.errors import RunError, UsageError
 from common.files import read_json
 from common.goal import Goal
+from common.schedules import to_json
 from hparams import build
 from hparams.space import decode
 
@@ -59,7 +60,7 @@ class Trainings:
         directory = self.directory(trial)
         chosen = {name: decode(name, value, self.params) for name, value in trial.params.items()}
         os.makedirs(directory, exist_ok=True)
-        tf.logging.info('%s: %s', directory, ', '.join(f'{name}={value}' for name, value in sorted(chosen.items())))
+        tf.logging.info('%s: %s', directory, ', '.join(f'{name}={to_json(value)}' for name, value in sorted(chosen.items())))
         build.save(build.override(self.params, '--space', chosen), run_dir.hparams_path(directory))
         return self._start(directory, f'--output_dir={directory}')
 

@@ -1,5 +1,6 @@
 """What the README says is so."""
 
+import glob
 import os
 import re
 
@@ -52,13 +53,15 @@ def test_every_schedule_is_explained():
         assert name in table
 
 
-def test_the_links_lead_somewhere():
-    for target in re.findall(r'\]\(([^)]+)\)', re.sub('```.*?```', '', TEXT, flags=re.DOTALL)):
+@pytest.mark.parametrize('path', [f'{ROOT}/README.md', *sorted(glob.glob(f'{ROOT}/docs/*.md'))])
+def test_the_links_lead_somewhere(path):
+    text = open(path).read()
+    for target in re.findall(r'\]\(([^)]+)\)', re.sub('```.*?```', '', text, flags=re.DOTALL)):
         if target.startswith('#'):
-            titles = [title.lower().replace(' ', '-') for title in re.findall(r'^#+ (.*)$', TEXT, re.MULTILINE)]
+            titles = [title.lower().replace(' ', '-') for title in re.findall(r'^#+ (.*)$', text, re.MULTILINE)]
             assert target[1:] in titles
         elif not target.startswith('https://'):
-            assert os.path.exists(os.path.join(ROOT, target)), target
+            assert os.path.exists(os.path.join(os.path.dirname(path), target)), target
 
 
 @pytest.mark.parametrize('make', [
