@@ -55,13 +55,16 @@ def test_every_schedule_is_explained():
 
 @pytest.mark.parametrize('path', [f'{ROOT}/README.md', *sorted(glob.glob(f'{ROOT}/docs/*.md'))])
 def test_the_links_lead_somewhere(path):
-    text = open(path).read()
-    for target in re.findall(r'\]\(([^)]+)\)', re.sub('```.*?```', '', text, flags=re.DOTALL)):
-        if target.startswith('#'):
-            titles = [title.lower().replace(' ', '-') for title in re.findall(r'^#+ (.*)$', text, re.MULTILINE)]
-            assert target[1:] in titles
-        elif not target.startswith('https://'):
-            assert os.path.exists(os.path.join(os.path.dirname(path), target)), target
+    text = re.sub('```.*?```', '', open(path).read(), flags=re.DOTALL)
+    for target in re.findall(r'\]\(([^)]+)\)', text):
+        if target.startswith('https://'):
+            continue
+        page, _, title = target.partition('#')
+        page = os.path.join(os.path.dirname(path), page) if page else path
+        assert os.path.exists(page), target
+        if title:
+            titles = re.findall(r'^#+ (.*)$', open(page).read(), re.MULTILINE)
+            assert title in [title.lower().replace(' ', '-') for title in titles], target
 
 
 @pytest.mark.parametrize('make', [
