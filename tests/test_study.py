@@ -46,10 +46,11 @@ def search(study, processes, num_trials, jobs=1, goal=LOWEST):
     return list(run_trials(study, SPACE, goal, num_trials, jobs, processes.start, processes.read))
 
 
-@pytest.mark.parametrize('goal, best', [(LOWEST, 1.5), (Goal('accuracy', True), 3.0)])
-def test_a_trial_is_worth_its_best_evaluation(tmp_path, goal, best):
+@pytest.mark.parametrize('goal, best, others', [(LOWEST, 1.5, 9), (Goal('accuracy', True), 3.0, 0)])
+def test_a_trial_is_worth_its_best_evaluation(tmp_path, goal, best, others):
     study = open_at(tmp_path, goal)
-    trial, = search(study, Processes(tmp_path, 'printf "2\\n1.5\\nnan\\n3\\n" > values'), 1, goal=goal)
+    scripts = 'printf "2\\n1.5\\nnan\\n3\\n" > values', f'echo {others} > values'
+    trial, _ = search(study, Processes(tmp_path, *scripts), 2, goal=goal)
     assert (trial.state, trial.value) == (TrialState.COMPLETE, best)
     assert {step: value for step, value in trial.intermediate_values.items() if value == value} == {1: 2, 2: 1.5, 4: 3}
     assert 0 <= trial.params['x'] <= 1 and study.best_trial.number == 0
@@ -85,9 +86,9 @@ def test_a_bad_trial_is_pruned_early_and_a_good_one_is_not(tmp_path):
 
 
 def test_failures_do_not_end_the_search(tmp_path):
-    scripts = ['exit 1', 'kill -9 $$', 'true', 'echo nan > values', 'echo 1 > values']
-    trials = search(open_at(tmp_path), Processes(tmp_path, *scripts), 5)
-    assert [trial.state for trial in trials] == [TrialState.FAIL] * 4 + [TrialState.COMPLETE]
+    scripts = ['exit 1', 'kill -9 $$', 'true', 'echo nan > values', 'echo 1 > values; exit 1', 'echo 1 > values']
+    trials = search(open_at(tmp_path), Processes(tmp_path, *scripts), 6)
+    assert [trial.state for trial in trials] == [TrialState.FAIL] * 5 + [TrialState.COMPLETE]
 
 
 def test_a_training_that_somebody_stops_ends_the_search_and_goes_on_in_the_next(tmp_path):

@@ -45,7 +45,8 @@ def start(command):
 
     def call(space, *flags):
         processes.append(subprocess.Popen([sys.executable, os.path.join(ROOT, 'sweep.py'), *command(space, *flags)[1:]],
-                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                          start_new_session=True))
         return processes[-1]
 
     yield call
@@ -112,7 +113,7 @@ def test_a_stopped_sweep_goes_on_as_if_it_had_not_been_stopped(start, search, ru
     process = start(*flags)
     trial = tmp_path / 'output' / 'trial-0'
     wait_until((trial / 'metrics.csv').exists)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # As Ctrl-C does, which the trainings must not get.
     assert process.wait(60) == 130
     assert len(losses(trial)) < 6 and list(trial.glob('model.ckpt-*.index'))
     assert [trial.state for trial in trials_of(tmp_path)] == [TrialState.RUNNING]
