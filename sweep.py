@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from common import command, run_dir
 from common.errors import RunError, UsageError
+from common.files import read_json
 from common.goal import parse_goal
 from common.schedules import to_json
 from hparams import build
@@ -22,6 +23,9 @@ try:
 except ModuleNotFoundError as error:
     sys.exit(f"sweep.py: there is no {error.name}: pip install -e '.[sweep]'")
 
+# Without these the same, trials cannot be compared.
+_SAME = ('best_metric', 'eval_splits', 'eval_steps', 'eval_every_steps', 'save_checkpoints_steps', 'early_stopping_patience',
+         'early_stopping_min_delta', 'overfit_batches', 'warm_start_from', 'freeze')
 # These are the sweep's own, or reach the trials in another way.
 _NOT_PASSED_ON = ('space', 'trials', 'jobs', 'model', 'dataset', 'output_dir', 'hparams', 'hparams_set', 'train_steps',
                   'num_epochs', 'seed')
@@ -40,62 +44,77 @@ def define_flags():
 
 def check_flags(FLAGS):
     """Raises UsageError where flags are empty or do not go together."""
+    for name in ('schedule', 'checkpoint', 'input', 'predict_split'):
+        if FLAGS[name].present:
+            raise UsageError(f'--{name} is for trainer.py: a sweep trains and evaluates')
     trainer.check_flags(FLAGS)
-    if FLAGS['schedule'].present:
-        raise UsageError('--schedule is for trainer.py: a sweep trains and evaluates')
     if not FLAGS.space:
         raise UsageError('--space is missing: a JSON file of what to search, such as hparams/spaces/alexnet_mnist.json')
     if '://' in (FLAGS.output_dir or ''):
         raise UsageError(f'--output_dir={FLAGS.output_dir}: a sweep needs a local directory')
 
 
-def run(FLAGS, unused_stop):
+def run(FLAGS, stop):
     """Runs the trials that are missing and returns the result, a dict."""
     _, _, params = trainer.load(FLAGS)
-    given = [name for name in ('train_steps', 'num_epochs', 'seed') if FLAGS[name].present]
-    space = read_space(FLAGS.space, params, [*given, *build.parse(FLAGS.hparams)])
     goal = parse_goal(FLAGS.best_metric)
-    split = FLAGS.eval_splits[0]
-    setup = {**params, **{f'the space of {name}': str(values) for name, values in space.items()},
-             '--best_metric': FLAGS.best_metric, 'the split that is judged': split}
+    space = read_space(FLAGS.space, params, _given(FLAGS))
+    for name in space.keys() & {'optimizer', 'learning_rate_schedule'}:
+        for choice in space[name].choices:
+            trainer.check_hparams(build.HParams(build.override(params, '--space', {name: choice})))
     output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}_sweep'
-    best_path = os.path.join(output_dir, 'best_hparams.json')
     run_dir.claim(output_dir)
+    if os.path.exists(run_dir.hparams_path(output_dir)):
+        raise UsageError(f'--output_dir={output_dir} is the output_dir of a training: choose another')
+    best_path = os.path.join(output_dir, 'best_hparams.json')
     with lock(output_dir) as descriptor:
-        study = open_study(output_dir, goal, params.seed, setup)
         passed_on = [FLAGS[name].serialize() for name in FLAGS if FLAGS[name].present and name not in _NOT_PASSED_ON]
         trainings = Trainings(trainer.__file__, [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *passed_on], params,
-                              output_dir, split, goal, descriptor)
-        if not study.trials:
-            trainings.check()
-        trials = run_trials(study, space, goal, FLAGS.trials, FLAGS.jobs, trainings.start, trainings.read)
-        with contextlib.closing(trials):
+                              output_dir, FLAGS.eval_splits[0], goal, descriptor)
+        trainings.check(stop)
+        study = open_study(output_dir, goal, params.seed, _setup(FLAGS, params))
+        with contextlib.closing(run_trials(study, space, goal, FLAGS.trials, FLAGS.jobs, trainings, stop)) as trials:
             for trial in trials:
-                _log(trial, trainings, goal)
-                if _best(study) == trial:
-                    trainings.save_hparams(trial, best_path)
-    best = _best(study)
+                _log(trial, trainings)
+                _keep_best(study, trainings, best_path)
+        best = _keep_best(study, trainings, best_path)
     if not best:
-        raise RunError(f'no trial came to its end: the last, {trainings.directory(study.trials[-1])}, failed: '
-                       f'{trainings.error(study.trials[-1])}')
+        raise RunError(f'no trial came to its end; the last: {study.trials[-1].user_attrs.get("error", "was pruned")}')
     result = {'trials': len(study.trials), goal.metric: to_json(best.value), 'best': trainings.directory(best),
               'hparams_set': best_path}
     run_dir.save_results(output_dir, result)
     return result
 
 
-def _best(study):
-    return study.best_trial if study.get_trials(states=[TrialState.COMPLETE]) else None
+def _given(FLAGS):
+    """Returns the hyper-parameters that the flags give, which are not to be searched."""
+    given = {*build.parse(FLAGS.hparams), *(name for name in ('train_steps', 'num_epochs', 'seed') if FLAGS[name].present)}
+    return {*given, 'train_steps', 'num_epochs'} if given & {'train_steps', 'num_epochs'} else given
 
 
-def _log(trial, trainings, goal):
+def _setup(FLAGS, params):
+    """Returns what trials must have in common to be compared."""
+    space = {f'the space of {name}': values for name, values in read_json(FLAGS.space).items()}
+    return {**params, **space, **{f'--{name}': FLAGS[name].value for name in _SAME}}
+
+
+def _keep_best(study, trainings, path):
+    """Writes the set of the best trial so far and returns it, or None where none has come to its end."""
+    if not study.get_trials(states=[TrialState.COMPLETE]):
+        return None
+    trainings.save_hparams(study.best_trial, path)
+    return study.best_trial
+
+
+def _log(trial, trainings):
+    name = trainings.directory(trial)
     if trial.state == TrialState.FAIL:
-        tf.logging.warning('%s failed: %s', trainings.directory(trial), trainings.error(trial))
+        tf.logging.warning('%s failed: %s', name, trial.user_attrs['error'])
         return
-    number = len(trial.intermediate_values)
-    tf.logging.info('%s %s: %s = %g after %d evaluation%s', trainings.directory(trial),
-                    'was pruned' if trial.state == TrialState.PRUNED else 'is done', goal.metric, trial.value, number,
-                    's' if number > 1 else '')
+    values = list(trial.intermediate_values.values())
+    tf.logging.info('%s %s: %s = %s after %d evaluation%s', name, 'is done' if trial.state == TrialState.COMPLETE else
+                    'was pruned', trainings.goal.metric, to_json(trainings.goal.best(values)), len(values),
+                    's' if len(values) > 1 else '')
 
 
 def main(argv):

@@ -12,8 +12,6 @@ from absl import flags
 import numpy as np
 
 import common.tf_estimator  # Before TensorFlow.
-import tensorflow.compat.v1 as tf
-
 from common import command, learning_rate, optimizer, plugins, run_dir, schedules
 from common.errors import UsageError
 from common.experiment import make_experiment
@@ -107,8 +105,8 @@ def check_flags(FLAGS):
         re.compile(FLAGS.freeze)
     except re.error as error:
         raise UsageError(f'--freeze={FLAGS.freeze} is not a regular expression: {error}') from None
-    if FLAGS.output_dir and set('*?[]') & set(FLAGS.output_dir):
-        raise UsageError(f'--output_dir={FLAGS.output_dir}: TensorFlow takes * ? [ ] for patterns: use other characters')
+    if FLAGS.output_dir and set('*?[]\\') & set(FLAGS.output_dir):
+        raise UsageError(f'--output_dir={FLAGS.output_dir}: TensorFlow takes * ? [ ] \\ for patterns: use other characters')
 
 
 def load(FLAGS):
@@ -117,9 +115,14 @@ def load(FLAGS):
     dataset = plugins.load('dataset', FLAGS.dataset)
     params = build.build(FLAGS.model, model.get_params(), FLAGS.dataset, dataset.get_params(), FLAGS.hparams_set,
                          FLAGS.hparams, train_steps=FLAGS.train_steps, num_epochs=FLAGS.num_epochs, seed=FLAGS.seed)
+    check_hparams(params)
+    return model, dataset, params
+
+
+def check_hparams(params):
+    """Raises UsageError where HParams have values that the framework does not know."""
     learning_rate.check(params)
     optimizer.check(params)
-    return model, dataset, params
 
 
 def run(FLAGS, stop):

@@ -53,28 +53,24 @@ class Evaluator:
             self._write(step, values)
         return {'global_step': int(step), **values}
 
-    def prediction_names(self):
-        """Returns the names of the model's predictions in evaluation, sorted."""
-        self._build()
-        return sorted(self._examples[2])
-
-    def first_examples(self, count):
-        """Returns (features, labels, predictions) of the first examples, by the weights that were evaluated last.
+    def batches(self, choose):
+        """Yields arrays of the batches that it evaluates, by the weights that were evaluated last.
 
         Args:
-          count: int.
+          choose: function of (features, labels, predictions) that returns those of their tensors to yield, {name: tensor},
+            or an empty dict for none.
 
-        Returns:
-          Three dicts of arrays [at most count, ...].
+        Yields:
+          {name: array}.
         """
-        batches = []
-        with self._session.graph.as_default():
-            self._session.run(self._reset)
-            with contextlib.suppress(tf.errors.OutOfRangeError):
-                while sum(len(leaves[0]) for leaves in batches) < count:
-                    batches.append(tf.nest.flatten(self._session.run(self._examples)))
-        joined = [np.concatenate(arrays)[:count] for arrays in zip(*batches)]
-        return tf.nest.pack_sequence_as(self._examples, joined)
+        self._build()
+        chosen = choose(*self._examples)
+        if not chosen:
+            return
+        self._session.run(self._reset)
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            for _ in range(self._steps):
+                yield self._session.run(chosen)
 
     def _build(self):
         if self._session:

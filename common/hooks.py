@@ -1,5 +1,6 @@
 """Session hooks: stopping on a signal, training metrics, progress bars, evaluation after each checkpoint."""
 
+import contextlib
 import signal
 import sys
 import time
@@ -9,10 +10,10 @@ import tqdm
 
 
 class StopOnSignal(tf.train.SessionRunHook):
-    """Ends the training after the current step on SIGINT or SIGTERM, so that a checkpoint of it is saved.
+    """Ends the training after the current step on SIGINT, SIGTERM or SIGHUP, so that a checkpoint of it is saved.
 
     Outside the training, where there is nothing to save, the signal ends the process at once with exit code 128 + signal;
-    so does a second signal. Used as a context manager around everything, and as a hook of the training.
+    so does a second Ctrl-C. Used as a context manager around everything, and as a hook of the training.
     """
 
     def __init__(self):
@@ -20,7 +21,10 @@ class StopOnSignal(tf.train.SessionRunHook):
         self._training = False
 
     def __enter__(self):
-        self._previous = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # As it is under nohup.
+            numbers.append(signal.SIGHUP)
+        self._previous = {number: signal.signal(number, self._handle) for number in numbers}
         return self
 
     def __exit__(self, *unused_exception):
@@ -28,9 +32,9 @@ class StopOnSignal(tf.train.SessionRunHook):
             signal.signal(number, handler)
 
     def _handle(self, number, unused_frame):
-        second = self._received is not None
+        is_impatient = self._received is not None and number == signal.SIGINT
         self._received = number
-        if second or not self._training:
+        if is_impatient or not self._training:
             sys.exit(128 + number)
 
     def begin(self):
@@ -49,6 +53,15 @@ class StopOnSignal(tf.train.SessionRunHook):
         """Ends the process if a signal came."""
         if self._received:
             sys.exit(128 + self._received)
+
+    @contextlib.contextmanager
+    def noting(self):
+        """In its block a signal is only noted, for `exit_if_received`."""
+        self._training = True
+        try:
+            yield
+        finally:
+            self._training = False
 
     def call_outside_training(self, fn):
         """Calls `fn` amid the training, right after a checkpoint; a signal then need not wait for `fn` to finish."""

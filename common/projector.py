@@ -1,6 +1,6 @@
 """TensorBoard's tab Projector: a layer's values of many examples as points in space, with labels and pictures."""
 
-import csv
+import contextlib
 import io
 import math
 import os
@@ -14,37 +14,69 @@ from common.files import replacing
 from common.ops import image_grid
 
 EMBEDDING = 'embedding'
+_IMAGE = 'image of each'  # Not a title of the table.
 _MAX_POINTS = 1000
-_MAX_SPRITE = 8192  # Pixels that the tab takes at most.
+_MAX_SIDE = 64  # Pixels of a picture; the tab takes 8,192 for all of them, in 32 rows and columns.
 
 
 def show(evaluator):
     """Writes what a model returns as its prediction `embedding`, float [batch, units], where TensorBoard looks for it.
 
-    Up to 1,000 examples of the evaluator's split are shown, by the weights that it evaluated last: with those of their
+    Up to 1,000 examples that the evaluator evaluates are shown, by the weights that it evaluated last: with those of their
     labels and predictions that have one value an example, and with the feature `image`, uint8 or float in [0, 1]
     [batch, height, width, 1 or 3], if there is one. A model without such a prediction has nothing to show.
 
     Args:
       evaluator: Evaluator.
     """
-    if EMBEDDING not in evaluator.prediction_names():
+    examples = _first_examples(evaluator)
+    if not examples:
         return
-    features, labels, predictions = evaluator.first_examples(_MAX_POINTS)
+    embedding, image = examples.pop(EMBEDDING), examples.pop(_IMAGE, None)
     config = projector.ProjectorConfig()
-    info = config.embeddings.add(tensor_name=EMBEDDING, tensor_path=f'{EMBEDDING}.tsv')
-    _write(evaluator.events_dir, info.tensor_path, _to_tsv(predictions[EMBEDDING]))
-    columns = {**labels, **{f'predicted {name}': values for name, values in predictions.items()}}
-    columns = {name: values for name, values in columns.items() if values.ndim == 1}
-    if columns:
-        info.metadata_path = f'{EMBEDDING}_labels.tsv'
-        _write(evaluator.events_dir, info.metadata_path, _to_table(columns))
-    if _is_picture(features.get('image')):
+    info = config.embeddings.add(tensor_name=EMBEDDING, tensor_path=f'{EMBEDDING}.tsv',
+                                 metadata_path=f'{EMBEDDING}_labels.tsv')
+    _write(evaluator.events_dir, info.tensor_path, _to_tsv(embedding))
+    # Numbers, so that no line is empty, and that there are several columns: the tab takes the first line of one for a label.
+    _write(evaluator.events_dir, info.metadata_path, _to_table({'example': np.arange(len(embedding)), **examples}))
+    if image is not None:
         info.sprite.image_path = f'{EMBEDDING}_images.png'
-        sprite, size = _to_sprite(features['image'])
-        info.sprite.single_image_dim.extend(size)
-        _write(evaluator.events_dir, info.sprite.image_path, sprite)
+        info.sprite.single_image_dim.extend([image.shape[2], image.shape[1]])
+        _write(evaluator.events_dir, info.sprite.image_path, _to_sprite(image))
     projector.visualize_embeddings(evaluator.events_dir, config)
+
+
+def _first_examples(evaluator):
+    batches = []
+    with contextlib.closing(evaluator.batches(_choose)) as found:
+        for batch in found:
+            batch[EMBEDDING] = batch[EMBEDDING].reshape(len(batch[EMBEDDING]), -1)
+            if _IMAGE in batch:  # Made small at once, so that no large ones are kept.
+                stride = math.ceil(max(batch[_IMAGE].shape[1:3]) / _MAX_SIDE)
+                batch[_IMAGE] = batch[_IMAGE][:, ::stride, ::stride].copy()
+            batches.append(batch)
+            if sum(len(batch[EMBEDDING]) for batch in batches) >= _MAX_POINTS:
+                break
+    return {name: np.concatenate([batch[name] for batch in batches])[:_MAX_POINTS] for name in batches[0]} if batches else {}
+
+
+def _choose(features, labels, predictions):
+    """Returns the embedding, the image, and the columns of the table by their titles: what surely can be joined."""
+    embedding = predictions.get(EMBEDDING)
+    if not _has_shape(embedding):
+        return {}
+    columns = {**labels, **{f'predicted {name}': values for name, values in predictions.items()}}
+    chosen = {name: values for name, values in columns.items() if _has_shape(values) and values.shape.rank == 1}
+    chosen[EMBEDDING] = embedding
+    image = features.get('image') if isinstance(features, dict) else None
+    if _has_shape(image) and image.shape.rank == 4 and image.shape[3] in (1, 3):
+        chosen[_IMAGE] = image
+    return chosen
+
+
+def _has_shape(tensor):
+    """Whether its shape is known, but for the batch."""
+    return isinstance(tensor, tf.Tensor) and tensor.shape.rank and tensor.shape[1:].is_fully_defined()
 
 
 def _write(directory, name, content):
@@ -54,17 +86,13 @@ def _write(directory, name, content):
 
 def _to_tsv(values):
     text = io.StringIO()
-    np.savetxt(text, values.reshape(len(values), -1).astype(np.float32), '%.6g', delimiter='\t')
+    np.savetxt(text, values.astype(np.float32), '%.6g', delimiter='\t')
     return text.getvalue().encode()
 
 
 def _to_table(columns):
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter='\t', quoting=csv.QUOTE_NONE, quotechar=None, lineterminator='\n')
-    if len(columns) > 1:  # What the tab takes for a heading; one column has none.
-        writer.writerow(columns)
-    writer.writerows([_to_text(value) for value in row] for row in zip(*columns.values()))
-    return text.getvalue().encode()
+    lines = [columns, *zip(*columns.values())]
+    return ''.join('\t'.join(map(_to_text, line)) + '\n' for line in lines).encode()
 
 
 def _to_text(value):
@@ -72,15 +100,8 @@ def _to_text(value):
     return ' '.join(text.split())
 
 
-def _is_picture(images):
-    return images is not None and images.ndim == 4 and images.shape[3] in (1, 3)
-
-
 def _to_sprite(images):
-    """Returns all pictures as one, the bytes of a PNG file, and [width, height] of each there."""
-    columns = math.ceil(math.sqrt(len(images)))
-    shrink = math.ceil(columns * max(images.shape[1:3]) / _MAX_SPRITE)
-    images = images[:, ::shrink, ::shrink]
+    """Returns all pictures as one, the bytes of a PNG file."""
     content = io.BytesIO()
-    Image.fromarray(image_grid.draw(images, columns, gap=0)[0]).save(content, 'png')
-    return content.getvalue(), [images.shape[2], images.shape[1]]
+    Image.fromarray(image_grid.draw(images, gap=0)[0]).save(content, 'png')
+    return content.getvalue()

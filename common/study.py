@@ -8,20 +8,19 @@ import os
 import signal
 import subprocess
 import time
-import typing
 
 import optuna
 from optuna.trial import TrialState
-import sqlalchemy.exc
-import tensorflow.compat.v1 as tf
+import sqlalchemy
 
-from common import run_dir
 from common.errors import RunError, UsageError
 from hparams.build import differences
+from hparams.defaults import DEFAULTS
 
 _NAME = 'sweep'
 _POLL_SECONDS = 0.2
-_STOPPED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOPPED = [code for number in _STOPS for code in (128 + number, -number)]  # The latter while Python starts.
 
 
 @contextlib.contextmanager
@@ -42,39 +41,54 @@ def lock(directory):
         yield file.fileno()
 
 
-def open_study(directory, goal, seed, setup):
-    """Opens the study of a directory, study.db, or makes it.
+def study_path(directory):
+    return os.path.join(directory, 'study.db')
 
-    Bad trials are pruned by the median of the others: `optuna.pruners.MedianPruner`, from the sixth trial on.
+
+def open_study(directory, goal, seed, setup):
+    """Opens the study of a directory, or makes it.
+
+    Bad trials are pruned by the median of the others: `optuna.pruners.MedianPruner`, once five are complete.
 
     Args:
       directory: str, local.
       goal: Goal, of a trial's best evaluation.
       seed: int.
-      setup: dict of what trials must have in common to be compared.
+      setup: dict of what trials must have in common to be compared, as JSON can say it.
 
     Returns:
       optuna.Study.
 
     Raises:
       UsageError: the study was made with another setup.
-      RunError: the file is damaged.
+      RunError: the file is damaged, or of something else.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    path = os.path.join(directory, 'study.db')
-    try:
-        study = optuna.create_study(storage=f'sqlite:///{path}', study_name=_NAME, pruner=optuna.pruners.MedianPruner(),
-                                    direction='maximize' if goal.is_max else 'minimize', load_if_exists=True)
+    path = study_path(directory)
+    setup = json.loads(json.dumps(setup))  # Without tuples, as the study keeps it.
+    with _telling_storage_errors(path):
+        study = optuna.create_study(storage=str(sqlalchemy.URL.create('sqlite', database=path)), study_name=_NAME,
+                                    pruner=optuna.pruners.MedianPruner(), load_if_exists=True,
+                                    direction='maximize' if goal.is_max else 'minimize')
         # By the number of trials, too: the same seed again would draw what it drew at first.
         study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), constant_liar=True)
-    except sqlalchemy.exc.DatabaseError as error:
-        raise RunError(f'{path}: cannot be read: {error.orig}: choose another --output_dir') from None
-    setup = json.loads(json.dumps(setup))  # As the study keeps it, without tuples.
-    found = differences(study.user_attrs.get('setup', setup), setup)
-    if found:
-        raise UsageError(f'{path}: {found}: give the same again, or choose another --output_dir')
-    study.set_user_attr('setup', setup)
+        known = {key: DEFAULTS[key] for key in DEFAULTS.keys() & setup.keys()}  # Older studies know fewer of them.
+        found = differences({**known, **study.user_attrs.get('setup', setup)}, setup)
+        if found:
+            raise UsageError(f'{path}: {found}: give the same again, or choose another --output_dir')
+        study.set_user_attr('setup', setup)
     return study
+
+
+@contextlib.contextmanager
+def _telling_storage_errors(path):
+    try:
+        yield
+    except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError, RuntimeError) as error:
+        while error.__cause__:  # SQLite's own is the one that says what is wrong.
+            error = error.__cause__
+        raise RunError(f'{path}: {str(error).splitlines()[0]}: see to it that it is free and whole, or choose another '
+                       '--output_dir') from None
 
 
 @dataclasses.dataclass
@@ -85,7 +99,7 @@ class _Training:
     is_pruned: bool = False
 
 
-def run_trials(study, space, goal, num_trials, jobs, start, read):
+def run_trials(study, space, goal, num_trials, jobs, trainings, stop):
     """Runs trials until there are num_trials in the study, those first that an earlier sweep was stopped amid.
 
     Whatever ends this ends the trainings, each after a checkpoint.
@@ -96,52 +110,55 @@ def run_trials(study, space, goal, num_trials, jobs, start, read):
       goal: Goal; a trial's value is that of its best evaluation.
       num_trials: int.
       jobs: int, how many trainings to run at once.
-      start: function of an optuna.Trial that returns the subprocess.Popen of its training.
-      read: function of an optuna.Trial that returns the list of what it has been evaluated to so far, floats.
+      trainings: Trainings, or what has its `start`, `read` and `explain`.
+      stop: StopOnSignal; a signal ends the process.
 
     Yields:
-      The optuna.trial.FrozenTrial of each that has ended: complete, pruned or failed.
+      The optuna.trial.FrozenTrial of each that has ended: complete, pruned, or failed, with its user attribute `error`.
 
     Raises:
-      RunError: somebody else has stopped a training.
+      RunError: somebody else has stopped a training, or the study's file fails.
     """
-    waiting = _stopped_trials(study, space)
-    num_new = num_trials - len(study.trials)
     running = []
-    try:
-        while True:
-            while len(running) < jobs and (waiting or num_new > 0):
-                if waiting:
-                    trial = waiting.pop(0)
-                else:
-                    trial, num_new = study.ask(space), num_new - 1
-                known = study.trials[trial.number].intermediate_values
-                running.append(_Training(trial, start(trial), len(known)))
-            if not running:
-                return
-            time.sleep(_POLL_SECONDS)
-            for training in list(running):
-                has_ended = training.process.poll() is not None  # Before reading, so that nothing is written after.
-                values = read(training.trial)
-                _follow(training, values)
-                if has_ended:
-                    running.remove(training)
-                    yield _tell(study, training, values, goal)
-    finally:
-        for training in running:
-            training.process.terminate()
-        for training in running:
-            training.process.wait()
+    with _telling_storage_errors('study.db'), stop.noting():
+        waiting = _stopped_trials(study, space)
+        num_new = num_trials - len([trial for trial in study.trials if trial.state != TrialState.WAITING])
+        try:
+            while True:
+                while len(running) < jobs and (waiting or num_new > 0):
+                    if waiting:
+                        trial = waiting.pop(0)
+                    else:
+                        trial, num_new = study.ask(space), num_new - 1
+                    known = study.trials[trial.number].intermediate_values
+                    running.append(_Training(trial, trainings.start(trial), len(known)))
+                if not running:
+                    return
+                time.sleep(_POLL_SECONDS)
+                stop.exit_if_received()
+                for training in list(running):
+                    has_ended = training.process.poll() is not None  # Before reading, so that nothing is written after.
+                    values = trainings.read(training.trial)
+                    _follow(training, values)
+                    if has_ended:
+                        running.remove(training)
+                        yield _tell(study, training, values, goal, trainings)
+        finally:
+            for training in running:
+                training.process.terminate()
+            for training in running:
+                training.process.wait()
 
 
 def _stopped_trials(study, space):
     """Returns the trials that are not at their end, as optuna.Trial, to go on with."""
     stopped = []
     for frozen in study.get_trials(states=[TrialState.RUNNING]):
+        trial = optuna.Trial(study, frozen._trial_id)  # pylint: disable=protected-access; it has no other name.
         if frozen.params.keys() == space.keys():
-            stopped.append(optuna.Trial(study, frozen._trial_id))  # pylint: disable=protected-access; it has no other name.
-        else:  # Before all of its values were drawn.
-            study.tell(frozen.number, state=TrialState.FAIL)
+            stopped.append(trial)
+        else:
+            _fail(study, trial, 'the sweep was killed before all of its values were drawn')
     return stopped
 
 
@@ -156,13 +173,19 @@ def _follow(training, values):
         training.process.terminate()
 
 
-def _tell(study, training, values, goal):
-    code = training.process.returncode
-    best = goal.best(values)
+def _tell(study, training, values, goal, trainings):
+    trial, code, best = training.trial, training.process.returncode, goal.best(values)
     if training.is_pruned:
-        return study.tell(training.trial, state=TrialState.PRUNED)
+        return study.tell(trial, state=TrialState.PRUNED)
     if code in _STOPPED:
-        raise RunError(f'trial {training.trial.number} was stopped: the same command goes on')
-    if code or best is None:
-        return study.tell(training.trial, state=TrialState.FAIL)
-    return study.tell(training.trial, best)
+        raise RunError(f'trial {trial.number} was stopped: the same command goes on')
+    if code:
+        return _fail(study, trial, trainings.explain(trial, code))
+    if best is None:
+        return _fail(study, trial, f'{goal.metric} was never a number')
+    return study.tell(trial, best)
+
+
+def _fail(study, trial, error):
+    trial.set_user_attr('error', error)
+    return study.tell(trial, state=TrialState.FAIL)

@@ -1,6 +1,7 @@
 """Search spaces: the values of hyper-parameters that a sweep tries, from a JSON file."""
 
 import json
+import warnings
 
 from optuna import distributions
 
@@ -63,7 +64,9 @@ def _distribution(source, params, name, values):
     if type(values.get('log', False)) is not bool:
         raise UsageError(f'{source}: {name}: "log" must be true or false')
     kind = distributions.IntDistribution if type(params[name]) is int else distributions.FloatDistribution
-    try:
-        return kind(**values)
-    except ValueError as error:
-        raise UsageError(f'{source}: {name}: {error}') from None
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')  # As where the steps do not end at "high".
+        try:
+            return kind(**values)
+        except (ValueError, UserWarning) as error:
+            raise UsageError(f'{source}: {name}: {" ".join(str(error).split())}') from None

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -16,6 +17,12 @@ import trainer
 # A small AlexNet, so that a run takes a second.
 SMALL = ('--hparams=filters=[4,8],dense_units=16,batch_size=32,drop_rate=0.0,max_shift=0,warmup_steps=0', '--eval_steps=1')
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@pytest.fixture(scope='session', autouse=True)
+def heed_sighup():
+    """The tests send SIGHUP, also where they run under nohup, which has it ignored."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope='session')

@@ -40,16 +40,18 @@ def test_the_events_are_those_of_estimator_evaluate(trained, tmp_path):
     assert scalars(tmp_path / 'eval_train') == found
 
 
-def test_the_first_examples_are_predicted_by_the_weights_evaluated_last(trained, tmp_path):
-    evaluator = make_evaluator(trained)
+def test_batches_are_of_the_weights_evaluated_last_and_as_many_as_are_evaluated(trained, tmp_path):
+    evaluator = make_evaluator(trained, steps=2)
     for step in (4, 2):
         evaluator.evaluate(f'{tmp_path}/model.ckpt-{step}')
-        features, labels, predictions = evaluator.first_examples(7)
+        batches = list(evaluator.batches(lambda features, labels, predictions: {**features, 'again': predictions['y']}))
         w = tf.train.load_variable(f'{tmp_path}/model.ckpt-{step}', 'w')[:, 0]
-        np.testing.assert_array_equal(features['x'], X[:7])
-        np.testing.assert_array_equal(labels['y'], Y[:7])
-        np.testing.assert_allclose(predictions['y'], X[:7] @ w, rtol=1e-5)
-    assert len(evaluator.first_examples(100)[0]['x']) == 10
+        for i, batch in enumerate(batches):
+            np.testing.assert_array_equal(batch['x'], X[4 * i:4 * i + 4])
+            np.testing.assert_allclose(batch['again'], X[4 * i:4 * i + 4] @ w, rtol=1e-5)
+        assert len(batches) == 2
+    assert len(list(make_evaluator(trained, steps=9).batches(lambda features, *_: features))) == 3
+    assert not list(evaluator.batches(lambda *_: {}))
 
 
 def test_steps_limit_the_batches(trained, tmp_path):

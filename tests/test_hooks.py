@@ -31,7 +31,7 @@ def send(number):
     return lambda: os.kill(os.getpid(), number)
 
 
-@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_the_training_after_the_step(number, code):
     with hooks.StopOnSignal() as stop:
         assert train_until(stop, 3, send(number)) in (3, 4)
@@ -46,7 +46,7 @@ def test_without_a_signal_the_training_runs_to_its_end():
         stop.exit_if_received()
 
 
-@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_outside_the_training_a_signal_ends_the_process_at_once(number, code):
     with hooks.StopOnSignal():
         with pytest.raises(SystemExit) as exit:
@@ -61,6 +61,24 @@ def test_a_second_signal_does_not_wait():
 
     with hooks.StopOnSignal() as stop, pytest.raises(SystemExit):
         train_until(stop, 3, twice)
+
+
+def test_a_run_under_nohup_goes_on_when_its_terminal_closes():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with hooks.StopOnSignal():
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_second_sigterm_does_not_keep_the_checkpoint_from_being_saved():
+    def twice():
+        send(signal.SIGTERM)()
+        send(signal.SIGTERM)()
+
+    with hooks.StopOnSignal() as stop:
+        assert train_until(stop, 2, twice) in (2, 3)
 
 
 def test_an_evaluation_amid_the_training_ends_at_once():

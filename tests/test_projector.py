@@ -14,15 +14,15 @@ from common.evaluator import Evaluator
 from tests.linear import X, Y, input_fn, make_estimator
 
 
-def evaluator_of(tmp_path, predictions, features, labels, steps=3, towers=0):
+def evaluator_of(tmp_path, predictions, features, labels, steps=300, towers=0):
     """Returns an Evaluator that has evaluated a model whose predictions are a function of the features."""
 
     def model(features, labels, mode, params):
-        batch = tf.shape(tf.nest.flatten(features)[0])[0]
+        batch = tf.shape(features.get('x', features.get('image')))[0]
         return predictions(features), tf.fill([batch], tf.get_variable('w', []))
 
     def batches():
-        return tf.data.Dataset.from_tensor_slices((features, labels)).batch(4)
+        return features() if callable(features) else tf.data.Dataset.from_tensor_slices((features, labels)).batch(4)
 
     estimator = make_estimator(tmp_path, towers, types.SimpleNamespace(model=model))
     estimator.train(lambda: batches().take(1), max_steps=1)
@@ -51,19 +51,40 @@ def test_the_first_thousand_examples_are_shown(tmp_path):
 
 def test_labels_and_predictions_of_one_value_an_example_are_columns(tmp_path):
     features = {'x': np.ones([5, 2], np.float32)}
-    labels = {'name': np.array(['a', 'b\tc\nd', 'e', 'f', 'g\xe4']), 'vector': np.ones([5, 3])}
+    labels = {'name': np.array(['a', 'b\tc\nd', 'e', '', 'g\xe4']), 'vector': np.ones([5, 3])}
     evaluator = evaluator_of(
         tmp_path, lambda features: {'embedding': features['x'], 'class': tf.cast(features['x'][:, 0], tf.int64)},
         features, labels)
     projector.show(evaluator)
     assert lines(evaluator, info_of(evaluator).metadata_path) == [
-        'name\tpredicted class', 'a\t1', 'b c d\t1', 'e\t1', 'f\t1', 'g\xe4\t1']
+        'example\tname\tpredicted class', '0\ta\t1', '1\tb c d\t1', '2\te\t1', '3\t\t1', '4\tg\xe4\t1']
 
 
-def test_a_single_column_has_no_heading(tmp_path):
-    evaluator = evaluator_of(tmp_path, lambda features: {'embedding': features['x']}, {'x': X}, {'label': np.arange(10)})
+def test_what_cannot_be_joined_is_left_out(tmp_path):
+    def batches():
+        for width in (2, 3):
+            yield {'x': np.ones([4, 2], np.float32), 'words': np.ones([4, width]), 'image': np.ones([4, width, 2, 1])}, {}
+
+    def input_fn():
+        return tf.data.Dataset.from_generator(batches, ({'x': tf.float32, 'words': tf.float64, 'image': tf.float64}, {}), (
+            {'x': [None, 2], 'words': [None, None], 'image': [None, None, 2, 1]}, {})).map(
+                lambda features, labels: ({**features, 'sparse': tf.sparse.from_dense(features['words'])}, labels))
+
+    def predictions(features):
+        return {'embedding': tf.cast(features['x'], tf.bfloat16), 'scalar': tf.constant(1), 'words': features['words']}
+
+    evaluator = evaluator_of(tmp_path, predictions, input_fn, None)
     projector.show(evaluator)
-    assert lines(evaluator, info_of(evaluator).metadata_path) == [str(i) for i in range(10)]
+    info = info_of(evaluator)
+    assert not info.HasField('sprite')
+    assert lines(evaluator, info.metadata_path) == ['example', *map(str, range(8))]
+    assert lines(evaluator, info.tensor_path) == ['1\t1'] * 8
+
+
+def test_no_more_batches_are_asked_for_than_are_evaluated(tmp_path):
+    evaluator = evaluator_of(tmp_path, lambda features: {'embedding': features['x']}, {'x': X}, {'y': Y}, steps=2)
+    projector.show(evaluator)
+    assert len(lines(evaluator, info_of(evaluator).tensor_path)) == 8
 
 
 def test_pictures_lie_side_by_side(tmp_path):
@@ -80,16 +101,16 @@ def test_pictures_lie_side_by_side(tmp_path):
         np.testing.assert_array_equal(sprite[2 * row:2 * row + 2, 3 * column:3 * column + 3], image)
 
 
-def test_large_pictures_are_made_smaller_to_what_the_tab_takes(tmp_path):
-    images = np.zeros([2, 5000, 40, 1], np.uint8)
-    images[1, ::2] = 255  # The rows that are kept.
+def test_large_pictures_are_made_small(tmp_path):
+    images = np.zeros([2, 640, 40, 1], np.uint8)
+    images[1, ::10, ::10] = 255  # The pixels that are kept.
     evaluator = evaluator_of(tmp_path, lambda features: {'embedding': tf.cast(features['image'][:, :2, 0, 0], tf.float32)},
                              {'image': images}, {'label': np.arange(2)})
     projector.show(evaluator)
     info = info_of(evaluator)
     sprite = np.asarray(Image.open(f'{evaluator.events_dir}/{info.sprite.image_path}'))
-    assert list(info.sprite.single_image_dim) == [20, 2500] and sprite.shape == (2500, 40, 3)
-    assert not sprite[:, :20].any() and (sprite[:, 20:] == 255).all()
+    assert list(info.sprite.single_image_dim) == [4, 64] and sprite.shape == (64, 8, 3)
+    assert not sprite[:, :4].any() and (sprite[:, 4:] == 255).all()
 
 
 def test_features_that_are_no_picture_have_none(tmp_path):
@@ -119,4 +140,4 @@ def test_the_last_evaluation_of_a_run_is_shown(run, tmp_path, schedule):
     assert run(*flags, '--schedule=train')[0] == 0
     assert not tf.io.gfile.exists(f'{tmp_path}/output/eval')
     assert run(*flags[:2], '--train_steps=4', f'--schedule={schedule}')[0] == 0
-    assert np.loadtxt(f'{tmp_path}/output/eval/embedding.tsv', delimiter='\t').shape == (1000, 6)
+    assert np.loadtxt(f'{tmp_path}/output/eval/embedding.tsv', delimiter='\t').shape == (20, 6)

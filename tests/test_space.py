@@ -68,6 +68,7 @@ def test_choices_come_as_the_hyperparameters_take_them(tmp_path):
     ({'units': {'low': 3}}, 'units must be a list of choices, or a range'),
     ({'units': {'low': 3, 'high': 4, 'lgo': True}}, 'units must be a list of choices, or a range'),
     ({'units': {'low': 4, 'high': 3}}, 'units: '),
+    ({'units': {'low': 1, 'high': 4, 'step': 2}}, 'units: The distribution is specified by [1, 4] and step=2'),
     ({'rate': {'low': 0, 'high': 1, 'log': True}}, 'rate: '),
     ({'rate': {'low': 1, 'high': 2, 'log': 1}}, 'rate: "log" must be true or false'),
     ('{"rate": {"low": 0, "high": Infinity}}', 'rate=inf must be a number'),

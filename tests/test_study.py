@@ -1,6 +1,8 @@
 """Trials in processes of their own: their values, pruning, failures, stops, and going on with a study."""
 
+import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import warnings
@@ -11,7 +13,9 @@ import pytest
 
 from common.errors import RunError, UsageError
 from common.goal import Goal
+from common.hooks import StopOnSignal
 from common.study import lock, open_study, run_trials
+from hparams.defaults import DEFAULTS
 
 SPACE = {'x': optuna.distributions.FloatDistribution(0, 1)}
 LOWEST = Goal('loss', False)
@@ -41,9 +45,12 @@ class Processes:
         path = self.directory / f'{trial.number}' / 'values'
         return [float(line) for line in path.read_text().split()] if path.exists() else []
 
+    def explain(self, trial, code):
+        return f'{trial.number} ended with {code}'
+
 
 def search(study, processes, num_trials, jobs=1, goal=LOWEST):
-    return list(run_trials(study, SPACE, goal, num_trials, jobs, processes.start, processes.read))
+    return list(run_trials(study, SPACE, goal, num_trials, jobs, processes, StopOnSignal()))
 
 
 @pytest.mark.parametrize('goal, best, others', [(LOWEST, 1.5, 9), (Goal('accuracy', True), 3.0, 0)])
@@ -89,10 +96,13 @@ def test_failures_do_not_end_the_search(tmp_path):
     scripts = ['exit 1', 'kill -9 $$', 'true', 'echo nan > values', 'echo 1 > values; exit 1', 'echo 1 > values']
     trials = search(open_at(tmp_path), Processes(tmp_path, *scripts), 6)
     assert [trial.state for trial in trials] == [TrialState.FAIL] * 5 + [TrialState.COMPLETE]
+    assert [trial.user_attrs['error'] for trial in trials[:5]] == [
+        '0 ended with 1', '1 ended with -9', 'loss was never a number', 'loss was never a number', '4 ended with 1']
 
 
-def test_a_training_that_somebody_stops_ends_the_search_and_goes_on_in_the_next(tmp_path):
-    processes = Processes(tmp_path, 'echo 3 > values; if [ ! -e again ]; then touch again; exit 143; fi; echo 2 >> values')
+@pytest.mark.parametrize('stop', ['exit 143', 'kill -TERM $$', 'exit 130', 'exit 129'])
+def test_a_training_that_somebody_stops_ends_the_search_and_goes_on_in_the_next(tmp_path, stop):
+    processes = Processes(tmp_path, f'echo 3 > values; {stop}')
     with pytest.raises(RunError, match='trial 0 was stopped: the same command goes on'):
         search(open_at(tmp_path), processes, 2)
     before = open_at(tmp_path).trials
@@ -106,23 +116,30 @@ def test_a_training_that_somebody_stops_ends_the_search_and_goes_on_in_the_next(
     assert second.number == 1
 
 
-def test_what_ends_the_search_ends_its_trainings(tmp_path):
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_trainings_and_then_the_search(tmp_path, number):
     processes = Processes(tmp_path, 'trap "echo stopped > values; exit 143" TERM; touch on; while true; do sleep 0.05; done')
-    trials = run_trials(open_at(tmp_path), SPACE, LOWEST, 5, 2, processes.start, processes.read)
+    read = processes.read
 
-    def interrupt(*unused):
-        raise KeyboardInterrupt
+    def read_and_signal(trial):
+        if all((tmp_path / f'{i}' / 'on').exists() for i in range(2)):
+            os.kill(os.getpid(), number)
+        return read(trial)
 
-    previous = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 1.5)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            next(trials)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+    processes.read = read_and_signal
+    study = open_at(tmp_path)
+    with pytest.raises(SystemExit) as ended, StopOnSignal() as stop:
+        list(run_trials(study, SPACE, LOWEST, 5, 2, processes, stop))
+    assert ended.value.code == 128 + number
     assert [process.poll() for _, process in processes.started] == [143, 143]
     assert [(tmp_path / f'{i}' / 'values').read_text() for i in range(2)] == ['stopped\n'] * 2
+    assert [trial.state for trial in open_at(tmp_path).trials] == [TrialState.RUNNING] * 2
+
+
+def test_a_trial_that_somebody_queued_is_one_of_those_to_come(tmp_path):
+    open_at(tmp_path).enqueue_trial({'x': 0.25})
+    trial, = search(open_at(tmp_path), Processes(tmp_path, 'echo 1 > values'), 1)
+    assert trial.params == {'x': 0.25} and trial.value == 1
 
 
 def test_a_study_that_goes_on_draws_new_values(tmp_path):
@@ -156,8 +173,31 @@ def test_another_setup_is_refused(tmp_path):
 
 def test_a_damaged_study_is_told(tmp_path):
     (tmp_path / 'study.db').write_bytes(b'no database' * 1000)
-    with pytest.raises(RunError, match='study.db: cannot be read: file is not a database: choose another --output_dir'):
+    with pytest.raises(RunError, match='study.db: file is not a database: see to it that it is free and whole, or choose'):
         open_at(tmp_path)
+
+
+def test_a_study_of_something_else_is_told(tmp_path):
+    with sqlite3.connect(tmp_path / 'study.db') as other:
+        other.execute('create table studies (a int)')
+    with pytest.raises(RunError, match='study.db: .*see to it that it is free and whole, or choose another --output_dir'):
+        open_at(tmp_path)
+
+
+def test_hyperparameters_that_came_later_are_no_other_setup(tmp_path):
+    setup = {**DEFAULTS, 'a': 1}
+    open_at(tmp_path, setup={key: value for key, value in setup.items() if key != 'momentum'})
+    open_at(tmp_path, setup=setup)
+    with pytest.raises(UsageError, match='momentum was 0.9, now it is 0.5'):
+        open_at(tmp_path, setup={**setup, 'momentum': 0.5})
+
+
+@pytest.mark.parametrize('name', ['a%41', 'a b', '{a}', '#a&b=c', 'a?b', 'a;b'])
+def test_a_directory_of_any_name_holds_the_study(tmp_path, name):
+    (tmp_path / name).mkdir()
+    open_at(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+    assert [path.name for path in (tmp_path / name).iterdir()] == ['study.db']
 
 
 def test_a_directory_is_one_sweeps_until_its_trainings_are_gone(tmp_path):

@@ -13,6 +13,8 @@ import optuna
 from optuna.trial import TrialState
 import pytest
 
+from common.goal import Goal
+from common.trainings import Trainings
 from tests.conftest import ROOT
 import sweep
 
@@ -144,9 +146,9 @@ def test_failed_trials_are_told_and_end_nothing_but_a_sweep_without_others(searc
     flags = ['--train_steps=20', '--hparams=optimizer=sgd']
     code, _, err = search({'learning_rate': [1e-4, 1e9]}, '--trials=1', *flags)
     assert [trial.params['learning_rate'] for trial in trials_of(tmp_path)] == [1e9]
-    line = f'the loss is not a number after step 0: .* \\(more in {tmp_path}/output/trial-0/log.txt\\)\n'
+    line = f'the loss is not a number after step 0: .* \\(log: {tmp_path}/output/trial-0/log.txt\\)\n'
     assert code == 1 and re.search(f'WARNING:tensorflow:{tmp_path}/output/trial-0 failed: trainer.py: {line}', err)
-    assert re.search(f'sweep.py: no trial came to its end: the last, {tmp_path}/output/trial-0, failed: .*{line}$', err)
+    assert re.search(f'sweep.py: no trial came to its end; the last: trainer.py: {line}$', err)
 
     code, result, _ = search({'learning_rate': [1e-4, 1e9]}, '--trials=3', '--jobs=2', *flags)
     states = {trial.params['learning_rate']: trial.state for trial in trials_of(tmp_path)}
@@ -154,7 +156,41 @@ def test_failed_trials_are_told_and_end_nothing_but_a_sweep_without_others(searc
 
     code, _, err = search({'learning_rate': [0.1, 0.2]}, '--trials=3', *flags[1:], '--train_steps=30')
     assert code == 2
-    assert re.search('study.db: train_steps was 20, now it is 30; the space of learning_rate was "Cat.*now it is "Cat', err)
+    assert re.search('study.db: train_steps was 20, now it is 30; the space of learning_rate was .*, now it is .0.1, 0.2.:', err)
+
+
+def test_a_mistake_when_it_goes_on_costs_nothing(search, tmp_path):
+    flags = ['--trials=2', '--train_steps=20']
+    code, _, err = search(RATES, *flags, '--best_metric=mae:max')
+    assert code == 2 and 'a dry run failed: trainer.py: --best_metric=mae:max: there is no metric mae' in err
+    assert search(RATES, '--trials=1', '--train_steps=20')[0] == 0
+    code, _, err = search(RATES, *flags, '--freeze=nosuch')
+    assert code == 2 and 'a dry run failed: trainer.py: --freeze=nosuch: is found in none' in err
+    code, _, err = search(RATES, *flags, '--eval_every_steps=5')
+    assert code == 2 and 'study.db: --eval_every_steps was 20, now it is 5: give the same again' in err
+    assert len(trials_of(tmp_path)) == 1
+
+    best = tmp_path / 'output' / 'best_hparams.json'
+    os.remove(best)
+    code, result, _ = search(RATES, '--trials=1', '--train_steps=20')  # Nothing is left to do but this.
+    assert code == 0 and result['best'] == f'{tmp_path}/output/trial-0'
+    assert best.read_bytes() == (tmp_path / 'output' / 'trial-0' / 'hparams.json').read_bytes()
+
+
+def test_directories_of_other_trainings_are_left_alone(search, run, tmp_path):
+    assert run(*FLAGS, '--train_steps=2')[0] == 0
+    before = (tmp_path / 'output' / 'hparams.json').read_bytes()
+    code, _, err = search(RATES, '--trials=1')
+    assert code == 2 and f'--output_dir={tmp_path}/output is the output_dir of a training: choose another' in err
+    assert (tmp_path / 'output' / 'hparams.json').read_bytes() == before and not (tmp_path / 'output' / 'study.db').exists()
+
+    trial = tmp_path / 'output' / 'trial-0'
+    os.makedirs(trial)
+    os.rename(tmp_path / 'output' / 'hparams.json', trial / 'hparams.json')
+    code, _, err = search(RATES, '--trials=1', '--train_steps=2')
+    assert code == 1
+    assert re.search(rf'{trial} is of another sweep \(learning_rate was 0.5, now it is .*\): delete it, or choose another', err)
+    assert (trial / 'hparams.json').read_bytes() == before
 
 
 @pytest.mark.parametrize('space, flags, message', [
@@ -165,9 +201,11 @@ def test_failed_trials_are_told_and_end_nothing_but_a_sweep_without_others(searc
     (RATES, ['--jobs=0'], 'flag --jobs=0'),
     (RATES, ['--model=nosuch'], '--model=nosuch: no module models.nosuch'),
     (RATES, ['--best_metric=loss'], '--best_metric=loss is not of the form METRIC:min or METRIC:max'),
-    (RATES, ['--best_metric=accuracy:max'], 'a dry run failed: trainer.py: --best_metric=accuracy:max: there is no metric acc'),
     (RATES, ['--hparams=learning_rate=0.1'], 'learning_rate is given by a flag, too: leave out one of the two'),
     ({'train_steps': [1]}, ['--train_steps=2'], 'train_steps is given by a flag, too'),
+    ({'num_epochs': [1.0]}, ['--train_steps=2'], 'num_epochs is given by a flag, too'),
+    ({'optimizer': ['sgd', 'adm']}, [], 'optimizer=adm is not one of adam'),
+    (RATES, ['--checkpoint=best'], '--checkpoint is for trainer.py: a sweep trains and evaluates'),
     ({'optimiser': ['sgd']}, [], 'unknown hyper-parameter optimiser, did you mean optimizer?'),
 ])
 def test_wrong_usage_is_one_line_and_exit_code_2(search, tmp_path, space, flags, message):
@@ -175,6 +213,22 @@ def test_wrong_usage_is_one_line_and_exit_code_2(search, tmp_path, space, flags,
     assert (code, result) == (2, None)
     assert err.splitlines()[-1].startswith('sweep.py: ') and message in err.splitlines()[-1]
     assert not list(tmp_path.glob('output/trial-*'))
+
+
+@pytest.mark.parametrize('text, code, message', [
+    ('INFO:tensorflow:loss = 3\ntrainer.py: --freeze=x: is wrong\n', 2, 'trainer.py: --freeze=x: is wrong'),
+    ('Traceback (most recent call last):\n  File "a.py", line 1, in b\ntensorflow.python.OutOfMemoryError: OOM [Op:MatMul]\n'
+     'Original stack trace:\n  File "c.py", line 2, in d\n', 1, 'tensorflow.python.OutOfMemoryError: OOM [Op:MatMul]'),
+    ('INFO:tensorflow:loss = 3\n', -signal.SIGKILL, 'was killed by SIGKILL'),
+    ('', 3, 'exit code 3'),
+])
+def test_the_cause_of_a_failure_is_found_in_its_log(tmp_path, text, code, message):
+    trainings = Trainings('trainer.py', [], {}, str(tmp_path), 'eval', Goal('loss', False), 0)
+    trial = optuna.trial.create_trial(value=1)
+    trial.number = 7
+    (tmp_path / 'trial-7').mkdir()
+    (tmp_path / 'trial-7' / 'log.txt').write_text(text)
+    assert trainings.explain(trial, code) == f'{message} (log: {tmp_path}/trial-7/log.txt)'
 
 
 def test_without_optuna_it_is_named(tmp_path):

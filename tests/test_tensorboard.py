@@ -114,8 +114,8 @@ def test_tensorboard_shows_the_run(run, request):
     points = np.frombuffer(ask('projector/tensor', run='eval', name='embedding'), np.float32).reshape(1000, 16)
     assert points.any() and (points >= 0).all()  # After ReLU.
     labels = ask('projector/metadata', run='eval', name='embedding').decode().splitlines()
-    assert labels[0] == 'label\tpredicted class' and len(labels) == 1001
-    right = sum(label == predicted for label, predicted in map(str.split, labels[1:]))
+    assert labels[0] == 'example\tlabel\tpredicted class' and len(labels) == 1001
+    right = sum(label == predicted for _, label, predicted in map(str.split, labels[1:]))
     assert right / 1000 == pytest.approx(result['eval']['accuracy'])
     sprite = Image.open(io.BytesIO(ask('projector/sprite_image', run='eval', name='embedding')))
     assert sprite.size == (32 * 28, 32 * 28)

@@ -611,7 +611,7 @@ WRONG = [
     (['--num_towers=0'], 2, 'flag --num_towers=0'),
     (['--num_towers=3'], 2, 'batch_size=128 does not divide by 3 towers: the nearest that does is --hparams=batch_size=126 or 129'),
     (['--num_epochs=0'], 2, 'num_epochs=0.0 leaves nothing to train'),
-    (['--output_dir=a[1]'], 2, '--output_dir=a[1]: TensorFlow takes * ? [ ] for patterns'),
+    (['--output_dir=a[1]'], 2, '--output_dir=a[1]: TensorFlow takes * ? [ ] \\ for patterns'),
     (['--hparams=image_size=14'], 2, '--dataset=mnist has image_size=28'),
     ([*POLYNOMIAL, '--hparams=num_samples=9'], 2, 'num_samples=9 must be at least 10'),
     (['--seed=-1'], 2, 'flag --seed=-1'),
