@@ -18,6 +18,7 @@ from common.experiment import make_experiment
 from common.numerics import name_the_op
 from common.options import Options
 from common.parallel import tower_devices
+from common.session_config import PRECISIONS, make_session_config
 from hparams import build
 
 
@@ -56,6 +57,11 @@ def define_flags():
     integer('num_gpus', 0, 'Towers, on GPUs 0 to N-1.', lower_bound=0)
     integer('num_towers', 1, 'Towers, on GPUs if there are any, else on logical CPU devices.', lower_bound=1)
 
+    flags.DEFINE_enum('precision', 'float32', PRECISIONS, 'bfloat16 computes matrix products and convolutions in it: '
+                      'faster on CPUs that can.', flag_values=FLAGS, module_name='How it runs')
+    boolean('xla', False, 'Compile for GPUs.')
+    integer('inter_op_threads', 0, "Ops that run at once; 0 is TensorFlow's choice.", lower_bound=0)
+    integer('intra_op_threads', 0, "Threads of an op; 0 is TensorFlow's choice.", lower_bound=0)
     string('profile_steps', '', 'Steps to profile for TensorBoard, such as 100:110: the first, and the one after the last.')
     integer('overfit_batches', 0, 'Train on so many batches only, the first ones, to see whether the model can learn them; '
             '0 trains on all.', lower_bound=0)
@@ -128,7 +134,8 @@ def check_hparams(params):
 def run(FLAGS, stop):
     """Runs what the flags say and returns the result, a dict."""
     model, dataset, params = load(FLAGS)
-    devices, session_config = tower_devices(FLAGS.num_gpus, FLAGS.num_towers)
+    devices = tower_devices(FLAGS.num_gpus, FLAGS.num_towers)
+    session_config = make_session_config(devices, FLAGS.precision, FLAGS.xla, FLAGS.inter_op_threads, FLAGS.intra_op_threads)
 
     with contextlib.ExitStack() as cleanup:
         if FLAGS.schedule == 'dry_run':

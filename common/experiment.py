@@ -52,7 +52,8 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
       params: HParams.
       data_dir, output_dir: str.
       stop: StopOnSignal.
-      devices, session_config: what `common.parallel.tower_devices` returned.
+      devices: what `common.parallel.tower_devices` returned.
+      session_config: what `common.session_config.make_session_config` returned.
       options: Options. The splits that its schedule has no use for are not touched.
 
     Returns:

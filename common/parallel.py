@@ -62,8 +62,7 @@ def tower_devices(num_gpus, num_towers):
       num_towers: int, towers on GPUs if there are any, else on logical CPU devices; 1 is no towers.
 
     Returns:
-      (list of device names for `make_parallel`, tf.ConfigProto of sessions that have these devices, or None for the
-      Estimator's own).
+      List of device names for `make_parallel`; `common.session_config.make_session_config` makes the logical ones.
 
     Raises:
       UsageError: there are fewer GPUs, or both are given and differ.
@@ -77,10 +76,5 @@ def tower_devices(num_gpus, num_towers):
                          'towers on CPU devices where there are none' if num_gpus else
                          f'--num_towers={num_towers}: this machine has {gpus} GPUs that TensorFlow can use')
     if wanted:
-        return [f'/gpu:{i}' for i in range(wanted)], None
-    if num_towers == 1:
-        return [], None
-    config = tf.ConfigProto(allow_soft_placement=True, device_count={'CPU': num_towers})
-    rewriting = config.graph_options.rewrite_options
-    rewriting.meta_optimizer_iterations = rewriting.ONE  # As in the Estimator's own.
-    return [f'/cpu:{i}' for i in range(num_towers)], config
+        return [f'/gpu:{i}' for i in range(wanted)]
+    return [f'/cpu:{i}' for i in range(num_towers)] if num_towers > 1 else []

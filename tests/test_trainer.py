@@ -231,6 +231,26 @@ def test_towers_train_and_evaluate_as_none(run, tmp_path):
             np.testing.assert_allclose(value, expected_weights[name], atol=1e-4, err_msg=name)
 
 
+@pytest.mark.skipif('avx512f' not in open('/proc/cpuinfo').read(), reason='this CPU does not compute with bfloat16')
+def test_bfloat16_trains_nearly_as_float32_does_and_may_go_on_with_its_checkpoints(run, tmp_path):
+    flags = (*SMALL[:1], '--train_steps=5', '--save_summary_steps=1', '--eval_steps=3')
+    _, expected, log = run(*flags, output_dir=tmp_path / 'float32')
+    expected_losses = list(losses(log).values())
+    for towers in (1, 2):
+        output_dir = tmp_path / str(towers)
+        _, result, log = run(*flags, '--precision=bfloat16', f'--num_towers={towers}', output_dir=output_dir)
+        np.testing.assert_allclose(list(losses(log).values()), expected_losses, rtol=0.02)
+        assert list(losses(log).values()) != expected_losses
+        assert result['eval']['loss'] == pytest.approx(expected['eval']['loss'], rel=0.02)
+        assert all(value.dtype in (np.float32, np.int64) for value in weights(output_dir).values())
+    flags = (SMALL[0], '--eval_steps=3', '--train_steps=40')
+    code, result, _ = run(*flags, output_dir=output_dir)
+    assert code == 0
+    _, rounded, _ = run(*flags, '--precision=bfloat16', '--schedule=evaluate', output_dir=output_dir)
+    assert rounded['eval']['loss'] == pytest.approx(result['eval']['loss'], rel=0.01)
+    assert rounded['eval']['loss'] != result['eval']['loss']
+
+
 def test_the_same_seed_repeats_a_run_and_another_does_not(run, tmp_path):
     flags = ('--hparams=filters=[4],dense_units=16,batch_size=32', '--train_steps=20', '--schedule=train')
     for name, seed in (('a', 1), ('b', 1), ('c', 2)):
@@ -611,6 +631,9 @@ WRONG = [
     (['--num_towers=0'], 2, 'flag --num_towers=0'),
     (['--num_towers=3'], 2, 'batch_size=128 does not divide by 3 towers: the nearest that does is --hparams=batch_size=126 or 129'),
     (['--num_epochs=0'], 2, 'num_epochs=0.0 leaves nothing to train'),
+    (['--xla'], 2, '--xla compiles for GPUs, of which TensorFlow sees none here'),
+    (['--precision=float8'], 2, '--precision=float8: value should be one of <float32|bfloat16>'),
+    (['--intra_op_threads=-1'], 2, 'flag --intra_op_threads=-1'),
     (['--output_dir=a[1]'], 2, '--output_dir=a[1]: TensorFlow takes * ? [ ] \\ for patterns'),
     (['--hparams=image_size=14'], 2, '--dataset=mnist has image_size=28'),
     ([*POLYNOMIAL, '--hparams=num_samples=9'], 2, 'num_samples=9 must be at least 10'),
