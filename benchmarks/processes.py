@@ -18,11 +18,27 @@ def compare(module, names, rounds):
     Returns:
       {name: {key: median over the rounds}}.
     """
-    results = {name: [] for name in names}
+    def run(name):
+        output = subprocess.run([sys.executable, '-m', module, name], stdout=subprocess.PIPE, text=True, check=True)
+        return json.loads(output.stdout.splitlines()[-1])
+
+    return median_of_rounds({name: lambda name=name: run(name) for name in names}, rounds)
+
+
+def median_of_rounds(runs, rounds):
+    """Runs what is compared, round by round.
+
+    Args:
+      runs: {name: function without arguments that returns {key: number}}.
+      rounds: int.
+
+    Returns:
+      {name: {key: median over the rounds}}.
+    """
+    results = {name: [] for name in runs}
     for _ in range(rounds):
-        for name in names:
-            output = subprocess.run([sys.executable, '-m', module, name], stdout=subprocess.PIPE, text=True, check=True)
-            results[name].append(json.loads(output.stdout.splitlines()[-1]))
+        for name, run in runs.items():
+            results[name].append(run())
     return {name: {key: statistics.median(result[key] for result in values) for key in values[0]}
             for name, values in results.items()}
 

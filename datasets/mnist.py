@@ -70,12 +70,12 @@ def _directory(data_dir):
 
 def _examples(prefix):
     """Returns the examples of a split for `records.write`."""
-    images = _read_idx(f'{prefix}-images-idx3-ubyte')
-    labels = _read_idx(f'{prefix}-labels-idx1-ubyte')
+    images = read_idx(f'{prefix}-images-idx3-ubyte')
+    labels = read_idx(f'{prefix}-labels-idx1-ubyte')
     return [{'image': image.tobytes(), 'label': label} for image, label in zip(images, labels)]
 
 
-def _read_idx(name):
+def read_idx(name):
     """Returns the array of an IDX file: two zero bytes, the type (8 is uint8), the rank, big-endian sizes, the data.
 
     Raises:

@@ -127,7 +127,7 @@ def test_predict_writes_a_line_for_every_example(run, tmp_path):
         assert line['class'] == np.argmax(line['probabilities'])
     # The same network as was evaluated: its accuracy on the first batch follows from the lines.
     _, evaluated, _ = run(*SMALL, '--schedule=evaluate')
-    labels = mnist._read_idx('t10k-labels-idx1-ubyte')
+    labels = mnist.read_idx('t10k-labels-idx1-ubyte')
     accuracy = np.mean([line['class'] == label for line, label in zip(lines[:1000], labels)])
     assert accuracy == pytest.approx(evaluated['eval']['accuracy'], abs=1e-6)
     assert accuracy > 0.5
@@ -142,7 +142,7 @@ def test_predict_of_the_training_split(run):
 
 
 def test_predict_classifies_image_files(run, tmp_path):
-    images, labels = mnist._read_idx('t10k-images-idx3-ubyte')[:20], mnist._read_idx('t10k-labels-idx1-ubyte')[:20]
+    images, labels = mnist.read_idx('t10k-images-idx3-ubyte')[:20], mnist.read_idx('t10k-labels-idx1-ubyte')[:20]
     for i, image in enumerate(images):
         Image.fromarray(image).save(tmp_path / f'{i:02d}.png')
     Image.fromarray(images[0]).convert('RGB').resize((280, 280), Image.Resampling.NEAREST).save(tmp_path / '20.png')
@@ -168,7 +168,7 @@ def test_exported_alexnet_gives_the_numbers_of_predict(run, data_dir, tmp_path):
     assert code == 0 and result['export'].startswith(str(tmp_path / 'output' / 'export'))
     import tensorflow as tf2
     signatures = tf2.saved_model.load(result['export']).signatures
-    images = mnist._read_idx('t10k-images-idx3-ubyte')
+    images = mnist.read_idx('t10k-images-idx3-ubyte')
     for count in (1, 7):
         of_images = signatures['serving_default'](image=tf2.constant(images[:count, :, :, None]))
         records = tf2.constant([mnist.records.encode({'image': image.tobytes()}) for image in images[:count]])
