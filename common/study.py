@@ -17,7 +17,7 @@ from common.errors import RunError, UsageError
 from hparams.build import differences
 from hparams.defaults import DEFAULTS
 
-_NAME = 'sweep'
+_FILE, _NAME = 'study.db', 'sweep'
 _POLL_SECONDS = 0.2
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STOPPED = [code for number in _STOPS for code in (128 + number, -number)]  # The latter while Python starts.
@@ -41,10 +41,6 @@ def lock(directory):
         yield file.fileno()
 
 
-def study_path(directory):
-    return os.path.join(directory, 'study.db')
-
-
 def open_study(directory, goal, seed, setup):
     """Opens the study of a directory, or makes it.
 
@@ -64,7 +60,7 @@ def open_study(directory, goal, seed, setup):
       RunError: the file is damaged, or of something else.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    path = study_path(directory)
+    path = os.path.join(directory, _FILE)
     setup = json.loads(json.dumps(setup))  # Without tuples, as the study keeps it.
     with _telling_storage_errors(path):
         study = optuna.create_study(storage=str(sqlalchemy.URL.create('sqlite', database=path)), study_name=_NAME,
@@ -87,7 +83,7 @@ def _telling_storage_errors(path):
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError, RuntimeError) as error:
         while error.__cause__:  # SQLite's own is the one that says what is wrong.
             error = error.__cause__
-        raise RunError(f'{path}: {str(error).splitlines()[0]}: see to it that it is free and whole, or choose another '
+        raise RunError(f'{path}: {(str(error) or repr(error)).splitlines()[0]}: see to it that it is free and whole, or choose another '
                        '--output_dir') from None
 
 
@@ -120,7 +116,7 @@ def run_trials(study, space, goal, num_trials, jobs, trainings, stop):
       RunError: somebody else has stopped a training, or the study's file fails.
     """
     running = []
-    with _telling_storage_errors('study.db'), stop.noting():
+    with _telling_storage_errors(_FILE), stop.noting():
         waiting = _stopped_trials(study, space)
         num_new = num_trials - len([trial for trial in study.trials if trial.state != TrialState.WAITING])
         try:
