@@ -33,12 +33,14 @@ _NOT_PASSED_ON = ('space', 'trials', 'jobs', 'model', 'dataset', 'output_dir', '
 
 def define_flags():
     """Returns the trainer's flags and the sweep's own."""
-    FLAGS = trainer.define_flags()
+    FLAGS = flags.FlagValues()
     group = {'flag_values': FLAGS, 'module_name': 'The sweep'}
     flags.DEFINE_string('space', '', 'A JSON file of what to search: for each hyper-parameter a list of choices, or a range '
                         'such as {"low": 1e-4, "high": 0.1, "log": true}.', **group)
     flags.DEFINE_integer('trials', 20, 'How many trials to make in all.', lower_bound=1, **group)
-    flags.DEFINE_integer('jobs', 1, 'How many of them to run at once.', lower_bound=1, **group)
+    flags.DEFINE_integer('jobs', 1, 'How many trials to run at once.', lower_bound=1, **group)
+    trainer.define_flags(FLAGS)
+    FLAGS['output_dir'].help = 'The study, and the output_dir of each trial. (default: output/DATASET/MODEL_sweep)'
     return FLAGS
 
 
@@ -73,6 +75,8 @@ def run(FLAGS, stop):
                               output_dir, FLAGS.eval_splits[0], goal, descriptor)
         trainings.check(stop)
         study = open_study(output_dir, goal, params.seed, _setup(FLAGS, params))
+        if len(study.trials) >= FLAGS.trials and not study.get_trials(states=[TrialState.RUNNING]):
+            tf.logging.info('Nothing to try: %d trials are done; raise --trials to go on.', len(study.trials))
         with contextlib.closing(run_trials(study, space, goal, FLAGS.trials, FLAGS.jobs, trainings, stop)) as trials:
             for trial in trials:
                 _log(trial, trainings)
@@ -108,7 +112,7 @@ def _keep_best(study, trainings, path):
 
 def _log(trial, trainings):
     name = trainings.directory(trial)
-    if trial.state == TrialState.FAIL:
+    if 'error' in trial.user_attrs:
         tf.logging.warning('%s failed: %s', name, trial.user_attrs['error'])
         return
     values = list(trial.intermediate_values.values())

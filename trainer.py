@@ -22,9 +22,9 @@ from common.session_config import PRECISIONS, make_session_config
 from hparams import build
 
 
-def define_flags():
-    """Returns the flags with their defaults, grouped as --help shows them."""
-    FLAGS = flags.FlagValues()
+def define_flags(FLAGS=None):
+    """Adds the flags with their defaults, grouped as --help shows them, and returns all."""
+    FLAGS = flags.FlagValues() if FLAGS is None else FLAGS
 
     def group(title):
         return [functools.partial(define, flag_values=FLAGS, module_name=title)
@@ -33,8 +33,8 @@ def define_flags():
     string, integer, _, boolean = group('What to run')
     string('model', 'alexnet', 'A file name under models/, or a dotted module path.')
     string('dataset', 'mnist', 'A file name under datasets/, or a dotted module path.')
-    flags.DEFINE_enum('schedule', 'train_and_evaluate', list(schedules.SCHEDULES), 'What to do; dry_run makes one training '
-                      'and one evaluation step and keeps no output.', flag_values=FLAGS, module_name='What to run')
+    flags.DEFINE_enum('schedule', 'train_and_evaluate', list(schedules.SCHEDULES), 'What to do; dry_run trains and '
+                      'evaluates one step, predicts a batch, and keeps no output.', flag_values=FLAGS, module_name='What to run')
     boolean('help', False, 'Show this help.', short_name='h')
 
     string, integer, _, _ = group('Where')

@@ -80,12 +80,14 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         save_summary_steps=options.save_summary_steps,
         log_step_count_steps=options.save_summary_steps,
         keep_checkpoint_max=options.keep_checkpoint_max)
+    has_weights = run_dir.has_checkpoint(output_dir)
+    if options.warm_start_from and has_weights:
+        tf.logging.info('--warm_start_from is not used: %s has a checkpoint of its own to go on from.', output_dir)
     plan = TrainingPlan(
         total_steps=train_steps,
         epoch_steps=max(num_examples, 0) / params.batch_size,
         checkpoint_periods=[save_steps, eval_every_steps],
-        # One that goes on has weights of its own.
-        warm_start_from='' if run_dir.has_checkpoint(output_dir) else options.warm_start_from,
+        warm_start_from='' if has_weights else options.warm_start_from,
         freeze=options.freeze,
         profiled_steps=options.profile_steps and parse_steps(options.profile_steps))
     model_fn = make_model_fn(model, devices, plan)

@@ -61,6 +61,10 @@ def make_model_fn(model, devices, plan):
                 shape = example_loss if example_loss is None else example_loss.shape
                 raise UsageError(f'--model={params.model}: model() must return a loss of shape [batch], one for each '
                                  f'example, not {shape}')
+            for name, values in predictions.items():
+                if not values.shape[:1].is_compatible_with(example_loss.shape):
+                    raise UsageError(f'--model={params.model}: the prediction {name} must be of shape [batch, ...], with a '
+                                     f'batch of {example_loss.shape[0]}, not {values.shape}')
             return predictions, example_loss
 
         # The scope keeps the model's ops from taking the names of the summaries below, which TensorBoard shows.
@@ -69,6 +73,10 @@ def make_model_fn(model, devices, plan):
         with tf.name_scope('metrics'):
             metrics = (model.eval_metrics(features, labels, predictions, params)
                        if hasattr(model, 'eval_metrics') else {})
+        for name, metric in metrics.items():
+            if not (isinstance(metric, tuple) and len(metric) == 2):
+                raise UsageError(f'--model={params.model}: eval_metrics() must return pairs (value, update_op), as tf.metrics '
+                                 f'makes them: {name} is {metric}')
         reserved = metrics.keys() & {'loss', 'global_step', 'split'}
         if reserved:
             raise UsageError(f'--model={params.model}: eval_metrics() may not name a metric {reserved.pop()}, which the '

@@ -29,6 +29,9 @@ def check(params):
     for name in ('ema_decay', 'adam_beta1', 'adam_beta2'):
         if getattr(params, name) >= 1:
             raise UsageError(f'{name}={getattr(params, name)} must be less than 1, such as 0.999')
+    # FTRL's weights are the rate times what it has summed up: where the rate falls to 0, so do they.
+    if params.optimizer == 'ftrl' and (params.learning_rate_schedule != 'constant' or params.warmup_steps):
+        raise UsageError('optimizer=ftrl needs a constant learning rate: give learning_rate_schedule=constant,warmup_steps=0')
     if params.optimizer == 'adagrad' and not params.adagrad_initial_accumulator:
         raise UsageError('adagrad_initial_accumulator=0.0 must be more than 0')
 

@@ -1,5 +1,6 @@
 """What a run does: an explicit dict of name -> function of an Experiment, which returns the result that is printed."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -121,27 +122,44 @@ def predict(experiment):
     input_fn, names = _predict_input(experiment)
     checkpoint = run_dir.find_checkpoint(experiment.estimator.model_dir, experiment.options.checkpoint)
     path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
-    with tf.Graph().as_default(), tf.Session() as session:
-        batches = tf.data.make_initializable_iterator(input_fn())
-        features = batches.get_next()
-        session.run([tf.tables_initializer(), batches.initializer])
-        predictor = Predictor(experiment.estimator, batches.element_spec, checkpoint)
-        with replacing(path) as part, tf.io.gfile.GFile(part, 'w') as file:
-            for name, prediction in zip(names, _examples(lambda: predictor.predict(session.run(features)))):
-                line = {**name, **{key: to_json(prediction[key]) for key in sorted(prediction)}}
-                file.write(json.dumps(line) + '\n')
+    predictions = _examples(_predicted_batches(experiment, input_fn, checkpoint))
+    with replacing(path) as part, tf.io.gfile.GFile(part, 'w') as file:
+        for name, prediction in zip(names, predictions):
+            line = {**name, **{key: to_json(prediction[key]) for key in sorted(prediction)}}
+            file.write(json.dumps(line) + '\n')
     return {'global_step': _global_step(checkpoint), 'predictions': path}
 
 
-def _examples(next_batch):
-    """Yields the examples of the batches, dicts of arrays, until there are none."""
-    while True:
-        try:
-            batch = next_batch()
-        except tf.errors.OutOfRangeError:
-            return
+def dry_run(experiment):
+    """Trains and evaluates one step, and predicts a batch."""
+    result = train_and_evaluate(experiment)
+    checkpoint = experiment.estimator.latest_checkpoint()
+    next(_predicted_batches(experiment, _split_input_fn(experiment, experiment.options.eval_splits[0]), checkpoint))
+    return result
+
+
+def _predicted_batches(experiment, input_fn, checkpoint):
+    """Yields {name: array [batch, ...]} for each batch of an input_fn."""
+    with tf.Graph().as_default() as graph:
+        batches = tf.data.make_initializable_iterator(input_fn())
+        features = batches.get_next()
+        start = [tf.tables_initializer(), batches.initializer]
+    predictor = Predictor(experiment.estimator, batches.element_spec, checkpoint)
+    with contextlib.closing(tf.Session(graph=graph)) as session, contextlib.suppress(tf.errors.OutOfRangeError):
+        session.run(start)
+        while True:
+            yield predictor.predict(session.run(features))
+
+
+def _examples(batches):
+    """Yields the examples of batches, dicts of arrays."""
+    for batch in batches:
         for values in zip(*batch.values()):
             yield dict(zip(batch, values))
+
+
+def _split_input_fn(experiment, split):
+    return make_input_fn(experiment.dataset, tf.estimator.ModeKeys.PREDICT, split, experiment.data_dir, experiment.params)
 
 
 def _predict_input(experiment):
@@ -151,9 +169,7 @@ def _predict_input(experiment):
         count = count_examples(experiment.dataset, split, experiment.data_dir, experiment.params)
         if count == tf.data.experimental.INFINITE_CARDINALITY:
             raise UsageError(f'--predict_split={split}: the split has no end')
-        input_fn = make_input_fn(experiment.dataset, tf.estimator.ModeKeys.PREDICT, split, experiment.data_dir,
-                                 experiment.params)
-        return input_fn, itertools.repeat({})
+        return _split_input_fn(experiment, split), itertools.repeat({})
     paths = sorted(tf.io.gfile.glob(experiment.options.input))
     if not paths:
         raise UsageError(f'--input={experiment.options.input}: no such file')
@@ -186,7 +202,7 @@ SCHEDULES = {
     'continuous_eval': continuous_eval,
     'predict': predict,
     'export': export,
-    'dry_run': train_and_evaluate,
+    'dry_run': dry_run,
 }
 TRAINING = ('train_and_evaluate', 'train', 'dry_run')
 EVALUATING = ('train_and_evaluate', 'evaluate', 'continuous_eval', 'dry_run')

@@ -12,6 +12,7 @@ import time
 import optuna
 from optuna.trial import TrialState
 import sqlalchemy
+import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
 from hparams.build import differences
@@ -110,7 +111,8 @@ def run_trials(study, space, goal, num_trials, jobs, trainings, stop):
       stop: StopOnSignal; a signal ends the process.
 
     Yields:
-      The optuna.trial.FrozenTrial of each that has ended: complete, pruned, or failed, with its user attribute `error`.
+      The optuna.trial.FrozenTrial of each that has ended: complete, or pruned, with a user attribute `error` where it
+      failed.
 
     Raises:
       RunError: somebody else has stopped a training, or the study's file fails.
@@ -140,6 +142,8 @@ def run_trials(study, space, goal, num_trials, jobs, trainings, stop):
                         running.remove(training)
                         yield _tell(study, training, values, goal, trainings)
         finally:
+            if running:
+                tf.logging.info('Stopping %d of the trials after a checkpoint; the same command goes on.', len(running))
             for training in running:
                 training.process.terminate()
             for training in running:
@@ -150,11 +154,10 @@ def _stopped_trials(study, space):
     """Returns the trials that are not at their end, as optuna.Trial, to go on with."""
     stopped = []
     for frozen in study.get_trials(states=[TrialState.RUNNING]):
-        trial = optuna.Trial(study, frozen._trial_id)  # pylint: disable=protected-access; it has no other name.
         if frozen.params.keys() == space.keys():
-            stopped.append(trial)
-        else:
-            _fail(study, trial, 'the sweep was killed before all of its values were drawn')
+            stopped.append(optuna.Trial(study, frozen._trial_id))  # pylint: disable=protected-access; it has no other name.
+        else:  # Before all of its values were drawn.
+            study.tell(frozen.number, state=TrialState.FAIL)
     return stopped
 
 
@@ -175,13 +178,8 @@ def _tell(study, training, values, goal, trainings):
         return study.tell(trial, state=TrialState.PRUNED)
     if code in _STOPPED:
         raise RunError(f'trial {trial.number} was stopped: the same command goes on')
-    if code:
-        return _fail(study, trial, trainings.explain(trial, code))
-    if best is None:
-        return _fail(study, trial, f'{goal.metric} was never a number')
+    if code or best is None:
+        # Not FAIL, of which the sampler learns nothing: most often the values are to blame, as where a loss diverges.
+        trial.set_user_attr('error', trainings.explain(trial, code) if code else f'{goal.metric} was never a number')
+        return study.tell(trial, state=TrialState.PRUNED)
     return study.tell(trial, best)
-
-
-def _fail(study, trial, error):
-    trial.set_user_attr('error', error)
-    return study.tell(trial, state=TrialState.FAIL)

@@ -105,6 +105,26 @@ def test_prediction_and_export_need_no_labels_and_no_towers(tmp_path):
         assert not any('tower' in op.name or 'CPU:1' in op.device for op in graph.get_operations())
 
 
+@pytest.mark.parametrize('prediction', [lambda y: tf.reduce_sum(y), lambda y: y[:2]])
+def test_a_prediction_that_is_not_per_example_is_refused(tmp_path, prediction):
+    def model(features, labels, mode, params):
+        predictions, squares = linear(features, labels, mode, params)
+        return {'sum': prediction(predictions['y'])}, squares
+
+    def input_fn():
+        return tf.data.Dataset.from_tensor_slices(({'x': X}, {'y': Y})).batch(5, drop_remainder=True)
+
+    with pytest.raises(UsageError, match=r'--model=m: the prediction sum must be of shape \[batch, ...\], with a batch of 5, not '):
+        make_estimator(tmp_path, model=types.SimpleNamespace(model=model)).train(input_fn)
+
+
+def test_a_metric_that_is_no_pair_is_refused(tmp_path):
+    model = types.SimpleNamespace(model=linear, eval_metrics=lambda *args: {'mean': tf.reduce_mean(args[2]['y'])})
+    with pytest.raises(UsageError, match=r'--model=m: eval_metrics\(\) must return pairs \(value, update_op\), as tf.metrics '
+                                         'makes them: mean is Tensor'):
+        make_estimator(tmp_path, model=model).train(input_fn())
+
+
 @pytest.mark.parametrize('towers', [0, 2])
 @pytest.mark.parametrize('loss', [lambda loss: tf.reduce_mean(loss), lambda loss: loss[:, None], lambda loss: None])
 def test_a_loss_that_is_not_per_example_is_refused(tmp_path, loss, towers):

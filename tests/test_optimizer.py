@@ -218,6 +218,8 @@ def test_accumulated_gradients_change_nothing_before_their_last_step(session):
 @pytest.mark.parametrize('changes, message', [
     ({'optimizer': 'lion'}, 'lion is not one of adam, adamw, adagrad, ftrl, momentum, rmsprop, sgd'),
     ({'ema_decay': 1.0}, 'ema_decay=1.0 must be less than 1'), ({'adam_beta1': 1.0}, 'adam_beta1=1.0 must be less than 1'),
+    ({'optimizer': 'ftrl', 'learning_rate_schedule': 'cosine'}, 'optimizer=ftrl needs a constant learning rate: give lear'),
+    ({'optimizer': 'ftrl', 'warmup_steps': 1}, 'optimizer=ftrl needs a constant learning rate'),
     ({'optimizer': 'adagrad', 'adagrad_initial_accumulator': 0.0}, 'adagrad_initial_accumulator=0.0 must be more than 0')])
 def test_what_cannot_be_is_refused(changes, message):
     with pytest.raises(UsageError, match=message):

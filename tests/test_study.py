@@ -95,7 +95,7 @@ def test_a_bad_trial_is_pruned_early_and_a_good_one_is_not(tmp_path):
 def test_failures_do_not_end_the_search(tmp_path):
     scripts = ['exit 1', 'kill -9 $$', 'true', 'echo nan > values', 'echo 1 > values; exit 1', 'echo 1 > values']
     trials = search(open_at(tmp_path), Processes(tmp_path, *scripts), 6)
-    assert [trial.state for trial in trials] == [TrialState.FAIL] * 5 + [TrialState.COMPLETE]
+    assert [trial.state for trial in trials] == [TrialState.PRUNED] * 5 + [TrialState.COMPLETE]
     assert [trial.user_attrs['error'] for trial in trials[:5]] == [
         '0 ended with 1', '1 ended with -9', 'loss was never a number', 'loss was never a number', '4 ended with 1']
 

@@ -152,7 +152,7 @@ def test_failed_trials_are_told_and_end_nothing_but_a_sweep_without_others(searc
 
     code, result, _ = search({'learning_rate': [1e-4, 1e9]}, '--trials=3', '--jobs=2', *flags)
     states = {trial.params['learning_rate']: trial.state for trial in trials_of(tmp_path)}
-    assert code == 0 and states == {1e9: TrialState.FAIL, 1e-4: TrialState.COMPLETE} and result['trials'] == 3
+    assert code == 0 and states == {1e9: TrialState.PRUNED, 1e-4: TrialState.COMPLETE} and result['trials'] == 3
 
     code, _, err = search({'learning_rate': [0.1, 0.2]}, '--trials=3', *flags[1:], '--train_steps=30')
     assert code == 2

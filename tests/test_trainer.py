@@ -19,6 +19,7 @@ from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
 from common.evaluator import Evaluator
 from datasets import mnist
+from models import polynomial
 from tests.conftest import ROOT, SMALL
 import trainer
 
@@ -88,6 +89,21 @@ def test_dry_run_makes_a_step_of_each_and_keeps_nothing(run, tmp_path, model):
     assert result['global_step'] == 1 and 'loss' in result['eval']
     assert err.count('Saving dict for global step 1: ') == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run_finds_what_is_broken_in_prediction_alone(run, monkeypatch):
+    def model(features, labels, mode, params):
+        return {'y': labels['y']}, tf.square(tf.get_variable('w', []) - labels['y'])
+
+    monkeypatch.setattr(polynomial, 'model', model)
+    monkeypatch.delattr(polynomial, 'eval_metrics')
+    with pytest.raises(TypeError, match='NoneType'):
+        run(*POLYNOMIAL, '--schedule=dry_run')
+
+
+def test_dry_run_finds_a_metric_that_is_not_there(run):
+    code, _, err = run(*POLYNOMIAL, '--schedule=dry_run', '--best_metric=acuracy:max')
+    assert code == 2 and '--best_metric=acuracy:max: there is no metric acuracy; the metrics are: ' in err
 
 
 @pytest.mark.parametrize('model', MODELS)
@@ -594,6 +610,7 @@ WRONG = [
     (['--modle=alexnet'], 2, "Unknown command line flag 'modle'. Did you mean: model"),
     (['--hparams=batch_sise=3'], 2, '--hparams: unknown hyper-parameter batch_sise, did you mean batch_size?'),
     (['--hparams=batch_size=x'], 2, '--hparams: batch_size=x must be a whole number'),
+    (['--hparams=optimizer=ftrl'], 2, 'optimizer=ftrl needs a constant learning rate'),
     (['--hparams=optimizer=lion'], 2, 'optimizer=lion is not one of adam, adamw, adagrad, ftrl, momentum, rmsprop, sgd'),
     (['--hparams=learning_rate_schedule=up'], 2, 'learning_rate_schedule=up is not one of constant'),
     (['--hparams_set=nosuch'], 2, '--hparams_set=nosuch: no file'),

@@ -74,6 +74,7 @@ def test_a_training_that_goes_on_keeps_its_own_weights(run, tmp_path, source):
         flags = (*SMALL, '--schedule=train', '--train_steps=2', f'--warm_start_from={path}')
         code, _, log = run(*flags, '--freeze=^(conv|dense/)|kernel', output_dir=str(tmp_path / 'frozen'))
         assert code == 0 and 'Starting from the weights' not in log
+        assert '--warm_start_from is not used: ' in log
     np.testing.assert_array_equal(weights(tmp_path / 'frozen')['dense/kernel'], before['dense/kernel'])
 
 
