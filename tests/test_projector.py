@@ -71,7 +71,7 @@ def test_what_cannot_be_joined_is_left_out(tmp_path):
                 lambda features, labels: ({**features, 'sparse': tf.sparse.from_dense(features['words'])}, labels))
 
     def predictions(features):
-        return {'embedding': tf.cast(features['x'], tf.bfloat16), 'scalar': tf.constant(1), 'words': features['words']}
+        return {'embedding': tf.cast(features['x'], tf.bfloat16), 'words': features['words']}
 
     evaluator = evaluator_of(tmp_path, predictions, input_fn, None)
     projector.show(evaluator)
