@@ -11,9 +11,8 @@ import tensorflow.compat.v1 as tf
 
 from common import command, run_dir
 from common.errors import RunError, UsageError
-from common.files import read_json
+from common.files import read_json, to_json
 from common.goal import parse_goal
-from common.schedules import to_json
 from hparams import build
 
 try:
@@ -106,8 +105,9 @@ def _keep_best(study, trainings, path):
     """Writes the set of the best trial so far and returns it, or None where none has come to its end."""
     if not study.get_trials(states=[TrialState.COMPLETE]):
         return None
-    trainings.save_hparams(study.best_trial, path)
-    return study.best_trial
+    best = study.best_trial
+    trainings.save_hparams(best, path)
+    return best
 
 
 def _log(trial, trainings):

@@ -4,6 +4,7 @@ import contextlib
 import json
 import uuid
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 
@@ -23,10 +24,15 @@ def replacing(path):
         raise
 
 
+def write(path, content):
+    """Writes a file of str, as UTF-8, or bytes."""
+    with replacing(path) as part, tf.io.gfile.GFile(part, 'wb') as file:
+        file.write(content)
+
+
 def write_json(path, value):
     """Writes a value as indented JSON."""
-    with replacing(path) as part, tf.io.gfile.GFile(part, 'w') as file:
-        file.write(json.dumps(value, indent=2) + '\n')
+    write(path, json.dumps(value, indent=2) + '\n')
 
 
 def read_json(path):
@@ -45,3 +51,13 @@ def read_json(path):
     if not isinstance(value, dict):
         raise ValueError(f'{path}: must hold one JSON object')
     return value
+
+
+def to_json(value):
+    """Returns a NumPy scalar or array as JSON can say it, floats to the six digits that float32 has."""
+    if np.ndim(value):
+        return [to_json(item) for item in value]
+    item = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
+    if isinstance(item, bytes):
+        return item.decode(errors='replace')
+    return float(f'{item:.6g}') if isinstance(item, float) else item

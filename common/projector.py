@@ -10,10 +10,10 @@ from PIL import Image
 import tensorflow.compat.v1 as tf
 from tensorboard.plugins import projector
 
-from common.files import replacing
+from common.files import write
 from common.ops import image_grid
 
-EMBEDDING = 'embedding'
+_EMBEDDING = 'embedding'
 _IMAGE = 'image of each'  # Not a title of the table.
 _MAX_POINTS = 1000
 _MAX_SIDE = 64  # Pixels of a picture; the tab takes 8,192 for all of them, in 32 rows and columns.
@@ -32,17 +32,18 @@ def show(evaluator):
     examples = _first_examples(evaluator)
     if not examples:
         return
-    embedding, image = examples.pop(EMBEDDING), examples.pop(_IMAGE, None)
+    embedding, image = examples.pop(_EMBEDDING), examples.pop(_IMAGE, None)
     config = projector.ProjectorConfig()
-    info = config.embeddings.add(tensor_name=EMBEDDING, tensor_path=f'{EMBEDDING}.tsv',
-                                 metadata_path=f'{EMBEDDING}_labels.tsv')
-    _write(evaluator.events_dir, info.tensor_path, _to_tsv(embedding))
+    info = config.embeddings.add(tensor_name=_EMBEDDING, tensor_path=f'{_EMBEDDING}.tsv',
+                                 metadata_path=f'{_EMBEDDING}_labels.tsv')
+    write(os.path.join(evaluator.events_dir, info.tensor_path), _to_tsv(embedding))
     # Numbers, so that no line is empty, and that there are several columns: the tab takes the first line of one for a label.
-    _write(evaluator.events_dir, info.metadata_path, _to_table({'example': np.arange(len(embedding)), **examples}))
+    table = _to_table({'example': np.arange(len(embedding)), **examples})
+    write(os.path.join(evaluator.events_dir, info.metadata_path), table)
     if image is not None:
-        info.sprite.image_path = f'{EMBEDDING}_images.png'
+        info.sprite.image_path = f'{_EMBEDDING}_images.png'
         info.sprite.single_image_dim.extend([image.shape[2], image.shape[1]])
-        _write(evaluator.events_dir, info.sprite.image_path, _to_sprite(image))
+        write(os.path.join(evaluator.events_dir, info.sprite.image_path), _to_sprite(image))
     projector.visualize_embeddings(evaluator.events_dir, config)
 
 
@@ -50,24 +51,24 @@ def _first_examples(evaluator):
     batches = []
     with contextlib.closing(evaluator.batches(_choose)) as found:
         for batch in found:
-            batch[EMBEDDING] = batch[EMBEDDING].reshape(len(batch[EMBEDDING]), -1)
+            batch[_EMBEDDING] = batch[_EMBEDDING].reshape(len(batch[_EMBEDDING]), -1)
             if _IMAGE in batch:  # Made small at once, so that no large ones are kept.
                 stride = math.ceil(max(batch[_IMAGE].shape[1:3]) / _MAX_SIDE)
                 batch[_IMAGE] = batch[_IMAGE][:, ::stride, ::stride].copy()
             batches.append(batch)
-            if sum(len(batch[EMBEDDING]) for batch in batches) >= _MAX_POINTS:
+            if sum(len(batch[_EMBEDDING]) for batch in batches) >= _MAX_POINTS:
                 break
     return {name: np.concatenate([batch[name] for batch in batches])[:_MAX_POINTS] for name in batches[0]} if batches else {}
 
 
 def _choose(features, labels, predictions):
     """Returns the embedding, the image, and the columns of the table by their titles: what surely can be joined."""
-    embedding = predictions.get(EMBEDDING)
+    embedding = predictions.get(_EMBEDDING)
     if not _has_shape(embedding):
         return {}
     columns = {**labels, **{f'predicted {name}': values for name, values in predictions.items()}}
     chosen = {name: values for name, values in columns.items() if _has_shape(values) and values.shape.rank == 1}
-    chosen[EMBEDDING] = embedding
+    chosen[_EMBEDDING] = embedding
     image = features.get('image') if isinstance(features, dict) else None
     if _has_shape(image) and image.shape.rank == 4 and image.shape[3] in (1, 3):
         chosen[_IMAGE] = image
@@ -79,20 +80,15 @@ def _has_shape(tensor):
     return isinstance(tensor, tf.Tensor) and tensor.shape.rank and tensor.shape[1:].is_fully_defined()
 
 
-def _write(directory, name, content):
-    with replacing(os.path.join(directory, name)) as part, tf.io.gfile.GFile(part, 'wb') as file:
-        file.write(content)
-
-
 def _to_tsv(values):
     text = io.StringIO()
     np.savetxt(text, values.astype(np.float32), '%.6g', delimiter='\t')
-    return text.getvalue().encode()
+    return text.getvalue()
 
 
 def _to_table(columns):
     lines = [columns, *zip(*columns.values())]
-    return ''.join('\t'.join(map(_to_text, line)) + '\n' for line in lines).encode()
+    return ''.join('\t'.join(map(_to_text, line)) + '\n' for line in lines)
 
 
 def _to_text(value):

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from common.best_checkpoint import best_dir, find_best
 from common.errors import RunError, UsageError
-from common.files import replacing, write_json
+from common.files import write, write_json
 from common.restore import without_suffix
 
 
@@ -114,8 +114,7 @@ def add_metrics(output_dir, result):
     writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator='\n')
     writer.writeheader()
     writer.writerows(rows)
-    with replacing(_metrics_path(output_dir)) as part, tf.io.gfile.GFile(part, 'w') as file:
-        file.write(text.getvalue())
+    write(_metrics_path(output_dir), text.getvalue())
 
 
 def read_metrics(output_dir):

@@ -6,12 +6,11 @@ import json
 import os
 import re
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common import best_checkpoint, hparams_tab, projector, run_dir, serving
 from common.errors import RunError, UsageError
-from common.files import replacing
+from common.files import replacing, to_json
 from common.goal import evaluations_since_best
 from common.hooks import EvaluateAfterSave
 from common.input_fn import count_examples, make_input_fn
@@ -206,16 +205,6 @@ SCHEDULES = {
 }
 TRAINING = ('train_and_evaluate', 'train', 'dry_run')
 EVALUATING = ('train_and_evaluate', 'evaluate', 'continuous_eval', 'dry_run')
-
-
-def to_json(value):
-    """Returns a NumPy scalar or array as JSON can say it, floats to the six digits that float32 has."""
-    if np.ndim(value):
-        return [to_json(item) for item in value]
-    item = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
-    if isinstance(item, bytes):
-        return item.decode(errors='replace')
-    return float(f'{item:.6g}') if isinstance(item, float) else item
 
 
 def _step_reached(experiment):

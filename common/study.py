@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import fcntl
+import itertools
 import json
 import os
 import signal
@@ -84,8 +85,8 @@ def _telling_storage_errors(path):
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError, RuntimeError) as error:
         while error.__cause__:  # SQLite's own is the one that says what is wrong.
             error = error.__cause__
-        raise RunError(f'{path}: {(str(error) or repr(error)).splitlines()[0]}: see to it that it is free and whole, or choose another '
-                       '--output_dir') from None
+        cause = (str(error) or repr(error)).splitlines()[0]
+        raise RunError(f'{path}: {cause}: see to it that it is free and whole, or choose another --output_dir') from None
 
 
 @dataclasses.dataclass
@@ -119,15 +120,11 @@ def run_trials(study, space, goal, num_trials, jobs, trainings, stop):
     """
     running = []
     with _telling_storage_errors(_FILE), stop.noting():
-        waiting = _stopped_trials(study, space)
         num_new = num_trials - len([trial for trial in study.trials if trial.state != TrialState.WAITING])
+        trials = itertools.chain(_stopped_trials(study, space), (study.ask(space) for _ in range(num_new)))
         try:
             while True:
-                while len(running) < jobs and (waiting or num_new > 0):
-                    if waiting:
-                        trial = waiting.pop(0)
-                    else:
-                        trial, num_new = study.ask(space), num_new - 1
+                for trial in itertools.islice(trials, jobs - len(running)):
                     known = study.trials[trial.number].intermediate_values
                     running.append(_Training(trial, trainings.start(trial), len(known)))
                 if not running:

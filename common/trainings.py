@@ -13,9 +13,8 @@ import tensorflow.compat.v1 as tf
 
 from common import run_dir
 from common.errors import RunError, UsageError
-from common.files import read_json
+from common.files import read_json, to_json
 from common.goal import Goal
-from common.schedules import to_json
 from hparams import build
 from hparams.space import decode
 
