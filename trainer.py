@@ -57,6 +57,8 @@ def define_flags(FLAGS=None):
     integer('num_gpus', 0, 'Towers, on GPUs 0 to N-1.', lower_bound=0)
     integer('num_towers', 1, 'Towers, on GPUs if there are any, else on logical CPU devices.', lower_bound=1)
 
+    integer('steps_per_loop', 1, 'Steps to run at once, without leaving TensorFlow in between: faster where a step is short.',
+            lower_bound=1)
     flags.DEFINE_enum('precision', 'float32', PRECISIONS, 'bfloat16 computes matrix products and convolutions in it: '
                       'faster on CPUs that can.', flag_values=FLAGS, module_name='How it runs')
     boolean('xla', False, 'Compile for GPUs.')

@@ -78,7 +78,7 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         tf_random_seed=params.seed,
         session_config=session_config,
         save_summary_steps=options.save_summary_steps,
-        log_step_count_steps=options.save_summary_steps,
+        log_step_count_steps=None,  # Its hooks are in common/model_fn.py.
         keep_checkpoint_max=options.keep_checkpoint_max)
     has_weights = run_dir.has_checkpoint(output_dir)
     if options.warm_start_from and has_weights:
@@ -89,7 +89,8 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         checkpoint_periods=[save_steps, eval_every_steps],
         warm_start_from='' if has_weights else options.warm_start_from,
         freeze=options.freeze,
-        profiled_steps=options.profile_steps and parse_steps(options.profile_steps))
+        profiled_steps=options.profile_steps and parse_steps(options.profile_steps),
+        steps_per_loop=options.steps_per_loop)
     model_fn = make_model_fn(model, devices, plan)
     if options.debug_numerics:
         model_fn = check_numerics(model_fn)

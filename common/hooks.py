@@ -74,19 +74,26 @@ class StopOnSignal(tf.train.SessionRunHook):
 
 
 class TrainingMetrics(tf.train.SessionRunHook):
-    """Writes the batch's metrics and examples/sec to TensorBoard, at the steps at which the Estimator writes the loss.
+    """Writes the batch's metrics and speed to TensorBoard, and the loss to the log, at the steps of the Estimator's summaries.
 
     examples/sec counts the training steps alone: this hook comes before the one that saves checkpoints, so that its clock
-    stops before a checkpoint is saved and evaluated.
+    stops before a checkpoint is saved and evaluated. input/wait_fraction is the share of that time in which a step waits
+    for its batch.
+
+    The Estimator's own hook, whose lines these are like, counts calls of the session rather than steps.
 
     Args:
+      loss: scalar tensor.
       metrics: dict of name to (value, update_op), as tf.metrics makes them; all but scalars are left out.
+      waited: scalar variable of METRIC_VARIABLES, the seconds that `measure_wait` counts.
       every_steps: int.
       batch_size: int, examples a step.
       output_dir: str.
     """
 
-    def __init__(self, metrics, every_steps, batch_size, output_dir):
+    def __init__(self, loss, metrics, waited, every_steps, batch_size, output_dir):
+        self._loss = loss
+        self._waited = waited
         self._updates = {name: update for name, (_, update) in metrics.items()
                          if isinstance(update, tf.Tensor) and update.shape.rank == 0}
         self._reset = tf.variables_initializer(tf.get_collection(tf.GraphKeys.METRIC_VARIABLES))
@@ -94,39 +101,43 @@ class TrainingMetrics(tf.train.SessionRunHook):
         self._batch_size = batch_size
         self._output_dir = output_dir
         self._seconds = 0
-        self._runs = 0
 
     def begin(self):
         self._writer = tf.summary.FileWriterCache.get(self._output_dir)
         self._global_step = tf.train.get_global_step()
 
     def after_create_session(self, session, coord):
-        # The first step is when the Estimator writes its first loss. Nothing is written then: the mark of a new session,
-        # which it writes as well, would erase it, and the time of that step is mostly start-up.
         self._step = int(session.run(self._global_step))
-        self._timer.update_last_triggered_step(self._step + 1)
+        self._is_first = True
 
     def before_run(self, run_context):
-        self._due = self._timer.should_trigger_for_step(self._step + 1)
+        self._is_due = self._is_first or self._timer.should_trigger_for_step(self._step + 1)
         self._started = time.perf_counter()
         fetches = {'step': self._global_step}
-        if self._due:
-            fetches['metrics'] = self._updates
+        if self._is_due:
+            fetches.update(loss=self._loss, metrics=self._updates)
         return tf.train.SessionRunArgs(fetches)
 
     def after_run(self, run_context, run_values):
         self._seconds += time.perf_counter() - self._started
-        self._runs += 1
-        self._step = run_values.results['step'] + 1
-        if not self._due:
+        results = run_values.results
+        self._step = results['step'] + 1
+        if not self._is_due:
             return
         self._step = int(run_context.session.run(self._global_step))
-        scalars = {**run_values.results['metrics'], 'examples/sec': self._runs * self._batch_size / self._seconds}
-        self._writer.add_summary(tf.Summary(value=[
-            tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]), self._step)
+        elapsed, steps = self._timer.update_last_triggered_step(self._step)
+        since = '' if self._is_first else f' ({elapsed:.3f} sec)'
+        tf.logging.info(f'loss = {results["loss"]!s}, step = {self._step - 1}{since}')
+        # The first step has no point in TensorBoard: the mark of a new session, which the Estimator writes there, would
+        # erase it, and its time is mostly start-up.
+        if not self._is_first:
+            scalars = {**results['metrics'], 'examples/sec': steps * self._batch_size / self._seconds,
+                       'input/wait_fraction': run_context.session.run(self._waited) / self._seconds}
+            self._writer.add_summary(tf.Summary(value=[
+                tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]), self._step)
         run_context.session.run(self._reset)
-        self._timer.update_last_triggered_step(self._step)
-        self._seconds = self._runs = 0
+        self._is_first = False
+        self._seconds = 0
 
 
 class ProgressBar(tf.train.SessionRunHook):
@@ -153,15 +164,16 @@ class ProgressBar(tf.train.SessionRunHook):
                               leave=False, disable=None)
 
     def before_run(self, run_context):
-        return None if self._bar.disable else tf.train.SessionRunArgs(self._loss)
+        return None if self._bar.disable else tf.train.SessionRunArgs([self._loss, self._global_step])
 
     def after_run(self, run_context, run_values):
-        self._bar.update()
         if self._bar.disable:
             return
+        loss, step = run_values.results
+        self._bar.update(step + 1 - self._bar.n)
         rate = self._bar.format_dict['rate'] or 0
         shown = {'epoch': f'{self._bar.n / self._epoch_steps:.2f}'} if self._epoch_steps else {}
-        shown = {**shown, 'examples/sec': f'{rate * self._batch_size:.0f}', 'loss': f'{run_values.results:.4g}'}
+        shown = {**shown, 'examples/sec': f'{rate * self._batch_size:.0f}', 'loss': f'{loss:.4g}'}
         self._bar.set_postfix(shown, refresh=False)
 
     def end(self, session):

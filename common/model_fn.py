@@ -8,6 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from common import hooks, learning_rate, moving_average, optimizer
 from common.errors import UsageError
+from common.input_wait import measure_wait
+from common.loop import Loop
 from common.model_table import describe
 from common.parallel import make_parallel
 from common.profiler import Profiler
@@ -23,7 +25,8 @@ class TrainingPlan:
     total_steps is when it ends, which learning-rate schedules need; epoch_steps is what an epoch takes, 0 where there are
     none. Checkpoints are saved at the multiples of each of checkpoint_periods. warm_start_from is what
     `common.warm_start.warm_start` takes, '' starts anew. Variables in whose names the regular expression freeze is found
-    are not trained; '' trains all. profiled_steps are (first, end), or empty.
+    are not trained; '' trains all. profiled_steps are (first, end), or empty. steps_per_loop is how many steps are run at
+    once; 1 runs them one by one.
     """
 
     total_steps: int
@@ -32,6 +35,7 @@ class TrainingPlan:
     warm_start_from: str = ''
     freeze: str = ''
     profiled_steps: typing.Sequence[int] = ()
+    steps_per_loop: int = 1
 
 
 def make_model_fn(model, devices, plan):
@@ -87,7 +91,7 @@ def make_model_fn(model, devices, plan):
             tf.logging.info(line)
         if plan.warm_start_from:
             warm_start(plan.warm_start_from, [v for v in tf.global_variables() if v is not tf.train.get_global_step()])
-        return _train_spec(predictions, example_loss, metrics, plan, params, config)
+        return _train_spec(features, predictions, example_loss, metrics, plan, params, config)
 
     return model_fn
 
@@ -111,7 +115,7 @@ def _eval_spec(predictions, example_loss, metrics, params):
                                       scaffold=moving_average.restoring_scaffold(params))
 
 
-def _train_spec(predictions, example_loss, metrics, plan, params, config):
+def _train_spec(features, predictions, example_loss, metrics, plan, params, config):
     loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
     step = tf.train.get_or_create_global_step()
     with tf.name_scope('schedule'):
@@ -119,13 +123,18 @@ def _train_spec(predictions, example_loss, metrics, plan, params, config):
     tf.summary.scalar('learning_rate', rate)
     for variable in tf.trainable_variables():
         tf.summary.histogram(f'weights/{variable.op.name}', variable)
-    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+    waited, count_wait = measure_wait(features)
+    with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait]):
         train_op = optimizer.minimize(loss, _unfrozen(tf.trainable_variables(), plan.freeze), rate, step, params)
     chief_hooks = [
-        hooks.TrainingMetrics(metrics, config.save_summary_steps, params.batch_size, config.model_dir),
+        tf.train.StepCounterHook(config.save_summary_steps, output_dir=config.model_dir),
+        hooks.TrainingMetrics(loss, metrics, waited, config.save_summary_steps, params.batch_size, config.model_dir),
         hooks.CheckpointSaver(config.model_dir, plan.checkpoint_periods),
         hooks.ProgressBar(loss, plan.total_steps, plan.epoch_steps, params.batch_size),
     ]
     if plan.profiled_steps:
         chief_hooks.append(Profiler(plan.profiled_steps, config.model_dir))
+    if plan.steps_per_loop > 1:
+        chief_hooks.append(Loop(train_op, plan.steps_per_loop, config.save_summary_steps, plan.checkpoint_periods,
+                                [plan.total_steps, *plan.profiled_steps]))
     return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=chief_hooks)

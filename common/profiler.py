@@ -46,11 +46,12 @@ class Profiler(tf.train.SessionRunHook):
         if self._is_running:
             self._mark = tf2.profiler.experimental.Trace('train', step_num=self._step, _r=1)
             self._mark.__enter__()
+        return tf.train.SessionRunArgs(self._global_step)
 
     def after_run(self, run_context, run_values):
         if self._is_running:
             self._mark.__exit__(None, None, None)
-        self._step += 1
+        self._step = run_values.results + 1
         if self._step == self._end:
             self.end(run_context.session)
 

@@ -10,7 +10,7 @@ from common.errors import UsageError
 
 
 def get_params():
-    return {'num_samples': 100000}
+    return {'num_samples': 100000, 'shuffle_buffer': 100000}
 
 
 def prepare(data_dir, params):

@@ -106,8 +106,11 @@ def test_prediction_gets_features_alone():
     assert list(first['x']) == [0, 1, 2]
 
 
-def test_training_batches_have_a_static_size():
-    dataset = input_fn.make_input_fn(numbers(10), ModeKeys.TRAIN, 'train', '', make_params(), 10)
+@pytest.mark.parametrize('changes', [{}, {'cache': False}])
+@pytest.mark.parametrize('parse', ['parse', 'parse_batch'])
+def test_training_batches_have_a_static_size(parse, changes):
+    module = numbers(10, **{parse: lambda mode, params, record: ({'x': record}, {'y': -record})})
+    dataset = input_fn.make_input_fn(module, ModeKeys.TRAIN, 'train', '', make_params(**changes), 10)
     with tf.Graph().as_default():
         assert dataset().element_spec[0]['x'].shape == [4]
 

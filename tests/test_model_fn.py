@@ -62,7 +62,7 @@ def test_the_tags_in_tensorboard_are_bare_and_hold_the_batchs_values(tmp_path):
     estimator.train(input_fn(), max_steps=3)
     estimator.evaluate(input_fn(repeat=False))
     training, evaluation = scalars(tmp_path), scalars(tmp_path / 'eval')
-    assert {'loss', 'learning_rate', 'loss_again', 'examples/sec'} <= set(training)
+    assert {'loss', 'learning_rate', 'loss_again', 'examples/sec', 'input/wait_fraction'} <= set(training)
     assert {'loss', 'loss_again'} <= set(evaluation)
     assert training['loss_again'][3] == pytest.approx(training['loss'][3], rel=1e-5)
     assert training['loss'][3] != pytest.approx(training['loss'][2])

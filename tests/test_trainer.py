@@ -131,10 +131,10 @@ def test_continuous_eval_passes_over_checkpoints_that_are_deleted(run, tmp_path,
 
 
 def test_predict_writes_a_line_for_every_example(run, tmp_path):
-    run(*SMALL, '--train_steps=100', '--schedule=train')
+    run(*SMALL, '--train_steps=200', '--schedule=train')
     code, result, _ = run(*SMALL, '--schedule=predict')
     assert code == 0
-    assert result == {'global_step': 100, 'predictions': str(tmp_path / 'output' / 'predictions.jsonl')}
+    assert result == {'global_step': 200, 'predictions': str(tmp_path / 'output' / 'predictions.jsonl')}
     lines = [json.loads(line) for line in open(result['predictions'])]
     assert len(lines) == 10000
     for line in lines:
