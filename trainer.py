@@ -59,8 +59,8 @@ def define_flags(FLAGS=None):
 
     integer('steps_per_loop', 1, 'Steps to run at once, without leaving TensorFlow in between: faster where a step is short.',
             lower_bound=1)
-    flags.DEFINE_enum('precision', 'float32', PRECISIONS, 'bfloat16 computes matrix products and convolutions in it: '
-                      'faster on CPUs that can.', flag_values=FLAGS, module_name='How it runs')
+    flags.DEFINE_enum('precision', 'float32', PRECISIONS, 'What matrix products and convolutions compute in: bfloat16 '
+                      'is faster on CPUs that can, float16 on GPUs.', flag_values=FLAGS, module_name='How it runs')
     boolean('xla', False, 'Compile for GPUs.')
     integer('inter_op_threads', 0, "Ops that run at once; 0 is TensorFlow's choice.", lower_bound=0)
     integer('intra_op_threads', 0, "Threads of an op; 0 is TensorFlow's choice.", lower_bound=0)

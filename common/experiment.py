@@ -90,7 +90,8 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         warm_start_from='' if has_weights else options.warm_start_from,
         freeze=options.freeze,
         profiled_steps=options.profile_steps and parse_steps(options.profile_steps),
-        steps_per_loop=options.steps_per_loop)
+        steps_per_loop=options.steps_per_loop,
+        loss_scaling=options.precision == 'float16')
     model_fn = make_model_fn(model, devices, plan)
     if options.debug_numerics:
         model_fn = check_numerics(model_fn)

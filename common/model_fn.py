@@ -26,7 +26,7 @@ class TrainingPlan:
     none. Checkpoints are saved at the multiples of each of checkpoint_periods. warm_start_from is what
     `common.warm_start.warm_start` takes, '' starts anew. Variables in whose names the regular expression freeze is found
     are not trained; '' trains all. profiled_steps are (first, end), or empty. steps_per_loop is how many steps are run at
-    once; 1 runs them one by one.
+    once; 1 runs them one by one. loss_scaling is what float16 needs, see common/optimizer.py.
     """
 
     total_steps: int
@@ -36,6 +36,7 @@ class TrainingPlan:
     freeze: str = ''
     profiled_steps: typing.Sequence[int] = ()
     steps_per_loop: int = 1
+    loss_scaling: bool = False
 
 
 def make_model_fn(model, devices, plan):
@@ -125,7 +126,8 @@ def _train_spec(features, predictions, example_loss, metrics, plan, params, conf
         tf.summary.histogram(f'weights/{variable.op.name}', variable)
     waited, count_wait = measure_wait(features)
     with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait]):
-        train_op = optimizer.minimize(loss, _unfrozen(tf.trainable_variables(), plan.freeze), rate, step, params)
+        train_op = optimizer.minimize(loss, _unfrozen(tf.trainable_variables(), plan.freeze), rate, step, params,
+                                      plan.loss_scaling)
     chief_hooks = [
         tf.train.StepCounterHook(config.save_summary_steps, output_dir=config.model_dir),
         hooks.TrainingMetrics(loss, metrics, waited, config.save_summary_steps, params.batch_size, config.model_dir),

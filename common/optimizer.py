@@ -36,7 +36,7 @@ def check(params):
         raise UsageError('adagrad_initial_accumulator=0.0 must be more than 0')
 
 
-def minimize(loss, variables, rate, step, params):
+def minimize(loss, variables, rate, step, params, loss_scaling=False):
     """Makes the op of a training step, which ends by counting it.
 
     The gradients are summed over gradient_accumulation_steps steps; at the last of them their mean is clipped to the norm
@@ -44,12 +44,17 @@ def minimize(loss, variables, rate, step, params):
     rate * weight_decay of them a step for adamw (I. Loshchilov, F. Hutter: Decoupled Weight Decay Regularization, 2019),
     through the gradient of weight_decay / 2 * weights^2 for the other optimizers. Moving averages of the weights follow.
 
+    float16 holds no gradients below 6e-8. Loss scaling keeps them above: the gradients are of the loss times a number, by
+    which they are then divided; it doubles every 2,000 steps, and is halved instead of changing the weights where a gradient
+    is not finite. (P. Micikevicius et al.: Mixed Precision Training, 2018.)
+
     Args:
       loss: float32 scalar tensor.
       variables: list of the tf.Variables to train.
       rate: float32 scalar tensor, the learning rate.
       step: int64 scalar variable, the global step.
       params: HParams.
+      loss_scaling: bool.
 
     Returns:
       tf.Operation.
@@ -58,6 +63,8 @@ def minimize(loss, variables, rate, step, params):
       UsageError: the loss depends on no variable.
     """
     optimizer = OPTIMIZERS[params.optimizer](rate, params)
+    if loss_scaling:
+        optimizer = tf.mixed_precision.MixedPrecisionLossScaleOptimizer(optimizer, tf.mixed_precision.DynamicLossScale())
     pairs = []
     if variables:
         pairs = optimizer.compute_gradients(loss, variables, colocate_gradients_with_ops=True)

@@ -19,6 +19,7 @@ class Options:
     early_stopping_min_delta: float
     profile_steps: str
     steps_per_loop: int
+    precision: str
     overfit_batches: int
     warm_start_from: str
     freeze: str

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import hashlib
+import numbers
 import os
 import threading
 
@@ -30,21 +31,28 @@ def encode(features):
     Raises:
       TypeError: a value is of another type.
     """
-    return tf.train.Example(features=tf.train.Features(
-        feature={name: _feature(name, value) for name, value in features.items()})).SerializeToString()
+    example = tf.train.Example()
+    for name, value in features.items():
+        _set(example.features.feature[name], name, value)
+    return example.SerializeToString()
 
 
-def _feature(name, value):
+def _set(feature, name, value):
     if isinstance(value, str):
         value = value.encode()
     if isinstance(value, bytes):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+        feature.bytes_list.value.append(value)
+        return
+    if isinstance(value, numbers.Integral):
+        feature.int64_list.value.append(int(value))
+        return
     values = np.asarray(value).ravel()
     if values.dtype.kind in 'iub':
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=values.astype(np.int64).tolist()))
-    if values.dtype.kind == 'f':
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values.tolist()))
-    raise TypeError(f'{name}: cannot store {type(value).__name__} in a tf.train.Example')
+        feature.int64_list.value.extend(values.astype(np.int64).tolist())
+    elif values.dtype.kind == 'f':
+        feature.float_list.value.extend(values.tolist())
+    else:
+        raise TypeError(f'{name}: cannot store {type(value).__name__} in a tf.train.Example')
 
 
 def write(directory, splits, num_shards=NUM_SHARDS):

@@ -4,15 +4,16 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 
-PRECISIONS = ('float32', 'bfloat16')
+PRECISIONS = ('float32', 'bfloat16', 'float16')
 
 
 def make_session_config(devices, precision='float32', xla=False, inter_op_threads=0, intra_op_threads=0):
     """Returns the tf.ConfigProto for what is asked, or None where TensorFlow's own choices are.
 
-    With bfloat16, matrix products, convolutions and what lies between them compute in it, and the rest, such as sums,
-    losses and the weights, in float32: TensorFlow's rewriting of graphs for oneDNN, which is for CPUs. Checkpoints and
-    exported models do not differ.
+    With bfloat16 or float16, matrix products, convolutions and what lies between them compute in it, and the rest, such as
+    sums, losses and the weights, in float32: TensorFlow's rewriting of graphs, of which that to bfloat16 is for CPUs and
+    that to float16 for GPUs. Checkpoints and exported models do not differ. What float16 has to have in training is in
+    common/optimizer.py.
 
     Args:
       devices: list of str, those of the towers, which `common.parallel.tower_devices` chose.
@@ -29,6 +30,8 @@ def make_session_config(devices, precision='float32', xla=False, inter_op_thread
     if precision == 'bfloat16' and has_gpus:
         raise UsageError('--precision=bfloat16 is for CPUs, and TensorFlow sees GPUs here: leave it out, or hide them with '
                          'CUDA_VISIBLE_DEVICES=-1')
+    if precision == 'float16' and not has_gpus:
+        raise UsageError('--precision=float16 is for GPUs, of which TensorFlow sees none here: --precision=bfloat16 is for CPUs')
     config = tf.ConfigProto(allow_soft_placement=True)
     rewriting = config.graph_options.rewrite_options
     rewriting.meta_optimizer_iterations = rewriting.ONE  # As in the Estimator's own.
@@ -38,6 +41,8 @@ def make_session_config(devices, precision='float32', xla=False, inter_op_thread
         config.device_count['CPU'] = len(on_cpus)
     if precision == 'bfloat16':
         rewriting.auto_mixed_precision_onednn_bfloat16 = rewriting.ON
+    if precision == 'float16':
+        rewriting.auto_mixed_precision = rewriting.ON
     if xla:
         config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
     config.inter_op_parallelism_threads = inter_op_threads

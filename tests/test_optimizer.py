@@ -232,3 +232,32 @@ def test_a_loss_without_variables_is_refused(session, has_variable):
         tf.get_variable('unused', initializer=1.0)
     with pytest.raises(UsageError, match='--model=m: its loss depends on no variable'):
         make_step(tf.constant(1.0))
+
+
+def test_loss_scaling_keeps_gradients_that_float16_would_lose(session):
+    w = tf.get_variable('w', initializer=2.0)
+    loss = tf.cast(tf.cast(w, tf.float16), tf.float32) * 1e-8
+    step = tf.train.get_or_create_global_step()
+    train_ops = [optimizer.minimize(loss, [w], tf.constant(1e7), step, make_params(optimizer='sgd'), loss_scaling=scaling)
+                 for scaling in (False, True)]
+    for train_op, expected in zip(train_ops, (2.0, 1.9)):
+        session.run(tf.global_variables_initializer())
+        session.run(train_op)
+        assert session.run(w) == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize('accumulation', [1, 2])
+def test_loss_scaling_passes_over_gradients_that_are_not_finite(session, accumulation):
+    w = tf.get_variable('w', initializer=2.0)
+    slope = tf.placeholder(tf.float32, [])
+    step = tf.train.get_or_create_global_step()
+    train_op = optimizer.minimize(w * slope, [w], tf.constant(RATE), step, make_params(
+        optimizer='momentum', gradient_accumulation_steps=accumulation), loss_scaling=True)
+    scale, = (variable for variable in tf.global_variables() if variable.op.name == 'current_loss_scale')
+    session.run(tf.global_variables_initializer())
+    # The second slope, times the scale, is no float32. By hand: w = 2 - 0.1 * 3, then velocity 0.5 * 3 + 5.
+    for value, weight, factor in ((3.0, 1.7, 2**15), (1e36, 1.7, 2**14), (5.0, 1.05, 2**14)):
+        for _ in range(accumulation):
+            session.run(train_op, {slope: value})
+        assert session.run(w) == pytest.approx(weight, rel=1e-6) and session.run(scale) == factor
+    assert session.run(step) == 3 * accumulation

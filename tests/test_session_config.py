@@ -71,3 +71,11 @@ def test_bfloat16_is_for_cpus(monkeypatch):
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'])
     with pytest.raises(UsageError, match='--precision=bfloat16 is for CPUs, and TensorFlow sees GPUs here'):
         make_session_config([], 'bfloat16')
+
+
+def test_float16_is_for_gpus(monkeypatch):
+    with pytest.raises(UsageError, match='--precision=float16 is for GPUs, of which TensorFlow sees none here: --precision=bf'):
+        make_session_config([], 'float16')
+    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'])
+    rewriting = make_session_config([], 'float16').graph_options.rewrite_options
+    assert rewriting.auto_mixed_precision == rewriting.ON

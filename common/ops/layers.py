@@ -11,7 +11,9 @@ from common.ops.dropout import dropout
 
 def conv_stack(images, filters, is_training, kernel_size=3, pool_size=2, activation=tf.nn.relu, batch_norm=False,
                drop_rate=0.0, weight_decay=0.0, data_format='NHWC'):
-    """Stacks convolutions: each with batch norm, activation, max-pooling and dropout, in this order.
+    """Stacks convolutions: each with batch norm, max-pooling, activation and dropout, in this order.
+
+    For an activation that never falls, such as ReLU, it is the same to pool first, and less is left to activate.
 
     Args:
       images: float [batch, height, width, channels], or [batch, channels, height, width] for NCHW.
@@ -38,9 +40,11 @@ def conv_stack(images, filters, is_training, kernel_size=3, pool_size=2, activat
     for count in filters:
         net = tf.layers.conv2d(net, count, kernel_size, padding='same', data_format=keras_format, use_bias=not batch_norm,
                                kernel_regularizer=weight_penalty(weight_decay))
-        net = _activate(net, is_training, activation, batch_norm, data_format)
+        if batch_norm:
+            net = batch_normalization(net, is_training, data_format)
         if pool_size > 1:
             net = tf.layers.max_pooling2d(net, pool_size, pool_size, data_format=keras_format)
+        net = activation(net) if activation else net
         net = dropout(net, drop_rate, is_training)
     return net
 
@@ -59,7 +63,9 @@ def dense_stack(tensor, units, is_training, activation=tf.nn.relu, batch_norm=Fa
     net = tensor
     for count in units:
         net = tf.layers.dense(net, count, use_bias=not batch_norm, kernel_regularizer=weight_penalty(weight_decay))
-        net = _activate(net, is_training, activation, batch_norm, 'NHWC')
+        if batch_norm:
+            net = batch_normalization(net, is_training)
+        net = activation(net) if activation else net
         net = dropout(net, drop_rate, is_training)
     return net
 
@@ -97,9 +103,3 @@ def _runs_nchw():
         except (tf.errors.UnimplementedError, tf.errors.InvalidArgumentError):
             return False
     return True
-
-
-def _activate(net, is_training, activation, batch_norm, data_format):
-    if batch_norm:
-        net = batch_normalization(net, is_training, data_format)
-    return activation(net) if activation else net
