@@ -77,8 +77,8 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         model_dir=output_dir,
         tf_random_seed=params.seed,
         session_config=session_config,
-        save_summary_steps=options.save_summary_steps,
-        log_step_count_steps=None,  # Its hooks are in common/model_fn.py.
+        save_summary_steps=0,  # The hooks that write them and the log are in common/hooks.py.
+        log_step_count_steps=None,
         keep_checkpoint_max=options.keep_checkpoint_max)
     has_weights = run_dir.has_checkpoint(output_dir)
     if options.warm_start_from and has_weights:
@@ -86,6 +86,7 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
     plan = TrainingPlan(
         total_steps=train_steps,
         epoch_steps=max(num_examples, 0) / params.batch_size,
+        summary_steps=options.save_summary_steps,
         checkpoint_periods=[save_steps, eval_every_steps],
         warm_start_from='' if has_weights else options.warm_start_from,
         freeze=options.freeze,

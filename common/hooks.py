@@ -73,71 +73,76 @@ class StopOnSignal(tf.train.SessionRunHook):
         return result
 
 
-class TrainingMetrics(tf.train.SessionRunHook):
-    """Writes the batch's metrics and speed to TensorBoard, and the loss to the log, at the steps of the Estimator's summaries.
+class TrainingSummaries(tf.train.SessionRunHook):
+    """Writes the summaries, the batch's metrics and the speed to TensorBoard, and the loss and the speed to the log.
+
+    The first step is written, counted from where the training starts, and every so many after it. The Estimator's own hooks
+    do so too, but count calls of the session, or have to see each step.
 
     examples/sec counts the training steps alone: this hook comes before the one that saves checkpoints, so that its clock
     stops before a checkpoint is saved and evaluated. input/wait_fraction is the share of that time in which a step waits
     for its batch.
 
-    The Estimator's own hook, whose lines these are like, counts calls of the session rather than steps.
-
     Args:
       loss: scalar tensor.
       metrics: dict of name to (value, update_op), as tf.metrics makes them; all but scalars are left out.
-      waited: scalar variable of METRIC_VARIABLES, the seconds that `measure_wait` counts.
+      waited: scalar variable of METRIC_VARIABLES, the seconds that `common.input_wait.measure_wait` counts.
       every_steps: int.
       batch_size: int, examples a step.
       output_dir: str.
+      loop: common.loop.Loop, which tells the step.
     """
 
-    def __init__(self, loss, metrics, waited, every_steps, batch_size, output_dir):
+    def __init__(self, loss, metrics, waited, every_steps, batch_size, output_dir, loop):
         self._loss = loss
-        self._waited = waited
-        self._updates = {name: update for name, (_, update) in metrics.items()
+        self._metrics = {name: update for name, (_, update) in metrics.items()
                          if isinstance(update, tf.Tensor) and update.shape.rank == 0}
+        self._waited = waited
         self._reset = tf.variables_initializer(tf.get_collection(tf.GraphKeys.METRIC_VARIABLES))
         self._timer = tf.train.SecondOrStepTimer(every_steps=every_steps)
         self._batch_size = batch_size
         self._output_dir = output_dir
-        self._seconds = 0
+        self._loop = loop
 
     def begin(self):
         self._writer = tf.summary.FileWriterCache.get(self._output_dir)
         self._global_step = tf.train.get_global_step()
+        self._fetches = {'loss': self._loss, 'metrics': self._metrics, 'summaries': tf.summary.merge_all()}
 
     def after_create_session(self, session, coord):
-        self._step = int(session.run(self._global_step))
-        self._is_first = True
+        # TensorBoard forgets what another training, which was killed, has written of later steps.
+        self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), int(session.run(self._global_step)) + 1)
+        self._seconds = 0
 
     def before_run(self, run_context):
-        self._is_due = self._is_first or self._timer.should_trigger_for_step(self._step + 1)
+        self._step = self._loop.next_seen()
+        self._is_due = self._timer.should_trigger_for_step(self._step)
         self._started = time.perf_counter()
-        fetches = {'step': self._global_step}
-        if self._is_due:
-            fetches.update(loss=self._loss, metrics=self._updates)
-        return tf.train.SessionRunArgs(fetches)
+        return tf.train.SessionRunArgs(self._fetches) if self._is_due else None
 
     def after_run(self, run_context, run_values):
         self._seconds += time.perf_counter() - self._started
-        results = run_values.results
-        self._step = results['step'] + 1
-        if not self._is_due:
-            return
-        self._step = int(run_context.session.run(self._global_step))
+        if self._is_due:
+            self._write(run_context.session, run_values.results)
+            run_context.session.run(self._reset)
+            self._seconds = 0
+
+    def _write(self, session, results):
+        scalars = dict(results['metrics'])
         elapsed, steps = self._timer.update_last_triggered_step(self._step)
-        since = '' if self._is_first else f' ({elapsed:.3f} sec)'
+        since = ''
+        if steps:  # The first one's time is mostly start-up.
+            scalars.update({'global_step/sec': steps / elapsed, 'examples/sec': steps * self._batch_size / self._seconds,
+                            'input/wait_fraction': session.run(self._waited) / self._seconds})
+            since = f' ({elapsed:.3f} sec)'
+            tf.logging.info(f'global_step/sec: {steps / elapsed:g}')
         tf.logging.info(f'loss = {results["loss"]!s}, step = {self._step - 1}{since}')
-        # The first step has no point in TensorBoard: the mark of a new session, which the Estimator writes there, would
-        # erase it, and its time is mostly start-up.
-        if not self._is_first:
-            scalars = {**results['metrics'], 'examples/sec': steps * self._batch_size / self._seconds,
-                       'input/wait_fraction': run_context.session.run(self._waited) / self._seconds}
-            self._writer.add_summary(tf.Summary(value=[
-                tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]), self._step)
-        run_context.session.run(self._reset)
-        self._is_first = False
-        self._seconds = 0
+        self._writer.add_summary(results['summaries'], self._step)
+        self._writer.add_summary(tf.Summary(value=[
+            tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]), self._step)
+
+    def end(self, session):
+        self._writer.flush()
 
 
 class ProgressBar(tf.train.SessionRunHook):
@@ -191,6 +196,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
     def __init__(self, directory, periods):
         super().__init__(directory, save_steps=1)
         self._timer = _Multiples(periods)
+        self._steps_per_run = 1  # Else it asks the session for the step after every one: a third of the time of a short one.
 
 
 class _Multiples(tf.train.SecondOrStepTimer):

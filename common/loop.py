@@ -66,8 +66,8 @@ class Loop(tf.train.SessionRunHook):
 
     Args:
       train_op: tf.Operation, the training step.
-      steps: int, of how many steps the others see one at least.
-      summary_steps: int; counted from where the training starts, they see the first of so many, and the one before.
+      steps: int, of how many steps the others see one at least; with 1 they see all, and there are no loops.
+      summary_steps: int; counted from where the training starts, they see the first of so many.
       periods: list of int; they see the multiples of each.
       others: list of int, more steps that they see.
     """
@@ -77,8 +77,9 @@ class Loop(tf.train.SessionRunHook):
         self._summary_steps = summary_steps
         self._periods = periods
         self._others = others
-        self._times = tf.placeholder(tf.int32, [], 'times')
-        self._loop = repeat(train_op, self._times)
+        if steps > 1:
+            self._times = tf.placeholder(tf.int32, [], 'times')
+            self._loop = repeat(train_op, self._times)
 
     def begin(self):
         self._global_step = tf.train.get_global_step()
@@ -86,15 +87,14 @@ class Loop(tf.train.SessionRunHook):
     def after_create_session(self, session, coord):
         self._step = self._start = int(session.run(self._global_step))
 
-    def before_run(self, run_context):
-        step = self._next_seen()
-        times = step - self._step - 1
-        if times:
-            run_context.session.run(self._loop, {self._times: times})
-        self._step = step
-
-    def _next_seen(self):
-        # A tf.train.SummarySaverHook decides at a step whether it will write the next one that it sees.
-        multiples = [(0, period) for period in self._periods] + [(self._start + i, self._summary_steps) for i in (0, 1)]
+    def next_seen(self):
+        """Returns the step that hooks see next, an int, for those who ask before their call of the session."""
+        multiples = [(self._start + 1, self._summary_steps), *((0, period) for period in self._periods)]
         steps = [first + ((self._step - first) // period + 1) * period for first, period in multiples]
         return min([self._step + self._steps, *steps, *(step for step in self._others if step > self._step)])
+
+    def before_run(self, run_context):
+        step = self.next_seen()
+        if step > self._step + 1:
+            run_context.session.run(self._loop, {self._times: step - self._step - 1})
+        self._step = step

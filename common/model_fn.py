@@ -23,7 +23,7 @@ class TrainingPlan:
     """How a training goes.
 
     total_steps is when it ends, which learning-rate schedules need; epoch_steps is what an epoch takes, 0 where there are
-    none. Checkpoints are saved at the multiples of each of checkpoint_periods. warm_start_from is what
+    none. Summaries are written every summary_steps. Checkpoints are saved at the multiples of each of checkpoint_periods. warm_start_from is what
     `common.warm_start.warm_start` takes, '' starts anew. Variables in whose names the regular expression freeze is found
     are not trained; '' trains all. profiled_steps are (first, end), or empty. steps_per_loop is how many steps are run at
     once; 1 runs them one by one. loss_scaling is what float16 needs, see common/optimizer.py.
@@ -31,6 +31,7 @@ class TrainingPlan:
 
     total_steps: int
     epoch_steps: float = 0.0
+    summary_steps: int = 100
     checkpoint_periods: typing.Sequence[int] = (1000,)
     warm_start_from: str = ''
     freeze: str = ''
@@ -128,15 +129,13 @@ def _train_spec(features, predictions, example_loss, metrics, plan, params, conf
     with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait]):
         train_op = optimizer.minimize(loss, _unfrozen(tf.trainable_variables(), plan.freeze), rate, step, params,
                                       plan.loss_scaling)
+    loop = Loop(train_op, plan.steps_per_loop, plan.summary_steps, plan.checkpoint_periods,
+                [plan.total_steps, *plan.profiled_steps])
     chief_hooks = [
-        tf.train.StepCounterHook(config.save_summary_steps, output_dir=config.model_dir),
-        hooks.TrainingMetrics(loss, metrics, waited, config.save_summary_steps, params.batch_size, config.model_dir),
+        hooks.TrainingSummaries(loss, metrics, waited, plan.summary_steps, params.batch_size, config.model_dir, loop),
         hooks.CheckpointSaver(config.model_dir, plan.checkpoint_periods),
         hooks.ProgressBar(loss, plan.total_steps, plan.epoch_steps, params.batch_size),
+        *([Profiler(plan.profiled_steps, config.model_dir)] if plan.profiled_steps else []),
+        loop,
     ]
-    if plan.profiled_steps:
-        chief_hooks.append(Profiler(plan.profiled_steps, config.model_dir))
-    if plan.steps_per_loop > 1:
-        chief_hooks.append(Loop(train_op, plan.steps_per_loop, config.save_summary_steps, plan.checkpoint_periods,
-                                [plan.total_steps, *plan.profiled_steps]))
     return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=chief_hooks)

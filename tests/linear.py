@@ -31,9 +31,9 @@ MODEL = types.SimpleNamespace(model=linear, eval_metrics=metrics)
 def make_estimator(tmp_path, towers=0, model=MODEL, text='', **config):
     params = build.build('m', {'decay': 0.0, 'train_steps': 6}, 'd', {}, '',
                          f'batch_size=4,optimizer=sgd,learning_rate=0.1{text}')
-    config = tf.estimator.RunConfig(str(tmp_path), save_summary_steps=1,
+    config = tf.estimator.RunConfig(str(tmp_path), save_summary_steps=0, log_step_count_steps=None,
                                     session_config=tf.ConfigProto(device_count={'CPU': 4}), **config)
-    fn = model_fn.make_model_fn(model, CPUS[:towers], model_fn.TrainingPlan(total_steps=6))
+    fn = model_fn.make_model_fn(model, CPUS[:towers], model_fn.TrainingPlan(total_steps=6, summary_steps=1))
     return tf.estimator.Estimator(fn, config=config, params=params)
 
 

@@ -66,9 +66,9 @@ def seen(start, end, *args):
 
 
 def test_the_hooks_see_the_steps_at_which_there_is_something_to_do():
-    # Summaries are of the first step of each ten, and its forerunner; checkpoints of the multiples of 8 and 20.
-    assert seen(0, 33, 100, 10, [8, 20], [33]) == [1, 8, 10, 11, 16, 20, 21, 24, 30, 31, 32, 33]
-    assert seen(5, 30, 100, 10, [8, 20], [17, 30]) == [6, 8, 15, 16, 17, 20, 24, 25, 26, 30]
+    # Summaries are of the first step of each ten, checkpoints of the multiples of 8 and 20.
+    assert seen(0, 33, 100, 10, [8, 20], [33]) == [1, 8, 11, 16, 20, 21, 24, 31, 32, 33]
+    assert seen(5, 30, 100, 10, [8, 20], [17, 30]) == [6, 8, 16, 17, 20, 24, 26, 30]
 
 
 def test_the_hooks_see_one_step_in_so_many_at_least():
