@@ -24,7 +24,7 @@ def test_the_forms_of_merge_are_measured(form):
 
 @mock.patch.multiple(training, STEPS=30, EVERY=10)
 def test_what_the_trainer_reaches_is_read_from_its_log(data_dir):
-    result = training.run_trainer('float32', data_dir)
+    result = training.train([], data_dir)
     assert result.keys() == {'examples_per_second', 'megabytes', 'parameters', 'loss'}
     # Three convolutions of 3x3, two dense layers, each with biases.
     assert result['parameters'] == 9 * (32 + 32 * 64 + 64 * 128) + 32 + 64 + 128 + 1152 * 512 + 512 + 512 * 10 + 10

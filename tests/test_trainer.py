@@ -649,7 +649,7 @@ WRONG = [
     (['--num_towers=3'], 2, 'batch_size=128 does not divide by 3 towers: the nearest that does is --hparams=batch_size=126 or 129'),
     (['--num_epochs=0'], 2, 'num_epochs=0.0 leaves nothing to train'),
     (['--xla'], 2, '--xla compiles for GPUs, of which TensorFlow sees none here'),
-    (['--precision=float8'], 2, '--precision=float8: value should be one of <float32|bfloat16>'),
+    (['--precision=float8'], 2, '--precision=float8: value should be one of <float32|bfloat16|float16>'),
     (['--intra_op_threads=-1'], 2, 'flag --intra_op_threads=-1'),
     (['--output_dir=a[1]'], 2, '--output_dir=a[1]: TensorFlow takes * ? [ ] \\ for patterns'),
     (['--hparams=image_size=14'], 2, '--dataset=mnist has image_size=28'),

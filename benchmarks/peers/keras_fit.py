@@ -17,6 +17,7 @@ VARIANTS = {
     'float32': {},
     'bfloat16': {},
     'loop': {'steps_per_execution': 10},
+    'bfloat16_loop': {'steps_per_execution': 10},
 }
 
 
@@ -28,7 +29,7 @@ class Clock(keras.callbacks.Callback):
 
 
 def main(path, steps, batch_size, variant):
-    if variant == 'bfloat16':
+    if variant.startswith('bfloat16'):
         keras.mixed_precision.set_global_policy('mixed_bfloat16')
     keras.utils.set_random_seed(1)
     with np.load(path) as data:

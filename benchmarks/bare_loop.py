@@ -1,0 +1,60 @@
+"""The polynomial in a tf.while_loop with nothing around it: python -m benchmarks.bare_loop INPUT STEPS"""
+
+import json
+import sys
+import time
+
+import common.tf_estimator  # Before TensorFlow.
+import tensorflow.compat.v1 as tf
+
+from common.input_fn import make_input_fn
+from datasets import polynomial
+from hparams import build
+
+BATCH_SIZE, STEPS_PER_CALL = 100, 100
+
+
+def trainer_input(params):
+    """The batches that trainer.py makes."""
+    return make_input_fn(polynomial, tf.estimator.ModeKeys.TRAIN, 'train', '', params, params.num_samples)()
+
+
+def shuffled_input(params):
+    """As it is mostly written."""
+    records = polynomial.read('train', '', params)
+    batches = records.cache().shuffle(params.num_samples).repeat().batch(BATCH_SIZE, drop_remainder=True)
+    return batches.map(lambda record: ({'x': record['x']}, {'y': record['y']})).prefetch(tf.data.AUTOTUNE)
+
+
+INPUTS = {'trainer': trainer_input, 'shuffled': shuffled_input}
+
+
+def measure(name, steps):
+    """Returns {'steps_per_second': float}, after a tenth of the steps."""
+    params = build.build('polynomial', {}, 'polynomial', polynomial.get_params(), '', f'batch_size={BATCH_SIZE}')
+    with tf.Graph().as_default(), tf.Session() as session:
+        batches = tf.data.make_initializable_iterator(INPUTS[name](params))
+        step = tf.train.get_or_create_global_step()
+        w = tf.get_variable('w', [3, 1])
+        optimizer = tf.train.AdamOptimizer(0.01)
+
+        def body(i):
+            features, labels = batches.get_next()
+            x = features['x']
+            y = tf.squeeze(tf.matmul(tf.stack([tf.square(x), x, tf.ones_like(x)], 1), w), 1)
+            loss = tf.reduce_mean(tf.square(y - labels['y']))
+            with tf.control_dependencies([optimizer.minimize(loss, step, [w])]):
+                return i + 1
+
+        loop = tf.while_loop(lambda i: i < STEPS_PER_CALL, body, [0], parallel_iterations=1)
+        session.run([tf.global_variables_initializer(), batches.initializer])
+        warm_up, calls = steps // STEPS_PER_CALL // 10, steps // STEPS_PER_CALL
+        for call in range(calls):
+            if call == warm_up:
+                start = time.perf_counter()
+            session.run(loop)
+        return {'steps_per_second': (calls - warm_up) * STEPS_PER_CALL / (time.perf_counter() - start)}
+
+
+if __name__ == '__main__':
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))

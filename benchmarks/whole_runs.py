@@ -1,0 +1,121 @@
+"""From the command to the end: start-up, conversion, evaluations, and the time until 0.99 of MNIST's test digits are right.
+
+    python -m benchmarks.whole_runs
+
+Keras and PyTorch run the nets of their own MNIST examples, evaluate after each epoch, and end at 0.99. Their virtual
+environments are made in .venv-peers, once.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import common.tf_estimator  # Before TensorFlow.
+import tensorflow.compat.v1 as tf
+
+from benchmarks.processes import make_environments, median_of_rounds, run_peer, run_trainer
+from benchmarks.training import write_arrays
+from common.input_fn import make_input_fn
+from datasets import mnist
+from hparams import build
+from models import alexnet
+
+ROUNDS, STEPS, EVAL_EVERY = 3, 1200, 400
+MNIST = ('--model=alexnet', '--dataset=mnist')
+
+
+def timed(run):
+    start = time.perf_counter()
+    run()
+    return {'seconds': time.perf_counter() - start}
+
+
+def convert():
+    with tempfile.TemporaryDirectory() as directory:
+        return timed(lambda: mnist.prepare(directory, mnist.get_params()))
+
+
+def read(data_dir, steps=2000):
+    """Takes batches of training examples, parsed, and nothing else."""
+    params = build.build('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
+    with tf.Graph().as_default(), tf.Session() as session:
+        dataset = make_input_fn(mnist, tf.estimator.ModeKeys.TRAIN, 'train', data_dir, params, 60000)()
+        batches = tf.data.make_initializable_iterator(dataset)
+        image = batches.get_next()[0]['image'].op  # Its value need not come to Python.
+        session.run(tf.global_variables_initializer())
+        session.run(batches.initializer)
+        session.run(image)
+        return {'examples_per_second': steps * params.batch_size / timed(
+            lambda: [session.run(image) for _ in range(steps)])['seconds']}
+
+
+def evaluate_forward(data_dir):
+    """Evaluates all test examples by the forward pass alone, once it has warmed up."""
+    params = build.build('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
+    mode = tf.estimator.ModeKeys.EVAL
+    with tf.Graph().as_default(), tf.Session() as session:
+        batches = tf.data.make_initializable_iterator(make_input_fn(mnist, mode, 'eval', data_dir, params)())
+        loss = alexnet.model(*batches.get_next(), mode, params)[1].op
+        session.run(tf.global_variables_initializer())
+
+        def whole_split():
+            session.run(batches.initializer)
+            for _ in range(10000 // params.eval_batch_size):
+                session.run(loss)
+
+        whole_split()
+        return timed(whole_split)
+
+
+def main():
+    make_environments()
+    with tempfile.TemporaryDirectory() as directory:
+        data = f'--data_dir={directory}'
+        arrays = [os.path.join(directory, f'{split}.npz') for split in ('train', 't10k')]
+        for split, path in zip(('train', 't10k'), arrays):
+            write_arrays(path, split)
+        mnist.prepare(directory, mnist.get_params())
+        training = [*MNIST, data, f'--train_steps={STEPS}', f'--save_checkpoints_steps={EVAL_EVERY}']
+        results = median_of_rounds({
+            'conversion': convert,
+            'input': lambda: read(directory),
+            'import': lambda: timed(lambda: subprocess.run([sys.executable, '-c', 'import tensorflow'], stderr=subprocess.PIPE,
+                                                           check=True)),
+            'one step': lambda: seconds(run_trainer(*MNIST, data, '--schedule=train', '--train_steps=1')),
+            'training': lambda: seconds(run_trainer(*training, '--schedule=train')),
+            'training and evaluations': lambda: seconds(run_trainer(*training)),
+            'forward passes': lambda: evaluate_forward(directory),
+            '0.99': lambda: reached(run_trainer(*MNIST, data, '--hparams_set=alexnet_mnist_quick', '--precision=bfloat16',
+                                                '--num_towers=2', '--steps_per_loop=20')),
+        }, ROUNDS)
+        peers = median_of_rounds({'Keras': lambda: run_peer('keras', 'keras_convnet.py', *arrays),
+                                  'PyTorch': lambda: run_peer('torch', 'torch_convnet.py', *arrays)}, 1)
+    took = {name: result.get('seconds') for name, result in results.items()}
+    forward = STEPS // EVAL_EVERY * took['forward passes']
+    print(f'''| what | seen |
+| --- | --- |
+| MNIST to TFRecord, examples/s | {70000 / took['conversion']:,.0f} |
+| input alone, parsed, examples/s | {results['input']['examples_per_second']:,.0f} |
+| importing TensorFlow, s | {took['import']:.1f} |
+| from the command to the end of a training of one step, s | {took['one step']:.1f} |
+| {STEPS} steps, and an evaluation every {EVAL_EVERY}, s | {took['training and evaluations']:.1f} |
+| {STEPS} steps alone, and the forward passes of the evaluations, s | {took['training']:.1f} + {forward:.1f} |
+| ratio | {took['training and evaluations'] / (took['training'] + forward):.2f} |
+| from the command to accuracy {results['0.99']['accuracy']:.4f}, s | {took['0.99']:.1f} |''')
+    for name, result in peers.items():
+        print(f"| {name}'s example to accuracy {result['accuracy']:.4f}, {result['epochs']:.0f} epochs, s | "
+              f"{result['seconds']:.1f}: ours takes {took['0.99'] / result['seconds']:.2f} of it |")
+
+
+def seconds(run):
+    return {'seconds': run['seconds']}
+
+
+def reached(run):
+    return {'seconds': run['seconds'], 'accuracy': run['result']['eval']['accuracy']}
+
+
+if __name__ == '__main__':
+    main()
