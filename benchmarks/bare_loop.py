@@ -47,7 +47,8 @@ def measure(name, steps):
                 return i + 1
 
         loop = tf.while_loop(lambda i: i < STEPS_PER_CALL, body, [0], parallel_iterations=1)
-        session.run([tf.global_variables_initializer(), batches.initializer])
+        session.run(tf.global_variables_initializer())
+        session.run(batches.initializer)  # Which asks for the global step.
         warm_up, calls = steps // STEPS_PER_CALL // 10, steps // STEPS_PER_CALL
         for call in range(calls):
             if call == warm_up:

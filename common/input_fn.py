@@ -67,7 +67,11 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
                 records = _endless_stream(records, num_examples, params)
                 # Only training drops what does not fill a batch: its epochs follow one another without a gap.
                 batches = records.batch(params.batch_size, drop_remainder=True)
-            return _parse(dataset, mode, records, batches, params).prefetch(tf.data.AUTOTUNE)
+            options = tf.data.Options()
+            # The thread that tunes sleeps longer and longer, a minute at last, and who ends with the iterator, or makes it
+            # anew as each evaluation does, waits until it wakes up.
+            options.autotune.enabled = False
+            return _parse(dataset, mode, records, batches, params).prefetch(tf.data.AUTOTUNE).with_options(options)
 
     return input_fn
 
@@ -89,8 +93,7 @@ def _parse(dataset, mode, records, batches, params):
 
 
 def _position(params):
-    """Returns how many examples have been trained on, as the global step says when the iterator is initialized: that is
-    after the checkpoint has been restored."""
+    """Returns how many examples have been trained on; to be read when a checkpoint has been restored, as iterators do."""
     return tf.cast(tf.train.get_or_create_global_step(), tf.int64) * params.batch_size
 
 

@@ -4,7 +4,7 @@ from unittest import mock
 
 import pytest
 
-from benchmarks import beam_search, merge, training
+from benchmarks import bare_loop, beam_search, merge, processes, step_shares, training, whole_runs
 
 
 @mock.patch.multiple(beam_search, BATCH=2, WIDTH=3, UNITS=8, TOKENS=20, RUNS=1)
@@ -29,3 +29,31 @@ def test_what_the_trainer_reaches_is_read_from_its_log(data_dir):
     # Three convolutions of 3x3, two dense layers, each with biases.
     assert result['parameters'] == 9 * (32 + 32 * 64 + 64 * 128) + 32 + 64 + 128 + 1152 * 512 + 512 + 512 * 10 + 10
     assert result['examples_per_second'] > 0 and result['megabytes'] > 100 and 0 < result['loss'] < 3
+
+
+def test_a_run_of_the_trainer_is_timed(data_dir):
+    run = processes.run_trainer('--model=polynomial', '--dataset=polynomial', '--train_steps=40', '--save_summary_steps=10')
+    assert run['result']['global_step'] == 40 and 'loss = ' in run['log']
+    assert 0 < 40 / run['seconds'] < run['steps_per_second']
+    with pytest.raises(RuntimeError, match='--train_steps=0'):
+        processes.run_trainer('--train_steps=0')
+
+
+@pytest.mark.parametrize('name', bare_loop.INPUTS)
+def test_the_bare_loop_runs_on_both_inputs(name):
+    assert bare_loop.measure(name, 2000)['steps_per_second'] > 0
+
+
+def test_conversion_input_and_forward_passes_are_measured(data_dir):
+    assert whole_runs.convert()['seconds'] > 0
+    assert whole_runs.read(data_dir, 20)['examples_per_second'] > 0
+    assert whole_runs.evaluate_forward(data_dir)['seconds'] > 0
+
+
+@mock.patch.multiple(step_shares, WARM_UP=2, STEPS=3, TRACED=2)
+def test_the_shares_of_a_step_add_up(data_dir):
+    shares = step_shares.measure('float32', data_dir)
+    assert all(shares[name] > 0 for name in step_shares.KINDS)
+    assert sum(shares.values()) == pytest.approx(2 * shares['a step'])
+    # By their operations: convolutions need ten times as many as the matrix products.
+    assert sum(shares[name] for name in shares if name.startswith('conv')) > shares['matrix products']

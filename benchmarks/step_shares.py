@@ -1,0 +1,82 @@
+"""Where the time of a training step of AlexNet goes, by TensorFlow's trace of a step without hooks.
+
+    python -m benchmarks.step_shares
+
+One op runs at a time, each on all cores, so that the times add up.
+"""
+
+import collections
+import re
+import statistics
+import tempfile
+import time
+
+import common.tf_estimator  # Before TensorFlow.
+import tensorflow.compat.v1 as tf
+
+from common.input_fn import make_input_fn
+from common.model_fn import TrainingPlan, make_model_fn
+from common.session_config import make_session_config
+from datasets import mnist
+from hparams import build
+from models import alexnet
+
+PRECISIONS = ('float32', 'bfloat16')
+WARM_UP, STEPS, TRACED = 50, 200, 10
+KINDS = {
+    'convolutions forward': r'Conv2D$',
+    'convolutions, gradient of the input': r'Conv2DBackpropInput',
+    'convolutions, gradient of the filters': r'Conv2DBackpropFilter',
+    'matrix products': r'MatMul',
+    'max-pooling': r'MaxPool',
+    'ReLU, biases': r'Relu|Bias',
+    'Adam': r'Adam',
+    'casts': r'^Cast',
+    'waiting for the input': r'IteratorGetNext',
+    'other ops': r'',
+}
+
+
+def kind(op_type):
+    return next(name for name, pattern in KINDS.items() if re.search(pattern, op_type))
+
+
+def measure(precision, data_dir):
+    """Returns {kind: milliseconds a step}, with 'between ops' for what no op accounts for."""
+    params = build.build('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
+    config = tf.estimator.RunConfig(data_dir, session_config=make_session_config([], precision, inter_op_threads=1), tf_random_seed=1)
+    with tf.Graph().as_default(), tf.Session(config=config.session_config) as session:
+        mode = tf.estimator.ModeKeys.TRAIN
+        batches = tf.data.make_initializable_iterator(make_input_fn(mnist, mode, 'train', data_dir, params, 60000)())
+        train_op = make_model_fn(alexnet, [], TrainingPlan(1000))(*batches.get_next(), mode, params, config).train_op
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        session.run(batches.initializer)
+        seconds = []
+        for _ in range(WARM_UP + STEPS):
+            start = time.perf_counter()
+            session.run(train_op)
+            seconds.append(time.perf_counter() - start)
+        milliseconds = collections.Counter({name: 0.0 for name in KINDS})
+        for _ in range(TRACED):
+            metadata = tf.RunMetadata()
+            session.run(train_op, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata)
+            for device in metadata.step_stats.dev_stats:
+                for node in device.node_stats:
+                    op_type = re.search(r' = (\w+)', node.timeline_label)
+                    milliseconds[kind(op_type[1] if op_type else '')] += (
+                        node.op_end_rel_micros - node.op_start_rel_micros) / 1000 / TRACED
+    step = 1000 * statistics.median(seconds[WARM_UP:])
+    return {**milliseconds, 'between ops': step - sum(milliseconds.values()), 'a step': step}
+
+
+def main():
+    with tempfile.TemporaryDirectory() as directory:
+        mnist.prepare(directory, mnist.get_params())
+        results = [measure(precision, directory) for precision in PRECISIONS]
+    print(f'| what | {", ms | ".join(PRECISIONS)}, ms |\n| --- | --- | --- |')
+    for name in results[0]:
+        print(f'| {name} | {" | ".join(f"{result[name]:.1f}" for result in results)} |')
+
+
+if __name__ == '__main__':
+    main()
