@@ -12,7 +12,7 @@ from absl import flags
 import numpy as np
 
 import common.tf_estimator  # Before TensorFlow.
-from common import command, learning_rate, optimizer, plugins, run_dir, schedules
+from common import checkpoints, command, learning_rate, optimizer, plugins, run_dir, schedules
 from common.errors import UsageError
 from common.experiment import make_experiment
 from common.numerics import name_the_op
@@ -144,17 +144,18 @@ def run(FLAGS, stop):
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         else:
             output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
-            run_dir.check_state(output_dir)
-            if run_dir.has_checkpoint(output_dir):
+            if checkpoints.has_checkpoint(output_dir):
                 is_training = FLAGS.schedule in schedules.TRAINING
                 free = () if is_training else ('eval_batch_size', *getattr(model, 'FREE_HPARAMS', ()))
                 build.compare(params, run_dir.hparams_path(output_dir), free)
         if FLAGS.schedule in schedules.TRAINING:
             run_dir.check_empty(output_dir)
             run_dir.claim(output_dir)
+            cleanup.enter_context(run_dir.lock(output_dir))
+            checkpoints.recover(output_dir)
             build.save(params, run_dir.hparams_path(output_dir))
         elif FLAGS.schedule != 'continuous_eval':
-            run_dir.require_checkpoint(output_dir)
+            checkpoints.require_checkpoint(output_dir)
 
         random.seed(params.seed)
         np.random.seed(params.seed)

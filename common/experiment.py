@@ -7,7 +7,7 @@ import typing
 
 import tensorflow.compat.v1 as tf
 
-from common import run_dir
+from common import checkpoints
 from common.errors import UsageError
 from common.evaluator import Evaluator
 from common.goal import Goal, parse_goal
@@ -80,7 +80,7 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         save_summary_steps=0,  # The hooks that write them and the log are in common/hooks.py.
         log_step_count_steps=None,
         keep_checkpoint_max=options.keep_checkpoint_max)
-    has_weights = run_dir.has_checkpoint(output_dir)
+    has_weights = checkpoints.has_checkpoint(output_dir)
     if options.warm_start_from and has_weights:
         tf.logging.info('--warm_start_from is not used: %s has a checkpoint of its own to go on from.', output_dir)
     plan = TrainingPlan(

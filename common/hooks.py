@@ -1,4 +1,4 @@
-"""Session hooks: stopping on a signal, training metrics, progress bars, evaluation after each checkpoint."""
+"""Session hooks: stopping on a signal, summaries and the log, progress bars, evaluation after each checkpoint."""
 
 import contextlib
 import signal
@@ -123,12 +123,12 @@ class TrainingSummaries(tf.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         self._seconds += time.perf_counter() - self._started
         if self._is_due:
-            self._write(run_context.session, run_values.results)
+            self._write(run_context.session, **run_values.results)
             run_context.session.run(self._reset)
             self._seconds = 0
 
-    def _write(self, session, results):
-        scalars = dict(results['metrics'])
+    def _write(self, session, loss, metrics, summaries):
+        scalars = dict(metrics)
         elapsed, steps = self._timer.update_last_triggered_step(self._step)
         since = ''
         if steps:  # The first one's time is mostly start-up.
@@ -136,8 +136,8 @@ class TrainingSummaries(tf.train.SessionRunHook):
                             'input/wait_fraction': session.run(self._waited) / self._seconds})
             since = f' ({elapsed:.3f} sec)'
             tf.logging.info(f'global_step/sec: {steps / elapsed:g}')
-        tf.logging.info(f'loss = {results["loss"]!s}, step = {self._step - 1}{since}')
-        self._writer.add_summary(results['summaries'], self._step)
+        tf.logging.info(f'loss = {loss!s}, step = {self._step - 1}{since}')
+        self._writer.add_summary(summaries, self._step)
         self._writer.add_summary(tf.Summary(value=[
             tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]), self._step)
 
@@ -186,7 +186,9 @@ class ProgressBar(tf.train.SessionRunHook):
 
 
 class CheckpointSaver(tf.train.CheckpointSaverHook):
-    """Saves a checkpoint at the multiples of one or several numbers of steps, and at the end.
+    """Saves a checkpoint at the multiples of one or several numbers of steps, at the end, and before the first step.
+
+    The checkpoint that a training goes on from is not written again: while it were, there might be none.
 
     Args:
       directory: str.
@@ -196,7 +198,19 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
     def __init__(self, directory, periods):
         super().__init__(directory, save_steps=1)
         self._timer = _Multiples(periods)
+        self._is_beginning = False
         self._steps_per_run = 1  # Else it asks the session for the step after every one: a third of the time of a short one.
+
+    def after_create_session(self, session, coord):
+        self._is_beginning = True
+        super().after_create_session(session, coord)
+        self._is_beginning = False
+
+    def _save(self, session, step):
+        if not (self._is_beginning and tf.io.gfile.exists(f'{self._save_path}-{step}.index')):
+            tf.logging.info('Saving checkpoints for %d into %s.', step, self._save_path)
+            self._get_saver().save(session, self._save_path, global_step=step)
+        return any([listener.after_save(session, step) for listener in self._listeners])
 
 
 class _Multiples(tf.train.SecondOrStepTimer):

@@ -23,10 +23,10 @@ class TrainingPlan:
     """How a training goes.
 
     total_steps is when it ends, which learning-rate schedules need; epoch_steps is what an epoch takes, 0 where there are
-    none. Summaries are written every summary_steps. Checkpoints are saved at the multiples of each of checkpoint_periods. warm_start_from is what
-    `common.warm_start.warm_start` takes, '' starts anew. Variables in whose names the regular expression freeze is found
-    are not trained; '' trains all. profiled_steps are (first, end), or empty. steps_per_loop is how many steps are run at
-    once; 1 runs them one by one. loss_scaling is what float16 needs, see common/optimizer.py.
+    none. Summaries are written every summary_steps. Checkpoints are saved at the multiples of each of checkpoint_periods.
+    warm_start_from is what `common.warm_start.warm_start` takes, '' starts anew. Variables in whose names the regular
+    expression freeze is found are not trained; '' trains all. profiled_steps are (first, end), or empty. steps_per_loop is
+    how many steps are run at once; 1 runs them one by one. loss_scaling is what float16 needs, see common/optimizer.py.
     """
 
     total_steps: int

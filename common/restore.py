@@ -46,6 +46,17 @@ def open_checkpoint(checkpoint_path):
         raise RunError(f'{checkpoint_path}: is damaged: choose another checkpoint') from None
 
 
+def is_whole(checkpoint_path):
+    """Whether a checkpoint, whose path has no suffix, is there, and every tensor has its checksum, for which it is read."""
+    try:
+        reader = open_checkpoint(checkpoint_path)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except (RunError, tf.errors.OpError, ValueError, IndexError, RuntimeError):
+        return False
+    return True
+
+
 def restore(saver, session, checkpoint_path):
     """Restores what a tf.train.Saver of the session's graph knows from a checkpoint, whose path has no suffix.
 

@@ -1,15 +1,18 @@
 """An output_dir: hparams.json, results.json, metrics.csv, and the checkpoints and events that the Estimator writes."""
 
+import contextlib
 import csv
+import fcntl
 import io
 import os
+import socket
 
 import tensorflow.compat.v1 as tf
 
-from common.best_checkpoint import best_dir, find_best
+from common.best_checkpoint import best_dir
+from common.checkpoints import has_checkpoint
 from common.errors import RunError, UsageError
 from common.files import write, write_json
-from common.restore import without_suffix
 
 
 def hparams_path(output_dir):
@@ -32,20 +35,28 @@ def claim(output_dir):
         raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
 
 
-def has_checkpoint(output_dir):
-    """Whether a training has saved something there."""
-    return bool(tf.io.gfile.glob(os.path.join(output_dir, 'model.ckpt-*.index')))
+@contextlib.contextmanager
+def lock(output_dir):
+    """Keeps other trainings from a local directory until the block, or the process, has ended.
 
-
-def check_state(output_dir):
-    """Raises RunError if there are checkpoints, but not the file that names the last: the Estimator would begin anew."""
-    try:
-        latest = tf.train.latest_checkpoint(output_dir)
-    except ValueError:  # The file is empty.
-        latest = None
-    if has_checkpoint(output_dir) and not latest:
-        raise RunError(f'{os.path.join(output_dir, "checkpoint")}: does not name a checkpoint that is there: restore it, a '
-                       'line such as model_checkpoint_path: "model.ckpt-100", or choose another --output_dir')
+    Raises:
+      RunError: another one has it.
+    """
+    if '://' in output_dir:  # There are no locks there.
+        yield
+        return
+    path = os.path.join(output_dir, 'trainer.lock')
+    with open(path, 'a+', encoding='utf-8') as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise RunError(f'--output_dir={output_dir}: {file.read() or "another trainer"} is training there: wait for it, or '
+                           'choose another') from None
+        file.truncate(0)
+        file.write(f'process {os.getpid()} on {socket.gethostname()}')
+        file.flush()
+        yield
 
 
 def check_empty(output_dir):
@@ -54,46 +65,6 @@ def check_empty(output_dir):
         if tf.io.gfile.exists(path) and not has_checkpoint(output_dir):
             raise RunError(f'{path} is of a training whose checkpoints are gone: delete it to '
                            'begin anew, or choose another --output_dir')
-
-
-def require_checkpoint(output_dir):
-    """Raises UsageError if there is no checkpoint to load."""
-    if not has_checkpoint(output_dir):
-        raise UsageError(f'--output_dir={output_dir}: no checkpoint there; train first with --schedule=train, or name the '
-                         'directory of a training')
-
-
-def find_checkpoint(output_dir, which):
-    """Returns the path of a checkpoint, without suffix.
-
-    Args:
-      output_dir: str.
-      which: 'latest', 'best', or the path of a checkpoint, with or without suffix.
-
-    Raises:
-      UsageError: there is no such checkpoint.
-    """
-    if which == 'latest':
-        require_checkpoint(output_dir)
-        return tf.train.latest_checkpoint(output_dir)
-    if which == 'best':
-        path = find_best(output_dir)
-        if not path:
-            raise UsageError(f'--checkpoint=best: none is kept in {best_dir(output_dir)}; --schedule=train_and_evaluate '
-                             'does so')
-        return path
-    path = without_suffix(which)
-    if not tf.io.gfile.exists(f'{path}.index'):
-        known = sorted(tf.io.gfile.glob(os.path.join(output_dir, 'model.ckpt-*.index')))
-        raise UsageError(f'--checkpoint={which}: no such checkpoint; there are: best, latest, '
-                         f'{", ".join(map(without_suffix, known))}')
-    return path
-
-
-def is_of(output_dir, checkpoint_path):
-    """Whether a checkpoint is one of an output_dir, or its best, and not another training's."""
-    directory = os.path.normpath(os.path.dirname(checkpoint_path))
-    return directory in (os.path.normpath(output_dir), os.path.normpath(best_dir(output_dir)))
 
 
 def add_metrics(output_dir, result):

@@ -8,7 +8,7 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from common import best_checkpoint, hparams_tab, projector, run_dir, serving
+from common import best_checkpoint, checkpoints, hparams_tab, projector, run_dir, serving
 from common.errors import RunError, UsageError
 from common.files import replacing, to_json
 from common.goal import evaluations_since_best
@@ -49,7 +49,7 @@ def train(experiment, saving_listeners=()):
 def evaluate(experiment, checkpoint_path=None):
     """Evaluates a checkpoint, that of --checkpoint unless told, on all splits."""
     output_dir = experiment.estimator.model_dir
-    path = checkpoint_path or run_dir.find_checkpoint(output_dir, experiment.options.checkpoint)
+    path = checkpoint_path or checkpoints.find_checkpoint(output_dir, experiment.options.checkpoint)
     result = {}
     for evaluator in experiment.evaluators:
         metrics = evaluator.evaluate(path)
@@ -57,7 +57,7 @@ def evaluate(experiment, checkpoint_path=None):
         # Bytes are serialized summaries, such as pictures, for TensorBoard alone.
         result[evaluator.split] = {name: to_json(value) for name, value in sorted(metrics.items())
                                    if not isinstance(value, bytes)}
-    if run_dir.is_of(output_dir, path):
+    if checkpoints.is_of(output_dir, path):
         run_dir.add_metrics(output_dir, result)
     return result
 
@@ -83,7 +83,7 @@ def _has_missed_an_evaluation(experiment):
 
 def _evaluate_and_keep(experiment, checkpoint_path=None):
     output_dir = experiment.estimator.model_dir
-    path = checkpoint_path or run_dir.find_checkpoint(output_dir, 'latest')
+    path = checkpoint_path or experiment.estimator.latest_checkpoint()
     result = evaluate(experiment, path)
     best_checkpoint.keep_if_best(path, output_dir, experiment.goal, experiment.evaluators[0].split, result)
     return result
@@ -119,7 +119,7 @@ def continuous_eval(experiment):
 def predict(experiment):
     """Writes a JSON object a line to output_dir/predictions.jsonl, for each example of a split or each image file."""
     input_fn, names = _predict_input(experiment)
-    checkpoint = run_dir.find_checkpoint(experiment.estimator.model_dir, experiment.options.checkpoint)
+    checkpoint = checkpoints.find_checkpoint(experiment.estimator.model_dir, experiment.options.checkpoint)
     path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
     predictions = _examples(_predicted_batches(experiment, input_fn, checkpoint))
     with replacing(path) as part, tf.io.gfile.GFile(part, 'w') as file:
@@ -178,7 +178,7 @@ def _predict_input(experiment):
 def export(experiment):
     """Writes a SavedModel under output_dir/export; see common/serving.py for its signatures."""
     estimator = experiment.estimator
-    checkpoint = run_dir.find_checkpoint(estimator.model_dir, experiment.options.checkpoint)
+    checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.checkpoint)
     serving_input_fn = serving.make_serving_input_fn(experiment.dataset, experiment.data_dir, experiment.params)
     serving.check_exportable(estimator, serving_input_fn, checkpoint)
     path = estimator.export_saved_model(os.path.join(estimator.model_dir, 'export'), serving_input_fn,

@@ -1,11 +1,13 @@
 """An output_dir is claimed, or refused with its name."""
 
 import json
+import os
+import socket
 
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common import files, run_dir
+from common import checkpoints, files, run_dir
 from common.errors import RunError, UsageError
 
 
@@ -23,12 +25,12 @@ def test_claim_refuses_a_file(tmp_path):
 
 def test_a_directory_without_a_checkpoint_is_named(tmp_path):
     with pytest.raises(UsageError, match=f'--output_dir={tmp_path}: no checkpoint there'):
-        run_dir.require_checkpoint(str(tmp_path))
+        checkpoints.require_checkpoint(str(tmp_path))
     with tf.Graph().as_default(), tf.Session() as session:
         tf.get_variable('w', initializer=1.0)
         session.run(tf.global_variables_initializer())
         tf.train.Saver().save(session, str(tmp_path / 'model.ckpt'), global_step=3)
-    run_dir.require_checkpoint(str(tmp_path))
+    checkpoints.require_checkpoint(str(tmp_path))
 
 
 def test_results_replace_the_last_ones_whole(tmp_path):
@@ -53,8 +55,8 @@ def test_a_file_that_is_being_replaced_stays_until_the_new_one_is_whole(tmp_path
 @pytest.mark.parametrize('output_dir', ['/a/b', '/a/b/', 'gs://a/b/', 'b'])
 def test_checkpoints_are_told_from_those_of_others(output_dir):
     directory = output_dir.rstrip('/')
-    assert run_dir.is_of(output_dir, f'{directory}/model.ckpt-1') and run_dir.is_of(output_dir, f'{directory}/best/model.ckpt-1')
-    assert not run_dir.is_of(output_dir, f'{directory}/other/model.ckpt-1') and not run_dir.is_of(output_dir, '/a/model.ckpt-1')
+    assert checkpoints.is_of(output_dir, f'{directory}/model.ckpt-1') and checkpoints.is_of(output_dir, f'{directory}/best/model.ckpt-1')
+    assert not checkpoints.is_of(output_dir, f'{directory}/other/model.ckpt-1') and not checkpoints.is_of(output_dir, '/a/model.ckpt-1')
 
 
 def test_metrics_are_rows_in_the_order_of_the_steps(tmp_path):
@@ -85,3 +87,18 @@ def test_what_another_training_left_without_its_checkpoints_is_not_mixed_in(tmp_
         run_dir.check_empty(str(tmp_path))
     (tmp_path / 'model.ckpt-1.index').write_text('')
     run_dir.check_empty(str(tmp_path))
+
+
+def test_a_lock_names_its_holder_and_ends_with_its_block(tmp_path):
+    with run_dir.lock(str(tmp_path)):
+        holder = f'process {os.getpid()} on {socket.gethostname()}'
+        with pytest.raises(RunError, match=f'--output_dir={tmp_path}: {holder} is training there'):
+            with run_dir.lock(str(tmp_path)):
+                pass
+    with run_dir.lock(str(tmp_path)):
+        pass
+
+
+def test_a_remote_directory_has_no_lock():
+    with run_dir.lock('ram://somewhere'), run_dir.lock('ram://somewhere'):
+        pass

@@ -358,13 +358,13 @@ def test_a_loss_that_becomes_nan_is_one_line_with_the_step(run):
 def test_a_lost_checkpoint_state_never_starts_again_from_nothing(run, tmp_path, content):
     assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=3')[0] == 0
     state = tmp_path / 'output' / 'checkpoint'
-    state.unlink()
-    if content is not None:
-        state.write_text(content)
-    for schedule in ('evaluate', 'train', 'train_and_evaluate', 'predict', 'export'):
-        code, result, err = run(*POLYNOMIAL, f'--schedule={schedule}', '--train_steps=5')
-        assert (code, result) == (1, None)
-        assert err.splitlines()[-1].startswith(f'trainer.py: {state}: does not name a checkpoint')
+    for schedule, step in (('evaluate', 3), ('predict', 3), ('train', 5), ('train_and_evaluate', 6)):
+        state.unlink()
+        if content is not None:
+            state.write_text(content)
+        code, result, err = run(*POLYNOMIAL, f'--schedule={schedule}', f'--train_steps={step}')
+        assert code == 0 and result['global_step'] == step
+        assert ('Going on from ' in err) == schedule.startswith('train')
 
 
 def test_the_saved_hparams_bring_their_seed(run, tmp_path):
@@ -715,3 +715,31 @@ def test_damaged_data_fails_with_the_files_name(run, data_dir, tmp_path):
     code, _, err = run('--schedule=train', f'--data_dir={tmp_path}/data')
     assert code == 1
     assert err.splitlines()[-1].startswith(f'trainer.py: {tmp_path}/data/mnist/manifest.json: ')
+
+
+def test_a_second_training_is_refused_and_a_dead_ones_place_is_taken(start, run, tmp_path):
+    flags = (*POLYNOMIAL, '--schedule=train', '--hparams=learning_rate_schedule=constant', '--save_checkpoints_steps=200')
+    first = start(*flags, '--train_steps=1000000')
+    for line in first.stderr:
+        if 'step = 300 ' in line:
+            break
+    code, _, err = run(*flags, '--train_steps=1000000')
+    assert code == 1
+    assert re.search(rf'trainer.py: --output_dir=.*: process {first.pid} on .* is training there', err.splitlines()[-1])
+    assert first.poll() is None
+    first.kill()
+    first.wait()
+    reached = int(tf.train.latest_checkpoint(str(tmp_path / 'output')).rpartition('-')[2])
+    code, result, _ = run(*flags, f'--train_steps={reached + 5}')
+    assert (code, result) == (0, {'global_step': reached + 5})
+
+
+def test_the_checkpoint_that_a_training_goes_on_from_is_not_written_again(run, tmp_path):
+    def files():
+        return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (tmp_path / 'output').glob('model.ckpt-5.*')}
+
+    run(*POLYNOMIAL, '--schedule=train', '--train_steps=5')
+    before = files()
+    code, _, err = run(*POLYNOMIAL, '--schedule=train', '--train_steps=8')
+    assert code == 0 and len(before) == 3 and files() == before
+    assert re.findall(r'Saving checkpoints for (\d+) ', err) == ['8']
