@@ -359,7 +359,7 @@ def test_a_lost_checkpoint_state_never_starts_again_from_nothing(run, tmp_path, 
     assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=3')[0] == 0
     state = tmp_path / 'output' / 'checkpoint'
     for schedule, step in (('evaluate', 3), ('predict', 3), ('train', 5), ('train_and_evaluate', 6)):
-        state.unlink()
+        state.unlink(missing_ok=True)
         if content is not None:
             state.write_text(content)
         code, result, err = run(*POLYNOMIAL, f'--schedule={schedule}', f'--train_steps={step}')
