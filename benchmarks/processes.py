@@ -30,9 +30,12 @@ def compare(module, names, rounds):
 
 def run_module(module, *arguments):
     """Returns the JSON object that `python -m module ARGUMENTS` prints as its last line."""
-    output = subprocess.run([sys.executable, '-m', module, *map(str, arguments)], stdout=subprocess.PIPE, text=True, cwd=ROOT,
-                            check=True)
-    return json.loads(output.stdout.splitlines()[-1])
+    return _last_line(sys.executable, '-m', module, *arguments, cwd=ROOT)
+
+
+def _last_line(*command, **options):
+    output = subprocess.run([*map(str, command)], stdout=subprocess.PIPE, text=True, check=True, **options).stdout
+    return json.loads(output.splitlines()[-1])
 
 
 def median_of_rounds(runs, rounds):
@@ -71,9 +74,8 @@ def _python(peer):
 def run_peer(peer, script, *arguments):
     """Returns the JSON object that a script of benchmarks/peers prints as its last line, and 'seconds', what it took."""
     start = time.perf_counter()
-    output = subprocess.run([_python(peer), os.path.join(ROOT, 'benchmarks', 'peers', script), *map(str, arguments)],
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
-    return {**json.loads(output.splitlines()[-1]), 'seconds': time.perf_counter() - start}
+    result = _last_line(_python(peer), os.path.join(ROOT, 'benchmarks', 'peers', script), *arguments, stderr=subprocess.DEVNULL)
+    return {**result, 'seconds': time.perf_counter() - start}
 
 
 def run_trainer(*flags):

@@ -44,7 +44,8 @@ def kind(op_type):
 def measure(precision, data_dir):
     """Returns {kind: milliseconds a step}, with 'between ops' for what no op accounts for."""
     params = build.build('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
-    config = tf.estimator.RunConfig(data_dir, session_config=make_session_config([], precision, inter_op_threads=1), tf_random_seed=1)
+    session_config = make_session_config([], precision, inter_op_threads=1)
+    config = tf.estimator.RunConfig(data_dir, session_config=session_config, tf_random_seed=1)
     with tf.Graph().as_default(), tf.Session(config=config.session_config) as session:
         mode = tf.estimator.ModeKeys.TRAIN
         batches = tf.data.make_initializable_iterator(make_input_fn(mnist, mode, 'train', data_dir, params, 60000)())

@@ -1,11 +1,16 @@
-"""Small files, local or remote: written beside their place and renamed, so that they are whole or absent."""
+"""Small files, local or remote: written beside their place and renamed, so that they are whole or absent. Locks."""
 
 import contextlib
+import fcntl
 import json
+import os
+import socket
 import uuid
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+
+from common.errors import RunError
 
 
 @contextlib.contextmanager
@@ -61,3 +66,28 @@ def to_json(value):
     if isinstance(item, bytes):
         return item.decode(errors='replace')
     return float(f'{item:.6g}') if isinstance(item, float) else item
+
+
+@contextlib.contextmanager
+def lock(path, refusal):
+    """Keeps other processes from the same lock until the block, or the process, has ended, and gives its file descriptor.
+
+    A process that inherits the descriptor keeps the lock for as long as it lives.
+
+    Args:
+      path: str, a local file, which is made, and says who holds the lock.
+      refusal: function of what that says, str, which is '' before it is written; returns what to say to others.
+
+    Raises:
+      RunError: another process has it.
+    """
+    with open(path, 'a+', encoding='utf-8') as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise RunError(refusal(file.read())) from None
+        file.truncate(0)
+        file.write(f'process {os.getpid()} on {socket.gethostname()}')
+        file.flush()
+        yield file.fileno()

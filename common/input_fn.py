@@ -55,29 +55,12 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
       Function without arguments that returns a tf.data.Dataset of (features, labels), or of features in PREDICT.
     """
 
-    def input_fn():
-        with tf.name_scope('input'):
-            records = read(dataset, split, data_dir, params)
-            if mode != ModeKeys.TRAIN:
-                batches = records.batch(params.eval_batch_size)
-            elif _fits_in_memory(records, num_examples, params):
-                batches = _batches_from_memory(records, num_examples, params)
-                records = batches.unbatch()
-            else:
-                records = _endless_stream(records, num_examples, params)
-                # Only training drops what does not fill a batch: its epochs follow one another without a gap.
-                batches = records.batch(params.batch_size, drop_remainder=True)
-            options = tf.data.Options()
-            # The thread that tunes sleeps longer and longer, a minute at last, and who ends with the iterator, or makes it
-            # anew as each evaluation does, waits until it wakes up.
-            options.autotune.enabled = False
-            return _parse(dataset, mode, records, batches, params).prefetch(tf.data.AUTOTUNE).with_options(options)
+    is_training = mode == ModeKeys.TRAIN
+    batch_size = params.batch_size if is_training else params.eval_batch_size
 
-    return input_fn
-
-
-def _parse(dataset, mode, records, batches, params):
-    """Returns the parsed batches, from batches where the dataset parses such, else from records."""
+    def batch(records):
+        # Only training drops what does not fill a batch: its epochs follow one another without a gap.
+        return records.batch(batch_size, drop_remainder=is_training)
 
     def both(parse):
         def call(*record):
@@ -85,16 +68,27 @@ def _parse(dataset, mode, records, batches, params):
             return parsed[0] if mode == ModeKeys.PREDICT else parsed
         return call
 
-    if hasattr(dataset, 'parse_batch'):
-        return batches.map(both(dataset.parse_batch), tf.data.AUTOTUNE)
-    is_training = mode == ModeKeys.TRAIN
-    batch_size = params.batch_size if is_training else params.eval_batch_size
-    return records.map(both(dataset.parse), tf.data.AUTOTUNE).batch(batch_size, drop_remainder=is_training)
+    def input_fn():
+        with tf.name_scope('input'):
+            records = read(dataset, split, data_dir, params)
+            if is_training and _fits_in_memory(records, num_examples, params):
+                batches = _batches_from_memory(records, num_examples, params)
+                records = batches.unbatch()
+            else:
+                if is_training:
+                    records = _endless_stream(records, num_examples, params)
+                batches = batch(records)
+            if hasattr(dataset, 'parse_batch'):
+                parsed = batches.map(both(dataset.parse_batch), tf.data.AUTOTUNE)
+            else:
+                parsed = batch(records.map(both(dataset.parse), tf.data.AUTOTUNE))
+            options = tf.data.Options()
+            # The thread that tunes sleeps longer and longer, a minute at last, and who ends with the iterator, or makes it
+            # anew as each evaluation does, waits until it wakes up.
+            options.autotune.enabled = False
+            return parsed.prefetch(tf.data.AUTOTUNE).with_options(options)
 
-
-def _position(params):
-    """Returns how many examples have been trained on; to be read when a checkpoint has been restored, as iterators do."""
-    return tf.cast(tf.train.get_or_create_global_step(), tf.int64) * params.batch_size
+    return input_fn
 
 
 def _fits_in_memory(records, num_examples, params):
@@ -110,18 +104,15 @@ def _batches_from_memory(records, num_examples, params):
     Picking whole batches out of one tensor is several times as fast as passing records on one by one.
     """
     everything = tf.data.experimental.get_single_element(records.take(num_examples).batch(num_examples))
-    position = _position(params)
-    first_epoch = position // num_examples
 
-    def order(epoch):
-        shuffled = tf2.random.experimental.stateless_shuffle(tf.range(num_examples), tf.stack([params.seed, epoch]))
-        return shuffled[tf.where(tf.equal(epoch, first_epoch), position % num_examples, tf.zeros_like(position)):]
+    def order(epoch, seen):
+        return tf2.random.experimental.stateless_shuffle(tf.range(num_examples), tf.stack([params.seed, epoch]))[seen:]
 
     def pick(indices):
         indices = tf.ensure_shape(indices, [params.batch_size])
         return tf.nest.map_structure(lambda values: tf.gather(values, indices), everything)
 
-    orders = tf.data.Dataset.range(first_epoch, _ENDLESS).map(order)
+    orders = _epochs(num_examples, params).map(order)
     return orders.rebatch(params.batch_size, drop_remainder=True).map(pick)
 
 
@@ -131,17 +122,27 @@ def _endless_stream(records, num_examples, params):
     Epochs follow one another inside the flat_map, not by repeat().shuffle(): that would mix them, and where an epoch
     begins could not be found again after a restart.
     """
-    position = _position(params)
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
-        return records.skip(position)  # No epochs, so no order that could be found again but its own.
-    first_epoch = position // num_examples
+        return records.skip(_position(params))  # No epochs, so no order that could be found again but its own.
     records = records.take(num_examples)
     if params.cache:
         records = records.cache()
 
-    def epoch(number):
-        shuffled = records.shuffle(params.shuffle_buffer, seed=number * 1000003 + params.seed,
-                                   reshuffle_each_iteration=False)
-        return shuffled.skip(tf.where(tf.equal(number, first_epoch), position % num_examples, tf.zeros_like(position)))
+    def shuffled(epoch, seen):
+        return records.shuffle(params.shuffle_buffer, seed=epoch * 1000003 + params.seed,
+                               reshuffle_each_iteration=False).skip(seen)
 
-    return tf.data.Dataset.range(first_epoch, _ENDLESS).flat_map(epoch)
+    return _epochs(num_examples, params).flat_map(shuffled)
+
+
+def _epochs(num_examples, params):
+    """Returns an endless dataset of epochs: the number, and how many of its examples have been seen; int64 scalars."""
+    position = _position(params)
+    first = position // num_examples
+    return tf.data.Dataset.range(first, _ENDLESS).map(
+        lambda epoch: (epoch, tf.where(tf.equal(epoch, first), position % num_examples, tf.zeros_like(position))))
+
+
+def _position(params):
+    """Returns how many examples have been trained on; to be read when a checkpoint has been restored, as iterators do."""
+    return tf.cast(tf.train.get_or_create_global_step(), tf.int64) * params.batch_size

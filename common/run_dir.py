@@ -2,13 +2,12 @@
 
 import contextlib
 import csv
-import fcntl
 import io
 import os
-import socket
 
 import tensorflow.compat.v1 as tf
 
+from common import files
 from common.best_checkpoint import best_dir
 from common.checkpoints import has_checkpoint
 from common.errors import RunError, UsageError
@@ -35,28 +34,16 @@ def claim(output_dir):
         raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
 
 
-@contextlib.contextmanager
 def lock(output_dir):
-    """Keeps other trainings from a local directory until the block, or the process, has ended.
+    """Returns a context that keeps other trainings from a local directory until it, or the process, has ended.
 
     Raises:
-      RunError: another one has it.
+      RunError: when it is entered, and another one has it.
     """
     if '://' in output_dir:  # There are no locks there.
-        yield
-        return
-    path = os.path.join(output_dir, 'trainer.lock')
-    with open(path, 'a+', encoding='utf-8') as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise RunError(f'--output_dir={output_dir}: {file.read() or "another trainer"} is training there: wait for it, or '
-                           'choose another') from None
-        file.truncate(0)
-        file.write(f'process {os.getpid()} on {socket.gethostname()}')
-        file.flush()
-        yield
+        return contextlib.nullcontext()
+    return files.lock(os.path.join(output_dir, 'trainer.lock'), lambda holder: (
+        f'--output_dir={output_dir}: {holder or "another trainer"} is training there: wait for it, or choose another'))
 
 
 def check_empty(output_dir):

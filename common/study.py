@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import fcntl
 import itertools
 import json
 import os
@@ -15,6 +14,7 @@ from optuna.trial import TrialState
 import sqlalchemy
 import tensorflow.compat.v1 as tf
 
+from common import files
 from common.errors import RunError, UsageError
 from hparams.build import differences
 from hparams.defaults import DEFAULTS
@@ -25,22 +25,17 @@ _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STOPPED = [code for number in _STOPS for code in (128 + number, -number)]  # The latter while Python starts.
 
 
-@contextlib.contextmanager
 def lock(directory):
-    """Keeps other sweeps from the directory, and gives the lock's file descriptor.
+    """Returns a context that keeps other sweeps from the directory, and gives the lock's file descriptor.
 
     A process that inherits it keeps the lock for as long as it lives: the trainings of a sweep that was killed do.
 
     Raises:
-      RunError: another process has it.
+      RunError: when it is entered, and another process has it.
     """
-    with open(os.path.join(directory, 'study.lock'), 'w', encoding='utf-8') as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f'--output_dir={directory}: another sweep, or a training that it started, is at work there: wait '
-                           'for it, or choose another') from None
-        yield file.fileno()
+    return files.lock(os.path.join(directory, 'study.lock'), lambda holder: (
+        f'--output_dir={directory}: another sweep, or a training that it started, is at work there: wait for it, or choose '
+        'another'))
 
 
 def open_study(directory, goal, seed, setup):
