@@ -1,21 +1,28 @@
-"""TFRecord files of tf.Example: encoded, written in parallel, described by a manifest, and read."""
+"""TFRecord files of tf.Example: encoded, written in parallel, described by a manifest, checked, and read.
+
+    python -m common.records verify DIRECTORY    says of each file whether it is what was written
+    python -m common.records show FILE           counts the records, and shows their features and the first of them
+"""
 
 import concurrent.futures
-import hashlib
 import numbers
 import os
+import sys
 import threading
 
+import common.tf_estimator  # Before TensorFlow.
+from google.protobuf.message import DecodeError
 import numpy as np
 import tensorflow.compat.v1 as tf
 import tqdm
 
+from common import manifest, tfrecord
 from common.errors import RunError, UsageError
-from common.files import read_json, replacing, write_json
+from common.files import replacing
 
-MANIFEST = 'manifest.json'
 NUM_SHARDS = 4
 _REPORT_EVERY = 1000
+_LOOKED_AT = 1000
 
 
 def encode(features):
@@ -73,8 +80,7 @@ def write(directory, splits, num_shards=NUM_SHARDS):
     try:
         tf.io.gfile.makedirs(directory)
         files = _write_shards(directory, splits, num_shards)
-        write_json(os.path.join(directory, MANIFEST), {
-            'splits': {split: {'count': len(splits[split]), 'files': files[split]} for split in splits}})
+        manifest.save(directory, files)
     except tf.errors.OpError as error:
         raise RunError(f'{directory}: cannot be written: {error.message}; --data_dir names another place') from None
 
@@ -110,42 +116,98 @@ def _write_shard(directory, split, shard, num_shards, examples, bar, stop):
                 if position % _REPORT_EVERY == 0:
                     bar.update(_REPORT_EVERY)
         bar.update(len(indices) % _REPORT_EVERY)
-        with tf.io.gfile.GFile(part, 'rb') as file:
-            content = file.read()
-    return {'name': name, 'count': len(indices), 'bytes': len(content), 'sha256': hashlib.sha256(content).hexdigest()}
+        scan = tfrecord.scan(part)
+    return {'name': name, 'count': scan.count, 'bytes': scan.bytes, 'sha256': scan.sha256, 'crc32': scan.crc32}
 
 
 def is_written(directory):
     """Whether `write` has finished in this directory."""
-    return tf.io.gfile.exists(os.path.join(directory, MANIFEST))
+    return manifest.exists(directory)
 
 
 def read(directory, split):
     """Reads a split that `write` wrote.
+
+    Every file is checked first, once in a process, as long as it does not change: it is read from end to end.
 
     Returns:
       tf.data.Dataset of serialized tf.train.Example, string scalars, of known cardinality and always in one order.
 
     Raises:
       UsageError: there is no such split.
-      RunError: the manifest is damaged, or a file is missing or not of the size that it was written with.
+      RunError: the manifest is damaged, or a file is missing or not what was written.
     """
-    path = os.path.join(directory, MANIFEST)
-    try:
-        splits = read_json(path)['splits']
-        if splits and split not in splits:
-            raise UsageError(f'{path}: there is no split {split}, but {", ".join(splits)}')
-        entry = splits[split]
-        files = [os.path.join(directory, item['name']) for item in entry['files']]
-        sizes = [item['bytes'] for item in entry['files']]
-    except (ValueError, KeyError, TypeError) as error:
-        reason = error if isinstance(error, ValueError) else f'{path}: does not describe the split {split}'
-        raise RunError(f'{reason}: delete {directory} to convert the data again') from None
-    for name, size in zip(files, sizes):
-        found = tf.io.gfile.stat(name).length if tf.io.gfile.exists(name) else 'missing'
-        if found != size:
-            raise RunError(f'{name}: {size} bytes were written, now it is {found}: delete {directory} to convert the data '
-                           'again')
+    entry = manifest.load(directory, split)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        files = list(pool.map(lambda item: manifest.check(directory, item), entry['files']))
     records = tf.data.Dataset.from_tensor_slices(files).interleave(
         tf.data.TFRecordDataset, cycle_length=len(files), block_length=1)
     return records.apply(tf.data.experimental.assert_cardinality(entry['count']))
+
+
+def show(path):
+    """Yields lines that describe a file: the number of records, the features of the first 1,000, and the first three.
+
+    Raises:
+      UsageError: it cannot be read.
+      RunError: it is damaged, or holds something else than tf.train.Examples.
+    """
+    try:
+        damage, scan = tfrecord.find_damage(path), tfrecord.scan(path)
+    except tf.errors.OpError as error:
+        raise UsageError(f'{path}: cannot be read: {error.message}') from None
+    if damage:
+        raise RunError(f'{path}: {damage}')
+    yield f'{path}: {scan.count} records, {scan.bytes} bytes'
+    try:
+        examples = [_decode(record) for record in tfrecord.read(path, min(scan.count, _LOOKED_AT))]
+    except DecodeError:
+        raise RunError(f'{path}: holds something else than tf.train.Examples') from None
+    for name in sorted({name for example in examples for name in example}):
+        features = [example[name] for example in examples if name in example]
+        kinds = ' or '.join(sorted({kind for kind, _ in features}))
+        sizes = ' to '.join(str(size) for size in sorted({f(len(values) for _, values in features) for f in (min, max)}))
+        missing = f', missing in {len(examples) - len(features)} of {len(examples)}' if len(features) < len(examples) else ''
+        yield f'  {name}: {kinds}, values: {sizes}{missing}'
+    for i, example in enumerate(examples[:3]):
+        values = ', '.join(f'{name}={_shorten(values)}' for name, (_, values) in sorted(example.items()))
+        yield f'record {i}, at byte {scan.offsets[i]}: {values}'
+
+
+def _decode(record):
+    """Returns {name: (kind, values)} of a serialized tf.train.Example."""
+    features = tf.train.Example.FromString(record).features.feature
+    kinds = {name: feature.WhichOneof('kind') for name, feature in features.items()}
+    return {name: (kind[:-5], getattr(features[name], kind).value) for name, kind in kinds.items() if kind}
+
+
+def _shorten(values):
+    return ' '.join([*map(_say, values[:8]), *(['...'] if len(values) > 8 else [])])
+
+
+def _say(value):
+    if not isinstance(value, bytes):
+        return f'{value:g}' if isinstance(value, float) else str(value)
+    is_text = len(value) <= 60 and value.isascii() and value.decode('ascii').isprintable()
+    return repr(value.decode('ascii')) if is_text else f'<{len(value)} bytes>'
+
+
+def main(argv):
+    """Runs `verify` or `show` and returns the exit code: 0 all is well, 1 a file is damaged, 2 wrong usage."""
+    commands = {'verify': manifest.verify, 'show': show}
+    if argv[1:] in (['-h'], ['--help']):
+        print(__doc__)
+        return 0
+    try:
+        if len(argv) != 3 or argv[1] not in commands:
+            raise UsageError('give verify and a directory, or show and a file; see --help')
+        for line in commands[argv[1]](argv[2]):
+            print(line)
+    except (UsageError, RunError) as error:
+        print(f'records: {error}', file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv))

@@ -4,6 +4,9 @@ import concurrent.futures
 import hashlib
 import json
 import os
+import re
+import subprocess
+import sys
 import threading
 import time
 
@@ -11,8 +14,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common import records
+from common import manifest, records, tfrecord
 from common.errors import RunError
+from tests.conftest import ROOT
+from tests.tfrecords import record
 
 
 class Lazy:
@@ -144,24 +149,127 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
         write(str(tmp_path / 'file' / 'mnist'))
 
 
-def damage_missing(path):
-    os.remove(path)
+def missing(path):
+    path.unlink()
 
 
-def damage_short(path):
-    os.truncate(path, os.path.getsize(path) - 1)
+def short(path):
+    path.write_bytes(path.read_bytes()[:-1])
 
 
-@pytest.mark.parametrize('damage, found', [(damage_missing, 'missing'), (damage_short, r'\d+')])
-def test_a_file_that_is_not_as_written_is_named(tmp_path, damage, found):
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize('damage, message', [
+    (missing, 'is missing'),
+    (short, 'the record at byte 31 is damaged: it is longer'),
+    (flipped, 'the record at byte 31 is damaged: its checksum')])
+def test_a_file_that_is_not_as_written_is_named(tmp_path, damage, message):
     write(str(tmp_path))
     damage(tmp_path / 'train-00002-of-00004.tfrecord')
-    with pytest.raises(RunError, match=rf'train-00002-of-00004.tfrecord: \d+ bytes were written, now it is {found}: delete'):
+    with pytest.raises(RunError, match=f'{tmp_path}/train-00002-of-00004.tfrecord: {message}.*: delete {tmp_path} to convert'):
         records.read(str(tmp_path), 'train')
 
 
-@pytest.mark.parametrize('manifest', ['', '{', '[]', '{}', '{"splits": {"train": 1}}', '{"splits": {}}'])
+def test_a_file_is_read_through_once_and_again_when_it_has_changed(tmp_path, monkeypatch):
+    scanned = []
+    scan = tfrecord.scan
+    monkeypatch.setattr(tfrecord, 'scan', lambda path: scanned.append(path) or scan(path))
+    write(str(tmp_path))
+    scanned.clear()
+    records.read(str(tmp_path), 'train')
+    records.read(str(tmp_path), 'train')
+    assert sorted(scanned) == [f'{tmp_path}/train-0000{i}-of-00004.tfrecord' for i in range(4)]
+    path = tmp_path / 'train-00000-of-00004.tfrecord'
+    flipped(path)
+    os.utime(path, (0, 0))  # TensorFlow tells whole seconds only.
+    with pytest.raises(RunError, match='train-00000-of-00004.tfrecord: the record at byte'):
+        records.read(str(tmp_path), 'train')
+
+
+def test_a_file_that_changed_unnoticed_is_checked_again_on_demand(tmp_path):
+    write(str(tmp_path))
+    records.read(str(tmp_path), 'train')
+    path = tmp_path / 'train-00000-of-00004.tfrecord'
+    times = (path.stat().st_atime, path.stat().st_mtime)
+    flipped(path)
+    os.utime(path, times)
+    records.read(str(tmp_path), 'train')
+    manifest.forget()
+    with pytest.raises(RunError, match='train-00000-of-00004.tfrecord: the record at byte'):
+        records.read(str(tmp_path), 'train')
+
+
+@pytest.mark.parametrize('manifest', [
+    '', '{', '[]', '{}', '{"splits": {"train": 1}}', '{"splits": {}}', '{"splits": []}', '{"splits": {"train": {"count": 0}}}',
+    '{"splits": {"train": {"count": 2, "files": [{"name": "a", "count": 1, "bytes": 16, "sha256": "0"}]}}}',
+    '{"splits": {"train": {"count": 1, "files": [{"name": 1, "count": 1, "bytes": 16, "sha256": "0"}]}}}'])
 def test_a_manifest_that_says_nothing_is_named(tmp_path, manifest):
     (tmp_path / 'manifest.json').write_text(manifest)
     with pytest.raises(RunError, match='manifest.json: .*delete'):
         records.read(str(tmp_path), 'train')
+
+
+def test_a_record_is_found_again_in_its_file(tmp_path):
+    records.write(str(tmp_path), {'train': [{'name': f'record {i} of this test'} for i in range(6)]}, num_shards=2)
+    records.read(str(tmp_path), 'train')
+    size = os.path.getsize(tmp_path / 'train-00001-of-00002.tfrecord') // 3
+    assert manifest.where(records.encode({'name': 'record 5 of this test'})) == (
+        f'{tmp_path}/train-00001-of-00002.tfrecord: record 2, at byte {2 * size}')
+    assert manifest.where(b'another') is None
+
+
+def command(*arguments):
+    process = subprocess.run([sys.executable, '-m', 'common.records', *arguments], cwd=ROOT, capture_output=True, text=True,
+                             check=False)
+    return process.returncode, process.stdout.splitlines(), process.stderr.splitlines()
+
+
+def test_verify_says_of_each_file_whether_it_is_as_written(tmp_path):
+    write(str(tmp_path), eval=[{'id': 0}])
+    assert command('verify', str(tmp_path)) == (0, [
+        f'{tmp_path}/{split}-0000{i}-of-00004.tfrecord: as written' for split in ('train', 'eval') for i in range(4)], [])
+    flipped(tmp_path / 'train-00001-of-00004.tfrecord')
+    missing(tmp_path / 'eval-00000-of-00004.tfrecord')
+    code, out, err = command('verify', str(tmp_path))
+    assert (code, err) == (1, [f'records: {tmp_path}: 2 of 8 files are damaged'])
+    assert out[1] == f'{tmp_path}/train-00001-of-00004.tfrecord: the record at byte 62 is damaged: its checksum is wrong'
+    assert out[4] == f'{tmp_path}/eval-00000-of-00004.tfrecord: is missing'
+    assert sum(line.endswith(': as written') for line in out) == 6
+    (tmp_path / 'manifest.json').unlink()
+    code, out, _ = command('verify', str(tmp_path))
+    assert code == 1 and len(out) == 7 and sum(line.endswith(': whole') for line in out) == 6
+
+
+def test_show_counts_the_records_and_tells_their_features(tmp_path):
+    examples = [{'id': i, 'text': f'number {i}', 'image': bytes(100), 'values': [0.5] * i, **({'odd': 1} if i % 2 else {})}
+                for i in range(12)]
+    records.write(str(tmp_path), {'train': examples}, num_shards=1)
+    path = f'{tmp_path}/train-00000-of-00001.tfrecord'
+    code, out, err = command('show', path)
+    assert (code, err) == (0, [])
+    assert out[0] == f'{path}: 12 records, {os.path.getsize(path)} bytes'
+    assert out[1:6] == ['  id: int64, values: 1', '  image: bytes, values: 1', '  odd: int64, values: 1, missing in 6 of 12',
+                        '  text: bytes, values: 1', '  values: float, values: 0 to 11']
+    assert out[6] == "record 0, at byte 0: id=0, image=<100 bytes>, text='number 0', values="
+    assert re.fullmatch(r"record 2, at byte \d+: id=2, image=<100 bytes>, text='number 2', values=0.5 0.5", out[8])
+    assert len(out) == 9
+
+
+@pytest.mark.parametrize('arguments, code, message', [
+    ([], 2, 'records: give verify and a directory, or show and a file'),
+    (['shwo', 'x'], 2, 'records: give verify and a directory, or show and a file'),
+    (['show', '{tmp}/none'], 2, 'records: {tmp}/none: cannot be read'),
+    (['verify', '{tmp}'], 2, 'records: {tmp}: there is neither a manifest.json nor a file *.tfrecord'),
+    (['show', '{tmp}/text'], 1, 'records: {tmp}/text: the record at byte 0 is damaged'),
+    (['show', '{tmp}/bytes'], 1, 'records: {tmp}/bytes: holds something else than tf.train.Examples'),
+])
+def test_wrong_usage_and_other_files_are_one_line(tmp_path, capsys, arguments, code, message):
+    (tmp_path / 'text').write_text('no records at all')
+    (tmp_path / 'bytes').write_bytes(record(b'\xff\xff\xff'))
+    assert records.main(['records', *(argument.format(tmp=tmp_path) for argument in arguments)]) == code
+    err = capsys.readouterr().err.splitlines()
+    assert len(err) == 1 and err[0].startswith(message.format(tmp=tmp_path))
