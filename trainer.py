@@ -15,6 +15,7 @@ import common.tf_estimator  # Before TensorFlow.
 from common import checkpoints, command, learning_rate, optimizer, plugins, run_dir, schedules
 from common.errors import UsageError
 from common.experiment import make_experiment
+from common.failures import explained
 from common.numerics import name_the_op
 from common.options import Options
 from common.parallel import tower_devices
@@ -163,7 +164,7 @@ def run(FLAGS, stop):
         options = Options(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(Options)})
         experiment = make_experiment(model, dataset, params, FLAGS.data_dir, output_dir, stop, devices, session_config,
                                      options)
-        with name_the_op():
+        with name_the_op(), explained(experiment):
             result = schedules.run(experiment)
         run_dir.save_results(output_dir, result)
     return result

@@ -9,6 +9,9 @@ from common.best_checkpoint import best_dir, find_best
 from common.errors import RunError, UsageError
 from common.restore import is_whole, without_suffix
 
+# What TensorFlow and common/files.py write, to be renamed.
+_LEFTOVERS = ('model.ckpt-*_temp*', 'model.ckpt-*.tmp*', 'checkpoint.tmp*', 'graph.pbtxt.tmp*', '*.json.*.part', '*.csv.*.part')
+
 
 def has_checkpoint(output_dir):
     """Whether a training has saved something there, whole or not."""
@@ -41,8 +44,9 @@ def recover(output_dir):
       RunError: there are checkpoints, and none is whole.
     """
     path = newest(output_dir)
-    for leftover in tf.io.gfile.glob(os.path.join(output_dir, 'model.ckpt-*_temp*')):
-        tf.io.gfile.rmtree(leftover)
+    for pattern in _LEFTOVERS:
+        for leftover in tf.io.gfile.glob(os.path.join(output_dir, pattern)):
+            tf.io.gfile.rmtree(leftover)
     if path and _named(output_dir) != path:
         tf.logging.warning('Going on from %s.', path)
         older = [other for _, other in reversed(_list(output_dir)) if tf.io.gfile.exists(f'{other}.index')]

@@ -12,7 +12,7 @@ from common.errors import UsageError
 from common.evaluator import Evaluator
 from common.goal import Goal, parse_goal
 from common.hooks import StopOnSignal
-from common.input_fn import count_examples, make_input_fn, read
+from common.input_fn import count_examples, make_input_fn
 from common.model_fn import TrainingPlan, make_model_fn
 from common.numerics import check_numerics
 from common.options import Options
@@ -145,10 +145,9 @@ def _train_steps(params, num_examples):
 
 
 def _eval_steps(dataset, split, data_dir, params, options):
-    if options.eval_steps or options.schedule == 'dry_run':
-        read(dataset, split, data_dir, params)  # It may not be there.
-        return 1 if options.schedule == 'dry_run' else options.eval_steps
     num_examples = count_examples(dataset, split, data_dir, params)
+    if options.eval_steps or options.schedule == 'dry_run':
+        return 1 if options.schedule == 'dry_run' else options.eval_steps
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={params.dataset}: the split {split} has no end: give --eval_steps')
     return math.ceil(num_examples / params.eval_batch_size)

@@ -1,12 +1,17 @@
-"""Session hooks: stopping on a signal, summaries and the log, progress bars, evaluation after each checkpoint."""
+"""Session hooks: stopping on a signal, checks, summaries and the log, progress bars, checkpoints and their evaluation."""
 
 import contextlib
+import math
 import signal
 import sys
 import time
 
 import tensorflow.compat.v1 as tf
 import tqdm
+
+from common.errors import RunError
+
+_CURE = 'lower learning_rate, or find the op that made it with --debug_numerics'
 
 
 class StopOnSignal(tf.train.SessionRunHook):
@@ -71,6 +76,27 @@ class StopOnSignal(tf.train.SessionRunHook):
         result = fn()
         self._training = True
         return result
+
+
+class LossCheck(tf.train.SessionRunHook):
+    """Ends the training with a RunError at a loss that is not finite, before anything of that step is saved.
+
+    Args:
+      loss: scalar tensor.
+      loop: common.loop.Loop, which tells the step.
+    """
+
+    def __init__(self, loss, loop):
+        self._loss = loss
+        self._loop = loop
+
+    def before_run(self, run_context):
+        self._step = self._loop.next_seen()
+        return tf.train.SessionRunArgs(self._loss)
+
+    def after_run(self, run_context, run_values):
+        if not math.isfinite(run_values.results):
+            raise RunError(f'the loss of step {self._step} is {run_values.results}: {_CURE}')
 
 
 class TrainingSummaries(tf.train.SessionRunHook):
@@ -188,7 +214,8 @@ class ProgressBar(tf.train.SessionRunHook):
 class CheckpointSaver(tf.train.CheckpointSaverHook):
     """Saves a checkpoint at the multiples of one or several numbers of steps, at the end, and before the first step.
 
-    The checkpoint that a training goes on from is not written again: while it were, there might be none.
+    The checkpoint that a training goes on from is not written again: while it were, there might be none. Variables that
+    are not finite are never saved, but end the training with a RunError.
 
     Args:
       directory: str.
@@ -201,6 +228,12 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         self._is_beginning = False
         self._steps_per_run = 1  # Else it asks the session for the step after every one: a third of the time of a short one.
 
+    def begin(self):
+        super().begin()
+        with tf.name_scope('is_finite'):
+            self._are_finite = {variable.op.name: tf.reduce_all(tf.math.is_finite(variable))
+                                for variable in tf.global_variables() if variable.dtype.base_dtype.is_floating}
+
     def after_create_session(self, session, coord):
         self._is_beginning = True
         super().after_create_session(session, coord)
@@ -208,6 +241,9 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
 
     def _save(self, session, step):
         if not (self._is_beginning and tf.io.gfile.exists(f'{self._save_path}-{step}.index')):
+            broken = [name for name, is_finite in session.run(self._are_finite).items() if not is_finite]
+            if broken:
+                raise RunError(f'{broken[0]} is not finite after step {step}, which is not saved: {_CURE}')
             tf.logging.info('Saving checkpoints for %d into %s.', step, self._save_path)
             self._get_saver().save(session, self._save_path, global_step=step)
         return any([listener.after_save(session, step) for listener in self._listeners])

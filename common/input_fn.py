@@ -62,12 +62,6 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
         # Only training drops what does not fill a batch: its epochs follow one another without a gap.
         return records.batch(batch_size, drop_remainder=is_training)
 
-    def both(parse):
-        def call(*record):
-            parsed = parse(mode, params, record[0] if len(record) == 1 else record)
-            return parsed[0] if mode == ModeKeys.PREDICT else parsed
-        return call
-
     def input_fn():
         with tf.name_scope('input'):
             records = read(dataset, split, data_dir, params)
@@ -78,17 +72,43 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
                 if is_training:
                     records = _endless_stream(records, num_examples, params)
                 batches = batch(records)
-            if hasattr(dataset, 'parse_batch'):
-                parsed = batches.map(both(dataset.parse_batch), tf.data.AUTOTUNE)
-            else:
-                parsed = batch(records.map(both(dataset.parse), tf.data.AUTOTUNE))
-            options = tf.data.Options()
-            # The thread that tunes sleeps longer and longer, a minute at last, and who ends with the iterator, or makes it
-            # anew as each evaluation does, waits until it wakes up.
-            options.autotune.enabled = False
-            return parsed.prefetch(tf.data.AUTOTUNE).with_options(options)
+            parsed = parse(dataset, mode, params, records, batches, batch)
+            return without_tuning(parsed.prefetch(tf.data.AUTOTUNE))
 
     return input_fn
+
+
+def parse(dataset, mode, params, records, batches, batch):
+    """Returns the parsed batches of a tf.data.Dataset.
+
+    Args:
+      dataset: module, see README.md.
+      mode: tf.estimator.ModeKeys.
+      params: HParams.
+      records, batches: tf.data.Dataset of the same, one by one and in batches; whichever the module parses is taken.
+      batch: function that makes batches of a tf.data.Dataset.
+    """
+
+    def both(parse):
+        def call(*record):
+            parsed = parse(mode, params, record[0] if len(record) == 1 else record)
+            return parsed[0] if mode == ModeKeys.PREDICT else parsed
+        return call
+
+    if hasattr(dataset, 'parse_batch'):
+        return batches.map(both(dataset.parse_batch), tf.data.AUTOTUNE)
+    return batch(records.map(both(dataset.parse), tf.data.AUTOTUNE))
+
+
+def without_tuning(dataset):
+    """Returns a tf.data.Dataset whose numbers of threads and buffers stay as they are.
+
+    The thread that tunes them sleeps longer and longer, a minute at last, and who ends with the iterator, or makes it anew
+    as each evaluation does, waits until it wakes up.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 def _fits_in_memory(records, num_examples, params):

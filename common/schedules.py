@@ -32,9 +32,6 @@ def train(experiment, saving_listeners=()):
                 hooks=[experiment.stop],
                 max_steps=experiment.train_steps,
                 saving_listeners=list(saving_listeners))
-    except tf.train.NanLossDuringTrainingError:
-        raise RunError(f'the loss is not a number after step {_step_reached(experiment)}: lower learning_rate, or find the '
-                       'op that made it with --debug_numerics') from None
     except tf.errors.NotFoundError as error:
         missing = re.search(r'Key (\S+) not found in checkpoint', error.message)
         if not missing:

@@ -51,7 +51,9 @@ def parse_batch(mode, params, serialized):
     if mode != tf.estimator.ModeKeys.PREDICT:
         spec['label'] = tf.io.FixedLenFeature([], tf.int64)
     example = tf.io.parse_example(serialized, spec)
-    images = tf.reshape(tf.io.decode_raw(example['image'], tf.uint8), [-1, 28, 28, 1])
+    size = tf.strings.length(example['image'])
+    with tf.control_dependencies([tf.debugging.assert_equal(size, 28 * 28, message='Key: image. Must have 784 bytes')]):
+        images = tf.reshape(tf.io.decode_raw(example['image'], tf.uint8), [-1, 28, 28, 1])
     features = image_features(params, images)
     if mode == tf.estimator.ModeKeys.PREDICT:
         return features, None

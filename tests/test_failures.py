@@ -1,0 +1,174 @@
+"""Faults that are injected for real, and the one line that names each."""
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common import records
+from tests.conftest import ROOT, SMALL
+
+POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
+DIVERGING = (*POLYNOMIAL, '--schedule=train', '--train_steps=50')
+
+
+def example(i):
+    return {'image': bytes([i % 256]) * 784, 'label': i % 10}
+
+
+def weights(output_dir):
+    """Returns {checkpoint's step: {name: array}} of all checkpoints of a directory."""
+    readers = {int(path.stem.rpartition('-')[2]): tf.train.load_checkpoint(str(path.with_suffix('')))
+               for path in output_dir.glob('model.ckpt-*.index')}
+    return {step: {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+            for step, reader in readers.items()}
+
+
+def assert_equal(a, b):
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], name)
+
+
+@pytest.mark.parametrize('flags', [[], ['--hparams=cache=false,batch_size=32'], ['--steps_per_loop=10']],
+                         ids=['cached', 'streamed', 'loops'])
+@pytest.mark.parametrize('bad, reason', [
+    ({'image': bytes(784)}, r'Feature: label \(data type: int64\) is required but could not be found\.'),
+    ({'image': bytes(784), 'label': 0.5}, r'Key: label, .*Data types don\'t match\. Data type: float but expected type: int64'),
+    ({'image': bytes(784), 'label': [1, 2]}, r'Key: label, .*Number of int64 values != expected\..*'),
+    ({'image': bytes(700), 'label': 1}, r'Key: image\. Must have 784 bytes'),
+], ids=['missing key', 'wrong type', 'two values', 'short image'])
+def test_a_record_of_another_schema_is_named_with_its_number_and_key(run, tmp_path, bad, reason, flags):
+    directory = tmp_path / 'data' / 'mnist'
+    examples = [example(i) for i in range(300)]
+    examples[200] = bad
+    records.write(str(directory), {'train': examples, 'eval': examples[:100]})
+    code, _, err = run(*SMALL, '--schedule=train', '--train_steps=20', f'--data_dir={tmp_path}/data', *flags)
+    assert code == 1
+    at = 50 * (16 + len(records.encode(example(0))))  # The 200th of 4 files is the 50th of the first.
+    assert re.fullmatch(rf'trainer.py: {directory}/train-00000-of-00004.tfrecord: record 50, at byte {at}: {reason}',
+                        err.splitlines()[-1])
+
+
+@pytest.mark.parametrize('schedule, split', [('evaluate', 'eval'), ('predict', 'eval'), ('train_and_evaluate', 'eval')])
+def test_so_it_is_in_evaluation_and_prediction(run, tmp_path, schedule, split):
+    directory = tmp_path / 'data' / 'mnist'
+    records.write(str(directory), {'train': [example(i) for i in range(64)], 'eval': [{'label': 1}]})
+    if schedule != 'train_and_evaluate':
+        assert run(*SMALL, '--schedule=train', '--train_steps=1', f'--data_dir={tmp_path}/data')[0] == 0
+    code, _, err = run(*SMALL, f'--schedule={schedule}', '--train_steps=1', f'--data_dir={tmp_path}/data')
+    assert code == 1
+    assert err.splitlines()[-1].startswith(
+        f'trainer.py: {directory}/{split}-00000-of-00004.tfrecord: record 0, at byte 0: Feature: image (data type: string)')
+
+
+def test_what_is_no_example_is_named(run, tmp_path, monkeypatch):
+    directory = tmp_path / 'data' / 'mnist'
+    monkeypatch.setattr(records, 'encode', lambda features: features)
+    records.write(str(directory), {'train': [b'\xff\xff no example'], 'eval': []})
+    code, _, err = run(*SMALL, '--schedule=train', f'--data_dir={tmp_path}/data')
+    assert code == 1
+    assert err.splitlines()[-1] == (
+        f'trainer.py: {directory}/train-00000-of-00004.tfrecord: record 0, at byte 0: is no tf.train.Example')
+
+
+@pytest.mark.parametrize('empty, flags', [('train', []), ('eval', []), ('eval', ['--eval_steps=1'])])
+def test_an_empty_split_is_named_before_the_first_step(run, tmp_path, empty, flags):
+    examples = [example(i) for i in range(64)]
+    records.write(f'{tmp_path}/data/mnist', {'train': examples, 'eval': examples, empty: []})
+    code, _, err = run(SMALL[0], *flags, f'--data_dir={tmp_path}/data')
+    assert code == 1
+    assert err.splitlines()[-1] == f'trainer.py: --dataset=mnist: the split {empty} in {tmp_path}/data is empty'
+    assert not list((tmp_path / 'output').glob('model.ckpt*'))
+
+
+def test_a_file_that_vanishes_amid_a_training_is_named_and_the_training_goes_on_once_it_is_back(run, start, tmp_path):
+    records.write(f'{tmp_path}/data/mnist', {'train': [example(i) for i in range(640)], 'eval': [example(0)]})
+    path = tmp_path / 'data' / 'mnist' / 'train-00001-of-00004.tfrecord'
+    flags = (SMALL[0] + ',cache=false,shuffle_buffer=64', '--schedule=train', '--save_checkpoints_steps=20',
+             '--train_steps=400', f'--data_dir={tmp_path}/data')
+    process = start(*flags)
+    for line in process.stderr:
+        if 'step = 100' in line:
+            break
+    path.rename(tmp_path / 'away')
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert err.splitlines()[-1].startswith(f'trainer.py: {path}: is missing')
+    assert 100 <= max(weights(tmp_path / 'output')) < 400
+    (tmp_path / 'away').rename(path)
+    assert run(*flags)[1] == {'global_step': 400}
+    assert run(*flags, output_dir=tmp_path / 'undisturbed')[1] == {'global_step': 400}
+    assert_equal(weights(tmp_path / 'output')[400], weights(tmp_path / 'undisturbed')[400])
+
+
+def test_a_loss_that_is_not_finite_ends_the_training_at_its_step(run, tmp_path):
+    # The loss of the second step is about (1e9 * 1e4 * 1e2)^2 = 1e30, that of the third is out of the range of float32.
+    code, result, err = run(*DIVERGING, '--save_checkpoints_steps=1', '--hparams=optimizer=sgd,learning_rate=1e9')
+    assert (code, result) == (1, None)
+    assert re.fullmatch('trainer.py: the loss of step 3 is (inf|nan): lower learning_rate, or find the op .*--debug_numerics',
+                        err.splitlines()[-1])
+    assert weights(tmp_path / 'output').keys() == {0, 1, 2}
+
+
+@pytest.mark.parametrize('flags', [['--save_checkpoints_steps=1'], ['--save_checkpoints_steps=5', '--steps_per_loop=5']])
+def test_no_checkpoint_is_ever_kept_whose_variables_are_not_finite(run, tmp_path, flags):
+    code, _, err = run(*DIVERGING, *flags, '--hparams=optimizer=sgd,learning_rate=1e37')
+    assert code == 1
+    assert re.fullmatch('trainer.py: (w is not finite after step 1, which is not saved|the loss of step 5 is (inf|nan)): .*',
+                        err.splitlines()[-1])
+    kept = weights(tmp_path / 'output')
+    assert kept.keys() == {0}
+    assert all(np.isfinite(values).all() for values in kept[0].values())
+
+
+def test_too_large_a_batch_is_named(tmp_path, data_dir):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (32 << 30, 32 << 30))
+
+    process = subprocess.run(  # The first activation alone would take 188 GB.
+        [sys.executable, os.path.join(ROOT, 'trainer.py'), '--hparams=batch_size=30000,filters=[2000]', '--schedule=train',
+         '--train_steps=1', f'--data_dir={data_dir}', f'--output_dir={tmp_path}/output'],
+        # oneDNN's own convolutions die where memory cannot be had.
+        env={**os.environ, 'TF_ENABLE_ONEDNN_OPTS': '0'}, stderr=subprocess.PIPE, text=True, preexec_fn=limit, check=False)
+    assert process.returncode == 1
+    assert process.stderr.splitlines()[-1] == (
+        'trainer.py: out of memory with batch_size=30000: give a smaller one, such as --hparams=batch_size=15000')
+
+
+FULL = '''
+mount -t tmpfs -o size=15m none "$1" || exit 99
+run() { "${@:2}" 2>"$1/../log"; echo $? >>"$1/../codes"; }
+run "$@"; cp "$1/../log" "$1/../first"; ls "$1/output" > "$1/../left"
+mount -o remount,size=100m none "$1"
+run "$@"; cp -r "$1/output" "$1/../output"
+'''
+
+
+@pytest.mark.skipif(not shutil.which('unshare') or subprocess.run(['unshare', '-Urm', 'true'], check=False).returncode,
+                    reason='a disk of a test\'s own needs user namespaces')
+def test_a_full_disk_is_named_and_the_training_goes_on_once_there_is_room(run, tmp_path):
+    """A real one of 15 MB, where a checkpoint takes 6."""
+    flags = ('--hparams=filters=[4,8],dense_units=1100,batch_size=8,warmup_steps=0', '--schedule=train', '--train_steps=30',
+             '--save_checkpoints_steps=5')
+    records.write(f'{tmp_path}/data/mnist', {'train': [example(i) for i in range(64)], 'eval': []})
+    flags += (f'--data_dir={tmp_path}/data',)
+    disk = tmp_path / 'disk'
+    disk.mkdir()
+    process = subprocess.run(['unshare', '-Urm', 'bash', '-c', FULL, 'bash', str(disk), sys.executable,
+                              os.path.join(ROOT, 'trainer.py'), *flags, f'--output_dir={disk}/output'], check=False)
+    if process.returncode == 99:
+        pytest.skip('no tmpfs can be mounted here')
+    assert (tmp_path / 'codes').read_text().split() == ['1', '0']
+    last = (tmp_path / 'first').read_text().splitlines()[-1]
+    assert re.match(rf'trainer.py: {disk}/output/model.ckpt-\d+\S*: No space left on device: ', last)
+    assert 'model.ckpt-0.index' in (tmp_path / 'left').read_text() and 'model.ckpt-30.index' not in (tmp_path / 'left').read_text()
+    assert not list((tmp_path / 'output').glob('*temp*')) and not list((tmp_path / 'output').glob('*.tmp*'))
+    assert run(*flags, output_dir=tmp_path / 'undisturbed')[0] == 0
+    assert_equal(weights(tmp_path / 'output')[30], weights(tmp_path / 'undisturbed')[30])
