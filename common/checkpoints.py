@@ -44,7 +44,8 @@ def recover(output_dir):
       RunError: there are checkpoints, and none is whole.
     """
     path = newest(output_dir)
-    for pattern in _LEFTOVERS:
+    without_index = [os.path.basename(f'{path}.*') for _, path in _list(output_dir) if not tf.io.gfile.exists(f'{path}.index')]
+    for pattern in [*_LEFTOVERS, *without_index]:
         for leftover in tf.io.gfile.glob(os.path.join(output_dir, pattern)):
             tf.io.gfile.rmtree(leftover)
     if path and _named(output_dir) != path:

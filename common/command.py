@@ -38,7 +38,8 @@ def execute(argv, doc, FLAGS, check, run):
         with StopOnSignal() as stop, redirect:
             result = run(FLAGS, stop)
     except (UsageError, RunError) as error:
-        print(f'{os.path.basename(argv[0])}: {error}', file=sys.stderr)
+        # What was typed may hold line breaks; a mistake is one line.
+        print(f'{os.path.basename(argv[0])}:', *str(error).splitlines(), file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     print(json.dumps(result))
     return 0

@@ -7,6 +7,7 @@ A record is its length (8 bytes, little-endian), a CRC of the length (4), the da
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import struct
 import typing
 import zlib
@@ -100,9 +101,14 @@ def find_damage(path, written=None):
         return f'the record at byte {found.offsets[-1]} is damaged: it is longer than the rest of the file'
     if not written:
         return None
+    place = _differing_block(found.crc32, written.get('crc32', ()))
     if good != written['count']:
-        return f'{written["count"]} records were written, now there are {good}'
-    for i, (now, then) in enumerate(zip(found.crc32, written.get('crc32', ()))):
-        if now != then:
-            return f'is not what was written, between byte {i * _BLOCK} and byte {min((i + 1) * _BLOCK, found.bytes)}'
-    return 'is not what was written: it has another SHA-256'
+        return f'{written["count"]} records were written, now there are {good}{place}'
+    return f'is not what was written{place or ": it has another SHA-256"}'
+
+
+def _differing_block(now, then):
+    for i, (a, b) in enumerate(itertools.zip_longest(now, then)):
+        if a != b and then:
+            return f': it differs between byte {i * _BLOCK} and byte {(i + 1) * _BLOCK}'
+    return ''

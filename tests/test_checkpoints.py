@@ -1,50 +1,35 @@
 """Checkpoints that are damaged are passed over, and the training ends as if they had not been."""
 
-import shutil
-
 import pytest
 import tensorflow.compat.v1 as tf
 
 from common import checkpoints
 from common.errors import RunError
+from tests.soak.damaged_checkpoints import DAMAGES, FLAGS, goes_on
 
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial', '--schedule=train', '--save_checkpoints_steps=4')
 
 
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-DAMAGES = {
-    'deleted': lambda path: path.unlink(),
-    'emptied': lambda path: path.write_bytes(b''),
-    'cut': lambda path: path.write_bytes(path.read_bytes()[:-20]),
-    'flipped': flip,
-}
-
-
 @pytest.fixture(scope='module')
-def whole(tmp_path_factory):
-    """A directory for one training of 10 steps, which each test copies."""
-    return tmp_path_factory.mktemp('whole') / 'output'
+def trainings(tmp_path_factory):
+    """A directory for one training of 10 steps, which each test copies, and one for 12."""
+    return tmp_path_factory.mktemp('trainings')
 
 
 @pytest.mark.parametrize('damage', DAMAGES)
-@pytest.mark.parametrize('suffix', ['index', 'data-00000-of-00001'])
-def test_a_training_goes_on_from_the_last_one_that_is_whole(run, whole, tmp_path, damage, suffix):
+@pytest.mark.parametrize('name', ['checkpoint', 'model.ckpt-10.index', 'model.ckpt-10.data-00000-of-00001',
+                                  'model.ckpt-10.meta', 'model.ckpt-8.data-00000-of-00001'])
+def test_a_training_goes_on_from_the_last_one_that_is_whole(run, trainings, name, damage):
+    def train(directory, steps):
+        code, result, err = run(*FLAGS, f'--train_steps={steps}', output_dir=directory)
+        assert (code, result) == (0, {'global_step': steps})
+        return err
+
+    whole, undisturbed = trainings / 'whole', trainings / 'undisturbed'
     if not whole.exists():
-        assert run(*POLYNOMIAL, '--train_steps=10', output_dir=whole)[0] == 0
-    output = tmp_path / 'output'
-    shutil.copytree(whole, output)
-    expected = (whole / 'model.ckpt-10.data-00000-of-00001').read_bytes()
-    DAMAGES[damage](output / f'model.ckpt-10.{suffix}')
-    code, result, err = run(*POLYNOMIAL, '--train_steps=10')
-    assert (code, result) == (0, {'global_step': 10})
-    assert f'WARNING:tensorflow:{output}/model.ckpt-10: is damaged, or a file of it is missing.' in err
-    assert f'Going on from {output}/model.ckpt-8.' in err
-    assert (output / 'model.ckpt-10.data-00000-of-00001').read_bytes() == expected
+        train(whole, 10)
+        train(undisturbed, 12)
+    assert goes_on(whole, (undisturbed / 'model.ckpt-12.data-00000-of-00001').read_bytes(), name, damage, train)
 
 
 def test_where_none_is_whole_no_training_begins(run, tmp_path):
@@ -60,11 +45,17 @@ def test_where_none_is_whole_no_training_begins(run, tmp_path):
 
 def test_what_an_interrupted_save_has_left_is_deleted(run, tmp_path):
     assert run(*POLYNOMIAL, '--train_steps=4')[0] == 0
-    leftover = tmp_path / 'output' / 'model.ckpt-8_temp' / 'part-00000-of-00001.data-00000-of-00001'
-    leftover.parent.mkdir()
-    leftover.write_text('half')
+    output = tmp_path / 'output'
+    (output / 'model.ckpt-8_temp').mkdir()
+    leftovers = [output / name for name in (
+        'model.ckpt-8_temp/part-00000-of-00001.data-00000-of-00001', 'model.ckpt-9.data-00000-of-00001', 'model.ckpt-9.meta',
+        'model.ckpt-4.meta.tmp0123', 'checkpoint.tmp0123', 'graph.pbtxt.tmp0123', 'hparams.json.0123.part')]
+    for path in leftovers:
+        path.write_text('half')
     assert run(*POLYNOMIAL, '--train_steps=6')[0] == 0
-    assert not leftover.parent.exists()
+    assert not any(path.exists() for path in leftovers)
+    assert not (output / 'model.ckpt-8_temp').exists()
+    assert {path.stem for path in output.glob('model.ckpt-*')} == {f'model.ckpt-{step}' for step in (0, 4, 6)}
 
 
 def test_the_first_save_may_have_been_interrupted(tmp_path):

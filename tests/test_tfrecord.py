@@ -64,10 +64,10 @@ def test_records_and_headers_may_lie_across_the_blocks_in_which_a_file_is_read(t
     (changed(500, b'y'), 'the record at byte 37 is damaged: its checksum is wrong'),
     (changed(1050, b'y'), 'the record at byte 37 is damaged: its checksum is wrong'),  # In the checksum itself.
     (changed(30, b'y'), 'the record at byte 21 is damaged: its checksum is wrong'),
-    (b'', '4 records were written, now there are 0'),
-    (WHOLE[:1053], '4 records were written, now there are 3'),
-    (WHOLE + RECORDS[0], '4 records were written, now there are 5'),
-    (changed(37, record(b'z' * 1000)), 'is not what was written, between byte 0 and byte 1073'),
+    (b'', '4 records were written, now there are 0: it differs between byte 0 and byte 1048576'),
+    (WHOLE[:1053], '4 records were written, now there are 3: it differs between byte 0 and byte 1048576'),
+    (WHOLE + RECORDS[0], '4 records were written, now there are 5: it differs between byte 0 and byte 1048576'),
+    (changed(37, record(b'z' * 1000)), 'is not what was written: it differs between byte 0 and byte 1048576'),
 ])
 def test_what_is_damaged_is_said_with_its_place(tmp_path, content, damage):
     (tmp_path / 'file').write_bytes(content)
@@ -89,6 +89,10 @@ def test_the_block_that_differs_is_told_in_a_larger_file(tmp_path):
     other = b'\1' + bytes((1 << 20) - 1)
     path = tmp_path / 'file'
     path.write_bytes(content[0] + header(1 << 20) + other + masked_crc(other) + content[2])
-    assert tfrecord.find_damage(str(path), written) == 'is not what was written, between byte 1048576 and byte 2097152'
+    assert tfrecord.find_damage(str(path), written) == 'is not what was written: it differs between byte 1048576 and byte 2097152'
+    path.write_bytes(content[0] + content[1])
+    assert tfrecord.find_damage(str(path), written) == (
+        '3 records were written, now there are 2: it differs between byte 2097152 and byte 3145728')
+    path.write_bytes(content[0] + content[1] + record(b'1' + bytes((1 << 20) - 1)))
     del written['crc32']
     assert tfrecord.find_damage(str(path), written) == 'is not what was written: it has another SHA-256'

@@ -1,0 +1,151 @@
+"""Command lines with one mistake each, of which every one is to be refused by its name.
+
+    python -m tests.soak.configurations --times=500
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import tempfile
+
+import common.tf_estimator  # Before TensorFlow.
+from hypothesis import given, HealthCheck, settings, strategies as st
+
+from hparams.defaults import DEFAULTS
+import trainer
+
+FLAGS = trainer.define_flags()
+_POLYNOMIAL = ['--model=polynomial', '--dataset=polynomial']
+# Also what is not UTF-8, as Python has it in sys.argv; but no NUL, which no argument can hold.
+_TEXT = st.text(st.characters(min_codepoint=1, exclude_categories=['Cs']) | st.integers(0xDC80, 0xDCFF).map(chr), max_size=20)
+_NAME = st.from_regex(r'[a-z][a-z_]{0,15}', fullmatch=True)
+_HPARAMS = {**DEFAULTS, 'num_samples': 1}
+_JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+                     lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3))
+
+
+def _is_number(text, kind):
+    try:
+        kind(text)
+    except ValueError:
+        with contextlib.suppress(ValueError):
+            int(text, 0)
+            return True
+        return False
+    return True
+
+
+def _flags(kind):
+    return sorted(name for name in FLAGS if FLAGS[name].flag_type() == kind and name not in ('help', 'h'))
+
+
+def _bounded(name):
+    return FLAGS[name].parser.lower_bound is not None
+
+
+@st.composite
+def mistakes(draw):
+    """Draws (what the message must name, flags, content of the file set.json or None)."""
+    kind = draw(st.sampled_from([
+        'unknown flag', 'no number', 'no whole number', 'too small', 'no choice', 'neither true nor false', 'unknown module',
+        'unknown hparam', 'hparam of a wrong type', 'no pair', 'twice', 'no JSON', 'no object', 'unknown key', 'wrong value',
+        'no goal']))
+    text = draw(_TEXT)
+    if kind == 'unknown flag':
+        name = draw(_NAME.filter(lambda name: name not in FLAGS and name.removeprefix('no') not in FLAGS))
+        return name, [f'--{name}={text}'], None
+    if kind == 'no number':
+        name = draw(st.sampled_from(_flags('float')))
+        return name, [f'--{name}={draw(_TEXT.filter(lambda text: not _is_number(text, float)))}'], None
+    if kind == 'no whole number':
+        name = draw(st.sampled_from(_flags('int')))
+        return name, [f'--{name}={draw(_TEXT.filter(lambda text: not _is_number(text, int)))}'], None
+    if kind == 'too small':
+        name = draw(st.sampled_from([name for name in _flags('int') + _flags('float') if _bounded(name)]))
+        return name, [f'--{name}={FLAGS[name].parser.lower_bound - draw(st.integers(1, 2**40))}'], None
+    if kind == 'no choice':
+        name = draw(st.sampled_from(_flags('string enum')))
+        return name, [f'--{name}={draw(_TEXT.filter(lambda text: text not in FLAGS[name].parser.enum_values))}'], None
+    if kind == 'neither true nor false':
+        name = draw(st.sampled_from(_flags('bool')))
+        truths = ('true', 't', '1', 'yes', 'y', 'false', 'f', '0', 'no', 'n')
+        return name, [f'--{name}={draw(_TEXT.filter(lambda text: text.lower() not in truths))}'], None
+    if kind == 'unknown module':
+        name = draw(st.sampled_from(['model', 'dataset']))
+        return name, [f'--{name}={draw(_TEXT.filter(lambda text: text != "polynomial" and "." not in text))}'], None
+    if kind == 'unknown hparam':
+        name = draw(_NAME.filter(lambda name: name not in (*_HPARAMS, 'model', 'dataset', 'seed')))
+        return name, [f'--hparams={name}={draw(_NAME)}'], None
+    if kind == 'hparam of a wrong type':
+        name = draw(st.sampled_from(sorted(name for name in _HPARAMS if not isinstance(_HPARAMS[name], str))))
+        value = draw(_NAME.filter(lambda value: value not in ('true', 'false')))
+        return name, [f'--hparams={name}={value}'], None
+    if kind == 'no pair':
+        name = draw(_NAME)
+        return name, [f'--hparams=batch_size=4,{name}'], None
+    if kind == 'twice':
+        name = draw(st.sampled_from(sorted(_HPARAMS)))
+        return name, [f'--hparams={name}={draw(_NAME)},{name}={draw(_NAME)}'], None
+    if kind == 'no goal':
+        goal = draw(_TEXT.filter(lambda text: not text.endswith((':min', ':max'))))
+        return 'best_metric', [f'--best_metric={goal}'], None
+    if kind == 'no JSON':
+        content = draw(st.binary(max_size=50).filter(_is_no_json))
+    elif kind == 'no object':
+        content = json.dumps(draw(_JSON.filter(lambda value: not isinstance(value, dict)))).encode()
+    elif kind == 'unknown key':
+        content = json.dumps({f'no_{draw(_NAME)}': draw(_JSON)}).encode()
+    else:
+        name = draw(st.sampled_from(sorted(_HPARAMS)))
+        content = json.dumps({name: draw(st.none() | st.dictionaries(_NAME, st.integers()))}).encode()
+    return 'set.json', [], content
+
+
+def _is_no_json(content):
+    try:
+        json.loads(content.decode())
+    except ValueError:
+        return True
+    return False
+
+
+def refuse(flags, content):
+    """Calls the trainer with a command line, and a set of hyper-parameters, bytes or None; returns (exit code, stderr)."""
+    with tempfile.TemporaryDirectory() as directory:
+        if content is not None:
+            path = os.path.join(directory, 'set.json')
+            with open(path, 'wb') as file:
+                file.write(content)
+            flags = [*flags, f'--hparams_set={path}']
+        with contextlib.redirect_stderr(io.StringIO()) as err, contextlib.redirect_stdout(io.StringIO()):
+            code = trainer.main(['trainer.py', *_POLYNOMIAL, f'--output_dir={directory}/output', *flags])
+        return code, err.getvalue()
+
+
+def is_refused(mistake):
+    """Whether a drawn mistake ends with exit code 2 and one line that names it."""
+    name, flags, content = mistake
+    code, err = refuse(flags, content)
+    return code == 2 and len(err.splitlines()) == 1 and err.startswith('trainer.py: ') and name in err
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--times', type=int, default=500)
+    options = parser.parse_args()
+    refused = []
+
+    @settings(max_examples=options.times, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(mistakes())
+    def check(mistake):
+        refused.append(is_refused(mistake))
+        assert refused[-1], (mistake, refuse(*mistake[1:]))
+
+    check()
+    print(json.dumps({'configurations': len(refused), 'refused': sum(refused)}))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,87 @@
+"""Damages the files of checkpoints, one at a time, and has the training go on.
+
+    python -m tests.soak.damaged_checkpoints
+
+tries every file of an output_dir that belongs to a checkpoint, times {deleted, emptied, cut, flipped}.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+STEPS = (0, 4, 8, 10)
+FLAGS = ['--model=polynomial', '--dataset=polynomial', '--schedule=train', '--save_checkpoints_steps=4',
+          '--hparams=learning_rate_schedule=constant']
+
+
+def _flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+DAMAGES = {
+    'deleted': lambda path: path.unlink(),
+    'emptied': lambda path: path.write_bytes(b''),
+    'cut': lambda path: path.write_bytes(path.read_bytes()[:-20]),
+    'flipped': _flip,
+}
+FILES = ['checkpoint', *(f'model.ckpt-{step}.{suffix}' for step in STEPS
+                         for suffix in ('index', 'data-00000-of-00001', 'meta'))]
+
+
+def train(directory, steps):
+    """Trains in a process of its own and returns what it logged."""
+    process = subprocess.run(
+        [sys.executable, os.path.join(_ROOT, 'trainer.py'), *FLAGS, f'--output_dir={directory}', f'--train_steps={steps}'],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    if process.returncode:
+        raise AssertionError(process.stderr[-2000:])
+    return process.stderr
+
+
+def goes_on(whole, expected, name, damage, train=train):
+    """Damages a file in a copy of an output_dir and trains on.
+
+    Args:
+      whole: pathlib.Path, an output_dir with checkpoints of STEPS.
+      expected: bytes, the weights at step 12.
+      name: str, one of FILES.
+      damage: str, one of DAMAGES.
+      train: function of a directory and the number of steps that returns the log.
+
+    Returns:
+      Whether the training went on from the newest checkpoint that is whole, named the one that is not, and ended as if
+      nothing had been.
+    """
+    step = re.search(r'-(\d+)\.(index|data)', name)
+    newest = 8 if step and int(step[1]) == 10 else 10
+    with tempfile.TemporaryDirectory() as parent:
+        output = pathlib.Path(parent) / 'output'
+        shutil.copytree(whole, output)
+        DAMAGES[damage](output / name)
+        log = train(output, 12)
+        return (f'Restoring parameters from {output}/model.ckpt-{newest}\n' in log
+                and (newest == 10 or f'{output}/model.ckpt-10: is damaged, or a file of it is missing.' in log)
+                and (output / 'model.ckpt-12.data-00000-of-00001').read_bytes() == expected)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as parent:
+        whole, undisturbed = pathlib.Path(parent) / 'whole', pathlib.Path(parent) / 'undisturbed'
+        train(whole, 10)
+        train(undisturbed, 12)
+        expected = (undisturbed / 'model.ckpt-12.data-00000-of-00001').read_bytes()
+        cases = [(name, damage) for name in FILES for damage in DAMAGES]
+        failed = [case for case in cases if not goes_on(whole, expected, *case)]
+    print(json.dumps({'files': len(cases), 'resumed': len(cases) - len(failed), 'failed': failed}))
+
+
+if __name__ == '__main__':
+    main()

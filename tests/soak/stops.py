@@ -1,0 +1,147 @@
+"""Stops a training again and again, starts it with the same command, and compares it with one that nothing disturbed.
+
+    python -m tests.soak.stops --times=200 --inside_saves=50
+    python -m tests.soak.stops --times=100 --signal=SIGTERM
+    python -m tests.soak.stops --times=20 -- --num_towers=2 --steps_per_loop=7
+
+What follows the two dashes are flags of the trainer. Every start takes 4 seconds.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import common.tf_estimator  # Before TensorFlow.
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tests.soak.ledger import read_ledger
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SAVE_STEPS = 10
+_STEPS = 40  # More than are made between two stops.
+_START = 4  # Seconds.
+
+
+class Training:
+    """The command, in a directory of its own."""
+
+    def __init__(self, directory, train_steps, flags):
+        self.output_dir = os.path.join(directory, 'output')
+        self._ledger = os.path.join(directory, 'ledger')
+        self._log = os.path.join(directory, 'log')
+        self._command = [
+            sys.executable, os.path.join(_ROOT, 'trainer.py'), '--model=tests.soak.ledger', '--dataset=tests.soak.ledger',
+            '--schedule=train', f'--data_dir={directory}/data', f'--output_dir={self.output_dir}',
+            f'--train_steps={train_steps}', f'--save_checkpoints_steps={SAVE_STEPS}', *flags]
+
+    def start(self):
+        with open(self._log, 'ab') as log:
+            return subprocess.Popen(self._command, stdout=log, stderr=log, cwd=_ROOT,
+                                    env={**os.environ, 'LEDGER': self._ledger})
+
+    def finish(self):
+        """Runs it to its end."""
+        if self.start().wait():
+            raise AssertionError(self.log()[-2000:])
+
+    def log(self):
+        with open(self._log, encoding='utf-8') as file:
+            return file.read()
+
+    def ledger(self):
+        return read_ledger(self._ledger) if os.path.exists(self._ledger) else []
+
+    def wait_for(self, process, lines):
+        """Returns once the ledger has so many lines, or raises AssertionError if the process has ended before."""
+        while len(self.ledger()) < lines:
+            if process.poll() is not None:
+                raise AssertionError(self.log()[-2000:])
+            time.sleep(0.001)
+
+    def is_saving(self):
+        """Whether files of a checkpoint are there, but not all of them, or it is not yet known as the last one."""
+        names = os.listdir(self.output_dir)
+        saved = {name[:-6] for name in names if re.fullmatch(r'model\.ckpt-\d+\.index', name)}
+        begun = {name.partition('.data-')[0] for name in names if re.match(r'model\.ckpt-\d+\.data-', name)}
+        return any('_temp' in name for name in names) or begun != saved
+
+    def weights(self):
+        reader = tf.train.load_checkpoint(self.output_dir)
+        return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def stop_again_and_again(times, inside_saves, number, flags, seed=0):
+    """Runs the comparison.
+
+    Args:
+      times: int, how often to stop.
+      inside_saves: int, how many of the stops are to be amid the saving of a checkpoint.
+      number: signal.Signals.
+      flags: list of str, flags of the trainer.
+      seed: int, which decides when to stop.
+
+    Returns:
+      dict: 'stops'; 'inside_saves', how many of them left a checkpoint half-written; 'same', how many times what followed
+      was the undisturbed training's, ids and losses of each step; 'same_weights', whether the last ones were; 'redone', the
+      most steps that were made again after one; 'codes', the exit codes; 'slowest', seconds from a signal to the end.
+    """
+    rng = random.Random(seed)
+    total = _STEPS * (times + 1)
+    codes, hits, slowest, ends = set(), 0, 0.0, []
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        undisturbed, training = Training(one, total, flags), Training(other, total, flags)
+        undisturbed.finish()
+        for i in range(times):
+            process = training.start()
+            if (i + 1) * inside_saves // times > i * inside_saves // times:  # They are spread evenly.
+                training.wait_for(process, len(training.ledger()) + 1)
+                while not training.is_saving():
+                    pass
+            elif number == signal.SIGKILL and rng.random() < 0.2:
+                time.sleep(rng.uniform(0, _START))
+            else:
+                training.wait_for(process, len(training.ledger()) + rng.randrange(1, _STEPS * 3 // 4))
+            process.send_signal(number)
+            sent = time.time()
+            codes.add(process.wait())
+            slowest = max(slowest, time.time() - sent)
+            hits += training.is_saving()
+            ends.append(len(training.ledger()))
+        training.finish()
+        expected = set(undisturbed.ledger())
+        entries = training.ledger()
+        after = [entries[begin:end] for begin, end in zip(ends, [*ends[1:], len(entries)])]
+        weights, expected_weights = training.weights(), undisturbed.weights()
+        return {
+            'stops': times,
+            'inside_saves': hits,
+            'same': sum(expected.issuperset(part) for part in after) if set(entries) == expected else 0,
+            'same_weights': all(np.array_equal(expected_weights[name], weights.get(name)) for name in expected_weights),
+            'redone': max(entries[end - 1][0] + 1 - entries[end][0] for end in ends if end),
+            'codes': sorted(codes),
+            'slowest': round(slowest, 2),
+        }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--times', type=int, default=200)
+    parser.add_argument('--inside_saves', type=int, default=0)
+    parser.add_argument('--signal', default='SIGKILL', choices=['SIGKILL', 'SIGTERM', 'SIGINT'])
+    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('flags', nargs='*')
+    options = parser.parse_args()
+    print(json.dumps(stop_again_and_again(options.times, options.inside_saves, signal.Signals[options.signal], options.flags,
+                                          options.seed)))
+
+
+if __name__ == '__main__':
+    main()
