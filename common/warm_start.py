@@ -6,8 +6,8 @@ import os
 import tensorflow.compat.v1 as tf
 
 from common.best_checkpoint import find_kept
-from common.errors import UsageError
-from common.restore import open_checkpoint, without_suffix
+from common.errors import RunError, UsageError
+from common.restore import is_whole, open_checkpoint, without_suffix
 
 
 def warm_start(path, variables):
@@ -21,8 +21,11 @@ def warm_start(path, variables):
 
     Raises:
       UsageError: there is nothing to load at the path, or nothing of it fits.
+      RunError: it is damaged.
     """
     found = _find(path)
+    if not is_whole(found):
+        raise RunError(f'--warm_start_from={path}: {found} is damaged: choose another checkpoint')
     shapes = open_checkpoint(found).get_variable_to_shape_map()
     fitting = {}
     tf.logging.info('Starting from the weights in %s:', found)

@@ -729,6 +729,21 @@ def test_a_second_training_is_refused_and_a_dead_ones_place_is_taken(start, run,
     assert (code, result) == (0, {'global_step': reached + 5})
 
 
+@pytest.mark.skipif(not os.path.exists('/proc/net/tcp'), reason='sockets are looked up in /proc')
+def test_a_training_on_one_machine_listens_on_no_port(start):
+    process = start(*POLYNOMIAL, '--schedule=train', '--hparams=learning_rate_schedule=constant', '--train_steps=1000000')
+    for line in process.stderr:
+        if 'step = 100 ' in line:
+            break
+    targets = {os.readlink(link.path) for link in os.scandir(f'/proc/{process.pid}/fd')}
+    listening = []
+    for kind in ('tcp', 'tcp6'):
+        with open(f'/proc/{process.pid}/net/{kind}', encoding='ascii') as file:
+            sockets = [line.split() for line in file.read().splitlines()[1:]]
+        listening += [fields[1] for fields in sockets if fields[3] == '0A' and f'socket:[{fields[9]}]' in targets]
+    assert targets and listening == []
+
+
 def test_the_checkpoint_that_a_training_goes_on_from_is_not_written_again(run, tmp_path):
     def files():
         return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (tmp_path / 'output').glob('model.ckpt-5.*')}

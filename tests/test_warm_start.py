@@ -98,3 +98,12 @@ def test_mistakes_are_one_line(run, flags, message):
 def test_a_start_from_nothing_that_fits_is_refused(run, tmp_path, source):
     code, _, err = run('--model=polynomial', '--dataset=polynomial', '--schedule=train', f'--warm_start_from={source}')
     assert code == 2 and err.splitlines()[-1].endswith('no variable there has the name and the shape of one here')
+
+
+def test_a_damaged_checkpoint_is_named(run, tmp_path, source):
+    path = tmp_path / 'source' / 'model.ckpt-5.data-00000-of-00001'
+    path.write_bytes(path.read_bytes()[:-1] + b'!')
+    code, _, err = run(*SMALL, '--schedule=train', '--train_steps=1', f'--warm_start_from={source}')
+    assert code == 1
+    assert err.splitlines()[-1] == (f'trainer.py: --warm_start_from={source}: {source}/model.ckpt-5 is damaged: choose another '
+                                    'checkpoint')
