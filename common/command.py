@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from common.errors import RunError, UsageError
-from common.hooks import StopOnSignal
+from common.stop import StopOnSignal
 
 
 def execute(argv, doc, FLAGS, check, run):

@@ -11,7 +11,6 @@ from common import checkpoints
 from common.errors import UsageError
 from common.evaluator import Evaluator
 from common.goal import Goal, parse_goal
-from common.hooks import StopOnSignal
 from common.input_fn import count_examples, make_input_fn
 from common.model_fn import TrainingPlan, make_model_fn
 from common.numerics import check_numerics
@@ -19,6 +18,7 @@ from common.options import Options
 from common.profiler import parse_steps
 from common.quiet import quiet
 from common.schedules import EVALUATING, TRAINING
+from common.stop import StopOnSignal
 
 ModeKeys = tf.estimator.ModeKeys
 

@@ -6,7 +6,7 @@ import typing
 
 import tensorflow.compat.v1 as tf
 
-from common import hooks, learning_rate, moving_average, optimizer
+from common import hooks, learning_rate, moving_average, optimizer, saving
 from common.errors import UsageError
 from common.input_wait import measure_wait
 from common.loop import Loop
@@ -132,9 +132,9 @@ def _train_spec(features, predictions, example_loss, metrics, plan, params, conf
     loop = Loop(train_op, plan.steps_per_loop, plan.summary_steps, plan.checkpoint_periods,
                 [plan.total_steps, *plan.profiled_steps])
     chief_hooks = [
-        hooks.LossCheck(loss, loop),
+        saving.LossCheck(loss, loop),
         hooks.TrainingSummaries(loss, metrics, waited, plan.summary_steps, params.batch_size, config.model_dir, loop),
-        hooks.CheckpointSaver(config.model_dir, plan.checkpoint_periods),
+        saving.CheckpointSaver(config.model_dir, plan.checkpoint_periods),
         hooks.ProgressBar(loss, plan.total_steps, plan.epoch_steps, params.batch_size),
         *([Profiler(plan.profiled_steps, config.model_dir)] if plan.profiled_steps else []),
         loop,

@@ -12,10 +12,10 @@ from common import best_checkpoint, checkpoints, hparams_tab, projector, run_dir
 from common.errors import RunError, UsageError
 from common.files import replacing, to_json
 from common.goal import evaluations_since_best
-from common.hooks import EvaluateAfterSave
 from common.input_fn import count_examples, make_input_fn
 from common.predictor import Predictor
 from common.restore import CheckpointGone, open_checkpoint
+from common.saving import EvaluateAfterSave
 
 
 def train(experiment, saving_listeners=()):

@@ -13,7 +13,7 @@ import pytest
 
 from common.errors import RunError, UsageError
 from common.goal import Goal
-from common.hooks import StopOnSignal
+from common.stop import StopOnSignal
 from common.study import lock, open_study, run_trials
 from hparams.defaults import DEFAULTS
 
