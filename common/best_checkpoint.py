@@ -55,11 +55,7 @@ def keep_if_best(checkpoint_path, output_dir, goal, split, result):
 
 def find_best(output_dir):
     """Returns the path of the best checkpoint, without suffix, or None."""
-    return find_kept(best_dir(output_dir))
-
-
-def find_kept(directory):
-    """Returns the path of the checkpoint that `keep_if_best` kept in this directory, without suffix, or None."""
+    directory = best_dir(output_dir)
     record = _read(directory)
     return record and os.path.join(directory, record['checkpoint'])
 

@@ -10,7 +10,8 @@ from common.errors import RunError, UsageError
 from common.restore import is_whole, without_suffix
 
 # What TensorFlow and common/files.py write, to be renamed.
-_LEFTOVERS = ('model.ckpt-*_temp*', 'model.ckpt-*.tmp*', 'checkpoint.tmp*', 'graph.pbtxt.tmp*', '*.json.*.part', '*.csv.*.part')
+_LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?/?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}|'
+                       r'\w+\.(json|csv|jsonl)\.[0-9a-f]{32}\.part')
 
 
 def has_checkpoint(output_dir):
@@ -31,7 +32,7 @@ def newest(output_dir):
             return path
         tf.logging.warning('%s: is damaged, or a file of it is missing.', path)
     if has_checkpoint(output_dir):
-        raise RunError(f'--output_dir={output_dir}: no checkpoint there is whole: choose another directory to begin anew')
+        raise RunError(f'{output_dir}: no checkpoint there is whole: choose another directory')
     return None
 
 
@@ -44,10 +45,12 @@ def recover(output_dir):
       RunError: there are checkpoints, and none is whole.
     """
     path = newest(output_dir)
-    without_index = [os.path.basename(f'{path}.*') for _, path in _list(output_dir) if not tf.io.gfile.exists(f'{path}.index')]
-    for pattern in [*_LEFTOVERS, *without_index]:
-        for leftover in tf.io.gfile.glob(os.path.join(output_dir, pattern)):
-            tf.io.gfile.rmtree(leftover)
+    leftovers = [os.path.join(output_dir, name) for name in tf.io.gfile.listdir(output_dir) if _LEFTOVER.fullmatch(name)]
+    for _, checkpoint in _list(output_dir):
+        if not tf.io.gfile.exists(f'{checkpoint}.index'):
+            leftovers += tf.io.gfile.glob(f'{checkpoint}.*')
+    for leftover in leftovers:
+        tf.io.gfile.rmtree(leftover)
     if path and _named(output_dir) != path:
         tf.logging.warning('Going on from %s.', path)
         older = [other for _, other in reversed(_list(output_dir)) if tf.io.gfile.exists(f'{other}.index')]

@@ -9,7 +9,8 @@ from absl import flags
 import tensorflow.compat.v1 as tf
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from common.errors import RunError, UsageError
+from common import files
+from common.errors import RunError, UsageError, check_utf8, tell
 from common.stop import StopOnSignal
 
 
@@ -38,14 +39,20 @@ def execute(argv, doc, FLAGS, check, run):
         with StopOnSignal() as stop, redirect:
             result = run(FLAGS, stop)
     except (UsageError, RunError) as error:
-        # What was typed may hold line breaks; a mistake is one line.
-        print(f'{os.path.basename(argv[0])}:', *str(error).splitlines(), file=sys.stderr)
+        tell(argv[0], error)
         return 2 if isinstance(error, UsageError) else 1
+    except (tf.errors.OpError, OSError, RuntimeError) as error:
+        said = files.explain(error)
+        if not said:
+            raise
+        tell(argv[0], f'{said}: mend that, and give the same command again')
+        return 1
     print(json.dumps(result))
     return 0
 
 
 def _parse(argv, FLAGS):
+    check_utf8(argv)
     try:
         rest = FLAGS(argv)[1:]
     except flags.Error as error:

@@ -1,5 +1,8 @@
 """The two errors that end a run with one line instead of a traceback."""
 
+import os
+import sys
+
 
 class UsageError(Exception):
     """The command line, a hyper-parameter or a plug-in is wrong. The message names it and the cure; exit code 2."""
@@ -7,3 +10,15 @@ class UsageError(Exception):
 
 class RunError(Exception):
     """The data, a checkpoint or the disk stops the run. The message names the file and the cure; exit code 1."""
+
+
+def tell(program, error):
+    """Prints what is wrong as one line on stderr, although what was typed may hold line breaks."""
+    print(f'{os.path.basename(program)}:', *str(error).splitlines(), file=sys.stderr)
+
+
+def check_utf8(arguments):
+    """Raises UsageError if one is of bytes that are not UTF-8, which Python has made surrogates of."""
+    for argument in arguments:
+        if any('\ud800' <= character <= '\udfff' for character in argument):
+            raise UsageError(f'{argument}: is not UTF-8')

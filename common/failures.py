@@ -1,4 +1,4 @@
-"""TensorFlow's errors whose cause is the data, the memory or the disk, told in one line that names it."""
+"""TensorFlow's errors whose cause is the data or the memory, told in one line that names it."""
 
 import contextlib
 import itertools
@@ -6,7 +6,7 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from common import manifest
+from common import files, manifest
 from common.errors import RunError
 from common.input_fn import parse, read, without_tuning
 from common.schedules import EVALUATING, TRAINING
@@ -36,10 +36,7 @@ def _explain(experiment, error):
                 _find_bad_record(experiment, mode, split)
     except RunError as found:
         return found
-    path = re.search(r'^(\S*/.*); ([A-Z].*)$', text, re.MULTILINE)
-    if path:
-        return RunError(f'{path[1]}: {path[2]}: mend that, and give the same command again')
-    if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)):
+    if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)) and not files.explain(error):
         name = 'batch_size' if experiment.options.schedule in TRAINING else 'eval_batch_size'
         size = experiment.params[name]
         return RunError(f'out of memory with {name}={size}: give a smaller one, such as --hparams={name}={max(size // 2, 1)}')
@@ -78,7 +75,7 @@ def _reason(error):
         return 'is no tf.train.Example'
     text = str(error).removeprefix('Graph execution error:').strip().splitlines()[0]
     text = re.sub(r'^(Error in user-defined function .*? iterator: \S+: )?(Name: <unknown>, )?', '', text)
-    return re.sub(r'^assertion failed: \[(.*?)\] .*', r'\1', text)
+    return re.sub(r'^assertion failed: \[(.*?)\].*', r'\1', text)
 
 
 def _parsed(experiment, mode, split, first, size):

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import socket
 import uuid
 
@@ -40,6 +41,14 @@ def write_json(path, value):
     write(path, json.dumps(value, indent=2) + '\n')
 
 
+def explain(error):
+    """Returns what an error of TensorFlow or Python says of a file, 'PATH: reason'; None if it is about something else."""
+    if isinstance(error, OSError):
+        return f'{error.filename}: {error.strerror}' if error.filename else None
+    said = re.search(r'^(\S*/.*)(?:; ([A-Z].*)| (is (?:not )?a directory))$', str(error), re.MULTILINE)
+    return said and f'{said[1]}: {said[2] or said[3]}'
+
+
 def read_json(path):
     """Returns the JSON object in a file.
 
@@ -51,7 +60,7 @@ def read_json(path):
             value = json.loads(file.read().decode())
     except tf.errors.OpError as error:
         raise ValueError(f'{path}: cannot be read: {error.message}') from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f'{path}: is not JSON: {error}') from None
     if not isinstance(value, dict):
         raise ValueError(f'{path}: must hold one JSON object')
@@ -80,14 +89,19 @@ def lock(path, refusal):
 
     Raises:
       RunError: another process has it.
+      OSError: the file cannot be written.
     """
-    with open(path, 'a+', encoding='utf-8') as file:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.seek(0)
-            raise RunError(refusal(file.read())) from None
-        file.truncate(0)
-        file.write(f'process {os.getpid()} on {socket.gethostname()}')
-        file.flush()
-        yield file.fileno()
+            raise RunError(refusal(os.read(descriptor, 1000).decode(errors='replace'))) from None
+        os.ftruncate(descriptor, 0)
+        try:
+            os.write(descriptor, f'process {os.getpid()} on {socket.gethostname()}'.encode())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -75,11 +75,10 @@ def _find_damage(path, written):
 def where(record):
     """Says in which of the files that were checked a serialized tf.train.Example lies; None if in none."""
     for path in _whole:
-        with tf.io.gfile.GFile(path, 'rb') as file:
-            begin = file.read().find(record) - tfrecord.HEADER
         offsets = tfrecord.scan(path).offsets
-        if begin in offsets:
-            return f'{path}: record {offsets.index(begin)}, at byte {begin}'
+        for number, found in enumerate(tfrecord.read(path, len(offsets))):
+            if found == record:
+                return f'{path}: record {number}, at byte {offsets[number]}'
     return None
 
 
@@ -98,7 +97,8 @@ def verify(directory):
     else:
         files = dict.fromkeys(sorted(tf.io.gfile.glob(os.path.join(directory, '*.tfrecord'))))
     if not files:
-        raise UsageError(f'{directory}: there is neither a {_NAME} nor a file *.tfrecord')
+        raise UsageError(f'{directory}: there is neither a {_NAME} nor a file *.tfrecord'
+                         if tf.io.gfile.isdir(directory) else f'{directory}: is no directory')
     damaged = 0
     for path, item in files.items():
         damage = _find_damage(path, item)
@@ -123,9 +123,15 @@ def _load(directory):
 
 
 def _is_sound(entry):
-    return entry['files'] and entry['count'] == sum(item['count'] for item in entry['files']) and all(
-        isinstance(item['name'], str) and isinstance(item['bytes'], int) and isinstance(item['sha256'], str)
-        for item in entry['files'])
+    names = [item['name'] for item in entry['files']]
+    return names and len(set(names)) == len(names) and all(
+        isinstance(item['name'], str) and item['name'] and item['name'] == os.path.basename(item['name'])
+        and isinstance(item['sha256'], str) and all(map(_is_count, [item['count'], item['bytes'], *item.get('crc32', [])]))
+        for item in entry['files']) and entry['count'] == sum(item['count'] for item in entry['files'])
+
+
+def _is_count(value):
+    return type(value) is int and value >= 0
 
 
 def _path(directory):

@@ -40,6 +40,13 @@ class TrainingPlan:
     loss_scaling: bool = False
 
 
+class Inputs(dict):
+    """Features or labels, of which one that is not there means that the model and the dataset do not fit."""
+
+    def __missing__(self, key):
+        raise UsageError(f'--model and --dataset do not fit: the model needs {key}, and the dataset gives: {", ".join(self)}')
+
+
 def make_model_fn(model, devices, plan):
     """Makes the model_fn that gives an Estimator a model module's network in all three modes.
 
@@ -54,6 +61,7 @@ def make_model_fn(model, devices, plan):
     """
 
     def model_fn(features, labels, mode, params, config):
+        features, labels = Inputs(features), None if labels is None else Inputs(labels)
         if mode == ModeKeys.PREDICT:
             with tf.name_scope('model'):
                 predictions, _ = model.model(features, None, mode, params)

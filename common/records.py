@@ -7,6 +7,7 @@
 import concurrent.futures
 import numbers
 import os
+import signal
 import sys
 import threading
 
@@ -17,7 +18,7 @@ import tensorflow.compat.v1 as tf
 import tqdm
 
 from common import manifest, tfrecord
-from common.errors import RunError, UsageError
+from common.errors import RunError, UsageError, check_utf8, tell
 from common.files import replacing
 
 NUM_SHARDS = 4
@@ -168,9 +169,9 @@ def show(path):
         kinds = ' or '.join(sorted({kind for kind, _ in features}))
         sizes = ' to '.join(str(size) for size in sorted({f(len(values) for _, values in features) for f in (min, max)}))
         missing = f', missing in {len(examples) - len(features)} of {len(examples)}' if len(features) < len(examples) else ''
-        yield f'  {name}: {kinds}, values: {sizes}{missing}'
+        yield f'  {_printable(name)}: {kinds}, values: {sizes}{missing}'
     for i, example in enumerate(examples[:3]):
-        values = ', '.join(f'{name}={_shorten(values)}' for name, (_, values) in sorted(example.items()))
+        values = ', '.join(f'{_printable(name)}={_shorten(values)}' for name, (_, values) in sorted(example.items()))
         yield f'record {i}, at byte {scan.offsets[i]}: {values}'
 
 
@@ -192,6 +193,10 @@ def _say(value):
     return repr(value.decode('ascii')) if is_text else f'<{len(value)} bytes>'
 
 
+def _printable(name):
+    return name if name.isprintable() else repr(name)
+
+
 def main(argv):
     """Runs `verify` or `show` and returns the exit code: 0 all is well, 1 a file is damaged, 2 wrong usage."""
     commands = {'verify': manifest.verify, 'show': show}
@@ -199,15 +204,17 @@ def main(argv):
         print(__doc__)
         return 0
     try:
+        check_utf8(argv)
         if len(argv) != 3 or argv[1] not in commands:
             raise UsageError('give verify and a directory, or show and a file; see --help')
         for line in commands[argv[1]](argv[2]):
             print(line)
     except (UsageError, RunError) as error:
-        print(f'records: {error}', file=sys.stderr)
+        tell('records', error)
         return 2 if isinstance(error, UsageError) else 1
     return 0
 
 
 if __name__ == '__main__':
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # As `head` has it.
     sys.exit(main(sys.argv))

@@ -11,7 +11,7 @@ class CheckpointGone(RunError):
     """A file of a checkpoint is not there."""
 
     def __init__(self, checkpoint_path):
-        super().__init__(f'{checkpoint_path}: a file of it is missing')
+        super().__init__(f'{checkpoint_path}: a file of it is missing: choose another checkpoint')
 
 
 def without_suffix(path):

@@ -28,7 +28,7 @@ def claim(output_dir):
     try:
         tf.io.gfile.makedirs(output_dir)
         with tf.io.gfile.GFile(probe, 'w') as file:
-            file.write('')
+            file.write('.')  # There may be no room for it.
         tf.io.gfile.remove(probe)
     except tf.errors.OpError as error:
         raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
@@ -89,7 +89,7 @@ def read_metrics(output_dir):
             rows = list(csv.DictReader(io.StringIO(file.read().decode())))
     except (ValueError, csv.Error):
         rows = [{}]
-    if not all((row.get('global_step') or '').isdigit() and row.get('split') for row in rows):
+    if not all((row.get('global_step') or '').isdecimal() and row.get('split') and None not in row for row in rows):
         raise RunError(f'{path}: is not a table of metrics: delete it')
     return rows
 

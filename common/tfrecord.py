@@ -15,7 +15,7 @@ import zlib
 import tensorflow.compat.v1 as tf
 
 _BLOCK = 1 << 20
-HEADER = 12
+_HEADER = 12
 _AROUND = 16  # What a record has beside its data.
 
 
@@ -51,7 +51,7 @@ def scan(path):
             data = rest + block
             begin = size - len(rest)
             size += len(block)
-            while end + HEADER <= size:
+            while end + _HEADER <= size:
                 offsets.append(end)
                 end += _AROUND + struct.unpack_from('<Q', data, end - begin)[0]
             rest = data[end - begin:] if end < size else b''  # The beginning of a header.
@@ -89,7 +89,8 @@ def find_damage(path, written=None):
       tf.errors.OpError: it cannot be read.
     """
     found = scan(path)
-    if written and found.is_sound and (found.bytes, found.sha256) == (written['bytes'], written['sha256']):
+    if written and found.is_sound and (found.count, found.bytes, found.sha256) == (
+            written['count'], written['bytes'], written['sha256']):
         return None
     good = 0
     with contextlib.suppress(tf.errors.DataLossError):

@@ -5,7 +5,7 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from common.best_checkpoint import find_kept
+from common.checkpoints import newest
 from common.errors import RunError, UsageError
 from common.restore import is_whole, open_checkpoint, without_suffix
 
@@ -48,8 +48,7 @@ def _find(path):
     candidates = [without_suffix(path), os.path.join(path, 'variables', 'variables')]
     if tf.io.gfile.isdir(path):
         with contextlib.suppress(ValueError):  # The file that names it is damaged.
-            candidates.append(tf.train.latest_checkpoint(path))
-        candidates.append(find_kept(path))
+            candidates.append(newest(path) or tf.train.latest_checkpoint(path))  # It may have a name of its own.
     for candidate in filter(None, candidates):
         if tf.io.gfile.exists(f'{candidate}.index'):
             return candidate

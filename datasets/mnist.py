@@ -57,7 +57,11 @@ def parse_batch(mode, params, serialized):
     features = image_features(params, images)
     if mode == tf.estimator.ModeKeys.PREDICT:
         return features, None
-    return features, {'label': tf.cast(example['label'], tf.int32)}
+    label = tf.cast(example['label'], tf.int32)
+    classes = params.num_classes
+    is_known = tf.reduce_all((label >= 0) & (label < classes))
+    with tf.control_dependencies([tf.debugging.Assert(is_known, [f'Key: label. Must be from 0 to {classes - 1}'])]):
+        return features, {'label': tf.identity(label)}
 
 
 def image_features(params, images):

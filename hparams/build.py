@@ -16,6 +16,10 @@ from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
 SETS_DIR = os.path.dirname(os.path.abspath(__file__))
 
 
+class UnknownHParam(UsageError, AttributeError):
+    """A model or a dataset asks for a hyper-parameter that nobody has defined, such as a model for that of a dataset."""
+
+
 class HParams(collections.abc.Mapping):
     """Read-only hyper-parameters, by attribute or key: `params.batch_size`, `params['batch_size']`. Lists are tuples."""
 
@@ -40,7 +44,8 @@ class HParams(collections.abc.Mapping):
         try:
             return self._values[name]
         except KeyError:
-            raise AttributeError(f'no hyper-parameter {name}{nearest(name, self._values)}') from None
+            raise UnknownHParam(f'--model={self._values.get("model")} and --dataset={self._values.get("dataset")} define no '
+                                f'hyper-parameter {name}{nearest(name, self._values)}') from None
 
     def __setattr__(self, name, value):
         raise AttributeError(f'hyper-parameters are read-only: {name}')

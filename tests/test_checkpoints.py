@@ -10,6 +10,9 @@ from tests.soak.damaged_checkpoints import DAMAGES, FLAGS, goes_on
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial', '--schedule=train', '--save_checkpoints_steps=4')
 
 
+DIGITS = '0123456789abcdef' * 2
+
+
 @pytest.fixture(scope='module')
 def trainings(tmp_path_factory):
     """A directory for one training of 10 steps, which each test copies, and one for 12."""
@@ -40,7 +43,7 @@ def test_where_none_is_whole_no_training_begins(run, tmp_path):
     for schedule in ('train', 'evaluate'):
         code, _, err = run(*POLYNOMIAL[:2], f'--schedule={schedule}')
         assert code == 1
-        assert err.splitlines()[-1].startswith(f'trainer.py: --output_dir={output}: no checkpoint there is whole')
+        assert err.splitlines()[-1].startswith(f'trainer.py: {output}: no checkpoint there is whole')
 
 
 def test_what_an_interrupted_save_has_left_is_deleted(run, tmp_path):
@@ -49,13 +52,15 @@ def test_what_an_interrupted_save_has_left_is_deleted(run, tmp_path):
     (output / 'model.ckpt-8_temp').mkdir()
     leftovers = [output / name for name in (
         'model.ckpt-8_temp/part-00000-of-00001.data-00000-of-00001', 'model.ckpt-9.data-00000-of-00001', 'model.ckpt-9.meta',
-        'model.ckpt-4.meta.tmp0123', 'checkpoint.tmp0123', 'graph.pbtxt.tmp0123', 'hparams.json.0123.part')]
-    for path in leftovers:
+        *(f'{name}.tmp{DIGITS}' for name in ('model.ckpt-4.meta', 'checkpoint', 'graph.pbtxt')), f'hparams.json.{DIGITS}.part')]
+    others = [output / name for name in ('model.ckpt-4_temperature.txt', 'notes.json.old.part', 'checkpoint.tmp')]
+    for path in leftovers + others:
         path.write_text('half')
     assert run(*POLYNOMIAL, '--train_steps=6')[0] == 0
     assert not any(path.exists() for path in leftovers)
+    assert all(path.exists() for path in others)
     assert not (output / 'model.ckpt-8_temp').exists()
-    assert {path.stem for path in output.glob('model.ckpt-*')} == {f'model.ckpt-{step}' for step in (0, 4, 6)}
+    assert {path.stem for path in output.glob('model.ckpt-*.*') if path not in others} == {f'model.ckpt-{step}' for step in (0, 4, 6)}
 
 
 def test_the_first_save_may_have_been_interrupted(tmp_path):

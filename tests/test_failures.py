@@ -43,7 +43,9 @@ def assert_equal(a, b):
     ({'image': bytes(784), 'label': 0.5}, r'Key: label, .*Data types don\'t match\. Data type: float but expected type: int64'),
     ({'image': bytes(784), 'label': [1, 2]}, r'Key: label, .*Number of int64 values != expected\..*'),
     ({'image': bytes(700), 'label': 1}, r'Key: image\. Must have 784 bytes'),
-], ids=['missing key', 'wrong type', 'two values', 'short image'])
+    ({'image': bytes(784), 'label': 10}, r'Key: label\. Must be from 0 to 9'),
+    ({'image': bytes(784), 'label': -1}, r'Key: label\. Must be from 0 to 9'),
+], ids=['missing key', 'wrong type', 'two values', 'short image', 'large label', 'negative label'])
 def test_a_record_of_another_schema_is_named_with_its_number_and_key(run, tmp_path, bad, reason, flags):
     directory = tmp_path / 'data' / 'mnist'
     examples = [example(i) for i in range(300)]
@@ -146,6 +148,10 @@ FULL = '''
 mount -t tmpfs -o size=15m none "$1" || exit 99
 run() { "${@:2}" 2>"$1/../log"; echo $? >>"$1/../codes"; }
 run "$@"; cp "$1/../log" "$1/../first"; ls "$1/output" > "$1/../left"
+dd if=/dev/zero of="$1/zeros" status=none
+run "$@"; cp "$1/../log" "$1/../second"
+run "$@" --schedule=evaluate; cp "$1/../log" "$1/../third"
+run "$@" --output_dir="$1/other"; cp "$1/../log" "$1/../fourth"
 mount -o remount,size=100m none "$1"
 run "$@"; cp -r "$1/output" "$1/../output"
 '''
@@ -157,7 +163,7 @@ def test_a_full_disk_is_named_and_the_training_goes_on_once_there_is_room(run, t
     """A real one of 15 MB, where a checkpoint takes 6."""
     flags = ('--hparams=filters=[4,8],dense_units=1100,batch_size=8,warmup_steps=0', '--schedule=train', '--train_steps=30',
              '--save_checkpoints_steps=5')
-    records.write(f'{tmp_path}/data/mnist', {'train': [example(i) for i in range(64)], 'eval': []})
+    records.write(f'{tmp_path}/data/mnist', {'train': [example(i) for i in range(64)], 'eval': [example(0)]})
     flags += (f'--data_dir={tmp_path}/data',)
     disk = tmp_path / 'disk'
     disk.mkdir()
@@ -165,10 +171,34 @@ def test_a_full_disk_is_named_and_the_training_goes_on_once_there_is_room(run, t
                               os.path.join(ROOT, 'trainer.py'), *flags, f'--output_dir={disk}/output'], check=False)
     if process.returncode == 99:
         pytest.skip('no tmpfs can be mounted here')
-    assert (tmp_path / 'codes').read_text().split() == ['1', '0']
-    last = (tmp_path / 'first').read_text().splitlines()[-1]
-    assert re.match(rf'trainer.py: {disk}/output/model.ckpt-\d+\S*: No space left on device: ', last)
+    assert (tmp_path / 'codes').read_text().split() == ['1', '2', '1', '2', '0']
+    for log, path in (('first', 'output/model.ckpt-\\d+\\S*: '), ('second', 'output.*'), ('third', 'output/.*'),
+                      ('fourth', 'other.*')):
+        last = (tmp_path / log).read_text().splitlines()[-1]
+        assert re.match(rf'trainer.py: (--output_dir=)?{disk}/{path}No space left on device', last), last
     assert 'model.ckpt-0.index' in (tmp_path / 'left').read_text() and 'model.ckpt-30.index' not in (tmp_path / 'left').read_text()
     assert not list((tmp_path / 'output').glob('*temp*')) and not list((tmp_path / 'output').glob('*.tmp*'))
     assert run(*flags, output_dir=tmp_path / 'undisturbed')[0] == 0
     assert_equal(weights(tmp_path / 'output')[30], weights(tmp_path / 'undisturbed')[30])
+
+
+@pytest.mark.parametrize('name', ['best', 'eval', 'results.json/', 'checkpoint/', 'trainer.lock/', 'metrics.csv/', 'hparams.json/'])
+def test_a_file_in_the_place_of_a_directory_or_the_other_way_round_is_named(run, tmp_path, name):
+    path = tmp_path / 'output' / name.rstrip('/')
+    if name.endswith('/'):
+        path.mkdir(parents=True)
+    else:
+        path.parent.mkdir()
+        path.write_text('')
+    code, _, err = run(*POLYNOMIAL, '--train_steps=2')
+    assert code in (1, 2)
+    lines = [line for line in err.splitlines() if not line.startswith(('INFO:', 'WARNING:'))]
+    assert len(lines) == 1 and lines[0].startswith('trainer.py: ') and str(path) in lines[0]
+
+
+@pytest.mark.parametrize('model, dataset, missing, there', [('alexnet', 'polynomial', 'image', 'x'), ('polynomial', 'mnist', 'x', 'image')])
+def test_a_model_and_a_dataset_that_do_not_fit_are_told(run, model, dataset, missing, there):
+    code, _, err = run(f'--model={model}', f'--dataset={dataset}', '--schedule=dry_run')
+    assert code == 2
+    assert err.splitlines()[-1] == (f'trainer.py: --model and --dataset do not fit: the model needs {missing}, and the dataset '
+                                    f'gives: {there}')

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import hashlib
+import io
 import json
 import os
 import re
@@ -206,6 +207,15 @@ def test_a_file_that_changed_unnoticed_is_checked_again_on_demand(tmp_path):
 @pytest.mark.parametrize('manifest', [
     '', '{', '[]', '{}', '{"splits": {"train": 1}}', '{"splits": {}}', '{"splits": []}', '{"splits": {"train": {"count": 0}}}',
     '{"splits": {"train": {"count": 2, "files": [{"name": "a", "count": 1, "bytes": 16, "sha256": "0"}]}}}',
+    '{"splits": {"train": {"count": 1.5, "files": [{"name": "a", "count": 1.5, "bytes": 16, "sha256": "0"}]}}}',
+    '{"splits": {"train": {"count": -1, "files": [{"name": "a", "count": -1, "bytes": 16, "sha256": "0"}]}}}',
+    '{"splits": {"train": {"count": 1, "files": [{"name": "../a", "count": 1, "bytes": 16, "sha256": "0"}]}}}',
+    '{"splits": {"train": {"count": 1, "files": [{"name": "", "count": 1, "bytes": 16, "sha256": "0"}]}}}',
+    '{"splits": {"train": {"count": 1, "files": [{"name": "a", "count": 1, "bytes": 16, "sha256": "0", "crc32": 5}]}}}',
+    '{"splits": {"train": {"count": 1, "files": [{"name": "a", "count": 1, "bytes": 16, "sha256": "0", "crc32": ["5"]}]}}}',
+    '{"splits": {"train": {"count": 2, "files": [{"name": "a", "count": 1, "bytes": 16, "sha256": "0"},'
+    ' {"name": "a", "count": 1, "bytes": 16, "sha256": "0"}]}}}',
+    '{"splits":' * 100000,
     '{"splits": {"train": {"count": 1, "files": [{"name": 1, "count": 1, "bytes": 16, "sha256": "0"}]}}}'])
 def test_a_manifest_that_says_nothing_is_named(tmp_path, manifest):
     (tmp_path / 'manifest.json').write_text(manifest)
@@ -264,12 +274,30 @@ def test_show_counts_the_records_and_tells_their_features(tmp_path):
     (['shwo', 'x'], 2, 'records: give verify and a directory, or show and a file'),
     (['show', '{tmp}/none'], 2, 'records: {tmp}/none: cannot be read'),
     (['verify', '{tmp}'], 2, 'records: {tmp}: there is neither a manifest.json nor a file *.tfrecord'),
+    (['verify', '{tmp}/none'], 2, 'records: {tmp}/none: is no directory'),
+    (['show', '\udce4'], 2, 'records: \udce4: is not UTF-8'),
+    (['show', 'a\nb'], 2, 'records: a b: cannot be read'),
     (['show', '{tmp}/text'], 1, 'records: {tmp}/text: the record at byte 0 is damaged'),
     (['show', '{tmp}/bytes'], 1, 'records: {tmp}/bytes: holds something else than tf.train.Examples'),
 ])
-def test_wrong_usage_and_other_files_are_one_line(tmp_path, capsys, arguments, code, message):
+def test_wrong_usage_and_other_files_are_one_line(tmp_path, monkeypatch, arguments, code, message):
     (tmp_path / 'text').write_text('no records at all')
     (tmp_path / 'bytes').write_bytes(record(b'\xff\xff\xff'))
+    monkeypatch.setattr(sys, 'stderr', io.StringIO())
     assert records.main(['records', *(argument.format(tmp=tmp_path) for argument in arguments)]) == code
-    err = capsys.readouterr().err.splitlines()
+    err = sys.stderr.getvalue().splitlines()
     assert len(err) == 1 and err[0].startswith(message.format(tmp=tmp_path))
+
+
+def test_a_manifest_whose_counts_are_others_is_noticed(tmp_path):
+    write(str(tmp_path))
+    path = tmp_path / 'manifest.json'
+    path.write_text(path.read_text().replace('"count": 10', '"count": 11', 1).replace('"count": 3', '"count": 4', 1))
+    with pytest.raises(RunError, match='train-00000-of-00004.tfrecord: 4 records were written, now there are 3: delete'):
+        records.read(str(tmp_path), 'train')
+
+
+def test_names_of_features_do_not_reach_the_terminal_as_they_are(tmp_path):
+    records.write(str(tmp_path), {'train': [{'a\n\x1b[31m': 1}]}, num_shards=1)
+    assert command('show', f'{tmp_path}/train-00000-of-00001.tfrecord')[1][1:] == [
+        r"  'a\n\x1b[31m': int64, values: 1", r"record 0, at byte 0: 'a\n\x1b[31m'=1"]

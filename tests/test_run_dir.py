@@ -72,7 +72,8 @@ def test_metrics_are_rows_in_the_order_of_the_steps(tmp_path):
 
 
 @pytest.mark.parametrize('content', [b'garbage\n1\n', b'\xff\xfe', b'global_step,split,loss\nx,eval,1\n',
-                                     b'global_step,split,loss\n1,eval,abc\n'])
+                                     b'global_step,split,loss\n1,eval,abc\n', b'global_step,split,loss\n1,eval,1,2\n',
+                                     'global_step,split,loss\n²,eval,1\n'.encode()])
 def test_a_damaged_table_of_metrics_is_named(tmp_path, content):
     (tmp_path / 'metrics.csv').write_bytes(content)
     with pytest.raises(RunError, match='metrics.csv: .*delete it'):

@@ -697,7 +697,7 @@ def test_wrong_images_are_named(run, tmp_path, flags, message):
 
 
 def test_wrong_usage_ends_a_process_without_a_traceback(start):
-    for flag in ('--modle=x', '--hparams=batch_size=x', '--hparams=\udce4=1'):
+    for flag in ('--modle=x', '--hparams=batch_size=x', '--hparams=\udce4=1', '--output_dir=\udce4'):
         process = start(flag)
         out, err = process.communicate()
         assert process.returncode == 2 and out == ''

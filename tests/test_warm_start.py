@@ -103,7 +103,11 @@ def test_a_start_from_nothing_that_fits_is_refused(run, tmp_path, source):
 def test_a_damaged_checkpoint_is_named(run, tmp_path, source):
     path = tmp_path / 'source' / 'model.ckpt-5.data-00000-of-00001'
     path.write_bytes(path.read_bytes()[:-1] + b'!')
-    code, _, err = run(*SMALL, '--schedule=train', '--train_steps=1', f'--warm_start_from={source}')
+    flags = (*SMALL, '--schedule=train', '--train_steps=1')
+    code, _, err = run(*flags, f'--warm_start_from={path}')
     assert code == 1
-    assert err.splitlines()[-1] == (f'trainer.py: --warm_start_from={source}: {source}/model.ckpt-5 is damaged: choose another '
-                                    'checkpoint')
+    assert err.splitlines()[-1] == f'trainer.py: --warm_start_from={path}: {source}/model.ckpt-5 is damaged: choose another checkpoint'
+    (tmp_path / 'source' / 'checkpoint').unlink()
+    code, _, err = run(*flags, f'--warm_start_from={source}')
+    assert code == 0
+    assert f'{source}/model.ckpt-5: is damaged' in err and f'Starting from the weights in {source}/model.ckpt-0:' in err
