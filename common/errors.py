@@ -1,6 +1,7 @@
 """The two errors that end a run with one line instead of a traceback."""
 
 import os
+import re
 import sys
 
 
@@ -15,6 +16,13 @@ class RunError(Exception):
 def tell(program, error):
     """Prints what is wrong as one line on stderr, although what was typed may hold line breaks."""
     print(f'{os.path.basename(program)}:', *str(error).splitlines(), file=sys.stderr)
+
+
+def first_line(error):
+    """Returns what an error of TensorFlow says, a line, without where in a program its op was made."""
+    text = str(error).removeprefix('Graph execution error:').strip()
+    said = re.search(r"^Node: '.*'\n(.+)$", text, re.MULTILINE) or re.match('(.*)', text)
+    return said[1]
 
 
 def check_utf8(arguments):

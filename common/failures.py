@@ -7,7 +7,7 @@ import re
 import tensorflow.compat.v1 as tf
 
 from common import files, manifest
-from common.errors import RunError
+from common.errors import RunError, first_line
 from common.input_fn import parse, read, without_tuning
 from common.schedules import EVALUATING, TRAINING
 
@@ -62,19 +62,19 @@ def _find_bad_record(experiment, mode, split):
         if not found:
             return
         first += found[0] * size
-    with tf.Graph().as_default(), tf.Session() as session:
+    place = f'record {first} of the split {split}'
+    with tf.Graph().as_default(), tf.Session() as session, contextlib.suppress(tf.errors.OpError):
         records = read(experiment.dataset, split, experiment.data_dir, experiment.params)
         record = session.run(tf.data.make_one_shot_iterator(records.skip(first)).get_next())
-    place = isinstance(record, bytes) and manifest.where(record)
-    raise RunError(f'{place or f"record {first} of the split {split}"}: {_reason(found[1])}')
+        place = isinstance(record, bytes) and manifest.where(record) or place
+    raise RunError(f'{place}: {_reason(found[1])}')
 
 
 def _reason(error):
     """Returns what TensorFlow says of a record, without its words around it."""
     if isinstance(error, UnicodeDecodeError):
         return 'is no tf.train.Example'
-    text = str(error).removeprefix('Graph execution error:').strip().splitlines()[0]
-    text = re.sub(r'^(Error in user-defined function .*? iterator: \S+: )?(Name: <unknown>, )?', '', text)
+    text = re.sub(r'^(Error in user-defined function .*? iterator: \S+: )?(Name: <unknown>, )?', '', first_line(error))
     return re.sub(r'^assertion failed: \[(.*?)\].*', r'\1', text)
 
 

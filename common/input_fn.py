@@ -3,7 +3,7 @@
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError
+from common.errors import RunError, UsageError, first_line
 
 _ENDLESS = 2**40
 ModeKeys = tf.estimator.ModeKeys
@@ -14,13 +14,18 @@ def count_examples(dataset, split, data_dir, params):
 
     Raises:
       UsageError: there is no such split.
-      RunError: there are no records.
+      RunError: there are no records, or one cannot be read.
     """
     with tf.Graph().as_default(), tf.Session() as session:
         records = read(dataset, split, data_dir, params)
         count = session.run(records.cardinality())
         if count == tf.data.experimental.UNKNOWN_CARDINALITY:
-            count = session.run(records.reduce(tf.constant(0, tf.int64), lambda total, *_: total + 1))
+            total = records.reduce(tf.constant(0, tf.int64), lambda total, *_: total + 1)
+            try:
+                count = session.run(total)
+            except tf.errors.OpError as error:
+                raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} cannot be read: '
+                               f'{first_line(error)}') from None
     if count == 0:
         raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} is empty')
     return int(count)

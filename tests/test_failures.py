@@ -12,7 +12,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common import records
+from hparams import build
 from tests.conftest import ROOT, SMALL
+from tests.soak import ledger
 
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
 DIVERGING = (*POLYNOMIAL, '--schedule=train', '--train_steps=50')
@@ -36,16 +38,19 @@ def assert_equal(a, b):
         np.testing.assert_array_equal(a[name], b[name], name)
 
 
-@pytest.mark.parametrize('flags', [[], ['--hparams=cache=false,batch_size=32'], ['--steps_per_loop=10']],
-                         ids=['cached', 'streamed', 'loops'])
-@pytest.mark.parametrize('bad, reason', [
-    ({'image': bytes(784)}, r'Feature: label \(data type: int64\) is required but could not be found\.'),
-    ({'image': bytes(784), 'label': 0.5}, r'Key: label, .*Data types don\'t match\. Data type: float but expected type: int64'),
-    ({'image': bytes(784), 'label': [1, 2]}, r'Key: label, .*Number of int64 values != expected\..*'),
-    ({'image': bytes(700), 'label': 1}, r'Key: image\. Must have 784 bytes'),
-    ({'image': bytes(784), 'label': 10}, r'Key: label\. Must be from 0 to 9'),
-    ({'image': bytes(784), 'label': -1}, r'Key: label\. Must be from 0 to 9'),
-], ids=['missing key', 'wrong type', 'two values', 'short image', 'large label', 'negative label'])
+MISSING = ({'image': bytes(784)}, r'Feature: label \(data type: int64\) is required but could not be found\.')
+
+
+@pytest.mark.parametrize('bad, reason, flags', [
+    (*MISSING, []),
+    (*MISSING, ['--hparams=cache=false,batch_size=32']),
+    (*MISSING, ['--steps_per_loop=10']),
+    ({'image': bytes(784), 'label': 0.5}, r"Key: label, .*Data types don't match\. Data type: float but expected type: int64", []),
+    ({'image': bytes(784), 'label': [1, 2]}, r'Key: label, .*Number of int64 values != expected\..*', []),
+    ({'image': bytes(700), 'label': 1}, r'Key: image\. Must have 784 bytes', []),
+    ({'image': bytes(784), 'label': 10}, r'Key: label\. Must be from 0 to 9', []),
+    ({'image': bytes(784), 'label': -1}, r'Key: label\. Must be from 0 to 9', []),
+], ids=['missing key', 'not cached', 'in loops', 'wrong type', 'two values', 'short image', 'large label', 'negative label'])
 def test_a_record_of_another_schema_is_named_with_its_number_and_key(run, tmp_path, bad, reason, flags):
     directory = tmp_path / 'data' / 'mnist'
     examples = [example(i) for i in range(300)]
@@ -78,6 +83,21 @@ def test_what_is_no_example_is_named(run, tmp_path, monkeypatch):
     assert code == 1
     assert err.splitlines()[-1] == (
         f'trainer.py: {directory}/train-00000-of-00004.tfrecord: record 0, at byte 0: is no tf.train.Example')
+
+
+def test_what_a_datasets_own_reader_cannot_read_is_told_with_the_split(run, tmp_path, monkeypatch):
+    ledger.prepare(f'{tmp_path}/data', build.HParams(ledger.get_params()))
+    path = tmp_path / 'data' / 'train-00000-of-00004.tfrecord'
+    content = bytearray(path.read_bytes())
+    content[3 * len(content) // 13 + 20] ^= 1  # There are 13 records.
+    path.write_bytes(content)
+    monkeypatch.setenv('LEDGER', str(tmp_path / 'ledger'))
+    monkeypatch.setattr(ledger, 'read', lambda split, data_dir, params: tf.data.TFRecordDataset(str(path)))
+    code, _, err = run('--model=tests.soak.ledger', '--dataset=tests.soak.ledger', '--schedule=train', '--train_steps=10',
+                       f'--data_dir={tmp_path}/data')
+    assert code == 1
+    assert re.match(rf'trainer.py: --dataset=tests.soak.ledger: the split train in {tmp_path}/data cannot be read: corrupted record at \d+',
+                    err.splitlines()[-1])
 
 
 @pytest.mark.parametrize('empty, flags', [('train', []), ('eval', []), ('eval', ['--eval_steps=1'])])

@@ -146,7 +146,7 @@ def test_failed_trials_are_told_and_end_nothing_but_a_sweep_without_others(searc
     flags = ['--train_steps=20', '--hparams=optimizer=sgd']
     code, _, err = search({'learning_rate': [1e-4, 1e9]}, '--trials=1', *flags)
     assert [trial.params['learning_rate'] for trial in trials_of(tmp_path)] == [1e9]
-    line = f'the loss is not a number after step 0: .* \\(log: {tmp_path}/output/trial-0/log.txt\\)\n'
+    line = f'the loss of step 3 is inf: .* \\(log: {tmp_path}/output/trial-0/log.txt\\)\n'
     assert code == 1 and re.search(f'WARNING:tensorflow:{tmp_path}/output/trial-0 failed: trainer.py: {line}', err)
     assert re.search(f'sweep.py: no trial came to its end; the last: trainer.py: {line}$', err)
 
