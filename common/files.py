@@ -1,6 +1,7 @@
 """Small files, local or remote: written beside their place and renamed, so that they are whole or absent. Locks."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -97,6 +98,10 @@ def lock(path, refusal):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RunError(refusal(os.read(descriptor, 1000).decode(errors='replace'))) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+            tf.logging.warning('%s: the file system has no locks: nothing else may work there.', path)
         os.ftruncate(descriptor, 0)
         try:
             os.write(descriptor, f'process {os.getpid()} on {socket.gethostname()}'.encode())

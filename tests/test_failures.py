@@ -15,6 +15,7 @@ from common import records
 from hparams import build
 from tests.conftest import ROOT, SMALL
 from tests.soak import ledger
+from tests.tfrecords import header
 
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
 DIVERGING = (*POLYNOMIAL, '--schedule=train', '--train_steps=50')
@@ -83,6 +84,28 @@ def test_what_is_no_example_is_named(run, tmp_path, monkeypatch):
     assert code == 1
     assert err.splitlines()[-1] == (
         f'trainer.py: {directory}/train-00000-of-00004.tfrecord: record 0, at byte 0: is no tf.train.Example')
+
+
+SIZE = 838  # Of each of the 16 records of a file of 64 examples.
+
+
+@pytest.mark.parametrize('damage, message', [
+    (lambda content: content[:SIZE * 5 + 100], f'the record at byte {SIZE * 5} is damaged: it is longer than the rest of the file'),
+    (lambda content: content[:SIZE * 5 + 100] + b'!' + content[SIZE * 5 + 101:],
+     f'the record at byte {SIZE * 5} is damaged: its checksum is wrong'),
+    (lambda content: content[:SIZE * 5] + header(2**62) + content[SIZE * 5 + 12:],
+     f'the record at byte {SIZE * 5} is damaged: it is longer than the rest of the file'),
+    (lambda content: content[:SIZE * 5], '16 records were written, now there are 5: it differs between byte 0 and byte 1048576'),
+], ids=['cut', 'flipped', 'huge length', 'cut between records'])
+def test_a_damaged_file_is_named_before_anything_is_trained(run, tmp_path, damage, message):
+    directory = tmp_path / 'data' / 'mnist'
+    records.write(str(directory), {'train': [example(i) for i in range(64)], 'eval': [example(0)]})
+    path = directory / 'train-00001-of-00004.tfrecord'
+    path.write_bytes(damage(path.read_bytes()))
+    code, result, err = run(*SMALL, f'--data_dir={tmp_path}/data')
+    assert (code, result) == (1, None)
+    assert err.splitlines()[-1] == f'trainer.py: {path}: {message}: delete {directory} to convert the data again'
+    assert not list((tmp_path / 'output').glob('model.ckpt*'))
 
 
 def test_what_a_datasets_own_reader_cannot_read_is_told_with_the_split(run, tmp_path, monkeypatch):

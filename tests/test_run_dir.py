@@ -1,5 +1,7 @@
 """An output_dir is claimed, or refused with its name."""
 
+import errno
+import fcntl
 import json
 import os
 import socket
@@ -98,6 +100,15 @@ def test_a_lock_names_its_holder_and_ends_with_its_block(tmp_path):
                 pass
     with run_dir.lock(str(tmp_path)):
         pass
+
+
+def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, caplog):
+    def flock(*unused):
+        raise OSError(errno.ENOSYS, 'Function not implemented')
+
+    monkeypatch.setattr(fcntl, 'flock', flock)
+    with run_dir.lock(str(tmp_path)), run_dir.lock(str(tmp_path)):
+        assert f'{tmp_path}/trainer.lock: the file system has no locks' in caplog.text
 
 
 def test_a_remote_directory_has_no_lock():
