@@ -14,6 +14,7 @@ import common.tf_estimator  # Before TensorFlow.
 from hypothesis import given, HealthCheck, settings, strategies as st
 
 from hparams.defaults import DEFAULTS
+from tests.soak.bounded import end_after
 import trainer
 
 FLAGS = trainer.define_flags()
@@ -135,6 +136,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--times', type=int, default=500)
     options = parser.parse_args()
+    end_after(30)
     refused = []
 
     @settings(max_examples=options.times, deadline=None, database=None, suppress_health_check=list(HealthCheck))

@@ -14,10 +14,12 @@ import subprocess
 import sys
 import tempfile
 
+from tests.soak.bounded import end_after
+
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STEPS = (0, 4, 8, 10)
 FLAGS = ['--model=polynomial', '--dataset=polynomial', '--schedule=train', '--save_checkpoints_steps=4',
-          '--hparams=learning_rate_schedule=constant']
+         '--hparams=learning_rate_schedule=constant']
 
 
 def _flip(path):
@@ -73,6 +75,7 @@ def goes_on(whole, expected, name, damage, train=train):
 
 
 def main():
+    end_after(30)
     with tempfile.TemporaryDirectory() as parent:
         whole, undisturbed = pathlib.Path(parent) / 'whole', pathlib.Path(parent) / 'undisturbed'
         train(whole, 10)

@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from common import manifest, records, tfrecord
 from common.errors import RunError
+from tests.soak.bounded import end_after
 from tests.tfrecords import header, record
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -118,6 +119,7 @@ def main():
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('--share', action='store_true', help='Be one of the processes.')
     options = parser.parse_args()
+    end_after(60)
     print(json.dumps((read_damaged if options.share else read_in_processes)(options.times, options.seed)))
 
 

@@ -22,6 +22,7 @@ import common.tf_estimator  # Before TensorFlow.
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from tests.soak.bounded import end_after
 from tests.soak.ledger import read_ledger
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -31,7 +32,7 @@ _START = 4  # Seconds.
 
 
 class Training:
-    """The command, in a directory of its own."""
+    """The command, in a directory of its own. Used as a context manager, it leaves no process behind."""
 
     def __init__(self, directory, train_steps, flags):
         self.output_dir = os.path.join(directory, 'output')
@@ -42,10 +43,20 @@ class Training:
             '--schedule=train', f'--data_dir={directory}/data', f'--output_dir={self.output_dir}',
             f'--train_steps={train_steps}', f'--save_checkpoints_steps={SAVE_STEPS}', *flags]
 
+    def __enter__(self):
+        self._process = None
+        return self
+
+    def __exit__(self, *unused_exception):
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+
     def start(self):
         with open(self._log, 'ab') as log:
-            return subprocess.Popen(self._command, stdout=log, stderr=log, cwd=_ROOT,
-                                    env={**os.environ, 'LEDGER': self._ledger})
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=_ROOT,
+                                             env={**os.environ, 'LEDGER': self._ledger})
+        return self._process
 
     def finish(self):
         """Runs it to its end."""
@@ -59,12 +70,17 @@ class Training:
     def ledger(self):
         return read_ledger(self._ledger) if os.path.exists(self._ledger) else []
 
-    def wait_for(self, process, lines):
-        """Returns once the ledger has so many lines, or raises AssertionError if the process has ended before."""
-        while len(self.ledger()) < lines:
-            if process.poll() is not None:
+    def wait_until(self, condition, seconds=0.0):
+        """Asks every so often, and raises AssertionError if the process has ended before."""
+        while not condition():
+            if self._process.poll() is not None:
                 raise AssertionError(self.log()[-2000:])
-            time.sleep(0.001)
+            time.sleep(seconds)
+
+    def wait_for_steps(self, steps):
+        """Returns once the ledger has so many lines more."""
+        lines = len(self.ledger()) + steps
+        self.wait_until(lambda: len(self.ledger()) >= lines, 0.001)
 
     def is_saving(self):
         """Whether files of a checkpoint are there, but not all of them, or it is not yet known as the last one."""
@@ -96,19 +112,18 @@ def stop_again_and_again(times, inside_saves, number, flags, seed=0):
     rng = random.Random(seed)
     total = _STEPS * (times + 1)
     codes, hits, slowest, ends = set(), 0, 0.0, []
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        undisturbed, training = Training(one, total, flags), Training(other, total, flags)
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other, \
+            Training(one, total, flags) as undisturbed, Training(other, total, flags) as training:
         undisturbed.finish()
         for i in range(times):
             process = training.start()
             if (i + 1) * inside_saves // times > i * inside_saves // times:  # They are spread evenly.
-                training.wait_for(process, len(training.ledger()) + 1)
-                while not training.is_saving():
-                    pass
+                training.wait_for_steps(1)
+                training.wait_until(training.is_saving)
             elif number == signal.SIGKILL and rng.random() < 0.2:
                 time.sleep(rng.uniform(0, _START))
             else:
-                training.wait_for(process, len(training.ledger()) + rng.randrange(1, _STEPS * 3 // 4))
+                training.wait_for_steps(rng.randrange(1, _STEPS * 3 // 4))
             process.send_signal(number)
             sent = time.time()
             codes.add(process.wait())
@@ -139,6 +154,7 @@ def main():
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('flags', nargs='*')
     options = parser.parse_args()
+    end_after(90)
     print(json.dumps(stop_again_and_again(options.times, options.inside_saves, signal.Signals[options.signal], options.flags,
                                           options.seed)))
 
