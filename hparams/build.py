@@ -3,9 +3,9 @@
 import collections.abc
 import difflib
 import json
-import math
 import os
 import re
+import sys
 
 import tensorflow.compat.v1 as tf
 
@@ -101,7 +101,7 @@ def _has_type(value, default):
     if isinstance(default, (list, tuple)):
         return isinstance(value, (list, tuple)) and (not default or all(_has_type(item, default[0]) for item in value))
     if isinstance(default, float):
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     return type(value) is type(default)
 
 
