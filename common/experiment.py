@@ -145,9 +145,10 @@ def _train_steps(params, num_examples):
 
 
 def _eval_steps(dataset, split, data_dir, params, options):
-    num_examples = count_examples(dataset, split, data_dir, params)
     if options.eval_steps or options.schedule == 'dry_run':
+        count_examples(dataset, split, data_dir, params, at_most=1)  # It may not be there, or be empty.
         return 1 if options.schedule == 'dry_run' else options.eval_steps
+    num_examples = count_examples(dataset, split, data_dir, params)
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={params.dataset}: the split {split} has no end: give --eval_steps')
     return math.ceil(num_examples / params.eval_batch_size)

@@ -9,15 +9,17 @@ _ENDLESS = 2**40
 ModeKeys = tf.estimator.ModeKeys
 
 
-def count_examples(dataset, split, data_dir, params):
+def count_examples(dataset, split, data_dir, params, at_most=-1):
     """Returns how many records a split has; an endless one has tf.data.INFINITE_CARDINALITY. Counts where it must.
+
+    With at_most, it counts no further than that; -1 is to the end.
 
     Raises:
       UsageError: there is no such split.
       RunError: there are no records, or one cannot be read.
     """
     with tf.Graph().as_default(), tf.Session() as session:
-        records = read(dataset, split, data_dir, params)
+        records = read(dataset, split, data_dir, params).take(at_most)
         count = session.run(records.cardinality())
         if count == tf.data.experimental.UNKNOWN_CARDINALITY:
             total = records.reduce(tf.constant(0, tf.int64), lambda total, *_: total + 1)

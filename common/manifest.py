@@ -67,7 +67,7 @@ def forget():
 
 def _find_damage(path, written):
     try:
-        return tfrecord.find_damage(path, written)
+        return tfrecord.find_damage(path, tfrecord.scan(path), written)
     except tf.errors.OpError as error:
         return 'is missing' if isinstance(error, tf.errors.NotFoundError) else f'cannot be read: {error.message}'
 

@@ -140,7 +140,7 @@ def _train_spec(features, predictions, example_loss, metrics, plan, params, conf
     loop = Loop(train_op, plan.steps_per_loop, plan.summary_steps, plan.checkpoint_periods,
                 [plan.total_steps, *plan.profiled_steps])
     chief_hooks = [
-        saving.LossCheck(loss, loop),
+        saving.LossCheck(loss),
         hooks.TrainingSummaries(loss, metrics, waited, plan.summary_steps, params.batch_size, config.model_dir, loop),
         saving.CheckpointSaver(config.model_dir, plan.checkpoint_periods),
         hooks.ProgressBar(loss, plan.total_steps, plan.epoch_steps, params.batch_size),

@@ -154,7 +154,8 @@ def show(path):
       RunError: it is damaged, or holds something else than tf.train.Examples.
     """
     try:
-        damage, scan = tfrecord.find_damage(path), tfrecord.scan(path)
+        scan = tfrecord.scan(path)
+        damage = tfrecord.find_damage(path, scan)
     except tf.errors.OpError as error:
         raise UsageError(f'{path}: cannot be read: {error.message}') from None
     if damage:

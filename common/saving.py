@@ -14,20 +14,21 @@ class LossCheck(tf.train.SessionRunHook):
 
     Args:
       loss: scalar tensor.
-      loop: common.loop.Loop, which tells the step.
     """
 
-    def __init__(self, loss, loop):
+    def __init__(self, loss):
         self._loss = loss
-        self._loop = loop
+
+    def begin(self):
+        self._global_step = tf.train.get_global_step()
 
     def before_run(self, run_context):
-        self._step = self._loop.next_seen()
         return tf.train.SessionRunArgs(self._loss)
 
     def after_run(self, run_context, run_values):
         if not math.isfinite(run_values.results):
-            raise RunError(f'the loss of step {self._step} is {run_values.results}: {_CURE}')
+            step = run_context.session.run(self._global_step)
+            raise RunError(f'the loss of step {step} is {run_values.results}: {_CURE}')
 
 
 class CheckpointSaver(tf.train.CheckpointSaverHook):

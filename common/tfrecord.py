@@ -74,11 +74,12 @@ def read(path, count):
             yield session.run(record)
 
 
-def find_damage(path, written=None):
-    """Reads a file from end to end and says what is wrong with it, in words that follow its path.
+def find_damage(path, found, written=None):
+    """Says what is wrong with a file, in words that follow its path.
 
     Args:
       path: str.
+      found: Scan of it.
       written: dict of 'count', 'bytes', 'sha256' and, if known, 'crc32' of its Scan when it was written; None where nobody
         knows them.
 
@@ -88,7 +89,6 @@ def find_damage(path, written=None):
     Raises:
       tf.errors.OpError: it cannot be read.
     """
-    found = scan(path)
     if written and found.is_sound and (found.count, found.bytes, found.sha256) == (
             written['count'], written['bytes'], written['sha256']):
         return None

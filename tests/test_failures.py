@@ -16,6 +16,7 @@ from hparams import build
 from tests.conftest import ROOT, SMALL
 from tests.soak import ledger
 from tests.tfrecords import header
+from tests.weights import read_weights
 
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
 DIVERGING = (*POLYNOMIAL, '--schedule=train', '--train_steps=50')
@@ -27,10 +28,8 @@ def example(i):
 
 def weights(output_dir):
     """Returns {checkpoint's step: {name: array}} of all checkpoints of a directory."""
-    readers = {int(path.stem.rpartition('-')[2]): tf.train.load_checkpoint(str(path.with_suffix('')))
-               for path in output_dir.glob('model.ckpt-*.index')}
-    return {step: {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-            for step, reader in readers.items()}
+    paths = [path.with_suffix('') for path in output_dir.glob('model.ckpt-*.index')]
+    return {int(path.name.rpartition('-')[2]): read_weights(path) for path in paths}
 
 
 def assert_equal(a, b):

@@ -19,6 +19,10 @@ SIZE = 1073
 WRITTEN = {'count': 4, 'bytes': SIZE, 'sha256': hashlib.sha256(WHOLE).hexdigest(), 'crc32': [zlib.crc32(WHOLE)]}
 
 
+def find_damage(path, written=None):
+    return tfrecord.find_damage(path, tfrecord.scan(path), written)
+
+
 def changed(position, content):
     return WHOLE[:position] + content + WHOLE[position + len(content):]
 
@@ -36,7 +40,7 @@ def test_a_scan_finds_where_the_records_begin(tmp_path):
     assert (scan.offsets, scan.count, scan.is_sound, scan.bytes) == (OFFSETS, 4, True, SIZE)
     assert (scan.sha256, scan.crc32) == (WRITTEN['sha256'], WRITTEN['crc32'])
     assert list(tfrecord.read(str(tmp_path / 'file'), 4)) == DATA
-    assert tfrecord.find_damage(str(tmp_path / 'file'), WRITTEN) is None
+    assert find_damage(str(tmp_path / 'file'), WRITTEN) is None
 
 
 def test_records_and_headers_may_lie_across_the_blocks_in_which_a_file_is_read(tmp_path):
@@ -71,14 +75,14 @@ def test_records_and_headers_may_lie_across_the_blocks_in_which_a_file_is_read(t
 ])
 def test_what_is_damaged_is_said_with_its_place(tmp_path, content, damage):
     (tmp_path / 'file').write_bytes(content)
-    assert tfrecord.find_damage(str(tmp_path / 'file'), WRITTEN) == damage
+    assert find_damage(str(tmp_path / 'file'), WRITTEN) == damage
 
 
 def test_without_knowing_what_was_written_the_checksums_decide(tmp_path):
     (tmp_path / 'file').write_bytes(changed(37, record(b'z' * 1000)))
-    assert tfrecord.find_damage(str(tmp_path / 'file')) is None
+    assert find_damage(str(tmp_path / 'file')) is None
     (tmp_path / 'file').write_bytes(changed(500, b'y'))
-    assert tfrecord.find_damage(str(tmp_path / 'file')) == 'the record at byte 37 is damaged: its checksum is wrong'
+    assert find_damage(str(tmp_path / 'file')) == 'the record at byte 37 is damaged: its checksum is wrong'
 
 
 def test_the_block_that_differs_is_told_in_a_larger_file(tmp_path):
@@ -89,10 +93,10 @@ def test_the_block_that_differs_is_told_in_a_larger_file(tmp_path):
     other = b'\1' + bytes((1 << 20) - 1)
     path = tmp_path / 'file'
     path.write_bytes(content[0] + header(1 << 20) + other + masked_crc(other) + content[2])
-    assert tfrecord.find_damage(str(path), written) == 'is not what was written: it differs between byte 1048576 and byte 2097152'
+    assert find_damage(str(path), written) == 'is not what was written: it differs between byte 1048576 and byte 2097152'
     path.write_bytes(content[0] + content[1])
-    assert tfrecord.find_damage(str(path), written) == (
+    assert find_damage(str(path), written) == (
         '3 records were written, now there are 2: it differs between byte 2097152 and byte 3145728')
     path.write_bytes(content[0] + content[1] + record(b'1' + bytes((1 << 20) - 1)))
     del written['crc32']
-    assert tfrecord.find_damage(str(path), written) == 'is not what was written: it has another SHA-256'
+    assert find_damage(str(path), written) == 'is not what was written: it has another SHA-256'

@@ -21,15 +21,11 @@ from common.evaluator import Evaluator
 from datasets import mnist
 from models import polynomial
 from tests.conftest import ROOT, SMALL
+from tests.weights import read_weights
 import trainer
 
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
 MODELS = {'alexnet': SMALL, 'polynomial': POLYNOMIAL}
-
-
-def weights(output_dir):
-    reader = tf.train.load_checkpoint(str(output_dir))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def losses(log):
@@ -220,7 +216,7 @@ def model(features, labels, mode, params):
 def test_exported_polynomial_gives_the_numbers_of_predict(run, tmp_path):
     run(*POLYNOMIAL, '--train_steps=50', '--schedule=train')
     _, result, _ = run(*POLYNOMIAL, '--schedule=export')
-    w = weights(tmp_path / 'output')['w'][:, 0]
+    w = read_weights(tmp_path / 'output')['w'][:, 0]
     import tensorflow as tf2
     from common import records
     signatures = tf2.saved_model.load(result['export']).signatures
@@ -234,14 +230,14 @@ def test_exported_polynomial_gives_the_numbers_of_predict(run, tmp_path):
 def test_towers_train_and_evaluate_as_none(run, tmp_path):
     flags = (*SMALL[:1], '--train_steps=5', '--save_summary_steps=1', '--eval_steps=3')
     _, expected, log = run(*flags, output_dir=tmp_path / '1')
-    expected_losses, expected_weights = losses(log), weights(tmp_path / '1')
+    expected_losses, expected_weights = losses(log), read_weights(tmp_path / '1')
     assert len(expected_losses) == 5
     for towers in (2, 4):
         code, result, log = run(*flags, f'--num_towers={towers}', output_dir=tmp_path / str(towers))
         assert code == 0
         np.testing.assert_allclose(list(losses(log).values()), list(expected_losses.values()), rtol=1e-5)
         assert result['eval']['loss'] == pytest.approx(expected['eval']['loss'], rel=1e-4)
-        found = weights(tmp_path / str(towers))
+        found = read_weights(tmp_path / str(towers))
         assert set(found) == set(expected_weights)
         for name, value in found.items():
             np.testing.assert_allclose(value, expected_weights[name], atol=1e-4, err_msg=name)
@@ -258,7 +254,7 @@ def test_bfloat16_trains_nearly_as_float32_does_and_may_go_on_with_its_checkpoin
         np.testing.assert_allclose(list(losses(log).values()), expected_losses, rtol=0.02)
         assert list(losses(log).values()) != expected_losses
         assert result['eval']['loss'] == pytest.approx(expected['eval']['loss'], rel=0.02)
-        assert all(value.dtype in (np.float32, np.int64) for value in weights(output_dir).values())
+        assert all(value.dtype in (np.float32, np.int64) for value in read_weights(output_dir).values())
     flags = (SMALL[0], '--eval_steps=3', '--train_steps=40')
     code, result, _ = run(*flags, output_dir=output_dir)
     assert code == 0
@@ -271,7 +267,7 @@ def test_the_same_seed_repeats_a_run_and_another_does_not(run, tmp_path):
     flags = ('--hparams=filters=[4],dense_units=16,batch_size=32', '--train_steps=20', '--schedule=train')
     for name, seed in (('a', 1), ('b', 1), ('c', 2)):
         run(*flags, f'--seed={seed}', output_dir=tmp_path / name)
-    a, b, c = (weights(tmp_path / name) for name in 'abc')
+    a, b, c = (read_weights(tmp_path / name) for name in 'abc')
     assert all((a[name] == b[name]).all() for name in a)
     assert (a['dense/kernel'] != c['dense/kernel']).any()
 
@@ -295,7 +291,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(start, run, tmp_path, numb
     assert (exit_code, result) == (0, {'global_step': 1200})
     assert min(losses(log)) == stopped_at
     run(*flags, output_dir=tmp_path / 'undisturbed')
-    found, expected = weights(tmp_path / 'output'), weights(tmp_path / 'undisturbed')
+    found, expected = read_weights(tmp_path / 'output'), read_weights(tmp_path / 'undisturbed')
     assert all((found[name] == expected[name]).all() for name in expected)
 
 

@@ -7,12 +7,11 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.conftest import SMALL
+from tests.weights import read_weights
 
 
 def weights(directory):
-    reader = tf.train.load_checkpoint(str(directory))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()
-            if 'Adam' not in name and '_power' not in name}
+    return {name: value for name, value in read_weights(directory).items() if 'Adam' not in name and '_power' not in name}
 
 
 @pytest.fixture

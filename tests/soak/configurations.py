@@ -57,12 +57,10 @@ def mistakes(draw):
     if kind == 'unknown flag':
         name = draw(_NAME.filter(lambda name: name not in FLAGS and name.removeprefix('no') not in FLAGS))
         return name, [f'--{name}={text}'], None
-    if kind == 'no number':
-        name = draw(st.sampled_from(_flags('float')))
-        return name, [f'--{name}={draw(_TEXT.filter(lambda text: not _is_number(text, float)))}'], None
-    if kind == 'no whole number':
-        name = draw(st.sampled_from(_flags('int')))
-        return name, [f'--{name}={draw(_TEXT.filter(lambda text: not _is_number(text, int)))}'], None
+    if kind in ('no number', 'no whole number'):
+        parse = float if kind == 'no number' else int
+        name = draw(st.sampled_from(_flags(parse.__name__)))
+        return name, [f'--{name}={draw(_TEXT.filter(lambda text: not _is_number(text, parse)))}'], None
     if kind == 'too small':
         name = draw(st.sampled_from([name for name in _flags('int') + _flags('float') if _bounded(name)]))
         return name, [f'--{name}={FLAGS[name].parser.lower_bound - draw(st.integers(1, 2**40))}'], None

@@ -14,9 +14,9 @@ import subprocess
 import sys
 import tempfile
 
+from tests.conftest import ROOT
 from tests.soak.bounded import end_after
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STEPS = (0, 4, 8, 10)
 FLAGS = ['--model=polynomial', '--dataset=polynomial', '--schedule=train', '--save_checkpoints_steps=4',
          '--hparams=learning_rate_schedule=constant']
@@ -41,7 +41,7 @@ FILES = ['checkpoint', *(f'model.ckpt-{step}.{suffix}' for step in STEPS
 def train(directory, steps):
     """Trains in a process of its own and returns what it logged."""
     process = subprocess.run(
-        [sys.executable, os.path.join(_ROOT, 'trainer.py'), *FLAGS, f'--output_dir={directory}', f'--train_steps={steps}'],
+        [sys.executable, os.path.join(ROOT, 'trainer.py'), *FLAGS, f'--output_dir={directory}', f'--train_steps={steps}'],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if process.returncode:
         raise AssertionError(process.stderr[-2000:])

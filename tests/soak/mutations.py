@@ -20,10 +20,10 @@ import tensorflow.compat.v1 as tf
 
 from common import manifest, records, tfrecord
 from common.errors import RunError
+from tests.conftest import ROOT
 from tests.soak.bounded import end_after
 from tests.tfrecords import header, record
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _SHARE = 500  # Files a process.
 
 
@@ -103,7 +103,7 @@ def read_in_processes(times, seed=0):
     for begin in range(0, times, _SHARE):
         process = subprocess.run(
             [sys.executable, '-m', 'tests.soak.mutations', '--share', f'--times={min(_SHARE, times - begin)}',
-             f'--seed={seed + begin}'], cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
+             f'--seed={seed + begin}'], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
         if process.returncode < 0:
             found['signal deaths'] += 1
         elif process.returncode:

@@ -18,14 +18,13 @@ import sys
 import tempfile
 import time
 
-import common.tf_estimator  # Before TensorFlow.
 import numpy as np
-import tensorflow.compat.v1 as tf
 
+from tests.conftest import ROOT
 from tests.soak.bounded import end_after
 from tests.soak.ledger import read_ledger
+from tests.weights import read_weights
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SAVE_STEPS = 10
 _STEPS = 40  # More than are made between two stops.
 _START = 4  # Seconds.
@@ -39,7 +38,7 @@ class Training:
         self._ledger = os.path.join(directory, 'ledger')
         self._log = os.path.join(directory, 'log')
         self._command = [
-            sys.executable, os.path.join(_ROOT, 'trainer.py'), '--model=tests.soak.ledger', '--dataset=tests.soak.ledger',
+            sys.executable, os.path.join(ROOT, 'trainer.py'), '--model=tests.soak.ledger', '--dataset=tests.soak.ledger',
             '--schedule=train', f'--data_dir={directory}/data', f'--output_dir={self.output_dir}',
             f'--train_steps={train_steps}', f'--save_checkpoints_steps={SAVE_STEPS}', *flags]
 
@@ -54,7 +53,7 @@ class Training:
 
     def start(self):
         with open(self._log, 'ab') as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=_ROOT,
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=ROOT,
                                              env={**os.environ, 'LEDGER': self._ledger})
         return self._process
 
@@ -88,10 +87,6 @@ class Training:
         saved = {name[:-6] for name in names if re.fullmatch(r'model\.ckpt-\d+\.index', name)}
         begun = {name.partition('.data-')[0] for name in names if re.match(r'model\.ckpt-\d+\.data-', name)}
         return any('_temp' in name for name in names) or begun != saved
-
-    def weights(self):
-        reader = tf.train.load_checkpoint(self.output_dir)
-        return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def stop_again_and_again(times, inside_saves, number, flags, seed=0):
@@ -134,7 +129,7 @@ def stop_again_and_again(times, inside_saves, number, flags, seed=0):
         expected = set(undisturbed.ledger())
         entries = training.ledger()
         after = [entries[begin:end] for begin, end in zip(ends, [*ends[1:], len(entries)])]
-        weights, expected_weights = training.weights(), undisturbed.weights()
+        weights, expected_weights = read_weights(training.output_dir), read_weights(undisturbed.output_dir)
         return {
             'stops': times,
             'inside_saves': hits,
