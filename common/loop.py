@@ -3,6 +3,7 @@
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from common.graphs import random_op
 
 
 def repeat(train_op, times):
@@ -19,9 +20,14 @@ def repeat(train_op, times):
       tf.Operation.
 
     Raises:
-      UsageError: there is a variable that is no resource.
+      UsageError: there is a variable that is no resource, or a random op whose state the copy would not share.
     """
     step, resources = _trace(train_op)
+    found = random_op(step)
+    if found:
+        raise UsageError('--steps_per_loop: {} ({}) has a state of its own, so that numbers would be drawn twice: take '
+                         'common.ops.dropout, or tf.random.stateless_* with the seed of common.ops.step_seed, or leave the '
+                         'flag out'.format(*found))
 
     def body(count):
         graph = tf.get_default_graph()

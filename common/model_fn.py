@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from common import hooks, learning_rate, moving_average, optimizer, saving
 from common.errors import UsageError
 from common.input_wait import measure_wait
+from common.keras_layers import collect_keras_layers
 from common.loop import Loop
 from common.model_table import describe
 from common.parallel import make_parallel
@@ -63,14 +64,15 @@ def make_model_fn(model, devices, plan):
     def model_fn(features, labels, mode, params, config):
         features, labels = Inputs(features), None if labels is None else Inputs(labels)
         if mode == ModeKeys.PREDICT:
-            with tf.name_scope('model'):
+            with tf.name_scope('model'), collect_keras_layers(is_training=False):
                 predictions, _ = model.model(features, None, mode, params)
             outputs = {'predict': tf.estimator.export.PredictOutput(predictions)}
             return tf.estimator.EstimatorSpec(mode, predictions, export_outputs=outputs,
                                               scaffold=moving_average.restoring_scaffold(params))
 
         def tower(features, labels):
-            predictions, example_loss = model.model(features, labels, mode, params)
+            with collect_keras_layers(is_training=mode == ModeKeys.TRAIN):
+                predictions, example_loss = model.model(features, labels, mode, params)
             if example_loss is None or example_loss.shape.rank != 1:
                 shape = example_loss if example_loss is None else example_loss.shape
                 raise UsageError(f'--model={params.model}: model() must return a loss of shape [batch], one for each '

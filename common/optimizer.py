@@ -6,13 +6,38 @@ from common import moving_average
 from common.errors import UsageError
 
 
-def _adam(rate, params):
-    return tf.train.AdamOptimizer(rate, params.adam_beta1, params.adam_beta2, params.adam_epsilon)
+class AdamWOptimizer(tf.train.AdamOptimizer):
+    """Adam that takes learning_rate * weight_decay of the weights off before each step, but of no biases and other vectors.
+
+    (I. Loshchilov, F. Hutter: Decoupled Weight Decay Regularization, 2019.)
+
+    Args:
+      learning_rate: float32 scalar tensor.
+      weight_decay: float; 0 is Adam.
+      *args: of tf.train.AdamOptimizer.
+    """
+
+    def __init__(self, learning_rate, weight_decay, *args):
+        super().__init__(learning_rate, *args)
+        self._factor = learning_rate * weight_decay if weight_decay else None
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        gradients, variables = zip(*grads_and_vars)
+        decayed = []
+        if self._factor is not None:
+            with tf.control_dependencies(gradients):  # They are of the weights as they were.
+                decayed = [tf.assign_sub(variable, self._factor * variable) for variable in variables if _is_decayed(variable)]
+        with tf.control_dependencies(decayed):
+            return super().apply_gradients(zip(gradients, variables), global_step, name)
+
+
+def _adam_args(params):
+    return params.adam_beta1, params.adam_beta2, params.adam_epsilon
 
 
 OPTIMIZERS = {
-    'adam': _adam,
-    'adamw': _adam,  # The decay is decoupled from it.
+    'adam': lambda rate, params: tf.train.AdamOptimizer(rate, *_adam_args(params)),
+    'adamw': lambda rate, params: AdamWOptimizer(rate, params.weight_decay, *_adam_args(params)),
     'adagrad': lambda rate, params: tf.train.AdagradOptimizer(rate, params.adagrad_initial_accumulator),
     'ftrl': lambda rate, params: tf.train.FtrlOptimizer(rate, l1_regularization_strength=params.ftrl_l1,
                                                         l2_regularization_strength=params.ftrl_l2),
@@ -41,8 +66,8 @@ def minimize(loss, variables, rate, step, params, loss_scaling=False):
 
     The gradients are summed over gradient_accumulation_steps steps; at the last of them their mean is clipped to the norm
     gradient_clip_norm and changes the weights. weight_decay shrinks the weights, but no biases and no other vectors: by
-    rate * weight_decay of them a step for adamw (I. Loshchilov, F. Hutter: Decoupled Weight Decay Regularization, 2019),
-    through the gradient of weight_decay / 2 * weights^2 for the other optimizers. Moving averages of the weights follow.
+    rate * weight_decay of them a step for adamw, through the gradient of weight_decay / 2 * weights^2 for the other
+    optimizers. Moving averages of the weights follow.
 
     float16 holds no gradients below 6e-8. Loss scaling keeps them above: the gradients are of the loss times a number, by
     which they are then divided; it doubles every 2,000 steps, and is halved instead of changing the weights where a gradient
@@ -75,7 +100,7 @@ def minimize(loss, variables, rate, step, params, loss_scaling=False):
     tf.summary.scalar('gradient_norm', tf.global_norm(gradients))
 
     def update(gradients):
-        return _update(optimizer, gradients, variables, rate, step, params)
+        return _update(optimizer, gradients, variables, step, params)
 
     count = params.gradient_accumulation_steps
     updated = update(gradients) if count == 1 else _accumulate(gradients, variables, step, count, update)
@@ -92,20 +117,14 @@ def _merge_duplicates(gradient):
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
-def _update(optimizer, gradients, variables, rate, step, params):
+def _update(optimizer, gradients, variables, step, params):
     """Returns the op that changes the variables by their gradients."""
     if params.gradient_clip_norm:
         gradients, _ = tf.clip_by_global_norm(gradients, params.gradient_clip_norm)
-    decayed = []
-    if params.weight_decay and params.optimizer == 'adamw':
-        with tf.control_dependencies(gradients):  # They are of the weights as they were.
-            decayed = [tf.assign_sub(variable, rate * params.weight_decay * variable) for variable in variables
-                       if _is_decayed(variable)]
-    elif params.weight_decay:
+    if params.weight_decay and params.optimizer != 'adamw':
         gradients = [tf.convert_to_tensor(gradient) + params.weight_decay * variable if _is_decayed(variable) else gradient
                      for gradient, variable in zip(gradients, variables)]
-    with tf.control_dependencies(decayed):
-        applied = optimizer.apply_gradients(zip(gradients, variables))
+    applied = optimizer.apply_gradients(zip(gradients, variables))
     if not params.ema_decay:
         return applied
     with tf.control_dependencies([applied]):

@@ -83,6 +83,17 @@ def test_the_seed_decides_the_order():
     assert ids(numbers(100), 20) != ids(numbers(100), 20, seed=2)
 
 
+@pytest.mark.parametrize('changes', [{'cache': False}, {'cache': True}, {'cache': False, 'shuffle_buffer': 100}])
+def test_a_stream_has_an_order_of_its_own_in_each_epoch_and_with_each_seed(changes):
+    orders = []
+    for seed in (1, 2, 1):
+        flat = np.concatenate(ids(numbers(40), 30, seed=seed, **{'shuffle_buffer': 20, **changes}))
+        orders += [list(flat[i:i + 40]) for i in (0, 40, 80)]
+    assert all(sorted(order) == list(range(40)) for order in orders)
+    assert orders[:3] == orders[6:]
+    assert len({tuple(order) for order in orders}) == 6
+
+
 def test_orders_of_epochs_and_seeds_are_not_alike():
     count = 10000
     flat = np.concatenate(ids(numbers(count), 5, batch_size=count, shuffle_buffer=count))

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.loop import Loop, repeat
+from common.ops.step_seed import step_seed
 from tests.linear import scalars
 
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial', '--eval_steps=1')
@@ -39,6 +40,55 @@ def test_a_variable_that_is_no_resource_is_refused(session):
     old = tf.get_variable('old', [], use_resource=False)
     with pytest.raises(UsageError, match='--steps_per_loop: old must be a resource variable'):
         repeat(tf.assign_add(old, 1.0).op, tf.constant(1))
+
+
+def uniform():
+    return tf.random.uniform([])
+
+
+@tf.function
+def in_a_function():
+    return tf.function(uniform)()
+
+
+@pytest.mark.parametrize('draw, op', [
+    (uniform, 'RandomUniform'),
+    (lambda: tf.reduce_sum(tf.nn.dropout(tf.ones([4]), rate=0.5)), 'RandomUniform'),
+    (lambda: tf.reduce_sum(tf.keras.layers.Dropout(0.5)(tf.ones([4]), training=True)), 'RandomUniform'),
+    (lambda: tf.random.shuffle(tf.range(3.0))[0], 'RandomShuffle'),
+    (lambda: tf.cond(tf.train.get_global_step() > 0, uniform, lambda: 0.0), 'RandomUniform'),
+    (lambda: tf.while_loop(lambda i: i < 3, lambda i: i + uniform(), [0.0]), 'RandomUniform'),
+    (in_a_function, 'RandomUniform'),
+])
+def test_a_random_op_with_a_state_of_its_own_is_refused_by_its_name(session, draw, op):
+    tf.set_random_seed(1)
+    tf.train.create_global_step()
+    total = tf.get_variable('total', initializer=0.0)
+    with pytest.raises(UsageError, match=rf'--steps_per_loop: \S+ \({op}\) has a state of its own'):
+        repeat(tf.assign_add(total, draw()).op, tf.constant(1))
+
+
+@pytest.mark.parametrize('draw', [
+    lambda: tf.random.stateless_uniform([], step_seed()),
+    lambda: tf.random.Generator.from_seed(1).uniform([]),
+    lambda: tf.data.make_one_shot_iterator(tf.data.Dataset.range(9).map(lambda _: uniform())).get_next(),
+])
+def test_numbers_that_a_loop_draws_are_those_of_single_steps(session, draw):
+    tf.set_random_seed(1)
+    step = tf.train.create_global_step()
+    drawn = draw()
+    total = tf.get_variable('total', initializer=0.0)
+    with tf.control_dependencies([tf.assign(total, 10 * total + drawn)]):
+        train_op = tf.assign_add(step, 1).op
+    loop = repeat(train_op, tf.constant(3))
+    found = []
+    for ops in ([train_op] * 3, [loop]):
+        with tf.Session() as fresh:
+            fresh.run(tf.global_variables_initializer())
+            for op in ops:
+                fresh.run(op)
+            found.append(fresh.run(total))
+    assert found[0] == found[1] != 0
 
 
 class Watch(tf.train.SessionRunHook):

@@ -261,3 +261,18 @@ def test_loss_scaling_passes_over_gradients_that_are_not_finite(session, accumul
             session.run(train_op, {slope: value})
         assert session.run(w) == pytest.approx(weight, rel=1e-6) and session.run(scale) == factor
     assert session.run(step) == 3 * accumulation
+
+
+@pytest.mark.parametrize('accumulation', [1, 2])
+def test_weights_do_not_decay_at_a_step_that_loss_scaling_passes_over(session, accumulation):
+    w = tf.get_variable('w', initializer=[[2.0]])
+    slope = tf.placeholder(tf.float32, [])
+    step = tf.train.get_or_create_global_step()
+    train_op = optimizer.minimize(tf.reduce_sum(w) * slope, [w], tf.constant(RATE), step, make_params(
+        optimizer='adamw', weight_decay=0.5, gradient_accumulation_steps=accumulation), loss_scaling=True)
+    session.run(tf.global_variables_initializer())
+    # The first slope, times the scale, is no float32. Adam's first step is the rate, whatever the gradient.
+    for value, weight in ((1e36, 2.0), (1e5, 2.0 * (1 - 0.1 * 0.5) - 0.1)):
+        for _ in range(accumulation):
+            session.run(train_op, {slope: value})
+        assert session.run(w)[0, 0] == pytest.approx(weight, rel=1e-4)
