@@ -8,10 +8,11 @@ import typing
 import tensorflow.compat.v1 as tf
 
 from common import checkpoints
+from common.data_size import count_examples, fits_cache
 from common.errors import UsageError
 from common.evaluator import Evaluator
 from common.goal import Goal, parse_goal
-from common.input_fn import count_examples, make_input_fn
+from common.input_fn import make_input_fn
 from common.model_fn import TrainingPlan, make_model_fn
 from common.numerics import check_numerics
 from common.options import Options
@@ -62,15 +63,17 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
     Raises:
       UsageError: the towers do not divide the batch, or an endless dataset is to be trained on for epochs, or there is no
         such split or metric.
-      RunError: a split is empty.
+      RunError: a split is empty, or not even its shuffling fits into memory.
     """
     _check_batch(params, len(devices))
     goal = parse_goal(options.best_metric)
     num_examples, train_steps = 0, 1
     if options.schedule in TRAINING or options.schedule == 'continuous_eval':
-        num_examples = count_examples(dataset, 'train', data_dir, params)
+        num_examples = count_examples(dataset, 'train', data_dir, params, _needed_examples(params, options))
         if options.schedule != 'dry_run':
             train_steps = _train_steps(params, num_examples)
+    trained_examples = _trained_examples(num_examples, params, options)
+    cache = options.schedule in TRAINING and fits_cache(dataset, data_dir, params, trained_examples)
     save_steps = options.save_checkpoints_steps or _epoch_steps(params, num_examples)
     eval_every_steps = options.eval_every_steps or save_steps
     config = tf.estimator.RunConfig(
@@ -108,8 +111,7 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         dataset=dataset,
         params=params,
         data_dir=data_dir,
-        train_input_fn=make_input_fn(dataset, ModeKeys.TRAIN, 'train', data_dir, params,
-                                     _trained_examples(num_examples, params, options)),
+        train_input_fn=make_input_fn(dataset, ModeKeys.TRAIN, 'train', data_dir, params, trained_examples, cache),
         train_steps=train_steps,
         eval_every_steps=eval_every_steps,
         evaluators=evaluators,
@@ -131,6 +133,14 @@ def _check_batch(params, towers):
         sizes = f'{below} or {below + towers}' if below else f'{towers}'
         raise UsageError(f'batch_size={params.batch_size} does not divide by {towers} towers: the nearest that does is '
                          f'--hparams=batch_size={sizes}')
+
+
+def _needed_examples(params, options):
+    """Returns how many examples a training may read, those that wait to be shuffled too; None where epochs decide."""
+    if options.schedule == 'continuous_eval' and params.train_steps:
+        return 1
+    steps = 1 if options.schedule == 'dry_run' else params.train_steps
+    return steps * params.batch_size + params.shuffle_buffer if steps else None
 
 
 def _train_steps(params, num_examples):
@@ -158,7 +168,7 @@ def _trained_examples(num_examples, params, options):
     if not options.overfit_batches:
         return num_examples
     few = options.overfit_batches * params.batch_size
-    return few if num_examples == tf.data.experimental.INFINITE_CARDINALITY else min(few, num_examples)
+    return few if num_examples < 0 else min(few, num_examples)  # It has no end, or more than are needed.
 
 
 def _epoch_steps(params, num_examples):

@@ -3,34 +3,10 @@
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError, first_line
+from common.errors import UsageError
 
 _ENDLESS = 2**40
 ModeKeys = tf.estimator.ModeKeys
-
-
-def count_examples(dataset, split, data_dir, params, at_most=-1):
-    """Returns how many records a split has; an endless one has tf.data.INFINITE_CARDINALITY. Counts where it must.
-
-    With at_most, it counts no further than that; -1 is to the end.
-
-    Raises:
-      UsageError: there is no such split.
-      RunError: there are no records, or one cannot be read.
-    """
-    with tf.Graph().as_default(), tf.Session() as session:
-        records = read(dataset, split, data_dir, params).take(at_most)
-        count = session.run(records.cardinality())
-        if count == tf.data.experimental.UNKNOWN_CARDINALITY:
-            total = records.reduce(tf.constant(0, tf.int64), lambda total, *_: total + 1)
-            try:
-                count = session.run(total)
-            except tf.errors.OpError as error:
-                raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} cannot be read: '
-                               f'{first_line(error)}') from None
-    if count == 0:
-        raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} is empty')
-    return int(count)
 
 
 def read(dataset, split, data_dir, params):
@@ -43,7 +19,7 @@ def read(dataset, split, data_dir, params):
         raise UsageError(f'--dataset={params.dataset}: there is no split {split}') from None
 
 
-def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
+def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None, cache=False):
     """Makes the input_fn that feeds a split to an Estimator.
 
     Training is endless, and its order is a function of the seed, the epoch and the global step alone: a training that
@@ -56,7 +32,8 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
       split: 'train' or 'eval'.
       data_dir: str.
       params: HParams.
-      num_examples: int, how many of the split's records to train on, such as `count_examples` gave; for TRAIN.
+      num_examples: int, how many of the split's records to train on, or what else `count_examples` gave; for TRAIN.
+      cache: bool, whether to keep records in memory that are read one by one, as `fits_cache` decided; for TRAIN.
 
     Returns:
       Function without arguments that returns a tf.data.Dataset of (features, labels), or of features in PREDICT.
@@ -72,12 +49,12 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None):
     def input_fn():
         with tf.name_scope('input'):
             records = read(dataset, split, data_dir, params)
-            if is_training and _fits_in_memory(records, num_examples, params):
+            if is_training and picks_batches(records, num_examples, params):
                 batches = _batches_from_memory(records, num_examples, params)
                 records = batches.unbatch()
             else:
                 if is_training:
-                    records = _endless_stream(records, num_examples, params)
+                    records = _endless_stream(records, num_examples, params, cache)
                 batches = batch(records)
             parsed = parse(dataset, mode, params, records, batches, batch)
             return without_tuning(parsed.prefetch(tf.data.AUTOTUNE))
@@ -118,8 +95,8 @@ def without_tuning(dataset):
     return dataset.with_options(options)
 
 
-def _fits_in_memory(records, num_examples, params):
-    """Whether all the records are to be kept, can be kept as one tensor, and need not be shuffled but as a whole."""
+def picks_batches(records, num_examples, params):
+    """Whether training batches are picked from all records, kept as one tensor: if they can be, and are shuffled as a whole."""
     return (params.cache and 0 < num_examples <= params.shuffle_buffer
             and all(isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined()
                     for spec in tf.nest.flatten(records.element_spec)))
@@ -143,7 +120,7 @@ def _batches_from_memory(records, num_examples, params):
     return orders.rebatch(params.batch_size, drop_remainder=True).map(pick)
 
 
-def _endless_stream(records, num_examples, params):
+def _endless_stream(records, num_examples, params, cache):
     """Repeats the records endlessly from where the global step stands, each epoch in an order of its own.
 
     Epochs follow one another inside the flat_map, not by repeat().shuffle(): that would mix them, and where an epoch
@@ -151,14 +128,17 @@ def _endless_stream(records, num_examples, params):
     """
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         return records.skip(_position(params))  # No epochs, so no order that could be found again but its own.
-    records = records.take(num_examples)
-    if params.cache:
-        records = records.cache()
 
     def shuffled(epoch, seen):
         return records.shuffle(params.shuffle_buffer, seed=epoch * 1000003 + params.seed,
                                reshuffle_each_iteration=False).skip(seen)
 
+    if num_examples == tf.data.experimental.UNKNOWN_CARDINALITY:  # The training ends within the first epoch.
+        records = records.apply(tf.data.experimental.assert_cardinality(tf.data.experimental.INFINITE_CARDINALITY))
+        return shuffled(tf.constant(0, tf.int64), _position(params))
+    records = records.take(num_examples)
+    if cache:
+        records = records.cache()
     return _epochs(num_examples, params).flat_map(shuffled)
 
 

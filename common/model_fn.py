@@ -11,6 +11,7 @@ from common.errors import UsageError
 from common.input_wait import measure_wait
 from common.keras_layers import collect_keras_layers
 from common.loop import Loop
+from common.memory import check_fits
 from common.model_table import describe
 from common.parallel import make_parallel
 from common.profiler import Profiler
@@ -139,6 +140,7 @@ def _train_spec(features, predictions, example_loss, metrics, plan, params, conf
     with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait]):
         train_op = optimizer.minimize(loss, _unfrozen(tf.trainable_variables(), plan.freeze), rate, step, params,
                                       plan.loss_scaling)
+    check_fits()
     loop = Loop(train_op, plan.steps_per_loop, plan.summary_steps, plan.checkpoint_periods,
                 [plan.total_steps, *plan.profiled_steps])
     chief_hooks = [

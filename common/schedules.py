@@ -9,10 +9,11 @@ import re
 import tensorflow.compat.v1 as tf
 
 from common import best_checkpoint, checkpoints, hparams_tab, projector, run_dir, serving
+from common.data_size import count_examples
 from common.errors import RunError, UsageError
 from common.files import replacing, to_json
 from common.goal import evaluations_since_best
-from common.input_fn import count_examples, make_input_fn
+from common.input_fn import make_input_fn
 from common.predictor import Predictor
 from common.restore import CheckpointGone, open_checkpoint
 from common.saving import EvaluateAfterSave
@@ -162,7 +163,7 @@ def _predict_input(experiment):
     """Returns an input_fn and, for each of its examples, what its line begins with."""
     if not experiment.options.input:
         split = experiment.options.predict_split
-        count = count_examples(experiment.dataset, split, experiment.data_dir, experiment.params)
+        count = count_examples(experiment.dataset, split, experiment.data_dir, experiment.params, at_most=1)
         if count == tf.data.experimental.INFINITE_CARDINALITY:
             raise UsageError(f'--predict_split={split}: the split has no end')
         return _split_input_fn(experiment, split), itertools.repeat({})

@@ -11,7 +11,8 @@ import tensorflow.compat.v1 as tf
 
 from common import plugins
 from common.errors import RunError, UsageError
-from common.input_fn import count_examples, make_input_fn
+from common.data_size import count_examples
+from common.input_fn import make_input_fn
 from datasets import addition, mnist
 from hparams import build
 

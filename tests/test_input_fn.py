@@ -7,6 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common import input_fn
+from common.data_size import count_examples
 from common.errors import RunError, UsageError
 from hparams.build import HParams
 
@@ -35,9 +36,9 @@ def batches(dataset, steps, mode=ModeKeys.TRAIN, start=0, split='train', **chang
     params = make_params(**changes)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)  # The order is to follow from params.seed alone.
-        count = input_fn.count_examples(dataset, split, '', params)
+        count = count_examples(dataset, split, '', params)
         iterator = tf.data.make_initializable_iterator(
-            input_fn.make_input_fn(dataset, mode, split, '', params, count)())
+            input_fn.make_input_fn(dataset, mode, split, '', params, count, params.cache)())
         element = iterator.get_next()
         session.run(tf.assign(tf.train.get_or_create_global_step(), start))
         session.run(iterator.initializer)
@@ -147,7 +148,7 @@ def test_records_may_be_tuples_or_dicts(record):
 
 def test_a_dataset_that_does_not_know_its_size_is_counted():
     with tf.Graph().as_default():
-        assert input_fn.count_examples(numbers(None), 'train', '', make_params()) == 10
+        assert count_examples(numbers(None), 'train', '', make_params()) == 10
     flat = np.concatenate(ids(numbers(None), 5))
     assert sorted(flat[:10]) == list(range(10))
 
@@ -161,12 +162,12 @@ def test_an_endless_dataset_goes_on_where_it_stopped():
 def test_a_split_that_is_not_there_is_told_from_a_datasets_own_mistake():
     dataset = types.SimpleNamespace(read=lambda split, data_dir, params: {'train': 1}[split])
     with pytest.raises(UsageError, match='--dataset=numbers: there is no split test'):
-        input_fn.count_examples(dataset, 'test', '', make_params())
+        count_examples(dataset, 'test', '', make_params())
     dataset = types.SimpleNamespace(read=lambda split, data_dir, params: {}['other'])
     with pytest.raises(KeyError, match='other'):
-        input_fn.count_examples(dataset, 'test', '', make_params())
+        count_examples(dataset, 'test', '', make_params())
 
 
 def test_an_empty_split_is_an_error_that_names_it():
     with pytest.raises(RunError, match='--dataset=numbers: the split eval in here is empty'):
-        input_fn.count_examples(numbers(0), 'eval', 'here', make_params())
+        count_examples(numbers(0), 'eval', 'here', make_params())

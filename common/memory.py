@@ -1,0 +1,99 @@
+"""How much memory there is, and whether what is to be computed fits into it."""
+
+import math
+import os
+import resource
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+
+_STRING = 24  # Bytes of a tstring, whose text lies elsewhere if it is long.
+
+
+def available(root='/'):
+    """Returns how many bytes the process may still take: the least of what the machine, its cgroups and its ulimits leave.
+
+    Args:
+      root: str, below which proc and sys are mounted.
+
+    Returns:
+      Number, math.inf where nobody says.
+    """
+    return max(0, min(_left_by_machine(root), _left_by_limits(root), _left_by_cgroups(root)))
+
+
+def _left_by_machine(root):
+    return min([int(line.split()[1]) * 1024 for line in _lines(root, 'proc/meminfo') if line.startswith('MemAvailable:')],
+               default=math.inf)
+
+
+def _left_by_limits(root):
+    pages = [int(number) for line in _lines(root, 'proc/self/statm') for number in line.split()]
+    if not pages:
+        return math.inf
+    limits = ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5]))
+    return min((limit - used * resource.getpagesize() for (limit, _), used in (
+        (resource.getrlimit(kind), used) for kind, used in limits) if limit != resource.RLIM_INFINITY), default=math.inf)
+
+
+def _left_by_cgroups(root):
+    """Of all cgroups from the process's own up to the root, of version 2 or 1."""
+    left = [math.inf]
+    for line in _lines(root, 'proc/self/cgroup'):
+        _, controllers, path = line.split(':', 2)
+        if controllers not in ('', 'memory'):
+            continue
+        while True:
+            directory = os.path.join('sys/fs/cgroup', controllers, path.strip('/'))
+            limits, used, cache = (
+                ('memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file') if controllers else
+                ('memory.max', 'memory.current', 'inactive_file'))
+            limit, = _lines(root, directory, limits) or ['max']
+            if limit.isdecimal():
+                of_files = [int(line.split()[1]) for line in _lines(root, directory, 'memory.stat') if line.split()[0] == cache]
+                left.append(int(limit) - int(_lines(root, directory, used)[0]) + sum(of_files))
+            if not path.strip('/'):
+                break
+            path = os.path.dirname(path)
+    return min(left)
+
+
+def _lines(*path):
+    try:
+        with open(os.path.join(*path), encoding='ascii') as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
+def size(shape, dtype):
+    """Returns the bytes of a tensor of a tf.TensorShape, 0 where it is not known; of strings, without their text."""
+    if not shape.is_fully_defined():
+        return 0
+    return math.prod(shape.as_list()) * (_STRING if dtype == tf.string else dtype.size)
+
+
+def check_fits():
+    """Raises UsageError if the default graph, which is to be run on a CPU, cannot be: its variables or a tensor are too large."""
+    if tf.config.list_physical_devices('GPU'):
+        return
+    free = available()
+    variables = {variable.op.name: size(variable.shape, variable.dtype.base_dtype) for variable in tf.global_variables()}
+    if sum(variables.values()) > free:
+        name = max(variables, key=variables.get)
+        raise UsageError(f'the variables of the model and of its optimizer take {to_text(sum(variables.values()))}, of which '
+                         f'{name} takes {to_text(variables[name])}, and {to_text(free)} of memory are free: make the model '
+                         'smaller')
+    tensors = (tensor for op in tf.get_default_graph().get_operations() for tensor in op.outputs)
+    largest = max(tensors, key=lambda tensor: size(tensor.shape, tensor.dtype.base_dtype))
+    taken = size(largest.shape, largest.dtype.base_dtype)
+    if taken > free:
+        raise UsageError(f'{largest.op.name} makes a tensor of shape {largest.shape}, which takes {to_text(taken)}, and '
+                         f'{to_text(free)} of memory are free: give a smaller batch_size, or make the model smaller')
+
+
+def to_text(count):
+    """Returns a number of bytes as people say it, such as '1.5 GB'."""
+    exponent = min(int(math.log10(max(count, 1))) // 3, 6)
+    return f'{count / 1000**exponent:.3g} {("bytes", "KB", "MB", "GB", "TB", "PB", "EB")[exponent]}'
