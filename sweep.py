@@ -45,7 +45,7 @@ def define_flags():
 
 def check_flags(FLAGS):
     """Raises UsageError where flags are empty or do not go together."""
-    for name in ('schedule', 'checkpoint', 'input', 'predict_split'):
+    for name in ('schedule', 'checkpoint', 'eval_timeout', 'input', 'predict_split'):
         if FLAGS[name].present:
             raise UsageError(f'--{name} is for trainer.py: a sweep trains and evaluates')
     trainer.check_flags(FLAGS)

@@ -76,6 +76,8 @@ def define_flags(FLAGS=None):
     integer('eval_every_steps', None, 'Steps between evaluations; there is one at the end, too. (default: each checkpoint)',
             lower_bound=1)
     integer('eval_steps', 0, 'Evaluation batches; 0 is the whole split.', lower_bound=0)
+    integer('eval_timeout', 0, 'Seconds that continuous_eval waits for the next checkpoint before it fails; 0 waits forever.',
+            lower_bound=0, upper_bound=2**31 - 1)
     flags.DEFINE_list('eval_splits', ['eval'], 'The splits to evaluate.', flag_values=FLAGS,
                       module_name='How it is evaluated')
     string('best_metric', 'loss:min', 'Which checkpoint to keep in output_dir/best: METRIC:min or METRIC:max, of the first '
@@ -103,6 +105,7 @@ def check_flags(FLAGS):
             'input': ['predict'],
             'predict_split': ['predict'],
             'checkpoint': ['evaluate', 'predict', 'export'],
+            'eval_timeout': ['continuous_eval'],
             'best_metric': ['train_and_evaluate', 'continuous_eval', 'dry_run'],
             'early_stopping_patience': ['train_and_evaluate', 'dry_run'],
             'early_stopping_min_delta': ['train_and_evaluate', 'dry_run']}.items():

@@ -11,6 +11,7 @@ class Options:
     eval_steps: int
     eval_splits: list
     eval_every_steps: int
+    eval_timeout: int
     save_checkpoints_steps: int
     save_summary_steps: int
     keep_checkpoint_max: int

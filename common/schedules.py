@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import re
+import time
 
 import tensorflow.compat.v1 as tf
 
@@ -17,6 +18,8 @@ from common.input_fn import make_input_fn
 from common.predictor import Predictor
 from common.restore import CheckpointGone, open_checkpoint
 from common.saving import EvaluateAfterSave
+
+_TELL_SECONDS = 60
 
 
 def train(experiment, saving_listeners=()):
@@ -103,7 +106,7 @@ def _is_enough(experiment):
 def continuous_eval(experiment):
     """Evaluates every new checkpoint that another process saves, until the one of train_steps, and keeps the best."""
     tf.logging.info('Waiting for checkpoints in %s up to step %d.', experiment.estimator.model_dir, experiment.train_steps)
-    for path in tf.train.checkpoints_iterator(experiment.estimator.model_dir):
+    for path in _new_checkpoints(experiment):
         try:
             result = _evaluate_and_keep(experiment, path)
         except CheckpointGone:
@@ -112,6 +115,29 @@ def continuous_eval(experiment):
         if result['global_step'] >= experiment.train_steps:
             return result
     raise AssertionError('the iterator has no end')
+
+
+def _new_checkpoints(experiment):
+    """Yields the paths of checkpoints as they are saved, and says every minute what it waits for.
+
+    Raises:
+      RunError: there was none for eval_timeout seconds.
+    """
+    directory, timeout = experiment.estimator.model_dir, experiment.options.eval_timeout
+    waiting_since, last = time.monotonic(), None
+
+    def say():
+        waited = time.monotonic() - waiting_since
+        seen = f'the last one was {last}' if last else 'there has been none'
+        if timeout and waited >= timeout:
+            raise RunError(f'{directory}: no new checkpoint for {waited:.0f} seconds, and {seen}; the training was to end at '
+                           f'step {experiment.train_steps}: see whether it has failed, or give a longer --eval_timeout')
+        tf.logging.info('Still waiting for a checkpoint in %s, for %d seconds; %s, and the training ends at step %d.', directory,
+                        waited, seen, experiment.train_steps)
+
+    for last in tf.train.checkpoints_iterator(directory, timeout=min(timeout or _TELL_SECONDS, _TELL_SECONDS), timeout_fn=say):
+        yield last
+        waiting_since = time.monotonic()
 
 
 def predict(experiment):

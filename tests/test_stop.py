@@ -2,11 +2,15 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 from common.stop import StopOnSignal
+from tests.conftest import ROOT
 
 
 def train_until(stop, at_step, act, max_steps=10):
@@ -103,3 +107,125 @@ def test_the_previous_handlers_come_back():
     with StopOnSignal():
         assert signal.getsignal(signal.SIGINT) != before[0]
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+BLOCKED = '''
+import itertools, time
+import tensorflow.compat.v1 as tf
+
+def get_params():
+    return {{'blocked_after': {blocked_after}}}
+
+def prepare(data_dir, params):
+    pass
+
+def read(split, data_dir, params):
+    def generate():
+        for i in itertools.count():
+            if i == params.blocked_after:
+                print('blocked', flush=True)
+                time.sleep(1000)
+            yield float(i)
+    numbers = tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.float32))
+    return numbers{endless}
+
+def parse(mode, params, x):
+    return {{'x': x}}, {{'y': x}}
+'''
+COUNTING = {'blocked_after': 500, 'endless': ''}
+TRAINING = {'blocked_after': 20000, 'endless': '.apply(tf.data.experimental.assert_cardinality(-1))'}  # INFINITE_CARDINALITY.
+
+
+@pytest.fixture
+def blocked(start, tmp_path):
+    """Starts a training whose data stops coming, and waits until it does: blocked(where, flags) -> subprocess.Popen."""
+    def call(where, *flags):
+        (tmp_path / 'mine').mkdir()
+        (tmp_path / 'mine' / 'data.py').write_text(BLOCKED.format(**where))
+        process = start('--model=polynomial', '--dataset=mine.data', '--schedule=train', '--train_steps=100000',
+                        '--hparams=learning_rate_schedule=constant', *flags)
+        assert process.stdout.readline() == 'blocked\n'
+        time.sleep(1)
+        return process
+
+    return call
+
+
+@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_process_that_waits_for_its_data(blocked, number, code):
+    process = blocked(COUNTING)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=15)
+    assert process.returncode == code
+    assert 'Traceback' not in err
+
+
+@pytest.mark.parametrize('first, second, code', [
+    (signal.SIGINT, signal.SIGINT, 130), (signal.SIGTERM, signal.SIGTERM, 143), (signal.SIGTERM, signal.SIGINT, 130)])
+def test_a_second_signal_ends_a_training_that_waits_for_its_data(blocked, tmp_path, first, second, code):
+    process = blocked(TRAINING, '--save_checkpoints_steps=50')
+    process.send_signal(first)
+    time.sleep(2)
+    assert process.poll() is None
+    process.send_signal(second)
+    _, err = process.communicate(timeout=15)
+    assert process.returncode == code
+    assert err.splitlines()[-1] == (
+        f'trainer.py: {second.name}: ended before the step did; the steps since the last checkpoint are not saved: rerun the '
+        'command to resume from it')
+    assert tf.train.latest_checkpoint(str(tmp_path / 'output'))
+
+
+SCRIPT = '''
+import sys, time
+from common import stop
+import tensorflow.compat.v1 as tf
+stop._TO_END_A_STEP = 1.0
+seconds = {seconds}
+
+def wait():
+    print('step', flush=True)
+    time.sleep(seconds.pop(0))
+
+with stop.StopOnSignal() as on_signal, tf.Graph().as_default():
+    step = tf.train.get_or_create_global_step()
+    with tf.control_dependencies([tf.py_func(wait, [], [])]):
+        count = tf.assign_add(step, 1)
+    with tf.train.SingularMonitoredSession([on_signal]) as session:
+        while not session.should_stop():
+            session.run(count)
+    print('stopped', flush=True)
+    time.sleep({after})
+    on_signal.exit_if_received()
+'''
+
+
+def signal_in_third_step(seconds, after=0):
+    """Returns the exit code of a training that gets SIGTERM in its third step, and what it printed then.
+
+    Args:
+      seconds: list of float, how long the steps take.
+      after: float, how long what follows takes.
+    """
+    process = subprocess.Popen([sys.executable, '-c', SCRIPT.format(seconds=seconds, after=after)], cwd=ROOT, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for _ in range(3):
+        process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_a_step_that_does_not_end_is_not_waited_for():
+    code, out, err = signal_in_third_step([0, 0, 1000])
+    assert (code, out) == (143, '')
+    assert 'SIGTERM: ended before the step did; the steps since the last checkpoint are not saved' in err
+
+
+@pytest.mark.parametrize('seconds', [[0, 0, 0.5], [0, 3, 4]], ids=['in time', 'like one before'])
+def test_a_step_that_ends_in_time_or_takes_as_long_as_others_is_the_last(seconds):
+    assert signal_in_third_step(seconds)[:2] == (143, 'stopped\n')
+
+
+def test_a_process_that_does_not_end_after_its_training_is_ended():
+    assert signal_in_third_step([0, 0, 0], after=1000)[:2] == (143, 'stopped\n')

@@ -17,6 +17,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
+from common import schedules
 from common.evaluator import Evaluator
 from datasets import mnist
 from models import polynomial
@@ -116,11 +117,28 @@ def test_continuous_eval_follows_another_process_to_the_last_step(start, model, 
     assert (tmp_path / 'output' / 'best' / 'best.json').exists()
 
 
+def test_continuous_eval_says_what_it_waits_for_and_gives_up_in_the_end(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(schedules, '_TELL_SECONDS', 1)
+    flags = (*POLYNOMIAL, '--eval_steps=1')
+    code, _, log = run(*flags, '--schedule=continuous_eval', '--train_steps=5', '--eval_timeout=3')
+    assert code == 1
+    assert (f'Still waiting for a checkpoint in {tmp_path}/output, for 1 seconds; there has been none, and the training ends at '
+            'step 5') in log
+    assert re.fullmatch(rf'trainer.py: {tmp_path}/output: no new checkpoint for 3 seconds, and there has been none; the training '
+                        'was to end at step 5: .*', log.splitlines()[-1])
+    assert run(*flags, '--schedule=train', '--train_steps=3')[0] == 0
+    code, _, log = run(*flags, '--schedule=continuous_eval', '--train_steps=5', '--eval_timeout=1')
+    assert code == 1
+    assert 'Saving dict for global step 3' in log
+    assert f'the last one was {tmp_path}/output/model.ckpt-3; the training was to end at step 5' in log.splitlines()[-1]
+
+
 def test_continuous_eval_passes_over_checkpoints_that_are_deleted(run, tmp_path, monkeypatch):
     flags = (*POLYNOMIAL, '--eval_steps=1', '--save_checkpoints_steps=1')
     assert run(*flags, '--schedule=train', '--train_steps=3', '--keep_checkpoint_max=1')[0] == 0
     output = str(tmp_path / 'output')
-    monkeypatch.setattr(tf.train, 'checkpoints_iterator', lambda *args: iter([f'{output}/model.ckpt-2', f'{output}/model.ckpt-3']))
+    paths = [f'{output}/model.ckpt-{step}' for step in (2, 3)]
+    monkeypatch.setattr(tf.train, 'checkpoints_iterator', lambda *args, **kwargs: iter(paths))
     code, result, log = run(*flags, '--schedule=continuous_eval', '--train_steps=3')
     assert code == 0 and result['global_step'] == 3
     assert 'model.ckpt-2 was deleted before it could be evaluated' in log
