@@ -67,15 +67,25 @@ def _lines(*path):
         return []
 
 
-def size(shape, dtype):
-    """Returns the bytes of a tensor of a tf.TensorShape, 0 where it is not known; of strings, without their text."""
-    if not shape.is_fully_defined():
+def size(shape, dtype, batch_size=0):
+    """Returns the bytes of a tensor of a tf.TensorShape, 0 where it is not known; of strings, without their text.
+
+    A first dimension that is not known is taken for that of a batch.
+    """
+    dimensions = shape.as_list() if shape.rank is not None else [None]
+    if dimensions and dimensions[0] is None:
+        dimensions[0] = batch_size
+    if None in dimensions:
         return 0
-    return math.prod(shape.as_list()) * (_STRING if dtype == tf.string else dtype.size)
+    return math.prod(dimensions) * (_STRING if dtype == tf.string else dtype.size)
 
 
-def check_fits():
-    """Raises UsageError if the default graph, which is to be run on a CPU, cannot be: its variables or a tensor are too large."""
+def check_fits(batch_size):
+    """Raises UsageError if the default graph cannot be run on a CPU, as its variables or one of its tensors are too large.
+
+    Args:
+      batch_size: int, the examples of a tower.
+    """
     if tf.config.list_physical_devices('GPU'):
         return
     free = available()
@@ -85,11 +95,11 @@ def check_fits():
         raise UsageError(f'the variables of the model and of its optimizer take {to_text(sum(variables.values()))}, of which '
                          f'{name} takes {to_text(variables[name])}, and {to_text(free)} of memory are free: make the model '
                          'smaller')
-    tensors = (tensor for op in tf.get_default_graph().get_operations() for tensor in op.outputs)
-    largest = max(tensors, key=lambda tensor: size(tensor.shape, tensor.dtype.base_dtype))
-    taken = size(largest.shape, largest.dtype.base_dtype)
-    if taken > free:
-        raise UsageError(f'{largest.op.name} makes a tensor of shape {largest.shape}, which takes {to_text(taken)}, and '
+    tensors = [tensor for op in tf.get_default_graph().get_operations() for tensor in op.outputs]
+    sizes = [size(tensor.shape, tensor.dtype.base_dtype, batch_size) for tensor in tensors]
+    if max(sizes) > free:
+        largest = tensors[sizes.index(max(sizes))]
+        raise UsageError(f'with a batch of {batch_size}, {largest.op.name} makes a tensor of {to_text(max(sizes))}, and '
                          f'{to_text(free)} of memory are free: give a smaller batch_size, or make the model smaller')
 
 

@@ -104,7 +104,9 @@ def make_model_fn(model, devices, plan):
             tf.logging.info(line)
         if plan.warm_start_from:
             warm_start(plan.warm_start_from, [v for v in tf.global_variables() if v is not tf.train.get_global_step()])
-        return _train_spec(features, predictions, example_loss, metrics, plan, params, config)
+        spec = _train_spec(features, predictions, example_loss, metrics, plan, params, config)
+        check_fits(params.batch_size // max(len(devices), 1))
+        return spec
 
     return model_fn
 
@@ -140,7 +142,6 @@ def _train_spec(features, predictions, example_loss, metrics, plan, params, conf
     with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait]):
         train_op = optimizer.minimize(loss, _unfrozen(tf.trainable_variables(), plan.freeze), rate, step, params,
                                       plan.loss_scaling)
-    check_fits()
     loop = Loop(train_op, plan.steps_per_loop, plan.summary_steps, plan.checkpoint_periods,
                 [plan.total_steps, *plan.profiled_steps])
     chief_hooks = [

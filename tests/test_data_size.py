@@ -192,11 +192,12 @@ def test_numbers_of_bytes_are_said_as_people_do(count, text):
 
 
 TOO_LARGE = [
-    ('alexnet', 'mnist', 'batch_size=2147483647', r'\S+ makes a tensor of shape \(2147483647, \S+\), which takes \S+ TB, and '),
+    ('alexnet', 'mnist', 'batch_size=2147483647', r'with a batch of 2147483647, \S+ makes a tensor of \S+ TB, and \S+ GB of memory are free: give a smaller batch_size, or'),
+    ('alexnet', 'mnist', 'batch_size=300000,filters=[2000],max_shift=0', r'with a batch of 300000, \S+ makes a tensor of 1\.88 TB, '),
     ('alexnet', 'mnist', 'dense_units=2147483647', r'the variables of the model and of its optimizer take 30 TB, of which dense'),
     ('alexnet', 'mnist', 'num_classes=1000000000', r'the variables of the model and of its optimizer take 6\.\d+ TB, of which de'),
     ('alexnet', 'mnist', 'filters=[1000000000]', r'the variables of the model and of its optimizer take 1\.\d+ PB, of which de'),
-    ('seq2seq', 'addition', 'batch_size=2147483647', r'\S+ makes a tensor of shape \(2147483647, \d+\), which takes \S+ TB, and '),
+    ('seq2seq', 'addition', 'batch_size=2147483647', r'with a batch of 2147483647, \S+ makes a tensor of \S+ [TPE]B, and '),
 ]
 
 
