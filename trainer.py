@@ -71,6 +71,7 @@ def define_flags(FLAGS=None):
     string('warm_start_from', '', 'Start from the weights of another training: a checkpoint, output_dir or SavedModel.')
     string('freeze', '', 'A regular expression; variables in whose names it is found are not trained.')
     boolean('debug_numerics', False, 'Stop at the first op that makes a NaN or an infinity, and name it; slower.')
+    boolean('full_traceback', False, "Show TensorFlow's and the framework's lines in tracebacks, too.")
 
     string, integer, number, _ = group('How it is evaluated')
     integer('eval_every_steps', None, 'Steps between evaluations; there is one at the end, too. (default: each checkpoint)',

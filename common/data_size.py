@@ -6,9 +6,9 @@ import time
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common import memory
+from common import contract, memory
 from common.errors import RunError, first_line
-from common.input_fn import picks_batches, read
+from common.input_fn import picks_batches
 
 _COUNTED_AT_ONCE = 100
 _TELL_SECONDS = 10
@@ -34,14 +34,14 @@ def count_examples(dataset, split, data_dir, params, at_most=None):
       RunError: there are no records, or one cannot be read.
     """
     with tf.Graph().as_default(), tf.Session() as session:
-        records = read(dataset, split, data_dir, params)
+        records = contract.read(dataset, split, data_dir, params)
         count = session.run(records.cardinality())
         if count == tf.data.experimental.UNKNOWN_CARDINALITY:
             try:
                 count = _count(records.take(-1 if at_most is None else at_most), session, f'the split {split}')
             except tf.errors.OpError as error:
                 raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} cannot be read: '
-                               f'{first_line(error)}') from None
+                               f'{first_line(error)}') from error
             if count == at_most:
                 return tf.data.experimental.UNKNOWN_CARDINALITY
     if count == 0:
@@ -74,7 +74,7 @@ def fits_cache(dataset, data_dir, params, num_examples):
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         return False
     with tf.Graph().as_default():
-        records = read(dataset, 'train', data_dir, params)
+        records = contract.read(dataset, 'train', data_dir, params)
         size = _record_bytes(records)
         is_picked = picks_batches(records, num_examples, params)
     free = memory.available()

@@ -111,7 +111,8 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         dataset=dataset,
         params=params,
         data_dir=data_dir,
-        train_input_fn=make_input_fn(dataset, ModeKeys.TRAIN, 'train', data_dir, params, trained_examples, cache),
+        train_input_fn=make_input_fn(dataset, ModeKeys.TRAIN, 'train', data_dir, params, trained_examples, cache,
+                                     is_part=bool(options.overfit_batches)),
         train_steps=train_steps,
         eval_every_steps=eval_every_steps,
         evaluators=evaluators,
@@ -161,7 +162,7 @@ def _eval_steps(dataset, split, data_dir, params, options):
     num_examples = count_examples(dataset, split, data_dir, params)
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={params.dataset}: the split {split} has no end: give --eval_steps')
-    return math.ceil(num_examples / params.eval_batch_size)
+    return math.ceil((num_examples + 1) / params.eval_batch_size)  # So that it is seen that there are no more.
 
 
 def _trained_examples(num_examples, params, options):

@@ -1,18 +1,21 @@
 """TensorFlow's errors whose cause is the data or the memory, told in one line that names it."""
 
 import contextlib
-import itertools
 import re
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common import files, manifest
+from common import contract, files, manifest
 from common.errors import RunError, first_line
-from common.input_fn import parse, read, without_tuning
+from common.input_fn import parse, without_tuning
 from common.schedules import EVALUATING, TRAINING
 
 ModeKeys = tf.estimator.ModeKeys
 _MANY = 1024
+_COUNT = re.compile(r'expected to contain (\d+) elements but contained (only|at least) (\d+)')
+_LABEL = re.compile(r'Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)')
+_SHAPES = re.compile('number of elements does not match|different shapes in component')
 # What is no tf.train.Example becomes part of TensorFlow's message, which Python then cannot decode.
 _ERRORS = (tf.errors.OpError, UnicodeDecodeError)
 
@@ -23,7 +26,10 @@ def explained(experiment):
     try:
         yield
     except (*_ERRORS, MemoryError) as error:
-        raise (_explain(experiment, error) or error) from None
+        found = _explain(experiment, error)
+        if not found:
+            raise
+        raise found from found.__cause__
 
 
 def _explain(experiment, error):
@@ -31,8 +37,12 @@ def _explain(experiment, error):
     try:
         manifest.forget()
         for mode, split in _splits(experiment.options):
-            read(experiment.dataset, split, experiment.data_dir, experiment.params)  # Is it still what was written?
-            if 'IteratorGetNext' in text or isinstance(error, UnicodeDecodeError):
+            contract.read(experiment.dataset, split, experiment.data_dir, experiment.params)  # Is it still what was written?
+            if _COUNT.search(text):
+                _check_count(experiment, split, text)
+            elif _LABEL.search(text):
+                _find_bad_label(experiment, mode, split, error)
+            elif 'IteratorGetNext' in text or isinstance(error, UnicodeDecodeError):
                 _find_bad_record(experiment, mode, split)
     except RunError as found:
         return found
@@ -61,13 +71,77 @@ def _find_bad_record(experiment, mode, split):
         found = _first_error(lambda: _parsed(experiment, mode, split, first, size))
         if not found:
             return
+        _check_shapes(experiment, mode, split, str(found[1]))
         first += found[0] * size
-    place = f'record {first} of the split {split}'
+    raise RunError(f'{_place(experiment, split, first)}: {_reason(found[1])}') from found[1]
+
+
+def _place(experiment, split, number):
+    """Returns where a record of a split is, in words."""
+    place = f'record {number} of the split {split}'
     with tf.Graph().as_default(), tf.Session() as session, contextlib.suppress(tf.errors.OpError):
-        records = read(experiment.dataset, split, experiment.data_dir, experiment.params)
-        record = session.run(tf.data.make_one_shot_iterator(records.skip(first)).get_next())
+        records = contract.read(experiment.dataset, split, experiment.data_dir, experiment.params)
+        record = session.run(tf.data.make_one_shot_iterator(records.skip(number)).get_next())
         place = isinstance(record, bytes) and manifest.where(record) or place
-    raise RunError(f'{place}: {_reason(found[1])}')
+    return place
+
+
+def _check_shapes(experiment, mode, split, text):
+    """Raises RunError if an error is that what was to become a batch differs in shape."""
+    if not _SHAPES.search(text):
+        return
+    if hasattr(experiment.dataset, 'parse_batch'):
+        raise RunError(f'--dataset={experiment.params.dataset}: read(): the records of the split {split} differ in shape, and '
+                       'parse_batch() takes batches: pad them to one length, or parse them one by one, with parse()')
+    shapes = {}
+    for number, element in enumerate(_elements(lambda: _parsed(experiment, mode, split, 0, 1))):
+        for name, value in _named(element, mode):
+            shape = list(np.shape(value))[1:]
+            if shapes.setdefault(name, shape) != shape:
+                raise RunError(f'--dataset={experiment.params.dataset}: parse(): {name} is of shape {shapes[name]} in record 0 of '
+                               f'the split {split}, and {shape} in record {number}, but a batch has one: pad it to a fixed '
+                               'length, such as with tf.pad')
+
+
+def _named(element, mode):
+    """Yields (name, value) of the features and labels of a batch, in the order in which TensorFlow has them."""
+    features, labels = (element, {}) if mode == ModeKeys.PREDICT else element
+    for kind, values in (('feature', features), ('label', labels)):
+        for name in sorted(values):
+            yield f'the {kind} {name}', values[name]
+
+
+def _check_count(experiment, split, text):
+    """Raises RunError where there are more or fewer records than was said, or than there were at first."""
+    expected, relation, count = _COUNT.search(text).groups()
+    found = _first_error(lambda: contract.read(experiment.dataset, split, experiment.data_dir,
+                                               experiment.params).map(lambda *record: 0).batch(_MANY))
+    if found and _COUNT.search(str(found[1])) or split == 'train':
+        raise RunError(f'--dataset={experiment.params.dataset}: read(): the split {split} has {relation} {count} records, but '
+                       f'{expected} were counted, or claimed with assert_cardinality: each call must give the same number')
+
+
+def _find_bad_label(experiment, mode, split, error):
+    """Raises RunError if there is a record in a split whose label is the one that a loss cannot take."""
+    value, limit = map(int, _LABEL.search(str(error)).groups())
+    inputs = set(_inputs(error.op.inputs[1])) if error.op else set()
+    for batch, element in enumerate(_elements(lambda: _parsed(experiment, mode, split, 0, _MANY))):
+        for i, (name, values) in enumerate(_named(element, mode)):
+            if i in inputs and np.any(values == value):
+                number = batch * _MANY + int(np.nonzero(values == value)[0][0])
+                raise RunError(f'{_place(experiment, split, number)}: {name} is {value}, but the model takes 0 to {limit - 1}')
+
+
+def _inputs(tensor):
+    """Yields the numbers of the tensors of the batch that a tensor is made of."""
+    reached, seen = [tensor], set()
+    while reached:
+        tensor = reached.pop()
+        if tensor.op.type == 'IteratorGetNext':
+            yield tensor.value_index
+        elif tensor.op not in seen:
+            seen.add(tensor.op)
+            reached += tensor.op.inputs
 
 
 def _reason(error):
@@ -80,24 +154,33 @@ def _reason(error):
 
 def _parsed(experiment, mode, split, first, size):
     """Returns a tf.data.Dataset of a split's parsed batches, from its first-th record on."""
-    records = read(experiment.dataset, split, experiment.data_dir, experiment.params).skip(first)
+    records = contract.read(experiment.dataset, split, experiment.data_dir, experiment.params).skip(first)
     return without_tuning(parse(experiment.dataset, mode, experiment.params, records, records.batch(size),
                                 lambda records: records.batch(size)))
 
 
 def _first_error(make_dataset):
     """Returns how many elements a tf.data.Dataset gives before an error, and that; None where there is none or no end."""
-    with tf.Graph().as_default(), tf.Session() as session:
+    count = 0
+    try:
+        for _ in _elements(make_dataset):
+            count += 1
+    except _ERRORS as error:
+        return count, error
+    return None
+
+
+def _elements(make_dataset):
+    """Yields the elements of a tf.data.Dataset; none where it has no end."""
+    with tf.Graph().as_default() as graph:
         dataset = make_dataset()
-        if session.run(dataset.cardinality()) == tf.data.experimental.INFINITE_CARDINALITY:
-            return None
+        cardinality = dataset.cardinality()
         iterator = tf.data.make_initializable_iterator(dataset)
         element = iterator.get_next()
-        session.run([tf.tables_initializer(), iterator.initializer])
-        for number in itertools.count():
-            try:
-                session.run(element)
-            except tf.errors.OutOfRangeError:
-                return None
-            except _ERRORS as error:
-                return number, error
+        start = [tf.tables_initializer(), iterator.initializer]
+    with contextlib.closing(tf.Session(graph=graph)) as session, contextlib.suppress(tf.errors.OutOfRangeError):
+        if session.run(cardinality) == tf.data.experimental.INFINITE_CARDINALITY:
+            return
+        session.run(start)
+        while True:
+            yield session.run(element)

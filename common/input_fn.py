@@ -3,23 +3,13 @@
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
+from common import contract
 
 _ENDLESS = 2**40
 ModeKeys = tf.estimator.ModeKeys
 
 
-def read(dataset, split, data_dir, params):
-    """Returns what a dataset module reads; raises UsageError if it has no such split."""
-    try:
-        return dataset.read(split, data_dir, params)
-    except KeyError as error:
-        if error.args != (split,):
-            raise
-        raise UsageError(f'--dataset={params.dataset}: there is no split {split}') from None
-
-
-def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None, cache=False):
+def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None, cache=False, is_part=False):
     """Makes the input_fn that feeds a split to an Estimator.
 
     Training is endless, and its order is a function of the seed, the epoch and the global step alone: a training that
@@ -34,6 +24,7 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None, cac
       params: HParams.
       num_examples: int, how many of the split's records to train on, or what else `count_examples` gave; for TRAIN.
       cache: bool, whether to keep records in memory that are read one by one, as `fits_cache` decided; for TRAIN.
+      is_part: bool, whether the split has more of them.
 
     Returns:
       Function without arguments that returns a tf.data.Dataset of (features, labels), or of features in PREDICT.
@@ -48,7 +39,10 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None, cac
 
     def input_fn():
         with tf.name_scope('input'):
-            records = read(dataset, split, data_dir, params)
+            records = contract.read(dataset, split, data_dir, params)
+            if is_training and num_examples > 0:
+                records = records.take(num_examples) if is_part else records
+                records = records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Others shift the order.
             if is_training and picks_batches(records, num_examples, params):
                 batches = _batches_from_memory(records, num_examples, params)
                 records = batches.unbatch()
@@ -73,15 +67,18 @@ def parse(dataset, mode, params, records, batches, batch):
       batch: function that makes batches of a tf.data.Dataset.
     """
 
-    def both(parse):
+    def both(name):
+        function = getattr(dataset, name)
+
         def call(*record):
-            parsed = parse(mode, params, record[0] if len(record) == 1 else record)
-            return parsed[0] if mode == ModeKeys.PREDICT else parsed
+            parsed = function(mode, params, record[0] if len(record) == 1 else record)
+            features, labels = contract.check_parsed(name, parsed, mode, params)
+            return features if mode == ModeKeys.PREDICT else (features, labels)
         return call
 
     if hasattr(dataset, 'parse_batch'):
-        return batches.map(both(dataset.parse_batch), tf.data.AUTOTUNE)
-    return batch(records.map(both(dataset.parse), tf.data.AUTOTUNE))
+        return batches.map(both('parse_batch'), tf.data.AUTOTUNE)
+    return batch(records.map(both('parse'), tf.data.AUTOTUNE))
 
 
 def without_tuning(dataset):
@@ -107,7 +104,7 @@ def _batches_from_memory(records, num_examples, params):
 
     Picking whole batches out of one tensor is several times as fast as passing records on one by one.
     """
-    everything = tf.data.experimental.get_single_element(records.take(num_examples).batch(num_examples))
+    everything = tf.data.experimental.get_single_element(records.batch(num_examples))
 
     def order(epoch, seen):
         return tf2.random.experimental.stateless_shuffle(tf.range(num_examples), tf.stack([params.seed, epoch]))[seen:]
@@ -129,14 +126,16 @@ def _endless_stream(records, num_examples, params, cache):
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         return records.skip(_position(params))  # No epochs, so no order that could be found again but its own.
 
+    # TensorFlow makes room for the whole buffer at once.
+    buffer = params.shuffle_buffer if num_examples < 0 else min(params.shuffle_buffer, num_examples + 1)
+
     def shuffled(epoch, seen):
-        return records.shuffle(params.shuffle_buffer, seed=epoch * 1000003 + params.seed,
+        return records.shuffle(buffer, seed=epoch * 1000003 + params.seed,
                                reshuffle_each_iteration=False).skip(seen)
 
     if num_examples == tf.data.experimental.UNKNOWN_CARDINALITY:  # The training ends within the first epoch.
         records = records.apply(tf.data.experimental.assert_cardinality(tf.data.experimental.INFINITE_CARDINALITY))
         return shuffled(tf.constant(0, tf.int64), _position(params))
-    records = records.take(num_examples)
     if cache:
         records = records.cache()
     return _epochs(num_examples, params).flat_map(shuffled)

@@ -6,7 +6,7 @@ import typing
 
 import tensorflow.compat.v1 as tf
 
-from common import hooks, learning_rate, moving_average, optimizer, saving
+from common import contract, hooks, learning_rate, moving_average, optimizer, saving
 from common.errors import UsageError
 from common.input_wait import measure_wait
 from common.keras_layers import collect_keras_layers
@@ -66,38 +66,23 @@ def make_model_fn(model, devices, plan):
         features, labels = Inputs(features), None if labels is None else Inputs(labels)
         if mode == ModeKeys.PREDICT:
             with tf.name_scope('model'), collect_keras_layers(is_training=False):
-                predictions, _ = model.model(features, None, mode, params)
+                predictions, _ = contract.call_model(model, features, None, mode, params)
             outputs = {'predict': tf.estimator.export.PredictOutput(predictions)}
             return tf.estimator.EstimatorSpec(mode, predictions, export_outputs=outputs,
                                               scaffold=moving_average.restoring_scaffold(params))
 
+        if devices:
+            contract.check_divisible(features, labels, params)
+
         def tower(features, labels):
             with collect_keras_layers(is_training=mode == ModeKeys.TRAIN):
-                predictions, example_loss = model.model(features, labels, mode, params)
-            if example_loss is None or example_loss.shape.rank != 1:
-                shape = example_loss if example_loss is None else example_loss.shape
-                raise UsageError(f'--model={params.model}: model() must return a loss of shape [batch], one for each '
-                                 f'example, not {shape}')
-            for name, values in predictions.items():
-                if not values.shape[:1].is_compatible_with(example_loss.shape):
-                    raise UsageError(f'--model={params.model}: the prediction {name} must be of shape [batch, ...], with a '
-                                     f'batch of {example_loss.shape[0]}, not {values.shape}')
-            return predictions, example_loss
+                return contract.call_model(model, features, labels, mode, params)
 
         # The scope keeps the model's ops from taking the names of the summaries below, which TensorBoard shows.
         with tf.name_scope('model'):
             predictions, example_loss = make_parallel(tower, devices, features=features, labels=labels)
         with tf.name_scope('metrics'):
-            metrics = (model.eval_metrics(features, labels, predictions, params)
-                       if hasattr(model, 'eval_metrics') else {})
-        for name, metric in metrics.items():
-            if not (isinstance(metric, tuple) and len(metric) == 2):
-                raise UsageError(f'--model={params.model}: eval_metrics() must return pairs (value, update_op), as tf.metrics '
-                                 f'makes them: {name} is {metric}')
-        reserved = metrics.keys() & {'loss', 'global_step', 'split'}
-        if reserved:
-            raise UsageError(f'--model={params.model}: eval_metrics() may not name a metric {reserved.pop()}, which the '
-                             'framework has itself')
+            metrics = contract.call_eval_metrics(model, features, labels, predictions, params)
         if mode == ModeKeys.EVAL:
             return _eval_spec(predictions, example_loss, metrics, params)
         for line in describe(features, labels, tf.trainable_variables()):

@@ -5,9 +5,8 @@ import os
 import pkgutil
 import sys
 
+from common import contract
 from common.errors import UsageError
-
-_FUNCTIONS = {'model': ('get_params', 'model'), 'dataset': ('get_params', 'prepare', 'read')}
 
 
 def available(kind):
@@ -27,7 +26,7 @@ def load(kind, name):
       The module.
 
     Raises:
-      UsageError: there is no such module, or it lacks a function of the contract.
+      UsageError: there is no such module, or it lacks a function of the contract, or has one that takes other arguments.
     """
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
@@ -43,9 +42,5 @@ def load(kind, name):
     if module is None:
         raise UsageError(f'--{kind}={name}: no module {path}; the {kind}s here are: {", ".join(available(kind))}; '
                          f'one of your own is given by its dotted path, such as my_package.my_{kind}')
-    missing = [function for function in _FUNCTIONS[kind] if not callable(getattr(module, function, None))]
-    if kind == 'dataset' and not (hasattr(module, 'parse') or hasattr(module, 'parse_batch')):
-        missing.append('parse')
-    if missing:
-        raise UsageError(f'--{kind}={name}: {path} must define {", ".join(missing)}; see README.md')
+    contract.check_module(kind, name, module)
     return module

@@ -9,6 +9,7 @@ import sys
 
 import tensorflow.compat.v1 as tf
 
+from common import contract
 from common.errors import UsageError
 from common.files import read_json, write_json
 from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
@@ -16,8 +17,10 @@ from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
 SETS_DIR = os.path.dirname(os.path.abspath(__file__))
 
 
-class UnknownHParam(UsageError, AttributeError):
+class UnknownHParam(UsageError, AttributeError, KeyError):
     """A model or a dataset asks for a hyper-parameter that nobody has defined, such as a model for that of a dataset."""
+
+    __str__ = Exception.__str__  # A KeyError's is in quotes.
 
 
 class HParams(collections.abc.Mapping):
@@ -30,7 +33,11 @@ class HParams(collections.abc.Mapping):
         object.__setattr__(self, '_values', frozen)
 
     def __getitem__(self, key):
-        return self._values[key]
+        try:
+            return self._values[key]
+        except KeyError:
+            raise UnknownHParam(f'--model={self._values.get("model")} and --dataset={self._values.get("dataset")} define no '
+                                f'hyper-parameter {key}{nearest(str(key), self._values)}') from None
 
     def __iter__(self):
         return iter(self._values)
@@ -41,11 +48,7 @@ class HParams(collections.abc.Mapping):
     def __getattr__(self, name):
         if name.startswith('__'):
             raise AttributeError(name)
-        try:
-            return self._values[name]
-        except KeyError:
-            raise UnknownHParam(f'--model={self._values.get("model")} and --dataset={self._values.get("dataset")} define no '
-                                f'hyper-parameter {name}{nearest(name, self._values)}') from None
+        return self[name]
 
     def __setattr__(self, name, value):
         raise AttributeError(f'hyper-parameters are read-only: {name}')
@@ -111,15 +114,6 @@ def _type_name(default):
     return {bool: 'true or false', int: 'a whole number', float: 'a number', str: 'text'}[type(default)]
 
 
-def _check_types(source, layer):
-    """Checks that defaults are of types that --hparams and JSON can express."""
-    for key, value in layer.items():
-        items = value if isinstance(value, (list, tuple)) else [value]
-        if any(type(item) not in (bool, int, float, str) or type(item) is not type(items[0]) for item in items):
-            raise UsageError(f'{source}: get_params() gives {key}={value!r}, but a hyper-parameter is true or false, a '
-                             'whole number, a number, text, or a list of one of these')
-
-
 def override(values, source, changes):
     """Returns `values` with `changes` laid over them, dicts of hyper-parameters.
 
@@ -132,7 +126,7 @@ def override(values, source, changes):
             raise UsageError(f'{source}: unknown hyper-parameter {key}{nearest(key, values)}')
         if not _has_type(value, values[key]):
             raise UsageError(f'{source}: {key}={value} must be {_type_name(values[key])}')
-        if type(value) is int and abs(value) > MAXIMUM:
+        if any(type(item) is int and abs(item) > MAXIMUM for item in (value if isinstance(value, (list, tuple)) else [value])):
             raise UsageError(f'{source}: {key}={value} must be at most {MAXIMUM}')
         if key in MINIMUM and value < MINIMUM[key]:
             raise UsageError(f'{source}: {key}={value} must be at least {MINIMUM[key]}')
@@ -191,7 +185,7 @@ def build(model_name, model_params, dataset_name, dataset_params, set_name='', t
     """
     values = {'model': model_name, 'dataset': dataset_name, 'seed': 1, **DEFAULTS}
     for source, layer in ((f'--model={model_name}', model_params), (f'--dataset={dataset_name}', dataset_params)):
-        _check_types(source, layer)
+        contract.check_params(source, layer)
         known = {key: value for key, value in layer.items() if key in values}
         values = {**override(values, source, known), **{key: layer[key] for key in layer if key not in values}}
     default_set = f'{model_name}_{dataset_name}'

@@ -120,8 +120,8 @@ def test_a_prediction_that_is_not_per_example_is_refused(tmp_path, prediction):
 
 def test_a_metric_that_is_no_pair_is_refused(tmp_path):
     model = types.SimpleNamespace(model=linear, eval_metrics=lambda *args: {'mean': tf.reduce_mean(args[2]['y'])})
-    with pytest.raises(UsageError, match=r'--model=m: eval_metrics\(\) must return pairs \(value, update_op\), as tf.metrics '
-                                         'makes them: mean is Tensor'):
+    with pytest.raises(UsageError, match=r'--model=m: eval_metrics\(\) must return pairs \(value, update_op\) of tensors, as '
+                                         'tf.metrics makes them: mean is a tensor of float32'):
         make_estimator(tmp_path, model=model).train(input_fn())
 
 
