@@ -1,5 +1,6 @@
 """The two errors that end a run with one line instead of a traceback."""
 
+import json
 import os
 import re
 import sys
@@ -23,6 +24,16 @@ def first_line(error):
     text = str(error).removeprefix('Graph execution error:').strip()
     said = re.search(r"^Node: '.*'\n(.+)$", text, re.MULTILINE) or re.match('(.*)', text)
     return said[1]
+
+
+def check_range(params, name, at_least, at_most=None):
+    """Raises UsageError if a hyper-parameter, or one of the items of a list, is less or more than it may be."""
+    value = params[name]
+    items = value if isinstance(value, (list, tuple)) else [value]
+    if not all(at_least <= item <= (item if at_most is None else at_most) for item in items):
+        given = json.dumps(value)
+        wanted = f'at least {at_least}' if at_most is None else f'from {at_least} to {at_most}'
+        raise UsageError(f'{name}={given} must be {wanted}')
 
 
 def check_utf8(arguments):

@@ -8,7 +8,7 @@ import zlib
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
+from common.errors import check_range
 
 # One of so many sums, picked by a checksum, is kept for evaluation and never trained on, the other way round neither.
 HELD_OUT = 10
@@ -29,8 +29,8 @@ def prepare(data_dir, params):
 def read(split, data_dir, params):
     """Returns num_examples {'source': '27+5', 'target': '32'}, two strings; other ones for evaluation."""
     del data_dir
-    if params.max_digits < 1 or params.num_examples < 20:
-        raise UsageError('max_digits must be at least 1, num_examples at least 20')
+    check_range(params, 'max_digits', 1, 1000)
+    check_range(params, 'num_examples', 20, 1000000)
     count = {'train': params.num_examples, 'eval': params.num_examples // 20}[split]
     numbers = random.Random(f'{split} {params.seed}')
     sources, targets = [], []

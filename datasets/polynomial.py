@@ -6,7 +6,7 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
+from common.errors import check_range
 
 
 def get_params():
@@ -21,8 +21,7 @@ def prepare(data_dir, params):
 def read(split, data_dir, params):
     """Returns num_samples {'x', 'y'}, float32 scalars; a tenth of that for evaluation, other ones."""
     del data_dir
-    if params.num_samples < 10:
-        raise UsageError(f'num_samples={params.num_samples} must be at least 10')
+    check_range(params, 'num_samples', 10, 10000000)
     seed, count = {'train': (0, params.num_samples), 'eval': (1, params.num_samples // 10)}[split]
     x = np.random.RandomState([seed, params.seed]).uniform(-10, 10, count).astype(np.float32)
     return tf.data.Dataset.from_tensor_slices({'x': x, 'y': 5 * np.square(x) + 3})

@@ -9,7 +9,7 @@ Classification with Deep Convolutional Neural Networks, 2012.)
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
+from common.errors import UsageError, check_range
 from common.ops.confusion_matrix import confusion_matrix
 from common.ops.labeled_images import labeled_images
 from common.ops.layers import conv_stack, dense_stack
@@ -38,8 +38,7 @@ def model(features, labels, mode, params):
 
     `features` is {'image': float32 [batch, height, width, channels]}, `labels` is {'label': int32 [batch]} or None.
     """
-    if not 0 <= params.drop_rate < 1 or params.max_shift < 0:
-        raise UsageError('drop_rate must be at least 0 and less than 1, max_shift at least 0')
+    _check(params, features['image'].shape[1:3].as_list())
     is_training = mode == tf.estimator.ModeKeys.TRAIN
     net = random_shift(features['image'], params.max_shift, is_training)
     if params.data_format == 'NCHW':
@@ -56,6 +55,19 @@ def model(features, labels, mode, params):
     shown = slice(NUM_IMAGES_SHOWN)
     labeled_images('inputs', features['image'][shown], labels['label'][shown], predictions['class'][shown])
     return predictions, tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels['label'], logits=logits)
+
+
+def _check(params, size):
+    """Raises UsageError where a hyper-parameter is out of the range that images of this height and width allow."""
+    if not 0 <= params.drop_rate < 1:
+        raise UsageError(f'drop_rate={params.drop_rate} must be at least 0 and less than 1')
+    check_range(params, 'filters', 1)
+    check_range(params, 'dense_units', 1)
+    check_range(params, 'num_classes', 1)
+    check_range(params, 'max_shift', 0, min(size) - 1)
+    if min(size) < 2**len(params.filters):
+        raise UsageError(f'filters={list(params.filters)} must be at most {min(size).bit_length() - 1} numbers, each of which '
+                         f'halves images of {size[0]} by {size[1]} pixels')
 
 
 def eval_metrics(features, labels, predictions, params):

@@ -9,7 +9,7 @@ Approaches to Attention-based Neural Machine Translation, 2015.)
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
+from common.errors import check_range
 from common.ops.beam_search import rnn_beam_search
 from common.ops.merge import merge
 from common.ops.shape import reshape
@@ -17,6 +17,7 @@ from common.ops.shape import reshape
 # Texts are bytes, and these two control characters, which a text has no use for.
 NUM_TOKENS = 256
 END, BEGIN = 0, 2
+MAX_LENGTH = 1000  # A beam search is not interrupted before its end.
 
 # No weight depends on these.
 FREE_HPARAMS = ('beam_width', 'length_penalty', 'max_target_length')
@@ -40,8 +41,10 @@ def model(features, labels, mode, params):
     beam_width], and 'log_probs', float32 [batch, beam_width]. In training the target is what a greedy search would write
     as long as it is right, which costs nothing.
     """
-    if min(params.embedding_size, params.rnn_units, params.beam_width, params.max_target_length) < 1:
-        raise UsageError('embedding_size, rnn_units, beam_width and max_target_length must be at least 1')
+    check_range(params, 'embedding_size', 1)
+    check_range(params, 'rnn_units', 1)
+    check_range(params, 'beam_width', 1, NUM_TOKENS)
+    check_range(params, 'max_target_length', 1, MAX_LENGTH)
     with tf.variable_scope('seq2seq', reuse=tf.AUTO_REUSE):
         embedding = tf.get_variable('embedding', [NUM_TOKENS, params.embedding_size])
         memory, mask, state = _encode(features['source'], embedding, params.rnn_units)

@@ -5,10 +5,13 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common import plugins
+from common.errors import UsageError
 from common.input_fn import make_input_fn
 from common.parallel import make_parallel
 from hparams import build
+from models import alexnet
 
+SEQ2SEQ = ('--model=seq2seq', '--dataset=addition')
 # Worked out from the layers by hand.
 NUM_PARAMETERS = {
     'alexnet': (3 * 3 * 1 * 32 + 32) + (3 * 3 * 32 * 64 + 64) + (3 * 3 * 64 * 128 + 128) + (3 * 3 * 128 * 512 + 512)
@@ -81,3 +84,32 @@ def test_towers_give_alexnet_the_loss_and_gradients_of_none(data_dir, mode, towe
     assert np.abs(expected['dense/kernel:0']).max() > 1e-3
     for name in expected:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize('flags, message', [
+    (['--hparams=filters=[-1]'], 'filters=[-1] must be at least 1'),
+    (['--hparams=filters=[8,0]'], 'filters=[8, 0] must be at least 1'),
+    (['--hparams=filters=[1,1,1,1,1]'],
+     'filters=[1, 1, 1, 1, 1] must be at most 4 numbers, each of which halves images of 28 by 28 pixels'),
+    (['--hparams=filters=[9999999999]'], '--hparams: filters=[9999999999] must be at most 2147483647'),
+    (['--hparams=dense_units=0'], 'dense_units=0 must be at least 1'),
+    (['--hparams=dense_units=-5'], 'dense_units=-5 must be at least 1'),
+    (['--hparams=max_shift=28'], 'max_shift=28 must be from 0 to 27'),
+    (['--hparams=max_shift=2147483647'], 'max_shift=2147483647 must be from 0 to 27'),
+    (['--hparams=max_shift=-1'], 'max_shift=-1 must be from 0 to 27'),
+    (['--model=polynomial', '--dataset=polynomial', '--hparams=num_samples=2147483647'], 'num_samples=2147483647 must be from 10 to 10000000'),
+    ([*SEQ2SEQ, '--hparams=max_digits=10000'], 'max_digits=10000 must be from 1 to 1000'),
+    ([*SEQ2SEQ, '--hparams=num_examples=2147483647'], 'num_examples=2147483647 must be from 20 to 1000000'),
+    ([*SEQ2SEQ, '--hparams=num_examples=100,beam_width=100000'], 'beam_width=100000 must be from 1 to 256'),
+    ([*SEQ2SEQ, '--hparams=num_examples=100,max_target_length=100000'], 'max_target_length=100000 must be from 1 to 1000'),
+    ([*SEQ2SEQ, '--hparams=num_examples=100,rnn_units=0'], 'rnn_units=0 must be at least 1'),
+])
+def test_a_models_and_a_datasets_own_bounds_are_one_line(run, flags, message):
+    code, _, err = run('--schedule=dry_run', *flags)
+    assert code == 2 and err.splitlines()[-1] == f'trainer.py: {message}'
+
+
+def test_alexnet_refuses_no_classes():
+    params = build.build('alexnet', {**alexnet.get_params(), 'num_classes': 0}, 'd', {})
+    with pytest.raises(UsageError, match='num_classes=0 must be at least 1'):
+        alexnet.model({'image': tf.zeros([1, 28, 28, 1])}, None, 'infer', params)

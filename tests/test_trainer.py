@@ -359,7 +359,7 @@ def test_everything_goes_through_gfile(run):
 
 def test_a_models_own_bounds_are_one_line(run):
     code, _, err = run('--hparams=drop_rate=1.0', '--schedule=dry_run')
-    assert code == 2 and err.splitlines()[-1].startswith('trainer.py: drop_rate must be at least 0 and less than 1')
+    assert code == 2 and err.splitlines()[-1].startswith('trainer.py: drop_rate=1.0 must be at least 0 and less than 1')
 
 
 @pytest.mark.parametrize('content', [None, '', 'garbage', 'model_checkpoint_path: "model.ckpt-99"'])
@@ -661,7 +661,7 @@ WRONG = [
     (['--intra_op_threads=-1'], 2, 'flag --intra_op_threads=-1'),
     (['--output_dir=a[1]'], 2, '--output_dir=a[1]: TensorFlow takes * ? [ ] \\ for patterns'),
     (['--hparams=image_size=14'], 2, '--dataset=mnist has image_size=28'),
-    ([*POLYNOMIAL, '--hparams=num_samples=9'], 2, 'num_samples=9 must be at least 10'),
+    ([*POLYNOMIAL, '--hparams=num_samples=9'], 2, 'num_samples=9 must be from 10 to 10000000'),
     (['--seed=-1'], 2, 'flag --seed=-1'),
     (['--seed=99999999999'], 2, 'flag --seed=99999999999'),
     (['--output_dir='], 2, '--output_dir is empty'),
