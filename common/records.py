@@ -20,6 +20,7 @@ import tqdm
 from common import manifest, tfrecord
 from common.errors import RunError, UsageError, check_utf8, tell
 from common.files import replacing
+from common.traceback_filter import in_a_line
 
 NUM_SHARDS = 4
 _REPORT_EVERY = 1000
@@ -76,7 +77,7 @@ def write(directory, splits, num_shards=NUM_SHARDS):
       num_shards: int, files a split. Example i goes to file i modulo num_shards.
 
     Raises:
-      RunError: the directory cannot be written.
+      RunError: the directory cannot be written, or an example cannot be made.
     """
     try:
         tf.io.gfile.makedirs(directory)
@@ -113,12 +114,22 @@ def _write_shard(directory, split, shard, num_shards, examples, bar, stop):
             for position, i in enumerate(indices, 1):
                 if stop.is_set():
                     raise concurrent.futures.CancelledError
-                writer.write(encode(examples[i]))
+                writer.write(_encoded(directory, split, examples, i))
                 if position % _REPORT_EVERY == 0:
                     bar.update(_REPORT_EVERY)
         bar.update(len(indices) % _REPORT_EVERY)
         scan = tfrecord.scan(part)
     return {'name': name, 'count': scan.count, 'bytes': scan.bytes, 'sha256': scan.sha256, 'crc32': scan.crc32}
+
+
+def _encoded(directory, split, examples, i):
+    """Returns example i, serialized; raises RunError if it cannot be made."""
+    try:
+        return encode(examples[i])
+    except (UsageError, RunError):
+        raise
+    except Exception as error:
+        raise RunError(f'{directory}: example {i} of the split {split} cannot be made: {in_a_line(error)}') from None
 
 
 def is_written(directory):

@@ -18,7 +18,34 @@ import tensorflow.compat.v1 as tf
 from common import manifest, records, tfrecord
 from common.errors import RunError
 from tests.conftest import ROOT
+from tests.soak import wrong_modules
 from tests.tfrecords import record
+
+PICTURES = '''
+import os
+from PIL import Image
+from common import records
+
+
+class Pictures:
+    def __init__(self, directory):
+        self._directory = directory
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        return {'image': Image.open(f'{self._directory}/{i}.png').tobytes()}
+
+
+def prepare(data_dir, params):
+    os.makedirs(data_dir)
+    for i in range(6):
+        Image.new('L', [2, 2]).save(f'{data_dir}/{i}.png')
+    with open(f'{data_dir}/3.png', 'w') as file:
+        file.write('<html>')
+    records.write(f'{data_dir}/pictures', {'train': [], 'eval': Pictures(data_dir)})
+'''
 
 
 class Lazy:
@@ -115,13 +142,28 @@ def test_a_writer_that_fails_is_heard_and_leaves_nothing_that_counts(tmp_path):
             raise ValueError('example 7 is bad')
         return {'id': i}
 
-    with pytest.raises(ValueError, match='example 7 is bad'):
+    with pytest.raises(RunError, match=re.escape(f'{tmp_path}: example 7 of the split train cannot be made: ValueError: example 7 is bad ')
+                       + r'\(.*test_records\.py, line \d+\)$'):
         records.write(str(tmp_path), {'train': Lazy(10, example_at)})
     assert not records.is_written(str(tmp_path))
     assert not list(tmp_path.glob('*.part'))
     write(str(tmp_path))
     assert records.is_written(str(tmp_path))
     assert read_ids(str(tmp_path)) == list(range(10))
+
+
+def test_a_picture_that_cannot_be_read_ends_prepare_with_its_number_and_the_line_in_the_dataset():
+    code, err, path = wrong_modules.run(PICTURES)
+    assert code == 1
+    directory = path.partition('/wrong_')[0]
+    assert re.fullmatch(f"trainer.py: {directory}/data/pictures: example 3 of the split eval cannot be made: PIL.UnidentifiedImageError: "
+                        rf"cannot identify image file '{directory}/data/3.png' \({path}, line \d+\)\n", err)
+
+
+def test_a_value_that_no_example_can_hold_is_told_with_its_example(tmp_path):
+    with pytest.raises(RunError, match=r'example 1 of the split train cannot be made: TypeError: x: cannot store object in a '):
+        records.write(str(tmp_path), {'train': [{'x': 1}, {'x': object()}]})
+    assert not records.is_written(str(tmp_path))
 
 
 def test_an_error_does_not_wait_for_the_other_writers(tmp_path):
