@@ -4,6 +4,7 @@ import collections.abc
 import inspect
 import math
 
+import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
@@ -163,13 +164,13 @@ def _tensors(source, kind, values, mode, min_rank):
 
 def check_divisible(features, labels, params):
     """Raises UsageError if towers cannot each have a share of the features and labels."""
-    source = f'--dataset={params.dataset}'
+    source = f'--dataset={params.dataset} with towers'
     for kind, values in (('feature', features), ('label', labels)):
         for name, value in values.items():
             if not isinstance(value, _DENSE):
-                raise _no_tensor(f'{source}, --num_towers', kind, name, value)
+                raise _no_tensor(source, kind, name, value)
             if value.shape.rank is None:
-                raise _no_rank(f'{source}, --num_towers', kind, name)
+                raise _no_rank(source, kind, name)
 
 
 def call_model(model, features, labels, mode, params):
@@ -190,7 +191,7 @@ def call_model(model, features, labels, mode, params):
     for name, value in predictions.items():
         if not value.shape[:1].is_compatible_with(batch):
             size = batch.num_elements()
-            raise UsageError(f'--model={params.model}: the prediction {name} must be of shape [batch, ...], '
+            raise UsageError(f'{source}: the prediction {name} must be of shape [batch, ...], '
                              f'{f"with a batch of {size}, " if size else ""}not {value.shape}')
     return dict(predictions), None if labels is None else loss
 
@@ -198,9 +199,9 @@ def call_model(model, features, labels, mode, params):
 def _check_loss(source, loss):
     """Returns the shape of a loss that is as it must be."""
     if not isinstance(loss, tf.Tensor) or loss.shape.rank != 1 or loss.dtype != tf.float32:
-        cure = ': tf.cast(loss, tf.float32)' if isinstance(loss, tf.Tensor) and loss.shape.rank == 1 else ''
+        is_cast = isinstance(loss, tf.Tensor) and loss.shape.rank == 1 and loss.dtype.is_floating
         raise UsageError(f'{source} must return a loss of shape [batch] and type float32, one for each example, not '
-                         f'{_say(loss)}{cure}')
+                         f'{_say(loss)}{": tf.cast(loss, tf.float32)" if is_cast else ""}')
     return loss.shape
 
 
@@ -260,6 +261,8 @@ def _say(value):
         return 'None'
     if isinstance(value, _DENSE):
         return f'a tensor of {value.dtype.base_dtype.name} {value.shape}'
+    if isinstance(value, np.ndarray):
+        return 'a NumPy array'
     name = type(value).__name__
     size = f' of {len(value)}' if isinstance(value, (tuple, list)) else ''
     return f'{"an" if name[0].lower() in "aeiou" else "a"} {name}{size}'

@@ -82,7 +82,7 @@ def _frames(error):
     frames = list(traceback.extract_tb(error.__traceback__))
     metadata = getattr(error, 'ag_error_metadata', None)
     if metadata:
-        frames += [traceback.FrameSummary(frame.filename, frame.lineno, frame.function_name)
+        frames += [traceback.FrameSummary(frame.filename, frame.lineno, frame.function_name or '<lambda>')
                    for frame in reversed(metadata.translated_stack)]
     frames += [_as_written(path, int(line), name)
                for path, line, name in re.findall(r'^ +File "(.+)", line (\d+), in (.+)$', _python_error(error)[1], re.MULTILINE)]
@@ -97,7 +97,7 @@ def _as_written(path, line, name):
             for factory in factories.values():
                 origin = factory.source_map.get((path, line))
                 if origin:
-                    return traceback.FrameSummary(origin.loc.filename, origin.loc.lineno, origin.function_name)
+                    return traceback.FrameSummary(origin.loc.filename, origin.loc.lineno, origin.function_name or name)
     return traceback.FrameSummary(path, line, name)
 
 

@@ -114,7 +114,7 @@ def test_a_prediction_that_is_not_per_example_is_refused(tmp_path, prediction):
     def input_fn():
         return tf.data.Dataset.from_tensor_slices(({'x': X}, {'y': Y})).batch(5, drop_remainder=True)
 
-    with pytest.raises(UsageError, match=r'--model=m: the prediction sum must be of shape \[batch, ...\], with a batch of 5, not '):
+    with pytest.raises(UsageError, match=r'--model=m: model\(\): the prediction sum must be of shape \[batch, ...\], with a batch of 5, not '):
         make_estimator(tmp_path, model=types.SimpleNamespace(model=model)).train(input_fn)
 
 
