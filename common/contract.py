@@ -138,7 +138,8 @@ def check_parsed(function, parsed, mode, params):
     if mode == PREDICT:
         return features, None
     if labels is None:
-        raise UsageError(f'{source} must return labels in training and evaluation, not None: an empty dict where there are none')
+        raise UsageError(f'{source} must return labels in training and evaluation, not None: an empty dict where there are '
+                         'none')
     return features, _tensors(source, 'label', labels, mode, min_rank)
 
 

@@ -100,8 +100,8 @@ def _check_shapes(experiment, mode, split, text):
         for name, value in _named(element, mode):
             shape = list(np.shape(value))[1:]
             if shapes.setdefault(name, shape) != shape:
-                raise RunError(f'--dataset={experiment.params.dataset}: parse(): {name} is of shape {shapes[name]} in record 0 of '
-                               f'the split {split}, and {shape} in record {number}, but a batch has one: pad it to a fixed '
+                raise RunError(f'--dataset={experiment.params.dataset}: parse(): {name} is of shape {shapes[name]} in record 0 '
+                               f'of the split {split}, and {shape} in record {number}, but a batch has one: pad it to a fixed '
                                'length, such as with tf.pad')
 
 
@@ -131,7 +131,8 @@ def _find_bad_label(experiment, mode, split, error):
         for i, (name, values) in enumerate(_named(element, mode)):
             if i in inputs and np.any(values == value):
                 number = batch * _MANY + int(np.nonzero(values == value)[0][0])
-                raise RunError(f'{_place(experiment, split, number)}: {name} is {value}, but the model takes 0 to {limit - 1}')
+                raise RunError(f'{_place(experiment, split, number)}: {name} is {value}, but the model takes 0 to '
+                               f'{limit - 1}')
 
 
 def _inputs(tensor):

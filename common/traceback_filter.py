@@ -13,8 +13,9 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _FRAMEWORK = tuple(os.path.join(_ROOT, name) for name in ('common' + os.sep, 'hparams' + os.sep, 'sweep.py', 'trainer.py'))
 _PYTHON = tuple({os.path.join(sysconfig.get_path(name), '') for name in ('stdlib', 'platstdlib')})
 _OTHERS = re.compile(r'[/\\](site|dist)-packages[/\\]|^<|[/\\]__autograph_generated_file')
-_PYTHON_ERROR = re.compile(r"(?:Graph execution error:\n+)?(?:Detected at.*?\nNode: '[^\n]*'\n)?(?:\d+ root error[^\n]*\n)?(?: *\(\d+\) \w+: )?"
-                           r'([^\n].*?)\nTraceback \(most recent call last\):\n(.*?)(?:\n\t \[\[|\Z)', re.DOTALL)
+_PYTHON_ERROR = re.compile(r"(?:Graph execution error:\n+)?(?:Detected at.*?\nNode: '[^\n]*'\n)?"
+                           r'(?:\d+ root error[^\n]*\n)?(?: *\(\d+\) \w+: )?([^\n].*?)\n'
+                           r'Traceback \(most recent call last\):\n(.*?)(?:\n\t \[\[|\Z)', re.DOTALL)
 _MAX_LINES = 40
 
 
@@ -84,9 +85,8 @@ def _frames(error):
     if metadata:
         frames += [traceback.FrameSummary(frame.filename, frame.lineno, frame.function_name or '<lambda>')
                    for frame in reversed(metadata.translated_stack)]
-    frames += [_as_written(path, int(line), name)
-               for path, line, name in re.findall(r'^ +File "(.+)", line (\d+), in (.+)$', _python_error(error)[1], re.MULTILINE)]
-    return _users(frames)
+    told = re.findall(r'^ +File "(.+)", line (\d+), in (.+)$', _python_error(error)[1], re.MULTILINE)
+    return _users(frames + [_as_written(path, int(line), name) for path, line, name in told])
 
 
 def _as_written(path, line, name):
@@ -115,7 +115,8 @@ def _is_users(path):
 def _said(error):
     """Returns an exception's type and message, as Python ends a traceback."""
     said, _ = _python_error(error)
-    return f'{said}\n' if said else ''.join(traceback.format_exception_only(type(error := original(error)), error))
+    error = original(error)
+    return f'{said}\n' if said else ''.join(traceback.format_exception_only(type(error), error))
 
 
 def _python_error(error):

@@ -5,7 +5,7 @@ import signal
 from hypothesis import given, HealthCheck, settings
 import pytest
 
-from tests.soak import configurations, mutations
+from tests.soak import configurations, mutations, wrong_modules
 from tests.soak.ledger import read_ledger
 from tests.soak.stops import SAVE_STEPS, stop_again_and_again
 
@@ -34,6 +34,11 @@ def test_a_damaged_tfrecord_file_is_named_with_its_place_and_kills_nobody():
 @given(configurations.mistakes())
 def test_a_mistake_on_the_command_line_is_refused_by_its_name(mistake):
     assert configurations.is_refused(mistake), configurations.refuse(*mistake[1:])
+
+
+@pytest.mark.parametrize('case', configurations.pick_modules(10), ids=range(10))
+def test_a_mistake_in_a_module_is_told_by_its_function_or_its_line(case):
+    assert wrong_modules.is_told(case), wrong_modules.run(case[1])
 
 
 def test_a_ledger_is_read_as_it_was_written(tmp_path):

@@ -1,6 +1,6 @@
-"""Command lines with one mistake each, of which every one is to be refused by its name.
+"""Command lines and modules with one mistake each, of which every one is to be refused by its name.
 
-    python -m tests.soak.configurations --times=500
+    python -m tests.soak.configurations --times=500 --modules=500
 """
 
 import argparse
@@ -8,12 +8,14 @@ import contextlib
 import io
 import json
 import os
+import random
 import tempfile
 
 import common.tf_estimator  # Before TensorFlow.
 from hypothesis import given, HealthCheck, settings, strategies as st
 
-from hparams.defaults import DEFAULTS
+from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
+from tests.soak import wrong_modules
 from tests.soak.bounded import end_after
 import trainer
 
@@ -23,6 +25,16 @@ _POLYNOMIAL = ['--model=polynomial', '--dataset=polynomial']
 _TEXT = st.text(st.characters(min_codepoint=1, exclude_categories=['Cs']) | st.integers(0xDC80, 0xDCFF).map(chr), max_size=20)
 _NAME = st.from_regex(r'[a-z][a-z_]{0,15}', fullmatch=True)
 _HPARAMS = {**DEFAULTS, 'num_samples': 1}
+_SEQ2SEQ = ('--model=seq2seq', '--dataset=addition', '--schedule=dry_run')
+_BOUNDS = {  # Of the models' and datasets' own, with what makes them small otherwise.
+    'num_samples': (10, 10**7, (), ''),
+    'num_examples': (20, 10**6, _SEQ2SEQ, ''),
+    'max_digits': (1, 1000, _SEQ2SEQ, ''),
+    'beam_width': (1, 256, _SEQ2SEQ, ',num_examples=20'),
+    'max_target_length': (1, 1000, _SEQ2SEQ, ',num_examples=20'),
+    'rnn_units': (1, MAXIMUM, _SEQ2SEQ, ',num_examples=20'),
+    'embedding_size': (1, MAXIMUM, _SEQ2SEQ, ',num_examples=20'),
+}
 _JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
                      lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3))
 
@@ -42,15 +54,20 @@ def _flags(kind):
     return sorted(name for name in FLAGS if FLAGS[name].flag_type() == kind and name not in ('help', 'h'))
 
 
-def _bounded(name):
-    return FLAGS[name].parser.lower_bound is not None
+def _bounded(side):
+    return [name for name in _flags('int') + _flags('float') if getattr(FLAGS[name].parser, side) is not None]
+
+
+def _hparams(kind):
+    return sorted(name for name, value in _HPARAMS.items() if type(value) is kind)
 
 
 @st.composite
 def mistakes(draw):
     """Draws (what the message must name, flags, content of the file set.json or None)."""
     kind = draw(st.sampled_from([
-        'unknown flag', 'no number', 'no whole number', 'too small', 'no choice', 'neither true nor false', 'unknown module',
+        'unknown flag', 'no number', 'no whole number', 'too small', 'too large', 'hparam too small', 'hparam too large',
+        'hparam not finite', 'hparam out of its bounds', 'no choice', 'neither true nor false', 'unknown module',
         'unknown hparam', 'hparam of a wrong type', 'no pair', 'twice', 'no JSON', 'no object', 'unknown key', 'wrong value',
         'no goal']))
     text = draw(_TEXT)
@@ -62,8 +79,25 @@ def mistakes(draw):
         name = draw(st.sampled_from(_flags(parse.__name__)))
         return name, [f'--{name}={draw(_TEXT.filter(lambda text: not _is_number(text, parse)))}'], None
     if kind == 'too small':
-        name = draw(st.sampled_from([name for name in _flags('int') + _flags('float') if _bounded(name)]))
+        name = draw(st.sampled_from(_bounded('lower_bound')))
         return name, [f'--{name}={FLAGS[name].parser.lower_bound - draw(st.integers(1, 2**40))}'], None
+    if kind == 'too large':
+        name = draw(st.sampled_from(_bounded('upper_bound')))
+        return name, [f'--{name}={FLAGS[name].parser.upper_bound + draw(st.integers(1, 2**80))}'], None
+    if kind == 'hparam too small':
+        name = draw(st.sampled_from(sorted(MINIMUM)))
+        return name, [f'--hparams={name}={MINIMUM[name] - draw(st.integers(1, 2**80))}'], None
+    if kind == 'hparam too large':
+        name = draw(st.sampled_from(_hparams(int)))
+        return name, [f'--hparams={name}={draw(st.sampled_from([1, -1])) * draw(st.integers(MAXIMUM + 1, 10**400))}'], None
+    if kind == 'hparam not finite':
+        name = draw(st.sampled_from(_hparams(float)))
+        return name, [f'--hparams={name}={draw(st.sampled_from(["nan", "inf", "-inf", "1e309", "-1e309"]))}'], None
+    if kind == 'hparam out of its bounds':
+        name = draw(st.sampled_from(sorted(_BOUNDS)))
+        low, high, flags, others = _BOUNDS[name]
+        value = draw(st.integers(-MAXIMUM, low - 1) | st.integers(high + 1, max(high + 1, MAXIMUM)))
+        return name, [*flags, f'--hparams={name}={value}{others}'], None
     if kind == 'no choice':
         name = draw(st.sampled_from(_flags('string enum')))
         return name, [f'--{name}={draw(_TEXT.filter(lambda text: text not in FLAGS[name].parser.enum_values))}'], None
@@ -130,11 +164,18 @@ def is_refused(mistake):
     return code == 2 and len(err.splitlines()) == 1 and err.startswith('trainer.py: ') and name in err
 
 
+def pick_modules(count):
+    """Returns so many of the wrong modules, at most all, the same ones each time."""
+    cases = [*wrong_modules.wrong_returns(), *wrong_modules.exceptions()]
+    return random.Random(0).sample(cases, min(count, len(cases)))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--times', type=int, default=500)
+    parser.add_argument('--modules', type=int, default=500)
     options = parser.parse_args()
-    end_after(30)
+    end_after(60)
     refused = []
 
     @settings(max_examples=options.times, deadline=None, database=None, suppress_health_check=list(HealthCheck))
@@ -144,7 +185,11 @@ def main():
         assert refused[-1], (mistake, refuse(*mistake[1:]))
 
     check()
-    print(json.dumps({'configurations': len(refused), 'refused': sum(refused)}))
+    told = []
+    for case in pick_modules(options.modules):
+        told.append(wrong_modules.is_told(case))
+        assert told[-1], (case, wrong_modules.run(case[1]))
+    print(json.dumps({'configurations': len(refused), 'refused': sum(refused), 'modules': len(told), 'told': sum(told)}))
 
 
 if __name__ == '__main__':
