@@ -4,7 +4,7 @@ import io
 import itertools
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
@@ -107,6 +107,14 @@ def make_image_input_fn(dataset, paths, params):
     return input_fn
 
 
+def _upright(image):
+    """Returns an image turned as its EXIF orientation asks; as it is where that is missing or damaged."""
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # Pillow raises errors of many kinds where EXIF is damaged.
+        return image
+
+
 def _flatten(image):
     """Returns an image of 8 bits without transparency: 16 bits are scaled, and what is transparent is seen on white."""
     if image.mode.startswith('I;16'):
@@ -120,7 +128,9 @@ def _flatten(image):
 def _read_image(path, params):
     try:
         with tf.io.gfile.GFile(path, 'rb') as file:
-            image = _flatten(Image.open(io.BytesIO(file.read()))).convert('L' if params.num_channels == 1 else 'RGB')
+            image = Image.open(io.BytesIO(file.read()))
+        image.load()
+        image = _flatten(_upright(image)).convert('L' if params.num_channels == 1 else 'RGB')
     except UnidentifiedImageError:
         raise UsageError(f'--input: {path} is not an image of a kind that Pillow reads') from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, tf.errors.OpError) as error:
