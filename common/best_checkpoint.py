@@ -5,7 +5,7 @@ import os
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
-from common.files import read_json, write_json
+from common.files import read_json, taking_turns, write_json
 
 _RECORD = 'best.json'
 
@@ -18,7 +18,8 @@ def keep_if_best(checkpoint_path, output_dir, goal, split, result):
     """Copies a checkpoint if it is the first, is better than the one that is there, or that one was judged otherwise.
 
     Whoever is stopped amid this finds the old one whole or the new one: files are named by the step, and the record, which
-    names them, is written last. A checkpoint that has been deleted meanwhile is passed over.
+    names them, is written last. A checkpoint that has been deleted meanwhile is passed over. Processes that evaluate at once
+    come one after the other.
 
     Args:
       checkpoint_path: str, without suffix.
@@ -27,7 +28,11 @@ def keep_if_best(checkpoint_path, output_dir, goal, split, result):
       split: str, the split that is judged.
       result: {'global_step': int, split: {metric: value}}.
     """
-    directory = best_dir(output_dir)
+    with taking_turns(best_dir(output_dir)):
+        _keep_if_best(checkpoint_path, best_dir(output_dir), goal, split, result)
+
+
+def _keep_if_best(checkpoint_path, directory, goal, split, result):
     value = result[split][goal.metric]
     judged = {'split': split, 'metric': goal.metric, 'is_max': goal.is_max}
     old = _read(directory)

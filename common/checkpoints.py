@@ -7,11 +7,12 @@ import tensorflow.compat.v1 as tf
 
 from common.best_checkpoint import best_dir, find_best
 from common.errors import RunError, UsageError
+from common.files import is_remote, remove_abandoned
 from common.restore import is_whole, without_suffix
 
 # What TensorFlow and common/files.py write, to be renamed.
-_LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?/?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}|'
-                       r'\w+\.(json|csv|jsonl)\.[0-9a-f]{32}\.part')
+_LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?/?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
+_PART = re.compile(r'\w+\.(json|csv|jsonl)\.[0-9a-f]{32}\.part')
 
 
 def has_checkpoint(output_dir):
@@ -39,13 +40,17 @@ def newest(output_dir):
 def recover(output_dir):
     """Makes the directory such that a training goes on from the last checkpoint that is whole.
 
-    For the one process that trains there. What a save that was interrupted has left is deleted.
+    For the one process that trains there. What a save that was interrupted has left is deleted, but not what another process,
+    such as a prediction, is writing.
 
     Raises:
       RunError: there are checkpoints, and none is whole.
     """
     path = newest(output_dir)
-    leftovers = [os.path.join(output_dir, name) for name in tf.io.gfile.listdir(output_dir) if _LEFTOVER.fullmatch(name)]
+    names = tf.io.gfile.listdir(output_dir)
+    for name in filter(_PART.fullmatch, names):
+        remove_abandoned(os.path.join(output_dir, name))
+    leftovers = [os.path.join(output_dir, name) for name in filter(_LEFTOVER.fullmatch, names)]
     for _, checkpoint in _list(output_dir):
         if not tf.io.gfile.exists(f'{checkpoint}.index'):
             leftovers += tf.io.gfile.glob(f'{checkpoint}.*')
@@ -101,9 +106,12 @@ def find_checkpoint(output_dir, which):
 
 
 def is_of(output_dir, checkpoint_path):
-    """Whether a checkpoint is one of an output_dir, or its best, and not another training's."""
-    directory = os.path.normpath(os.path.dirname(checkpoint_path))
-    return directory in (os.path.normpath(output_dir), os.path.normpath(best_dir(output_dir)))
+    """Whether a checkpoint is one of an output_dir, or its best, and not another training's, by whatever paths they go."""
+    return _real(os.path.dirname(checkpoint_path)) in (_real(output_dir), _real(best_dir(output_dir)))
+
+
+def _real(path):
+    return os.path.normpath(path) if is_remote(path) else os.path.realpath(path)
 
 
 def _list(output_dir):

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import functools
 import json
 import os
 import re
@@ -19,16 +20,56 @@ from common.errors import RunError
 def replacing(path):
     """Gives the path of a file to write, which takes the place of `path` once the block has ended without an error.
 
-    The path is nobody else's, so that of several processes that write the same file each leaves it whole.
+    The path is nobody else's, so that of several processes that write the same file each leaves it whole. A lock on it keeps
+    `remove_abandoned` from it.
     """
     part = f'{path}.{uuid.uuid4().hex}.part'
-    try:
-        yield part
-        tf.io.gfile.rename(part, path, overwrite=True)
-    except BaseException:
-        if tf.io.gfile.exists(part):
-            tf.io.gfile.remove(part)
-        raise
+    with contextlib.ExitStack() as cleanup:
+        if not is_remote(path):
+            with contextlib.suppress(OSError):  # Whoever writes there finds out, too, and says so.
+                cleanup.callback(os.close, _open_locked(part))
+        try:
+            yield part
+            tf.io.gfile.rename(part, path, overwrite=True)
+        except BaseException:
+            if tf.io.gfile.exists(part):
+                tf.io.gfile.remove(part)
+            raise
+
+
+def _open_locked(part):
+    """Makes a file and locks it; returns its descriptor. `remove_abandoned` may have come between the two."""
+    while True:
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            _flock(descriptor, fcntl.LOCK_EX)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if os.path.exists(part):
+            return descriptor
+        os.close(descriptor)
+
+
+def remove_abandoned(part):
+    """Deletes a file that `replacing` has left behind.
+
+    It stays if a process is still writing it, or if nobody knows: where there are no locks.
+    """
+    if is_remote(part):
+        return
+    with contextlib.suppress(FileNotFoundError, BlockingIOError):
+        descriptor = os.open(part, os.O_RDWR)
+        try:
+            if _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                os.remove(part)
+        finally:
+            os.close(descriptor)
+
+
+def is_remote(path):
+    """Whether a path is one of TensorFlow's other file systems, such as gs://, which have no locks."""
+    return '://' in path
 
 
 def write(path, content):
@@ -95,13 +136,10 @@ def lock(path, refusal):
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                _warn_of_no_locks(os.path.dirname(path))
         except BlockingIOError:
             raise RunError(refusal(os.read(descriptor, 1000).decode(errors='replace'))) from None
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                raise
-            tf.logging.warning('%s: the file system has no locks: nothing else may work there.', path)
         os.ftruncate(descriptor, 0)
         try:
             os.write(descriptor, f'process {os.getpid()} on {socket.gethostname()}'.encode())
@@ -110,3 +148,45 @@ def lock(path, refusal):
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def taking_turns(path):
+    """Lets one process at a time into its blocks for a path, where the others wait, by a lock on the file PATH.lock.
+
+    Gives whether that is so: remote directories, and file systems without locks, let all of them in.
+
+    Raises:
+      OSError: the file cannot be made.
+    """
+    if is_remote(path):
+        yield False
+        return
+    descriptor = os.open(f'{path}.lock', os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            is_locked = _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tf.logging.info('Waiting for another process to finish with %s.', path)
+            is_locked = _flock(descriptor, fcntl.LOCK_EX)
+        if not is_locked:
+            _warn_of_no_locks(os.path.dirname(path))
+        yield is_locked
+    finally:
+        os.close(descriptor)
+
+
+def _flock(descriptor, operation):
+    """Locks an open file, and returns whether its file system has locks; raises BlockingIOError if LOCK_NB has it so."""
+    try:
+        fcntl.flock(descriptor, operation)
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+        return False
+    return True
+
+
+@functools.lru_cache(maxsize=None)  # Once for each directory.
+def _warn_of_no_locks(directory):
+    tf.logging.warning('%s: the file system has no locks: only one process may work there at a time.', directory)

@@ -40,7 +40,7 @@ def lock(output_dir):
     Raises:
       RunError: when it is entered, and another one has it.
     """
-    if '://' in output_dir:  # There are no locks there.
+    if files.is_remote(output_dir):
         return contextlib.nullcontext()
     return files.lock(os.path.join(output_dir, 'trainer.lock'), lambda holder: (
         f'--output_dir={output_dir}: {holder or "another trainer"} is training there: wait for it, or choose another'))
@@ -57,7 +57,8 @@ def check_empty(output_dir):
 def add_metrics(output_dir, result):
     """Writes the metrics of an evaluation into metrics.csv: a row for each split, in the order of the steps.
 
-    Rows of the same step and split are replaced, as when a stopped training comes by again.
+    Rows of the same step and split are replaced, as when a stopped training comes by again. Processes that evaluate at once
+    write one after the other.
 
     Args:
       output_dir: str.
@@ -65,14 +66,15 @@ def add_metrics(output_dir, result):
     """
     step = result['global_step']
     new = [{'global_step': step, 'split': split, **metrics} for split, metrics in result.items() if split != 'global_step']
-    old = [row for row in read_metrics(output_dir)
-           if (int(row['global_step']), row['split']) not in [(step, row['split']) for row in new]]
-    rows = sorted(old + new, key=lambda row: int(row['global_step']))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator='\n')
-    writer.writeheader()
-    writer.writerows(rows)
-    write(_metrics_path(output_dir), text.getvalue())
+    with files.taking_turns(_metrics_path(output_dir)):
+        old = [row for row in read_metrics(output_dir)
+               if (int(row['global_step']), row['split']) not in [(step, row['split']) for row in new]]
+        rows = sorted(old + new, key=lambda row: int(row['global_step']))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator='\n')
+        writer.writeheader()
+        writer.writerows(rows)
+        write(_metrics_path(output_dir), text.getvalue())
 
 
 def read_metrics(output_dir):

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from common import best_checkpoint, checkpoints, hparams_tab, projector, run_dir, serving
 from common.data_size import count_examples
 from common.errors import RunError, UsageError
-from common.files import replacing, to_json
+from common.files import replacing, taking_turns, to_json
 from common.goal import evaluations_since_best
 from common.input_fn import make_input_fn
 from common.predictor import Predictor
@@ -205,8 +205,11 @@ def export(experiment):
     checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.checkpoint)
     serving_input_fn = serving.make_serving_input_fn(experiment.dataset, experiment.data_dir, experiment.params)
     serving.check_exportable(estimator, serving_input_fn, checkpoint)
-    path = estimator.export_saved_model(os.path.join(estimator.model_dir, 'export'), serving_input_fn,
-                                        checkpoint_path=checkpoint)
+    directory = os.path.join(estimator.model_dir, 'export')
+    with taking_turns(directory) as is_alone:
+        if is_alone:
+            serving.remove_leftovers(directory)
+        path = estimator.export_saved_model(directory, serving_input_fn, checkpoint_path=checkpoint)
     return {'global_step': _global_step(checkpoint), 'export': path.decode()}
 
 

@@ -2,6 +2,8 @@
 
 import io
 import itertools
+import os
+import re
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -60,6 +62,13 @@ def check_exportable(estimator, serving_input_fn, checkpoint_path):
         if node.op in ('PyFunc', 'PyFuncStateless', 'EagerPyFunc'):
             raise UsageError(f'--schedule=export: {node.name} is a Python function, which no other process could run: '
                              'build it of TensorFlow ops')
+
+
+def remove_leftovers(export_dir):
+    """Deletes what exports that were killed have left; for a process that is alone there."""
+    for path in tf.io.gfile.glob(os.path.join(export_dir, 'temp-*')):
+        if re.fullmatch(r'temp-\d+', os.path.basename(path)):
+            tf.io.gfile.rmtree(path)
 
 
 def _optional(name, shape, dtype):

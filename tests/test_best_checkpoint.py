@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from common import best_checkpoint
 from common.errors import RunError
 from common.goal import Goal
+from tests.together import run_together
 
 ACCURACY = Goal('accuracy', True)
 
@@ -84,3 +85,21 @@ def test_a_damaged_record_is_named(tmp_path, text, message):
     (tmp_path / 'best' / 'best.json').write_text(text)
     with pytest.raises(RunError, match=f'best.json: {message}'):
         best_checkpoint.find_best(str(tmp_path))
+
+
+def test_processes_that_evaluate_at_once_keep_the_best_of_all_whole(tmp_path):
+    (tmp_path / 'output').mkdir()
+    for step in range(60):
+        save(tmp_path / 'output', step)
+    run_together(tmp_path, '''
+from common import best_checkpoint
+from common.goal import Goal
+output_dir, first = arguments
+wait_for_the_others()
+for step in range(int(first), 60, 4):
+    result = {'global_step': step, 'eval': {'accuracy': step / 60}}
+    best_checkpoint.keep_if_best(f'{output_dir}/model.ckpt-{step}', output_dir, Goal('accuracy', True), 'eval', result)
+''', *([tmp_path / 'output', i] for i in range(4)))
+    assert tf.train.load_variable(best_checkpoint.find_best(str(tmp_path / 'output')), 'w') == 59
+    assert sorted(os.listdir(tmp_path / 'output' / 'best')) == [
+        'best.json', 'model.ckpt-59.data-00000-of-00001', 'model.ckpt-59.index', 'model.ckpt-59.meta']

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from common import checkpoints, files, run_dir
 from common.errors import RunError, UsageError
+from tests.together import run_together
 
 
 def test_claim_makes_the_directory_and_leaves_nothing_in_it(tmp_path):
@@ -61,6 +62,16 @@ def test_checkpoints_are_told_from_those_of_others(output_dir):
     assert not checkpoints.is_of(output_dir, f'{directory}/other/model.ckpt-1') and not checkpoints.is_of(output_dir, '/a/model.ckpt-1')
 
 
+def test_a_checkpoint_is_known_by_any_path_that_leads_to_it(tmp_path, monkeypatch):
+    (tmp_path / 'output' / 'best').mkdir(parents=True)
+    (tmp_path / 'link').symlink_to('output')
+    monkeypatch.chdir(tmp_path)
+    for output_dir in ('output', './output/', str(tmp_path / 'output'), 'link'):
+        for directory in ('output', str(tmp_path / 'output'), f'{tmp_path}/link', 'output/best', f'{tmp_path}/link/best'):
+            assert checkpoints.is_of(output_dir, f'{directory}/model.ckpt-1')
+        assert not checkpoints.is_of(output_dir, f'{tmp_path}/model.ckpt-1')
+
+
 def test_metrics_are_rows_in_the_order_of_the_steps(tmp_path):
     run_dir.add_metrics(str(tmp_path), {'global_step': 20, 'eval': {'loss': 2.0}})
     run_dir.add_metrics(str(tmp_path), {'global_step': 100, 'eval': {'loss': 1.0, 'new, "odd"': 7}, 'train': {'loss': 0.5}})
@@ -108,9 +119,68 @@ def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatc
 
     monkeypatch.setattr(fcntl, 'flock', flock)
     with run_dir.lock(str(tmp_path)), run_dir.lock(str(tmp_path)):
-        assert f'{tmp_path}/trainer.lock: the file system has no locks' in caplog.text
+        assert f'{tmp_path}: the file system has no locks' in caplog.text
+    run_dir.add_metrics(str(tmp_path), {'global_step': 1, 'eval': {'loss': 2.0}})
+    assert run_dir.read_metric(str(tmp_path), 'eval', 'loss') == [2]
+    assert caplog.text.count('has no locks') == 1
 
 
 def test_a_remote_directory_has_no_lock():
     with run_dir.lock('ram://somewhere'), run_dir.lock('ram://somewhere'):
         pass
+    tf.io.gfile.makedirs('ram://somewhere')
+    run_dir.add_metrics('ram://somewhere', {'global_step': 1, 'eval': {'loss': 2.0}})
+    assert run_dir.read_metric('ram://somewhere', 'eval', 'loss') == [2]
+
+
+def test_processes_that_evaluate_at_once_lose_no_row_of_the_table(tmp_path):
+    (tmp_path / 'output').mkdir()
+    run_together(tmp_path, '''
+from common import run_dir
+output_dir, first = arguments
+wait_for_the_others()
+for step in range(int(first), 120, 4):
+    run_dir.add_metrics(output_dir, {'global_step': step, 'eval': {'loss': float(step)}})
+''', *([tmp_path / 'output', i] for i in range(4)))
+    assert run_dir.read_metric(str(tmp_path / 'output'), 'eval', 'loss') == list(range(120))
+
+
+def test_a_file_that_another_process_is_writing_is_not_taken_for_a_leftover(tmp_path):
+    with files.replacing(str(tmp_path / 'predictions.jsonl')) as part:
+        with open(part, 'w') as file:
+            checkpoints.recover(str(tmp_path))
+            file.write('whole')
+    assert (tmp_path / 'predictions.jsonl').read_text() == 'whole'
+    assert [path.name for path in tmp_path.iterdir()] == ['predictions.jsonl']
+
+
+def test_where_there_are_no_locks_a_file_that_may_be_written_by_another_process_stays(tmp_path, monkeypatch):
+    def flock(*unused):
+        raise OSError(errno.ENOLCK, 'No locks available')
+
+    part = tmp_path / f'predictions.jsonl.{"0" * 32}.part'
+    part.write_text('')
+    with monkeypatch.context() as context:
+        context.setattr(fcntl, 'flock', flock)
+        checkpoints.recover(str(tmp_path))
+        with files.replacing(str(tmp_path / 'file')) as own, open(own, 'w') as file:
+            file.write('new')
+    assert part.exists() and (tmp_path / 'file').read_text() == 'new'
+    checkpoints.recover(str(tmp_path))
+    assert not part.exists()
+
+
+def test_a_file_that_is_taken_away_between_its_making_and_its_lock_is_made_again(tmp_path, monkeypatch):
+    flock, parts = fcntl.flock, []
+
+    def take_away(*args):
+        flock(*args)
+        if not parts:
+            parts.append(next(tmp_path.iterdir()))
+            parts[0].unlink()
+
+    monkeypatch.setattr(fcntl, 'flock', take_away)
+    with files.replacing(str(tmp_path / 'file')) as part:
+        assert parts == [tmp_path / part]
+        files.remove_abandoned(part)
+        assert (tmp_path / part).exists()
