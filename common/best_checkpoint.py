@@ -73,6 +73,8 @@ def _read(directory):
         record = read_json(path)
     except ValueError as error:
         raise RunError(f'{error}: delete {directory}') from None
+    if record.get('value') in ('Infinity', '-Infinity', 'NaN'):
+        record['value'] = float(record['value'])
     kinds = {'checkpoint': str, 'split': str, 'metric': str, 'is_max': bool, 'value': (int, float)}
     if not all(isinstance(record.get(key), kind) for key, kind in kinds.items()):
         raise RunError(f'{path}: does not describe a checkpoint: delete {directory}')

@@ -1,7 +1,6 @@
 """What the commands share: flags, help, log, signals, and mistakes told in one line."""
 
 import contextlib
-import json
 import os
 import sys
 import traceback
@@ -48,7 +47,7 @@ def execute(argv, doc, FLAGS, check, run):
         if not code:
             raise
         return code
-    print(json.dumps(result))
+    print(files.dumps(result))
     return 0
 
 

@@ -5,6 +5,7 @@ import errno
 import fcntl
 import functools
 import json
+import math
 import os
 import re
 import socket
@@ -79,8 +80,26 @@ def write(path, content):
 
 
 def write_json(path, value):
-    """Writes a value as indented JSON."""
-    write(path, json.dumps(value, indent=2) + '\n')
+    """Writes a value as indented JSON, as `dumps` has it."""
+    write(path, dumps(value, indent=2) + '\n')
+
+
+def dumps(value, indent=None):
+    """Returns a value as JSON, which has no numbers that are not finite: they become "Infinity", "-Infinity" and "NaN"."""
+    try:
+        return json.dumps(value, indent=indent, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), indent=indent, allow_nan=False)
+
+
+def _finite(value):
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return 'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'
+    return value
 
 
 def explain(error):

@@ -1,16 +1,17 @@
 """TensorBoard's tab HParams: the hyper-parameters of runs beside their metrics."""
 
 import contextlib
-import json
 
 import tensorflow.compat.v1 as tf
 from tensorboard.plugins.hparams import api_pb2, summary
+
+from common import files
 
 
 @contextlib.contextmanager
 def session(output_dir, params):
     """Writes the hyper-parameters of a training to its events, and whether the block ended without an error."""
-    values = {key: value if isinstance(value, (bool, int, float, str)) else json.dumps(value)
+    values = {key: value if isinstance(value, (bool, int, float, str)) else files.dumps(value)
               for key, value in params.items()}
     # A writer of its own: the one that the training shares would hold the empty graph here for the model's.
     with tf.Graph().as_default():

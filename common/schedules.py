@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import json
 import os
 import re
 import time
@@ -12,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from common import best_checkpoint, checkpoints, hparams_tab, projector, run_dir, serving
 from common.data_size import count_examples
 from common.errors import RunError, UsageError
-from common.files import replacing, taking_turns, to_json
+from common.files import dumps, replacing, taking_turns, to_json
 from common.goal import evaluations_since_best
 from common.input_fn import make_input_fn
 from common.predictor import Predictor
@@ -149,7 +148,7 @@ def predict(experiment):
     with replacing(path) as part, tf.io.gfile.GFile(part, 'w') as file:
         for name, prediction in zip(names, predictions):
             line = {**name, **{key: to_json(prediction[key]) for key in sorted(prediction)}}
-            file.write(json.dumps(line) + '\n')
+            file.write(dumps(line) + '\n')
     return {'global_step': _global_step(checkpoint), 'predictions': path}
 
 

@@ -58,7 +58,7 @@ def open_study(directory, goal, seed, setup):
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     path = os.path.join(directory, _FILE)
-    setup = json.loads(json.dumps(setup))  # Without tuples, as the study keeps it.
+    setup = json.loads(files.dumps(setup))  # Without tuples, as the study keeps it.
     with _telling_storage_errors(path):
         study = optuna.create_study(storage=str(sqlalchemy.URL.create('sqlite', database=path)), study_name=_NAME,
                                     pruner=optuna.pruners.MedianPruner(), load_if_exists=True,

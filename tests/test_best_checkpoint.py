@@ -61,6 +61,18 @@ def test_a_stop_amid_the_copy_leaves_the_old_one(tmp_path, monkeypatch):
     assert not [name for name in os.listdir(tmp_path / 'best') if 'ckpt-1' in name or 'ckpt-2' in name]
 
 
+@pytest.mark.parametrize('values, kept', [
+    (['nan', '0.5', 'nan'], [1, 2, 2]), (['inf', '0.5', '-inf', 'nan'], [1, 2, 3, 3]), (['nan', 'inf', '1e300'], [1, 2, 3])])
+@pytest.mark.parametrize('is_of_older_framework', [False, True])
+def test_values_that_are_not_finite_are_compared_as_numbers(tmp_path, values, kept, is_of_older_framework):
+    record = tmp_path / 'best' / 'best.json'
+    for step, (value, expected) in enumerate(zip(map(float, values), kept), 1):
+        assert keep(tmp_path, step, Goal('loss', False), loss=value) == expected
+        content = json.loads(record.read_text(), parse_constant=None if is_of_older_framework else pytest.fail)
+        if is_of_older_framework:
+            record.write_text(json.dumps({**content, 'value': float(content['value'])}))  # NaN, without quotes.
+
+
 def test_another_split_begins_anew(tmp_path):
     assert keep(tmp_path, 1, accuracy=0.9) == 1
     result = {'global_step': 2, 'train': {'accuracy': 0.5}}

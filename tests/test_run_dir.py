@@ -6,6 +6,7 @@ import json
 import os
 import socket
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -41,6 +42,13 @@ def test_results_replace_the_last_ones_whole(tmp_path):
         run_dir.save_results(str(tmp_path), {'global_step': step})
     assert json.loads((tmp_path / 'results.json').read_text()) == {'global_step': 2}
     assert [path.name for path in tmp_path.iterdir()] == ['results.json']
+
+
+def test_numbers_that_are_not_finite_are_text_as_json_has_none(tmp_path):
+    values = {'loss': float('inf'), 'all': [1.5, (float('-inf'), {'deep': float('nan')})], 'text': 'inf', 'count': 3}
+    run_dir.save_results(str(tmp_path), values)
+    assert json.loads((tmp_path / 'results.json').read_text(), parse_constant=pytest.fail) == {
+        'loss': 'Infinity', 'all': [1.5, ['-Infinity', {'deep': 'NaN'}]], 'text': 'inf', 'count': 3}
 
 
 def test_a_file_that_is_being_replaced_stays_until_the_new_one_is_whole(tmp_path):
@@ -82,6 +90,12 @@ def test_metrics_are_rows_in_the_order_of_the_steps(tmp_path):
     assert run_dir.read_metric(str(tmp_path), 'eval', 'loss') == [3, 2.5, 1]
     assert run_dir.read_metric(str(tmp_path), 'eval', 'new, "odd"') == [7]
     assert run_dir.read_metric(str(tmp_path), 'eval', 'nosuch') == []
+
+
+def test_metrics_that_are_not_finite_are_read_as_numbers(tmp_path):
+    for step, value in enumerate(('inf', '-inf', 'nan')):
+        run_dir.add_metrics(str(tmp_path), {'global_step': step, 'eval': {'loss': float(value)}})
+    np.testing.assert_array_equal(run_dir.read_metric(str(tmp_path), 'eval', 'loss'), [np.inf, -np.inf, np.nan])
 
 
 @pytest.mark.parametrize('content', [b'garbage\n1\n', b'\xff\xfe', b'global_step,split,loss\nx,eval,1\n',

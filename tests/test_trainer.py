@@ -163,6 +163,27 @@ def test_predict_writes_a_line_for_every_example(run, tmp_path):
     assert accuracy > 0.5
 
 
+def test_metrics_and_predictions_that_are_not_finite_are_json_all_the_same(run, capsys, data_dir, tmp_path, monkeypatch):
+    def model(features, labels, mode, params):
+        w = tf.get_variable('w', initializer=1.0)
+        y = tf.where(features['x'] > 0, w / tf.zeros_like(features['x']), features['x'])
+        return {'y': y}, None if labels is None else tf.square(w) + 0 * labels['y']
+
+    monkeypatch.setattr(polynomial, 'model', model)
+    monkeypatch.setattr(polynomial, 'eval_metrics', lambda features, labels, predictions, params: {
+        'largest': tf.metrics.mean(tf.reduce_max(predictions['y']))})
+    flags = ('trainer.py', *POLYNOMIAL, f'--data_dir={data_dir}', f'--output_dir={tmp_path}/output', '--train_steps=2')
+    for schedule in ('train_and_evaluate', 'evaluate'):
+        assert trainer.main([*flags, f'--schedule={schedule}', *(['--best_metric=largest:max'] * (schedule != 'evaluate'))]) == 0
+        for text in (capsys.readouterr().out, (tmp_path / 'output' / 'results.json').read_text()):
+            assert json.loads(text, parse_constant=pytest.fail)['eval']['largest'] == 'Infinity'
+    best = json.loads((tmp_path / 'output' / 'best' / 'best.json').read_text(), parse_constant=pytest.fail)
+    assert best['value'] == best['eval']['largest'] == 'Infinity'
+    _, result, _ = run(*POLYNOMIAL, '--schedule=predict')
+    lines = [json.loads(line, parse_constant=pytest.fail)['y'] for line in open(result['predictions'])]
+    assert 0 < lines.count('Infinity') < len(lines) and all(y <= 0 for y in lines if y != 'Infinity')
+
+
 def test_predict_of_the_training_split(run):
     run(*POLYNOMIAL, '--train_steps=2', '--schedule=train')
     _, result, _ = run(*POLYNOMIAL, '--schedule=predict', '--predict_split=train')
