@@ -9,9 +9,9 @@ from absl import flags
 import trainer  # Before TensorFlow.
 import tensorflow.compat.v1 as tf
 
-from common import command, run_dir
+from common import command, run_dir, tf_config
 from common.errors import RunError, UsageError
-from common.files import read_json, to_json
+from common.files import check_scheme, read_json, to_json
 from common.goal import parse_goal
 from hparams import build
 
@@ -36,8 +36,8 @@ def define_flags():
     group = {'flag_values': FLAGS, 'module_name': 'The sweep'}
     flags.DEFINE_string('space', '', 'A JSON file of what to search: for each hyper-parameter a list of choices, or a range '
                         'such as {"low": 1e-4, "high": 0.1, "log": true}.', **group)
-    flags.DEFINE_integer('trials', 20, 'How many trials to make in all.', lower_bound=1, **group)
-    flags.DEFINE_integer('jobs', 1, 'How many trials to run at once.', lower_bound=1, **group)
+    flags.DEFINE_integer('trials', 20, 'How many trials to make in all.', lower_bound=1, upper_bound=2**31 - 1, **group)
+    flags.DEFINE_integer('jobs', 1, 'How many trials to run at once.', lower_bound=1, upper_bound=1024, **group)
     trainer.define_flags(FLAGS)
     FLAGS['output_dir'].help = 'The study, and the output_dir of each trial. (default: output/DATASET/MODEL_sweep)'
     return FLAGS
@@ -57,7 +57,9 @@ def check_flags(FLAGS):
 
 def run(FLAGS, stop):
     """Runs the trials that are missing and returns the result, a dict."""
+    tf_config.clear_local(os.environ)
     _, _, params = trainer.load(FLAGS)
+    check_scheme('space', FLAGS.space)
     goal = parse_goal(FLAGS.best_metric)
     space = read_space(FLAGS.space, params, _given(FLAGS))
     for name in space.keys() & {'optimizer', 'learning_rate_schedule'}:

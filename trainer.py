@@ -3,6 +3,8 @@
 import contextlib
 import dataclasses
 import functools
+import math
+import os
 import random
 import re
 import sys
@@ -12,15 +14,19 @@ from absl import flags
 import numpy as np
 
 import common.tf_estimator  # Before TensorFlow.
-from common import checkpoints, command, learning_rate, optimizer, plugins, run_dir, schedules
+from common import checkpoints, command, files, learning_rate, optimizer, plugins, run_dir, schedules, tf_config
 from common.errors import UsageError
 from common.experiment import make_experiment
 from common.failures import explained
 from common.numerics import name_the_op
-from common.options import Options
+from common.options import MAX_STEPS, Options
 from common.parallel import tower_devices
 from common.session_config import PRECISIONS, make_session_config
 from hparams import build
+from hparams.defaults import MAXIMUM
+
+_PATHS = ('output_dir', 'data_dir', 'hparams_set', 'warm_start_from', 'checkpoint', 'input')
+_MAX_DEVICES = 1024  # And threads: more than any machine has, and fewer than would exhaust it.
 
 
 def define_flags(FLAGS=None):
@@ -46,28 +52,32 @@ def define_flags(FLAGS=None):
     string('hparams', '', 'Hyper-parameters, such as learning_rate=0.01,filters=[16,32].')
     string('hparams_set', '', 'A file of hparams/, or a path to a JSON file. (default: MODEL_DATASET, if it exists)')
     integer('train_steps', None, "The step at which training ends; wins over num_epochs. (default: the set's)",
-            lower_bound=1)
+            lower_bound=1, upper_bound=MAXIMUM)
     number('num_epochs', None, "The epochs after which training ends. (default: the set's)", lower_bound=0)
     integer('seed', None, "One seed for Python, NumPy, TensorFlow and the order of the data. (default: the set's, or 1)",
-            lower_bound=0, upper_bound=2**31 - 1)
+            lower_bound=0, upper_bound=MAXIMUM)
 
     string, integer, _, boolean = group('How it runs')
-    integer('save_checkpoints_steps', None, 'Steps between checkpoints. (default: an epoch)', lower_bound=1)
-    integer('save_summary_steps', 100, 'Steps between log lines and points in TensorBoard.', lower_bound=1)
-    integer('keep_checkpoint_max', 5, 'How many of the last checkpoints to keep; 0 keeps all.', lower_bound=0)
-    integer('num_gpus', 0, 'Towers, on GPUs 0 to N-1.', lower_bound=0)
-    integer('num_towers', 1, 'Towers, on GPUs if there are any, else on logical CPU devices.', lower_bound=1)
+    integer('save_checkpoints_steps', None, 'Steps between checkpoints. (default: an epoch)', lower_bound=1,
+            upper_bound=MAX_STEPS)
+    integer('save_summary_steps', 100, 'Steps between log lines and points in TensorBoard.', lower_bound=1,
+            upper_bound=MAX_STEPS)
+    integer('keep_checkpoint_max', 5, 'How many of the last checkpoints to keep; 0 keeps all.', lower_bound=0,
+            upper_bound=2**31 - 1)
+    integer('num_gpus', 0, 'Towers, on GPUs 0 to N-1.', lower_bound=0, upper_bound=_MAX_DEVICES)
+    integer('num_towers', 1, 'Towers, on GPUs if there are any, else on logical CPU devices.', lower_bound=1,
+            upper_bound=_MAX_DEVICES)
 
     integer('steps_per_loop', 1, 'Steps to run at once, without leaving TensorFlow in between: faster where a step is short.',
-            lower_bound=1)
+            lower_bound=1, upper_bound=2**31 - 1)
     flags.DEFINE_enum('precision', 'float32', PRECISIONS, 'What matrix products and convolutions compute in: bfloat16 '
                       'is faster on CPUs that can, float16 on GPUs.', flag_values=FLAGS, module_name='How it runs')
     boolean('xla', False, 'Compile for GPUs.')
-    integer('inter_op_threads', 0, "Ops that run at once; 0 is TensorFlow's choice.", lower_bound=0)
-    integer('intra_op_threads', 0, "Threads of an op; 0 is TensorFlow's choice.", lower_bound=0)
+    integer('inter_op_threads', 0, "Ops that run at once; 0 is TensorFlow's choice.", lower_bound=0, upper_bound=_MAX_DEVICES)
+    integer('intra_op_threads', 0, "Threads of an op; 0 is TensorFlow's choice.", lower_bound=0, upper_bound=_MAX_DEVICES)
     string('profile_steps', '', 'Steps to profile for TensorBoard, such as 100:110: the first, and the one after the last.')
     integer('overfit_batches', 0, 'Train on so many batches only, the first ones, to see whether the model can learn them; '
-            '0 trains on all.', lower_bound=0)
+            '0 trains on all.', lower_bound=0, upper_bound=MAX_STEPS)
     string('warm_start_from', '', 'Start from the weights of another training: a checkpoint, output_dir or SavedModel.')
     string('freeze', '', 'A regular expression; variables in whose names it is found are not trained.')
     boolean('debug_numerics', False, 'Stop at the first op that makes a NaN or an infinity, and name it; slower.')
@@ -75,8 +85,8 @@ def define_flags(FLAGS=None):
 
     string, integer, number, _ = group('How it is evaluated')
     integer('eval_every_steps', None, 'Steps between evaluations; there is one at the end, too. (default: each checkpoint)',
-            lower_bound=1)
-    integer('eval_steps', 0, 'Evaluation batches; 0 is the whole split.', lower_bound=0)
+            lower_bound=1, upper_bound=MAX_STEPS)
+    integer('eval_steps', 0, 'Evaluation batches; 0 is the whole split.', lower_bound=0, upper_bound=MAX_STEPS)
     integer('eval_timeout', 0, 'Seconds that continuous_eval waits for the next checkpoint before it fails; 0 waits forever.',
             lower_bound=0, upper_bound=2**31 - 1)
     flags.DEFINE_list('eval_splits', ['eval'], 'The splits to evaluate.', flag_values=FLAGS,
@@ -84,7 +94,7 @@ def define_flags(FLAGS=None):
     string('best_metric', 'loss:min', 'Which checkpoint to keep in output_dir/best: METRIC:min or METRIC:max, of the first '
            'split.')
     integer('early_stopping_patience', 0, 'Evaluations without a better best_metric after which training ends; 0 trains to '
-            'the end.', lower_bound=0)
+            'the end.', lower_bound=0, upper_bound=MAX_STEPS)
     number('early_stopping_min_delta', 0.0, 'By how much a better one has to be better.', lower_bound=0)
     string('checkpoint', 'latest', 'What to evaluate, predict with or export: latest, best, or the path of a checkpoint.')
 
@@ -100,6 +110,9 @@ def check_flags(FLAGS):
     for name in ('model', 'dataset', 'data_dir', 'output_dir'):
         if FLAGS[name].value == '':
             raise UsageError(f'--{name} is empty')
+    for name in ('num_epochs', 'early_stopping_min_delta'):
+        if FLAGS[name].value is not None and not math.isfinite(FLAGS[name].value):
+            raise UsageError(f'--{name}={FLAGS[name].value} must be a finite number')
     if not FLAGS.eval_splits or '' in FLAGS.eval_splits:
         raise UsageError(f'--eval_splits={",".join(FLAGS.eval_splits)}: a name is empty')
     for name, fitting in {
@@ -126,6 +139,8 @@ def load(FLAGS):
     """Returns what the flags name: the model and dataset modules, and their HParams."""
     model = plugins.load('model', FLAGS.model)
     dataset = plugins.load('dataset', FLAGS.dataset)
+    for name in _PATHS:  # Now, as a module may have brought a file system along.
+        files.check_scheme(name, FLAGS[name].value or '')
     params = build.build(FLAGS.model, model.get_params(), FLAGS.dataset, dataset.get_params(), FLAGS.hparams_set,
                          FLAGS.hparams, train_steps=FLAGS.train_steps, num_epochs=FLAGS.num_epochs, seed=FLAGS.seed)
     check_hparams(params)
@@ -140,6 +155,7 @@ def check_hparams(params):
 
 def run(FLAGS, stop):
     """Runs what the flags say and returns the result, a dict."""
+    tf_config.clear_local(os.environ)
     model, dataset, params = load(FLAGS)
     devices = tower_devices(FLAGS.num_gpus, FLAGS.num_towers)
     session_config = make_session_config(devices, FLAGS.precision, FLAGS.xla, FLAGS.inter_op_threads, FLAGS.intra_op_threads)

@@ -15,7 +15,7 @@ from common.goal import Goal, parse_goal
 from common.input_fn import make_input_fn
 from common.model_fn import TrainingPlan, make_model_fn
 from common.numerics import check_numerics
-from common.options import Options
+from common.options import MAX_STEPS, Options
 from common.profiler import parse_steps
 from common.quiet import quiet
 from common.schedules import EVALUATING, TRAINING
@@ -149,7 +149,10 @@ def _train_steps(params, num_examples):
         return params.train_steps
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={params.dataset} has no end, so that it has no epochs: give --train_steps')
-    steps = math.ceil(params.num_epochs * num_examples / params.batch_size)
+    steps = params.num_epochs * num_examples / params.batch_size
+    if steps > MAX_STEPS:
+        raise UsageError(f'num_epochs={params.num_epochs} makes more than {MAX_STEPS} steps: give fewer, or --train_steps')
+    steps = math.ceil(steps)
     if not steps:
         raise UsageError(f'num_epochs={params.num_epochs} leaves nothing to train: give more, or --train_steps')
     return steps
@@ -168,7 +171,7 @@ def _eval_steps(dataset, split, data_dir, params, options):
 def _trained_examples(num_examples, params, options):
     if not options.overfit_batches:
         return num_examples
-    few = options.overfit_batches * params.batch_size
+    few = min(options.overfit_batches * params.batch_size, MAX_STEPS)
     return few if num_examples < 0 else min(few, num_examples)  # It has no end, or more than are needed.
 
 

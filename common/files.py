@@ -14,7 +14,7 @@ import uuid
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
+from common.errors import RunError, UsageError
 
 
 @contextlib.contextmanager
@@ -71,6 +71,16 @@ def remove_abandoned(part):
 def is_remote(path):
     """Whether a path is one of TensorFlow's other file systems, such as gs://, which have no locks."""
     return '://' in path
+
+
+def check_scheme(flag, path):
+    """Raises UsageError if the path that a flag gives is of a file system that TensorFlow does not have."""
+    scheme = re.match(r'([a-zA-Z][0-9a-zA-Z.]*)://', path)
+    known = tf.io.gfile.get_registered_schemes()
+    if scheme and scheme[1] not in known:
+        raise UsageError(f'--{flag}={path}: this TensorFlow has no file system {scheme[1]}://, but '
+                         f'{", ".join(f"{name}://" for name in sorted(filter(None, known)))}: mount it as a directory, and '
+                         'give its path')
 
 
 def write(path, content):

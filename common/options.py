@@ -2,6 +2,8 @@
 
 import dataclasses
 
+MAX_STEPS = 2**63 - 1  # TensorFlow counts them in int64.
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:

@@ -6,15 +6,18 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from common.options import MAX_STEPS
 
 
 def parse_steps(text):
     """Returns (first, end) of a text such as '100:110'.
 
     Raises:
-      UsageError: it is not of this form.
+      UsageError: it is not of this form, or there are no such steps.
     """
     steps = re.fullmatch(r'(\d+):(\d+)', text)
+    if steps and any(len(step) > len(str(MAX_STEPS)) or int(step) > MAX_STEPS for step in steps.groups()):
+        raise UsageError(f'--profile_steps={text}: there are at most {MAX_STEPS} steps')
     if not steps or int(steps[1]) >= int(steps[2]):
         raise UsageError(f'--profile_steps={text} is not of the form FIRST:END, FIRST < END, such as 100:110')
     return int(steps[1]), int(steps[2])

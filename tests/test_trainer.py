@@ -19,7 +19,7 @@ from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
 from common import schedules
 from common.evaluator import Evaluator
-from datasets import mnist
+from datasets import mnist, polynomial as polynomial_dataset
 from models import polynomial
 from tests.conftest import ROOT, SMALL
 from tests.weights import read_weights
@@ -633,6 +633,13 @@ def test_help_lists_every_flag_in_groups(capsys):
     assert out.index('What to run:') < out.index('--model:') < out.index('How it runs:') < out.index('--num_gpus:')
 
 
+STEPS, INT32 = 2**63 - 1, 2**31 - 1
+LARGEST = {
+    'train_steps': INT32, 'save_checkpoints_steps': STEPS, 'save_summary_steps': STEPS, 'keep_checkpoint_max': INT32,
+    'num_gpus': 1024, 'num_towers': 1024, 'steps_per_loop': INT32, 'inter_op_threads': 1024, 'intra_op_threads': 1024,
+    'overfit_batches': STEPS, 'eval_every_steps': STEPS, 'eval_steps': STEPS, 'early_stopping_patience': STEPS}
+ZERO_IS_ALLOWED = ('keep_checkpoint_max', 'num_gpus', 'inter_op_threads', 'intra_op_threads', 'overfit_batches', 'eval_steps',
+                   'early_stopping_patience')
 WRONG = [
     (['--model=nosuch'], 2, '--model=nosuch: no module models.nosuch; the models here are: alexnet, '),
     (['--dataset=nosuch'], 2, '--dataset=nosuch: no module datasets.nosuch; the datasets here are: '),
@@ -698,10 +705,20 @@ WRONG = [
     (['--output_dir=/proc/output'], 2, '--output_dir=/proc/output: cannot be written'),
     (['--output_dir=/dev/null'], 2, '--output_dir=/dev/null: cannot be written'),
     (['--data_dir=/dev/null'], 1, '/dev/null/mnist: cannot be written'),
+    (['--num_epochs=nan'], 2, '--num_epochs=nan must be a finite number'),
+    (['--num_epochs=inf'], 2, '--num_epochs=inf must be a finite number'),
+    (['--num_epochs=1e308'], 2, 'num_epochs=1e+308 makes more than 9223372036854775807 steps: give fewer'),
+    (['--num_epochs=2e16', *POLYNOMIAL], 2, 'num_epochs=2e+16 makes more than 9223372036854775807 steps: give fewer'),
+    (['--early_stopping_min_delta=nan'], 2, '--early_stopping_min_delta=nan must be a finite number'),
+    (['--early_stopping_min_delta=inf'], 2, '--early_stopping_min_delta=inf must be a finite number'),
+    (['--profile_steps=1:9223372036854775808'], 2, '--profile_steps=1:9223372036854775808: there are at most 9223372036854775807 '),
+    ([f'--profile_steps={"9" * 5000}:1'], 2, ': there are at most 9223372036854775807 steps'),
+    *(([f'--{name}={LARGEST[name] + 1}'], 2, f'flag --{name}={LARGEST[name] + 1}: {LARGEST[name] + 1} is not an integer in the '
+       f'range [{0 if name in ZERO_IS_ALLOWED else 1}, {LARGEST[name]}]') for name in LARGEST),
 ]
 
 
-@pytest.mark.parametrize('flags, code, message', WRONG, ids=[' '.join(row[0]) for row in WRONG])
+@pytest.mark.parametrize('flags, code, message', WRONG, ids=[' '.join(row[0])[:80] for row in WRONG])
 def test_wrong_usage_is_one_line_that_names_it(run, tmp_path, flags, code, message):
     found, result, err = run(*flags)
     lines = [line for line in err.splitlines() if not line.startswith('INFO:')]
@@ -709,6 +726,44 @@ def test_wrong_usage_is_one_line_that_names_it(run, tmp_path, flags, code, messa
     assert len(lines) == 1
     assert lines[0].startswith('trainer.py: ') and message in lines[0]
     assert not list(tmp_path.glob('**/model.ckpt*'))
+
+
+@pytest.mark.parametrize('names', [
+    ['save_checkpoints_steps', 'save_summary_steps', 'keep_checkpoint_max', 'overfit_batches', 'eval_every_steps', 'eval_steps',
+     'early_stopping_patience'],
+    ['steps_per_loop', 'save_checkpoints_steps', 'save_summary_steps', 'eval_every_steps'],
+    ['inter_op_threads', 'intra_op_threads']])
+def test_the_largest_numbers_that_flags_take_are_no_mistake(run, names):
+    code, result, _ = run(*POLYNOMIAL, '--train_steps=3', *(f'--{name}={LARGEST[name]}' for name in names))
+    assert code == 0
+    assert result == run(*POLYNOMIAL, '--train_steps=3', '--schedule=evaluate')[1]
+
+
+@pytest.mark.parametrize('schedule', ['cosine', 'one_cycle'])
+def test_a_training_of_nearly_as_many_steps_as_there_are_numbers_can_begin(run, schedule):
+    code, result, _ = run(*POLYNOMIAL, '--num_epochs=9.2e15', f'--hparams=learning_rate_schedule={schedule}', '--eval_steps=1',
+                          '--eval_every_steps=2', '--early_stopping_patience=1', '--early_stopping_min_delta=1e308')
+    assert code == 0 and result['global_step'] == 4
+
+
+def test_all_batches_of_an_endless_dataset_can_be_asked_for(run, monkeypatch):
+    read = polynomial_dataset.read
+    monkeypatch.setattr(polynomial_dataset, 'read', lambda *args: read(*args).repeat())
+    assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=3', '--hparams=cache=false', f'--overfit_batches={STEPS}')[0] == 0
+
+
+@pytest.mark.parametrize('flag, schedule', [
+    ('output_dir', 'train'), ('output_dir', 'evaluate'), ('output_dir', 'continuous_eval'), ('output_dir', 'predict'),
+    ('output_dir', 'export'), ('data_dir', 'dry_run'), ('data_dir', 'train_and_evaluate'), ('warm_start_from', 'train'),
+    ('hparams_set', 'train'), ('checkpoint', 'evaluate'), ('input', 'predict')])
+@pytest.mark.parametrize('scheme', ['s3', 'hdfs', 'http', 'foo'])
+def test_a_file_system_that_tensorflow_has_not_is_named_before_anything_is_made(run, tmp_path, flag, schedule, scheme):
+    path = f'{scheme}://bucket/x.json'
+    code, _, err = run(*POLYNOMIAL, f'--schedule={schedule}', f'--data_dir={tmp_path}/data', f'--{flag}={path}')
+    assert code == 2
+    assert err == (f'trainer.py: --{flag}={path}: this TensorFlow has no file system {scheme}://, but file://, gs://, ram://: '
+                   'mount it as a directory, and give its path\n')
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize('schedule', ['evaluate', 'predict', 'export'])
