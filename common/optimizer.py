@@ -47,6 +47,9 @@ OPTIMIZERS = {
 }
 
 
+LOSS_SCALING_VARIABLES = ('current_loss_scale', 'good_steps')  # As TensorFlow names them.
+
+
 def check(params):
     """Raises UsageError if the optimizer is none that there is, or its numbers leave nothing to train."""
     if params.optimizer not in OPTIMIZERS:

@@ -14,6 +14,7 @@ from common.errors import RunError, UsageError
 from common.files import dumps, replacing, taking_turns, to_json
 from common.goal import evaluations_since_best
 from common.input_fn import make_input_fn
+from common.optimizer import LOSS_SCALING_VARIABLES
 from common.predictor import Predictor
 from common.restore import CheckpointGone, open_checkpoint
 from common.saving import EvaluateAfterSave
@@ -39,9 +40,13 @@ def train(experiment, saving_listeners=()):
         missing = re.search(r'Key (\S+) not found in checkpoint', error.message)
         if not missing:
             raise
-        checkpoint = experiment.estimator.latest_checkpoint()
-        raise RunError(f'{checkpoint}: has no variable {missing.group(1)}: give the --freeze that it was trained with, or '
-                       f'start from it in another --output_dir, with --warm_start_from={checkpoint}') from None
+        checkpoint, name = experiment.estimator.latest_checkpoint(), missing.group(1)
+        reason = f'has no variable {name}: give the --freeze that it was trained with'
+        if name in LOSS_SCALING_VARIABLES:
+            reason = ('was not trained with --precision=float16, and has no loss scale: give the --precision that it was trained '
+                      'with')
+        raise RunError(f'{checkpoint}: {reason}, or start from it in another --output_dir, with '
+                       f'--warm_start_from={checkpoint}') from None
     experiment.stop.exit_if_received()
     return {'global_step': _step_reached(experiment)}
 

@@ -302,6 +302,23 @@ def test_bfloat16_trains_nearly_as_float32_does_and_may_go_on_with_its_checkpoin
     assert rounded['eval']['loss'] != result['eval']['loss']
 
 
+def test_a_training_may_leave_float16_but_not_begin_it_midway(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind=None: ['GPU:0'])
+    for precision in ('float32', 'float16'):
+        assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=3', f'--precision={precision}', output_dir=tmp_path / precision)[0] == 0
+    checkpoint = tmp_path / 'float32' / 'model.ckpt-3'
+    before = (tmp_path / 'float32' / 'model.ckpt-3.index').read_bytes()
+    for schedule in ('train', 'train_and_evaluate'):
+        code, _, err = run(*POLYNOMIAL, f'--schedule={schedule}', '--train_steps=6', '--precision=float16', output_dir=tmp_path / 'float32')
+        assert code == 1
+        assert err.splitlines()[-1] == (
+            f'trainer.py: {checkpoint}: was not trained with --precision=float16, and has no loss scale: give the --precision that it '
+            f'was trained with, or start from it in another --output_dir, with --warm_start_from={checkpoint}')
+    assert (tmp_path / 'float32' / 'model.ckpt-3.index').read_bytes() == before
+    assert run(*POLYNOMIAL, '--train_steps=6', output_dir=tmp_path / 'float16')[1]['global_step'] == 6
+    assert run(*POLYNOMIAL, '--train_steps=4', '--precision=float16', f'--warm_start_from={checkpoint}')[1]['global_step'] == 4
+
+
 def test_the_same_seed_repeats_a_run_and_another_does_not(run, tmp_path):
     flags = ('--hparams=filters=[4],dense_units=16,batch_size=32', '--train_steps=20', '--schedule=train')
     for name, seed in (('a', 1), ('b', 1), ('c', 2)):
