@@ -140,7 +140,22 @@ def check_parsed(function, parsed, mode, params):
     if labels is None:
         raise UsageError(f'{source} must return labels in training and evaluation, not None: an empty dict where there are '
                          'none')
-    return features, _tensors(source, 'label', labels, mode, min_rank)
+    labels = _tensors(source, 'label', labels, mode, min_rank)
+    return _of_one_batch(source, features, labels) if function == 'parse_batch' else (features, labels)
+
+
+def _of_one_batch(source, features, labels):
+    """Returns the features and labels, which are checked to be of as many examples, if need be when they are computed."""
+    dense = [value for value in [*features.values(), *labels.values()] if isinstance(value, _DENSE) and value.shape.rank]
+    sizes = [value.shape[0] for value in dense]
+    if None not in sizes and len(set(sizes)) > 1:
+        raise UsageError(f'{source} must return features and labels of one batch, not of {", ".join(map(str, sizes))} examples')
+    if None not in sizes or len(sizes) < 2:
+        return features, labels
+    counts = tf.stack([tf.shape(value)[0] for value in dense])
+    text = f'{source} must return features and labels of one batch'
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(tf.equal(counts, counts[0])), [text])]):
+        return tf.nest.map_structure(tf.identity, (features, labels), expand_composites=True)
 
 
 def _tensors(source, kind, values, mode, min_rank):

@@ -20,10 +20,15 @@ def tell(program, error):
 
 
 def first_line(error):
-    """Returns what an error of TensorFlow says, a line, without where in a program its op was made."""
+    """Returns the first line of what an error of TensorFlow says."""
+    return message(error).partition('\n')[0]
+
+
+def message(error):
+    """Returns what an error of TensorFlow says, without where in a program its op was made, and once where it is told twice."""
     text = str(error).removeprefix('Graph execution error:').strip()
-    said = re.search(r"^Node: '.*'\n(.+)$", text, re.MULTILINE) or re.match('(.*)', text)
-    return said[1]
+    text = re.split(r"^Node: '.*'\n", text, flags=re.MULTILINE)[-1]
+    return re.sub(r'^\d+ root error.*\n *\(\d+\) \w+: ', '', text)
 
 
 def check_range(params, name, at_least, at_most=None):

@@ -8,14 +8,14 @@ import traceback
 
 import tensorflow.compat.v1 as tf
 
+from common.errors import message
+
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # models/ and datasets/ are the user's.
 _FRAMEWORK = tuple(os.path.join(_ROOT, name) for name in ('common' + os.sep, 'hparams' + os.sep, 'sweep.py', 'trainer.py'))
 _PYTHON = tuple({os.path.join(sysconfig.get_path(name), '') for name in ('stdlib', 'platstdlib')})
 _OTHERS = re.compile(r'[/\\](site|dist)-packages[/\\]|^<|[/\\]__autograph_generated_file')
-_PYTHON_ERROR = re.compile(r"(?:Graph execution error:\n+)?(?:Detected at.*?\nNode: '[^\n]*'\n)?"
-                           r'(?:\d+ root error[^\n]*\n)?(?: *\(\d+\) \w+: )?([^\n].*?)\n'
-                           r'Traceback \(most recent call last\):\n(.*?)(?:\n\t \[\[|\Z)', re.DOTALL)
+_PYTHON_ERROR = re.compile(r'(.*?)\nTraceback \(most recent call last\):\n(.*?)(?:\n\t \[\[|\Z)', re.DOTALL)
 _MAX_LINES = 40
 
 
@@ -121,5 +121,5 @@ def _said(error):
 
 def _python_error(error):
     """Returns the message and the traceback of an exception in a Python op or a generator, which TensorFlow tells as text."""
-    found = _PYTHON_ERROR.match(str(getattr(error, 'message', '')))
+    found = isinstance(error, tf.errors.OpError) and _PYTHON_ERROR.match(message(error))
     return found.groups() if found else ('', '')

@@ -20,8 +20,6 @@ SETS_DIR = os.path.dirname(os.path.abspath(__file__))
 class UnknownHParam(UsageError, AttributeError, KeyError):
     """A model or a dataset asks for a hyper-parameter that nobody has defined, such as a model for that of a dataset."""
 
-    __str__ = Exception.__str__  # A KeyError's is in quotes.
-
 
 class HParams(collections.abc.Mapping):
     """Read-only hyper-parameters, by attribute or key: `params.batch_size`, `params['batch_size']`. Lists are tuples."""

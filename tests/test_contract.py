@@ -207,6 +207,22 @@ def test_records_of_several_lengths_are_told_where_batches_are_parsed():
                         r'parse_batch\(\) takes batches: pad them to one length, or parse them one by one, with parse\(\)\n', err)
 
 
+@pytest.mark.parametrize('flags', [(), ('--num_towers=2',), ('--steps_per_loop=3',)], ids=['', 'towers', 'loops'])
+def test_features_and_labels_of_several_sizes_are_told(flags):
+    parse_batch = source(PARSE_BATCH, '{"x": tf.boolean_mask(record["x"], record["x"][:, 2] < 1)}, LABEL')
+    code, err, _ = wrong_modules.run(parse_batch, '--train_steps=9', *flags)
+    assert code == 1
+    assert re.fullmatch(r'trainer\.py: record 2 of the split train: --dataset=\S+: parse_batch\(\) must return features and labels '
+                        r'of one batch\n', err)
+
+
+def test_features_and_labels_of_several_known_sizes_are_told():
+    code, err, _ = wrong_modules.run(source(PARSE_BATCH, '{"x": record["x"][:3]}, LABEL'))
+    assert code == 2
+    assert re.fullmatch(r'trainer\.py: --dataset=\S+: parse_batch\(\) must return features and labels of one batch, not of 3, 4 '
+                        r'examples\n', err)
+
+
 LABELS = PARSE.replace('VALUE', '{"x": record["x"]}, '
                        '{"other": 10, "label": record["label"] + (10 * tf.cast(record["x"][2] > 0, tf.int64))}')
 
@@ -250,9 +266,10 @@ def test_a_label_out_of_range_in_a_file_is_told_with_its_record_and_byte():
                               'the label label is 12, but the model takes 0 to 1\n')
 
 
-def test_an_error_of_an_op_of_the_users_is_one_line_with_the_place():
+@pytest.mark.parametrize('flags', [(), ('--num_towers=2',), ('--steps_per_loop=3',)], ids=['', 'towers', 'loops'])
+def test_an_error_of_an_op_of_the_users_is_one_line_with_the_place(flags):
     parse = source(PARSE, '{"x": record["x"], "label": record["label"] + 2}, LABEL')
     model = MODEL.replace('VALUE', 'predictions, loss * tf.gather([1.0, 2.0], features["label"])')
-    code, err, path = wrong_modules.run(parse + model, '--train_steps=9')
+    code, err, path = wrong_modules.run(parse + model, '--train_steps=9', *flags)
     assert code == 1
     assert re.fullmatch(rf'trainer\.py: indices\[\d\] = [23] is not in \[0, 2\) \({path}, line \d+\)\n', err)
