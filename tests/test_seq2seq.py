@@ -113,4 +113,4 @@ def test_it_learns_to_add(run, tmp_path):
 
 def test_its_bounds_are_one_line(run):
     code, _, err = run('--model=seq2seq', '--dataset=addition', '--schedule=dry_run', '--hparams=beam_width=0')
-    assert code == 2 and err.splitlines()[-1].startswith('trainer.py: embedding_size, rnn_units, beam_width')
+    assert code == 2 and err.splitlines()[-1] == 'trainer.py: beam_width=0 must be from 1 to 256'
