@@ -47,6 +47,8 @@ def train(experiment, saving_listeners=()):
                       'with')
         raise RunError(f'{checkpoint}: {reason}, or start from it in another --output_dir, with '
                        f'--warm_start_from={checkpoint}') from None
+    finally:
+        experiment.stop.end(None)  # Also after an error, whose cause may take long to find.
     experiment.stop.exit_if_received()
     return {'global_step': _step_reached(experiment)}
 

@@ -18,6 +18,7 @@ from common.errors import RunError
 from hparams.build import HParams
 from tests.conftest import ROOT
 from tests.test_input_fn import batches
+from tests.weights import read_weights
 
 INFINITE, UNKNOWN = -1, -2
 
@@ -80,8 +81,37 @@ def test_the_size_of_a_record_is_that_of_its_values(record, size):
         assert data_size._record_bytes(tf.data.Dataset.from_tensor_slices(record)) == size
 
 
+ENDLESS = '''
+import itertools
+import tensorflow.compat.v1 as tf
+
+def get_params():
+    return {}
+
+def prepare(data_dir, params):
+    pass
+
+def read(split, data_dir, params):
+    return tf.data.Dataset.from_generator(lambda: map(float, itertools.count()), output_signature=tf.TensorSpec([], tf.float32))
+
+def parse(mode, params, x):
+    return {'x': x / 1e6}, {'y': x / 1e6}
+'''
+
+
+def test_a_generator_without_end_is_trained_on_for_so_many_steps(run, tmp_path, monkeypatch):
+    (tmp_path / 'endless').mkdir()
+    (tmp_path / 'endless' / 'data.py').write_text(ENDLESS)
+    monkeypatch.syspath_prepend(tmp_path)
+    flags = ('--model=polynomial', '--dataset=endless.data', '--eval_steps=2', '--hparams=learning_rate_schedule=constant')
+    assert run(*flags, '--train_steps=20')[1]['global_step'] == 20
+    assert run(*flags, '--train_steps=40')[1]['global_step'] == 40
+    assert run(*flags, '--train_steps=40', '--schedule=train', output_dir=tmp_path / 'whole')[0] == 0
+    resumed, whole = (read_weights(tmp_path / name) for name in ('output', 'whole'))
+    assert resumed['w'].tobytes() == whole['w'].tobytes()
+
+
 MODULE = '''
-import os
 import tensorflow.compat.v1 as tf
 from common import records
 
