@@ -7,9 +7,11 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common import contract, memory
+from common.elements import INFINITE, cardinality, elements
 from common.errors import RunError, first_line
 from common.input_fn import picks_batches
 
+UNKNOWN = tf.data.experimental.UNKNOWN_CARDINALITY
 _COUNTED_AT_ONCE = 100
 _TELL_SECONDS = 10
 _SAMPLED = 32
@@ -33,32 +35,31 @@ def count_examples(dataset, split, data_dir, params, at_most=None):
       UsageError: there is no such split.
       RunError: there are no records, or one cannot be read.
     """
-    with tf.Graph().as_default(), tf.Session() as session:
-        records = contract.read(dataset, split, data_dir, params)
-        count = session.run(records.cardinality())
-        if count == tf.data.experimental.UNKNOWN_CARDINALITY:
-            try:
-                count = _count(records.take(-1 if at_most is None else at_most), session, f'the split {split}')
-            except tf.errors.OpError as error:
-                raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} cannot be read: '
-                               f'{first_line(error)}') from error
-            if count == at_most:
-                return tf.data.experimental.UNKNOWN_CARDINALITY
+    def records():
+        return contract.read(dataset, split, data_dir, params)
+
+    count = cardinality(records)
+    if count == UNKNOWN:
+        try:
+            count = _count(lambda: records().take(-1 if at_most is None else at_most), split)
+        except tf.errors.OpError as error:
+            raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} cannot be read: '
+                           f'{first_line(error)}') from error
+        if count == at_most:
+            return UNKNOWN
     if count == 0:
         raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} is empty')
-    return int(count)
+    return count
 
 
-def _count(records, session, name):
-    ones = tf.data.make_one_shot_iterator(records.map(lambda *_: 1).batch(_COUNTED_AT_ONCE)).get_next()
+def _count(make_records, split):
     count, told = 0, time.monotonic()
-    with contextlib.suppress(tf.errors.OutOfRangeError):
-        while True:
-            count += len(session.run(ones))
-            if time.monotonic() > told + _TELL_SECONDS:
-                told = time.monotonic()
-                tf.logging.info('Counting the records of %s: %d so far. A dataset that says how many it has, or that it has '
-                                'no end, by tf.data.experimental.assert_cardinality, is not counted.', name, count)
+    for ones in elements(lambda: make_records().map(lambda *_: 1).batch(_COUNTED_AT_ONCE)):
+        count += len(ones)
+        if time.monotonic() > told + _TELL_SECONDS:
+            told = time.monotonic()
+            tf.logging.info('Counting the records of the split %s: %d so far. A dataset that says how many it has, or that it '
+                            'has no end, by tf.data.experimental.assert_cardinality, is not counted.', split, count)
     return count
 
 
@@ -71,38 +72,37 @@ def fits_cache(dataset, data_dir, params, num_examples):
     Raises:
       RunError: not even the shuffle buffer fits.
     """
-    if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
+    if num_examples == INFINITE:
         return False
+    size, is_picked = _look_at(lambda: contract.read(dataset, 'train', data_dir, params), num_examples, params)
+    free = max(memory.available() - _RESERVE, 0)
+    buffer = params.shuffle_buffer if num_examples == UNKNOWN else min(params.shuffle_buffer, num_examples)
+    if size * buffer > free:
+        fitting = min(int(free / size / 4), buffer // 2)
+        raise RunError(f'--dataset={params.dataset}: shuffling takes about {memory.to_text(size * buffer)}, and '
+                       f'{memory.to_text(free)} of memory are free for it: give a smaller buffer, such as '
+                       f'--hparams=cache=false,shuffle_buffer={max(fitting, 1)}')
+    if not params.cache or is_picked or num_examples == UNKNOWN or size * (buffer + num_examples) <= free:
+        return params.cache
+    tf.logging.info('The training records are read again in each epoch: to keep them would take about %s, and %s of memory are '
+                    'free for it.', memory.to_text(size * (buffer + num_examples)), memory.to_text(free))
+    return False
+
+
+def _look_at(make_records, num_examples, params):
+    """Returns about how many bytes a record takes in memory, by the first ones, and whether batches are picked from them."""
     with tf.Graph().as_default():
-        records = contract.read(dataset, 'train', data_dir, params)
-        size = _record_bytes(records)
+        records = make_records()
         is_picked = picks_batches(records, num_examples, params)
-    free = memory.available()
-    waiting = size * (params.shuffle_buffer if num_examples < 0 else min(params.shuffle_buffer, num_examples))
-    if waiting + _RESERVE > free:
-        raise RunError(f'--dataset={params.dataset}: shuffling takes about {memory.to_text(waiting)}, and '
-                       f'{memory.to_text(free)} of memory are free: give a smaller buffer, such as '
-                       f'--hparams=cache=false,shuffle_buffer={max(int(free / size / 4), 1)}')
-    kept = size * max(num_examples, 0)
-    if params.cache and not is_picked and waiting + kept + _RESERVE > free:
-        tf.logging.info('The training records are read again in each epoch: to keep them would take about %s, and %s of memory '
-                        'are free.', memory.to_text(waiting + kept), memory.to_text(free))
-        return False
-    return params.cache
-
-
-def _record_bytes(records):
-    """Returns about how many bytes a record takes in memory, by the first ones."""
-    specs = tf.nest.flatten(records.element_spec, expand_composites=True)
-    if all(spec.dtype != tf.string and spec.shape.is_fully_defined() for spec in specs if isinstance(spec, tf.TensorSpec)):
-        return sum(memory.size(spec.shape, spec.dtype) + _OVERHEAD for spec in specs)
-    with tf.Session() as session:
-        record = tf.data.make_one_shot_iterator(records.take(_SAMPLED)).get_next()
-        sizes = []
-        with contextlib.suppress(tf.errors.OpError):  # The end, or what the training will complain about.
-            while True:
-                sizes.append(sum(map(_bytes, tf.nest.flatten(session.run(record), expand_composites=True))))
-    return sum(sizes) / max(len(sizes), 1)
+        specs = tf.nest.flatten(records.element_spec, expand_composites=True)
+    if all(isinstance(spec, tf.TensorSpec) and spec.dtype != tf.string and spec.shape.is_fully_defined() for spec in specs):
+        return sum(memory.size(spec.shape, spec.dtype) + _OVERHEAD for spec in specs), is_picked
+    sizes = []
+    with contextlib.suppress(tf.errors.OpError):  # The training will complain about it.
+        for values in elements(lambda: make_records().take(_SAMPLED).map(
+                lambda *record: tuple(tf.nest.flatten(record, expand_composites=True)))):
+            sizes.append(sum(map(_bytes, values)))
+    return max(sum(sizes) / max(len(sizes), 1), 1), is_picked
 
 
 def _bytes(value):

@@ -73,7 +73,8 @@ def make_experiment(model, dataset, params, data_dir, output_dir, stop, devices,
         if options.schedule != 'dry_run':
             train_steps = _train_steps(params, num_examples)
     trained_examples = _trained_examples(num_examples, params, options)
-    cache = options.schedule in TRAINING and fits_cache(dataset, data_dir, params, trained_examples)
+    is_long = options.schedule in ('train', 'train_and_evaluate')
+    cache = is_long and fits_cache(dataset, data_dir, params, trained_examples)
     save_steps = options.save_checkpoints_steps or _epoch_steps(params, num_examples)
     eval_every_steps = options.eval_every_steps or save_steps
     config = tf.estimator.RunConfig(
@@ -138,10 +139,9 @@ def _check_batch(params, towers):
 
 def _needed_examples(params, options):
     """Returns how many examples a training may read, those that wait to be shuffled too; None where epochs decide."""
-    if options.schedule == 'continuous_eval' and params.train_steps:
+    if options.schedule == 'dry_run' or options.schedule == 'continuous_eval' and params.train_steps:
         return 1
-    steps = 1 if options.schedule == 'dry_run' else params.train_steps
-    return steps * params.batch_size + params.shuffle_buffer if steps else None
+    return params.train_steps * params.batch_size + params.shuffle_buffer if params.train_steps else None
 
 
 def _train_steps(params, num_examples):

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common import contract, files, manifest
+from common.elements import elements
 from common.errors import RunError, first_line
 from common.input_fn import parse, without_tuning
 from common.schedules import EVALUATING, TRAINING
@@ -81,9 +82,9 @@ def _find_bad_record(experiment, mode, split):
 def _place(experiment, split, number):
     """Returns where a record of a split is, in words."""
     place = f'record {number} of the split {split}'
-    with tf.Graph().as_default(), tf.Session() as session, contextlib.suppress(tf.errors.OpError):
-        records = contract.read(experiment.dataset, split, experiment.data_dir, experiment.params)
-        record = session.run(tf.data.make_one_shot_iterator(records.skip(number)).get_next())
+    with contextlib.suppress(tf.errors.OpError):
+        record = next(elements(lambda: contract.read(experiment.dataset, split, experiment.data_dir,
+                                                     experiment.params).skip(number).take(1)))
         place = isinstance(record, bytes) and manifest.where(record) or place
     return place
 
@@ -96,7 +97,7 @@ def _check_shapes(experiment, mode, split, text):
         raise RunError(f'--dataset={experiment.params.dataset}: read(): the records of the split {split} differ in shape, and '
                        'parse_batch() takes batches: pad them to one length, or parse them one by one, with parse()')
     shapes = {}
-    for number, element in enumerate(_elements(lambda: _parsed(experiment, mode, split, 0, 1))):
+    for number, element in enumerate(elements(lambda: _parsed(experiment, mode, split, 0, 1))):
         for name, value in _named(element, mode):
             shape = list(np.shape(value))[1:]
             if shapes.setdefault(name, shape) != shape:
@@ -127,7 +128,7 @@ def _find_bad_label(experiment, mode, split, error):
     """Raises RunError if there is a record in a split whose label is the one that a loss cannot take."""
     value, limit = map(int, _LABEL.search(str(error)).groups())
     inputs = set(_inputs(error.op.inputs[1])) if error.op else set()
-    for batch, element in enumerate(_elements(lambda: _parsed(experiment, mode, split, 0, _MANY))):
+    for batch, element in enumerate(elements(lambda: _parsed(experiment, mode, split, 0, _MANY))):
         for i, (name, values) in enumerate(_named(element, mode)):
             if i in inputs and np.any(values == value):
                 number = batch * _MANY + int(np.nonzero(values == value)[0][0])
@@ -166,24 +167,8 @@ def _first_error(make_dataset):
     """Returns how many elements a tf.data.Dataset gives before an error, and that; None where there is none or no end."""
     count = 0
     try:
-        for _ in _elements(make_dataset):
+        for _ in elements(make_dataset):
             count += 1
     except _ERRORS as error:
         return count, error
     return None
-
-
-def _elements(make_dataset):
-    """Yields the elements of a tf.data.Dataset; none where it has no end."""
-    with tf.Graph().as_default() as graph:
-        dataset = make_dataset()
-        cardinality = dataset.cardinality()
-        iterator = tf.data.make_initializable_iterator(dataset)
-        element = iterator.get_next()
-        start = [tf.tables_initializer(), iterator.initializer]
-    with contextlib.closing(tf.Session(graph=graph)) as session, contextlib.suppress(tf.errors.OutOfRangeError):
-        if session.run(cardinality) == tf.data.experimental.INFINITE_CARDINALITY:
-            return
-        session.run(start)
-        while True:
-            yield session.run(element)

@@ -4,6 +4,8 @@
 def reachable(tensors):
     """Returns the ops that tensors flow into, directly or through others, and those that make the tensors.
 
+    It does not look into functions.
+
     Args:
       tensors: list of tf.Tensor of a graph.
 
@@ -17,6 +19,18 @@ def reachable(tensors):
         if op not in found:
             found.add(op)
             waiting += [consumer for tensor in op.outputs for consumer in tensor.consumers()]
+    return found
+
+
+def ancestors(ops):
+    """Returns ops and all that must run before them, a set of tf.Operation; those within functions are not among them."""
+    found = set()
+    waiting = list(ops)
+    while waiting:
+        op = waiting.pop()
+        if op not in found:
+            found.add(op)
+            waiting += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
     return found
 
 

@@ -93,9 +93,9 @@ def without_tuning(dataset):
 
 
 def picks_batches(records, num_examples, params):
-    """Whether training batches are picked from all records, kept as one tensor: if they can be, and are shuffled as a whole."""
+    """Whether training batches are picked from one tensor of all records: if there can be one, and the shuffle is whole."""
     return (params.cache and 0 < num_examples <= params.shuffle_buffer
-            and all(isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined()
+            and all(isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined() and 0 not in spec.shape.as_list()
                     for spec in tf.nest.flatten(records.element_spec)))
 
 

@@ -7,6 +7,7 @@ import resource
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from common.graphs import ancestors
 
 _STRING = 24  # Bytes of a tstring, whose text lies elsewhere if it is long.
 
@@ -51,8 +52,9 @@ def _left_by_cgroups(root):
                 ('memory.max', 'memory.current', 'inactive_file'))
             limit, = _lines(root, directory, limits) or ['max']
             if limit.isdecimal():
-                of_files = [int(line.split()[1]) for line in _lines(root, directory, 'memory.stat') if line.split()[0] == cache]
-                left.append(int(limit) - int(_lines(root, directory, used)[0]) + sum(of_files))
+                of_files = sum(int(line.split()[1]) for line in _lines(root, directory, 'memory.stat')
+                               if line.split()[0] == cache)
+                left.append(int(limit) - int(_lines(root, directory, used)[0]) + of_files)
             if not path.strip('/'):
                 break
             path = os.path.dirname(path)
@@ -61,7 +63,7 @@ def _left_by_cgroups(root):
 
 def _lines(*path):
     try:
-        with open(os.path.join(*path), encoding='ascii') as file:
+        with open(os.path.join(*path), encoding='ascii', errors='replace') as file:
             return file.read().splitlines()
     except OSError:
         return []
@@ -80,11 +82,15 @@ def size(shape, dtype, batch_size=0):
     return math.prod(dimensions) * (_STRING if dtype == tf.string else dtype.size)
 
 
-def check_fits(batch_size):
-    """Raises UsageError if the default graph cannot be run on a CPU, as its variables or one of its tensors are too large.
+def check_fits(fetches, batch_size):
+    """Checks that a graph can be run on a CPU: that its variables, and each of the tensors that are computed, fit into memory.
 
     Args:
+      fetches: list of tf.Operation or tf.Tensor, what is to be run.
       batch_size: int, the examples of a tower.
+
+    Raises:
+      UsageError: they do not.
     """
     if tf.config.list_physical_devices('GPU'):
         return
@@ -95,9 +101,9 @@ def check_fits(batch_size):
         raise UsageError(f'the variables of the model and of its optimizer take {to_text(sum(variables.values()))}, of which '
                          f'{name} takes {to_text(variables[name])}, and {to_text(free)} of memory are free: make the model '
                          'smaller')
-    tensors = [tensor for op in tf.get_default_graph().get_operations() for tensor in op.outputs]
+    tensors = [tensor for op in ancestors(getattr(fetch, 'op', fetch) for fetch in fetches) for tensor in op.outputs]
     sizes = [size(tensor.shape, tensor.dtype.base_dtype, batch_size) for tensor in tensors]
-    if max(sizes) > free:
+    if max(sizes, default=0) > free:
         largest = tensors[sizes.index(max(sizes))]
         raise UsageError(f'with a batch of {batch_size}, {largest.op.name} makes a tensor of {to_text(max(sizes))}, and '
                          f'{to_text(free)} of memory are free: give a smaller batch_size, or make the model smaller')

@@ -90,7 +90,8 @@ def make_model_fn(model, devices, plan):
         if plan.warm_start_from:
             warm_start(plan.warm_start_from, [v for v in tf.global_variables() if v is not tf.train.get_global_step()])
         spec = _train_spec(features, predictions, example_loss, metrics, plan, params, config)
-        check_fits(params.batch_size // max(len(devices), 1))
+        check_fits([spec.train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())],
+                   params.batch_size // max(len(devices), 1))
         return spec
 
     return model_fn

@@ -87,8 +87,8 @@ def _reuse_creator(variables, number):
         if _is_within(graph.get_name_scope(), tower):
             first_name, variable = next(itertools.islice(variables, next(position), None), (None, None))
         if variable is None or name != first_name or not variable.shape.is_compatible_with(_shape(kwargs)):
-            raise UsageError(f'tower {number} makes a variable {name or "Variable"}, which the first tower does not make at '
-                             'this place: a model must make the same variables each time it is called')
+            raise UsageError(f'tower {number} makes a variable {name or "Variable"} which the first tower does not make, or not '
+                             'in this order: a model must make the same variables each time it is called')
         return variable
 
     return reuse
@@ -122,7 +122,7 @@ def _average(penalties, sizes):
     total = tf.add_n(sizes)
     # A tower without examples may have a penalty that is no number.
     return [tf.add_n([tf.math.multiply_no_nan(penalty, tf.cast(size / total, penalty.dtype))
-                      for penalty, size in zip(of_towers, sizes)]) for of_towers in zip(*penalties)]
+                      for penalty, size in zip(of_towers, sizes)]) for of_towers in zip(*penalties, strict=True)]
 
 
 def _split(tensors, count):

@@ -49,14 +49,20 @@ class StopOnSignal(tf.train.SessionRunHook):
         self._previous_fd = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
         self._watcher = threading.Thread(target=self._watch, args=(receiver,), daemon=True)
         self._watcher.start()
+        _entered.append(self)
         return self
 
     def __exit__(self, *unused_exception):
-        signal.set_wakeup_fd(self._previous_fd)
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
+        _entered.remove(self)
+        self._restore(self._previous_fd)
         self._sender.close()
         self._watcher.join()
+
+    def _restore(self, wakeup_fd):
+        signal.set_wakeup_fd(wakeup_fd)
+        for number, handler in self._previous.items():
+            if signal.getsignal(number) == self._handle:
+                signal.signal(number, handler)
 
     def _enter(self, place):
         self._place = place, time.monotonic()
@@ -79,8 +85,8 @@ class StopOnSignal(tf.train.SessionRunHook):
                     numbers = receiver.recv(1)
                     if not numbers:
                         return
-                    if numbers[0] not in self._previous:
-                        continue
+                    if numbers[0] not in self._previous or signal.getsignal(numbers[0]) != self._handle:
+                        continue  # A model or a dataset may have taken it over.
                     number = numbers[0]
                     if first is None:
                         first = now
@@ -141,6 +147,18 @@ class StopOnSignal(tf.train.SessionRunHook):
         result = fn()
         self._enter(_STEPPING)
         return result
+
+
+_entered = []
+
+
+def _leave_to_parent():
+    """In a process that a model or a dataset forks, signals end that process, and do not reach this one's watcher."""
+    for stop in _entered:
+        stop._restore(-1)
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _is_second(number, since):

@@ -201,6 +201,103 @@ def test_what_a_layer_adds_to_the_loss_is_added(tmp_path):
     assert_same(train(tmp_path / '2', make, towers=2), train_by_keras(make()))
 
 
+class Counting(tf.keras.layers.Layer):
+    """Penalizes its weights, and counts its calls, in `call`."""
+
+    def build(self, shape):
+        self.w = self.add_weight('w', [shape[-1], 1], initializer='ones')
+        self.count = self.add_weight('count', [], initializer='zeros', trainable=False)
+
+    def call(self, inputs):
+        self.add_loss(0.3 * tf.reduce_sum(tf.square(self.w)))
+        if not tf.executing_eagerly_outside_functions():
+            self.add_update(tf.assign_add(self.count, 1.0))
+        else:
+            self.count.assign_add(1.0)
+        return tf.matmul(inputs, self.w)
+
+
+def counting_functional():
+    inputs = tf.keras.Input([2])
+    return tf.keras.Model(inputs, Counting()(inputs))
+
+
+@pytest.mark.parametrize('make', [counting_functional, lambda: tf.keras.Sequential([tf.keras.Input([2]), Counting()])])
+def test_what_a_call_adds_counts_once_although_models_are_built_by_a_call(tmp_path, make):
+    assert_same(train(tmp_path, make), train_by_keras(make()))
+
+
+def test_a_penalty_of_a_layer_that_is_built_but_not_called_counts(tmp_path):
+    class Tied(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = hidden(activity_regularizer=None)
+            self.dense.build([None, 2])
+            self.out = output()
+
+        def call(self, inputs):
+            return self.out(tf.matmul(inputs, self.dense.kernel))
+
+    found = train(tmp_path, Tied)
+    assert_same({name: value for name, value in found.items() if 'bias' not in name or 'dense_1' in name or value.any()},
+                [value for value in train_by_keras(Tied()) if value.shape != (3,)])
+
+
+def test_a_layer_of_mixed_precision_that_is_not_trainable_stays_as_it_is(tmp_path):
+    def make():
+        return tf.keras.Sequential([hidden(dtype='mixed_bfloat16', trainable=False), tf.keras.layers.Lambda(lambda x: tf.cast(x, tf.float32)),
+                                    output()])
+
+    assert sum((value == KERNEL).all() for value in train(tmp_path, make).values() if value.shape == KERNEL.shape) == 1
+
+
+def test_batch_norm_that_is_called_twice_moves_its_averages_twice_in_order(tmp_path):
+    def make():
+        norm, out = batch_norm(), output()
+        return lambda x: out(norm(x) + norm(3 * x + 1))
+
+    for i in range(3):
+        mean, = (value for name, value in train(tmp_path / str(i), make, max_steps=1).items() if 'moving_mean' in name)
+        first = X[:4].mean(0)
+        np.testing.assert_allclose(mean, 0.5 * 0.5 * first + 0.5 * (3 * first + 1), rtol=1e-5)
+
+
+OUTSIDE = hidden()
+
+
+class Assigning(tf.keras.layers.Layer):
+    def build(self, shape):
+        self.count = self.add_weight('count', [], initializer='zeros', trainable=False)
+
+    def call(self, inputs):
+        self.count.assign_add(1.0)
+        return inputs
+
+
+class Awaited(Assigning):
+    def call(self, inputs):
+        with tf.control_dependencies([self.count.assign_add(1.0)]):
+            return tf.identity(inputs)
+
+
+@pytest.mark.parametrize('make, message', [
+    (lambda: lambda x: output()(OUTSIDE(x)), r'the layer \S+ was made outside of model\(\): make it within'),
+    (lambda: tf.keras.Sequential([tf.keras.layers.Dense(3, weights=[KERNEL, np.zeros(3)]), output()]),
+     'the layer dense is given weights within model.*: give them by --warm_start_from'),
+    (lambda: tf.keras.Sequential([Assigning(), output()]), r'the layer sequential assigns to a variable \(.*assigning/.*\), for which nothing waits'),
+    (lambda: lambda x: output()(tf.cond(tf.reduce_sum(x) > 0, lambda: hidden()(x), lambda: x @ KERNEL)),
+     'the layer dense keeps losses or updates of a call within a loop, tf.cond or tf.function'),
+])
+def test_what_a_graph_cannot_make_right_is_refused(tmp_path, make, message):
+    with pytest.raises(UsageError, match=message):
+        train(tmp_path, make)
+
+
+def test_an_assignment_that_the_outputs_wait_for_is_made(tmp_path):
+    found = train(tmp_path, lambda: tf.keras.Sequential([Awaited(), output()]))
+    assert [value for name, value in found.items() if 'count' in name] == [6]
+
+
 def test_a_layer_that_is_called_twice_has_its_penalty_once(tmp_path):
     def make():
         inputs = tf.keras.Input([2])
@@ -243,7 +340,7 @@ def test_a_variable_that_only_a_later_tower_makes_is_refused(make_variable):
         make_variable(len(calls))
         return x
 
-    with tf.Graph().as_default(), pytest.raises(UsageError, match='tower 1 makes a variable .* the first tower does not make'):
+    with tf.Graph().as_default(), pytest.raises(UsageError, match='tower 1 makes a variable .* which the first tower does not make'):
         parallel.make_parallel(tower, CPUS[:2], x=tf.ones([4]))
 
 

@@ -176,6 +176,47 @@ def test_a_second_signal_ends_a_training_that_waits_for_its_data(blocked, tmp_pa
     assert tf.train.latest_checkpoint(str(tmp_path / 'output'))
 
 
+FORK = '''
+import multiprocessing, signal, time
+from common import stop
+
+with stop.StopOnSignal() as on_signal:
+    if {training}:
+        on_signal.begin()
+    child = multiprocessing.get_context('fork').Process(target=time.sleep, args=[100])
+    child.start()
+    time.sleep(1)
+    child.terminate()
+    child.join(10)
+    time.sleep(stop._TO_UNWIND + 2)
+    print(child.exitcode, flush=True)
+'''
+
+
+@pytest.mark.parametrize('training', [True, False])
+def test_a_signal_to_a_forked_process_ends_that_process_alone(training):
+    process = subprocess.run([sys.executable, '-c', FORK.format(training=training)], cwd=ROOT, text=True, capture_output=True,
+                             check=False)
+    assert (process.returncode, process.stdout) == (0, f'{-signal.SIGTERM}\n'), process.stderr
+
+
+OWN = '''
+import os, signal, time
+from common import stop
+
+with stop.StopOnSignal():
+    signal.signal(signal.SIGTERM, lambda *_: print('mine', flush=True))
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(stop._TO_UNWIND + 2)
+print('end')
+'''
+
+
+def test_a_handler_of_the_users_own_is_left_alone():
+    process = subprocess.run([sys.executable, '-c', OWN], cwd=ROOT, text=True, capture_output=True, check=False)
+    assert (process.returncode, process.stdout) == (0, 'mine\nend\n'), process.stderr
+
+
 SCRIPT = '''
 import sys, time
 from common import stop
