@@ -73,6 +73,22 @@ def is_remote(path):
     return '://' in path
 
 
+def identify(directory):
+    """Returns what tells a local directory from another one in its place; None where there is none, or it is remote."""
+    try:
+        stat = None if is_remote(directory) else os.stat(directory)
+    except OSError:
+        return None
+    return stat and (stat.st_dev, stat.st_ino)
+
+
+def check_identity(directory, identity):
+    """Raises RunError if a directory is no longer the one that `identify` has seen."""
+    if identify(directory) != identity:
+        raise RunError(f'{directory}: was deleted or moved away during the training: move it back to resume from its last '
+                       'checkpoint, or rerun the command to start over')
+
+
 def check_scheme(flag, path):
     """Raises UsageError if the path that a flag gives is of a file system that TensorFlow does not have."""
     scheme = re.match(r'([a-zA-Z][0-9a-zA-Z.]*)://', path)

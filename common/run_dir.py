@@ -34,16 +34,24 @@ def claim(output_dir):
         raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
 
 
+@contextlib.contextmanager
 def lock(output_dir):
-    """Returns a context that keeps other trainings from a local directory until it, or the process, has ended.
+    """Keeps other trainings from a local directory until the block, or the process, has ended.
 
     Raises:
-      RunError: when it is entered, and another one has it.
+      RunError: another one has it; or the block fails, and the directory has been deleted or moved away.
     """
     if files.is_remote(output_dir):
-        return contextlib.nullcontext()
-    return files.lock(os.path.join(output_dir, 'trainer.lock'), lambda holder: (
-        f'--output_dir={output_dir}: {holder or "another trainer"} is training there: wait for it, or choose another'))
+        yield
+        return
+    with files.lock(os.path.join(output_dir, 'trainer.lock'), lambda holder: (
+            f'--output_dir={output_dir}: {holder or "another trainer"} is training there: wait for it, or choose another')):
+        identity = files.identify(output_dir)
+        try:
+            yield
+        except Exception:
+            files.check_identity(output_dir, identity)
+            raise
 
 
 def check_empty(output_dir):

@@ -5,6 +5,7 @@ import math
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
+from common.files import check_identity, identify
 
 _CURE = 'lower learning_rate, or find the op that made it with --debug_numerics'
 
@@ -35,7 +36,8 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
     """Saves a checkpoint at the multiples of one or several numbers of steps, at the end, and before the first step.
 
     The checkpoint that a training goes on from is not written again: while it were, there might be none. Variables that
-    are not finite are never saved, but end the training with a RunError.
+    are not finite are never saved, but end the training with a RunError; so does a directory that is no longer the one that
+    the training began in.
 
     Args:
       directory: str.
@@ -60,6 +62,9 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         self._is_beginning = False
 
     def _save(self, session, step):
+        if self._is_beginning:
+            self._identity = identify(self._checkpoint_dir)
+        check_identity(self._checkpoint_dir, self._identity)  # Not into another directory in its place.
         if not (self._is_beginning and tf.io.gfile.exists(f'{self._save_path}-{step}.index')):
             broken = [name for name, is_finite in session.run(self._are_finite).items() if not is_finite]
             if broken:

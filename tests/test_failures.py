@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common import records
+from common import best_checkpoint, records, run_dir
+from common.evaluator import Evaluator
 from hparams import build
 from tests.conftest import ROOT, SMALL
 from tests.soak import ledger
@@ -222,6 +223,52 @@ def test_a_full_disk_is_named_and_the_training_goes_on_once_there_is_room(run, t
     assert not list((tmp_path / 'output').glob('*temp*')) and not list((tmp_path / 'output').glob('*.tmp*'))
     assert run(*flags, output_dir=tmp_path / 'undisturbed')[0] == 0
     assert_equal(weights(tmp_path / 'output')[30], weights(tmp_path / 'undisturbed')[30])
+
+
+def replace(path):
+    path.rename(path.with_name('away'))
+    path.mkdir()
+
+
+@pytest.mark.parametrize('remove, schedule', [
+    (shutil.rmtree, 'train_and_evaluate'), (lambda path: path.rename(path.with_name('away')), 'train'), (replace, 'train')],
+                         ids=['deleted', 'moved', 'replaced'])
+def test_a_directory_that_is_taken_away_from_a_training_is_named(start, tmp_path, remove, schedule):
+    process = start(*POLYNOMIAL, f'--schedule={schedule}', '--train_steps=20000', '--save_checkpoints_steps=1000', '--eval_steps=1',
+                    '--hparams=learning_rate_schedule=constant')
+    for line in process.stderr:
+        if 'step = 1100 ' in line:
+            break
+    remove(tmp_path / 'output')
+    out, err = process.communicate()
+    assert (process.returncode, out) == (1, '')
+    assert [line for line in err.splitlines() if not line.startswith('INFO:')] == [
+        f'trainer.py: {tmp_path}/output: was deleted or moved away during the training: move it back to resume from its last checkpoint, '
+        'or rerun the command to start over']
+    assert not list(tmp_path.glob('output/*'))
+    if (tmp_path / 'away').exists():
+        assert max(weights(tmp_path / 'away')) == 1000
+
+
+@pytest.mark.parametrize('owner, name', [(Evaluator, 'evaluate'), (run_dir, 'add_metrics'), (best_checkpoint, 'keep_if_best'),
+                                         (tf.train.Saver, 'save'), (run_dir, 'save_results')])
+@pytest.mark.parametrize('is_after', [False, True])
+def test_a_directory_that_is_taken_away_at_any_time_is_named(run, tmp_path, monkeypatch, owner, name, is_after):
+    function = getattr(owner, name)
+
+    def call(*args, **kwargs):
+        if not is_after:
+            shutil.rmtree(tmp_path / 'output', ignore_errors=True)
+        result = function(*args, **kwargs)
+        shutil.rmtree(tmp_path / 'output', ignore_errors=True)
+        return result
+
+    monkeypatch.setattr(owner, name, call)
+    code, _, err = run(*POLYNOMIAL, '--train_steps=20', '--save_checkpoints_steps=10', '--eval_steps=1')
+    if (name, is_after) == ('save_results', True):  # That was the last.
+        assert code == 0
+        return
+    assert code == 1 and f'trainer.py: {tmp_path}/output: was deleted or moved away during the training' in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize('name', ['best', 'eval', 'results.json/', 'checkpoint/', 'trainer.lock/', 'metrics.csv/', 'hparams.json/'])
