@@ -1,5 +1,10 @@
 """Searches hyper-parameters, a training for each trial, several at once: python sweep.py --help"""
 
+import signal
+
+if __name__ == '__main__':  # Until StopOnSignal takes over, Ctrl-C ends it without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import contextlib
 import os
 import sys

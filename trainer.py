@@ -1,5 +1,10 @@
 """Trains a model on a dataset, evaluates it, predicts with it and exports it: python trainer.py --help"""
 
+import signal
+
+if __name__ == '__main__':  # Until StopOnSignal takes over, Ctrl-C ends it without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import contextlib
 import dataclasses
 import functools

@@ -1,6 +1,7 @@
 """Stopping on signals."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -107,6 +108,20 @@ def test_the_previous_handlers_come_back():
     with StopOnSignal():
         assert signal.getsignal(signal.SIGINT) != before[0]
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+@pytest.mark.skipif(not os.path.exists('/proc/self/maps'), reason='what a process has imported is looked up in /proc')
+@pytest.mark.parametrize('script', ['trainer.py', 'sweep.py'])
+@pytest.mark.parametrize('delay', [0, 0.2, 0.4, 0.8])
+def test_ctrl_c_amid_the_imports_ends_a_command_without_a_word(tmp_path, script, delay):
+    process = subprocess.Popen([sys.executable, os.path.join(ROOT, script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               cwd=tmp_path)
+    while 'numpy' not in pathlib.Path(f'/proc/{process.pid}/maps').read_text():
+        assert process.poll() is None
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) == ('', '')
+    assert process.returncode == -signal.SIGINT
 
 
 BLOCKED = '''
