@@ -94,9 +94,9 @@ def check_scheme(flag, path):
     scheme = re.match(r'([a-zA-Z][0-9a-zA-Z.]*)://', path)
     known = tf.io.gfile.get_registered_schemes()
     if scheme and scheme[1] not in known:
-        raise UsageError(f'--{flag}={path}: this TensorFlow has no file system {scheme[1]}://, but '
-                         f'{", ".join(f"{name}://" for name in sorted(filter(None, known)))}: mount it as a directory, and '
-                         'give its path')
+        there = ', '.join(f'{name}://' for name in sorted(filter(None, known)))
+        raise UsageError(f'--{flag}={path}: this TensorFlow has no file system {scheme[1]}:// (it has {there}): mount it as a '
+                         'directory and give that path')
 
 
 def write(path, content):

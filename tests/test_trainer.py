@@ -777,8 +777,8 @@ def test_a_file_system_that_tensorflow_has_not_is_named_before_anything_is_made(
     path = f'{scheme}://bucket/x.json'
     code, _, err = run(*POLYNOMIAL, f'--schedule={schedule}', f'--data_dir={tmp_path}/data', f'--{flag}={path}')
     assert code == 2
-    assert err == (f'trainer.py: --{flag}={path}: this TensorFlow has no file system {scheme}://, but file://, gs://, ram://: '
-                   'mount it as a directory, and give its path\n')
+    assert err == (f'trainer.py: --{flag}={path}: this TensorFlow has no file system {scheme}:// (it has file://, gs://, ram://): '
+                   'mount it as a directory and give that path\n')
     assert list(tmp_path.iterdir()) == []
 
 
