@@ -230,7 +230,19 @@ def call_eval_metrics(model, features, labels, predictions, params):
     if not hasattr(model, 'eval_metrics'):
         return {}
     source = f'--model={params.model}: eval_metrics()'
-    metrics = model.eval_metrics(features, labels, predictions, params)
+    created = []
+
+    def create(next_creator, **kwargs):
+        created.append(next_creator(**kwargs))
+        return created[-1]
+
+    with tf.variable_creator_scope(create):
+        metrics = model.eval_metrics(features, labels, predictions, params)
+    known = {variable.name for variable in (*tf.global_variables(), *tf.local_variables())}
+    for variable in created:
+        if variable.name not in known:
+            raise UsageError(f'{source} makes the variable {variable.op.name}, which nothing initializes, as tf.keras.metrics do: '
+                             'use tf.metrics')
     _check_dict(source, 'metrics', metrics)
     for name, metric in metrics.items():
         if not (isinstance(metric, tuple) and len(metric) == 2 and isinstance(metric[0], _DENSE)

@@ -36,6 +36,12 @@ METRICS = '''
 def eval_metrics(features, labels, predictions, params):
     return VALUE
 '''
+KERAS_METRIC = '''
+def eval_metrics(features, labels, predictions, params):
+    metric = tf.keras.metrics.Mean()
+    metric(labels['label'])
+    return VALUE
+'''
 DENSE = '''
 def model(features, labels, mode, params, good=model):
     x = features['x']
@@ -89,6 +95,8 @@ WRONG = [  # The source of the function, VALUE in it, and the message after the 
     (METRICS, '{"a": 1.0}', f'{PAIRS} a is 1.0'),
     (METRICS, '{1: tf.metrics.mean(1.0)}', 'eval_metrics() must return metrics under names that are printable text, not 1'),
     (METRICS, '{"loss": tf.metrics.mean(1.0)}', 'eval_metrics() may not name a metric loss, which the framework has itself'),
+    (KERAS_METRIC, '{"a": (metric.result(), metric.updates[0])}',
+     'eval_metrics() makes the variable metrics/total, which nothing initializes, as tf.keras.metrics do: use tf.metrics'),
     (READ, 'return None', 'read() must return a tf.data.Dataset, not None'),
     (READ, 'return [1, 2]', 'read() must return a tf.data.Dataset, not a list of 2'),
     (PARSE, 'None', 'parse() must return a pair (features, labels), not None'),
