@@ -24,7 +24,7 @@ class Predictor:
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(config.tf_random_seed)
             tf.train.create_global_step()
-            self._features = {name: tf.placeholder(spec.dtype, [None, *spec.shape.as_list()[1:]], name)
+            self._features = {name: tf.placeholder(spec.dtype, [None, *spec.shape.as_list()[1:]])
                               for name, spec in feature_specs.items()}
             spec = estimator.model_fn(self._features, None, ModeKeys.PREDICT, config)
             self._session, self._saver = make_session(spec, config)

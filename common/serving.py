@@ -73,6 +73,7 @@ def remove_leftovers(export_dir):
 
 def _optional(name, shape, dtype):
     """Returns a placeholder for a batch of values of this shape, which is empty unless it is fed."""
+    name = re.sub(r'[^A-Za-z0-9_.]', '_', name).lstrip('_') or None  # A feature's may be one that no op can have.
     return tf.placeholder_with_default(tf.zeros([0] + shape, dtype), [None] + shape, name)
 
 
