@@ -29,7 +29,8 @@ def claim(output_dir):
         tf.io.gfile.makedirs(output_dir)
         with tf.io.gfile.GFile(probe, 'w') as file:
             file.write('.')  # There may be no room for it.
-        tf.io.gfile.remove(probe)
+        with contextlib.suppress(tf.errors.NotFoundError):  # Another process may be trying the same.
+            tf.io.gfile.remove(probe)
     except tf.errors.OpError as error:
         raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
 

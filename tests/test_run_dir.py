@@ -159,6 +159,16 @@ for step in range(int(first), 120, 4):
     assert run_dir.read_metric(str(tmp_path / 'output'), 'eval', 'loss') == list(range(120))
 
 
+def test_processes_that_claim_a_directory_at_once_all_find_that_it_can_be_written(tmp_path):
+    run_together(tmp_path, '''
+from common import run_dir
+wait_for_the_others()
+for _ in range(500):
+    run_dir.claim(arguments[0])
+''', *([tmp_path / 'output'] for _ in range(3)))
+    assert list((tmp_path / 'output').iterdir()) == []
+
+
 def test_a_file_that_another_process_is_writing_is_not_taken_for_a_leftover(tmp_path):
     with files.replacing(str(tmp_path / 'predictions.jsonl')) as part:
         with open(part, 'w') as file:
