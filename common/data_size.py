@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common import contract, memory
-from common.elements import INFINITE, cardinality, elements
+from common.elements import INFINITE, cardinality, elements, iterate, opened
 from common.errors import RunError, first_line
 from common.input_fn import picks_batches
 
@@ -35,27 +35,27 @@ def count_examples(dataset, split, data_dir, params, at_most=None):
       UsageError: there is no such split.
       RunError: there are no records, or one cannot be read.
     """
-    def records():
-        return contract.read(dataset, split, data_dir, params)
-
-    count = cardinality(records)
-    if count == UNKNOWN:
-        try:
-            count = _count(lambda: records().take(-1 if at_most is None else at_most), split)
-        except tf.errors.OpError as error:
-            raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} cannot be read: '
-                           f'{first_line(error)}') from error
-        if count == at_most:
-            return UNKNOWN
+    with opened(lambda: contract.read(dataset, split, data_dir, params)) as (session, records):
+        count = cardinality(session, records)
+        if count == UNKNOWN:
+            try:
+                count = _count(session, records, at_most, split)
+            except tf.errors.OpError as error:
+                raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} cannot be read: '
+                               f'{first_line(error)}') from error
+            if count == at_most:
+                return UNKNOWN
     if count == 0:
         raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} is empty')
     return count
 
 
-def _count(make_records, split):
+def _count(session, records, at_most, split):
+    with session.graph.as_default():
+        ones = records.take(-1 if at_most is None else at_most).map(lambda *_: 1).batch(_COUNTED_AT_ONCE)
     count, told = 0, time.monotonic()
-    for ones in elements(lambda: make_records().map(lambda *_: 1).batch(_COUNTED_AT_ONCE)):
-        count += len(ones)
+    for batch in iterate(session, ones):
+        count += len(batch)
         if time.monotonic() > told + _TELL_SECONDS:
             told = time.monotonic()
             tf.logging.info('Counting the records of the split %s: %d so far. A dataset that says how many it has, or that it '

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from common import contract
 from common.errors import UsageError
-from common.files import dumps, read_json, write_json
+from common.files import read_json, write_json
 from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
 
 SETS_DIR = os.path.dirname(os.path.abspath(__file__))
@@ -224,14 +224,10 @@ def compare(params, path, free=()):
         saved = HParams({**DEFAULTS, **read_json(path)})  # Older runs know fewer of them.
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
-    found = differences(_as_json(saved), _as_json(params), ('train_steps', 'num_epochs', *free))
+    found = differences(saved, params, ('train_steps', 'num_epochs', *free))
     if found:
         raise UsageError(f'{path}: {found}: give the same ones again, such as with --hparams_set={path}, or choose another '
                          '--output_dir')
-
-
-def _as_json(values):
-    return json.loads(dumps(dict(values)))  # Where what is not finite is text.
 
 
 def differences(old, new, free=()):

@@ -151,13 +151,6 @@ def test_what_is_saved_is_a_set_that_gives_the_same(tmp_path):
     build.compare(params, path)
 
 
-def test_defaults_that_are_not_finite_are_found_the_same_again(tmp_path):
-    path = str(tmp_path / 'hparams.json')
-    build.save(make(model={'ceiling': float('inf'), 'floors': [float('nan')]}), path)
-    build.compare(make(model={'ceiling': float('inf'), 'floors': [float('nan')]}), path)
-    with pytest.raises(UsageError, match='ceiling was "Infinity", now it is 1.0'):
-        build.compare(make(model={'ceiling': 1.0, 'floors': [float('nan')]}), path)
-
 
 def test_compare_names_each_key_that_differs_with_both_values(tmp_path):
     path = str(tmp_path / 'hparams.json')

@@ -187,7 +187,7 @@ sys.exit(trainer.main(['trainer.py', *sys.argv[1:]]))
 def test_under_a_limit_of_memory_data_that_does_not_fit_is_reported(large):
     code, err = train(large, '--schedule=train', bytes_left=300 * 10**6)
     assert code == 1
-    assert re.match(r'trainer.py: --dataset=mine.large: shuffling takes about 37\d MB, and [\d.]+ MB of memory are free for it: '
+    assert re.match(r'trainer.py: --dataset=mine.large: shuffling takes about 37\d MB, and [\d.]+ \w+ of memory are free for it: '
                     'give a smaller buffer, such as --hparams=cache=false,shuffle_buffer=', err.splitlines()[-1])
 
 
