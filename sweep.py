@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from common import command, run_dir, tf_config
 from common.errors import RunError, UsageError
-from common.files import check_scheme, read_json, to_json
+from common.files import check_scheme, is_remote, read_json, to_json
 from common.goal import parse_goal
 from hparams import build
 
@@ -56,7 +56,7 @@ def check_flags(FLAGS):
     trainer.check_flags(FLAGS)
     if not FLAGS.space:
         raise UsageError('--space is missing: a JSON file of what to search, such as hparams/spaces/alexnet_mnist.json')
-    if '://' in (FLAGS.output_dir or ''):
+    if is_remote(FLAGS.output_dir or ''):
         raise UsageError(f'--output_dir={FLAGS.output_dir}: a sweep needs a local directory')
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common import contract, memory
-from common.elements import INFINITE, cardinality, elements, iterate, opened
+from common.elements import INFINITE, cardinality, iterate, opened
 from common.errors import RunError, first_line
 from common.input_fn import picks_batches
 
@@ -91,17 +91,17 @@ def fits_cache(dataset, data_dir, params, num_examples):
 
 def _look_at(make_records, num_examples, params):
     """Returns about how many bytes a record takes in memory, by the first ones, and whether batches are picked from them."""
-    with tf.Graph().as_default():
-        records = make_records()
+    with opened(make_records) as (session, records):
         is_picked = picks_batches(records, num_examples, params)
         specs = tf.nest.flatten(records.element_spec, expand_composites=True)
-    if all(isinstance(spec, tf.TensorSpec) and spec.dtype != tf.string and spec.shape.is_fully_defined() for spec in specs):
-        return sum(memory.size(spec.shape, spec.dtype) + _OVERHEAD for spec in specs), is_picked
-    sizes = []
-    with contextlib.suppress(tf.errors.OpError):  # The training will complain about it.
-        for values in elements(lambda: make_records().take(_SAMPLED).map(
-                lambda *record: tuple(tf.nest.flatten(record, expand_composites=True)))):
-            sizes.append(sum(map(_bytes, values)))
+        if all(isinstance(spec, tf.TensorSpec) and spec.dtype != tf.string and spec.shape.is_fully_defined() for spec in specs):
+            return sum(memory.size(spec.shape, spec.dtype) + _OVERHEAD for spec in specs), is_picked
+        with session.graph.as_default():
+            first = records.take(_SAMPLED).map(lambda *record: tuple(tf.nest.flatten(record, expand_composites=True)))
+        sizes = []
+        with contextlib.suppress(tf.errors.OpError):  # The training will complain about it.
+            for values in iterate(session, first):
+                sizes.append(sum(map(_bytes, values)))
     return max(sum(sizes) / max(len(sizes), 1), 1), is_picked
 
 
