@@ -6,7 +6,7 @@ import typing
 
 import tensorflow.compat.v1 as tf
 
-from common import contract, hooks, learning_rate, moving_average, optimizer, saving
+from common import contract, graphs, hooks, learning_rate, moving_average, optimizer, saving
 from common.errors import UsageError
 from common.input_wait import measure_wait
 from common.keras_layers import collect_keras_layers
@@ -116,6 +116,14 @@ def _eval_spec(predictions, example_loss, metrics, params):
                                       scaffold=moving_average.restoring_scaffold(params))
 
 
+def _reads(tensors):
+    """Returns the ops that read weights for tensors; a step that did not wait for them might change the weights before."""
+    handles = {variable.handle.op for variable in tf.trainable_variables() if hasattr(variable, 'handle')}
+    reads = [op for op in graphs.ancestors(getattr(tensor, 'op', tensor) for tensor in tensors)
+             if op.type == 'ReadVariableOp' and op.inputs[0].op in handles and not op.control_inputs]
+    return sorted(reads, key=lambda op: op.name)
+
+
 def _train_spec(features, predictions, example_loss, metrics, plan, params, config):
     loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
     step = tf.train.get_or_create_global_step()
@@ -125,7 +133,8 @@ def _train_spec(features, predictions, example_loss, metrics, plan, params, conf
     for variable in tf.trainable_variables():
         tf.summary.histogram(f'weights/{variable.op.name}', variable)
     waited, count_wait = measure_wait(features)
-    with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait]):
+    seen = _reads([*tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())])
+    with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait, *seen]):
         train_op = optimizer.minimize(loss, _unfrozen(tf.trainable_variables(), plan.freeze), rate, step, params,
                                       plan.loss_scaling)
     loop = Loop(train_op, plan.steps_per_loop, plan.summary_steps, plan.checkpoint_periods,

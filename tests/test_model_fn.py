@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from common import graphs
 from common.errors import UsageError
 from tests.linear import X, Y, input_fn, linear, loss_of, make_estimator, scalars
 
@@ -66,6 +67,25 @@ def test_the_tags_in_tensorboard_are_bare_and_hold_the_batchs_values(tmp_path):
     assert {'loss', 'loss_again'} <= set(evaluation)
     assert training['loss_again'][3] == pytest.approx(training['loss'][3], rel=1e-5)
     assert training['loss'][3] != pytest.approx(training['loss'][2])
+
+
+def test_metrics_see_the_weights_that_the_step_began_with(tmp_path):
+    def metrics(features, labels, predictions, params):
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True):
+            w_0 = tf.get_variable('w')[0, 0]
+        return {'w_0': (w_0, w_0)}
+
+    estimator = make_estimator(tmp_path, model=types.SimpleNamespace(model=linear, eval_metrics=metrics))
+    with tf.Graph().as_default() as graph:  # The order that the graph sets: two runs rarely show another one.
+        tf.train.create_global_step()
+        estimator.model_fn({'x': tf.constant(X[:4])}, {'y': tf.constant(Y[:4])}, ModeKeys.TRAIN, estimator.config)
+        update, = (op for op in graph.get_operations() if op.type == 'ResourceApplyGradientDescent')
+        reads = {op for op in graph.get_operations() if op.type == 'ReadVariableOp' and op.name.startswith('metrics/')}
+    assert reads and reads <= graphs.ancestors([update])
+
+    estimator.train(input_fn(), max_steps=3)
+    for step, found in scalars(tmp_path)['w_0'].items():
+        assert found == pytest.approx(sgd_steps(step - 1, [0.1] * step)[0], rel=1e-5)
 
 
 def test_batch_norm_updates_run_once_a_step(tmp_path):
