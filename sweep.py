@@ -10,37 +10,63 @@ import os
 import sys
 
 from absl import flags
-
-import trainer  # Before TensorFlow.
 import tensorflow.compat.v1 as tf
 
-from common import command, run_dir, tf_config
 from common.errors import RunError, UsageError
 from common.files import check_scheme, is_remote, read_json, to_json
-from common.goal import parse_goal
+from common.runs import command, tf_config
+from common.storage import run_dir
+from common.storage.metrics import parse_goal
 from hparams import build
+import trainer  # Before TensorFlow.
 
 try:
-    from common.study import TrialState, lock, open_study, run_trials
-    from common.trainings import Trainings
-    from hparams.space import read_space
+    from common.sweep.space import read_space
+    from common.sweep.study import TrialState, lock, open_study, run_trials
+    from common.sweep.trials import Trainings
 except ModuleNotFoundError as error:
     sys.exit(f"sweep.py: there is no {error.name}: pip install -e '.[sweep]'")
 
 # Without these the same, trials cannot be compared.
-_SAME = ('best_metric', 'eval_splits', 'eval_steps', 'eval_every_steps', 'save_checkpoints_steps', 'early_stopping_patience',
-         'early_stopping_min_delta', 'overfit_batches', 'warm_start_from', 'freeze')
+_SAME = (
+    'best_metric',
+    'eval_splits',
+    'eval_steps',
+    'eval_every_steps',
+    'save_checkpoints_steps',
+    'early_stopping_patience',
+    'early_stopping_min_delta',
+    'overfit_batches',
+    'warm_start_from',
+    'freeze',
+)
 # These are the sweep's own, or reach the trials in another way.
-_NOT_PASSED_ON = ('space', 'trials', 'jobs', 'model', 'dataset', 'output_dir', 'hparams', 'hparams_set', 'train_steps',
-                  'num_epochs', 'seed')
+_NOT_PASSED_ON = (
+    'space',
+    'trials',
+    'jobs',
+    'model',
+    'dataset',
+    'output_dir',
+    'hparams',
+    'hparams_set',
+    'train_steps',
+    'num_epochs',
+    'seed',
+)
 
 
 def define_flags():
     """Returns the trainer's flags and the sweep's own."""
     FLAGS = flags.FlagValues()
     group = {'flag_values': FLAGS, 'module_name': 'The sweep'}
-    flags.DEFINE_string('space', '', 'A JSON file of what to search: for each hyper-parameter a list of choices, or a range '
-                        'such as {"low": 1e-4, "high": 0.1, "log": true}.', **group)
+    flags.DEFINE_string(
+        'space',
+        '',
+        'A JSON file of what to search: for each hyper-parameter a list of choices, or a range '
+        'such as {"low": 1e-4, "high": 0.1, "log": true}.',
+        **group,
+    )
     flags.DEFINE_integer('trials', 20, 'How many trials to make in all.', lower_bound=1, upper_bound=2**31 - 1, **group)
     flags.DEFINE_integer('jobs', 1, 'How many trials to run at once.', lower_bound=1, upper_bound=1024, **group)
     trainer.define_flags(FLAGS)
@@ -77,8 +103,15 @@ def run(FLAGS, stop):
     best_path = os.path.join(output_dir, 'best_hparams.json')
     with lock(output_dir) as descriptor:
         passed_on = [FLAGS[name].serialize() for name in FLAGS if FLAGS[name].present and name not in _NOT_PASSED_ON]
-        trainings = Trainings(trainer.__file__, [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *passed_on], params,
-                              output_dir, FLAGS.eval_splits[0], goal, descriptor)
+        trainings = Trainings(
+            trainer.__file__,
+            [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *passed_on],
+            params,
+            output_dir,
+            FLAGS.eval_splits[0],
+            goal,
+            descriptor,
+        )
         trainings.check(stop)
         study = open_study(output_dir, goal, params.seed, _setup(FLAGS, params))
         if len(study.trials) >= FLAGS.trials and not study.get_trials(states=[TrialState.RUNNING]):
@@ -90,8 +123,12 @@ def run(FLAGS, stop):
         best = _keep_best(study, trainings, best_path)
     if not best:
         raise RunError(f'no trial came to its end; the last: {study.trials[-1].user_attrs.get("error", "was pruned")}')
-    result = {'trials': len(study.trials), goal.metric: to_json(best.value), 'best': trainings.directory(best),
-              'hparams_set': best_path}
+    result = {
+        'trials': len(study.trials),
+        goal.metric: to_json(best.value),
+        'best': trainings.directory(best),
+        'hparams_set': best_path,
+    }
     run_dir.save_results(output_dir, result)
     return result
 
@@ -123,9 +160,15 @@ def _log(trial, trainings):
         tf.logging.warning('%s failed: %s', name, trial.user_attrs['error'])
         return
     values = list(trial.intermediate_values.values())
-    tf.logging.info('%s %s: %s = %s after %d evaluation%s', name, 'is done' if trial.state == TrialState.COMPLETE else
-                    'was pruned', trainings.goal.metric, to_json(trainings.goal.best(values)), len(values),
-                    's' if len(values) > 1 else '')
+    tf.logging.info(
+        '%s %s: %s = %s after %d evaluation%s',
+        name,
+        'is done' if trial.state == TrialState.COMPLETE else 'was pruned',
+        trainings.goal.metric,
+        to_json(trainings.goal.best(values)),
+        len(values),
+        's' if len(values) > 1 else '',
+    )
 
 
 def main(argv):

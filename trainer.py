@@ -15,18 +15,23 @@ import re
 import sys
 import tempfile
 
+import tf_estimator  # noqa: F401 - before TensorFlow
+
 from absl import flags
 import numpy as np
 
-import common.tf_estimator  # Before TensorFlow.
-from common import checkpoints, command, files, learning_rate, optimizer, plugins, run_dir, schedules, tf_config
+from common import files
 from common.errors import UsageError
-from common.experiment import make_experiment
-from common.failures import explained
-from common.numerics import name_the_op
-from common.options import MAX_STEPS, Options
-from common.parallel import tower_devices
-from common.session_config import PRECISIONS, make_session_config
+from common.plugins import loader
+from common.runs import command, schedules, tf_config
+from common.runs.diagnosis import explained
+from common.runs.experiment import make_experiment
+from common.runs.options import MAX_STEPS, Options
+from common.storage import checkpoints, run_dir
+from common.training import learning_rate, optimizer
+from common.training.numerics import name_the_op
+from common.training.parallel import tower_devices
+from common.training.session_config import PRECISIONS, make_session_config
 from hparams import build
 from hparams.defaults import MAXIMUM
 
@@ -39,14 +44,22 @@ def define_flags(FLAGS=None):
     FLAGS = flags.FlagValues() if FLAGS is None else FLAGS
 
     def group(title):
-        return [functools.partial(define, flag_values=FLAGS, module_name=title)
-                for define in (flags.DEFINE_string, flags.DEFINE_integer, flags.DEFINE_float, flags.DEFINE_bool)]
+        return [
+            functools.partial(define, flag_values=FLAGS, module_name=title)
+            for define in (flags.DEFINE_string, flags.DEFINE_integer, flags.DEFINE_float, flags.DEFINE_bool)
+        ]
 
     string, integer, _, boolean = group('What to run')
     string('model', 'alexnet', 'A file name under models/, or a dotted module path.')
     string('dataset', 'mnist', 'A file name under datasets/, or a dotted module path.')
-    flags.DEFINE_enum('schedule', 'train_and_evaluate', list(schedules.SCHEDULES), 'What to do; dry_run trains and '
-                      'evaluates one step, predicts a batch, and keeps no output.', flag_values=FLAGS, module_name='What to run')
+    flags.DEFINE_enum(
+        'schedule',
+        'train_and_evaluate',
+        list(schedules.SCHEDULES),
+        'What to do; dry_run trains and evaluates one step, predicts a batch, and keeps no output.',
+        flag_values=FLAGS,
+        module_name='What to run',
+    )
     boolean('help', False, 'Show this help.', short_name='h')
 
     string, integer, _, _ = group('Where')
@@ -56,57 +69,111 @@ def define_flags(FLAGS=None):
     string, integer, number, _ = group('What changes the model')
     string('hparams', '', 'Hyper-parameters, such as learning_rate=0.01,filters=[16,32].')
     string('hparams_set', '', 'A file of hparams/, or a path to a JSON file. (default: MODEL_DATASET, if it exists)')
-    integer('train_steps', None, "The step at which training ends; wins over num_epochs. (default: the set's)",
-            lower_bound=1, upper_bound=MAXIMUM)
+    integer(
+        'train_steps',
+        None,
+        "The step at which training ends; wins over num_epochs. (default: the set's)",
+        lower_bound=1,
+        upper_bound=MAXIMUM,
+    )
     number('num_epochs', None, "The epochs after which training ends. (default: the set's)", lower_bound=0)
-    integer('seed', None, "One seed for Python, NumPy, TensorFlow and the order of the data. (default: the set's, or 1)",
-            lower_bound=0, upper_bound=MAXIMUM)
+    integer(
+        'seed',
+        None,
+        "One seed for Python, NumPy, TensorFlow and the order of the data. (default: the set's, or 1)",
+        lower_bound=0,
+        upper_bound=MAXIMUM,
+    )
 
     string, integer, _, boolean = group('How it runs')
-    integer('save_checkpoints_steps', None, 'Steps between checkpoints. (default: an epoch)', lower_bound=1,
-            upper_bound=MAX_STEPS)
-    integer('save_summary_steps', 100, 'Steps between log lines and points in TensorBoard.', lower_bound=1,
-            upper_bound=MAX_STEPS)
-    integer('keep_checkpoint_max', 5, 'How many of the last checkpoints to keep; 0 keeps all.', lower_bound=0,
-            upper_bound=2**31 - 1)
+    integer(
+        'save_checkpoints_steps', None, 'Steps between checkpoints. (default: an epoch)', lower_bound=1, upper_bound=MAX_STEPS
+    )
+    integer(
+        'save_summary_steps', 100, 'Steps between log lines and points in TensorBoard.', lower_bound=1, upper_bound=MAX_STEPS
+    )
+    integer(
+        'keep_checkpoint_max',
+        5,
+        'How many of the last checkpoints to keep; 0 keeps all.',
+        lower_bound=0,
+        upper_bound=2**31 - 1,
+    )
     integer('num_gpus', 0, 'Towers, on GPUs 0 to N-1.', lower_bound=0, upper_bound=_MAX_DEVICES)
-    integer('num_towers', 1, 'Towers, on GPUs if there are any, else on logical CPU devices.', lower_bound=1,
-            upper_bound=_MAX_DEVICES)
+    integer(
+        'num_towers',
+        1,
+        'Towers, on GPUs if there are any, else on logical CPU devices.',
+        lower_bound=1,
+        upper_bound=_MAX_DEVICES,
+    )
 
-    integer('steps_per_loop', 1, 'Steps to run at once, without leaving TensorFlow in between: faster where a step is short.',
-            lower_bound=1, upper_bound=2**31 - 1)
-    flags.DEFINE_enum('precision', 'float32', PRECISIONS, 'What matrix products and convolutions compute in: bfloat16 '
-                      'is faster on CPUs that can, float16 on GPUs.', flag_values=FLAGS, module_name='How it runs')
+    integer(
+        'steps_per_loop',
+        1,
+        'Steps to run at once, without leaving TensorFlow in between: faster where a step is short.',
+        lower_bound=1,
+        upper_bound=2**31 - 1,
+    )
+    flags.DEFINE_enum(
+        'precision',
+        'float32',
+        PRECISIONS,
+        'What matrix products and convolutions compute in: bfloat16 is faster on CPUs that can, float16 on GPUs.',
+        flag_values=FLAGS,
+        module_name='How it runs',
+    )
     boolean('xla', False, 'Compile for GPUs.')
     integer('inter_op_threads', 0, "Ops that run at once; 0 is TensorFlow's choice.", lower_bound=0, upper_bound=_MAX_DEVICES)
     integer('intra_op_threads', 0, "Threads of an op; 0 is TensorFlow's choice.", lower_bound=0, upper_bound=_MAX_DEVICES)
     string('profile_steps', '', 'Steps to profile for TensorBoard, such as 100:110: the first, and the one after the last.')
-    integer('overfit_batches', 0, 'Train on so many batches only, the first ones, to see whether the model can learn them; '
-            '0 trains on all.', lower_bound=0, upper_bound=MAX_STEPS)
+    integer(
+        'overfit_batches',
+        0,
+        'Train on so many batches only, the first ones, to see whether the model can learn them; 0 trains on all.',
+        lower_bound=0,
+        upper_bound=MAX_STEPS,
+    )
     string('warm_start_from', '', 'Start from the weights of another training: a checkpoint, output_dir or SavedModel.')
     string('freeze', '', 'A regular expression; variables in whose names it is found are not trained.')
     boolean('debug_numerics', False, 'Stop at the first op that makes a NaN or an infinity, and name it; slower.')
     boolean('full_traceback', False, "Show TensorFlow's and the framework's lines in tracebacks, too.")
 
     string, integer, number, _ = group('How it is evaluated')
-    integer('eval_every_steps', None, 'Steps between evaluations; there is one at the end, too. (default: each checkpoint)',
-            lower_bound=1, upper_bound=MAX_STEPS)
+    integer(
+        'eval_every_steps',
+        None,
+        'Steps between evaluations; there is one at the end, too. (default: each checkpoint)',
+        lower_bound=1,
+        upper_bound=MAX_STEPS,
+    )
     integer('eval_steps', 0, 'Evaluation batches; 0 is the whole split.', lower_bound=0, upper_bound=MAX_STEPS)
-    integer('eval_timeout', 0, 'Seconds that continuous_eval waits for the next checkpoint before it fails; 0 waits forever.',
-            lower_bound=0, upper_bound=2**31 - 1)
-    flags.DEFINE_list('eval_splits', ['eval'], 'The splits to evaluate.', flag_values=FLAGS,
-                      module_name='How it is evaluated')
-    string('best_metric', 'loss:min', 'Which checkpoint to keep in output_dir/best: METRIC:min or METRIC:max, of the first '
-           'split.')
-    integer('early_stopping_patience', 0, 'Evaluations without a better best_metric after which training ends; 0 trains to '
-            'the end.', lower_bound=0, upper_bound=MAX_STEPS)
+    integer(
+        'eval_timeout',
+        0,
+        'Seconds that continuous_eval waits for the next checkpoint before it fails; 0 waits forever.',
+        lower_bound=0,
+        upper_bound=2**31 - 1,
+    )
+    flags.DEFINE_list('eval_splits', ['eval'], 'The splits to evaluate.', flag_values=FLAGS, module_name='How it is evaluated')
+    string(
+        'best_metric', 'loss:min', 'Which checkpoint to keep in output_dir/best: METRIC:min or METRIC:max, of the first split.'
+    )
+    integer(
+        'early_stopping_patience',
+        0,
+        'Evaluations without a better best_metric after which training ends; 0 trains to the end.',
+        lower_bound=0,
+        upper_bound=MAX_STEPS,
+    )
     number('early_stopping_min_delta', 0.0, 'By how much a better one has to be better.', lower_bound=0)
     string('checkpoint', 'latest', 'What to evaluate, predict with or export: latest, best, or the path of a checkpoint.')
 
     string, _, _, _ = group('What to predict')
     string('input', '', "Image files to classify instead of a split, such as '*.png'.")
-    flags.DEFINE_enum('predict_split', 'eval', ['train', 'eval'], 'The split to predict.', flag_values=FLAGS,
-                      module_name='What to predict')
+    flags.DEFINE_enum(
+        'predict_split', 'eval', ['train', 'eval'], 'The split to predict.', flag_values=FLAGS, module_name='What to predict'
+    )
     return FLAGS
 
 
@@ -121,13 +188,14 @@ def check_flags(FLAGS):
     if not FLAGS.eval_splits or '' in FLAGS.eval_splits:
         raise UsageError(f'--eval_splits={",".join(FLAGS.eval_splits)}: a name is empty')
     for name, fitting in {
-            'input': ['predict'],
-            'predict_split': ['predict'],
-            'checkpoint': ['evaluate', 'predict', 'export'],
-            'eval_timeout': ['continuous_eval'],
-            'best_metric': ['train_and_evaluate', 'continuous_eval', 'dry_run'],
-            'early_stopping_patience': ['train_and_evaluate', 'dry_run'],
-            'early_stopping_min_delta': ['train_and_evaluate', 'dry_run']}.items():
+        'input': ['predict'],
+        'predict_split': ['predict'],
+        'checkpoint': ['evaluate', 'predict', 'export'],
+        'eval_timeout': ['continuous_eval'],
+        'best_metric': ['train_and_evaluate', 'continuous_eval', 'dry_run'],
+        'early_stopping_patience': ['train_and_evaluate', 'dry_run'],
+        'early_stopping_min_delta': ['train_and_evaluate', 'dry_run'],
+    }.items():
         if FLAGS[name].present and FLAGS.schedule not in fitting:
             raise UsageError(f'--{name} goes with --schedule={" or ".join(fitting)}, not {FLAGS.schedule}')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
@@ -142,12 +210,21 @@ def check_flags(FLAGS):
 
 def load(FLAGS):
     """Returns what the flags name: the model and dataset modules, and their HParams."""
-    model = plugins.load('model', FLAGS.model)
-    dataset = plugins.load('dataset', FLAGS.dataset)
+    model = loader.load('model', FLAGS.model)
+    dataset = loader.load('dataset', FLAGS.dataset)
     for name in _PATHS:  # Now, as a module may have brought a file system along.
         files.check_scheme(name, FLAGS[name].value or '')
-    params = build.build(FLAGS.model, model.get_params(), FLAGS.dataset, dataset.get_params(), FLAGS.hparams_set,
-                         FLAGS.hparams, train_steps=FLAGS.train_steps, num_epochs=FLAGS.num_epochs, seed=FLAGS.seed)
+    params = build.build(
+        FLAGS.model,
+        model.get_params(),
+        FLAGS.dataset,
+        dataset.get_params(),
+        FLAGS.hparams_set,
+        FLAGS.hparams,
+        train_steps=FLAGS.train_steps,
+        num_epochs=FLAGS.num_epochs,
+        seed=FLAGS.seed,
+    )
     check_hparams(params)
     return model, dataset, params
 
@@ -187,8 +264,7 @@ def run(FLAGS, stop):
         np.random.seed(params.seed)
         dataset.prepare(FLAGS.data_dir, params)
         options = Options(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(Options)})
-        experiment = make_experiment(model, dataset, params, FLAGS.data_dir, output_dir, stop, devices, session_config,
-                                     options)
+        experiment = make_experiment(model, dataset, params, FLAGS.data_dir, output_dir, stop, devices, session_config, options)
         with name_the_op(), explained(experiment):
             result = schedules.run(experiment)
         run_dir.save_results(output_dir, result)

@@ -4,10 +4,11 @@ import json
 import sys
 import time
 
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
+
 import tensorflow.compat.v1 as tf
 
-from common.input_fn import make_input_fn
+from common.data.input_pipeline import make_input_fn
 from datasets import polynomial
 from hparams import build
 

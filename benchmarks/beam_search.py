@@ -10,7 +10,8 @@ import statistics
 import sys
 import time
 
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
+
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -81,8 +82,13 @@ def measure(name, length):
             seconds.append(time.perf_counter() - start)
         definition = graph.as_graph_def()
     nodes = len(definition.node) + sum(len(function.node_def) for function in definition.library.function)
-    return {'nodes': nodes, 'build': build, 'first': first, 'run': statistics.median(seconds),
-            'checksum': float(np.mean(ids * np.arange(1, length + 1)) + log_probs.mean())}
+    return {
+        'nodes': nodes,
+        'build': build,
+        'first': first,
+        'run': statistics.median(seconds),
+        'checksum': float(np.mean(ids * np.arange(1, length + 1)) + log_probs.mean()),
+    }
 
 
 def main():
@@ -93,8 +99,10 @@ def main():
         loop, other = results.values()
         assert abs(loop['checksum'] - other['checksum']) < 1e-3 * abs(other['checksum']), 'the two found different texts'
         for name, result in zip(FORMS, (loop, other)):
-            print(f'| {length} | {name} | {result["nodes"]:.0f} | {result["build"]:.2f} | {result["first"]:.2f} | '
-                  f'{result["run"]:.3f} |')
+            print(
+                f'| {length} | {name} | {result["nodes"]:.0f} | {result["build"]:.2f} | {result["first"]:.2f} | '
+                f'{result["run"]:.3f} |'
+            )
         ratios = ' | '.join(f'{other[key] / loop[key]:.2f}' for key in ('nodes', 'build', 'first', 'run'))
         print(f'| {length} | ratio | {ratios} |', flush=True)
 

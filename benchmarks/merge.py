@@ -10,7 +10,8 @@ import statistics
 import sys
 import time
 
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
+
 import tensorflow.compat.v1 as tf
 
 from benchmarks.processes import compare, peak_memory

@@ -52,8 +52,10 @@ def median_of_rounds(runs, rounds):
     for _ in range(rounds):
         for name, run in runs.items():
             results[name].append(run())
-    return {name: {key: statistics.median(result[key] for result in values) for key in values[0]}
-            for name, values in results.items()}
+    return {
+        name: {key: statistics.median(result[key] for result in values) for key in values[0]}
+        for name, values in results.items()
+    }
 
 
 def make_environments():
@@ -94,8 +96,12 @@ def run_trainer(*flags):
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as output_dir, tempfile.TemporaryFile('w+') as out:
         # By wait4, as the other processes' memory is not this one's.
-        process = subprocess.Popen([sys.executable, os.path.join(ROOT, 'trainer.py'), f'--output_dir={output_dir}', *flags],
-                                   stdout=out, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, os.path.join(ROOT, 'trainer.py'), f'--output_dir={output_dir}', *flags],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         log = process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
         out.seek(0)
@@ -103,8 +109,13 @@ def run_trainer(*flags):
             raise RuntimeError(log)
         result = json.load(out)
     rates = [float(rate) for rate in re.findall(r'global_step/sec: (\S+)', log)][1:]
-    return {'result': result, 'log': log, 'seconds': time.perf_counter() - start, 'megabytes': usage.ru_maxrss / 1024,
-            'steps_per_second': statistics.harmonic_mean(rates) if rates else None}
+    return {
+        'result': result,
+        'log': log,
+        'seconds': time.perf_counter() - start,
+        'megabytes': usage.ru_maxrss / 1024,
+        'steps_per_second': statistics.harmonic_mean(rates) if rates else None,
+    }
 
 
 def peak_memory():

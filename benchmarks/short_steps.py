@@ -15,16 +15,23 @@ ROUNDS, STEPS = 3, 30000
 
 
 def train(*flags):
-    run = run_trainer('--model=polynomial', '--dataset=polynomial', '--schedule=train', f'--train_steps={STEPS}',
-                      f'--save_checkpoints_steps={STEPS}', *flags)
+    run = run_trainer(
+        '--model=polynomial',
+        '--dataset=polynomial',
+        '--schedule=train',
+        f'--train_steps={STEPS}',
+        f'--save_checkpoints_steps={STEPS}',
+        *flags,
+    )
     return {'steps_per_second': run['steps_per_second']}
 
 
 CONTENDERS = {
     'trainer.py': train,
     'trainer.py --steps_per_loop=100': functools.partial(train, '--steps_per_loop=100'),
-    'trainer.py --steps_per_loop=100 --save_summary_steps=1000':
-        functools.partial(train, '--steps_per_loop=100', '--save_summary_steps=1000'),
+    'trainer.py --steps_per_loop=100 --save_summary_steps=1000': functools.partial(
+        train, '--steps_per_loop=100', '--save_summary_steps=1000'
+    ),
     'Keras fit': functools.partial(run_peer, 'keras', 'keras_polynomial.py', STEPS // 5, 1),
     'Keras fit, 100 steps an execution': functools.partial(run_peer, 'keras', 'keras_polynomial.py', STEPS, 100),
     'bare loop, records shuffled one by one': functools.partial(run_module, 'benchmarks.bare_loop', 'shuffled', STEPS),

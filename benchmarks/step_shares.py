@@ -11,12 +11,13 @@ import statistics
 import tempfile
 import time
 
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
+
 import tensorflow.compat.v1 as tf
 
-from common.input_fn import make_input_fn
-from common.model_fn import TrainingPlan, make_model_fn
-from common.session_config import make_session_config
+from common.data.input_pipeline import make_input_fn
+from common.training.model_fn import TrainingPlan, make_model_fn
+from common.training.session_config import make_session_config
 from datasets import mnist
 from hparams import build
 from models import alexnet
@@ -57,7 +58,7 @@ def measure(precision, data_dir):
             start = time.perf_counter()
             session.run(train_op)
             seconds.append(time.perf_counter() - start)
-        milliseconds = collections.Counter({name: 0.0 for name in KINDS})
+        milliseconds = collections.Counter(dict.fromkeys(KINDS, 0.0))
         for _ in range(TRACED):
             metadata = tf.RunMetadata()
             session.run(train_op, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata)
@@ -65,7 +66,8 @@ def measure(precision, data_dir):
                 for node in device.node_stats:
                     op_type = re.search(r' = (\w+)', node.timeline_label)
                     milliseconds[kind(op_type[1] if op_type else '')] += (
-                        node.op_end_rel_micros - node.op_start_rel_micros) / 1000 / TRACED
+                        (node.op_end_rel_micros - node.op_start_rel_micros) / 1000 / TRACED
+                    )
     step = 1000 * statistics.median(seconds[WARM_UP:])
     return {**milliseconds, 'between ops': step - sum(milliseconds.values()), 'a step': step}
 

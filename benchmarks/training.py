@@ -11,7 +11,8 @@ import os
 import re
 import tempfile
 
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
+
 import numpy as np
 
 from benchmarks.processes import make_environments, median_of_rounds, run_peer, run_trainer
@@ -23,8 +24,11 @@ FLAGS = {
     'trainer.py --num_towers=2': ['--num_towers=2'],
     'trainer.py --num_towers=4': ['--num_towers=4'],
     'trainer.py --precision=bfloat16': ['--precision=bfloat16'],
-    'trainer.py --precision=bfloat16 --num_towers=2 --steps_per_loop=20':
-        ['--precision=bfloat16', '--num_towers=2', '--steps_per_loop=20'],
+    'trainer.py --precision=bfloat16 --num_towers=2 --steps_per_loop=20': [
+        '--precision=bfloat16',
+        '--num_towers=2',
+        '--steps_per_loop=20',
+    ],
 }
 PEERS = {
     'Keras fit': ('keras', 'keras_fit.py', 'float32'),
@@ -41,20 +45,31 @@ PEERS = {
 
 def train(flags, data_dir):
     """Returns what the trainer reached, in the figures that the peers print."""
-    run = run_trainer('--model=alexnet', '--dataset=mnist', '--schedule=train', f'--data_dir={data_dir}',
-                      f'--train_steps={STEPS + 1}', f'--save_summary_steps={EVERY}',
-                      f'--hparams=batch_size={BATCH_SIZE},learning_rate=0.001,learning_rate_schedule=constant,'
-                      'warmup_steps=0,max_shift=0', *flags)
-    return {'examples_per_second': run['steps_per_second'] * BATCH_SIZE,
-            'megabytes': run['megabytes'],
-            'parameters': int(re.search(r'total +([\d,]+)', run['log'])[1].replace(',', '')),
-            'loss': float(re.findall(r'Loss for final step: (\S+?)\.?$', run['log'], re.MULTILINE)[-1])}
+    run = run_trainer(
+        '--model=alexnet',
+        '--dataset=mnist',
+        '--schedule=train',
+        f'--data_dir={data_dir}',
+        f'--train_steps={STEPS + 1}',
+        f'--save_summary_steps={EVERY}',
+        f'--hparams=batch_size={BATCH_SIZE},learning_rate=0.001,learning_rate_schedule=constant,warmup_steps=0,max_shift=0',
+        *flags,
+    )
+    return {
+        'examples_per_second': run['steps_per_second'] * BATCH_SIZE,
+        'megabytes': run['megabytes'],
+        'parameters': int(re.search(r'total +([\d,]+)', run['log'])[1].replace(',', '')),
+        'loss': float(re.findall(r'Loss for final step: (\S+?)\.?$', run['log'], re.MULTILINE)[-1]),
+    }
 
 
 def write_arrays(path, split='train'):
     """Writes MNIST's examples, of 'train' or of 't10k', for the peers."""
-    np.savez(path, images=mnist.read_idx(f'{split}-images-idx3-ubyte')[..., None],
-             labels=mnist.read_idx(f'{split}-labels-idx1-ubyte').astype(np.int32))
+    np.savez(
+        path,
+        images=mnist.read_idx(f'{split}-images-idx3-ubyte')[..., None],
+        labels=mnist.read_idx(f'{split}-labels-idx1-ubyte').astype(np.int32),
+    )
 
 
 def main():
@@ -64,8 +79,12 @@ def main():
         write_arrays(path)
         mnist.prepare(directory, mnist.get_params())
         runs = {name: lambda flags=flags: train(flags, directory) for name, flags in FLAGS.items()}
-        runs.update({name: lambda peer=peer, script=script, variant=variant:
-                     run_peer(peer, script, path, STEPS, BATCH_SIZE, variant) for name, (peer, script, variant) in PEERS.items()})
+        runs.update(
+            {
+                name: lambda peer=peer, script=script, variant=variant: run_peer(peer, script, path, STEPS, BATCH_SIZE, variant)
+                for name, (peer, script, variant) in PEERS.items()
+            }
+        )
         results = median_of_rounds(runs, ROUNDS)
     assert len({result['parameters'] for result in results.values()}) == 1, 'The nets differ.'
 
@@ -73,13 +92,16 @@ def main():
     print('| trainer | examples/s | of PyTorch | MB | last loss |\n| --- | --- | --- | --- | --- |')
     for name, result in results.items():
         ratio = result['examples_per_second'] / results['PyTorch']['examples_per_second']
-        print(f'| {name} | {result["examples_per_second"]:,.0f} | {ratio:.2f} | {result["megabytes"]:,.0f} | '
-              f'{result["loss"]:.3f} |')
+        print(
+            f'| {name} | {result["examples_per_second"]:,.0f} | {ratio:.2f} | {result["megabytes"]:,.0f} | '
+            f'{result["loss"]:.3f} |'
+        )
     speeds = {name: result['examples_per_second'] for name, result in results.items()}
     for precision, mark in (('float32', False), ('bfloat16', True)):
         (ours, trainer), (theirs, peer) = (
             max((speed, name) for name, speed in speeds.items() if (name in FLAGS) == is_ours and ('bf' in name) == mark)
-            for is_ours in (True, False))
+            for is_ours in (True, False)
+        )
         print(f'\n{precision}: {trainer} against {peer}: {ours / theirs:.2f}')
 
 

@@ -12,12 +12,13 @@ import sys
 import tempfile
 import time
 
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
+
 import tensorflow.compat.v1 as tf
 
 from benchmarks.processes import make_environments, median_of_rounds, run_peer, run_trainer
 from benchmarks.training import write_arrays
-from common.input_fn import make_input_fn
+from common.data.input_pipeline import make_input_fn
 from datasets import mnist
 from hparams import build
 from models import alexnet
@@ -47,8 +48,11 @@ def read(data_dir, steps=2000):
         session.run(tf.global_variables_initializer())
         session.run(batches.initializer)
         session.run(image)
-        return {'examples_per_second': steps * params.batch_size / timed(
-            lambda: [session.run(image) for _ in range(steps)])['seconds']}
+        return {
+            'examples_per_second': steps
+            * params.batch_size
+            / timed(lambda: [session.run(image) for _ in range(steps)])['seconds']
+        }
 
 
 def evaluate_forward(data_dir):
@@ -78,23 +82,40 @@ def main():
             write_arrays(path, split)
         mnist.prepare(directory, mnist.get_params())
         training = [*MNIST, data, f'--train_steps={STEPS}', f'--save_checkpoints_steps={EVAL_EVERY}']
-        results = median_of_rounds({
-            'conversion': convert,
-            'input': lambda: read(directory),
-            'import': lambda: timed(lambda: subprocess.run([sys.executable, '-c', 'import tensorflow'], stderr=subprocess.PIPE,
-                                                           check=True)),
-            'one step': lambda: seconds(run_trainer(*MNIST, data, '--schedule=train', '--train_steps=1')),
-            'training': lambda: seconds(run_trainer(*training, '--schedule=train')),
-            'training and evaluations': lambda: seconds(run_trainer(*training)),
-            'forward passes': lambda: evaluate_forward(directory),
-            '0.99': lambda: reached(run_trainer(*MNIST, data, '--hparams_set=alexnet_mnist_quick', '--precision=bfloat16',
-                                                '--num_towers=2', '--steps_per_loop=20')),
-        }, ROUNDS)
-        peers = median_of_rounds({'Keras': lambda: run_peer('keras', 'keras_convnet.py', *arrays),
-                                  'PyTorch': lambda: run_peer('torch', 'torch_convnet.py', *arrays)}, 1)
+        results = median_of_rounds(
+            {
+                'conversion': convert,
+                'input': lambda: read(directory),
+                'import': lambda: timed(
+                    lambda: subprocess.run([sys.executable, '-c', 'import tensorflow'], stderr=subprocess.PIPE, check=True)
+                ),
+                'one step': lambda: seconds(run_trainer(*MNIST, data, '--schedule=train', '--train_steps=1')),
+                'training': lambda: seconds(run_trainer(*training, '--schedule=train')),
+                'training and evaluations': lambda: seconds(run_trainer(*training)),
+                'forward passes': lambda: evaluate_forward(directory),
+                '0.99': lambda: reached(
+                    run_trainer(
+                        *MNIST,
+                        data,
+                        '--hparams_set=alexnet_mnist_quick',
+                        '--precision=bfloat16',
+                        '--num_towers=2',
+                        '--steps_per_loop=20',
+                    )
+                ),
+            },
+            ROUNDS,
+        )
+        peers = median_of_rounds(
+            {
+                'Keras': lambda: run_peer('keras', 'keras_convnet.py', *arrays),
+                'PyTorch': lambda: run_peer('torch', 'torch_convnet.py', *arrays),
+            },
+            1,
+        )
     took = {name: result.get('seconds') for name, result in results.items()}
     forward = STEPS // EVAL_EVERY * took['forward passes']
-    print(f'''| what | seen |
+    print(f"""| what | seen |
 | --- | --- |
 | MNIST to TFRecord, examples/s | {70000 / took['conversion']:,.0f} |
 | input alone, parsed, examples/s | {results['input']['examples_per_second']:,.0f} |
@@ -103,10 +124,12 @@ def main():
 | {STEPS} steps, and an evaluation every {EVAL_EVERY}, s | {took['training and evaluations']:.1f} |
 | {STEPS} steps alone, and the forward passes of the evaluations, s | {took['training']:.1f} + {forward:.1f} |
 | ratio | {took['training and evaluations'] / (took['training'] + forward):.2f} |
-| from the command to accuracy {results['0.99']['accuracy']:.4f}, s | {took['0.99']:.1f} |''')
+| from the command to accuracy {results['0.99']['accuracy']:.4f}, s | {took['0.99']:.1f} |""")
     for name, result in peers.items():
-        print(f"| {name}'s example to accuracy {result['accuracy']:.4f}, {result['epochs']:.0f} epochs, s | "
-              f"{result['seconds']:.1f}: ours takes {took['0.99'] / result['seconds']:.2f} of it |")
+        print(
+            f"| {name}'s example to accuracy {result['accuracy']:.4f}, {result['epochs']:.0f} epochs, s | "
+            f'{result["seconds"]:.1f}: ours takes {took["0.99"] / result["seconds"]:.2f} of it |'
+        )
 
 
 def seconds(run):

@@ -85,8 +85,10 @@ def identify(directory):
 def check_identity(directory, identity):
     """Raises RunError if a directory is no longer the one that `identify` has seen."""
     if identify(directory) != identity:
-        raise RunError(f'{directory}: was deleted or moved away during the training: move it back to resume from its last '
-                       'checkpoint, or rerun the command to start over')
+        raise RunError(
+            f'{directory}: was deleted or moved away during the training: move it back to resume from its last '
+            'checkpoint, or rerun the command to start over'
+        )
 
 
 def check_scheme(flag, path):
@@ -95,8 +97,10 @@ def check_scheme(flag, path):
     known = tf.io.gfile.get_registered_schemes()
     if scheme and scheme[1] not in known:
         there = ', '.join(f'{name}://' for name in sorted(filter(None, known)))
-        raise UsageError(f'--{flag}={path}: this TensorFlow has no file system {scheme[1]}:// (it has {there}): mount it as a '
-                         'directory and give that path')
+        raise UsageError(
+            f'--{flag}={path}: this TensorFlow has no file system {scheme[1]}:// (it has {there}): mount it as a '
+            'directory and give that path'
+        )
 
 
 def write(path, content):
@@ -232,6 +236,6 @@ def _flock(descriptor, operation):
     return True
 
 
-@functools.lru_cache(maxsize=None)  # Once for each directory.
+@functools.cache  # Once for each directory.
 def _warn_of_no_locks(directory):
     tf.logging.warning('%s: the file system has no locks: only one process may work there at a time.', directory)

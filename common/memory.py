@@ -6,9 +6,6 @@ import resource
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.graphs import ancestors
-
 _STRING = 24  # Bytes of a tstring, whose text lies elsewhere if it is long.
 
 
@@ -25,8 +22,10 @@ def available(root='/'):
 
 
 def _left_by_machine(root):
-    return min([int(line.split()[1]) * 1024 for line in _lines(root, 'proc/meminfo') if line.startswith('MemAvailable:')],
-               default=math.inf)
+    return min(
+        [int(line.split()[1]) * 1024 for line in _lines(root, 'proc/meminfo') if line.startswith('MemAvailable:')],
+        default=math.inf,
+    )
 
 
 def _left_by_limits(root):
@@ -34,8 +33,14 @@ def _left_by_limits(root):
     if not pages:
         return math.inf
     limits = ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5]))
-    return min((limit - used * resource.getpagesize() for (limit, _), used in (
-        (resource.getrlimit(kind), used) for kind, used in limits) if limit != resource.RLIM_INFINITY), default=math.inf)
+    return min(
+        (
+            limit - used * resource.getpagesize()
+            for (limit, _), used in ((resource.getrlimit(kind), used) for kind, used in limits)
+            if limit != resource.RLIM_INFINITY
+        ),
+        default=math.inf,
+    )
 
 
 def _left_by_cgroups(root):
@@ -48,12 +53,15 @@ def _left_by_cgroups(root):
         while True:
             directory = os.path.join('sys/fs/cgroup', controllers, path.strip('/'))
             limits, used, cache = (
-                ('memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file') if controllers else
-                ('memory.max', 'memory.current', 'inactive_file'))
-            limit, = _lines(root, directory, limits) or ['max']
+                ('memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file')
+                if controllers
+                else ('memory.max', 'memory.current', 'inactive_file')
+            )
+            (limit,) = _lines(root, directory, limits) or ['max']
             if limit.isdecimal():
-                of_files = sum(int(line.split()[1]) for line in _lines(root, directory, 'memory.stat')
-                               if line.split()[0] == cache)
+                of_files = sum(
+                    int(line.split()[1]) for line in _lines(root, directory, 'memory.stat') if line.split()[0] == cache
+                )
                 left.append(int(limit) - int(_lines(root, directory, used)[0]) + of_files)
             if not path.strip('/'):
                 break
@@ -80,33 +88,6 @@ def size(shape, dtype, batch_size=0):
     if None in dimensions:
         return 0
     return math.prod(dimensions) * (_STRING if dtype == tf.string else dtype.size)
-
-
-def check_fits(fetches, batch_size):
-    """Checks that a graph can be run on a CPU: that its variables, and each of the tensors that are computed, fit into memory.
-
-    Args:
-      fetches: list of tf.Operation or tf.Tensor, what is to be run.
-      batch_size: int, the examples of a tower.
-
-    Raises:
-      UsageError: they do not.
-    """
-    if tf.config.list_physical_devices('GPU'):
-        return
-    free = available()
-    variables = {variable.op.name: size(variable.shape, variable.dtype.base_dtype) for variable in tf.global_variables()}
-    if sum(variables.values()) > free:
-        name = max(variables, key=variables.get)
-        raise UsageError(f'the variables of the model and of its optimizer take {to_text(sum(variables.values()))}, of which '
-                         f'{name} takes {to_text(variables[name])}, and {to_text(free)} of memory are free: make the model '
-                         'smaller')
-    tensors = [tensor for op in ancestors(getattr(fetch, 'op', fetch) for fetch in fetches) for tensor in op.outputs]
-    sizes = [size(tensor.shape, tensor.dtype.base_dtype, batch_size) for tensor in tensors]
-    if max(sizes, default=0) > free:
-        largest = tensors[sizes.index(max(sizes))]
-        raise UsageError(f'with a batch of {batch_size}, {largest.op.name} makes a tensor of {to_text(max(sizes))}, and '
-                         f'{to_text(free)} of memory are free: give a smaller batch_size, or make the model smaller')
 
 
 def to_text(count):

@@ -35,7 +35,7 @@ def read(split, data_dir, params):
     numbers = random.Random(f'{split} {params.seed}')
     sources, targets = [], []
     while len(sources) < count:
-        a, b = (numbers.randrange(10**numbers.randint(1, params.max_digits)) for _ in range(2))
+        a, b = (numbers.randrange(10 ** numbers.randint(1, params.max_digits)) for _ in range(2))
         checksum = zlib.crc32(f'{min(a, b)}+{max(a, b)}'.encode())
         if (checksum % HELD_OUT == 0) == (split == 'eval'):
             sources.append(f'{a}+{b}')

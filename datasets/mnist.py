@@ -11,7 +11,7 @@ import os
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common import records
+from common.data import records
 from common.errors import RunError, UsageError
 
 RAW_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'raw', 'mnist')

@@ -9,9 +9,9 @@ import sys
 
 import tensorflow.compat.v1 as tf
 
-from common import contract
 from common.errors import UsageError
 from common.files import read_json, write_json
+from hparams.check import check_params
 from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
 
 SETS_DIR = os.path.dirname(os.path.abspath(__file__))
@@ -34,8 +34,10 @@ class HParams(collections.abc.Mapping):
         try:
             return self._values[key]
         except KeyError:
-            raise UnknownHParam(f'--model={self._values.get("model")} and --dataset={self._values.get("dataset")} define no '
-                                f'hyper-parameter {key}{nearest(str(key), self._values)}') from None
+            raise UnknownHParam(
+                f'--model={self._values.get("model")} and --dataset={self._values.get("dataset")} define no '
+                f'hyper-parameter {key}{nearest(str(key), self._values)}'
+            ) from None
 
     def __iter__(self):
         return iter(self._values)
@@ -183,7 +185,7 @@ def build(model_name, model_params, dataset_name, dataset_params, set_name='', t
     """
     values = {'model': model_name, 'dataset': dataset_name, 'seed': 1, **DEFAULTS}
     for source, layer in ((f'--model={model_name}', model_params), (f'--dataset={dataset_name}', dataset_params)):
-        contract.check_params(source, layer)
+        check_params(source, layer)
         known = {key: value for key, value in layer.items() if key in values}
         values = {**override(values, source, known), **{key: layer[key] for key in layer if key not in values}}
     default_set = f'{model_name}_{dataset_name}'
@@ -226,14 +228,18 @@ def compare(params, path, free=()):
         raise UsageError(f'{error}; choose another --output_dir') from None
     found = differences(saved, params, ('train_steps', 'num_epochs', *free))
     if found:
-        raise UsageError(f'{path}: {found}: give the same ones again, such as with --hparams_set={path}, or choose another '
-                         '--output_dir')
+        raise UsageError(
+            f'{path}: {found}: give the same ones again, such as with --hparams_set={path}, or choose another --output_dir'
+        )
 
 
 def differences(old, new, free=()):
     """Returns text that tells which values of two dicts are not the same, '' where all are, but the free ones."""
-    return '; '.join(f'{key} was {_text(old, key)}, now it is {_text(new, key)}' for key in {**old, **new}
-                     if key not in free and old.get(key) != new.get(key))
+    return '; '.join(
+        f'{key} was {_text(old, key)}, now it is {_text(new, key)}'
+        for key in {**old, **new}
+        if key not in free and old.get(key) != new.get(key)
+    )
 
 
 def _text(values, key):

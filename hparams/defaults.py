@@ -2,77 +2,81 @@
 
 import types
 
-DEFAULTS = types.MappingProxyType({
-    # Length of the training: train_steps, or where it is 0, num_epochs. The flags of these names override them.
-    'train_steps': 0,
-    'num_epochs': 10.0,
-    # Input: batch_size is the global batch, which the towers share. shuffle_buffer counts examples; an epoch is
-    # shuffled perfectly where the buffer holds all of it. cache keeps the raw training records in memory.
-    'batch_size': 128,
-    'eval_batch_size': 1000,
-    'shuffle_buffer': 10000,
-    'cache': True,
-    # Learning rate: constant, exponential, piecewise, cosine, cyclic or one_cycle, after a linear warmup; see
-    # common/learning_rate.py.
-    'learning_rate': 0.001,
-    'learning_rate_schedule': 'constant',
-    'warmup_steps': 0,
-    # exponential: times decay_rate every decay_steps.
-    'decay_steps': 1000,
-    'decay_rate': 0.9,
-    # piecewise: learning_rate times a factor from each boundary on.
-    'piecewise_boundaries': [1000, 2000],
-    'piecewise_factors': [0.1, 0.01],
-    # cyclic and one_cycle begin at learning_rate * low_factor; one_cycle rises for that share of the training.
-    'low_factor': 0.04,
-    'cycle_steps': 1000,
-    'rise_share': 0.3,
-    # Optimizer: adam, adamw, adagrad, ftrl, momentum, rmsprop or sgd; see common/optimizer.py.
-    'optimizer': 'adam',
-    'momentum': 0.9,
-    'adam_beta1': 0.9,
-    'adam_beta2': 0.999,
-    'adam_epsilon': 1e-8,
-    'adagrad_initial_accumulator': 0.1,
-    'ftrl_l1': 0.0,
-    'ftrl_l2': 0.0,
-    'rmsprop_decay': 0.9,
-    'rmsprop_epsilon': 1e-10,
-    # For any optimizer: weight_decay shrinks matrices and filters; gradient_clip_norm 0 does not clip; the weights change
-    # at every gradient_accumulation_steps-th step, as if the batch were so many times as large.
-    'weight_decay': 0.0,
-    'gradient_clip_norm': 0.0,
-    'gradient_accumulation_steps': 1,
-    # Where it is not 0, such as 0.999: moving averages of the weights are kept, evaluated, used to predict and exported.
-    'ema_decay': 0.0,
-})
+DEFAULTS = types.MappingProxyType(
+    {
+        # Length of the training: train_steps, or where it is 0, num_epochs. The flags of these names override them.
+        'train_steps': 0,
+        'num_epochs': 10.0,
+        # Input: batch_size is the global batch, which the towers share. shuffle_buffer counts examples; an epoch is
+        # shuffled perfectly where the buffer holds all of it. cache keeps the raw training records in memory.
+        'batch_size': 128,
+        'eval_batch_size': 1000,
+        'shuffle_buffer': 10000,
+        'cache': True,
+        # Learning rate: constant, exponential, piecewise, cosine, cyclic or one_cycle, after a linear warmup; see
+        # common/training/learning_rate.py.
+        'learning_rate': 0.001,
+        'learning_rate_schedule': 'constant',
+        'warmup_steps': 0,
+        # exponential: times decay_rate every decay_steps.
+        'decay_steps': 1000,
+        'decay_rate': 0.9,
+        # piecewise: learning_rate times a factor from each boundary on.
+        'piecewise_boundaries': [1000, 2000],
+        'piecewise_factors': [0.1, 0.01],
+        # cyclic and one_cycle begin at learning_rate * low_factor; one_cycle rises for that share of the training.
+        'low_factor': 0.04,
+        'cycle_steps': 1000,
+        'rise_share': 0.3,
+        # Optimizer: adam, adamw, adagrad, ftrl, momentum, rmsprop or sgd; see common/training/optimizer.py.
+        'optimizer': 'adam',
+        'momentum': 0.9,
+        'adam_beta1': 0.9,
+        'adam_beta2': 0.999,
+        'adam_epsilon': 1e-8,
+        'adagrad_initial_accumulator': 0.1,
+        'ftrl_l1': 0.0,
+        'ftrl_l2': 0.0,
+        'rmsprop_decay': 0.9,
+        'rmsprop_epsilon': 1e-10,
+        # For any optimizer: weight_decay shrinks matrices and filters; gradient_clip_norm 0 does not clip; the weights change
+        # at every gradient_accumulation_steps-th step, as if the batch were so many times as large.
+        'weight_decay': 0.0,
+        'gradient_clip_norm': 0.0,
+        'gradient_accumulation_steps': 1,
+        # Where it is not 0, such as 0.999: moving averages of the weights are kept, evaluated, used to predict and exported.
+        'ema_decay': 0.0,
+    }
+)
 
 # What whole numbers may be at most, and what the numbers above may be at least. A model or dataset guards its own.
 MAXIMUM = 2**31 - 1
-MINIMUM = types.MappingProxyType({
-    'train_steps': 0,
-    'num_epochs': 0,
-    'batch_size': 1,
-    'eval_batch_size': 1,
-    'shuffle_buffer': 1,
-    'learning_rate': 0,
-    'warmup_steps': 0,
-    'decay_steps': 1,
-    'decay_rate': 0,
-    'low_factor': 0,
-    'cycle_steps': 1,
-    'rise_share': 0,
-    'momentum': 0,
-    'adam_beta1': 0,
-    'adam_beta2': 0,
-    'adam_epsilon': 0,
-    'adagrad_initial_accumulator': 0,
-    'ftrl_l1': 0,
-    'ftrl_l2': 0,
-    'rmsprop_decay': 0,
-    'rmsprop_epsilon': 0,
-    'weight_decay': 0,
-    'gradient_clip_norm': 0,
-    'gradient_accumulation_steps': 1,
-    'ema_decay': 0,
-})
+MINIMUM = types.MappingProxyType(
+    {
+        'train_steps': 0,
+        'num_epochs': 0,
+        'batch_size': 1,
+        'eval_batch_size': 1,
+        'shuffle_buffer': 1,
+        'learning_rate': 0,
+        'warmup_steps': 0,
+        'decay_steps': 1,
+        'decay_rate': 0,
+        'low_factor': 0,
+        'cycle_steps': 1,
+        'rise_share': 0,
+        'momentum': 0,
+        'adam_beta1': 0,
+        'adam_beta2': 0,
+        'adam_epsilon': 0,
+        'adagrad_initial_accumulator': 0,
+        'ftrl_l1': 0,
+        'ftrl_l2': 0,
+        'rmsprop_decay': 0,
+        'rmsprop_epsilon': 0,
+        'weight_decay': 0,
+        'gradient_clip_norm': 0,
+        'gradient_accumulation_steps': 1,
+        'ema_decay': 0,
+    }
+)

@@ -44,8 +44,9 @@ def model(features, labels, mode, params):
     if params.data_format == 'NCHW':
         net = tf.transpose(net, [0, 3, 1, 2])
     net = conv_stack(net, params.filters, is_training, batch_norm=params.batch_norm, data_format=params.data_format)
-    net = dense_stack(tf.layers.flatten(net), [params.dense_units], is_training, batch_norm=params.batch_norm,
-                      drop_rate=params.drop_rate)
+    net = dense_stack(
+        tf.layers.flatten(net), [params.dense_units], is_training, batch_norm=params.batch_norm, drop_rate=params.drop_rate
+    )
     logits = tf.layers.dense(net, params.num_classes)
 
     predictions = {'class': tf.argmax(logits, 1), 'probabilities': tf.nn.softmax(logits)}
@@ -65,14 +66,18 @@ def _check(params, size):
     check_range(params, 'dense_units', 1)
     check_range(params, 'num_classes', 1)
     check_range(params, 'max_shift', 0, min(size) - 1)
-    if min(size) < 2**len(params.filters):
-        raise UsageError(f'filters={list(params.filters)} must be at most {min(size).bit_length() - 1} numbers, each of which '
-                         f'halves images of {size[0]} by {size[1]} pixels')
+    if min(size) < 2 ** len(params.filters):
+        raise UsageError(
+            f'filters={list(params.filters)} must be at most {min(size).bit_length() - 1} numbers, each of which '
+            f'halves images of {size[0]} by {size[1]} pixels'
+        )
 
 
 def eval_metrics(features, labels, predictions, params):
     """Returns the accuracy, the confusion matrix, and the curve of precision and recall."""
     del features
-    return {'accuracy': tf.metrics.accuracy(labels['label'], predictions['class']),
-            'confusion_matrix': confusion_matrix(labels['label'], predictions['class'], params.num_classes),
-            'pr_curve': pr_curve(labels['label'], predictions['probabilities'])}
+    return {
+        'accuracy': tf.metrics.accuracy(labels['label'], predictions['class']),
+        'confusion_matrix': confusion_matrix(labels['label'], predictions['class'], params.num_classes),
+        'pr_curve': pr_curve(labels['label'], predictions['probabilities']),
+    }

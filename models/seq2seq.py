@@ -57,7 +57,8 @@ def model(features, labels, mode, params):
             predictions['target'] = _to_text(greedy_ids)
         else:
             ids, predictions['log_probs'] = rnn_beam_search(
-                decoder.step, state, params.max_target_length, params.beam_width, BEGIN, END, params.length_penalty)
+                decoder.step, state, params.max_target_length, params.beam_width, BEGIN, END, params.length_penalty
+            )
             predictions['targets'] = _to_text(ids)
             predictions['target'] = predictions['targets'][:, 0]
     return predictions, loss
@@ -76,8 +77,8 @@ def _encode(texts, embedding, units):
     ids = _to_ids(texts, tf.reduce_max(lengths))
     with tf.variable_scope('encoder'):
         outputs, states = tf.nn.bidirectional_dynamic_rnn(
-            tf.nn.rnn_cell.GRUCell(units), tf.nn.rnn_cell.GRUCell(units), tf.gather(embedding, ids), lengths,
-            dtype=tf.float32)
+            tf.nn.rnn_cell.GRUCell(units), tf.nn.rnn_cell.GRUCell(units), tf.gather(embedding, ids), lengths, dtype=tf.float32
+        )
         state = tf.layers.dense(tf.concat(states, 1), units, tf.tanh, name='summary')
     return tf.concat(outputs, 2), tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32), state
 

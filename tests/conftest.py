@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -64,8 +65,13 @@ def start(data_dir, tmp_path):
     processes = []
 
     def call(*flags, output_dir=str(tmp_path / 'output')):
-        command = [sys.executable, os.path.join(ROOT, 'trainer.py'), f'--data_dir={data_dir}',
-                   f'--output_dir={output_dir}', *flags]
+        command = [
+            sys.executable,
+            os.path.join(ROOT, 'trainer.py'),
+            f'--data_dir={data_dir}',
+            f'--output_dir={output_dir}',
+            *flags,
+        ]
         processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path))
         return processes[-1]
 

@@ -5,7 +5,7 @@ import types
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common import model_fn
+from common.training import model_fn
 from hparams import build
 
 X = np.random.RandomState(0).uniform(-1, 1, [10, 2]).astype(np.float32)
@@ -21,18 +21,26 @@ def linear(features, labels, mode, params):
 
 
 def metrics(features, labels, predictions, params):
-    return {'loss_again': tf.metrics.mean_squared_error(labels['y'], predictions['y']),
-            'examples': tf.metrics.mean(tf.ones_like(labels['y']))}
+    return {
+        'loss_again': tf.metrics.mean_squared_error(labels['y'], predictions['y']),
+        'examples': tf.metrics.mean(tf.ones_like(labels['y'])),
+    }
 
 
 MODEL = types.SimpleNamespace(model=linear, eval_metrics=metrics)
 
 
 def make_estimator(tmp_path, towers=0, model=MODEL, text='', **config):
-    params = build.build('m', {'decay': 0.0, 'train_steps': 6}, 'd', {}, '',
-                         f'batch_size=4,optimizer=sgd,learning_rate=0.1{text}')
-    config = tf.estimator.RunConfig(str(tmp_path), save_summary_steps=0, log_step_count_steps=None,
-                                    session_config=tf.ConfigProto(device_count={'CPU': 4}), **config)
+    params = build.build(
+        'm', {'decay': 0.0, 'train_steps': 6}, 'd', {}, '', f'batch_size=4,optimizer=sgd,learning_rate=0.1{text}'
+    )
+    config = tf.estimator.RunConfig(
+        str(tmp_path),
+        save_summary_steps=0,
+        log_step_count_steps=None,
+        session_config=tf.ConfigProto(device_count={'CPU': 4}),
+        **config,
+    )
     fn = model_fn.make_model_fn(model, CPUS[:towers], model_fn.TrainingPlan(total_steps=6, summary_steps=1))
     return tf.estimator.Estimator(fn, config=config, params=params)
 
@@ -41,6 +49,7 @@ def input_fn(batch_size=4, repeat=True):
     def call():
         examples = tf.data.Dataset.from_tensor_slices(({'x': X}, {'y': Y}))
         return examples.repeat().batch(batch_size) if repeat else examples.batch(batch_size)
+
     return call
 
 
@@ -53,6 +62,5 @@ def scalars(directory):
     for path in tf.io.gfile.glob(f'{directory}/events*'):
         for event in tf.train.summary_iterator(path):
             for value in event.summary.value:
-                found.setdefault(value.tag, {})[event.step] = (
-                    value.simple_value if value.HasField('simple_value') else None)
+                found.setdefault(value.tag, {})[event.step] = value.simple_value if value.HasField('simple_value') else None
     return found

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.parallel import make_parallel
+from common.training.parallel import make_parallel
 
 CPUS = ['/cpu:0', '/cpu:1', '/cpu:2']
 
@@ -26,8 +26,10 @@ def variable_values(i, shape):
 
 def _run(fn, arrays, is_known, devices):
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 3})) as session:
-        tensors = {f'tensor_{i}': tf.placeholder(array.dtype, [len(array) if is_known else None, *array.shape[1:]])
-                   for i, array in enumerate(arrays)}
+        tensors = {
+            f'tensor_{i}': tf.placeholder(array.dtype, [len(array) if is_known else None, *array.shape[1:]])
+            for i, array in enumerate(arrays)
+        }
         outputs = make_parallel(lambda **tensors: fn(*tensors.values()), devices, **tensors)
         session.run(tf.global_variables_initializer())
         for i, variable in enumerate(sorted(tf.global_variables(), key=lambda v: v.name)):

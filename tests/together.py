@@ -7,9 +7,9 @@ import time
 
 from tests.conftest import ROOT
 
-_PRELUDE = '''
+_PRELUDE = """
 import os, sys, time
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
 
 def wait_for_the_others():
     open(sys.argv[1], 'w').close()
@@ -17,7 +17,7 @@ def wait_for_the_others():
         time.sleep(0.001)
 
 arguments = sys.argv[3:]
-'''
+"""
 
 
 def run_together(tmp_path, code, *arguments):
@@ -27,8 +27,12 @@ def run_together(tmp_path, code, *arguments):
     """
     go = tmp_path / 'go'
     ready = [tmp_path / f'ready-{i}' for i in range(len(arguments))]
-    processes = [subprocess.Popen([sys.executable, '-c', _PRELUDE + code, path, go, *map(str, words)],
-                                  env={**os.environ, 'PYTHONPATH': ROOT}) for path, words in zip(ready, arguments)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, '-c', _PRELUDE + code, path, go, *map(str, words)], env={**os.environ, 'PYTHONPATH': ROOT}
+        )
+        for path, words in zip(ready, arguments)
+    ]
     try:
         while not all(path.exists() for path in ready):
             assert not any(process.poll() for process in processes)

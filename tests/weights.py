@@ -1,6 +1,7 @@
 """What checkpoints hold, for the tests that compare them."""
 
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
+
 import tensorflow.compat.v1 as tf
 
 

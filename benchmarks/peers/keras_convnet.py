@@ -1,4 +1,4 @@
-"""The convolutional net with which Keras's own examples begin, until it is 0.99 right: python keras_convnet.py TRAIN.npz TEST.npz"""
+"""The convolutional net of Keras's first example, until it is 0.99 right: python keras_convnet.py TRAIN.npz TEST.npz"""
 
 import json
 import os
@@ -23,16 +23,18 @@ def load(path):
 
 def main(train, test):
     keras.utils.set_random_seed(1)
-    model = keras.Sequential([
-        keras.Input([28, 28, 1]),
-        layers.Conv2D(32, 3, activation='relu'),
-        layers.MaxPooling2D(2),
-        layers.Conv2D(64, 3, activation='relu'),
-        layers.MaxPooling2D(2),
-        layers.Flatten(),
-        layers.Dropout(0.5),
-        layers.Dense(10, activation='softmax'),
-    ])
+    model = keras.Sequential(
+        [
+            keras.Input([28, 28, 1]),
+            layers.Conv2D(32, 3, activation='relu'),
+            layers.MaxPooling2D(2),
+            layers.Conv2D(64, 3, activation='relu'),
+            layers.MaxPooling2D(2),
+            layers.Flatten(),
+            layers.Dropout(0.5),
+            layers.Dense(10, activation='softmax'),
+        ]
+    )
     model.compile('adam', 'sparse_categorical_crossentropy', metrics=['accuracy'])
     stop = Stop()
     model.fit(*load(train), batch_size=128, epochs=15, validation_data=load(test), callbacks=[stop], verbose=0)

@@ -9,7 +9,6 @@ import lightning
 import torch
 from torch import nn
 from torch.utils import data
-
 from torch_loop import WARM_UP, load, make_net, result
 
 
@@ -39,9 +38,15 @@ def main(path, steps, batch_size, variant):
     sampler = data.BatchSampler(data.RandomSampler(dataset, num_samples=steps * batch_size), batch_size, drop_last=True)
     loader = data.DataLoader(dataset, sampler=sampler, batch_size=None)
     module = Module()
-    trainer = lightning.Trainer(accelerator='cpu', max_steps=steps, logger=False, enable_checkpointing=False,
-                                enable_progress_bar=False, enable_model_summary=False,
-                                precision='bf16-mixed' if variant == 'bfloat16' else '32-true')
+    trainer = lightning.Trainer(
+        accelerator='cpu',
+        max_steps=steps,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        precision='bf16-mixed' if variant == 'bfloat16' else '32-true',
+    )
     trainer.fit(module, loader)
     seconds = time.perf_counter() - module.start
     print(result(module, steps - WARM_UP, batch_size, seconds, trainer.callback_metrics['loss']))

@@ -14,8 +14,11 @@ WARM_UP = 100
 
 
 def make_net():
-    stack = [layer for inputs, outputs in ((1, 32), (32, 64), (64, 128)) for layer in (
-        nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))]
+    stack = [
+        layer
+        for inputs, outputs in ((1, 32), (32, 64), (64, 128))
+        for layer in (nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+    ]
     return nn.Sequential(*stack, nn.Flatten(), nn.Linear(1152, 512), nn.ReLU(), nn.Dropout(0.5), nn.Linear(512, 10))
 
 
@@ -25,12 +28,14 @@ def load(path):
 
 
 def result(net, steps, batch_size, seconds, loss):
-    return json.dumps({
-        'examples_per_second': steps * batch_size / seconds,
-        'megabytes': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        'parameters': sum(parameter.numel() for parameter in net.parameters()),
-        'loss': float(loss),
-    })
+    return json.dumps(
+        {
+            'examples_per_second': steps * batch_size / seconds,
+            'megabytes': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            'parameters': sum(parameter.numel() for parameter in net.parameters()),
+            'loss': float(loss),
+        }
+    )
 
 
 def main(path, steps, batch_size, variant):
@@ -50,7 +55,7 @@ def main(path, steps, batch_size, variant):
     for step in range(steps):
         if step == WARM_UP:
             start = time.perf_counter()
-        chosen = order[step * batch_size:(step + 1) * batch_size]
+        chosen = order[step * batch_size : (step + 1) * batch_size]
         batch = (images[chosen].float() / 255).contiguous(memory_format=layout)
         with autocast:
             loss = nn.functional.cross_entropy(net(batch).float(), labels[chosen])

@@ -23,8 +23,11 @@ def assert_shape(tensor, shape):
     static = [None if tf.is_tensor(size) else size for size in shape]
     with tf.name_scope('assert_shape'):
         tensor = tf.ensure_shape(tensor, static)
-        checks = [tf.debugging.assert_equal(tf.shape(tensor)[i], size, message=f'Dimension {i} of {tensor.name}')
-                  for i, size in enumerate(shape) if tf.is_tensor(size)]
+        checks = [
+            tf.debugging.assert_equal(tf.shape(tensor)[i], size, message=f'Dimension {i} of {tensor.name}')
+            for i, size in enumerate(shape)
+            if tf.is_tensor(size)
+        ]
         with tf.control_dependencies(checks):
             return tf.identity(tensor)
 

@@ -28,8 +28,9 @@ def batch_normalization(tensor, is_training, data_format='NHWC', fused=None, mom
     Raises:
       UsageError: no such data_format.
     """
-    return tf.layers.batch_normalization(tensor, axis=channel_axis(data_format), momentum=momentum, training=is_training,
-                                         fused=fused)
+    return tf.layers.batch_normalization(
+        tensor, axis=channel_axis(data_format), momentum=momentum, training=is_training, fused=fused
+    )
 
 
 def channel_axis(data_format):

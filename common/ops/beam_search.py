@@ -20,8 +20,7 @@ class _Beams(typing.NamedTuple):
     finished: tf.Tensor  # bool
 
 
-def rnn_beam_search(update_fn, initial_state, sequence_length, beam_width, begin_token_id, end_token_id,
-                    length_penalty=0.0):
+def rnn_beam_search(update_fn, initial_state, sequence_length, beam_width, begin_token_id, end_token_id, length_penalty=0.0):
     """Decodes the beam_width likeliest sequences of each example, token by token.
 
     Keeps the beam_width best prefixes at every step. One that has reached end_token_id stays as it is, with its
@@ -59,7 +58,8 @@ def rnn_beam_search(update_fn, initial_state, sequence_length, beam_width, begin
         # All prefixes are the same at first: only one of them counts.
         log_probs=tf.tile([[0.0] + [_IMPOSSIBLE] * (beam_width - 1)], [batch, 1]),
         lengths=tf.zeros(shape, tf.int32),
-        finished=tf.zeros(shape, tf.bool))
+        finished=tf.zeros(shape, tf.bool),
+    )
 
     def goes_on(i, state, beams, tokens, parents):
         del state, tokens, parents
@@ -98,7 +98,7 @@ def _extend(beams, logits, i, end_token_id, length_penalty):
     lengths = tf.where_v2(beams.finished, beams.lengths, i + 1)
     scores = log_probs
     if length_penalty:
-        scores /= tf.cast(lengths, tf.float32)[:, :, None]**length_penalty
+        scores /= tf.cast(lengths, tf.float32)[:, :, None] ** length_penalty
 
     _, best = tf.nn.top_k(reshape(scores, [0, [1, 2]]), beam_width)
     parents = best // count
@@ -107,7 +107,8 @@ def _extend(beams, logits, i, end_token_id, length_penalty):
         ids=ids,
         log_probs=batch_gather(reshape(log_probs, [0, [1, 2]]), best),
         lengths=batch_gather(lengths, parents),
-        finished=tf.equal(ids, end_token_id)), parents
+        finished=tf.equal(ids, end_token_id),
+    ), parents
 
 
 def _like(old, new):

@@ -36,9 +36,10 @@ def check_gradient(fn, inputs, delta=1e-3):
         session.run(tf.global_variables_initializer())
         feed = dict(zip(tensors, inputs))
         values = session.run(symbolic, feed)
-        errors = [_largest_error(lambda array, tensor=tensor: session.run(output, {**feed, tensor: array}), array, value,
-                                 delta)
-                  for tensor, array, value in zip(tensors, inputs, values)]
+        errors = [
+            _largest_error(lambda array, tensor=tensor: session.run(output, {**feed, tensor: array}), array, value, delta)
+            for tensor, array, value in zip(tensors, inputs, values)
+        ]
     return float(np.max(errors))
 
 

@@ -27,16 +27,24 @@ def confusion_matrix(labels, predictions, num_classes):
       row for each label.
     """
     with tf.variable_scope(None, 'confusion_matrix'):
-        counts = tf.get_variable('counts', [num_classes, num_classes], tf.int64, tf.zeros_initializer(), trainable=False,
-                                 collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES])
+        counts = tf.get_variable(
+            'counts',
+            [num_classes, num_classes],
+            tf.int64,
+            tf.zeros_initializer(),
+            trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
+        )
         update = tf.assign_add(counts, tf.math.confusion_matrix(labels, predictions, num_classes, dtype=tf.int64))
         picture = tf.numpy_function(lambda counts: draw(counts), [counts], tf.uint8)
         picture.set_shape([1, None, None, 3])
         summaries = [tf.summary.image('picture', picture, collections=[])]
         if num_classes <= _MAX_TABLE:
             numbers = [str(i) for i in range(num_classes)]
-            table = tf.concat([[['label \\ predicted', *numbers]],
-                               tf.concat([tf.constant(numbers)[:, None], tf.as_string(counts)], axis=1)], axis=0)
+            table = tf.concat(
+                [[['label \\ predicted', *numbers]], tf.concat([tf.constant(numbers)[:, None], tf.as_string(counts)], axis=1)],
+                axis=0,
+            )
             summaries.append(tf.summary.text('table', table, collections=[]))
         return tf.summary.merge(summaries, collections=[]), update
 
@@ -73,6 +81,11 @@ def draw(counts):
             x, y = _MARGIN + column * cell, _MARGIN + row * cell
             pen.rectangle((x, y, x + cell, y + cell), outline=(220, 220, 220))
             if count:
-                pen.text((x + cell / 2, y + cell / 2), str(count), font=font, anchor='mm',
-                         fill='white' if shares[row, column] > 0.25 else 'black')
+                pen.text(
+                    (x + cell / 2, y + cell / 2),
+                    str(count),
+                    font=font,
+                    anchor='mm',
+                    fill='white' if shares[row, column] > 0.25 else 'black',
+                )
     return np.asarray(canvas)[None]

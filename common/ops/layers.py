@@ -9,8 +9,18 @@ from common.ops.batch_normalization import batch_normalization, channel_axis
 from common.ops.dropout import dropout
 
 
-def conv_stack(images, filters, is_training, kernel_size=3, pool_size=2, activation=tf.nn.relu, batch_norm=False,
-               drop_rate=0.0, weight_decay=0.0, data_format='NHWC'):
+def conv_stack(
+    images,
+    filters,
+    is_training,
+    kernel_size=3,
+    pool_size=2,
+    activation=tf.nn.relu,
+    batch_norm=False,
+    drop_rate=0.0,
+    weight_decay=0.0,
+    data_format='NHWC',
+):
     """Stacks convolutions: each with batch norm, max-pooling, activation and dropout, in this order.
 
     For an activation that never falls, such as ReLU, it is the same to pool first, and less is left to activate.
@@ -38,8 +48,15 @@ def conv_stack(images, filters, is_training, kernel_size=3, pool_size=2, activat
     keras_format = 'channels_first' if data_format == 'NCHW' else 'channels_last'
     net = images
     for count in filters:
-        net = tf.layers.conv2d(net, count, kernel_size, padding='same', data_format=keras_format, use_bias=not batch_norm,
-                               kernel_regularizer=weight_penalty(weight_decay))
+        net = tf.layers.conv2d(
+            net,
+            count,
+            kernel_size,
+            padding='same',
+            data_format=keras_format,
+            use_bias=not batch_norm,
+            kernel_regularizer=weight_penalty(weight_decay),
+        )
         if batch_norm:
             net = batch_normalization(net, is_training, data_format)
         if pool_size > 1:

@@ -20,7 +20,6 @@ def merge(tensors, units, activation=None):
       Tensor [..., units]. Variables in the scope 'merge': a kernel for each tensor, and one bias.
     """
     with tf.variable_scope(None, 'merge'):
-        projected = [tf.layers.dense(tensor, units, use_bias=i == 0, name=f'project_{i}')
-                     for i, tensor in enumerate(tensors)]
+        projected = [tf.layers.dense(tensor, units, use_bias=i == 0, name=f'project_{i}') for i, tensor in enumerate(tensors)]
         merged = sum(projected[1:], projected[0])
         return activation(merged) if activation else merged

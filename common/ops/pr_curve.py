@@ -1,7 +1,7 @@
 """How precision and recall depend on the probability that is asked for."""
 
-import tensorflow.compat.v1 as tf
 from tensorboard.plugins.pr_curve import summary
+import tensorflow.compat.v1 as tf
 
 
 def pr_curve(labels, probabilities, num_thresholds=101):
@@ -21,8 +21,14 @@ def pr_curve(labels, probabilities, num_thresholds=101):
       classes whose probability reaches a threshold, but not the next.
     """
     with tf.variable_scope(None, 'pr_curve'):
-        counts = tf.get_variable('counts', [2, num_thresholds], tf.int64, tf.zeros_initializer(), trainable=False,
-                                 collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES])
+        counts = tf.get_variable(
+            'counts',
+            [2, num_thresholds],
+            tf.int64,
+            tf.zeros_initializer(),
+            trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
+        )
         is_right = tf.one_hot(labels, tf.shape(probabilities)[1], dtype=tf.int32)
         reached = tf.cast(tf.floor(tf.cast(probabilities, tf.float32) * (num_thresholds - 1)), tf.int32)
         cells = tf.reshape(is_right * num_thresholds + reached, [-1])
@@ -34,7 +40,13 @@ def pr_curve(labels, probabilities, num_thresholds=101):
         positives, negatives = tf.reduce_sum(counts[1]), tf.reduce_sum(counts[0])
         true_positives, false_positives = positives - false_negatives, negatives - true_negatives
         return summary.raw_data_op(
-            'curve', true_positives, false_positives, true_negatives, false_negatives,
+            'curve',
+            true_positives,
+            false_positives,
+            true_negatives,
+            false_negatives,
             precision=true_positives / tf.maximum(true_positives + false_positives, 1),
             recall=true_positives / tf.maximum(positives, 1),
-            num_thresholds=num_thresholds, collections=[]), update
+            num_thresholds=num_thresholds,
+            collections=[],
+        ), update

@@ -18,7 +18,6 @@ def print_tensor(tensor, message=None, summarize=3):
     """
     tensor = tf.convert_to_tensor(tensor)
     with tf.name_scope('print_tensor'):
-        printed = tf.print(message or tensor.name, tf.shape(tensor), tensor, output_stream=sys.stderr,
-                           summarize=summarize)
+        printed = tf.print(message or tensor.name, tf.shape(tensor), tensor, output_stream=sys.stderr, summarize=summarize)
         with tf.control_dependencies([printed]):
             return tf.identity(tensor)

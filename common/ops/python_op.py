@@ -45,4 +45,5 @@ def _as_list(grad_fn):
         gradients = grad_fn(*arrays)
         gradients = gradients if isinstance(gradients, (tuple, list)) else [gradients]
         return [np.zeros_like(x) if gradient is None else gradient for x, gradient in zip(arrays, gradients)]
+
     return call

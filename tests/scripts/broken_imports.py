@@ -1,4 +1,4 @@
-"""Breaks what common.tf_estimator needs, one thing after the other, and prints what importing it says then, as JSON."""
+"""Breaks what tf_estimator needs, one thing after the other, and prints what importing it says then, as JSON."""
 
 import contextlib
 import importlib
@@ -21,9 +21,9 @@ def with_version(distribution, number):
 
 
 def said():
-    """Returns what importing common.tf_estimator says, or None if it says nothing."""
+    """Returns what importing tf_estimator says, or None if it says nothing."""
     try:
-        import common.tf_estimator
+        import tf_estimator
     except ImportError as error:
         return str(error)
     return None

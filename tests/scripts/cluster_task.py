@@ -1,10 +1,10 @@
-"""One task of a cluster, by TF_CONFIG: fits y = 2x. tests/test_tf_estimator.py runs one of each kind."""
+"""One task of a cluster, by TF_CONFIG: fits y = 2x. tests/tf_estimator/test_tf_estimator.py runs one of each kind."""
 
 import os
 import sys
 import time
 
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
 import numpy as np
 import tensorflow as tf
 

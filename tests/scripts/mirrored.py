@@ -1,4 +1,4 @@
-"""Trains y = 2x on two logical CPU devices, a MirroredStrategy's. tests/test_tf_estimator.py runs it.
+"""Trains y = 2x on two logical CPU devices, a MirroredStrategy's. tests/tf_estimator/test_tf_estimator.py runs it.
 
 Each device sees one of the two examples, so that only both together learn what one device learns from both.
 """
@@ -6,7 +6,7 @@ Each device sees one of the two examples, so that only both together learn what 
 import json
 import sys
 
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
 import numpy as np
 import tensorflow as tf
 
@@ -28,7 +28,7 @@ def input_fn():
 
 
 def main(model_dir):
-    # This raises if importing common.tf_estimator has already made use of the devices.
+    # This raises if importing tf_estimator has already made use of the devices.
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices('CPU')[0], [tf.config.LogicalDeviceConfiguration()] * 2)
     # The default, collective reduction, hangs between CPU devices in a session, on TensorFlow 2.15 as on 2.21.

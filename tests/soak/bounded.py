@@ -5,6 +5,7 @@ import signal
 
 def end_after(minutes):
     """Has the process raise a TimeoutError if it is still at work then."""
+
     def end(*unused):
         raise TimeoutError(f'not done after {minutes} minutes')
 

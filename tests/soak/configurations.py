@@ -1,6 +1,6 @@
 """Command lines and modules with one mistake each, of which every one is to be refused by its name.
 
-    python -m tests.soak.configurations --times=500 --modules=500
+python -m tests.soak.configurations --times=500 --modules=500
 """
 
 import argparse
@@ -11,8 +11,10 @@ import os
 import random
 import tempfile
 
-import common.tf_estimator  # Before TensorFlow.
-from hypothesis import given, HealthCheck, settings, strategies as st
+import tf_estimator  # noqa: F401 - before TensorFlow
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
 from tests.soak import wrong_modules
@@ -35,8 +37,10 @@ _BOUNDS = {  # Of the models' and datasets' own, with what makes them small othe
     'rnn_units': (1, MAXIMUM, _SEQ2SEQ, ',num_examples=20'),
     'embedding_size': (1, MAXIMUM, _SEQ2SEQ, ',num_examples=20'),
 }
-_JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-                     lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3))
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3),
+)
 
 
 def _is_number(text, kind):
@@ -65,11 +69,33 @@ def _hparams(kind):
 @st.composite
 def mistakes(draw):
     """Draws (what the message must name, flags, content of the file set.json or None)."""
-    kind = draw(st.sampled_from([
-        'unknown flag', 'no number', 'no whole number', 'too small', 'too large', 'hparam too small', 'hparam too large',
-        'hparam not finite', 'hparam out of its bounds', 'no choice', 'neither true nor false', 'unknown module',
-        'unknown hparam', 'hparam of a wrong type', 'no pair', 'twice', 'no JSON', 'no object', 'unknown key', 'wrong value',
-        'no goal']))
+    kind = draw(
+        st.sampled_from(
+            [
+                'unknown flag',
+                'no number',
+                'no whole number',
+                'too small',
+                'too large',
+                'hparam too small',
+                'hparam too large',
+                'hparam not finite',
+                'hparam out of its bounds',
+                'no choice',
+                'neither true nor false',
+                'unknown module',
+                'unknown hparam',
+                'hparam of a wrong type',
+                'no pair',
+                'twice',
+                'no JSON',
+                'no object',
+                'unknown key',
+                'wrong value',
+                'no goal',
+            ]
+        )
+    )
     text = draw(_TEXT)
     if kind == 'unknown flag':
         name = draw(_NAME.filter(lambda name: name not in FLAGS and name.removeprefix('no') not in FLAGS))

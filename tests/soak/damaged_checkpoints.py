@@ -18,8 +18,13 @@ from tests.conftest import ROOT
 from tests.soak.bounded import end_after
 
 STEPS = (0, 4, 8, 10)
-FLAGS = ['--model=polynomial', '--dataset=polynomial', '--schedule=train', '--save_checkpoints_steps=4',
-         '--hparams=learning_rate_schedule=constant']
+FLAGS = [
+    '--model=polynomial',
+    '--dataset=polynomial',
+    '--schedule=train',
+    '--save_checkpoints_steps=4',
+    '--hparams=learning_rate_schedule=constant',
+]
 
 
 def _flip(path):
@@ -34,15 +39,21 @@ DAMAGES = {
     'cut': lambda path: path.write_bytes(path.read_bytes()[:-20]),
     'flipped': _flip,
 }
-FILES = ['checkpoint', *(f'model.ckpt-{step}.{suffix}' for step in STEPS
-                         for suffix in ('index', 'data-00000-of-00001', 'meta'))]
+FILES = [
+    'checkpoint',
+    *(f'model.ckpt-{step}.{suffix}' for step in STEPS for suffix in ('index', 'data-00000-of-00001', 'meta')),
+]
 
 
 def train(directory, steps):
     """Trains in a process of its own and returns what it logged."""
     process = subprocess.run(
         [sys.executable, os.path.join(ROOT, 'trainer.py'), *FLAGS, f'--output_dir={directory}', f'--train_steps={steps}'],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     if process.returncode:
         raise AssertionError(process.stderr[-2000:])
     return process.stderr
@@ -69,9 +80,11 @@ def goes_on(whole, expected, name, damage, train=train):
         shutil.copytree(whole, output)
         DAMAGES[damage](output / name)
         log = train(output, 12)
-        return (f'Restoring parameters from {output}/model.ckpt-{newest}\n' in log
-                and (newest == 10 or f'{output}/model.ckpt-10: is damaged, or a file of it is missing.' in log)
-                and (output / 'model.ckpt-12.data-00000-of-00001').read_bytes() == expected)
+        return (
+            f'Restoring parameters from {output}/model.ckpt-{newest}\n' in log
+            and (newest == 10 or f'{output}/model.ckpt-10: is damaged, or a file of it is missing.' in log)
+            and (output / 'model.ckpt-12.data-00000-of-00001').read_bytes() == expected
+        )
 
 
 def main():

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common import records
+from common.data import records
 from common.ops.dropout import dropout
 from common.ops.random_shift import random_shift
 
@@ -40,9 +40,14 @@ def read(split, data_dir, params):
 
 def parse_batch(mode, params, serialized):
     del mode, params
-    example = tf.io.parse_example(serialized, {
-        'id': tf.io.FixedLenFeature([], tf.int64), 'y': tf.io.FixedLenFeature([], tf.float32),
-        'image': tf.io.FixedLenFeature([SIDE, SIDE, 1], tf.float32)})
+    example = tf.io.parse_example(
+        serialized,
+        {
+            'id': tf.io.FixedLenFeature([], tf.int64),
+            'y': tf.io.FixedLenFeature([], tf.float32),
+            'image': tf.io.FixedLenFeature([SIDE, SIDE, 1], tf.float32),
+        },
+    )
     return {'id': example['id'], 'image': example['image']}, {'y': example['y']}
 
 
@@ -62,8 +67,13 @@ def model(features, labels, mode, params):
 def _write_down(ids, loss):
     """Returns the loss, whose gradient waits for the line to be written."""
     with tf.control_dependencies([tf.py_func(lambda: time.sleep(0.005), [], [])]):
-        written = tf.print(tf.train.get_global_step() + 0, ids, tf.bitcast(loss, tf.int32), summarize=-1,
-                           output_stream=f'file://{os.environ["LEDGER"]}')
+        written = tf.print(
+            tf.train.get_global_step() + 0,
+            ids,
+            tf.bitcast(loss, tf.int32),
+            summarize=-1,
+            output_stream=f'file://{os.environ["LEDGER"]}',
+        )
     with tf.control_dependencies([written]):
         return loss * tf.identity(1.0)
 

@@ -15,10 +15,11 @@ import subprocess
 import sys
 import tempfile
 
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
+
 import tensorflow.compat.v1 as tf
 
-from common import manifest, records, tfrecord
+from common.data import manifest, records, tfrecord
 from common.errors import RunError
 from tests.conftest import ROOT
 from tests.soak.bounded import end_after
@@ -32,16 +33,18 @@ def mutate(content, offsets, rng):
     at = rng.randrange(len(content))
     few = rng.randbytes(rng.choice([1, 1, 1, 4, 8, 100]))
     length = rng.choice(offsets)
-    return rng.choice([
-        lambda: content[:at],
-        lambda: content[:at] + bytes([content[at] ^ 1 << rng.randrange(8)]) + content[at + 1:],
-        lambda: content[:at] + few + content[at + len(few):],
-        lambda: content[:at] + few + content[at:],
-        lambda: content[:at] + content[at + len(few):],
-        lambda: content[:length] + rng.randbytes(8) + content[length + 8:],
-        lambda: content + few,
-        lambda: rng.randbytes(len(content)),
-    ])()
+    return rng.choice(
+        [
+            lambda: content[:at],
+            lambda: content[:at] + bytes([content[at] ^ 1 << rng.randrange(8)]) + content[at + 1 :],
+            lambda: content[:at] + few + content[at + len(few) :],
+            lambda: content[:at] + few + content[at:],
+            lambda: content[:at] + content[at + len(few) :],
+            lambda: content[:length] + rng.randbytes(8) + content[length + 8 :],
+            lambda: content + few,
+            lambda: rng.randbytes(len(content)),
+        ]
+    )()
 
 
 def forge(content, offsets, rng):
@@ -51,17 +54,25 @@ def forge(content, offsets, rng):
     data = whole[i][12:-4]
     at = rng.randrange(len(data))
     huge = rng.choice([2**62, 2**64 - 1, 2**63, 2**31, 2**32, 2**40, len(content), rng.randrange(2**64)])
-    return b''.join(rng.choice([
-        lambda: [*whole[:i], record(data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1:]), *whole[i + 1:]],
-        lambda: [*whole[:i], record(data[:at] + rng.randbytes(5) + data[at:]), *whole[i + 1:]],
-        lambda: [*whole[:i], record(data[:at]), *whole[i + 1:]],
-        lambda: [*whole[:i], record(rng.randbytes(len(data))), *whole[i + 1:]],
-        lambda: [*whole[:i], *whole[i + 1:]],
-        lambda: [*whole[:i], whole[i], *whole[i:]],
-        lambda: whole[:i],
-        lambda: [*whole[i:], *whole[:i]],
-        lambda: [*whole[:i], header(huge), whole[i][12:], *whole[i + 1:]],
-    ])())
+    return b''.join(
+        rng.choice(
+            [
+                lambda: [
+                    *whole[:i],
+                    record(data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]),
+                    *whole[i + 1 :],
+                ],
+                lambda: [*whole[:i], record(data[:at] + rng.randbytes(5) + data[at:]), *whole[i + 1 :]],
+                lambda: [*whole[:i], record(data[:at]), *whole[i + 1 :]],
+                lambda: [*whole[:i], record(rng.randbytes(len(data))), *whole[i + 1 :]],
+                lambda: [*whole[:i], *whole[i + 1 :]],
+                lambda: [*whole[:i], whole[i], *whole[i:]],
+                lambda: whole[:i],
+                lambda: [*whole[i:], *whole[:i]],
+                lambda: [*whole[:i], header(huge), whole[i][12:], *whole[i + 1 :]],
+            ]
+        )()
+    )
 
 
 def read_damaged(times, seed):
@@ -102,8 +113,19 @@ def read_in_processes(times, seed=0):
     found = collections.Counter({'named': 0, 'not named': 0, 'silent': 0, 'signal deaths': 0})
     for begin in range(0, times, _SHARE):
         process = subprocess.run(
-            [sys.executable, '-m', 'tests.soak.mutations', '--share', f'--times={min(_SHARE, times - begin)}',
-             f'--seed={seed + begin}'], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+            [
+                sys.executable,
+                '-m',
+                'tests.soak.mutations',
+                '--share',
+                f'--times={min(_SHARE, times - begin)}',
+                f'--seed={seed + begin}',
+            ],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
         if process.returncode < 0:
             found['signal deaths'] += 1
         elif process.returncode:

@@ -38,9 +38,17 @@ class Training:
         self._ledger = os.path.join(directory, 'ledger')
         self._log = os.path.join(directory, 'log')
         self._command = [
-            sys.executable, os.path.join(ROOT, 'trainer.py'), '--model=tests.soak.ledger', '--dataset=tests.soak.ledger',
-            '--schedule=train', f'--data_dir={directory}/data', f'--output_dir={self.output_dir}',
-            f'--train_steps={train_steps}', f'--save_checkpoints_steps={SAVE_STEPS}', *flags]
+            sys.executable,
+            os.path.join(ROOT, 'trainer.py'),
+            '--model=tests.soak.ledger',
+            '--dataset=tests.soak.ledger',
+            '--schedule=train',
+            f'--data_dir={directory}/data',
+            f'--output_dir={self.output_dir}',
+            f'--train_steps={train_steps}',
+            f'--save_checkpoints_steps={SAVE_STEPS}',
+            *flags,
+        ]
 
     def __enter__(self):
         self._process = None
@@ -53,8 +61,9 @@ class Training:
 
     def start(self):
         with open(self._log, 'ab') as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=ROOT,
-                                             env={**os.environ, 'LEDGER': self._ledger})
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, cwd=ROOT, env={**os.environ, 'LEDGER': self._ledger}
+            )
         return self._process
 
     def finish(self):
@@ -107,8 +116,12 @@ def stop_again_and_again(times, inside_saves, number, flags, seed=0):
     rng = random.Random(seed)
     total = _STEPS * (times + 1)
     codes, hits, slowest, ends = set(), 0, 0.0, []
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other, \
-            Training(one, total, flags) as undisturbed, Training(other, total, flags) as training:
+    with (
+        tempfile.TemporaryDirectory() as one,
+        tempfile.TemporaryDirectory() as other,
+        Training(one, total, flags) as undisturbed,
+        Training(other, total, flags) as training,
+    ):
         undisturbed.finish()
         for i in range(times):
             process = training.start()
@@ -150,8 +163,13 @@ def main():
     parser.add_argument('flags', nargs='*')
     options = parser.parse_args()
     end_after(90)
-    print(json.dumps(stop_again_and_again(options.times, options.inside_saves, signal.Signals[options.signal], options.flags,
-                                          options.seed)))
+    print(
+        json.dumps(
+            stop_again_and_again(
+                options.times, options.inside_saves, signal.Signals[options.signal], options.flags, options.seed
+            )
+        )
+    )
 
 
 if __name__ == '__main__':

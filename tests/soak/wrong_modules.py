@@ -10,12 +10,12 @@ import re
 import sys
 import tempfile
 
-import common.tf_estimator  # Before TensorFlow.
+import tf_estimator  # noqa: F401 - before TensorFlow
 
 import trainer
 
 # A model and a dataset in one, without a mistake.
-GOOD = '''
+GOOD = """
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -48,12 +48,39 @@ def eval_metrics(features, labels, predictions, params):
     return {'accuracy': tf.metrics.accuracy(labels['label'], predictions['class'])}
 
 
-'''
-_VALUES = ['None', '3', '0.5', 'True', '"text"', 'b"bytes"', '[]', '[1, 2]', '(1, 2)', '(1, 2, 3)', '{1, 2}', 'object()', 'iter([])',
-           'len', 'np.zeros([4])', 'np.float32(1)', 'tf.zeros([4, 2, 2])', 'tf.constant(1.0)', 'tf.constant("text")',
-           'tf.sparse.from_dense(tf.eye(4))', 'tf.ragged.constant([[1], [2, 3], [], [4]])', '{1: tf.zeros([4])}',
-           '{None: tf.zeros([4])}', '{"": tf.zeros([4])}', '{"\\ud800": tf.zeros([4])}', '{"a": None}', '{"a": object()}',
-           '{"a": {"b": tf.zeros([4])}}', '{"a": tf.zeros([4]), 2: tf.zeros([4])}', '{"a": lambda: 0}']
+"""
+_VALUES = [
+    'None',
+    '3',
+    '0.5',
+    'True',
+    '"text"',
+    'b"bytes"',
+    '[]',
+    '[1, 2]',
+    '(1, 2)',
+    '(1, 2, 3)',
+    '{1, 2}',
+    'object()',
+    'iter([])',
+    'len',
+    'np.zeros([4])',
+    'np.float32(1)',
+    'tf.zeros([4, 2, 2])',
+    'tf.constant(1.0)',
+    'tf.constant("text")',
+    'tf.sparse.from_dense(tf.eye(4))',
+    'tf.ragged.constant([[1], [2, 3], [], [4]])',
+    '{1: tf.zeros([4])}',
+    '{None: tf.zeros([4])}',
+    '{"": tf.zeros([4])}',
+    '{"\\ud800": tf.zeros([4])}',
+    '{"a": None}',
+    '{"a": object()}',
+    '{"a": {"b": tf.zeros([4])}}',
+    '{"a": tf.zeros([4]), 2: tf.zeros([4])}',
+    '{"a": lambda: 0}',
+]
 _RETURNS = {  # With each of the values in the place of VALUE.
     'get_params': ['return VALUE', 'yield VALUE', 'return {"a": VALUE}'],
     'read': ['return VALUE', 'yield VALUE'],
@@ -66,14 +93,39 @@ _RIGHT = {
     'return {**good[0], "a": VALUE}, good[1]': {'tf.zeros([4, 2, 2])'},
     'return {"a": (VALUE, VALUE)}': {'tf.zeros([4, 2, 2])', 'tf.constant(1.0)', 'tf.constant("text")'},
 }
-_LOSSES = ['tf.cast(good[1], tf.float64)', 'tf.cast(good[1], tf.float16)', 'tf.cast(good[1], tf.bfloat16)', 'tf.cast(good[1], tf.int32)',
-           'tf.as_string(good[1])', 'tf.reduce_mean(good[1])', 'good[1][:, None]', 'float(good[1].shape[0])', 'np.zeros(4)', 'None']
-_MISTAKES = ['raise ValueError("of its own")', 'raise KeyError("of its own")', 'assert False, "of its own"', '1 / 0',
-             'raise NotImplementedError', 'raise StopIteration', 'raise tf.errors.AbortedError(None, None, "of its own")',
-             'raise OSError("of its own")', 'raise UnicodeDecodeError("utf-8", b"", 0, 1, "of its own")',
-             'raise type("Own", (Exception,), {})("of its own")', 'again()', 'tf.ones([2, 3]) + tf.ones([4, 5])',
-             'np.ones(2) + np.ones(3)', 'tf.nosuch', 'import nosuch', 'int("x")', 'None.x', 'tf.matmul(tf.ones([2]), 3)',
-             'tf.data.Dataset.range(3).map(lambda i: i + "x")']
+_LOSSES = [
+    'tf.cast(good[1], tf.float64)',
+    'tf.cast(good[1], tf.float16)',
+    'tf.cast(good[1], tf.bfloat16)',
+    'tf.cast(good[1], tf.int32)',
+    'tf.as_string(good[1])',
+    'tf.reduce_mean(good[1])',
+    'good[1][:, None]',
+    'float(good[1].shape[0])',
+    'np.zeros(4)',
+    'None',
+]
+_MISTAKES = [
+    'raise ValueError("of its own")',
+    'raise KeyError("of its own")',
+    'assert False, "of its own"',
+    '1 / 0',
+    'raise NotImplementedError',
+    'raise StopIteration',
+    'raise tf.errors.AbortedError(None, None, "of its own")',
+    'raise OSError("of its own")',
+    'raise UnicodeDecodeError("utf-8", b"", 0, 1, "of its own")',
+    'raise type("Own", (Exception,), {})("of its own")',
+    'again()',
+    'tf.ones([2, 3]) + tf.ones([4, 5])',
+    'np.ones(2) + np.ones(3)',
+    'tf.nosuch',
+    'import nosuch',
+    'int("x")',
+    'None.x',
+    'tf.matmul(tf.ones([2]), 3)',
+    'tf.data.Dataset.range(3).map(lambda i: i + "x")',
+]
 _ARGUMENTS = {
     'get_params': '',
     'prepare': 'data_dir, params',
@@ -92,32 +144,79 @@ def _function(name, *lines):
 
 def wrong_returns():
     """Returns [(the function that is wrong, the source that makes it so)], each to end with exit code 2 and one line."""
-    cases = [(name, _function(name, *(['good = good_model(features, labels, mode, params)'] if 'good[' in line else []),
-                              line.replace('VALUE', value)))
-             for name, lines in _RETURNS.items() for line in lines for value in _VALUES
-             if not (value in _RIGHT.get(line, ()) and name != 'eval_metrics' or
-                     name == 'eval_metrics' and '(VALUE' in line and value in _RIGHT[line])]
-    cases += [('model', _function('model', 'good = good_model(features, labels, mode, params)',
-                                  f'return good[0], None if labels is None else {loss}')) for loss in _LOSSES]
-    cases += [(name, f'def {name}({arguments}):\n    pass\n') for name in _ARGUMENTS for arguments in ('a', 'a, b, c, d, e', '*, a')
-              if (name, arguments) != ('get_params', '')]
+    cases = [
+        (
+            name,
+            _function(
+                name,
+                *(['good = good_model(features, labels, mode, params)'] if 'good[' in line else []),
+                line.replace('VALUE', value),
+            ),
+        )
+        for name, lines in _RETURNS.items()
+        for line in lines
+        for value in _VALUES
+        if not (
+            value in _RIGHT.get(line, ())
+            and name != 'eval_metrics'
+            or name == 'eval_metrics'
+            and '(VALUE' in line
+            and value in _RIGHT[line]
+        )
+    ]
+    cases += [
+        (
+            'model',
+            _function(
+                'model',
+                'good = good_model(features, labels, mode, params)',
+                f'return good[0], None if labels is None else {loss}',
+            ),
+        )
+        for loss in _LOSSES
+    ]
+    cases += [
+        (name, f'def {name}({arguments}):\n    pass\n')
+        for name in _ARGUMENTS
+        for arguments in ('a', 'a, b, c, d, e', '*, a')
+        if (name, arguments) != ('get_params', '')
+    ]
     return cases
 
 
 def exceptions():
     """Returns [(None, the source that makes a module raise an exception of its own)], each to end in a line of the module."""
     again = 'def again():\n    again()\n\n\n'
-    return [(None, again + source) for source in [
-        *(_function(name, mistake) for name in _ARGUMENTS for mistake in _MISTAKES),
-        *(f'def inner():\n    {mistake}\n\n\ninner()\n' for mistake in _MISTAKES),
-        *(f'if True:\n{line}\n' for line in ('def', '    x = = 1', '    "', '  x = 1\n   y = 2', '    (', '    f(x')),
-        *(_function('parse', 'def inner(x):', f'    {mistake}',
-                    'return {"x": tf.ensure_shape(tf.numpy_function(inner, [record["x"]], tf.float32), [3])}, {"label": record["label"]}')
-          for mistake in _MISTAKES if 'tf.' not in mistake and 'assert' not in mistake),
-        *(_function('read', 'def inner():', '    yield 1', f'    {mistake}',
-                    'return tf.data.Dataset.from_generator(inner, tf.int32)')
-          for mistake in _MISTAKES if 'tf.' not in mistake and 'StopIteration' not in mistake),
-    ]]
+    return [
+        (None, again + source)
+        for source in [
+            *(_function(name, mistake) for name in _ARGUMENTS for mistake in _MISTAKES),
+            *(f'def inner():\n    {mistake}\n\n\ninner()\n' for mistake in _MISTAKES),
+            *(f'if True:\n{line}\n' for line in ('def', '    x = = 1', '    "', '  x = 1\n   y = 2', '    (', '    f(x')),
+            *(
+                _function(
+                    'parse',
+                    'def inner(x):',
+                    f'    {mistake}',
+                    'x = tf.ensure_shape(tf.numpy_function(inner, [record["x"]], tf.float32), [3])',
+                    'return {"x": x}, {"label": record["label"]}',
+                )
+                for mistake in _MISTAKES
+                if 'tf.' not in mistake and 'assert' not in mistake
+            ),
+            *(
+                _function(
+                    'read',
+                    'def inner():',
+                    '    yield 1',
+                    f'    {mistake}',
+                    'return tf.data.Dataset.from_generator(inner, tf.int32)',
+                )
+                for mistake in _MISTAKES
+                if 'tf.' not in mistake and 'StopIteration' not in mistake
+            ),
+        ]
+    ]
 
 
 def run(source, *flags):
@@ -138,8 +237,16 @@ def run(source, *flags):
         logging.disable(logging.WARNING)
         try:
             with contextlib.redirect_stderr(io.StringIO()) as err, contextlib.redirect_stdout(io.StringIO()):
-                code = trainer.main(['trainer.py', f'--model={name}.module', f'--dataset={name}.module', f'--data_dir={directory}/data',
-                                     f'--output_dir={directory}/output', *(flags or ['--schedule=dry_run'])])
+                code = trainer.main(
+                    [
+                        'trainer.py',
+                        f'--model={name}.module',
+                        f'--dataset={name}.module',
+                        f'--data_dir={directory}/data',
+                        f'--output_dir={directory}/output',
+                        *(flags or ['--schedule=dry_run']),
+                    ]
+                )
         finally:
             logging.disable(logging.NOTSET)
             sys.path.remove(directory)
@@ -152,7 +259,9 @@ def is_told(case):
     code, err, path = run(source)
     lines = err.splitlines()
     if function:
-        return code == 2 and len(lines) == 1 and re.match(rf'trainer\.py: --(model|dataset)=\S+: {function}\(\)', err) is not None
+        return (
+            code == 2 and len(lines) == 1 and re.match(rf'trainer\.py: --(model|dataset)=\S+: {function}\(\)', err) is not None
+        )
     if len(lines) == 1:
         return code == 1 and err.startswith('trainer.py: ') and len(err) < 1000
     files = re.findall('^ *File "(.*?)"', err, re.MULTILINE)

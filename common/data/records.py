@@ -1,0 +1,240 @@
+"""TFRecord files of tf.Example: encoded, written in parallel, described by a manifest, checked, and read.
+
+python -m common.data.records verify DIRECTORY    says of each file whether it is what was written
+python -m common.data.records show FILE           counts the records, and shows their features and the first of them
+"""
+
+import concurrent.futures
+import numbers
+import os
+import signal
+import sys
+import threading
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+
+from google.protobuf.message import DecodeError
+import numpy as np
+import tensorflow.compat.v1 as tf
+import tqdm
+
+from common.data import manifest, tfrecord
+from common.errors import RunError, UsageError, check_utf8, tell
+from common.files import replacing
+from common.plugins.traceback_filter import in_a_line
+
+NUM_SHARDS = 4
+_REPORT_EVERY = 1000
+_LOOKED_AT = 1000
+
+
+def encode(features):
+    """Serializes one example.
+
+    Args:
+      features: dict of name to bytes, str, int, float, or an array or list of ints or floats (stored flat, as int64 or
+        float32).
+
+    Returns:
+      bytes, a serialized tf.train.Example.
+
+    Raises:
+      TypeError: a value is of another type.
+    """
+    example = tf.train.Example()
+    for name, value in features.items():
+        _set(example.features.feature[name], name, value)
+    return example.SerializeToString()
+
+
+def _set(feature, name, value):
+    if isinstance(value, str):
+        value = value.encode()
+    if isinstance(value, bytes):
+        feature.bytes_list.value.append(value)
+        return
+    if isinstance(value, numbers.Integral):
+        feature.int64_list.value.append(int(value))
+        return
+    values = np.asarray(value).ravel()
+    if values.dtype.kind in 'iub':
+        feature.int64_list.value.extend(values.astype(np.int64).tolist())
+    elif values.dtype.kind == 'f':
+        feature.float_list.value.extend(values.tolist())
+    else:
+        raise TypeError(f'{name}: cannot store {type(value).__name__} in a tf.train.Example')
+
+
+def write(directory, splits, num_shards=NUM_SHARDS):
+    """Writes splits as TFRecord files, several at a time, and a manifest that makes them valid.
+
+    Each file is written beside its place and renamed, the manifest last, so that a run that was stopped leaves nothing
+    that `read` would take. On a terminal a progress bar counts the examples.
+
+    Args:
+      directory: str, made if it is not there.
+      splits: dict of split name to a sequence, anything with a len() and an [i], of features for `encode`. Its items are
+        taken by several threads, so that one that makes them as they are asked for works in parallel.
+      num_shards: int, files a split. Example i goes to file i modulo num_shards.
+
+    Raises:
+      RunError: the directory cannot be written, or an example cannot be made.
+    """
+    try:
+        tf.io.gfile.makedirs(directory)
+        files = _write_shards(directory, splits, num_shards)
+        manifest.save(directory, files)
+    except tf.errors.OpError as error:
+        raise RunError(f'{directory}: cannot be written: {error.message}; --data_dir names another place') from None
+
+
+def _write_shards(directory, splits, num_shards):
+    """Writes all files of all splits; returns {split: entries of the manifest}."""
+    total = sum(len(examples) for examples in splits.values())
+    stop = threading.Event()
+    with (
+        tqdm.tqdm(total=total, unit='ex', desc=f'Writing {directory}', disable=None) as bar,
+        concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
+        futures = {
+            split: [
+                pool.submit(_write_shard, directory, split, shard, num_shards, examples, bar, stop)
+                for shard in range(num_shards)
+            ]
+            for split, examples in splits.items()
+        }
+        try:
+            for future in concurrent.futures.as_completed(sum(futures.values(), [])):
+                future.result()
+        finally:
+            stop.set()  # After an error or Ctrl-C, what is still being written need not be finished.
+        return {split: [future.result() for future in shards] for split, shards in futures.items()}
+
+
+def _write_shard(directory, split, shard, num_shards, examples, bar, stop):
+    """Writes one file and returns its entry in the manifest."""
+    name = f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord'
+    path = os.path.join(directory, name)
+    indices = range(shard, len(examples), num_shards)
+    with replacing(path) as part:
+        with tf.io.TFRecordWriter(part) as writer:
+            for position, i in enumerate(indices, 1):
+                if stop.is_set():
+                    raise concurrent.futures.CancelledError
+                writer.write(_encoded(directory, split, examples, i))
+                if position % _REPORT_EVERY == 0:
+                    bar.update(_REPORT_EVERY)
+        bar.update(len(indices) % _REPORT_EVERY)
+        scan = tfrecord.scan(part)
+    return {'name': name, 'count': scan.count, 'bytes': scan.bytes, 'sha256': scan.sha256, 'crc32': scan.crc32}
+
+
+def _encoded(directory, split, examples, i):
+    """Returns example i, serialized; raises RunError if it cannot be made."""
+    try:
+        return encode(examples[i])
+    except (UsageError, RunError):
+        raise
+    except Exception as error:
+        raise RunError(f'{directory}: example {i} of the split {split} cannot be made: {in_a_line(error)}') from None
+
+
+def is_written(directory):
+    """Whether `write` has finished in this directory."""
+    return manifest.exists(directory)
+
+
+def read(directory, split):
+    """Reads a split that `write` wrote.
+
+    Every file is checked first, once in a process, as long as it does not change: it is read from end to end.
+
+    Returns:
+      tf.data.Dataset of serialized tf.train.Example, string scalars, of known cardinality and always in one order.
+
+    Raises:
+      UsageError: there is no such split.
+      RunError: the manifest is damaged, or a file is missing or not what was written.
+    """
+    entry = manifest.load(directory, split)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        files = list(pool.map(lambda item: manifest.check(directory, item), entry['files']))
+    records = tf.data.Dataset.from_tensor_slices(files).interleave(
+        tf.data.TFRecordDataset, cycle_length=len(files), block_length=1
+    )
+    return records.apply(tf.data.experimental.assert_cardinality(entry['count']))
+
+
+def show(path):
+    """Yields lines that describe a file: the number of records, the features of the first 1,000, and the first three.
+
+    Raises:
+      UsageError: it cannot be read.
+      RunError: it is damaged, or holds something else than tf.train.Examples.
+    """
+    try:
+        scan = tfrecord.scan(path)
+        damage = tfrecord.find_damage(path, scan)
+    except tf.errors.OpError as error:
+        raise UsageError(f'{path}: cannot be read: {error.message}') from None
+    if damage:
+        raise RunError(f'{path}: {damage}')
+    yield f'{path}: {scan.count} records, {scan.bytes} bytes'
+    try:
+        examples = [_decode(record) for record in tfrecord.read(path, min(scan.count, _LOOKED_AT))]
+    except DecodeError:
+        raise RunError(f'{path}: holds something else than tf.train.Examples') from None
+    for name in sorted({name for example in examples for name in example}):
+        features = [example[name] for example in examples if name in example]
+        kinds = ' or '.join(sorted({kind for kind, _ in features}))
+        sizes = ' to '.join(str(size) for size in sorted({f(len(values) for _, values in features) for f in (min, max)}))
+        missing = f', missing in {len(examples) - len(features)} of {len(examples)}' if len(features) < len(examples) else ''
+        yield f'  {_printable(name)}: {kinds}, values: {sizes}{missing}'
+    for i, example in enumerate(examples[:3]):
+        values = ', '.join(f'{_printable(name)}={_shorten(values)}' for name, (_, values) in sorted(example.items()))
+        yield f'record {i}, at byte {scan.offsets[i]}: {values}'
+
+
+def _decode(record):
+    """Returns {name: (kind, values)} of a serialized tf.train.Example."""
+    features = tf.train.Example.FromString(record).features.feature
+    kinds = {name: feature.WhichOneof('kind') for name, feature in features.items()}
+    return {name: (kind[:-5], getattr(features[name], kind).value) for name, kind in kinds.items() if kind}
+
+
+def _shorten(values):
+    return ' '.join([*map(_say, values[:8]), *(['...'] if len(values) > 8 else [])])
+
+
+def _say(value):
+    if not isinstance(value, bytes):
+        return f'{value:g}' if isinstance(value, float) else str(value)
+    is_text = len(value) <= 60 and value.isascii() and value.decode('ascii').isprintable()
+    return repr(value.decode('ascii')) if is_text else f'<{len(value)} bytes>'
+
+
+def _printable(name):
+    return name if name.isprintable() else repr(name)
+
+
+def main(argv):
+    """Runs `verify` or `show` and returns the exit code: 0 all is well, 1 a file is damaged, 2 wrong usage."""
+    commands = {'verify': manifest.verify, 'show': show}
+    if argv[1:] in (['-h'], ['--help']):
+        print(__doc__)
+        return 0
+    try:
+        check_utf8(argv)
+        if len(argv) != 3 or argv[1] not in commands:
+            raise UsageError('give verify and a directory, or show and a file; see --help')
+        for line in commands[argv[1]](argv[2]):
+            print(line)
+    except (UsageError, RunError) as error:
+        tell('records', error)
+        return 2 if isinstance(error, UsageError) else 1
+    return 0
+
+
+if __name__ == '__main__':
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # As `head` has it.
+    sys.exit(main(sys.argv))

@@ -1,0 +1,60 @@
+"""Image files as a model's input."""
+
+import io
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+from common.inference.serving import takes_images
+
+
+def make_image_input_fn(dataset, paths, params):
+    """Makes an input_fn of image files, made grey or coloured and resized as the dataset declares.
+
+    Raises:
+      UsageError: the dataset has no images, or a file is none.
+    """
+    if not takes_images(dataset):
+        raise UsageError(f'--input: --dataset={params.dataset} has no images')
+    images = [_read_image(path, params) for path in paths]
+
+    def input_fn():
+        spec = tf.TensorSpec([params.image_size, params.image_size, params.num_channels], tf.uint8)
+        batches = tf.data.Dataset.from_generator(lambda: images, output_signature=spec).batch(params.eval_batch_size)
+        return batches.map(lambda batch: dataset.image_features(params, batch))
+
+    return input_fn
+
+
+def _upright(image):
+    """Returns an image turned as its EXIF orientation asks; as it is where that is missing or damaged."""
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # Pillow raises errors of many kinds where EXIF is damaged.
+        return image
+
+
+def _flatten(image):
+    """Returns an image of 8 bits without transparency: 16 bits are scaled, and what is transparent is seen on white."""
+    if image.mode.startswith('I;16'):
+        return Image.fromarray(np.uint8(np.asarray(image) >> 8))
+    if image.has_transparency_data:
+        image = image.convert('RGBA')
+        return Image.alpha_composite(Image.new('RGBA', image.size, 'white'), image)
+    return image
+
+
+def _read_image(path, params):
+    try:
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            image = Image.open(io.BytesIO(file.read()))
+        image.load()
+        image = _flatten(_upright(image)).convert('L' if params.num_channels == 1 else 'RGB')
+    except UnidentifiedImageError:
+        raise UsageError(f'--input: {path} is not an image of a kind that Pillow reads') from None
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, tf.errors.OpError) as error:
+        raise UsageError(f'--input: {path} is not an image that can be read: {error}') from None
+    image = image.resize((params.image_size, params.image_size), Image.Resampling.BILINEAR)
+    return np.asarray(image, np.uint8).reshape(params.image_size, params.image_size, params.num_channels)

@@ -1,0 +1,101 @@
+"""What comes in where no dataset feeds the model: an exported model's requests, and image files."""
+
+import itertools
+import os
+import re
+
+import tensorflow.compat.v1 as tf
+
+from common.data.input_pipeline import make_input_fn
+from common.errors import UsageError
+from common.storage.restore import make_session, restore
+
+PREDICT = tf.estimator.ModeKeys.PREDICT
+
+
+def takes_images(dataset):
+    """Whether a dataset module makes features of raw images."""
+    return hasattr(dataset, 'image_features')
+
+
+def make_serving_input_fn(dataset, data_dir, params):
+    """Makes the serving_input_receiver_fn for `Estimator.export_saved_model`.
+
+    The exported model has two groups of signatures. The default takes raw tensors: {'image': uint8 [batch, image_size,
+    image_size, num_channels]} where the dataset module has `image_features`, else the features as they are. The other,
+    'examples:...', takes {'examples': string [batch]}, serialized tf.train.Example.
+    """
+
+    def serving_input_receiver_fn():
+        feature_specs = make_input_fn(dataset, PREDICT, 'eval', data_dir, params)().element_spec
+        for name, spec in feature_specs.items():
+            if not spec.shape[1:].is_fully_defined():
+                raise UsageError(f'--schedule=export: the feature {name} has no fixed shape, but {spec.shape[1:]}')
+        if takes_images(dataset):
+            raw = {'image': _optional('image', [params.image_size, params.image_size, params.num_channels], tf.uint8)}
+            from_raw = dataset.image_features(params, raw['image'])
+        else:
+            raw = {name: _optional(name, spec.shape.as_list()[1:], spec.dtype) for name, spec in feature_specs.items()}
+            from_raw = raw
+        serialized = _optional('examples', [], tf.string)
+        from_serialized = _parse_serialized(dataset, data_dir, params, serialized, feature_specs)
+        # Each signature feeds one of the two and leaves the other empty, so that one network serves both.
+        features = {name: tf.concat([from_raw[name], from_serialized[name]], axis=0) for name in feature_specs}
+        return tf.estimator.export.ServingInputReceiver(features, raw, {'examples': {'examples': serialized}})
+
+    return serving_input_receiver_fn
+
+
+def check_exportable(estimator, serving_input_fn, checkpoint_path):
+    """Raises UsageError if the model needs Python functions, which only this process could run; RunError as `restore`."""
+    with tf.Graph().as_default() as graph:
+        tf.train.create_global_step()
+        spec = estimator.model_fn(serving_input_fn().features, None, PREDICT, estimator.config)
+        session, saver = make_session(spec, estimator.config)
+        with session:
+            restore(saver, session, checkpoint_path)
+        definition = graph.as_graph_def()
+    for node in itertools.chain(definition.node, *(function.node_def for function in definition.library.function)):
+        if node.op in ('PyFunc', 'PyFuncStateless', 'EagerPyFunc'):
+            raise UsageError(
+                f'--schedule=export: {node.name} is a Python function, which no other process could run: '
+                'build it of TensorFlow ops'
+            )
+
+
+def remove_leftovers(export_dir):
+    """Deletes what exports that were killed have left; for a process that is alone there."""
+    for path in tf.io.gfile.glob(os.path.join(export_dir, 'temp-*')):
+        if re.fullmatch(r'temp-\d+', os.path.basename(path)):
+            tf.io.gfile.rmtree(path)
+
+
+def _optional(name, shape, dtype):
+    """Returns a placeholder for a batch of values of this shape, which is empty unless it is fed."""
+    name = re.sub(r'[^A-Za-z0-9_.]', '_', name).lstrip('_') or None  # A feature's may be one that no op can have.
+    return tf.placeholder_with_default(tf.zeros([0] + shape, dtype), [None] + shape, name)
+
+
+def _parse_serialized(dataset, data_dir, params, serialized, feature_specs):
+    """Returns the features of serialized examples: parsed by the dataset module, or by the features' own types."""
+    records = dataset.read('eval', data_dir, params)
+    if getattr(records.element_spec, 'dtype', None) != tf.string:
+        stored = {
+            name: tf.io.FixedLenFeature(spec.shape[1:], _stored_dtype(spec.dtype)) for name, spec in feature_specs.items()
+        }
+        parsed = tf.io.parse_example(serialized, stored)
+        return {name: tf.cast(parsed[name], spec.dtype) for name, spec in feature_specs.items()}
+    if hasattr(dataset, 'parse_batch'):
+        return dataset.parse_batch(PREDICT, params, serialized)[0]
+    return tf.map_fn(
+        lambda record: dataset.parse(PREDICT, params, record)[0],
+        serialized,
+        fn_output_signature={name: tf.TensorSpec(spec.shape[1:], spec.dtype) for name, spec in feature_specs.items()},
+    )
+
+
+def _stored_dtype(dtype):
+    """Returns the type of the three that a tf.train.Example has that holds this one."""
+    if dtype == tf.string:
+        return tf.string
+    return tf.float32 if dtype.is_floating else tf.int64

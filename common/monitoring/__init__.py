@@ -1,0 +1,1 @@
+"""What people look at: summaries, the progress bar, the profiler, TensorBoard plugins. May import: ops."""

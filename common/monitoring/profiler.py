@@ -1,0 +1,63 @@
+"""Profiles of chosen training steps."""
+
+import re
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+
+
+def parse_steps(text):
+    """Returns (first, end) of a text such as '100:110'.
+
+    Raises:
+      UsageError: it is not of this form, or there are no such steps.
+    """
+    steps = re.fullmatch(r'(\d+):(\d+)', text)
+    if steps and any(len(step) > len(str(tf.int64.max)) or int(step) > tf.int64.max for step in steps.groups()):
+        raise UsageError(f'--profile_steps={text}: there are at most {tf.int64.max} steps')
+    if not steps or int(steps[1]) >= int(steps[2]):
+        raise UsageError(f'--profile_steps={text} is not of the form FIRST:END, FIRST < END, such as 100:110')
+    return int(steps[1]), int(steps[2])
+
+
+class Profiler(tf.train.SessionRunHook):
+    """Profiles the steps from one on, up to but without another, for TensorBoard's plug-in Profile.
+
+    Args:
+      steps: tuple (first, end) of int.
+      output_dir: str.
+    """
+
+    def __init__(self, steps, output_dir):
+        self._first, self._end = steps
+        self._output_dir = output_dir
+        self._is_running = False
+
+    def begin(self):
+        self._global_step = tf.train.get_global_step()
+
+    def after_create_session(self, session, coord):
+        self._step = int(session.run(self._global_step))
+
+    def before_run(self, run_context):
+        if not self._is_running and self._first <= self._step < self._end:
+            tf2.profiler.experimental.start(self._output_dir)
+            self._is_running = True
+        if self._is_running:
+            self._mark = tf2.profiler.experimental.Trace('train', step_num=self._step, _r=1)
+            self._mark.__enter__()
+        return tf.train.SessionRunArgs(self._global_step)
+
+    def after_run(self, run_context, run_values):
+        if self._is_running:
+            self._mark.__exit__(None, None, None)
+        self._step = run_values.results + 1
+        if self._step == self._end:
+            self.end(run_context.session)
+
+    def end(self, session):
+        if self._is_running:
+            tf2.profiler.experimental.stop()
+            self._is_running = False

@@ -1,0 +1,96 @@
+"""A name is a path: models and datasets are found by importlib, and no list names them."""
+
+import importlib
+import inspect
+import os
+import pkgutil
+import sys
+
+from common.errors import UsageError
+
+_ARGUMENTS = {
+    'model': {
+        'get_params': '',
+        'model': 'features, labels, mode, params',
+        'eval_metrics': 'features, labels, predictions, params',
+    },
+    'dataset': {
+        'get_params': '',
+        'prepare': 'data_dir, params',
+        'read': 'split, data_dir, params',
+        'parse': 'mode, params, record',
+        'parse_batch': 'mode, params, records',
+        'image_features': 'params, images',
+    },
+}
+_OPTIONAL = ('eval_metrics', 'parse', 'parse_batch', 'image_features')
+
+
+def available(kind):
+    """Returns the names of the modules under models/ or datasets/; `kind` is 'model' or 'dataset'."""
+    package = importlib.import_module(f'{kind}s')
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if not module.ispkg)
+
+
+def load(kind, name):
+    """Imports a model or dataset module.
+
+    Args:
+      kind: 'model' or 'dataset'.
+      name: a file name under models/ or datasets/, or the dotted path of any importable module.
+
+    Returns:
+      The module.
+
+    Raises:
+      UsageError: there is no such module, or it lacks a function of the contract, or has one that takes other arguments.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    path = name if '.' in name else f'{kind}s.{name}'
+    module = None
+    if all(part.isidentifier() for part in path.split('.')):
+        try:
+            module = importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            # An import that fails inside the module is its author's to see, with the traceback.
+            if not f'{path}.'.startswith(f'{error.name}.'):
+                raise
+    if module is None:
+        raise UsageError(
+            f'--{kind}={name}: no module {path}; the {kind}s here are: {", ".join(available(kind))}; '
+            f'one of your own is given by its dotted path, such as my_package.my_{kind}'
+        )
+    check_module(kind, name, module)
+    return module
+
+
+def check_module(kind, name, module):
+    """Raises UsageError if a module lacks functions, or has some that take other arguments.
+
+    Args:
+      kind: 'model' or 'dataset'.
+      name: str, as the flag has it.
+      module: the module.
+    """
+    functions = {function: getattr(module, function, None) for function in _ARGUMENTS[kind]}
+    missing = [function for function, value in functions.items() if function not in _OPTIONAL and not callable(value)]
+    if kind == 'dataset' and not (functions['parse'] or functions['parse_batch']):
+        missing.append('parse')
+    if missing:
+        raise UsageError(f'--{kind}={name}: {module.__name__} must define {", ".join(missing)}; see README.md')
+    for function, value in functions.items():
+        if value is not None and not _takes(value, _ARGUMENTS[kind][function].split(', ')):
+            raise UsageError(f'--{kind}={name}: {function}() must be a function of ({_ARGUMENTS[kind][function]})')
+
+
+def _takes(function, names):
+    if not callable(function):
+        return False
+    try:
+        inspect.signature(function).bind(*filter(None, names))
+    except TypeError:
+        return False
+    except ValueError:  # Some that are not written in Python do not say what they take.
+        pass
+    return True

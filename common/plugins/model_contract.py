@@ -1,0 +1,85 @@
+"""What the functions of a model module return: what README.md asks of them is checked here."""
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+from common.plugins.contract import DENSE, check_dict, check_pair, not_a_tensor_error
+from common.values import describe, show
+
+_RESERVED = ('loss', 'global_step', 'split')
+
+
+def call_model(model, features, labels, mode, params):
+    """Returns the predictions of a model module, and its loss, which is None where there are no labels.
+
+    Raises:
+      UsageError: they are not a dict of tensors [batch, ...] and a float32 tensor [batch].
+    """
+    source = f'--model={params.model}: model()'
+    predictions, loss = check_pair(source, '(predictions, loss)', model.model(features, labels, mode, params))
+    check_dict(source, 'predictions', predictions)
+    if not predictions:
+        raise UsageError(f'{source} must return predictions, not an empty dict')
+    for name, value in predictions.items():
+        if not isinstance(value, DENSE):
+            raise not_a_tensor_error(source, 'prediction', name, value)
+    batch = tf.TensorShape([None]) if labels is None else _check_loss(source, loss)
+    for name, value in predictions.items():
+        if not value.shape[:1].is_compatible_with(batch):
+            size = batch.num_elements()
+            raise UsageError(
+                f'{source}: the prediction {name} must be of shape [batch, ...], '
+                f'{f"with a batch of {size}, " if size else ""}not {value.shape}'
+            )
+    return dict(predictions), None if labels is None else loss
+
+
+def _check_loss(source, loss):
+    """Returns the shape of a loss that is as it must be."""
+    if not isinstance(loss, tf.Tensor) or loss.shape.rank != 1 or loss.dtype != tf.float32:
+        is_cast = isinstance(loss, tf.Tensor) and loss.shape.rank == 1 and loss.dtype.is_floating
+        raise UsageError(
+            f'{source} must return a loss of shape [batch] and type float32, one for each example, not '
+            f'{describe(loss)}{": tf.cast(loss, tf.float32)" if is_cast else ""}'
+        )
+    return loss.shape
+
+
+def call_eval_metrics(model, features, labels, predictions, params):
+    """Returns the metrics of a model module, {name: (value, update_op)}; an empty dict where it has none.
+
+    Raises:
+      UsageError: they are something else, or have a name that the framework needs itself.
+    """
+    if not hasattr(model, 'eval_metrics'):
+        return {}
+    source = f'--model={params.model}: eval_metrics()'
+    created = []
+
+    def create(next_creator, **kwargs):
+        created.append(next_creator(**kwargs))
+        return created[-1]
+
+    with tf.variable_creator_scope(create):
+        metrics = model.eval_metrics(features, labels, predictions, params)
+    known = {variable.name for variable in (*tf.global_variables(), *tf.local_variables())}
+    for variable in created:
+        if variable.name not in known:
+            raise UsageError(
+                f'{source} makes the variable {variable.op.name}, which nothing initializes, as tf.keras.metrics do: '
+                'use tf.metrics'
+            )
+    check_dict(source, 'metrics', metrics)
+    for name, metric in metrics.items():
+        if not (
+            isinstance(metric, tuple)
+            and len(metric) == 2
+            and isinstance(metric[0], DENSE)
+            and isinstance(metric[1], (*DENSE, tf.Operation))
+        ):
+            raise UsageError(
+                f'{source} must return pairs (value, update_op) of tensors, as tf.metrics makes them: {name} is {show(metric)}'
+            )
+        if name in _RESERVED:
+            raise UsageError(f'{source} may not name a metric {name}, which the framework has itself')
+    return dict(metrics)

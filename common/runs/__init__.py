@@ -1,0 +1,1 @@
+"""What a command does: experiment, schedules, signals. May import: data, inference, monitoring, plugins, storage, training."""

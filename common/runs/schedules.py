@@ -1,0 +1,275 @@
+"""What a run does: an explicit dict of name -> function of an Experiment, which returns the result that is printed."""
+
+import contextlib
+import itertools
+import os
+import re
+import time
+
+import tensorflow.compat.v1 as tf
+
+from common.data.data_size import count_examples
+from common.data.input_pipeline import make_input_fn
+from common.errors import RunError, UsageError
+from common.files import dumps, replacing, taking_turns, to_json
+from common.inference import image_files, serving
+from common.inference.predictor import Predictor
+from common.monitoring import hparams_tab, projector
+from common.storage import best_checkpoint, checkpoints
+from common.storage.metrics import add_metrics, evaluations_since_best, read_metric, read_metrics
+from common.storage.restore import CheckpointGone, open_checkpoint
+from common.training.optimizer import LOSS_SCALING_VARIABLES
+from common.training.saving import EvaluateAfterSave
+
+_TELL_SECONDS = 60
+
+
+def train(experiment, saving_listeners=()):
+    """Trains up to train_steps, going on from the last checkpoint."""
+    step = _step_reached(experiment)
+    if step >= experiment.train_steps:
+        tf.logging.info(
+            'Nothing to train: step %d has been reached, and training ends at %d; raise --train_steps or '
+            '--num_epochs to go on.',
+            step,
+            experiment.train_steps,
+        )
+        return {'global_step': step}
+    try:
+        with hparams_tab.session(experiment.estimator.model_dir, experiment.params):
+            experiment.estimator.train(
+                experiment.train_input_fn,
+                hooks=[experiment.stop],
+                max_steps=experiment.train_steps,
+                saving_listeners=list(saving_listeners),
+            )
+    except tf.errors.NotFoundError as error:
+        missing = re.search(r'Key (\S+) not found in checkpoint', error.message)
+        if not missing:
+            raise
+        checkpoint, name = experiment.estimator.latest_checkpoint(), missing.group(1)
+        reason = f'has no variable {name}: give the --freeze that it was trained with'
+        if name in LOSS_SCALING_VARIABLES:
+            reason = (
+                'was not trained with --precision=float16, and has no loss scale: give the --precision that it was trained with'
+            )
+        raise RunError(
+            f'{checkpoint}: {reason}, or start from it in another --output_dir, with --warm_start_from={checkpoint}'
+        ) from None
+    finally:
+        experiment.stop.end(None)  # Also after an error, whose cause may take long to find.
+    experiment.stop.exit_if_received()
+    return {'global_step': _step_reached(experiment)}
+
+
+def evaluate(experiment, checkpoint_path=None):
+    """Evaluates a checkpoint, that of --checkpoint unless told, on all splits."""
+    output_dir = experiment.estimator.model_dir
+    path = checkpoint_path or checkpoints.find_checkpoint(output_dir, experiment.options.checkpoint)
+    result = {}
+    for evaluator in experiment.evaluators:
+        metrics = evaluator.evaluate(path)
+        result['global_step'] = metrics.pop('global_step')
+        # Bytes are serialized summaries, such as pictures, for TensorBoard alone.
+        result[evaluator.split] = {
+            name: to_json(value) for name, value in sorted(metrics.items()) if not isinstance(value, bytes)
+        }
+    if checkpoints.is_of(output_dir, path):
+        add_metrics(output_dir, result)
+    return result
+
+
+def train_and_evaluate(experiment):
+    """Trains, evaluates the checkpoints that it saves, keeps the best, and ends where no better one comes."""
+    result = _evaluate_and_keep(experiment) if _has_missed_an_evaluation(experiment) else None
+    if _is_enough(experiment):
+        return result or _evaluate_and_keep(experiment)
+    listener = EvaluateAfterSave(
+        lambda: _evaluate_and_keep(experiment), lambda: _is_enough(experiment), experiment.stop, experiment.eval_every_steps
+    )
+    train(experiment, [listener])
+    return listener.result or result or _evaluate_and_keep(experiment)  # Where there was nothing left to train.
+
+
+def _has_missed_an_evaluation(experiment):
+    """Whether the run was stopped after a checkpoint that was to be evaluated, and before that was done."""
+    step = _step_reached(experiment)
+    evaluated = {(row['global_step'], row['split']) for row in read_metrics(experiment.estimator.model_dir)}
+    return (
+        step
+        and step % experiment.eval_every_steps == 0
+        and not all((str(step), evaluator.split) in evaluated for evaluator in experiment.evaluators)
+    )
+
+
+def _evaluate_and_keep(experiment, checkpoint_path=None):
+    output_dir = experiment.estimator.model_dir
+    path = checkpoint_path or experiment.estimator.latest_checkpoint()
+    result = evaluate(experiment, path)
+    best_checkpoint.keep_if_best(path, output_dir, experiment.goal, experiment.evaluators[0].split, result)
+    return result
+
+
+def _is_enough(experiment):
+    """Whether the last evaluations, those before a restart too, brought nothing better."""
+    options = experiment.options
+    if not options.early_stopping_patience:
+        return False
+    values = read_metric(experiment.estimator.model_dir, options.eval_splits[0], experiment.goal.metric)
+    since = evaluations_since_best(values, experiment.goal, options.early_stopping_min_delta)
+    if since >= options.early_stopping_patience:
+        tf.logging.info(
+            'Training ends: %d evaluations brought no better %s, and --early_stopping_patience=%d; a larger one goes on.',
+            since,
+            experiment.goal.metric,
+            options.early_stopping_patience,
+        )
+    return since >= options.early_stopping_patience
+
+
+def continuous_eval(experiment):
+    """Evaluates every new checkpoint that another process saves, until the one of train_steps, and keeps the best."""
+    tf.logging.info('Waiting for checkpoints in %s up to step %d.', experiment.estimator.model_dir, experiment.train_steps)
+    for path in _new_checkpoints(experiment):
+        try:
+            result = _evaluate_and_keep(experiment, path)
+        except CheckpointGone:
+            tf.logging.warning('%s was deleted before it could be evaluated; --keep_checkpoint_max keeps more.', path)
+            continue
+        if result['global_step'] >= experiment.train_steps:
+            return result
+    raise AssertionError('the iterator has no end')
+
+
+def _new_checkpoints(experiment):
+    """Yields the paths of checkpoints as they are saved, and says every minute what it waits for.
+
+    Raises:
+      RunError: there was none for eval_timeout seconds.
+    """
+    directory, timeout = experiment.estimator.model_dir, experiment.options.eval_timeout
+    waiting_since, last = time.monotonic(), None
+
+    def say():
+        waited = time.monotonic() - waiting_since
+        seen = f'the last one was {last}' if last else 'there has been none'
+        if timeout and waited >= timeout:
+            raise RunError(
+                f'{directory}: no new checkpoint for {waited:.0f} seconds, and {seen}; the training was to end at '
+                f'step {experiment.train_steps}: see whether it has failed, or give a longer --eval_timeout'
+            )
+        tf.logging.info(
+            'Still waiting for a checkpoint in %s, for %d seconds; %s, and the training ends at step %d.',
+            directory,
+            waited,
+            seen,
+            experiment.train_steps,
+        )
+
+    for last in tf.train.checkpoints_iterator(directory, timeout=min(timeout or _TELL_SECONDS, _TELL_SECONDS), timeout_fn=say):
+        yield last
+        waiting_since = time.monotonic()
+
+
+def predict(experiment):
+    """Writes a JSON object a line to output_dir/predictions.jsonl, for each example of a split or each image file."""
+    input_fn, names = _predict_input(experiment)
+    checkpoint = checkpoints.find_checkpoint(experiment.estimator.model_dir, experiment.options.checkpoint)
+    path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
+    predictions = _examples(_predicted_batches(experiment, input_fn, checkpoint))
+    with replacing(path) as part, tf.io.gfile.GFile(part, 'w') as file:
+        for name, prediction in zip(names, predictions):
+            line = {**name, **{key: to_json(prediction[key]) for key in sorted(prediction)}}
+            file.write(dumps(line) + '\n')
+    return {'global_step': _global_step(checkpoint), 'predictions': path}
+
+
+def dry_run(experiment):
+    """Trains and evaluates one step, and predicts a batch."""
+    result = train_and_evaluate(experiment)
+    checkpoint = experiment.estimator.latest_checkpoint()
+    next(_predicted_batches(experiment, _split_input_fn(experiment, experiment.options.eval_splits[0]), checkpoint))
+    return result
+
+
+def _predicted_batches(experiment, input_fn, checkpoint):
+    """Yields {name: array [batch, ...]} for each batch of an input_fn."""
+    with tf.Graph().as_default() as graph:
+        batches = tf.data.make_initializable_iterator(input_fn())
+        features = batches.get_next()
+        start = [tf.tables_initializer(), batches.initializer]
+    predictor = Predictor(experiment.estimator, batches.element_spec, checkpoint)
+    with contextlib.closing(tf.Session(graph=graph)) as session, contextlib.suppress(tf.errors.OutOfRangeError):
+        session.run(start)
+        while True:
+            yield predictor.predict(session.run(features))
+
+
+def _examples(batches):
+    """Yields the examples of batches, dicts of arrays."""
+    for batch in batches:
+        for values in zip(*batch.values()):
+            yield dict(zip(batch, values))
+
+
+def _split_input_fn(experiment, split):
+    return make_input_fn(experiment.dataset, tf.estimator.ModeKeys.PREDICT, split, experiment.data_dir, experiment.params)
+
+
+def _predict_input(experiment):
+    """Returns an input_fn and, for each of its examples, what its line begins with."""
+    if not experiment.options.input:
+        split = experiment.options.predict_split
+        count = count_examples(experiment.dataset, split, experiment.data_dir, experiment.params, at_most=1)
+        if count == tf.data.experimental.INFINITE_CARDINALITY:
+            raise UsageError(f'--predict_split={split}: the split has no end')
+        return _split_input_fn(experiment, split), itertools.repeat({})
+    paths = sorted(tf.io.gfile.glob(experiment.options.input))
+    if not paths:
+        raise UsageError(f'--input={experiment.options.input}: no such file')
+    return image_files.make_image_input_fn(experiment.dataset, paths, experiment.params), [{'input': path} for path in paths]
+
+
+def export(experiment):
+    """Writes a SavedModel under output_dir/export; see common/inference/serving.py for its signatures."""
+    estimator = experiment.estimator
+    checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.checkpoint)
+    serving_input_fn = serving.make_serving_input_fn(experiment.dataset, experiment.data_dir, experiment.params)
+    serving.check_exportable(estimator, serving_input_fn, checkpoint)
+    directory = os.path.join(estimator.model_dir, 'export')
+    with taking_turns(directory) as is_alone:
+        if is_alone:
+            serving.remove_leftovers(directory)
+        path = estimator.export_saved_model(directory, serving_input_fn, checkpoint_path=checkpoint)
+    return {'global_step': _global_step(checkpoint), 'export': path.decode()}
+
+
+def run(experiment):
+    """Runs the schedule of the options and returns its result."""
+    result = SCHEDULES[experiment.options.schedule](experiment)
+    if experiment.evaluators:
+        projector.show(experiment.evaluators[0])
+    return result
+
+
+SCHEDULES = {
+    'train_and_evaluate': train_and_evaluate,
+    'train': train,
+    'evaluate': evaluate,
+    'continuous_eval': continuous_eval,
+    'predict': predict,
+    'export': export,
+    'dry_run': dry_run,
+}
+TRAINING = ('train_and_evaluate', 'train', 'dry_run')
+EVALUATING = ('train_and_evaluate', 'evaluate', 'continuous_eval', 'dry_run')
+
+
+def _step_reached(experiment):
+    """Returns the step of the last checkpoint, 0 where there is none."""
+    checkpoint = experiment.estimator.latest_checkpoint()
+    return _global_step(checkpoint) if checkpoint else 0
+
+
+def _global_step(checkpoint_path):
+    return int(open_checkpoint(checkpoint_path).get_tensor(tf.GraphKeys.GLOBAL_STEP))

@@ -1,0 +1,72 @@
+"""An output_dir: hparams.json, results.json, metrics.csv, and the checkpoints and events that the Estimator writes."""
+
+import contextlib
+import os
+
+import tensorflow.compat.v1 as tf
+
+from common import files
+from common.errors import RunError, UsageError
+from common.files import write_json
+from common.storage.best_checkpoint import best_dir
+from common.storage.checkpoints import has_checkpoint
+from common.storage.metrics import metrics_path
+
+
+def hparams_path(output_dir):
+    return os.path.join(output_dir, 'hparams.json')
+
+
+def claim(output_dir):
+    """Makes the directory for a training.
+
+    Raises:
+      UsageError: it cannot be made or written.
+    """
+    probe = os.path.join(output_dir, '.writable')
+    try:
+        tf.io.gfile.makedirs(output_dir)
+        with tf.io.gfile.GFile(probe, 'w') as file:
+            file.write('.')  # There may be no room for it.
+        with contextlib.suppress(tf.errors.NotFoundError):  # Another process may be trying the same.
+            tf.io.gfile.remove(probe)
+    except tf.errors.OpError as error:
+        raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
+
+
+@contextlib.contextmanager
+def lock(output_dir):
+    """Keeps other trainings from a local directory until the block, or the process, has ended.
+
+    Raises:
+      RunError: another one has it; or the block fails, and the directory has been deleted or moved away.
+    """
+    if files.is_remote(output_dir):
+        yield
+        return
+    with files.lock(
+        os.path.join(output_dir, 'trainer.lock'),
+        lambda holder: (
+            f'--output_dir={output_dir}: {holder or "another trainer"} is training there: wait for it, or choose another'
+        ),
+    ):
+        identity = files.identify(output_dir)
+        try:
+            yield
+        except Exception:
+            files.check_identity(output_dir, identity)
+            raise
+
+
+def check_empty(output_dir):
+    """Raises RunError if there is what a training leaves behind, but no checkpoint: whose it is, nobody knows."""
+    for path in (best_dir(output_dir), metrics_path(output_dir)):
+        if tf.io.gfile.exists(path) and not has_checkpoint(output_dir):
+            raise RunError(
+                f'{path} is of a training whose checkpoints are gone: delete it to begin anew, or choose another --output_dir'
+            )
+
+
+def save_results(output_dir, results):
+    """Writes results.json."""
+    write_json(os.path.join(output_dir, 'results.json'), results)

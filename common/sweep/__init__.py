@@ -1,0 +1,1 @@
+"""The hyper-parameter search: the study, its space, a process for each trial. May import: storage."""

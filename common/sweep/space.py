@@ -1,0 +1,74 @@
+"""Search spaces: the values of hyper-parameters that a sweep tries, from a JSON file."""
+
+import json
+import warnings
+
+from optuna import distributions
+
+from common.errors import UsageError
+from common.files import read_json
+from hparams.build import override
+
+_KEYS = ('low', 'high', 'log', 'step')
+
+
+def read_space(path, params, fixed=()):
+    """Reads a file such as {"learning_rate": {"low": 1e-4, "high": 0.01, "log": true}, "filters": [[16, 32], [32, 64]]}.
+
+    A list holds choices. A number may have a range instead, both ends included: on a logarithmic scale with "log", in
+    multiples from "low" on with "step".
+
+    Args:
+      path: str.
+      params: HParams, which the space's values take the places of.
+      fixed: names of hyper-parameters that have been given, and so are not to be searched.
+
+    Returns:
+      {name: optuna.distributions.BaseDistribution}; `decode` gives the values that are drawn from it their types.
+
+    Raises:
+      UsageError: the file is missing or no space for these hyper-parameters.
+    """
+    try:
+        space = read_json(path)
+    except ValueError as error:
+        raise UsageError(f'--space: {error}') from None
+    if not space:
+        raise UsageError(f'--space={path}: names no hyper-parameter')
+    source = f'--space={path}'
+    for name in space:
+        if name in ('model', 'dataset'):
+            raise UsageError(f'{source}: {name} has a flag of its own, --{name}')
+        if name in fixed:
+            raise UsageError(f'{source}: {name} is given by a flag, too: leave out one of the two')
+    return {name: _distribution(source, params, name, values) for name, values in space.items()}
+
+
+def decode(name, value, params):
+    """Returns a value that was drawn as the hyper-parameter that it stands for: lists are drawn as JSON."""
+    return json.loads(value) if isinstance(params[name], tuple) else value
+
+
+def _distribution(source, params, name, values):
+    if isinstance(values, list) and values:
+        for value in values:
+            override(params, source, {name: value})
+        return distributions.CategoricalDistribution([json.dumps(v) if isinstance(v, list) else v for v in values])
+    if not isinstance(values, dict) or not {'low', 'high'} <= values.keys() <= set(_KEYS):
+        raise UsageError(
+            f'{source}: {name} must be a list of choices, or a range such as {{"low": 1, "high": 8}}, with '
+            '"log": true or "step": 1 if you like'
+        )
+    if type(params.get(name, 0)) not in (int, float):
+        raise UsageError(f'{source}: {name}={params[name]} is not a number: give a list of choices')
+    for key in values.keys() - {'log'}:
+        override(params, source, {name: values[key]})
+    if type(values.get('log', False)) is not bool:
+        raise UsageError(f'{source}: {name}: "log" must be true or false')
+    kind = distributions.IntDistribution if type(params[name]) is int else distributions.FloatDistribution
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')  # As where the steps do not end at "high".
+        try:
+            return kind(**values)
+        except (ValueError, UserWarning) as error:
+            raise UsageError(f'{source}: {name}: {" ".join(str(error).split())}') from None

@@ -1,0 +1,38 @@
+"""Whether what is to be computed fits into memory."""
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+from common.memory import available, size, to_text
+from common.training.graphs import ancestors
+
+
+def check_fits(fetches, batch_size):
+    """Checks that a graph can be run on a CPU: that its variables, and each of the tensors that are computed, fit into memory.
+
+    Args:
+      fetches: list of tf.Operation or tf.Tensor, what is to be run.
+      batch_size: int, the examples of a tower.
+
+    Raises:
+      UsageError: they do not.
+    """
+    if tf.config.list_physical_devices('GPU'):
+        return
+    free = available()
+    variables = {variable.op.name: size(variable.shape, variable.dtype.base_dtype) for variable in tf.global_variables()}
+    if sum(variables.values()) > free:
+        name = max(variables, key=variables.get)
+        raise UsageError(
+            f'the variables of the model and of its optimizer take {to_text(sum(variables.values()))}, of which '
+            f'{name} takes {to_text(variables[name])}, and {to_text(free)} of memory are free: make the model '
+            'smaller'
+        )
+    tensors = [tensor for op in ancestors(getattr(fetch, 'op', fetch) for fetch in fetches) for tensor in op.outputs]
+    sizes = [size(tensor.shape, tensor.dtype.base_dtype, batch_size) for tensor in tensors]
+    if max(sizes, default=0) > free:
+        largest = tensors[sizes.index(max(sizes))]
+        raise UsageError(
+            f'with a batch of {batch_size}, {largest.op.name} makes a tensor of {to_text(max(sizes))}, and '
+            f'{to_text(free)} of memory are free: give a smaller batch_size, or make the model smaller'
+        )

@@ -1,0 +1,163 @@
+"""A model module, towers and an optimizer make the model_fn of an Estimator."""
+
+import dataclasses
+import re
+import typing
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+from common.monitoring.model_summary import describe
+from common.monitoring.profiler import Profiler
+from common.monitoring.progress_bar import ProgressBar
+from common.monitoring.summaries import TrainingSummaries, measure_wait
+from common.plugins import dataset_contract, model_contract
+from common.training import graphs, learning_rate, moving_average, optimizer, saving
+from common.training.keras_layers import collect_keras_layers
+from common.training.memory_check import check_fits
+from common.training.multi_step import Loop
+from common.training.parallel import make_parallel
+from common.training.warm_start import warm_start
+
+ModeKeys = tf.estimator.ModeKeys
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingPlan:
+    """How a training goes.
+
+    total_steps is when it ends, which learning-rate schedules need; epoch_steps is what an epoch takes, 0 where there are
+    none. Summaries are written every summary_steps. Checkpoints are saved at the multiples of each of checkpoint_periods.
+    warm_start_from is what `warm_start` takes, '' starts anew. Variables in whose names the regular expression freeze is found
+    are not trained; '' trains all. profiled_steps are (first, end), or empty. steps_per_loop is how many steps are run at once;
+    1 runs them one by one. loss_scaling is what float16 needs, see common/training/optimizer.py.
+    """
+
+    total_steps: int
+    epoch_steps: float = 0.0
+    summary_steps: int = 100
+    checkpoint_periods: typing.Sequence[int] = (1000,)
+    warm_start_from: str = ''
+    freeze: str = ''
+    profiled_steps: typing.Sequence[int] = ()
+    steps_per_loop: int = 1
+    loss_scaling: bool = False
+
+
+class Inputs(dict):
+    """Features or labels, of which one that is not there means that the model and the dataset do not fit."""
+
+    def __missing__(self, key):
+        raise UsageError(f'--model and --dataset do not fit: the model needs {key}, and the dataset gives: {", ".join(self)}')
+
+
+def make_model_fn(model, devices, plan):
+    """Makes the model_fn that gives an Estimator a model module's network in all three modes.
+
+    Args:
+      model: module with `model(features, labels, mode, params)` and, if it likes, `eval_metrics`; see README.md.
+      devices: list of str, a tower each; empty for none. Predictions are made without towers, so that an exported model
+        loads anywhere.
+      plan: TrainingPlan.
+
+    Returns:
+      Function (features, labels, mode, params, config) that returns a tf.estimator.EstimatorSpec.
+    """
+
+    def model_fn(features, labels, mode, params, config):
+        features, labels = Inputs(features), None if labels is None else Inputs(labels)
+        if mode == ModeKeys.PREDICT:
+            with tf.name_scope('model'), collect_keras_layers(is_training=False):
+                predictions, _ = model_contract.call_model(model, features, None, mode, params)
+            outputs = {'predict': tf.estimator.export.PredictOutput(predictions)}
+            return tf.estimator.EstimatorSpec(
+                mode, predictions, export_outputs=outputs, scaffold=moving_average.restoring_scaffold(params)
+            )
+
+        if devices:
+            dataset_contract.check_divisible(features, labels, params)
+
+        def tower(features, labels):
+            with collect_keras_layers(is_training=mode == ModeKeys.TRAIN):
+                return model_contract.call_model(model, features, labels, mode, params)
+
+        # The scope keeps the model's ops from taking the names of the summaries below, which TensorBoard shows.
+        with tf.name_scope('model'):
+            predictions, example_loss = make_parallel(tower, devices, features=features, labels=labels)
+        with tf.name_scope('metrics'):
+            metrics = model_contract.call_eval_metrics(model, features, labels, predictions, params)
+        if mode == ModeKeys.EVAL:
+            return _eval_spec(predictions, example_loss, metrics, params)
+        for line in describe(features, labels, tf.trainable_variables()):
+            tf.logging.info(line)
+        if plan.warm_start_from:
+            warm_start(plan.warm_start_from, [v for v in tf.global_variables() if v is not tf.train.get_global_step()])
+        spec = _train_spec(features, predictions, example_loss, metrics, plan, params, config)
+        check_fits(
+            [spec.train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())],
+            params.batch_size // max(len(devices), 1),
+        )
+        return spec
+
+    return model_fn
+
+
+def _unfrozen(variables, freeze):
+    if not freeze:
+        return variables
+    frozen = [variable for variable in variables if re.search(freeze, variable.op.name)]
+    if not frozen or len(frozen) == len(variables):
+        raise UsageError(
+            f'--freeze={freeze}: is found in {"all" if frozen else "none"} of the variables: '
+            f'{", ".join(variable.op.name for variable in variables)}'
+        )
+    tf.logging.info('Frozen: %s', ', '.join(variable.op.name for variable in frozen))
+    return [variable for variable in variables if variable not in frozen]
+
+
+def _eval_spec(predictions, example_loss, metrics, params):
+    # The Estimator averages the loss over batches, which weighs a smaller last batch like a full one. It averages over
+    # examples if it is given the losses of all of them; only a tensor of unknown rank passes its check for a scalar.
+    loss = tf.placeholder_with_default(example_loss + tf.losses.get_regularization_loss(), shape=None)
+    return tf.estimator.EstimatorSpec(
+        ModeKeys.EVAL, predictions, loss, eval_metric_ops=metrics, scaffold=moving_average.restoring_scaffold(params)
+    )
+
+
+def _reads(tensors):
+    """Returns the ops that read weights for tensors; a step that did not wait for them might change the weights before."""
+    handles = {variable.handle.op for variable in tf.trainable_variables() if hasattr(variable, 'handle')}
+    reads = [
+        op
+        for op in graphs.ancestors(getattr(tensor, 'op', tensor) for tensor in tensors)
+        if op.type == 'ReadVariableOp' and op.inputs[0].op in handles and not op.control_inputs
+    ]
+    return sorted(reads, key=lambda op: op.name)
+
+
+def _train_spec(features, predictions, example_loss, metrics, plan, params, config):
+    loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
+    step = tf.train.get_or_create_global_step()
+    with tf.name_scope('schedule'):
+        rate = learning_rate.learning_rate(step, plan.total_steps, params)
+    tf.summary.scalar('learning_rate', rate)
+    for variable in tf.trainable_variables():
+        tf.summary.histogram(f'weights/{variable.op.name}', variable)
+    waited, count_wait = measure_wait(features)
+    seen = _reads([*tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())])
+    with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait, *seen]):
+        train_op = optimizer.minimize(
+            loss, _unfrozen(tf.trainable_variables(), plan.freeze), rate, step, params, plan.loss_scaling
+        )
+    loop = Loop(
+        train_op, plan.steps_per_loop, plan.summary_steps, plan.checkpoint_periods, [plan.total_steps, *plan.profiled_steps]
+    )
+    chief_hooks = [
+        saving.LossCheck(loss),
+        TrainingSummaries(loss, metrics, waited, plan.summary_steps, params.batch_size, config.model_dir, loop),
+        saving.CheckpointSaver(config.model_dir, plan.checkpoint_periods),
+        ProgressBar(loss, plan.total_steps, plan.epoch_steps, params.batch_size),
+        *([Profiler(plan.profiled_steps, config.model_dir)] if plan.profiled_steps else []),
+        loop,
+    ]
+    return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=chief_hooks)

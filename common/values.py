@@ -1,0 +1,30 @@
+"""Values in error messages."""
+
+import numpy as np
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+
+def describe(value):
+    """Returns what a value is, such as 'a tensor of float32 (3,)'."""
+    if value is None:
+        return 'None'
+    if isinstance(value, (tf.Tensor, tf2.Variable)):
+        return f'a tensor of {value.dtype.base_dtype.name} {value.shape}'
+    if isinstance(value, np.ndarray):
+        return 'a NumPy array'
+    name = type(value).__name__
+    size = f' of {len(value)}' if isinstance(value, (tuple, list)) else ''
+    return f'{"an" if name[0].lower() in "aeiou" else "a"} {name}{size}'
+
+
+def show(value):
+    """Returns how Python shows a value, in a line of bounded length."""
+    if isinstance(value, (tf.Tensor, tf2.Variable)):
+        return describe(value)
+    try:
+        text = ascii(value) if isinstance(value, str) else repr(value)
+    except Exception:  # Whole numbers of more than 4,300 digits, or a class's own.
+        return describe(value)
+    text = ' '.join(text.split())
+    return text if len(text) <= 100 else f'{text[:100]}...'

@@ -1,0 +1,46 @@
+"""What a module's hyper-parameters may be called and hold."""
+
+import collections.abc
+import math
+
+from common.errors import UsageError
+from common.values import describe, show
+from hparams.defaults import MAXIMUM
+
+
+def check_params(source, values):
+    """Checks that what get_params() returned has names and values that --hparams and JSON can express.
+
+    Args:
+      source: str, the flag that names the module.
+      values: what it returned.
+
+    Raises:
+      UsageError: it is no dict, or a name or a value is none that a hyper-parameter can have.
+    """
+    source = f'{source}: get_params()'
+    if not isinstance(values, collections.abc.Mapping):
+        raise UsageError(f'{source} must return a dict, not {describe(values)}')
+    for key, value in values.items():
+        if not isinstance(key, str) or not key.isidentifier() or hasattr(collections.abc.Mapping, key):
+            raise UsageError(
+                f'{source} gives {show(key)}={show(value)}: the name of a hyper-parameter must be a str of '
+                'letters, digits and _, and none of the methods of a dict'
+            )
+        items = value if isinstance(value, (list, tuple)) else [value]
+        if any(type(item) not in (bool, int, float, str) or type(item) is not type(items[0]) for item in items):
+            raise UsageError(
+                f'{source} gives {key}={show(value)}, but a hyper-parameter is true or false, a whole number, a '
+                'number, text, or a list of one of these'
+            )
+        if not all(map(_is_in_range, items)):
+            raise UsageError(
+                f'{source} gives {key}={show(value)}: whole numbers must be from -{MAXIMUM} to {MAXIMUM}, '
+                'numbers finite, and text must be Unicode'
+            )
+
+
+def _is_in_range(item):
+    if isinstance(item, str):
+        return not any('\ud800' <= character <= '\udfff' for character in item)
+    return math.isfinite(item) if isinstance(item, float) else abs(item) <= MAXIMUM

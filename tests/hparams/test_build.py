@@ -1,0 +1,185 @@
+"""Hyper-parameters: layers, types, sets, what is saved and compared."""
+
+import copy
+import json
+
+import pytest
+
+from common.errors import UsageError
+from hparams import build
+from hparams.defaults import DEFAULTS
+
+
+def make(text='', model=None, dataset=None, set_name='', **flags):
+    return build.build('m', model or {}, 'd', dataset or {}, set_name, text, **flags)
+
+
+def write_set(tmp_path, values):
+    path = tmp_path / 'set.json'
+    path.write_text(json.dumps(values))
+    return str(path)
+
+
+def test_later_layers_win(tmp_path):
+    defaults = make()
+    assert defaults.batch_size == DEFAULTS['batch_size'] == 128
+    layers = dict(model={'batch_size': 1, 'units': 1}, dataset={'batch_size': 2, 'units': 2})
+    assert make(model=layers['model']).batch_size == 1
+    assert make(**layers).batch_size == 2
+    set_name = write_set(tmp_path, {'batch_size': 3, 'units': 3})
+    assert make(**layers, set_name=set_name).units == 3
+    assert make('batch_size=4', **layers, set_name=set_name).batch_size == 4
+    assert make('train_steps=5', train_steps=6).train_steps == 6
+    assert make('train_steps=5', train_steps=None).train_steps == 5
+
+
+def test_epochs_of_a_later_layer_win_over_steps_of_an_earlier_one():
+    model = {'train_steps': 100}
+    assert make(model=model).train_steps == 100
+    assert make('num_epochs=2', model=model).train_steps == 0
+    assert make('num_epochs=2,train_steps=7', model=model).train_steps == 7
+    assert make(model=model, num_epochs=2.0).train_steps == 0
+    assert make(model=model, num_epochs=2.0, train_steps=9).train_steps == 9
+
+
+def test_text_is_read_as_the_type_of_the_default():
+    model = {'an_int': 1, 'a_float': 1.0, 'a_bool': False, 'a_text': 'x', 'ints': [1], 'floats': [1.0], 'texts': ['x']}
+    params = make('an_int=-3,a_float=2,a_bool=true,a_text=a b=c,ints=[1, 2,3],floats=[1,2.5e-3],texts=[a,b]', model=model)
+    assert params.an_int == -3
+    assert params.a_float == 2.0 and isinstance(params.a_float, float)
+    assert params.a_bool is True
+    assert params.a_text == 'a b=c'
+    assert params.ints == (1, 2, 3)
+    assert params.floats == (1.0, 0.0025)
+    assert params.texts == ('a', 'b')
+    assert make('ints=[]', model=model).ints == ()
+
+
+@pytest.mark.parametrize(
+    'text, message',
+    [
+        ('batch_sise=1', 'unknown hyper-parameter batch_sise, did you mean batch_size?'),
+        ('batch_size=x', 'batch_size=x must be a whole number'),
+        ('batch_size=1.5', 'batch_size=1.5 must be a whole number'),
+        ('batch_size=1_0', 'batch_size=1_0 must be a whole number'),
+        ('batch_size=[1]', 'batch_size=[1] must be a whole number'),
+        ('batch_size=', 'batch_size= must be a whole number'),
+        ('batch_size=0', 'batch_size=0 must be at least 1'),
+        ('batch_size=99999999999999999999', 'batch_size=99999999999999999999 must be at most 2147483647'),
+        ('learning_rate=nan', 'learning_rate=nan must be a number'),
+        ('learning_rate=inf', 'learning_rate=inf must be a number'),
+        ('learning_rate=-1', 'learning_rate=-1.0 must be at least 0'),
+        ('cache=1', 'cache=1 must be true or false'),
+        ('filters=3', 'filters=3 must be a list such as [1]'),
+        ('filters=[1,x]', 'filters=[1,x] must be a list such as [1]'),
+        ('batch_size', "'batch_size' is not of the form name=value"),
+        ('=3', "'=3' is not of the form name=value"),
+        ('batch_size=1,batch_size=2', 'batch_size is given twice'),
+        ('seed=3', 'seed has a flag of its own, --seed'),
+        ('__import__("os")=1', 'unknown hyper-parameter'),
+    ],
+)
+def test_a_mistake_is_named_with_its_key(text, message):
+    with pytest.raises(UsageError) as error:
+        make(text, model={'filters': [1]})
+    assert message in str(error.value)
+    assert str(error.value).startswith('--hparams: ')
+    assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    'content, message',
+    [
+        ('{"batch_sise": 1}', 'did you mean batch_size?'),
+        ('{"batch_size": "64"}', 'batch_size=64 must be a whole number'),
+        ('{"batch_size": true}', 'batch_size=True must be a whole number'),
+        ('{"learning_rate": null}', 'learning_rate=None must be a number'),
+        ('{"learning_rate": 1%s}' % ('0' * 400), 'must be a number'),
+        ('{"learning_rate": NaN}', 'learning_rate=nan must be a number'),
+        ('{"learning_rate": -Infinity}', 'learning_rate=-inf must be a number'),
+        ('{"model": "other"}', 'is for --model=other, not m'),
+        ('[1]', 'must hold one JSON object'),
+        ('{', 'is not JSON'),
+        ('\udce4', 'is not JSON'),
+    ],
+)
+def test_a_mistake_in_a_set_is_named_with_its_file(tmp_path, content, message):
+    path = tmp_path / 'set.json'
+    path.write_bytes(content.encode(errors='surrogateescape'))
+    with pytest.raises(UsageError) as error:
+        make(set_name=str(path))
+    assert message in str(error.value) and str(path) in str(error.value)
+
+
+def test_a_missing_set_lists_the_sets():
+    with pytest.raises(UsageError, match='alexnet_mnist'):
+        make(set_name='nosuch')
+
+
+def test_a_plug_in_that_contradicts_the_defaults_is_named():
+    with pytest.raises(UsageError, match='--model=m: batch_size=many must be a whole number'):
+        make(model={'batch_size': 'many'})
+
+
+@pytest.mark.parametrize('value', [None, ((1, 2), (3, 4)), [1, 'x'], {'a': 1}, 1j])
+def test_a_plug_in_whose_defaults_no_flag_could_express_is_named(value):
+    with pytest.raises(UsageError, match=r'--dataset=d: get_params\(\) gives odd='):
+        make(dataset={'odd': value})
+
+
+def test_the_set_of_model_and_dataset_is_the_default():
+    params = build.build('alexnet', {'max_shift': 0}, 'mnist', {})
+    with open(build.set_path('alexnet_mnist')) as file:
+        assert params.learning_rate == json.load(file)['learning_rate'] != DEFAULTS['learning_rate']
+
+
+def test_params_are_read_only_and_by_attribute_or_key():
+    params = make()
+    assert params['batch_size'] == params.batch_size
+    assert dict(params)['model'] == 'm'
+    assert copy.deepcopy(params) == params
+    with pytest.raises(AttributeError):
+        params.batch_size = 1
+    with pytest.raises(TypeError):
+        params['batch_size'] = 1
+    with pytest.raises(TypeError):
+        DEFAULTS['batch_size'] = 1
+    with pytest.raises(AttributeError, match='did you mean batch_size'):
+        _ = params.batch_sise
+
+
+def test_what_is_saved_is_a_set_that_gives_the_same(tmp_path):
+    path = str(tmp_path / 'hparams.json')
+    model = {'filters': [1, 2], 'name': 'x'}
+    params = make('filters=[3],learning_rate=0.1,name=y', model=model, seed=5)
+    build.save(params, path)
+    assert make(set_name=path, model=model) == params
+    build.compare(params, path)
+
+
+def test_compare_names_each_key_that_differs_with_both_values(tmp_path):
+    path = str(tmp_path / 'hparams.json')
+    build.save(make(model={'filters': [1, 2], 'old': 1}), path)
+    with pytest.raises(UsageError) as error:
+        build.compare(make('learning_rate=0.5', model={'filters': [1], 'new': 'x'}), path)
+    message = str(error.value)
+    assert 'filters was [1, 2], now it is [1]' in message
+    assert 'learning_rate was 0.001, now it is 0.5' in message
+    assert 'old was 1, now it is absent' in message
+    assert 'new was absent, now it is "x"' in message
+    assert 'batch_size' not in message
+
+
+def test_compare_lets_the_length_of_the_training_change(tmp_path):
+    path = str(tmp_path / 'hparams.json')
+    build.save(make(), path)
+    build.compare(make('train_steps=5,num_epochs=7'), path)
+
+
+def test_compare_refuses_a_file_that_it_cannot_read(tmp_path):
+    path = tmp_path / 'hparams.json'
+    path.write_text('{')
+    with pytest.raises(UsageError, match='hparams.json: is not JSON'):
+        build.compare(make(), str(path))
+    with pytest.raises(UsageError, match='absent.json: cannot be read'):
+        build.compare(make(), str(tmp_path / 'absent.json'))

@@ -1,0 +1,89 @@
+"""Asking a model many times: the Estimator's numbers, without its building everything anew."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.errors import RunError
+from common.inference.predictor import Predictor
+from tests.linear import MODEL, X, input_fn, make_estimator
+
+SPECS = {'x': tf.TensorSpec([None, 2], tf.float32)}
+
+
+def expected(tmp_path, step, x):
+    return x @ tf.train.load_variable(f'{tmp_path}/model.ckpt-{step}', 'w')[:, 0]
+
+
+def test_the_numbers_are_those_of_estimator_predict_for_any_batch(trained, tmp_path):
+    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
+    of_estimator = [p['y'] for p in trained.predict(lambda: tf.data.Dataset.from_tensors({'x': X}))]
+    for size in (1, 10, 0, 3):
+        found = predictor.predict({'x': X[:size]})
+        assert found.keys() == {'y'} and found['y'].dtype == np.float32
+        np.testing.assert_allclose(found['y'], of_estimator[:size], rtol=1e-5)
+    np.testing.assert_allclose(found['y'], expected(tmp_path, 4, X[:3]), rtol=1e-5)
+
+
+def test_it_loads_other_weights(trained, tmp_path):
+    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
+    for step in (2, 4):
+        predictor.reload(f'{tmp_path}/model.ckpt-{step}')
+        np.testing.assert_allclose(predictor.predict({'x': X})['y'], expected(tmp_path, step, X), rtol=1e-5)
+
+
+def test_averages_of_the_weights_are_predicted_with(tmp_path):
+    estimator = make_estimator(tmp_path, text=',ema_decay=0.3')
+    estimator.train(input_fn(), max_steps=3)
+    average = estimator.get_variable_value('w/ExponentialMovingAverage')[:, 0]
+    found = Predictor(estimator, SPECS, f'{tmp_path}/model.ckpt-3').predict({'x': X})['y']
+    np.testing.assert_allclose(found, X @ average, rtol=1e-5)
+
+
+def test_the_model_is_built_once(trained, tmp_path, monkeypatch):
+    calls = []
+    model = MODEL.model
+    monkeypatch.setattr(MODEL, 'model', lambda *args: calls.append(1) or model(*args))
+    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
+    for _ in range(10):
+        predictor.predict({'x': X[:1]})
+    predictor.reload(f'{tmp_path}/model.ckpt-2')
+    assert len(calls) == 1
+
+
+def test_other_features_are_refused(trained, tmp_path):
+    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
+    with pytest.raises(ValueError, match='the features are x, not y'):
+        predictor.predict({'y': X})
+    with pytest.raises(ValueError, match='shape'):
+        predictor.predict({'x': np.zeros([3, 5], np.float32)})
+
+
+def test_a_checkpoint_that_does_not_fit_or_is_damaged_is_named(trained, tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        step, variables = tf.train.create_global_step(), [tf.get_variable('other', [2, 1]), tf.get_variable('w', [3, 1])]
+        session.run(tf.global_variables_initializer())
+        for variable in variables:
+            tf.train.Saver([step, variable]).save(session, f'{tmp_path}/with_{variable.op.name}')
+    with pytest.raises(RunError, match='with_other: does not fit the model: it has no variable w'):
+        Predictor(trained, SPECS, f'{tmp_path}/with_other')
+    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
+    with pytest.raises(RunError, match=r'with_w: does not fit the model: w has the shape \[3, 1\] there, \[2, 1\]'):
+        predictor.reload(f'{tmp_path}/with_w')
+    data = tmp_path / 'model.ckpt-2.data-00000-of-00001'
+    data.write_bytes(data.read_bytes()[:-4])
+    with pytest.raises(RunError, match='model.ckpt-2: is damaged'):
+        predictor.reload(f'{tmp_path}/model.ckpt-2')
+    data.write_bytes(b'x' * data.stat().st_size)
+    with pytest.raises(RunError, match='model.ckpt-2: is damaged'):
+        predictor.reload(f'{tmp_path}/model.ckpt-2')
+    index = tmp_path / 'model.ckpt-2.index'
+    whole = index.read_bytes()
+    index.write_bytes(b'garbage')
+    with pytest.raises(RunError, match='model.ckpt-2: is damaged'):
+        predictor.reload(f'{tmp_path}/model.ckpt-2')
+    index.write_bytes(whole)
+    data.unlink()
+    with pytest.raises(RunError, match='model.ckpt-2: a file of it is missing'):
+        predictor.reload(f'{tmp_path}/model.ckpt-2')
+    np.testing.assert_allclose(predictor.predict({'x': X})['y'], expected(tmp_path, 4, X), rtol=1e-5)

@@ -1,0 +1,135 @@
+"""An exported model's signatures, for datasets of every kind, loaded and asked again."""
+
+import types
+
+import numpy as np
+from PIL import Image
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from common.data import records
+from common.inference import image_files, serving
+from common.training import model_fn
+from hparams import build
+
+ModeKeys = tf.estimator.ModeKeys
+SPEC = {'x': tf.io.FixedLenFeature([2], tf.float32), 'n': tf.io.FixedLenFeature([], tf.int64)}
+
+
+def doubled(features, labels, mode, params):
+    """Gives back what came in, times a variable, so that a checkpoint is needed."""
+    factor = tf.get_variable('factor', initializer=2.0)
+    y = features['x'] * factor + tf.cast(features['n'], tf.float32)[:, None]
+    return {'y': y}, None if labels is None else tf.reduce_sum(y, 1)
+
+
+def examples():
+    return tf.data.Dataset.from_tensor_slices([records.encode({'x': [1.0, 2.0], 'n': 3}) for _ in range(4)])
+
+
+def parse(mode, params, serialized):
+    parsed = tf.io.parse_single_example(serialized, SPEC)
+    return {'x': parsed['x'], 'n': tf.cast(parsed['n'], tf.int32)}, {}
+
+
+def parse_batch(mode, params, serialized):
+    parsed = tf.io.parse_example(serialized, SPEC)
+    return {'x': parsed['x'], 'n': tf.cast(parsed['n'], tf.int32)}, {}
+
+
+def tensors():
+    return tf.data.Dataset.from_tensor_slices({'x': np.ones([4, 2], np.float32), 'n': np.arange(4, dtype=np.int32)})
+
+
+DATASETS = {
+    'records parsed one by one': dict(read=lambda *_: examples(), parse=parse),
+    'records parsed in batches': dict(read=lambda *_: examples(), parse_batch=parse_batch),
+    'tensors made in memory': dict(read=lambda *_: tensors(), parse=lambda mode, params, record: (record, {})),
+}
+
+
+@pytest.mark.parametrize(
+    'mode, pixel, grey',
+    [
+        ('L', 100, 100),
+        ('RGB', (10, 10, 10), 10),
+        ('I;16', 100 * 256, 100),
+        ('RGBA', (0, 0, 0, 255), 0),
+        ('RGBA', (0, 0, 0, 0), 255),
+        ('LA', (50, 255), 50),
+        ('1', 1, 255),
+    ],
+)
+def test_image_files_of_every_kind_become_grey_bytes_of_the_size_declared(tmp_path, mode, pixel, grey):
+    Image.new(mode, (9, 7), pixel).save(tmp_path / 'image.png')
+    dataset = types.SimpleNamespace(image_features=lambda params, images: {'image': images})
+    params = types.SimpleNamespace(image_size=4, num_channels=1, eval_batch_size=2)
+    with tf.Graph().as_default(), tf.Session() as session:
+        input_fn = image_files.make_image_input_fn(dataset, [str(tmp_path / 'image.png')], params)
+        image = session.run(tf.data.make_one_shot_iterator(input_fn()).get_next())['image']
+    np.testing.assert_array_equal(image, np.full([1, 4, 4, 1], grey, np.uint8))
+
+
+def read_image(path, size):
+    dataset = types.SimpleNamespace(image_features=lambda params, images: {'image': images})
+    params = types.SimpleNamespace(image_size=size, num_channels=1, eval_batch_size=2)
+    with tf.Graph().as_default(), tf.Session() as session:
+        input_fn = image_files.make_image_input_fn(dataset, [str(path)], params)
+        return session.run(tf.data.make_one_shot_iterator(input_fn()).get_next())['image'][0, :, :, 0]
+
+
+@pytest.mark.parametrize(
+    'orientation, turned',
+    [
+        (1, lambda pixels: pixels),
+        (2, np.fliplr),
+        (3, lambda pixels: np.rot90(pixels, 2)),
+        (4, np.flipud),
+        (5, np.transpose),
+        (6, lambda pixels: np.rot90(pixels, -1)),
+        (7, lambda pixels: np.rot90(pixels.T, 2)),
+        (8, np.rot90),
+    ],
+)
+@pytest.mark.parametrize('dtype', [np.uint8, np.uint16])
+def test_image_files_are_turned_as_their_exif_orientation_asks(tmp_path, orientation, turned, dtype):
+    pixels = np.random.RandomState(0).randint(0, 256, [6, 6]).astype(np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(pixels.astype(dtype) << (8 * dtype().itemsize - 8)).save(tmp_path / 'image.png', exif=exif)
+    np.testing.assert_array_equal(read_image(tmp_path / 'image.png', 6), turned(pixels))
+
+
+@pytest.mark.parametrize(
+    'exif',
+    [b'Exif\0\0MM\0*', b'Exi', b'Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x05\0\0\0\x01\0\0\0\x1a\0\0\0\0'],
+    ids=['cut off', 'no TIFF', 'of a wrong type'],
+)
+def test_image_files_with_damaged_exif_are_taken_as_they_are(tmp_path, exif):
+    pixels = np.random.RandomState(0).randint(0, 256, [6, 6]).astype(np.uint8)
+    Image.fromarray(pixels).save(tmp_path / 'image.png', exif=exif)
+    np.testing.assert_array_equal(read_image(tmp_path / 'image.png', 6), pixels)
+
+
+@pytest.mark.parametrize('kind', DATASETS)
+def test_both_signatures_give_the_same_for_any_batch(tmp_path, kind):
+    dataset = types.SimpleNamespace(**DATASETS[kind])
+    params = build.build('m', {}, 'd', {}, text='optimizer=sgd,learning_rate=0')
+    estimator = tf.estimator.Estimator(
+        model_fn.make_model_fn(types.SimpleNamespace(model=doubled), [], model_fn.TrainingPlan(1)),
+        str(tmp_path),
+        params=params,
+    )
+    features = {'x': np.ones([1, 2], np.float32), 'n': np.ones([1], np.int32)}
+    estimator.train(lambda: tf.data.Dataset.from_tensors((features, {'y': [1.0]})), steps=1)
+    path = estimator.export_saved_model(str(tmp_path / 'export'), serving.make_serving_input_fn(dataset, '', params))
+    signatures = tf2.saved_model.load(path.decode()).signatures
+    for count in (1, 3):
+        x = np.random.RandomState(count).normal(size=[count, 2]).astype(np.float32)
+        n = np.arange(count, dtype=np.int32)
+        raw = signatures['serving_default'](x=tf2.constant(x), n=tf2.constant(n))['y']
+        serialized = tf2.constant([records.encode({'x': x[i], 'n': n[i]}) for i in range(count)])
+        from_examples = signatures['examples:serving_default'](examples=serialized)['y']
+        for y in (raw, from_examples):
+            np.testing.assert_allclose(y, 2 * x + n[:, None], rtol=1e-6)

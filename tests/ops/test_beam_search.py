@@ -1,0 +1,183 @@
+"""Beam search against a search through all sequences, in plain Python."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.ops.beam_search import rnn_beam_search
+from common.ops.check_gradient import check_gradient
+from tests.ops import evaluate
+
+# A machine with 5 states: token k leads from state i to NEXT[i, k], which then predicts the next token by LOGITS.
+NUM_STATES, NUM_TOKENS, END, BEGIN = 5, 3, 2, 0
+RANDOM = np.random.RandomState(0)
+NEXT = RANDOM.randint(0, NUM_STATES, [NUM_STATES, NUM_TOKENS]).astype(np.int32)
+LOGITS = RANDOM.normal(size=[NUM_STATES, NUM_TOKENS]).astype(np.float32) * 2
+LOG_PROBS = LOGITS - np.log(np.exp(LOGITS).sum(1, keepdims=True))
+STARTS = np.arange(NUM_STATES, dtype=np.int32)
+ALL = 40  # More than there are sequences of up to 4 tokens.
+
+
+def search(starts, sequence_length=4, beam_width=ALL, length_penalty=0.0, begin=BEGIN, logits=LOGITS, end=END):
+    """Runs the machine from the states int32 [batch]; its state is a structure, to see it carried."""
+
+    def update(state, ids):
+        position = tf.gather_nd(NEXT, tf.stack([state['machine'][0], ids], -1))
+        return {'machine': (position,), 'count': state['count'] + 1.0}, tf.gather(logits, position)
+
+    state = {'machine': (starts,), 'count': tf.zeros_like(starts, tf.float32)[:, None]}
+    return rnn_beam_search(update, state, sequence_length, beam_width, begin, end, length_penalty)
+
+
+def all_sequences(start, length, length_penalty=0.0):
+    """Returns [(ids, log_prob)] of all sequences that end or are `length` long, the best first."""
+    found = []
+    for ids in itertools.product(range(NUM_TOKENS), repeat=length):
+        if END in ids and set(ids[ids.index(END) :]) != {END}:
+            continue
+        tokens = ids[: ids.index(END) + 1] if END in ids else ids
+        state, previous, log_prob = start, BEGIN, 0.0
+        for token in tokens:
+            state = NEXT[state, previous]
+            log_prob += LOG_PROBS[state, token]
+            previous = token
+        found.append((list(ids), log_prob, log_prob / len(tokens) ** length_penalty))
+    return [(ids, log_prob) for ids, log_prob, score in sorted(found, key=lambda item: -item[2])]
+
+
+@pytest.mark.parametrize('length_penalty', [0.0, 0.7, 1.0])
+def test_a_beam_as_wide_as_needed_finds_all_sequences_in_order(length_penalty):
+    ids, log_probs = evaluate(lambda starts: search(starts, length_penalty=length_penalty), STARTS)
+    assert ids.shape == (5, ALL, 4) and log_probs.shape == (5, ALL)
+    for start in STARTS:
+        expected = all_sequences(start, 4, length_penalty)
+        assert len(expected) == 31
+        assert ids[start, :31].tolist() == [sequence for sequence, _ in expected]
+        np.testing.assert_allclose(log_probs[start, :31], [log_prob for _, log_prob in expected], rtol=1e-5)
+        assert (log_probs[start, 31:] < -1e8).all()
+
+
+def test_the_length_penalty_changes_what_comes_first():
+    orders = [[sequence for sequence, _ in all_sequences(start, 4, penalty)] for penalty in (0.0, 1.0) for start in STARTS]
+    assert orders[:5] != orders[5:]
+
+
+def test_a_beam_of_one_is_greedy():
+    ids, log_probs = evaluate(lambda starts: search(starts, beam_width=1, sequence_length=8), STARTS)
+    for start in STARTS:
+        state, token, expected, log_prob = start, BEGIN, [], 0.0
+        while len(expected) < 8 and token != END:
+            state = NEXT[state, token]
+            token = int(LOGITS[state].argmax())
+            log_prob += LOG_PROBS[state, token]
+            expected.append(token)
+        assert ids[start, 0].tolist() == expected + [END] * (8 - len(expected))
+        np.testing.assert_allclose(log_probs[start, 0], log_prob, rtol=1e-5)
+
+
+def test_a_narrow_beam_keeps_the_best_prefixes_at_each_step():
+    """Every prefix of a sequence that a beam of 2 finds is among its 2 best extensions, step by step in plain Python."""
+    ids, log_probs = evaluate(lambda starts: search(starts, beam_width=2, sequence_length=6), STARTS)
+    for start in STARTS:
+        beams = [([], start, BEGIN, 0.0)]
+        for _ in range(6):
+            extended = []
+            for tokens, state, previous, log_prob in beams:
+                if tokens and previous == END:
+                    extended.append((tokens + [END], state, END, log_prob))
+                    continue
+                state = NEXT[state, previous]
+                extended += [(tokens + [k], state, k, log_prob + LOG_PROBS[state, k]) for k in range(NUM_TOKENS)]
+            beams = sorted(extended, key=lambda beam: -beam[3])[:2]
+        assert ids[start].tolist() == [beam[0] for beam in beams]
+        np.testing.assert_allclose(log_probs[start], [beam[3] for beam in beams], rtol=1e-5)
+
+
+def test_two_beams_find_what_greedy_search_misses():
+    # By hand: token 0 is likelier at first (0.6), but whatever follows it is unlikely (1/3 each); after token 1 comes 1.
+    logits = np.log([[0.6, 0.4, 1e-9], [1 / 3, 1 / 3, 1 / 3], [1e-9, 1.0, 1e-9]]).astype(np.float32)
+
+    def update(state, ids):
+        position = tf.where(tf.equal(state, 0), tf.ones_like(ids), ids + 2)
+        return position, tf.gather(logits, position - 1)
+
+    def best(starts, beam_width):
+        ids, log_probs = rnn_beam_search(update, starts, 2, beam_width, 0, 2)
+        return ids[:, 0], tf.exp(log_probs[:, 0])
+
+    starts = np.zeros(5, np.int32)
+    ids, probability = evaluate(lambda starts: best(starts, 1), starts)
+    assert ids[0, 0] == 0
+    np.testing.assert_allclose(probability, 0.6 / 3, rtol=1e-5)
+    ids, probability = evaluate(lambda starts: best(starts, 2), starts)
+    assert ids.tolist() == [[1, 1]] * 5
+    np.testing.assert_allclose(probability, 0.4, rtol=1e-5)
+
+
+def test_the_search_ends_when_all_sequences_have(session):
+    steps = []
+
+    def update(state, ids):
+        count = tf.numpy_function(lambda count: steps.append(count) or count, [state], tf.float32)
+        count.set_shape(state.shape)
+        # The end is all but certain from the third token on.
+        ends = tf.where_v2(count[:, :, None] > 1.5, [[[0.0, 0.0, 50.0]]], [[[1.0, 0.5, -50.0]]])
+        return count + 1.0, ends + tf.zeros([3, 2, 3])
+
+    ids, log_probs = session.run(rnn_beam_search(update, tf.zeros([3]), 1000, 2, BEGIN, END))
+    assert len(steps) == 3
+    assert ids.shape == (3, 2, 1000)
+    assert ids[0, 0, :4].tolist() == [0, 0, 2, 2] and (ids[:, :, 2:] == END).all()
+    np.testing.assert_allclose(np.exp(log_probs[:, 0]), (1 / (1 + np.exp(-0.5))) ** 2, rtol=1e-5)
+
+
+def test_the_begin_token_may_be_the_end_token():
+    ids, log_probs = evaluate(lambda starts: search(starts, begin=END, beam_width=2), STARTS)
+    assert (ids[:, 0, 0] != END).any() and (log_probs[:, 0] < 0).all()
+
+
+def test_the_length_may_be_a_tensor_and_what_is_known_is_static(session):
+    starts, length = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int32, [])
+    ids, log_probs = search(starts, length, beam_width=2)
+    assert ids.shape.as_list() == [None, 2, None] and log_probs.shape.as_list() == [None, 2]
+    assert search(tf.constant(STARTS), 4, beam_width=2)[0].shape.as_list() == [5, 2, 4]
+    found = session.run(ids, {starts: STARTS, length: 4})
+    np.testing.assert_array_equal(found, session.run(search(tf.constant(STARTS), 4, beam_width=2))[0])
+
+
+def test_what_it_cannot_search_is_refused(session):
+    with pytest.raises(ValueError, match='beam_width=0 must be at least 1'):
+        search(STARTS, beam_width=0)
+    with pytest.raises(ValueError, match='their last dimension must be static'):
+        search(STARTS, beam_width=2, logits=tf.placeholder(tf.float32, [NUM_STATES, None]))
+
+
+def test_logits_may_have_half_the_precision():
+    ids, log_probs = evaluate(lambda starts: search(starts, beam_width=3, logits=np.float16(LOGITS)), STARTS)
+    expected = [all_sequences(start, 4)[0] for start in STARTS]
+    np.testing.assert_array_equal(ids[:, 0], [best for best, _ in expected])
+    assert log_probs.dtype == np.float32
+    np.testing.assert_allclose(log_probs[:, 0], [log_prob for _, log_prob in expected], rtol=1e-2)
+
+
+def test_a_batch_may_be_empty(session):
+    starts = tf.placeholder(tf.int32, [None])
+    ids, log_probs = session.run(search(starts, beam_width=2), {starts: STARTS[:0]})
+    assert ids.shape == (0, 2, 4) and log_probs.shape == (0, 2)
+
+
+def test_the_graph_has_one_size_for_all_lengths():
+    def size(length):
+        with tf.Graph().as_default() as graph:
+            search(tf.constant(STARTS), length, beam_width=2)
+            definition = graph.as_graph_def()
+            return len(definition.node) + sum(len(function.node_def) for function in definition.library.function)
+
+    assert size(10) == size(1000)
+
+
+def test_the_gradient_of_the_log_probabilities():
+    starts = tf.constant
+    assert check_gradient(lambda logits: search(starts(STARTS), beam_width=2, logits=logits)[1], [LOGITS]) < 1e-2

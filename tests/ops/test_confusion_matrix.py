@@ -1,0 +1,101 @@
+"""Confusion matrices: the counts, the picture, and how the Estimator writes them."""
+
+import glob
+import io
+
+import numpy as np
+from PIL import Image
+import tensorflow.compat.v1 as tf
+
+from common.ops import confusion_matrix
+from common.training.parallel import make_parallel
+from tests.ops import CPUS
+
+RANDOM = np.random.RandomState(0)
+LABELS, PREDICTIONS = RANDOM.randint(0, 3, [2, 50])
+COUNTS = np.array([[((LABELS == label) & (PREDICTIONS == prediction)).sum() for prediction in range(3)] for label in range(3)])
+# The cells' middles, beside the numbers written there; see the sizes in common/ops/confusion_matrix.py.
+CENTRES = [56 + 160 * i + 40 for i in range(3)]
+
+
+def cells(picture):
+    return picture[np.ix_(CENTRES, CENTRES)].astype(int)
+
+
+def test_right_ones_are_green_and_wrong_ones_red_by_their_share_of_the_row():
+    shades = cells(confusion_matrix.draw(np.array([[4, 0, 0], [1, 1, 2], [0, 0, 0]]))[0])
+    assert shades[0].tolist() == [[0, 110, 0], [255, 255, 255], [255, 255, 255]]
+    # By hand: the root of a quarter is one half of the colour, the root of a half 0.707 of it.
+    assert shades[1].tolist() == [[227, 127, 127], [127, 182, 127], [216, 74, 74]]
+    assert shades[2].tolist() == [[255, 255, 255]] * 3
+
+
+def test_counts_are_written_into_their_cells():
+    one, other = (confusion_matrix.draw(np.diag([1, 1, count]))[0] for count in (7, 8))
+    differ = np.argwhere((one != other).any(-1))
+    assert len(differ) and (abs(differ - (56 + 160 * 2 + 80)) < 15).all()
+
+
+def test_many_classes_are_small_cells_without_numbers():
+    (picture,) = confusion_matrix.draw(np.eye(1000, dtype=int))
+    assert picture.shape == (1057, 1057, 3)
+    assert (picture[56 + np.arange(1000), 56 + np.arange(1000)] == [0, 110, 0]).all()
+    assert confusion_matrix.draw(np.eye(30, dtype=int)).shape[1] < 600
+
+
+def test_very_many_classes_have_no_table(session):
+    value, update = confusion_matrix.confusion_matrix([0, 150], [0, 100], 200)
+    session.run(tf.local_variables_initializer())
+    session.run(update)
+    assert [summary.tag for summary in tf.Summary.FromString(session.run(value)).value] == ['confusion_matrix/picture/image/0']
+
+
+def test_the_metric_counts_all_batches_and_is_drawn_once(session, monkeypatch):
+    calls = []
+    draw = confusion_matrix.draw
+    monkeypatch.setattr(confusion_matrix, 'draw', lambda counts: calls.append(counts) or draw(counts))
+    labels, predictions = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int32, [None])
+    value, update = confusion_matrix.confusion_matrix(labels, predictions, 3)
+    session.run(tf.local_variables_initializer())
+    for batch in (slice(0, 20), slice(20, 40), slice(40, 50)):
+        counts = session.run(update, {labels: LABELS[batch], predictions: PREDICTIONS[batch]})
+    assert not calls
+    np.testing.assert_array_equal(counts, COUNTS)
+    picture, table = tf.Summary.FromString(session.run(value)).value
+    assert len(calls) == 1
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(picture.image.encoded_image_string))), draw(COUNTS)[0])
+    expected = [['label \\ predicted', '0', '1', '2']] + [[str(i), *map(str, row)] for i, row in enumerate(COUNTS)]
+    assert tf.make_ndarray(table.tensor).astype(str).tolist() == expected
+
+
+def test_predictions_made_in_towers_count_once(session):
+    predictions = make_parallel(lambda x: tf.identity(x), CPUS, x=tf.constant(PREDICTIONS))
+    _, update = confusion_matrix.confusion_matrix(tf.constant(LABELS), predictions, 3)
+    session.run(tf.local_variables_initializer())
+    np.testing.assert_array_equal(session.run(update), COUNTS)
+
+
+def test_an_evaluation_writes_it_for_tensorboard(tmp_path):
+    def model_fn(features, labels, mode):
+        tf.train.get_or_create_global_step()
+        metric = confusion_matrix.confusion_matrix(labels, features, 3)
+        return tf.estimator.EstimatorSpec(
+            mode,
+            loss=tf.constant(0.0),
+            eval_metric_ops={'confusion_matrix': metric},
+            train_op=tf.assign_add(tf.train.get_global_step(), 1),
+        )
+
+    estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+
+    def input_fn():
+        return tf.data.Dataset.from_tensor_slices((PREDICTIONS, LABELS)).batch(15)
+
+    estimator.train(input_fn, steps=1)
+    metrics = estimator.evaluate(input_fn)
+    assert isinstance(metrics['confusion_matrix'], bytes)
+    (path,) = glob.glob(f'{tmp_path}/eval/events*')
+    values = {value.tag: value for event in tf.train.summary_iterator(path) for value in event.summary.value}
+    assert values['confusion_matrix/0'].image.width == 56 + 480 + 1
+    assert values['confusion_matrix/1'].metadata.plugin_data.plugin_name == 'text'
+    assert tf.make_ndarray(values['confusion_matrix/1'].tensor)[1, 1] == str(COUNTS[0, 0]).encode()

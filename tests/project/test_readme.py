@@ -1,0 +1,90 @@
+"""What the README says is so."""
+
+import glob
+import os
+import re
+
+import pytest
+
+from common.runs.schedules import SCHEDULES
+from common.sweep.space import read_space
+import sweep
+from tests.conftest import ROOT
+import trainer
+
+TEXT = open(os.path.join(ROOT, 'README.md')).read()
+MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
+
+
+def test_the_model_and_dataset_of_the_readme_run_outside_the_repository_and_learn(run, tmp_path, monkeypatch):
+    assert set(MODULES) == {'my_model', 'my_dataset'}
+    package = tmp_path / 'my_package'
+    package.mkdir()
+    for name, text in MODULES.items():
+        assert len(text.splitlines()) < 30
+        (package / f'{name}.py').write_text(text)
+    monkeypatch.chdir(tmp_path)
+    names = re.search('trainer.py (--model=my_package.my_model) (--dataset=my_package.my_dataset)', TEXT).groups()
+    flags = (*names, f'--data_dir={tmp_path}/data')
+    code, result, _ = run(*flags)
+    assert code == 0
+    assert result['eval']['accuracy'] > 0.95
+    for schedule in ('predict', 'export'):
+        assert run(*flags, f'--schedule={schedule}')[0] == 0
+
+
+def test_the_table_lists_every_flag_with_its_default():
+    rows = dict(re.findall(r'^\| (`--.*?`) \|.*\| (.*?) ?\|$', TEXT, re.MULTILINE))
+    listed = [name for names in rows for name in re.findall(r'--(\w+)`', names)]
+    FLAGS = sweep.define_flags()
+    assert sorted(listed) == sorted(set(FLAGS) - {'h'})
+    for names, default in rows.items():
+        defaults = [FLAGS[name].default for name in re.findall(r'--(\w+)`', names)]
+        defaults = [','.join(value) if isinstance(value, list) else value for value in defaults]
+        if all(isinstance(value, int) and not isinstance(value, bool) for value in defaults):
+            assert default == ', '.join(map(str, defaults))
+        elif all(defaults):
+            assert default == ', '.join(defaults)
+
+
+def test_every_schedule_is_explained():
+    table = TEXT[TEXT.index('| schedule |') : TEXT.index('The exit code')]
+    for name in SCHEDULES:
+        assert name in table
+
+
+@pytest.mark.parametrize('path', [f'{ROOT}/README.md', *sorted(glob.glob(f'{ROOT}/docs/*.md'))])
+def test_the_links_lead_somewhere(path):
+    text = re.sub('```.*?```', '', open(path).read(), flags=re.DOTALL)
+    for target in re.findall(r'\]\(([^)]+)\)', text):
+        if target.startswith('https://'):
+            continue
+        page, _, title = target.partition('#')
+        page = os.path.join(os.path.dirname(path), page) if page else path
+        assert os.path.exists(page), target
+        if title:
+            titles = re.findall(r'^#+ (.*)$', open(page).read(), re.MULTILINE)
+            assert title in [title.lower().replace(' ', '-') for title in titles], target
+
+
+@pytest.mark.parametrize(
+    'make',
+    [
+        lambda: re.search('```json\n(.*?)```', TEXT, re.DOTALL)[1],
+        lambda: open(f'{ROOT}/{re.search("--space=(hparams/spaces/[a-z_]+.json)", TEXT)[1]}').read(),
+    ],
+)
+def test_the_spaces_are_of_alexnet_on_mnist(tmp_path, make):
+    (tmp_path / 'space.json').write_text(make())
+    FLAGS = trainer.define_flags()
+    FLAGS(['trainer.py'])
+    space = read_space(str(tmp_path / 'space.json'), trainer.load(FLAGS)[2])
+    assert {'learning_rate', 'dense_units', 'filters'} <= space.keys()
+
+
+def test_the_sweep_of_the_readme_has_a_good_command_line():
+    argv = re.search(r'python (sweep\.py .*)', TEXT)[1].split()
+    FLAGS = sweep.define_flags()
+    FLAGS(argv)
+    sweep.check_flags(FLAGS)
+    assert os.path.exists(os.path.join(ROOT, FLAGS.space))

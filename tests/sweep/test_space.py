@@ -1,0 +1,97 @@
+"""Search spaces: files, their values, and mistakes in them."""
+
+import json
+
+import optuna
+import pytest
+
+from common.errors import UsageError
+from common.sweep.space import decode, read_space
+from hparams import build
+
+PARAMS = build.build('m', {'filters': [16, 32], 'units': 10, 'activation': 'relu', 'rate': 0.5, 'norm': False}, 'd', {})
+
+
+def space_of(tmp_path, space, fixed=()):
+    path = str(tmp_path / 'space.json')
+    with open(path, 'w') as file:
+        file.write(space if isinstance(space, str) else json.dumps(space))
+    return read_space(path, PARAMS, fixed)
+
+
+def drawn(tmp_path, space, count=200):
+    """Returns a list of dicts of values that Optuna draws, as hyper-parameters take them."""
+    space = space_of(tmp_path, space)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    trials = [study.ask(space) for _ in range(count)]
+    return [{name: decode(name, value, PARAMS) for name, value in trial.params.items()} for trial in trials]
+
+
+def test_ranges_hold_both_ends_and_steps(tmp_path):
+    values = {trial['units'] for trial in drawn(tmp_path, {'units': {'low': 2, 'high': 8, 'step': 3}})}
+    assert values == {2, 5, 8} and all(type(value) is int for value in values)
+
+
+def test_a_logarithmic_range_draws_each_decade_alike(tmp_path):
+    values = [trial['rate'] for trial in drawn(tmp_path, {'rate': {'low': 1e-4, 'high': 1e-1, 'log': True}}, 600)]
+    assert 1e-4 <= min(values) and max(values) <= 1e-1
+    for low in (1e-4, 1e-3, 1e-2):
+        assert 150 < sum(low <= value < 10 * low for value in values) < 250
+
+
+def test_a_range_is_uniform(tmp_path):
+    values = [trial['rate'] for trial in drawn(tmp_path, {'rate': {'low': 1, 'high': 3}}, 600)]
+    assert 250 < sum(1 <= value < 2 for value in values) < 350 and max(values) <= 3
+
+
+def test_choices_come_as_the_hyperparameters_take_them(tmp_path):
+    space = {
+        'filters': [[8], [16, 32]],
+        'activation': ['relu', 'elu'],
+        'norm': [True, False],
+        'units': [3, 7],
+        'rate': [1, 0.5],
+    }
+    trials = drawn(tmp_path, space, 50)
+    for name, choices in space.items():
+        assert sorted({json.dumps(trial[name]) for trial in trials}) == sorted(json.dumps(choice) for choice in choices)
+    merged = build.HParams(build.override(PARAMS, 'test', trials[0]))
+    assert merged.filters in ((8,), (16, 32)) and type(merged.rate) is float
+
+
+@pytest.mark.parametrize(
+    'space, message',
+    [
+        ('{', 'is not JSON'),
+        ('[1]', 'must hold one JSON object'),
+        ({}, 'names no hyper-parameter'),
+        ({'unit': [1]}, 'unknown hyper-parameter unit, did you mean units?'),
+        ({'unit': {'low': 1, 'high': 2}}, 'unknown hyper-parameter unit, did you mean units?'),
+        ({'units': [1, 'x']}, 'units=x must be a whole number'),
+        ({'units': {'low': 1, 'high': 2.5}}, 'units=2.5 must be a whole number'),
+        ({'batch_size': {'low': 0, 'high': 2}}, 'batch_size=0 must be at least 1'),
+        ({'units': []}, 'units must be a list of choices, or a range such as {"low": 1, "high": 8}'),
+        ({'units': 3}, 'units must be a list of choices, or a range'),
+        ({'units': {'low': 3}}, 'units must be a list of choices, or a range'),
+        ({'units': {'low': 3, 'high': 4, 'lgo': True}}, 'units must be a list of choices, or a range'),
+        ({'units': {'low': 4, 'high': 3}}, 'units: '),
+        ({'units': {'low': 1, 'high': 4, 'step': 2}}, 'units: The distribution is specified by [1, 4] and step=2'),
+        ({'rate': {'low': 0, 'high': 1, 'log': True}}, 'rate: '),
+        ({'rate': {'low': 1, 'high': 2, 'log': 1}}, 'rate: "log" must be true or false'),
+        ('{"rate": {"low": 0, "high": Infinity}}', 'rate=inf must be a number'),
+        ({'activation': {'low': 1, 'high': 2}}, 'activation=relu is not a number: give a list of choices'),
+        ({'norm': {'low': 0, 'high': 1}}, 'norm=False is not a number: give a list of choices'),
+        ({'filters': [8, 16]}, 'filters=8 must be a list such as [16, 32]'),
+        ({'model': ['alexnet']}, 'model has a flag of its own, --model'),
+        ({'num_epochs': [1.0]}, 'num_epochs is given by a flag, too: leave out one of the two'),
+    ],
+)
+def test_mistakes_are_told(tmp_path, space, message):
+    with pytest.raises(UsageError) as error:
+        space_of(tmp_path, space, ['num_epochs'])
+    assert str(error.value).startswith('--space') and 'space.json' in str(error.value) and message in str(error.value)
+
+
+def test_a_missing_file_is_told(tmp_path):
+    with pytest.raises(UsageError, match='--space: .*nosuch.json: cannot be read'):
+        read_space(str(tmp_path / 'nosuch.json'), PARAMS)

@@ -1,0 +1,220 @@
+"""Trials in processes of their own: their values, pruning, failures, stops, and going on with a study."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import warnings
+
+import optuna
+from optuna.trial import TrialState
+import pytest
+
+from common.errors import RunError, UsageError
+from common.runs.stop import StopOnSignal
+from common.storage.metrics import Goal
+from common.sweep.study import lock, open_study, run_trials
+from hparams.defaults import DEFAULTS
+
+SPACE = {'x': optuna.distributions.FloatDistribution(0, 1)}
+LOWEST = Goal('loss', False)
+
+
+def open_at(directory, goal=LOWEST, seed=1, setup=None):
+    return open_study(str(directory), goal, seed, setup or {})
+
+
+class Processes:
+    """Starts `sh -c SCRIPT` for each trial, in a directory of its own, whose file `values` it is read from."""
+
+    def __init__(self, directory, *scripts):
+        self.directory = directory
+        self.scripts = scripts
+        self.started = []
+
+    def start(self, trial):
+        directory = self.directory / f'{trial.number}'
+        directory.mkdir(exist_ok=True)
+        script = self.scripts[min(trial.number, len(self.scripts) - 1)]
+        process = subprocess.Popen(['sh', '-c', script], cwd=directory)
+        self.started.append((trial.number, process))
+        return process
+
+    def read(self, trial):
+        path = self.directory / f'{trial.number}' / 'values'
+        return [float(line) for line in path.read_text().split()] if path.exists() else []
+
+    def explain(self, trial, code):
+        return f'{trial.number} ended with {code}'
+
+
+def search(study, processes, num_trials, jobs=1, goal=LOWEST):
+    return list(run_trials(study, SPACE, goal, num_trials, jobs, processes, StopOnSignal()))
+
+
+@pytest.mark.parametrize('goal, best, others', [(LOWEST, 1.5, 9), (Goal('accuracy', True), 3.0, 0)])
+def test_a_trial_is_worth_its_best_evaluation(tmp_path, goal, best, others):
+    study = open_at(tmp_path, goal)
+    scripts = 'printf "2\\n1.5\\nnan\\n3\\n" > values', f'echo {others} > values'
+    trial, _ = search(study, Processes(tmp_path, *scripts), 2, goal=goal)
+    assert (trial.state, trial.value) == (TrialState.COMPLETE, best)
+    assert {step: value for step, value in trial.intermediate_values.items() if value == value} == {1: 2, 2: 1.5, 4: 3}
+    assert 0 <= trial.params['x'] <= 1 and study.best_trial.number == 0
+
+
+def test_as_many_run_at_once_as_there_are_jobs(tmp_path):
+    # Each waits for the other two, so that fewer at once would come to no end.
+    script = 'touch ../on-$$; while [ $(ls .. | grep -c on-) -lt 3 ]; do sleep 0.05; done; echo 1 > values'
+    processes = Processes(tmp_path, script)
+    assert len(search(open_at(tmp_path), processes, 3, jobs=3)) == 3
+
+    running = []
+    processes = Processes(tmp_path, 'sleep 0.3; echo 1 > values')
+    start = processes.start
+
+    def count(trial):
+        running.append(sum(process.poll() is None for _, process in processes.started))
+        return start(trial)
+
+    processes.start = count
+    search(open_at(tmp_path), processes, 8, jobs=2)
+    assert len(running) == 5 and max(running) == 1  # Others, when one starts.
+
+
+def test_a_bad_trial_is_pruned_early_and_a_good_one_is_not(tmp_path):
+    study = open_at(tmp_path)
+    good = 'printf "2\\n1\\n" > values'
+    hangs = 'trap "exit 143" TERM; echo 5 > values; while true; do sleep 0.05; done'
+    processes = Processes(tmp_path, *[good] * 5, hangs, good)
+    trials = search(study, processes, 7)
+    assert [trial.state for trial in trials] == [TrialState.COMPLETE] * 5 + [TrialState.PRUNED, TrialState.COMPLETE]
+    assert trials[5].intermediate_values == {1: 5.0}
+
+
+def test_failures_do_not_end_the_search(tmp_path):
+    scripts = ['exit 1', 'kill -9 $$', 'true', 'echo nan > values', 'echo 1 > values; exit 1', 'echo 1 > values']
+    trials = search(open_at(tmp_path), Processes(tmp_path, *scripts), 6)
+    assert [trial.state for trial in trials] == [TrialState.PRUNED] * 5 + [TrialState.COMPLETE]
+    assert [trial.user_attrs['error'] for trial in trials[:5]] == [
+        '0 ended with 1',
+        '1 ended with -9',
+        'loss was never a number',
+        'loss was never a number',
+        '4 ended with 1',
+    ]
+
+
+@pytest.mark.parametrize('stop', ['exit 143', 'kill -TERM $$', 'exit 130', 'exit 129'])
+def test_a_training_that_somebody_stops_ends_the_search_and_goes_on_in_the_next(tmp_path, stop):
+    processes = Processes(tmp_path, f'echo 3 > values; {stop}')
+    with pytest.raises(RunError, match='trial 0 was stopped: the same command goes on'):
+        search(open_at(tmp_path), processes, 2)
+    before = open_at(tmp_path).trials
+    assert [trial.state for trial in before] == [TrialState.RUNNING]
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')  # Optuna warns where a step is reported twice.
+        processes.scripts = ['echo 2 >> values']
+        first, second = search(open_at(tmp_path), processes, 2)
+    assert (first.number, first.params) == (0, before[0].params)
+    assert (first.value, first.intermediate_values) == (2, {1: 3.0, 2: 2.0})
+    assert second.number == 1
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_trainings_and_then_the_search(tmp_path, number):
+    processes = Processes(tmp_path, 'trap "echo stopped > values; exit 143" TERM; touch on; while true; do sleep 0.05; done')
+    read = processes.read
+
+    def read_and_signal(trial):
+        if all((tmp_path / f'{i}' / 'on').exists() for i in range(2)):
+            os.kill(os.getpid(), number)
+        return read(trial)
+
+    processes.read = read_and_signal
+    study = open_at(tmp_path)
+    with pytest.raises(SystemExit) as ended, StopOnSignal() as stop:
+        list(run_trials(study, SPACE, LOWEST, 5, 2, processes, stop))
+    assert ended.value.code == 128 + number
+    assert [process.poll() for _, process in processes.started] == [143, 143]
+    assert [(tmp_path / f'{i}' / 'values').read_text() for i in range(2)] == ['stopped\n'] * 2
+    assert [trial.state for trial in open_at(tmp_path).trials] == [TrialState.RUNNING] * 2
+
+
+def test_a_trial_that_somebody_queued_is_one_of_those_to_come(tmp_path):
+    open_at(tmp_path).enqueue_trial({'x': 0.25})
+    (trial,) = search(open_at(tmp_path), Processes(tmp_path, 'echo 1 > values'), 1)
+    assert trial.params == {'x': 0.25} and trial.value == 1
+
+
+def test_a_study_that_goes_on_draws_new_values(tmp_path):
+    drawn = [
+        trial.params['x']
+        for _ in range(3)
+        for trial in search(open_at(tmp_path), Processes(tmp_path, 'echo 1 > values'), 2 * (_ + 1))
+    ]
+    assert len(drawn) == len(set(drawn)) == 6
+
+
+def test_the_seed_decides_what_is_drawn(tmp_path):
+    drawn = []
+    for name, seed in (('a', 1), ('b', 1), ('c', 2)):
+        (tmp_path / name).mkdir()
+        study = open_at(tmp_path / name, seed=seed)
+        drawn.append([trial.params['x'] for trial in search(study, Processes(tmp_path / name, 'echo 1 > values'), 3)])
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_a_trial_whose_values_were_not_all_drawn_is_left(tmp_path):
+    open_at(tmp_path).ask()
+    trials = search(open_at(tmp_path), Processes(tmp_path, 'echo 1 > values'), 2)
+    assert [trial.number for trial in trials] == [1]
+    assert [trial.state for trial in open_at(tmp_path).trials] == [TrialState.FAIL, TrialState.COMPLETE]
+
+
+def test_another_setup_is_refused(tmp_path):
+    open_at(tmp_path, setup={'a': 1, 'b': [1]})
+    open_at(tmp_path, setup={'a': 1, 'b': [1]})
+    with pytest.raises(UsageError, match=r'study.db: a was 1, now it is 2; c was absent, now it is 3: give the same again'):
+        open_at(tmp_path, setup={'a': 2, 'b': [1], 'c': 3})
+
+
+def test_a_damaged_study_is_told(tmp_path):
+    (tmp_path / 'study.db').write_bytes(b'no database' * 1000)
+    with pytest.raises(RunError, match='study.db: file is not a database: see to it that it is free and whole, or choose'):
+        open_at(tmp_path)
+
+
+def test_a_study_of_something_else_is_told(tmp_path):
+    with sqlite3.connect(tmp_path / 'study.db') as other:
+        other.execute('create table studies (a int)')
+    with pytest.raises(RunError, match='study.db: .*see to it that it is free and whole, or choose another --output_dir'):
+        open_at(tmp_path)
+
+
+def test_hyperparameters_that_came_later_are_no_other_setup(tmp_path):
+    setup = {**DEFAULTS, 'a': 1}
+    open_at(tmp_path, setup={key: value for key, value in setup.items() if key != 'momentum'})
+    open_at(tmp_path, setup=setup)
+    with pytest.raises(UsageError, match='momentum was 0.9, now it is 0.5'):
+        open_at(tmp_path, setup={**setup, 'momentum': 0.5})
+
+
+@pytest.mark.parametrize('name', ['a%41', 'a b', '{a}', '#a&b=c', 'a?b', 'a;b'])
+def test_a_directory_of_any_name_holds_the_study(tmp_path, name):
+    (tmp_path / name).mkdir()
+    open_at(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+    assert [path.name for path in (tmp_path / name).iterdir()] == ['study.db']
+
+
+def test_a_directory_is_one_sweeps_until_its_trainings_are_gone(tmp_path):
+    with lock(str(tmp_path)) as descriptor:
+        with pytest.raises(RunError, match='another sweep, or a training that it started, is at work there'):
+            lock(str(tmp_path)).__enter__()
+        process = subprocess.Popen([sys.executable, '-c', 'input()'], pass_fds=[descriptor], stdin=subprocess.PIPE)
+    with pytest.raises(RunError):
+        lock(str(tmp_path)).__enter__()
+    process.communicate(b'\n')
+    with lock(str(tmp_path)):
+        pass

@@ -1,0 +1,129 @@
+"""Starting from the weights of another training, and training a part of them."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.conftest import SMALL
+from tests.weights import read_weights
+
+
+def weights(directory):
+    return {name: value for name, value in read_weights(directory).items() if 'Adam' not in name and '_power' not in name}
+
+
+@pytest.fixture
+def source(run, tmp_path):
+    """Trains a small AlexNet and returns its output_dir."""
+    directory = str(tmp_path / 'source')
+    assert run(*SMALL, '--schedule=train', '--train_steps=5', output_dir=directory)[0] == 0
+    return directory
+
+
+def frozen_at_the_start(run, tmp_path, path, *flags, output='frozen'):
+    """Returns the weights and the log of a training of one step in which nearly nothing is trained."""
+    directory = str(tmp_path / output)
+    code, result, log = run(
+        *SMALL,
+        '--schedule=train',
+        '--train_steps=1',
+        f'--warm_start_from={path}',
+        *flags,
+        '--freeze=^(conv|dense/)|kernel',
+        output_dir=directory,
+    )
+    assert code == 0 and result['global_step'] == 1
+    return weights(directory), log
+
+
+@pytest.mark.parametrize('kind', ['output_dir', 'checkpoint', 'index', 'SavedModel'])
+@pytest.mark.parametrize('debug', [(), ('--debug_numerics',)])
+def test_the_weights_are_those_of_the_other_training(run, tmp_path, source, kind, debug):
+    path = {'output_dir': source, 'checkpoint': f'{source}/model.ckpt-5', 'index': f'{source}/model.ckpt-5.index'}.get(kind)
+    if kind == 'SavedModel':
+        path = run(*SMALL, '--schedule=export', output_dir=source)[1]['export']
+    found, log = frozen_at_the_start(run, tmp_path, path, *debug)
+    expected = weights(source)
+    assert len(found) == 9 and found['global_step'] == 1
+    for name in found.keys() - {'global_step', 'dense_1/bias'}:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+    difference = np.abs(found['dense_1/bias'] - expected['dense_1/bias'])
+    assert 0 < difference.max() < 0.01  # One step of Adam.
+    assert log.count(' loaded\n') == 8
+
+
+def test_what_does_not_fit_is_listed_and_starts_anew(run, tmp_path, source):
+    found, log = frozen_at_the_start(run, tmp_path, source, f'{SMALL[0]},num_classes=12')
+    assert found['dense_1/kernel'].shape == (16, 12)
+    assert 'dense_1/kernel                           skipped: has the shape [16, 10] there, [16, 12] here' in log
+    np.testing.assert_array_equal(found['conv2d/kernel'], weights(source)['conv2d/kernel'])
+    _, log = frozen_at_the_start(run, tmp_path, source, f'{SMALL[0]},batch_norm=true', output='other')
+    assert 'batch_normalization/gamma                skipped: not there' in log
+
+
+def test_averages_of_the_weights_are_taken_from_the_best_checkpoint(run, tmp_path):
+    source = str(tmp_path / 'source')
+    assert run(f'{SMALL[0]},ema_decay=0.5', SMALL[1], '--train_steps=5', output_dir=source)[0] == 0
+    found, log = frozen_at_the_start(run, tmp_path, f'{source}/best')
+    np.testing.assert_array_equal(found['conv2d/kernel'], weights(source)['conv2d/kernel/ExponentialMovingAverage'])
+    assert (found['conv2d/kernel'] != weights(source)['conv2d/kernel']).any()
+
+
+def test_a_training_that_goes_on_keeps_its_own_weights(run, tmp_path, source):
+    frozen_at_the_start(run, tmp_path, source)
+    before = weights(tmp_path / 'frozen')
+    other = str(tmp_path / 'other')
+    run(*SMALL, '--schedule=train', '--train_steps=1', '--seed=9', output_dir=other)
+    for path in (other, 'gone'):  # What it was started from may be gone.
+        flags = (*SMALL, '--schedule=train', '--train_steps=2', f'--warm_start_from={path}')
+        code, _, log = run(*flags, '--freeze=^(conv|dense/)|kernel', output_dir=str(tmp_path / 'frozen'))
+        assert code == 0 and 'Starting from the weights' not in log
+        assert '--warm_start_from is not used: ' in log
+    np.testing.assert_array_equal(weights(tmp_path / 'frozen')['dense/kernel'], before['dense/kernel'])
+
+
+def test_a_training_goes_on_with_the_same_freeze_only(run, tmp_path, source):
+    frozen_at_the_start(run, tmp_path, source)
+    code, _, err = run(*SMALL, '--schedule=train', '--train_steps=2', output_dir=str(tmp_path / 'frozen'))
+    assert code == 1 and re.search(
+        r'model.ckpt-1: has no variable \S+/Adam\S*: give the --freeze that it was trained with', err.splitlines()[-1]
+    )
+
+
+@pytest.mark.parametrize(
+    'flags, message',
+    [
+        (
+            ['--warm_start_from=nosuch'],
+            '--warm_start_from=nosuch: neither a checkpoint, nor a directory of checkpoints, nor a ',
+        ),
+        (['--freeze=nosuch'], '--freeze=nosuch: is found in none of the variables: conv2d/kernel, conv2d/bias, '),
+        (['--freeze=.'], '--freeze=.: is found in all of the variables: '),
+        (['--freeze=('], '--freeze=( is not a regular expression: '),
+    ],
+)
+def test_mistakes_are_one_line(run, flags, message):
+    code, _, err = run(*SMALL, '--schedule=train', '--train_steps=1', *flags)
+    assert code == 2 and err.splitlines()[-1].startswith(f'trainer.py: {message}')
+
+
+def test_a_start_from_nothing_that_fits_is_refused(run, tmp_path, source):
+    code, _, err = run('--model=polynomial', '--dataset=polynomial', '--schedule=train', f'--warm_start_from={source}')
+    assert code == 2 and err.splitlines()[-1].endswith('no variable there has the name and the shape of one here')
+
+
+def test_a_damaged_checkpoint_is_named(run, tmp_path, source):
+    path = tmp_path / 'source' / 'model.ckpt-5.data-00000-of-00001'
+    path.write_bytes(path.read_bytes()[:-1] + b'!')
+    flags = (*SMALL, '--schedule=train', '--train_steps=1')
+    code, _, err = run(*flags, f'--warm_start_from={path}')
+    assert code == 1
+    assert (
+        err.splitlines()[-1]
+        == f'trainer.py: --warm_start_from={path}: {source}/model.ckpt-5 is damaged: choose another checkpoint'
+    )
+    (tmp_path / 'source' / 'checkpoint').unlink()
+    code, _, err = run(*flags, f'--warm_start_from={source}')
+    assert code == 0
+    assert f'{source}/model.ckpt-5: is damaged' in err and f'Starting from the weights in {source}/model.ckpt-0:' in err
