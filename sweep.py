@@ -16,14 +16,15 @@ from common.errors import RunError, UsageError
 from common.files import check_scheme, is_remote, read_json, to_json
 from common.runs import command, tf_config
 from common.storage import run_dir
-from common.storage.metrics import parse_goal
+from common.storage.metrics import parse_objective
+from common.training.model_fn import check_hparams
 from hparams import build
 import trainer  # Before TensorFlow.
 
 try:
     from common.sweep.space import read_space
     from common.sweep.study import TrialState, lock, open_study, run_trials
-    from common.sweep.trials import Trainings
+    from common.sweep.trials import TrialRunner
 except ModuleNotFoundError as error:
     sys.exit(f"sweep.py: there is no {error.name}: pip install -e '.[sweep]'")
 
@@ -91,32 +92,32 @@ def run(FLAGS, stop):
     tf_config.clear_local(os.environ)
     _, _, params = trainer.load(FLAGS)
     check_scheme('space', FLAGS.space)
-    goal = parse_goal(FLAGS.best_metric)
+    objective = parse_objective(FLAGS.best_metric)
     space = read_space(FLAGS.space, params, _given(FLAGS))
     for name in space.keys() & {'optimizer', 'learning_rate_schedule'}:
         for choice in space[name].choices:
-            trainer.check_hparams(build.HParams(build.override(params, '--space', {name: choice})))
+            check_hparams(build.HParams(build.override(params, '--space', {name: choice})))
     output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}_sweep'
-    run_dir.claim(output_dir)
+    run_dir.ensure_writable(output_dir)
     if os.path.exists(run_dir.hparams_path(output_dir)):
         raise UsageError(f'--output_dir={output_dir} is the output_dir of a training: choose another')
     best_path = os.path.join(output_dir, 'best_hparams.json')
     with lock(output_dir) as descriptor:
         passed_on = [FLAGS[name].serialize() for name in FLAGS if FLAGS[name].present and name not in _NOT_PASSED_ON]
-        trainings = Trainings(
+        trainings = TrialRunner(
             trainer.__file__,
             [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *passed_on],
             params,
             output_dir,
             FLAGS.eval_splits[0],
-            goal,
+            objective,
             descriptor,
         )
         trainings.check(stop)
-        study = open_study(output_dir, goal, params.seed, _setup(FLAGS, params))
+        study = open_study(output_dir, objective, params.seed, _setup(FLAGS, params))
         if len(study.trials) >= FLAGS.trials and not study.get_trials(states=[TrialState.RUNNING]):
             tf.logging.info('Nothing to try: %d trials are done; raise --trials to go on.', len(study.trials))
-        with contextlib.closing(run_trials(study, space, goal, FLAGS.trials, FLAGS.jobs, trainings, stop)) as trials:
+        with contextlib.closing(run_trials(study, space, objective, FLAGS.trials, FLAGS.jobs, trainings, stop)) as trials:
             for trial in trials:
                 _log(trial, trainings)
                 _keep_best(study, trainings, best_path)
@@ -125,7 +126,7 @@ def run(FLAGS, stop):
         raise RunError(f'no trial came to its end; the last: {study.trials[-1].user_attrs.get("error", "was pruned")}')
     result = {
         'trials': len(study.trials),
-        goal.metric: to_json(best.value),
+        objective.metric: to_json(best.value),
         'best': trainings.directory(best),
         'hparams_set': best_path,
     }
@@ -164,8 +165,8 @@ def _log(trial, trainings):
         '%s %s: %s = %s after %d evaluation%s',
         name,
         'is done' if trial.state == TrialState.COMPLETE else 'was pruned',
-        trainings.goal.metric,
-        to_json(trainings.goal.best(values)),
+        trainings.objective.metric,
+        to_json(trainings.objective.best(values)),
         len(values),
         's' if len(values) > 1 else '',
     )

@@ -5,33 +5,25 @@ import signal
 if __name__ == '__main__':  # Until StopOnSignal takes over, Ctrl-C ends it without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-import contextlib
-import dataclasses
 import functools
 import math
-import os
-import random
 import re
 import sys
-import tempfile
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
 from absl import flags
-import numpy as np
 
 from common import files
+from common.data.source import DataSource
 from common.errors import UsageError
+from common.monitoring.profiler import parse_steps
 from common.plugins import loader
-from common.runs import command, schedules, tf_config
-from common.runs.diagnosis import explained
-from common.runs.experiment import make_experiment
-from common.runs.options import MAX_STEPS, Options
-from common.storage import checkpoints, run_dir
-from common.training import learning_rate, optimizer
-from common.training.numerics import name_the_op
-from common.training.parallel import tower_devices
-from common.training.session_config import PRECISIONS, make_session_config
+from common.runs import command, runner
+from common.runs.options import MAX_STEPS, from_flags
+from common.runs.schedules import SCHEDULES
+from common.training.model_fn import check_hparams
+from common.training.session_config import PRECISIONS
 from hparams import build
 from hparams.defaults import MAXIMUM
 
@@ -55,7 +47,7 @@ def define_flags(FLAGS=None):
     flags.DEFINE_enum(
         'schedule',
         'train_and_evaluate',
-        list(schedules.SCHEDULES),
+        list(SCHEDULES),
         'What to do; dry_run trains and evaluates one step, predicts a batch, and keeps no output.',
         flag_values=FLAGS,
         module_name='What to run',
@@ -200,6 +192,8 @@ def check_flags(FLAGS):
             raise UsageError(f'--{name} goes with --schedule={" or ".join(fitting)}, not {FLAGS.schedule}')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics does not go with --schedule=export: the checks would become part of the model')
+    if FLAGS.profile_steps:
+        parse_steps(FLAGS.profile_steps)
     try:
         re.compile(FLAGS.freeze)
     except re.error as error:
@@ -214,7 +208,7 @@ def load(FLAGS):
     dataset = loader.load('dataset', FLAGS.dataset)
     for name in _PATHS:  # Now, as a module may have brought a file system along.
         files.check_scheme(name, FLAGS[name].value or '')
-    params = build.build(
+    params = build.make_hparams(
         FLAGS.model,
         model.get_params(),
         FLAGS.dataset,
@@ -229,46 +223,11 @@ def load(FLAGS):
     return model, dataset, params
 
 
-def check_hparams(params):
-    """Raises UsageError where HParams have values that the framework does not know."""
-    learning_rate.check(params)
-    optimizer.check(params)
-
-
 def run(FLAGS, stop):
     """Runs what the flags say and returns the result, a dict."""
-    tf_config.clear_local(os.environ)
     model, dataset, params = load(FLAGS)
-    devices = tower_devices(FLAGS.num_gpus, FLAGS.num_towers)
-    session_config = make_session_config(devices, FLAGS.precision, FLAGS.xla, FLAGS.inter_op_threads, FLAGS.intra_op_threads)
-
-    with contextlib.ExitStack() as cleanup:
-        if FLAGS.schedule == 'dry_run':
-            output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
-        else:
-            output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
-            if checkpoints.has_checkpoint(output_dir):
-                is_training = FLAGS.schedule in schedules.TRAINING
-                free = () if is_training else ('eval_batch_size', *getattr(model, 'FREE_HPARAMS', ()))
-                build.compare(params, run_dir.hparams_path(output_dir), free)
-        if FLAGS.schedule in schedules.TRAINING:
-            run_dir.check_empty(output_dir)
-            run_dir.claim(output_dir)
-            cleanup.enter_context(run_dir.lock(output_dir))
-            checkpoints.recover(output_dir)
-            build.save(params, run_dir.hparams_path(output_dir))
-        elif FLAGS.schedule != 'continuous_eval':
-            checkpoints.require_checkpoint(output_dir)
-
-        random.seed(params.seed)
-        np.random.seed(params.seed)
-        dataset.prepare(FLAGS.data_dir, params)
-        options = Options(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(Options)})
-        experiment = make_experiment(model, dataset, params, FLAGS.data_dir, output_dir, stop, devices, session_config, options)
-        with name_the_op(), explained(experiment):
-            result = schedules.run(experiment)
-        run_dir.save_results(output_dir, result)
-    return result
+    output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
+    return runner.run(model, DataSource(dataset, FLAGS.data_dir, params), output_dir, from_flags(FLAGS), stop)
 
 
 def main(argv):

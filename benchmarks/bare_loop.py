@@ -9,6 +9,7 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 import tensorflow.compat.v1 as tf
 
 from common.data.input_pipeline import make_input_fn
+from common.data.source import DataSource
 from datasets import polynomial
 from hparams import build
 
@@ -17,7 +18,7 @@ BATCH_SIZE, STEPS_PER_CALL = 100, 100
 
 def trainer_input(params):
     """The batches that trainer.py makes."""
-    return make_input_fn(polynomial, tf.estimator.ModeKeys.TRAIN, 'train', '', params, params.num_samples)()
+    return make_input_fn(DataSource(polynomial, '', params), tf.estimator.ModeKeys.TRAIN, 'train', params.num_samples)()
 
 
 def shuffled_input(params):
@@ -32,7 +33,7 @@ INPUTS = {'trainer': trainer_input, 'shuffled': shuffled_input}
 
 def measure(name, steps):
     """Returns {'steps_per_second': float}, after a tenth of the steps."""
-    params = build.build('polynomial', {}, 'polynomial', polynomial.get_params(), '', f'batch_size={BATCH_SIZE}')
+    params = build.make_hparams('polynomial', {}, 'polynomial', polynomial.get_params(), '', f'batch_size={BATCH_SIZE}')
     with tf.Graph().as_default(), tf.Session() as session:
         batches = tf.data.make_initializable_iterator(INPUTS[name](params))
         step = tf.train.get_or_create_global_step()

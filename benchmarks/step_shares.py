@@ -16,7 +16,9 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 import tensorflow.compat.v1 as tf
 
 from common.data.input_pipeline import make_input_fn
-from common.training.model_fn import TrainingPlan, make_model_fn
+from common.data.source import DataSource
+from common.training.model_fn import make_model_fn
+from common.training.options import TrainingOptions
 from common.training.session_config import make_session_config
 from datasets import mnist
 from hparams import build
@@ -44,13 +46,17 @@ def kind(op_type):
 
 def measure(precision, data_dir):
     """Returns {kind: milliseconds a step}, with 'between ops' for what no op accounts for."""
-    params = build.build('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
-    session_config = make_session_config([], precision, inter_op_threads=1)
+    params = build.make_hparams('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
+    session_config = make_session_config([], TrainingOptions(precision=precision, inter_op_threads=1))
     config = tf.estimator.RunConfig(data_dir, session_config=session_config, tf_random_seed=1)
     with tf.Graph().as_default(), tf.Session(config=config.session_config) as session:
         mode = tf.estimator.ModeKeys.TRAIN
-        batches = tf.data.make_initializable_iterator(make_input_fn(mnist, mode, 'train', data_dir, params, 60000)())
-        train_op = make_model_fn(alexnet, [], TrainingPlan(1000))(*batches.get_next(), mode, params, config).train_op
+        batches = tf.data.make_initializable_iterator(
+            make_input_fn(DataSource(mnist, data_dir, params), mode, 'train', 60000)()
+        )
+        train_op = make_model_fn(alexnet, [], TrainingOptions(), total_steps=1000)(
+            *batches.get_next(), mode, params, config
+        ).train_op
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         session.run(batches.initializer)
         seconds = []

@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as tf
 from benchmarks.processes import make_environments, median_of_rounds, run_peer, run_trainer
 from benchmarks.training import write_arrays
 from common.data.input_pipeline import make_input_fn
+from common.data.source import DataSource
 from datasets import mnist
 from hparams import build
 from models import alexnet
@@ -40,9 +41,9 @@ def convert():
 
 def read(data_dir, steps=2000):
     """Takes batches of training examples, parsed, and nothing else."""
-    params = build.build('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
+    params = build.make_hparams('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
     with tf.Graph().as_default(), tf.Session() as session:
-        dataset = make_input_fn(mnist, tf.estimator.ModeKeys.TRAIN, 'train', data_dir, params, 60000)()
+        dataset = make_input_fn(DataSource(mnist, data_dir, params), tf.estimator.ModeKeys.TRAIN, 'train', 60000)()
         batches = tf.data.make_initializable_iterator(dataset)
         image = batches.get_next()[0]['image'].op  # Its value need not come to Python.
         session.run(tf.global_variables_initializer())
@@ -57,10 +58,10 @@ def read(data_dir, steps=2000):
 
 def evaluate_forward(data_dir):
     """Evaluates all test examples by the forward pass alone, once it has warmed up."""
-    params = build.build('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
+    params = build.make_hparams('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
     mode = tf.estimator.ModeKeys.EVAL
     with tf.Graph().as_default(), tf.Session() as session:
-        batches = tf.data.make_initializable_iterator(make_input_fn(mnist, mode, 'eval', data_dir, params)())
+        batches = tf.data.make_initializable_iterator(make_input_fn(DataSource(mnist, data_dir, params), mode, 'eval')())
         loss = alexnet.model(*batches.get_next(), mode, params)[1].op
         session.run(tf.global_variables_initializer())
 

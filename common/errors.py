@@ -14,7 +14,7 @@ class RunError(Exception):
     """The data, a checkpoint or the disk stops the run. The message names the file and the cure; exit code 1."""
 
 
-def tell(program, error):
+def print_error(program, error):
     """Prints what is wrong as one line on stderr, although what was typed may hold line breaks."""
     print(f'{os.path.basename(program)}:', *str(error).splitlines(), file=sys.stderr)
 

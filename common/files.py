@@ -18,7 +18,7 @@ from common.errors import RunError, UsageError
 
 
 @contextlib.contextmanager
-def replacing(path):
+def atomic_path(path):
     """Gives the path of a file to write, which takes the place of `path` once the block has ended without an error.
 
     The path is nobody else's, so that of several processes that write the same file each leaves it whole. A lock on it keeps
@@ -105,7 +105,7 @@ def check_scheme(flag, path):
 
 def write(path, content):
     """Writes a file of str, as UTF-8, or bytes."""
-    with replacing(path) as part, tf.io.gfile.GFile(part, 'wb') as file:
+    with atomic_path(path) as part, tf.io.gfile.GFile(part, 'wb') as file:
         file.write(content)
 
 

@@ -167,7 +167,7 @@ def _load_set(name):
         raise UsageError(f'--hparams_set: {error}') from None
 
 
-def build(model_name, model_params, dataset_name, dataset_params, set_name='', text='', **flags):
+def make_hparams(model_name, model_params, dataset_name, dataset_params, set_name='', text='', **flags):
     """Merges the layers: defaults, the model's, the dataset's, the set, `--hparams`, other flags; later wins.
 
     Args:

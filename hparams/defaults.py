@@ -24,10 +24,10 @@ DEFAULTS = types.MappingProxyType(
         # piecewise: learning_rate times a factor from each boundary on.
         'piecewise_boundaries': [1000, 2000],
         'piecewise_factors': [0.1, 0.01],
-        # cyclic and one_cycle begin at learning_rate * low_factor; one_cycle rises for that share of the training.
-        'low_factor': 0.04,
+        # cyclic and one_cycle begin at learning_rate * initial_lr_factor; one_cycle rises for that share of the training.
+        'initial_lr_factor': 0.04,
         'cycle_steps': 1000,
-        'rise_share': 0.3,
+        'warmup_fraction': 0.3,
         # Optimizer: adam, adamw, adagrad, ftrl, momentum, rmsprop or sgd; see common/training/optimizer.py.
         'optimizer': 'adam',
         'momentum': 0.9,
@@ -62,9 +62,9 @@ MINIMUM = types.MappingProxyType(
         'warmup_steps': 0,
         'decay_steps': 1,
         'decay_rate': 0,
-        'low_factor': 0,
+        'initial_lr_factor': 0,
         'cycle_steps': 1,
-        'rise_share': 0,
+        'warmup_fraction': 0,
         'momentum': 0,
         'adam_beta1': 0,
         'adam_beta2': 0,

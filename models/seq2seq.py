@@ -20,7 +20,7 @@ END, BEGIN = 0, 2
 MAX_LENGTH = 1000  # A beam search is not interrupted before its end.
 
 # No weight depends on these.
-FREE_HPARAMS = ('beam_width', 'length_penalty', 'max_target_length')
+INFERENCE_HPARAMS = ('beam_width', 'length_penalty', 'max_target_length')
 
 
 def get_params():

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common.training import model_fn
+from common.training.options import TrainingOptions
 from hparams import build
 
 X = np.random.RandomState(0).uniform(-1, 1, [10, 2]).astype(np.float32)
@@ -31,7 +32,7 @@ MODEL = types.SimpleNamespace(model=linear, eval_metrics=metrics)
 
 
 def make_estimator(tmp_path, towers=0, model=MODEL, text='', **config):
-    params = build.build(
+    params = build.make_hparams(
         'm', {'decay': 0.0, 'train_steps': 6}, 'd', {}, '', f'batch_size=4,optimizer=sgd,learning_rate=0.1{text}'
     )
     config = tf.estimator.RunConfig(
@@ -41,7 +42,7 @@ def make_estimator(tmp_path, towers=0, model=MODEL, text='', **config):
         session_config=tf.ConfigProto(device_count={'CPU': 4}),
         **config,
     )
-    fn = model_fn.make_model_fn(model, CPUS[:towers], model_fn.TrainingPlan(total_steps=6, summary_steps=1))
+    fn = model_fn.make_model_fn(model, CPUS[:towers], TrainingOptions(save_summary_steps=1), total_steps=6)
     return tf.estimator.Estimator(fn, config=config, params=params)
 
 

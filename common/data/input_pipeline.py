@@ -9,7 +9,7 @@ _ENDLESS = 2**40
 ModeKeys = tf.estimator.ModeKeys
 
 
-def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None, cache=False, is_part=False):
+def make_input_fn(source, mode, split, num_examples=None, cache=False, is_part=False):
     """Makes the input_fn that feeds a split to an Estimator.
 
     Training is endless, and its order is a function of the seed, the epoch and the global step alone: a training that
@@ -17,11 +17,9 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None, cac
     Evaluation and prediction pass once over the split, in its order, the last batch being what is left.
 
     Args:
-      dataset: module, see README.md.
+      source: DataSource.
       mode: tf.estimator.ModeKeys.
-      split: 'train' or 'eval'.
-      data_dir: str.
-      params: HParams.
+      split: str.
       num_examples: int, how many of the split's records to train on, or what else `count_examples` gave; for TRAIN.
       cache: bool, whether to keep records in memory that are read one by one, as `fits_cache` decided; for TRAIN.
       is_part: bool, whether the split has more of them.
@@ -30,6 +28,7 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None, cac
       Function without arguments that returns a tf.data.Dataset of (features, labels), or of features in PREDICT.
     """
 
+    params = source.params
     is_training = mode == ModeKeys.TRAIN
     batch_size = params.batch_size if is_training else params.eval_batch_size
 
@@ -39,7 +38,7 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None, cac
 
     def input_fn():
         with tf.name_scope('input'):
-            records = dataset_contract.read(dataset, split, data_dir, params)
+            records = source.read(split)
             if is_training and num_examples > 0:
                 records = records.take(num_examples) if is_part else records
                 records = records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Others shift the order.
@@ -50,39 +49,38 @@ def make_input_fn(dataset, mode, split, data_dir, params, num_examples=None, cac
                 if is_training:
                     records = _endless_stream(records, num_examples, params, cache)
                 batches = batch(records)
-            parsed = parse(dataset, mode, params, records, batches, batch)
-            return without_tuning(parsed.prefetch(tf.data.AUTOTUNE))
+            parsed = parse(source, mode, records, batches, batch)
+            return disable_autotune(parsed.prefetch(tf.data.AUTOTUNE))
 
     return input_fn
 
 
-def parse(dataset, mode, params, records, batches, batch):
+def parse(source, mode, records, batches, batch):
     """Returns the parsed batches of a tf.data.Dataset.
 
     Args:
-      dataset: module, see README.md.
+      source: DataSource.
       mode: tf.estimator.ModeKeys.
-      params: HParams.
       records, batches: tf.data.Dataset of the same, one by one and in batches; whichever the module parses is taken.
       batch: function that makes batches of a tf.data.Dataset.
     """
 
-    def both(name):
-        function = getattr(dataset, name)
+    def as_map_fn(name):
+        function = getattr(source.module, name)
 
         def call(*record):
-            parsed = function(mode, params, record[0] if len(record) == 1 else record)
-            features, labels = dataset_contract.check_parsed(name, parsed, mode, params)
+            parsed = function(mode, source.params, record[0] if len(record) == 1 else record)
+            features, labels = dataset_contract.check_parsed(name, parsed, mode, source.params)
             return features if mode == ModeKeys.PREDICT else (features, labels)
 
         return call
 
-    if hasattr(dataset, 'parse_batch'):
-        return batches.map(both('parse_batch'), tf.data.AUTOTUNE)
-    return batch(records.map(both('parse'), tf.data.AUTOTUNE))
+    if source.parses_batches():
+        return batches.map(as_map_fn('parse_batch'), tf.data.AUTOTUNE)
+    return batch(records.map(as_map_fn('parse'), tf.data.AUTOTUNE))
 
 
-def without_tuning(dataset):
+def disable_autotune(dataset):
     """Returns a tf.data.Dataset whose numbers of threads and buffers stay as they are.
 
     The thread that tunes them sleeps longer and longer, a minute at last, and who ends with the iterator, or makes it anew

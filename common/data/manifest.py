@@ -62,7 +62,7 @@ def check(directory, item):
     return path
 
 
-def forget():
+def clear_cache():
     """Has `check` read every file again."""
     _whole.clear()
 
@@ -74,7 +74,7 @@ def _find_damage(path, written):
         return 'is missing' if isinstance(error, tf.errors.NotFoundError) else f'cannot be read: {error.message}'
 
 
-def where(record):
+def locate_record(record):
     """Says in which of the files that were checked a serialized tf.train.Example lies; None if in none."""
     for path in _whole:
         offsets = tfrecord.scan(path).offsets

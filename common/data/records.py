@@ -19,8 +19,8 @@ import tensorflow.compat.v1 as tf
 import tqdm
 
 from common.data import manifest, tfrecord
-from common.errors import RunError, UsageError, check_utf8, tell
-from common.files import replacing
+from common.errors import RunError, UsageError, check_utf8, print_error
+from common.files import atomic_path
 from common.plugins.traceback_filter import in_a_line
 
 NUM_SHARDS = 4
@@ -116,7 +116,7 @@ def _write_shard(directory, split, shard, num_shards, examples, bar, stop):
     name = f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord'
     path = os.path.join(directory, name)
     indices = range(shard, len(examples), num_shards)
-    with replacing(path) as part:
+    with atomic_path(path) as part:
         with tf.io.TFRecordWriter(part) as writer:
             for position, i in enumerate(indices, 1):
                 if stop.is_set():
@@ -230,7 +230,7 @@ def main(argv):
         for line in commands[argv[1]](argv[2]):
             print(line)
     except (UsageError, RunError) as error:
-        tell('records', error)
+        print_error('records', error)
         return 2 if isinstance(error, UsageError) else 1
     return 0
 

@@ -7,23 +7,23 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
-from common.inference.serving import takes_images
 
 
-def make_image_input_fn(dataset, paths, params):
+def make_image_input_fn(source, paths):
     """Makes an input_fn of image files, made grey or coloured and resized as the dataset declares.
 
     Raises:
       UsageError: the dataset has no images, or a file is none.
     """
-    if not takes_images(dataset):
+    params = source.params
+    if not source.has_images():
         raise UsageError(f'--input: --dataset={params.dataset} has no images')
     images = [_read_image(path, params) for path in paths]
 
     def input_fn():
         spec = tf.TensorSpec([params.image_size, params.image_size, params.num_channels], tf.uint8)
         batches = tf.data.Dataset.from_generator(lambda: images, output_signature=spec).batch(params.eval_batch_size)
-        return batches.map(lambda batch: dataset.image_features(params, batch))
+        return batches.map(lambda batch: source.module.image_features(params, batch))
 
     return input_fn
 

@@ -1,5 +1,7 @@
 """Asking a model many times."""
 
+import contextlib
+
 import tensorflow.compat.v1 as tf
 
 from common.storage.restore import make_session, restore
@@ -47,3 +49,23 @@ class Predictor:
     def reload(self, checkpoint_path):
         """Loads another checkpoint."""
         restore(self._saver, self._session, checkpoint_path)
+
+
+def predict_batches(estimator, input_fn, checkpoint_path):
+    """Yields the predictions {name: array [batch, ...]} for each batch of an input_fn."""
+    with tf.Graph().as_default() as graph:
+        batches = tf.data.make_initializable_iterator(input_fn())
+        features = batches.get_next()
+        start = [tf.tables_initializer(), batches.initializer]
+    predictor = Predictor(estimator, batches.element_spec, checkpoint_path)
+    with contextlib.closing(tf.Session(graph=graph)) as session, contextlib.suppress(tf.errors.OutOfRangeError):
+        session.run(start)
+        while True:
+            yield predictor.predict(session.run(features))
+
+
+def split_batches(batches):
+    """Yields the examples of batches, dicts of arrays of a common length, one by one."""
+    for batch in batches:
+        for values in zip(*batch.values()):
+            yield dict(zip(batch, values))

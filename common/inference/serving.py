@@ -1,4 +1,4 @@
-"""What comes in where no dataset feeds the model: an exported model's requests, and image files."""
+"""Exported models: their signatures, and whether they can be exported."""
 
 import itertools
 import os
@@ -13,12 +13,7 @@ from common.storage.restore import make_session, restore
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
 
-def takes_images(dataset):
-    """Whether a dataset module makes features of raw images."""
-    return hasattr(dataset, 'image_features')
-
-
-def make_serving_input_fn(dataset, data_dir, params):
+def make_serving_input_fn(source):
     """Makes the serving_input_receiver_fn for `Estimator.export_saved_model`.
 
     The exported model has two groups of signatures. The default takes raw tensors: {'image': uint8 [batch, image_size,
@@ -26,19 +21,21 @@ def make_serving_input_fn(dataset, data_dir, params):
     'examples:...', takes {'examples': string [batch]}, serialized tf.train.Example.
     """
 
+    params = source.params
+
     def serving_input_receiver_fn():
-        feature_specs = make_input_fn(dataset, PREDICT, 'eval', data_dir, params)().element_spec
+        feature_specs = make_input_fn(source, PREDICT, 'eval')().element_spec
         for name, spec in feature_specs.items():
             if not spec.shape[1:].is_fully_defined():
                 raise UsageError(f'--schedule=export: the feature {name} has no fixed shape, but {spec.shape[1:]}')
-        if takes_images(dataset):
+        if source.has_images():
             raw = {'image': _optional('image', [params.image_size, params.image_size, params.num_channels], tf.uint8)}
-            from_raw = dataset.image_features(params, raw['image'])
+            from_raw = source.module.image_features(params, raw['image'])
         else:
             raw = {name: _optional(name, spec.shape.as_list()[1:], spec.dtype) for name, spec in feature_specs.items()}
             from_raw = raw
         serialized = _optional('examples', [], tf.string)
-        from_serialized = _parse_serialized(dataset, data_dir, params, serialized, feature_specs)
+        from_serialized = _parse_serialized(source, serialized, feature_specs)
         # Each signature feeds one of the two and leaves the other empty, so that one network serves both.
         features = {name: tf.concat([from_raw[name], from_serialized[name]], axis=0) for name in feature_specs}
         return tf.estimator.export.ServingInputReceiver(features, raw, {'examples': {'examples': serialized}})
@@ -76,19 +73,19 @@ def _optional(name, shape, dtype):
     return tf.placeholder_with_default(tf.zeros([0] + shape, dtype), [None] + shape, name)
 
 
-def _parse_serialized(dataset, data_dir, params, serialized, feature_specs):
+def _parse_serialized(source, serialized, feature_specs):
     """Returns the features of serialized examples: parsed by the dataset module, or by the features' own types."""
-    records = dataset.read('eval', data_dir, params)
+    records = source.read('eval')
     if getattr(records.element_spec, 'dtype', None) != tf.string:
         stored = {
             name: tf.io.FixedLenFeature(spec.shape[1:], _stored_dtype(spec.dtype)) for name, spec in feature_specs.items()
         }
         parsed = tf.io.parse_example(serialized, stored)
         return {name: tf.cast(parsed[name], spec.dtype) for name, spec in feature_specs.items()}
-    if hasattr(dataset, 'parse_batch'):
-        return dataset.parse_batch(PREDICT, params, serialized)[0]
+    if source.parses_batches():
+        return source.module.parse_batch(PREDICT, source.params, serialized)[0]
     return tf.map_fn(
-        lambda record: dataset.parse(PREDICT, params, record)[0],
+        lambda record: source.module.parse(PREDICT, source.params, record)[0],
         serialized,
         fn_output_signature={name: tf.TensorSpec(spec.shape[1:], spec.dtype) for name, spec in feature_specs.items()},
     )

@@ -22,10 +22,10 @@ class TrainingSummaries(tf.train.SessionRunHook):
       every_steps: int.
       batch_size: int, examples a step.
       output_dir: str.
-      loop: common.training.multi_step.Loop, which tells the step.
+      multi_step: common.training.multi_step.MultiStepHook, which knows the next step that hooks see.
     """
 
-    def __init__(self, loss, metrics, waited, every_steps, batch_size, output_dir, loop):
+    def __init__(self, loss, metrics, waited, every_steps, batch_size, output_dir, multi_step):
         self._loss = loss
         self._metrics = {
             name: update for name, (_, update) in metrics.items() if isinstance(update, tf.Tensor) and update.shape.rank == 0
@@ -35,7 +35,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         self._timer = tf.train.SecondOrStepTimer(every_steps=every_steps)
         self._batch_size = batch_size
         self._output_dir = output_dir
-        self._loop = loop
+        self._multi_step = multi_step
 
     def begin(self):
         self._writer = tf.summary.FileWriterCache.get(self._output_dir)
@@ -48,7 +48,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         self._seconds = 0
 
     def before_run(self, run_context):
-        self._step = self._loop.next_seen()
+        self._step = self._multi_step.next_visible_step()
         self._is_due = self._timer.should_trigger_for_step(self._step)
         self._started = time.perf_counter()
         return tf.train.SessionRunArgs(self._fetches) if self._is_due else None

@@ -1,36 +1,11 @@
 """What the functions of a dataset module take and return: what README.md asks of them is checked here."""
 
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError
+from common.errors import UsageError
 from common.plugins.contract import COMPOSITE, DENSE, check_dict, check_pair, not_a_tensor_error, unknown_shape_error
-from common.plugins.traceback_filter import in_a_line
-from common.values import describe
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
-
-
-def read(dataset, split, data_dir, params):
-    """Returns what a dataset module reads, a tf.data.Dataset.
-
-    Raises:
-      UsageError: there is no such split, or it is something else.
-      RunError: it cannot be read.
-    """
-    try:
-        records = dataset.read(split, data_dir, params)
-    except KeyError as error:
-        if error.args != (split,):
-            raise
-        raise UsageError(f'--dataset={params.dataset}: there is no split {split}') from None
-    except (OSError, tf.errors.OpError) as error:
-        raise RunError(
-            f'--dataset={params.dataset}: read(): the split {split} in {data_dir} cannot be read: {in_a_line(error)}'
-        ) from None
-    if not isinstance(records, tf2.data.Dataset):
-        raise UsageError(f'--dataset={params.dataset}: read() must return a tf.data.Dataset, not {describe(records)}')
-    return records
 
 
 @tf.autograph.experimental.do_not_convert

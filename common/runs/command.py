@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from common import files
-from common.errors import RunError, UsageError, check_utf8, first_line, tell
+from common.errors import RunError, UsageError, check_utf8, first_line, print_error
 from common.plugins.traceback_filter import made_at, original, user_traceback
 from common.runs.stop import StopOnSignal
 
@@ -56,11 +56,11 @@ def _tell(program, error, FLAGS):
     if isinstance(found, (UsageError, RunError)):
         if found.__cause__:  # An exception in the user's own Python.
             print(_traceback(found.__cause__, FLAGS), end='', file=sys.stderr)
-        tell(program, found)
+        print_error(program, found)
         return 2 if isinstance(found, UsageError) else 1
     said = isinstance(found, (tf.errors.OpError, OSError, RuntimeError)) and files.explain(found)
     if said:
-        tell(program, f'{said}: mend that, and give the same command again')
+        print_error(program, f'{said}: mend that, and give the same command again')
         return 1
     if FLAGS.full_traceback:
         return None
@@ -68,7 +68,7 @@ def _tell(program, error, FLAGS):
     if text:
         print(text, end='', file=sys.stderr)
     elif place:
-        tell(program, f'{first_line(found)} ({place})')
+        print_error(program, f'{first_line(found)} ({place})')
     return 1 if text or place else None
 
 

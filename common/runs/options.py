@@ -1,32 +1,51 @@
-"""How a run goes, as against what changes the model."""
+"""How a run goes, as against what changes the model: flags, by who reads them."""
 
+from collections.abc import Sequence
 import dataclasses
+
+from absl import flags
+
+from common.training.options import TrainingOptions
 
 MAX_STEPS = 2**63 - 1  # TensorFlow counts them in int64.
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class EvaluationOptions:
+    """The flags of the same names, which trainer.py explains; eval_every_steps=None evaluates each checkpoint."""
+
+    eval_every_steps: int | None = None
+    eval_steps: int = 0
+    eval_timeout: int = 0
+    eval_splits: Sequence[str] = ('eval',)
+    best_metric: str = 'loss:min'
+    early_stopping_patience: int = 0
+    early_stopping_min_delta: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictionOptions:
     """The flags of the same names, which trainer.py explains."""
 
-    schedule: str
-    eval_steps: int
-    eval_splits: list
-    eval_every_steps: int
-    eval_timeout: int
-    save_checkpoints_steps: int
-    save_summary_steps: int
-    keep_checkpoint_max: int
-    best_metric: str
-    early_stopping_patience: int
-    early_stopping_min_delta: float
-    profile_steps: str
-    steps_per_loop: int
-    precision: str
-    overfit_batches: int
-    warm_start_from: str
-    freeze: str
-    debug_numerics: bool
-    checkpoint: str
-    predict_split: str
-    input: str
+    checkpoint: str = 'latest'
+    predict_split: str = 'eval'
+    input: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """All of them; schedule is a name of `common.runs.schedules.SCHEDULES`."""
+
+    schedule: str = 'train_and_evaluate'
+    training: TrainingOptions = TrainingOptions()
+    evaluation: EvaluationOptions = EvaluationOptions()
+    prediction: PredictionOptions = PredictionOptions()
+
+
+def from_flags(FLAGS: flags.FlagValues) -> Options:
+    """Returns the options that parsed flags give."""
+
+    def read(kind):
+        return kind(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(kind)})
+
+    return Options(FLAGS.schedule, read(TrainingOptions), read(EvaluationOptions), read(PredictionOptions))

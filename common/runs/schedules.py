@@ -1,27 +1,27 @@
-"""What a run does: an explicit dict of name -> function of an Experiment, which returns the result that is printed."""
+"""What a run does: SCHEDULES has a function of an Experiment for each name, which returns the result that is printed."""
 
-import contextlib
 import itertools
 import os
 import re
-import time
+import types
+import typing
 
 import tensorflow.compat.v1 as tf
 
-from common.data.data_size import count_examples
 from common.data.input_pipeline import make_input_fn
+from common.data.size import count_examples
 from common.errors import RunError, UsageError
-from common.files import dumps, replacing, taking_turns, to_json
+from common.files import atomic_path, dumps, taking_turns, to_json
 from common.inference import image_files, serving
-from common.inference.predictor import Predictor
-from common.monitoring import hparams_tab, projector
+from common.inference.predictor import predict_batches, split_batches
+from common.monitoring import hparams_tab
 from common.storage import best_checkpoint, checkpoints
 from common.storage.metrics import add_metrics, evaluations_since_best, read_metric, read_metrics
 from common.storage.restore import CheckpointGone, open_checkpoint
 from common.training.optimizer import LOSS_SCALING_VARIABLES
 from common.training.saving import EvaluateAfterSave
 
-_TELL_SECONDS = 60
+PREDICT = tf.estimator.ModeKeys.PREDICT
 
 
 def train(experiment, saving_listeners=()):
@@ -36,7 +36,7 @@ def train(experiment, saving_listeners=()):
         )
         return {'global_step': step}
     try:
-        with hparams_tab.session(experiment.estimator.model_dir, experiment.params):
+        with hparams_tab.session(experiment.estimator.model_dir, experiment.source.params):
             experiment.estimator.train(
                 experiment.train_input_fn,
                 hooks=[experiment.stop],
@@ -65,7 +65,7 @@ def train(experiment, saving_listeners=()):
 def evaluate(experiment, checkpoint_path=None):
     """Evaluates a checkpoint, that of --checkpoint unless told, on all splits."""
     output_dir = experiment.estimator.model_dir
-    path = checkpoint_path or checkpoints.find_checkpoint(output_dir, experiment.options.checkpoint)
+    path = checkpoint_path or checkpoints.find_checkpoint(output_dir, experiment.options.prediction.checkpoint)
     result = {}
     for evaluator in experiment.evaluators:
         metrics = evaluator.evaluate(path)
@@ -82,10 +82,10 @@ def evaluate(experiment, checkpoint_path=None):
 def train_and_evaluate(experiment):
     """Trains, evaluates the checkpoints that it saves, keeps the best, and ends where no better one comes."""
     result = _evaluate_and_keep(experiment) if _has_missed_an_evaluation(experiment) else None
-    if _is_enough(experiment):
+    if _should_stop(experiment):
         return result or _evaluate_and_keep(experiment)
     listener = EvaluateAfterSave(
-        lambda: _evaluate_and_keep(experiment), lambda: _is_enough(experiment), experiment.stop, experiment.eval_every_steps
+        lambda: _evaluate_and_keep(experiment), lambda: _should_stop(experiment), experiment.stop, experiment.eval_every_steps
     )
     train(experiment, [listener])
     return listener.result or result or _evaluate_and_keep(experiment)  # Where there was nothing left to train.
@@ -106,22 +106,22 @@ def _evaluate_and_keep(experiment, checkpoint_path=None):
     output_dir = experiment.estimator.model_dir
     path = checkpoint_path or experiment.estimator.latest_checkpoint()
     result = evaluate(experiment, path)
-    best_checkpoint.keep_if_best(path, output_dir, experiment.goal, experiment.evaluators[0].split, result)
+    best_checkpoint.keep_if_best(path, output_dir, experiment.objective, experiment.evaluators[0].split, result)
     return result
 
 
-def _is_enough(experiment):
+def _should_stop(experiment):
     """Whether the last evaluations, those before a restart too, brought nothing better."""
-    options = experiment.options
+    options = experiment.options.evaluation
     if not options.early_stopping_patience:
         return False
-    values = read_metric(experiment.estimator.model_dir, options.eval_splits[0], experiment.goal.metric)
-    since = evaluations_since_best(values, experiment.goal, options.early_stopping_min_delta)
+    values = read_metric(experiment.estimator.model_dir, options.eval_splits[0], experiment.objective.metric)
+    since = evaluations_since_best(values, experiment.objective, options.early_stopping_min_delta)
     if since >= options.early_stopping_patience:
         tf.logging.info(
             'Training ends: %d evaluations brought no better %s, and --early_stopping_patience=%d; a larger one goes on.',
             since,
-            experiment.goal.metric,
+            experiment.objective.metric,
             options.early_stopping_patience,
         )
     return since >= options.early_stopping_patience
@@ -130,7 +130,9 @@ def _is_enough(experiment):
 def continuous_eval(experiment):
     """Evaluates every new checkpoint that another process saves, until the one of train_steps, and keeps the best."""
     tf.logging.info('Waiting for checkpoints in %s up to step %d.', experiment.estimator.model_dir, experiment.train_steps)
-    for path in _new_checkpoints(experiment):
+    for path in checkpoints.new_checkpoints(
+        experiment.estimator.model_dir, experiment.train_steps, experiment.options.evaluation.eval_timeout
+    ):
         try:
             result = _evaluate_and_keep(experiment, path)
         except CheckpointGone:
@@ -141,43 +143,13 @@ def continuous_eval(experiment):
     raise AssertionError('the iterator has no end')
 
 
-def _new_checkpoints(experiment):
-    """Yields the paths of checkpoints as they are saved, and says every minute what it waits for.
-
-    Raises:
-      RunError: there was none for eval_timeout seconds.
-    """
-    directory, timeout = experiment.estimator.model_dir, experiment.options.eval_timeout
-    waiting_since, last = time.monotonic(), None
-
-    def say():
-        waited = time.monotonic() - waiting_since
-        seen = f'the last one was {last}' if last else 'there has been none'
-        if timeout and waited >= timeout:
-            raise RunError(
-                f'{directory}: no new checkpoint for {waited:.0f} seconds, and {seen}; the training was to end at '
-                f'step {experiment.train_steps}: see whether it has failed, or give a longer --eval_timeout'
-            )
-        tf.logging.info(
-            'Still waiting for a checkpoint in %s, for %d seconds; %s, and the training ends at step %d.',
-            directory,
-            waited,
-            seen,
-            experiment.train_steps,
-        )
-
-    for last in tf.train.checkpoints_iterator(directory, timeout=min(timeout or _TELL_SECONDS, _TELL_SECONDS), timeout_fn=say):
-        yield last
-        waiting_since = time.monotonic()
-
-
 def predict(experiment):
     """Writes a JSON object a line to output_dir/predictions.jsonl, for each example of a split or each image file."""
     input_fn, names = _predict_input(experiment)
-    checkpoint = checkpoints.find_checkpoint(experiment.estimator.model_dir, experiment.options.checkpoint)
+    checkpoint = checkpoints.find_checkpoint(experiment.estimator.model_dir, experiment.options.prediction.checkpoint)
     path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
-    predictions = _examples(_predicted_batches(experiment, input_fn, checkpoint))
-    with replacing(path) as part, tf.io.gfile.GFile(part, 'w') as file:
+    predictions = split_batches(predict_batches(experiment.estimator, input_fn, checkpoint))
+    with atomic_path(path) as part, tf.io.gfile.GFile(part, 'w') as file:
         for name, prediction in zip(names, predictions):
             line = {**name, **{key: to_json(prediction[key]) for key in sorted(prediction)}}
             file.write(dumps(line) + '\n')
@@ -188,53 +160,30 @@ def dry_run(experiment):
     """Trains and evaluates one step, and predicts a batch."""
     result = train_and_evaluate(experiment)
     checkpoint = experiment.estimator.latest_checkpoint()
-    next(_predicted_batches(experiment, _split_input_fn(experiment, experiment.options.eval_splits[0]), checkpoint))
+    input_fn = make_input_fn(experiment.source, PREDICT, experiment.options.evaluation.eval_splits[0])
+    next(predict_batches(experiment.estimator, input_fn, checkpoint))
     return result
-
-
-def _predicted_batches(experiment, input_fn, checkpoint):
-    """Yields {name: array [batch, ...]} for each batch of an input_fn."""
-    with tf.Graph().as_default() as graph:
-        batches = tf.data.make_initializable_iterator(input_fn())
-        features = batches.get_next()
-        start = [tf.tables_initializer(), batches.initializer]
-    predictor = Predictor(experiment.estimator, batches.element_spec, checkpoint)
-    with contextlib.closing(tf.Session(graph=graph)) as session, contextlib.suppress(tf.errors.OutOfRangeError):
-        session.run(start)
-        while True:
-            yield predictor.predict(session.run(features))
-
-
-def _examples(batches):
-    """Yields the examples of batches, dicts of arrays."""
-    for batch in batches:
-        for values in zip(*batch.values()):
-            yield dict(zip(batch, values))
-
-
-def _split_input_fn(experiment, split):
-    return make_input_fn(experiment.dataset, tf.estimator.ModeKeys.PREDICT, split, experiment.data_dir, experiment.params)
 
 
 def _predict_input(experiment):
     """Returns an input_fn and, for each of its examples, what its line begins with."""
-    if not experiment.options.input:
-        split = experiment.options.predict_split
-        count = count_examples(experiment.dataset, split, experiment.data_dir, experiment.params, at_most=1)
+    if not experiment.options.prediction.input:
+        split = experiment.options.prediction.predict_split
+        count = count_examples(experiment.source, split, at_most=1)
         if count == tf.data.experimental.INFINITE_CARDINALITY:
             raise UsageError(f'--predict_split={split}: the split has no end')
-        return _split_input_fn(experiment, split), itertools.repeat({})
-    paths = sorted(tf.io.gfile.glob(experiment.options.input))
+        return make_input_fn(experiment.source, PREDICT, split), itertools.repeat({})
+    paths = sorted(tf.io.gfile.glob(experiment.options.prediction.input))
     if not paths:
-        raise UsageError(f'--input={experiment.options.input}: no such file')
-    return image_files.make_image_input_fn(experiment.dataset, paths, experiment.params), [{'input': path} for path in paths]
+        raise UsageError(f'--input={experiment.options.prediction.input}: no such file')
+    return image_files.make_image_input_fn(experiment.source, paths), [{'input': path} for path in paths]
 
 
 def export(experiment):
     """Writes a SavedModel under output_dir/export; see common/inference/serving.py for its signatures."""
     estimator = experiment.estimator
-    checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.checkpoint)
-    serving_input_fn = serving.make_serving_input_fn(experiment.dataset, experiment.data_dir, experiment.params)
+    checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.prediction.checkpoint)
+    serving_input_fn = serving.make_serving_input_fn(experiment.source)
     serving.check_exportable(estimator, serving_input_fn, checkpoint)
     directory = os.path.join(estimator.model_dir, 'export')
     with taking_turns(directory) as is_alone:
@@ -244,25 +193,29 @@ def export(experiment):
     return {'global_step': _global_step(checkpoint), 'export': path.decode()}
 
 
-def run(experiment):
-    """Runs the schedule of the options and returns its result."""
-    result = SCHEDULES[experiment.options.schedule](experiment)
-    if experiment.evaluators:
-        projector.show(experiment.evaluators[0])
-    return result
+class Schedule(typing.NamedTuple):
+    """What to do: run is a function of an Experiment that returns the result, a dict; the others say what it takes."""
+
+    run: typing.Callable[..., dict]
+    trains: bool = False
+    evaluates: bool = False
+    predicts: bool = False
+    follows: bool = False  # Another process trains.
+    is_trial: bool = False  # Of one step, and nothing is kept.
+    needs_checkpoint: bool = False
 
 
-SCHEDULES = {
-    'train_and_evaluate': train_and_evaluate,
-    'train': train,
-    'evaluate': evaluate,
-    'continuous_eval': continuous_eval,
-    'predict': predict,
-    'export': export,
-    'dry_run': dry_run,
-}
-TRAINING = ('train_and_evaluate', 'train', 'dry_run')
-EVALUATING = ('train_and_evaluate', 'evaluate', 'continuous_eval', 'dry_run')
+SCHEDULES: typing.Mapping[str, Schedule] = types.MappingProxyType(
+    {
+        'train_and_evaluate': Schedule(train_and_evaluate, trains=True, evaluates=True),
+        'train': Schedule(train, trains=True),
+        'evaluate': Schedule(evaluate, evaluates=True, needs_checkpoint=True),
+        'continuous_eval': Schedule(continuous_eval, evaluates=True, follows=True),
+        'predict': Schedule(predict, predicts=True, needs_checkpoint=True),
+        'export': Schedule(export, needs_checkpoint=True),
+        'dry_run': Schedule(dry_run, trains=True, evaluates=True, is_trial=True),
+    }
+)
 
 
 def _step_reached(experiment):

@@ -12,7 +12,7 @@ import time
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import tell
+from common.errors import print_error
 
 # Seconds that the process may take to end, after which it is ended. Kubernetes kills 30 seconds after SIGTERM: a step that
 # waits for its input longer than that would lose the exit code, too.
@@ -104,7 +104,7 @@ class StopOnSignal(tf.train.SessionRunHook):
 
     def _end_process(self, number):
         if self._place[0] in (_STEPPING, _SAVING):
-            tell(
+            print_error(
                 sys.argv[0],
                 f'{signal.Signals(number).name}: ended before the step did; the steps since the last checkpoint '
                 'are not saved: rerun the command to resume from it',
@@ -135,7 +135,7 @@ class StopOnSignal(tf.train.SessionRunHook):
             sys.exit(128 + self._received)
 
     @contextlib.contextmanager
-    def noting(self):
+    def defer_signals(self):
         """In its block a signal is only noted, for `exit_if_received`."""
         self._enter(_NOTING)
         try:

@@ -14,7 +14,7 @@ def best_dir(output_dir):
     return os.path.join(output_dir, 'best')
 
 
-def keep_if_best(checkpoint_path, output_dir, goal, split, result):
+def keep_if_best(checkpoint_path, output_dir, objective, split, result):
     """Copies a checkpoint if it is the first, is better than the one that is there, or that one was judged otherwise.
 
     Whoever is stopped amid this finds the old one whole or the new one: files are named by the step, and the record, which
@@ -24,19 +24,19 @@ def keep_if_best(checkpoint_path, output_dir, goal, split, result):
     Args:
       checkpoint_path: str, without suffix.
       output_dir: str.
-      goal: Goal.
+      objective: Objective.
       split: str, the split that is judged.
       result: {'global_step': int, split: {metric: value}}.
     """
     with taking_turns(best_dir(output_dir)):
-        _keep_if_best(checkpoint_path, best_dir(output_dir), goal, split, result)
+        _keep_if_best(checkpoint_path, best_dir(output_dir), objective, split, result)
 
 
-def _keep_if_best(checkpoint_path, directory, goal, split, result):
-    value = result[split][goal.metric]
-    judged = {'split': split, 'metric': goal.metric, 'is_max': goal.is_max}
+def _keep_if_best(checkpoint_path, directory, objective, split, result):
+    value = result[split][objective.metric]
+    judged = {'split': split, 'metric': objective.metric, 'is_max': objective.is_max}
     old = _read(directory)
-    if old and all(old[key] == judged[key] for key in judged) and not goal.is_better(value, old['value']):
+    if old and all(old[key] == judged[key] for key in judged) and not objective.is_better(value, old['value']):
         return
     tf.io.gfile.makedirs(directory)
     names = [os.path.basename(path) for path in tf.io.gfile.glob(f'{checkpoint_path}.*')]

@@ -2,17 +2,19 @@
 
 import os
 import re
+import time
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
 from common.files import is_remote, remove_abandoned
 from common.storage.best_checkpoint import best_dir, find_best
-from common.storage.restore import is_whole, without_suffix
+from common.storage.restore import is_intact, without_suffix
 
 # What TensorFlow and common/files.py write, to be renamed.
 _LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?/?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
 _PART = re.compile(r'\w+\.(json|csv|jsonl)\.[0-9a-f]{32}\.part')
+_REPORT_SECONDS = 60
 
 
 def has_checkpoint(output_dir):
@@ -20,7 +22,7 @@ def has_checkpoint(output_dir):
     return any(step > 0 or tf.io.gfile.exists(f'{path}.index') for step, path in _list(output_dir))
 
 
-def newest(output_dir):
+def latest_intact(output_dir):
     """Returns the path of the last checkpoint that is whole, without suffix; None where there is none at all.
 
     Every tensor is read, so that its checksum is compared. What is damaged is named in a warning.
@@ -29,7 +31,7 @@ def newest(output_dir):
       RunError: none is whole.
     """
     for _, path in _list(output_dir):
-        if is_whole(path):
+        if is_intact(path):
             return path
         tf.logging.warning('%s: is damaged, or a file of it is missing.', path)
     if has_checkpoint(output_dir):
@@ -46,7 +48,7 @@ def recover(output_dir):
     Raises:
       RunError: there are checkpoints, and none is whole.
     """
-    path = newest(output_dir)
+    path = latest_intact(output_dir)
     names = tf.io.gfile.listdir(output_dir)
     for name in filter(_PART.fullmatch, names):
         remove_abandoned(os.path.join(output_dir, name))
@@ -92,7 +94,7 @@ def find_checkpoint(output_dir, which):
     """
     if which == 'latest':
         require_checkpoint(output_dir)
-        return newest(output_dir)
+        return latest_intact(output_dir)
     if which == 'best':
         path = find_best(output_dir)
         if not path:
@@ -126,3 +128,39 @@ def _list(output_dir):
     ]
     steps = {int(match[1]) for match in found if match}
     return [(step, os.path.join(output_dir, f'model.ckpt-{step}')) for step in sorted(steps, reverse=True)]
+
+
+def new_checkpoints(directory, last_step, timeout=0):
+    """Yields the paths of checkpoints as another process saves them, and logs every minute what it waits for.
+
+    Args:
+      directory: str.
+      last_step: int, the step at which that training ends, for the messages.
+      timeout: int, seconds to wait for the next one; 0 waits forever.
+
+    Raises:
+      RunError: none came in that time.
+    """
+    waiting_since, last = time.monotonic(), None
+
+    def say():
+        waited = time.monotonic() - waiting_since
+        seen = f'the last one was {last}' if last else 'there has been none'
+        if timeout and waited >= timeout:
+            raise RunError(
+                f'{directory}: no new checkpoint for {waited:.0f} seconds, and {seen}; the training was to end at '
+                f'step {last_step}: see whether it has failed, or give a longer --eval_timeout'
+            )
+        tf.logging.info(
+            'Still waiting for a checkpoint in %s, for %d seconds; %s, and the training ends at step %d.',
+            directory,
+            waited,
+            seen,
+            last_step,
+        )
+
+    for last in tf.train.checkpoints_iterator(
+        directory, timeout=min(timeout or _REPORT_SECONDS, _REPORT_SECONDS), timeout_fn=say
+    ):
+        yield last
+        waiting_since = time.monotonic()

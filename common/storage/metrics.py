@@ -11,7 +11,7 @@ from common.errors import RunError, UsageError
 from common.files import taking_turns, write
 
 
-class Goal(typing.NamedTuple):
+class Objective(typing.NamedTuple):
     metric: str
     is_max: bool
 
@@ -26,8 +26,8 @@ class Goal(typing.NamedTuple):
         return (max if self.is_max else min)(numbers, default=None)
 
 
-def parse_goal(text):
-    """Returns the Goal of a text such as 'loss:min' or 'accuracy:max'.
+def parse_objective(text):
+    """Returns the Objective of a text such as 'loss:min' or 'accuracy:max'.
 
     Raises:
       UsageError: it is none.
@@ -35,14 +35,14 @@ def parse_goal(text):
     metric, _, direction = text.rpartition(':')
     if not metric or direction not in ('min', 'max'):
         raise UsageError(f'--best_metric={text} is not of the form METRIC:min or METRIC:max, such as accuracy:max')
-    return Goal(metric, direction == 'max')
+    return Objective(metric, direction == 'max')
 
 
-def evaluations_since_best(values, goal, min_delta):
+def evaluations_since_best(values, objective, min_delta):
     """Returns how many evaluations, at the end of a list of them, brought nothing better by more than min_delta."""
     best, since = None, 0
     for value in values:
-        if best is None or goal.is_better(value, best, min_delta):
+        if best is None or objective.is_better(value, best, min_delta):
             best, since = value, 0
         else:
             since += 1

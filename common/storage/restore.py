@@ -46,7 +46,7 @@ def open_checkpoint(checkpoint_path):
         raise RunError(f'{checkpoint_path}: is damaged: choose another checkpoint') from None
 
 
-def is_whole(checkpoint_path):
+def is_intact(checkpoint_path):
     """Whether a checkpoint, whose path has no suffix, is there, and every tensor has its checksum, for which it is read."""
     try:
         reader = open_checkpoint(checkpoint_path)

@@ -17,7 +17,7 @@ def hparams_path(output_dir):
     return os.path.join(output_dir, 'hparams.json')
 
 
-def claim(output_dir):
+def ensure_writable(output_dir):
     """Makes the directory for a training.
 
     Raises:

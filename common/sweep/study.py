@@ -42,14 +42,14 @@ def lock(directory):
     )
 
 
-def open_study(directory, goal, seed, setup):
+def open_study(directory, objective, seed, setup):
     """Opens the study of a directory, or makes it.
 
     Bad trials are pruned by the median of the others: `optuna.pruners.MedianPruner`, once five are complete.
 
     Args:
       directory: str, local.
-      goal: Goal, of a trial's best evaluation.
+      objective: Objective, of a trial's best evaluation.
       seed: int.
       setup: dict of what trials must have in common to be compared, as JSON can say it.
 
@@ -69,7 +69,7 @@ def open_study(directory, goal, seed, setup):
             study_name=_NAME,
             pruner=optuna.pruners.MedianPruner(),
             load_if_exists=True,
-            direction='maximize' if goal.is_max else 'minimize',
+            direction='maximize' if objective.is_max else 'minimize',
         )
         # By the number of trials, too: the same seed again would draw what it drew at first.
         study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), constant_liar=True)
@@ -100,7 +100,7 @@ class _Training:
     is_pruned: bool = False
 
 
-def run_trials(study, space, goal, num_trials, jobs, trainings, stop):
+def run_trials(study, space, objective, num_trials, jobs, trainings, stop):
     """Runs trials until there are num_trials in the study, those first that an earlier sweep was stopped amid.
 
     Whatever ends this ends the trainings, each after a checkpoint.
@@ -108,10 +108,10 @@ def run_trials(study, space, goal, num_trials, jobs, trainings, stop):
     Args:
       study: optuna.Study.
       space: {name: optuna.distributions.BaseDistribution}.
-      goal: Goal; a trial's value is that of its best evaluation.
+      objective: Objective; a trial's value is that of its best evaluation.
       num_trials: int.
       jobs: int, how many trainings to run at once.
-      trainings: Trainings, or what has its `start`, `read` and `explain`.
+      trainings: TrialRunner, or what has its `start`, `read` and `explain`.
       stop: StopOnSignal; a signal ends the process.
 
     Yields:
@@ -122,7 +122,7 @@ def run_trials(study, space, goal, num_trials, jobs, trainings, stop):
       RunError: somebody else has stopped a training, or the study's file fails.
     """
     running = []
-    with _telling_storage_errors(_FILE), stop.noting():
+    with _telling_storage_errors(_FILE), stop.defer_signals():
         num_new = num_trials - len([trial for trial in study.trials if trial.state != TrialState.WAITING])
         trials = itertools.chain(_stopped_trials(study, space), (study.ask(space) for _ in range(num_new)))
         try:
@@ -140,7 +140,7 @@ def run_trials(study, space, goal, num_trials, jobs, trainings, stop):
                     _follow(training, values)
                     if has_ended:
                         running.remove(training)
-                        yield _tell(study, training, values, goal, trainings)
+                        yield _tell(study, training, values, objective, trainings)
         finally:
             if running:
                 tf.logging.info('Stopping %d of the trials after a checkpoint; the same command goes on.', len(running))
@@ -172,14 +172,14 @@ def _follow(training, values):
         training.process.terminate()
 
 
-def _tell(study, training, values, goal, trainings):
-    trial, code, best = training.trial, training.process.returncode, goal.best(values)
+def _tell(study, training, values, objective, trainings):
+    trial, code, best = training.trial, training.process.returncode, objective.best(values)
     if training.is_pruned:
         return study.tell(trial, state=TrialState.PRUNED)
     if code in _STOPPED:
         raise RunError(f'trial {trial.number} was stopped: the same command goes on')
     if code or best is None:
         # Not FAIL, of which the sampler learns nothing: most often the values are to blame, as where a loss diverges.
-        trial.set_user_attr('error', trainings.explain(trial, code) if code else f'{goal.metric} was never a number')
+        trial.set_user_attr('error', trainings.explain(trial, code) if code else f'{objective.metric} was never a number')
         return study.tell(trial, state=TrialState.PRUNED)
     return study.tell(trial, best)

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from common.errors import RunError, UsageError
 from common.files import read_json, to_json
 from common.storage import run_dir
-from common.storage.metrics import Goal, read_metric
+from common.storage.metrics import Objective, read_metric
 from common.sweep.space import decode
 from hparams import build
 
@@ -24,12 +24,12 @@ _MISTAKE = re.compile(r'trainer\.py: .*|[\w.]*(Error|Exception)\b.*')
 
 
 @dataclasses.dataclass(frozen=True)
-class Trainings:
+class TrialRunner:
     """Starts and reads them.
 
     Each has the output_dir trial-NUMBER in the sweep's, and there its hyper-parameters and its log. script is the trainer's
     path, flags are a list of str for all of them, params the HParams that a trial's values take the places of; split and
-    goal say which metric counts; lock is a file descriptor that every process keeps open.
+    objective say which metric counts; lock is a file descriptor that every process keeps open.
     """
 
     script: str
@@ -37,7 +37,7 @@ class Trainings:
     params: typing.Mapping
     output_dir: str
     split: str
-    goal: Goal
+    objective: Objective
     lock: int
 
     def directory(self, trial):
@@ -53,7 +53,7 @@ class Trainings:
         """
         hparams, log = (os.path.join(self.output_dir, name) for name in ('dry_run.json', 'dry_run.txt'))
         build.save(self.params, hparams)
-        with stop.noting():
+        with stop.defer_signals():
             process = self._start(hparams, log, '--schedule=dry_run')
             try:
                 while process.poll() is None:
@@ -82,7 +82,7 @@ class Trainings:
 
     def read(self, trial):
         """Returns what the training of an optuna.Trial has been evaluated to so far, list of float."""
-        return read_metric(self.directory(trial), self.split, self.goal.metric)
+        return read_metric(self.directory(trial), self.split, self.objective.metric)
 
     def explain(self, trial, code):
         """Returns why the training of an optuna.Trial failed with an exit code, with the path of its log."""

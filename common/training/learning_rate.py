@@ -34,23 +34,23 @@ def piecewise(step, total_steps, params):
 
 
 def cyclic(step, total_steps, params):
-    """Up from learning_rate * low_factor to learning_rate and down again, in a straight line, every cycle_steps.
+    """Up from learning_rate * initial_lr_factor to learning_rate and down again, in a straight line, every cycle_steps.
 
     (L. Smith: Cyclical Learning Rates for Training Neural Networks, 2017, the policy "triangular".)
     """
     del total_steps
     phase = tf.math.floormod(step, params.cycle_steps) / params.cycle_steps
     height = 1 - tf.abs(2 * phase - 1)
-    return params.learning_rate * (params.low_factor + (1 - params.low_factor) * height)
+    return params.learning_rate * (params.initial_lr_factor + (1 - params.initial_lr_factor) * height)
 
 
 def one_cycle(step, total_steps, params):
-    """Up from learning_rate * low_factor to learning_rate over rise_share of the training, then down to 0, as half cosines.
+    """Up from learning_rate * initial_lr_factor over warmup_fraction of the training, then down to 0, as half cosines.
 
     (L. Smith, N. Topin: Super-Convergence, 2018, with cosines in place of lines.)
     """
-    rise_steps = max(params.rise_share * total_steps, 1)
-    rise = params.low_factor + (1 - params.low_factor) * (1 - _half_cosine(step / rise_steps))
+    rise_steps = max(params.warmup_fraction * total_steps, 1)
+    rise = params.initial_lr_factor + (1 - params.initial_lr_factor) * (1 - _half_cosine(step / rise_steps))
     fall = _half_cosine((step - rise_steps) / max(total_steps - rise_steps, 1))
     return params.learning_rate * tf.where(step < rise_steps, rise, fall)
 
@@ -60,7 +60,7 @@ def _half_cosine(progress):
     return 0.5 * (1 + tf.cos(math.pi * tf.clip_by_value(progress, 0, 1)))
 
 
-SCHEDULES = {
+RATE_SCHEDULES = {
     'constant': constant,
     'exponential': exponential,
     'piecewise': piecewise,
@@ -72,16 +72,18 @@ SCHEDULES = {
 
 def check(params):
     """Raises UsageError if the schedule is none that there is, or what it needs does not fit together."""
-    if params.learning_rate_schedule not in SCHEDULES:
-        raise UsageError(f'learning_rate_schedule={params.learning_rate_schedule} is not one of {", ".join(SCHEDULES)}')
+    if params.learning_rate_schedule not in RATE_SCHEDULES:
+        raise UsageError(f'learning_rate_schedule={params.learning_rate_schedule} is not one of {", ".join(RATE_SCHEDULES)}')
     boundaries, factors = params.piecewise_boundaries, params.piecewise_factors
     if len(boundaries) != len(factors) or any(a >= b for a, b in zip(boundaries, boundaries[1:])):
         raise UsageError(
             f'piecewise_boundaries={list(boundaries)} must be steps in ascending order, as many as '
             f'piecewise_factors={list(factors)}'
         )
-    if params.rise_share > 1 or params.low_factor > 1:
-        raise UsageError(f'rise_share={params.rise_share} and low_factor={params.low_factor} must be at most 1')
+    if params.warmup_fraction > 1 or params.initial_lr_factor > 1:
+        raise UsageError(
+            f'warmup_fraction={params.warmup_fraction} and initial_lr_factor={params.initial_lr_factor} must be at most 1'
+        )
 
 
 def learning_rate(step, total_steps, params):
@@ -98,5 +100,5 @@ def learning_rate(step, total_steps, params):
       float32 scalar tensor.
     """
     step = tf.cast(step, tf.float32)
-    rate = tf.convert_to_tensor(SCHEDULES[params.learning_rate_schedule](step, total_steps, params), tf.float32)
+    rate = tf.convert_to_tensor(RATE_SCHEDULES[params.learning_rate_schedule](step, total_steps, params), tf.float32)
     return rate * tf.minimum(1.0, (step + 1) / max(params.warmup_steps, 1))

@@ -1,47 +1,29 @@
 """A model module, towers and an optimizer make the model_fn of an Estimator."""
 
-import dataclasses
 import re
-import typing
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.monitoring.model_summary import describe
-from common.monitoring.profiler import Profiler
+from common.monitoring.profiler import Profiler, parse_steps
 from common.monitoring.progress_bar import ProgressBar
 from common.monitoring.summaries import TrainingSummaries, measure_wait
 from common.plugins import dataset_contract, model_contract
 from common.training import graphs, learning_rate, moving_average, optimizer, saving
 from common.training.keras_layers import collect_keras_layers
 from common.training.memory_check import check_fits
-from common.training.multi_step import Loop
+from common.training.multi_step import MultiStepHook
 from common.training.parallel import make_parallel
 from common.training.warm_start import warm_start
 
 ModeKeys = tf.estimator.ModeKeys
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainingPlan:
-    """How a training goes.
-
-    total_steps is when it ends, which learning-rate schedules need; epoch_steps is what an epoch takes, 0 where there are
-    none. Summaries are written every summary_steps. Checkpoints are saved at the multiples of each of checkpoint_periods.
-    warm_start_from is what `warm_start` takes, '' starts anew. Variables in whose names the regular expression freeze is found
-    are not trained; '' trains all. profiled_steps are (first, end), or empty. steps_per_loop is how many steps are run at once;
-    1 runs them one by one. loss_scaling is what float16 needs, see common/training/optimizer.py.
-    """
-
-    total_steps: int
-    epoch_steps: float = 0.0
-    summary_steps: int = 100
-    checkpoint_periods: typing.Sequence[int] = (1000,)
-    warm_start_from: str = ''
-    freeze: str = ''
-    profiled_steps: typing.Sequence[int] = ()
-    steps_per_loop: int = 1
-    loss_scaling: bool = False
+def check_hparams(params):
+    """Raises UsageError where the learning rate or the optimizer cannot have the values of HParams."""
+    learning_rate.check(params)
+    optimizer.check(params)
 
 
 class Inputs(dict):
@@ -51,18 +33,41 @@ class Inputs(dict):
         raise UsageError(f'--model and --dataset do not fit: the model needs {key}, and the dataset gives: {", ".join(self)}')
 
 
-def make_model_fn(model, devices, plan):
+def make_model_fn(model, devices, options, total_steps, epoch_steps=0.0, checkpoint_periods=(1000,)):
     """Makes the model_fn that gives an Estimator a model module's network in all three modes.
 
     Args:
       model: module with `model(features, labels, mode, params)` and, if it likes, `eval_metrics`; see README.md.
       devices: list of str, a tower each; empty for none. Predictions are made without towers, so that an exported model
         loads anywhere.
-      plan: TrainingPlan.
+      options: TrainingOptions; its num_gpus and num_towers are not looked at.
+      total_steps: int, the global step at which training ends, which learning-rate schedules need.
+      epoch_steps: float, the steps of an epoch; 0 where there are none.
+      checkpoint_periods: list of int; checkpoints are saved at the multiples of each.
 
     Returns:
       Function (features, labels, mode, params, config) that returns a tf.estimator.EstimatorSpec.
     """
+
+    def train_spec(features, predictions, example_loss, metrics, params, config):
+        loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
+        waited, count_wait = measure_wait(features)
+        train_op = _train_op(loss, metrics, count_wait, total_steps, options, params)
+        profiled = parse_steps(options.profile_steps) if options.profile_steps else ()
+        multi_step = MultiStepHook(
+            train_op, options.steps_per_loop, options.save_summary_steps, checkpoint_periods, [total_steps, *profiled]
+        )
+        hooks = [
+            saving.LossCheck(loss),
+            TrainingSummaries(
+                loss, metrics, waited, options.save_summary_steps, params.batch_size, config.model_dir, multi_step
+            ),
+            saving.CheckpointSaver(config.model_dir, checkpoint_periods),
+            ProgressBar(loss, total_steps, epoch_steps, params.batch_size),
+            *([Profiler(profiled, config.model_dir)] if profiled else []),
+            multi_step,
+        ]
+        return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=hooks)
 
     def model_fn(features, labels, mode, params, config):
         features, labels = Inputs(features), None if labels is None else Inputs(labels)
@@ -90,9 +95,9 @@ def make_model_fn(model, devices, plan):
             return _eval_spec(predictions, example_loss, metrics, params)
         for line in describe(features, labels, tf.trainable_variables()):
             tf.logging.info(line)
-        if plan.warm_start_from:
-            warm_start(plan.warm_start_from, [v for v in tf.global_variables() if v is not tf.train.get_global_step()])
-        spec = _train_spec(features, predictions, example_loss, metrics, plan, params, config)
+        if options.warm_start_from:
+            warm_start(options.warm_start_from, [v for v in tf.global_variables() if v is not tf.train.get_global_step()])
+        spec = train_spec(features, predictions, example_loss, metrics, params, config)
         check_fits(
             [spec.train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())],
             params.batch_size // max(len(devices), 1),
@@ -135,29 +140,15 @@ def _reads(tensors):
     return sorted(reads, key=lambda op: op.name)
 
 
-def _train_spec(features, predictions, example_loss, metrics, plan, params, config):
-    loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
+def _train_op(loss, metrics, count_wait, total_steps, options, params):
+    """Returns the op of a training step."""
     step = tf.train.get_or_create_global_step()
     with tf.name_scope('schedule'):
-        rate = learning_rate.learning_rate(step, plan.total_steps, params)
+        rate = learning_rate.learning_rate(step, total_steps, params)
     tf.summary.scalar('learning_rate', rate)
     for variable in tf.trainable_variables():
         tf.summary.histogram(f'weights/{variable.op.name}', variable)
-    waited, count_wait = measure_wait(features)
     seen = _reads([*tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())])
     with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait, *seen]):
-        train_op = optimizer.minimize(
-            loss, _unfrozen(tf.trainable_variables(), plan.freeze), rate, step, params, plan.loss_scaling
-        )
-    loop = Loop(
-        train_op, plan.steps_per_loop, plan.summary_steps, plan.checkpoint_periods, [plan.total_steps, *plan.profiled_steps]
-    )
-    chief_hooks = [
-        saving.LossCheck(loss),
-        TrainingSummaries(loss, metrics, waited, plan.summary_steps, params.batch_size, config.model_dir, loop),
-        saving.CheckpointSaver(config.model_dir, plan.checkpoint_periods),
-        ProgressBar(loss, plan.total_steps, plan.epoch_steps, params.batch_size),
-        *([Profiler(plan.profiled_steps, config.model_dir)] if plan.profiled_steps else []),
-        loop,
-    ]
-    return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=chief_hooks)
+        trained = _unfrozen(tf.trainable_variables(), options.freeze)
+        return optimizer.minimize(loss, trained, rate, step, params, loss_scaling=options.precision == 'float16')

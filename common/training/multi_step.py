@@ -6,7 +6,7 @@ from common.errors import UsageError
 from common.training.graphs import random_op
 
 
-def repeat(train_op, times):
+def repeat_step(train_op, times):
     """Makes an op that runs a training step several times, one after the other.
 
     The body of the loop is a copy of all that the step consists of, down to the variables and the iterator of the input,
@@ -70,7 +70,7 @@ def _trace(train_op):
     return step, resources
 
 
-class Loop(tf.train.SessionRunHook):
+class MultiStepHook(tf.train.SessionRunHook):
     """Runs training steps in loops, between those that the other hooks see, which it must follow.
 
     Args:
@@ -78,17 +78,17 @@ class Loop(tf.train.SessionRunHook):
       steps: int, of how many steps the others see one at least; with 1 they see all, and there are no loops.
       summary_steps: int; counted from where the training starts, they see the first of so many.
       periods: list of int; they see the multiples of each.
-      others: list of int, more steps that they see.
+      milestones: list of int, more steps that they see.
     """
 
-    def __init__(self, train_op, steps, summary_steps, periods, others):
+    def __init__(self, train_op, steps, summary_steps, periods, milestones):
         self._steps = steps
         self._summary_steps = summary_steps
         self._periods = periods
-        self._others = others
+        self._milestones = milestones
         if steps > 1:
             self._times = tf.placeholder(tf.int32, [], 'times')
-            self._loop = repeat(train_op, self._times)
+            self._loop = repeat_step(train_op, self._times)
 
     def begin(self):
         self._global_step = tf.train.get_global_step()
@@ -96,14 +96,14 @@ class Loop(tf.train.SessionRunHook):
     def after_create_session(self, session, coord):
         self._step = self._start = int(session.run(self._global_step))
 
-    def next_seen(self):
+    def next_visible_step(self):
         """Returns the step that hooks see next, an int, for those who ask before their call of the session."""
         multiples = [(self._start + 1, self._summary_steps), *((0, period) for period in self._periods)]
         steps = [first + ((self._step - first) // period + 1) * period for first, period in multiples]
-        return min([self._step + self._steps, *steps, *(step for step in self._others if step > self._step)])
+        return min([self._step + self._steps, *steps, *(step for step in self._milestones if step > self._step)])
 
     def before_run(self, run_context):
-        step = self.next_seen()
+        step = self.next_visible_step()
         if step > self._step + 1:
             run_context.session.run(self._loop, {self._times: step - self._step - 1})
         self._step = step

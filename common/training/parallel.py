@@ -142,12 +142,12 @@ def _split(tensors, count):
     return [tf.nest.pack_sequence_as(tensors, list(share)) for share in zip(*split)], sizes
 
 
-def tower_devices(num_gpus, num_towers):
+def tower_devices(options):
     """Chooses the devices of the towers.
 
     Args:
-      num_gpus: int, towers on GPUs 0 to num_gpus - 1; 0 leaves the choice to num_towers.
-      num_towers: int, towers on GPUs if there are any, else on logical CPU devices; 1 is no towers.
+      options: TrainingOptions. num_gpus asks for towers on GPUs 0 to num_gpus - 1; num_towers for towers on GPUs if there are
+        any, else on logical CPU devices, 1 being no towers.
 
     Returns:
       List of device names for `make_parallel`; `common.training.session_config.make_session_config` makes the logical ones.
@@ -155,6 +155,7 @@ def tower_devices(num_gpus, num_towers):
     Raises:
       UsageError: there are fewer GPUs, or both are given and differ.
     """
+    num_gpus, num_towers = options.num_gpus, options.num_towers
     if num_gpus and num_towers not in (1, num_gpus):
         raise UsageError(f'--num_gpus={num_gpus} and --num_towers={num_towers} disagree: give one of them')
     gpus = len(tf.config.list_physical_devices('GPU'))

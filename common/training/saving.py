@@ -94,14 +94,14 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
 
     Args:
       evaluate: function without arguments; what it returned last is kept as `result`.
-      is_enough: function without arguments; if it returns true after an evaluation, the training ends.
+      should_stop: function without arguments; if it returns true after an evaluation, the training ends.
       stop: StopOnSignal.
       every_steps: int, of whose multiples the checkpoints are evaluated.
     """
 
-    def __init__(self, evaluate, is_enough, stop, every_steps):
+    def __init__(self, evaluate, should_stop, stop, every_steps):
         self._evaluate = evaluate
-        self._is_enough = is_enough
+        self._should_stop = should_stop
         self._stop = stop
         self._every_steps = every_steps
         self._last_step = None
@@ -120,4 +120,4 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
     def _run(self, step):
         self._last_step = step
         self.result = self._stop.call_outside_training(self._evaluate)
-        return self.result is not None and self._is_enough()
+        return self.result is not None and self._should_stop()

@@ -6,8 +6,8 @@ import os
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
-from common.storage.checkpoints import newest
-from common.storage.restore import is_whole, open_checkpoint, without_suffix
+from common.storage.checkpoints import latest_intact
+from common.storage.restore import is_intact, open_checkpoint, without_suffix
 
 
 def warm_start(path, variables):
@@ -24,7 +24,7 @@ def warm_start(path, variables):
       RunError: it is damaged.
     """
     found = _find(path)
-    if not is_whole(found):
+    if not is_intact(found):
         raise RunError(f'--warm_start_from={path}: {found} is damaged: choose another checkpoint')
     shapes = open_checkpoint(found).get_variable_to_shape_map()
     fitting = {}
@@ -55,7 +55,7 @@ def _find(path):
     candidates = [without_suffix(path), os.path.join(path, 'variables', 'variables')]
     if tf.io.gfile.isdir(path):
         with contextlib.suppress(ValueError):  # The file that names it is damaged.
-            candidates.append(newest(path) or tf.train.latest_checkpoint(path))  # It may have a name of its own.
+            candidates.append(latest_intact(path) or tf.train.latest_checkpoint(path))  # It may have a name of its own.
     for candidate in filter(None, candidates):
         if tf.io.gfile.exists(f'{candidate}.index'):
             return candidate

@@ -7,7 +7,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.data import input_pipeline
-from common.data.data_size import count_examples
+from common.data.size import count_examples
+from common.data.source import DataSource
 from common.errors import RunError, UsageError
 from hparams.build import HParams
 
@@ -47,9 +48,9 @@ def batches(dataset, steps, mode=ModeKeys.TRAIN, start=0, split='train', **chang
     params = make_params(**changes)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)  # The order is to follow from params.seed alone.
-        count = count_examples(dataset, split, '', params)
+        count = count_examples(DataSource(dataset, '', params), split)
         iterator = tf.data.make_initializable_iterator(
-            input_pipeline.make_input_fn(dataset, mode, split, '', params, count, params.cache)()
+            input_pipeline.make_input_fn(DataSource(dataset, '', params), mode, split, count, params.cache)()
         )
         element = iterator.get_next()
         session.run(tf.assign(tf.train.get_or_create_global_step(), start))
@@ -134,7 +135,7 @@ def test_prediction_gets_features_alone():
 @pytest.mark.parametrize('parse', ['parse', 'parse_batch'])
 def test_training_batches_have_a_static_size(parse, changes):
     module = numbers(10, **{parse: lambda mode, params, record: ({'x': record}, {'y': -record})})
-    dataset = input_pipeline.make_input_fn(module, ModeKeys.TRAIN, 'train', '', make_params(**changes), 10)
+    dataset = input_pipeline.make_input_fn(DataSource(module, '', make_params(**changes)), ModeKeys.TRAIN, 'train', 10)
     with tf.Graph().as_default():
         assert dataset().element_spec[0]['x'].shape == [4]
 
@@ -160,7 +161,7 @@ def test_records_may_be_tuples_or_dicts(record):
 
 def test_a_dataset_that_does_not_know_its_size_is_counted():
     with tf.Graph().as_default():
-        assert count_examples(numbers(None), 'train', '', make_params()) == 10
+        assert count_examples(DataSource(numbers(None), '', make_params()), 'train') == 10
     flat = np.concatenate(ids(numbers(None), 5))
     assert sorted(flat[:10]) == list(range(10))
 
@@ -174,12 +175,12 @@ def test_an_endless_dataset_goes_on_where_it_stopped():
 def test_a_split_that_is_not_there_is_told_from_a_datasets_own_mistake():
     dataset = types.SimpleNamespace(read=lambda split, data_dir, params: {'train': 1}[split])
     with pytest.raises(UsageError, match='--dataset=numbers: there is no split test'):
-        count_examples(dataset, 'test', '', make_params())
+        count_examples(DataSource(dataset, '', make_params()), 'test')
     dataset = types.SimpleNamespace(read=lambda split, data_dir, params: {}['other'])
     with pytest.raises(KeyError, match='other'):
-        count_examples(dataset, 'test', '', make_params())
+        count_examples(DataSource(dataset, '', make_params()), 'test')
 
 
 def test_an_empty_split_is_an_error_that_names_it():
     with pytest.raises(RunError, match='--dataset=numbers: the split eval in here is empty'):
-        count_examples(numbers(0), 'eval', 'here', make_params())
+        count_examples(DataSource(numbers(0), 'here', make_params()), 'eval')

@@ -275,7 +275,7 @@ def test_a_file_that_changed_unnoticed_is_checked_again_on_demand(tmp_path):
     flipped(path)
     os.utime(path, times)
     records.read(str(tmp_path), 'train')
-    manifest.forget()
+    manifest.clear_cache()
     with pytest.raises(RunError, match='train-00000-of-00004.tfrecord: the record at byte'):
         records.read(str(tmp_path), 'train')
 
@@ -314,10 +314,10 @@ def test_a_record_is_found_again_in_its_file(tmp_path):
     records.write(str(tmp_path), {'train': [{'name': f'record {i} of this test'} for i in range(6)]}, num_shards=2)
     records.read(str(tmp_path), 'train')
     size = os.path.getsize(tmp_path / 'train-00001-of-00002.tfrecord') // 3
-    assert manifest.where(records.encode({'name': 'record 5 of this test'})) == (
+    assert manifest.locate_record(records.encode({'name': 'record 5 of this test'})) == (
         f'{tmp_path}/train-00001-of-00002.tfrecord: record 2, at byte {2 * size}'
     )
-    assert manifest.where(b'another') is None
+    assert manifest.locate_record(b'another') is None
 
 
 def command(*arguments):

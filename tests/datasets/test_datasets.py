@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data.data_size import count_examples
 from common.data.input_pipeline import make_input_fn
+from common.data.size import count_examples
+from common.data.source import DataSource
 from common.errors import RunError, UsageError
 from common.plugins import loader
 from datasets import addition, mnist
@@ -20,10 +21,12 @@ ModeKeys = tf.estimator.ModeKeys
 
 def first_batch(name, mode, split, data_dir):
     dataset = loader.load('dataset', name)
-    params = build.build('m', {}, name, dataset.get_params(), text='batch_size=8,eval_batch_size=8')
+    params = build.make_hparams('m', {}, name, dataset.get_params(), text='batch_size=8,eval_batch_size=8')
     with tf.Graph().as_default(), tf.Session() as session:
-        count = count_examples(dataset, split, data_dir, params)
-        iterator = tf.data.make_initializable_iterator(make_input_fn(dataset, mode, split, data_dir, params, count)())
+        count = count_examples(DataSource(dataset, data_dir, params), split)
+        iterator = tf.data.make_initializable_iterator(
+            make_input_fn(DataSource(dataset, data_dir, params), mode, split, count)()
+        )
         element = iterator.get_next()
         session.run(tf.global_variables_initializer())
         session.run(iterator.initializer)
@@ -34,7 +37,7 @@ def first_batch(name, mode, split, data_dir):
 def test_every_dataset_gives_batches_in_all_modes(name, data_dir, tmp_path):
     directory = data_dir if name == 'mnist' else str(tmp_path)
     dataset = loader.load('dataset', name)
-    dataset.prepare(directory, build.build('m', {}, name, dataset.get_params()))
+    dataset.prepare(directory, build.make_hparams('m', {}, name, dataset.get_params()))
     for mode, split in ((ModeKeys.TRAIN, 'train'), (ModeKeys.EVAL, 'eval')):
         count, (features, labels) = first_batch(name, mode, split, directory)
         assert count >= 8
@@ -99,7 +102,7 @@ def test_polynomial_is_the_polynomial_and_splits_differ(tmp_path):
     np.testing.assert_allclose(labels['y'], 5 * train['x'] ** 2 + 3, rtol=1e-6)
     assert np.abs(train['x']).max() <= 10
     dataset = loader.load('dataset', 'polynomial')
-    params = build.build('m', {}, 'polynomial', dataset.get_params(), text='num_samples=1000')
+    params = build.make_hparams('m', {}, 'polynomial', dataset.get_params(), text='num_samples=1000')
     with tf.Graph().as_default(), tf.Session() as session:
         samples = [
             session.run(tf.data.make_one_shot_iterator(dataset.read(split, '', params).batch(1000)).get_next())['x']
@@ -111,7 +114,7 @@ def test_polynomial_is_the_polynomial_and_splits_differ(tmp_path):
 
 
 def sums(split, **options):
-    params = build.build('m', {}, 'addition', {**addition.get_params(), **options})
+    params = build.make_hparams('m', {}, 'addition', {**addition.get_params(), **options})
     return [
         (element['source'].decode(), element['target'].decode())
         for element in addition.read(split, '', params).as_numpy_iterator()

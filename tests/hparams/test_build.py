@@ -11,7 +11,7 @@ from hparams.defaults import DEFAULTS
 
 
 def make(text='', model=None, dataset=None, set_name='', **flags):
-    return build.build('m', model or {}, 'd', dataset or {}, set_name, text, **flags)
+    return build.make_hparams('m', model or {}, 'd', dataset or {}, set_name, text, **flags)
 
 
 def write_set(tmp_path, values):
@@ -128,7 +128,7 @@ def test_a_plug_in_whose_defaults_no_flag_could_express_is_named(value):
 
 
 def test_the_set_of_model_and_dataset_is_the_default():
-    params = build.build('alexnet', {'max_shift': 0}, 'mnist', {})
+    params = build.make_hparams('alexnet', {'max_shift': 0}, 'mnist', {})
     with open(build.set_path('alexnet_mnist')) as file:
         assert params.learning_rate == json.load(file)['learning_rate'] != DEFAULTS['learning_rate']
 

@@ -9,8 +9,10 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from common.data import records
+from common.data.source import DataSource
 from common.inference import image_files, serving
 from common.training import model_fn
+from common.training.options import TrainingOptions
 from hparams import build
 
 ModeKeys = tf.estimator.ModeKeys
@@ -66,7 +68,7 @@ def test_image_files_of_every_kind_become_grey_bytes_of_the_size_declared(tmp_pa
     dataset = types.SimpleNamespace(image_features=lambda params, images: {'image': images})
     params = types.SimpleNamespace(image_size=4, num_channels=1, eval_batch_size=2)
     with tf.Graph().as_default(), tf.Session() as session:
-        input_fn = image_files.make_image_input_fn(dataset, [str(tmp_path / 'image.png')], params)
+        input_fn = image_files.make_image_input_fn(DataSource(dataset, '', params), [str(tmp_path / 'image.png')])
         image = session.run(tf.data.make_one_shot_iterator(input_fn()).get_next())['image']
     np.testing.assert_array_equal(image, np.full([1, 4, 4, 1], grey, np.uint8))
 
@@ -75,7 +77,7 @@ def read_image(path, size):
     dataset = types.SimpleNamespace(image_features=lambda params, images: {'image': images})
     params = types.SimpleNamespace(image_size=size, num_channels=1, eval_batch_size=2)
     with tf.Graph().as_default(), tf.Session() as session:
-        input_fn = image_files.make_image_input_fn(dataset, [str(path)], params)
+        input_fn = image_files.make_image_input_fn(DataSource(dataset, '', params), [str(path)])
         return session.run(tf.data.make_one_shot_iterator(input_fn()).get_next())['image'][0, :, :, 0]
 
 
@@ -115,15 +117,17 @@ def test_image_files_with_damaged_exif_are_taken_as_they_are(tmp_path, exif):
 @pytest.mark.parametrize('kind', DATASETS)
 def test_both_signatures_give_the_same_for_any_batch(tmp_path, kind):
     dataset = types.SimpleNamespace(**DATASETS[kind])
-    params = build.build('m', {}, 'd', {}, text='optimizer=sgd,learning_rate=0')
+    params = build.make_hparams('m', {}, 'd', {}, text='optimizer=sgd,learning_rate=0')
     estimator = tf.estimator.Estimator(
-        model_fn.make_model_fn(types.SimpleNamespace(model=doubled), [], model_fn.TrainingPlan(1)),
+        model_fn.make_model_fn(types.SimpleNamespace(model=doubled), [], TrainingOptions(), total_steps=1),
         str(tmp_path),
         params=params,
     )
     features = {'x': np.ones([1, 2], np.float32), 'n': np.ones([1], np.int32)}
     estimator.train(lambda: tf.data.Dataset.from_tensors((features, {'y': [1.0]})), steps=1)
-    path = estimator.export_saved_model(str(tmp_path / 'export'), serving.make_serving_input_fn(dataset, '', params))
+    path = estimator.export_saved_model(
+        str(tmp_path / 'export'), serving.make_serving_input_fn(DataSource(dataset, '', params))
+    )
     signatures = tf2.saved_model.load(path.decode()).signatures
     for count in (1, 3):
         x = np.random.RandomState(count).normal(size=[count, 2]).astype(np.float32)

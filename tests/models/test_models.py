@@ -5,6 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.data.input_pipeline import make_input_fn
+from common.data.source import DataSource
 from common.errors import UsageError
 from common.plugins import loader
 from common.training.parallel import make_parallel
@@ -69,7 +70,7 @@ def test_number_of_parameters_of_alexnet_with_batch_norm(run, tmp_path):
 def alexnet_gradients(devices, data_dir, mode):
     """Returns {name: value} of the loss, its gradients and the predictions on the first 11 test digits."""
     model, dataset = loader.load('model', 'alexnet'), loader.load('dataset', 'mnist')
-    params = build.build(
+    params = build.make_hparams(
         'alexnet',
         model.get_params(),
         'mnist',
@@ -78,7 +79,7 @@ def alexnet_gradients(devices, data_dir, mode):
     )
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 4})) as session:
         tf.set_random_seed(1)
-        inputs = make_input_fn(dataset, tf.estimator.ModeKeys.EVAL, 'eval', data_dir, params)()
+        inputs = make_input_fn(DataSource(dataset, data_dir, params), tf.estimator.ModeKeys.EVAL, 'eval')()
         features, labels = tf.data.make_one_shot_iterator(inputs).get_next()
         predictions, loss = make_parallel(
             lambda features, labels: model.model(features, labels, mode, params), devices, features=features, labels=labels
@@ -138,6 +139,6 @@ def test_a_models_and_a_datasets_own_bounds_are_one_line(run, flags, message):
 
 
 def test_alexnet_refuses_no_classes():
-    params = build.build('alexnet', {**alexnet.get_params(), 'num_classes': 0}, 'd', {})
+    params = build.make_hparams('alexnet', {**alexnet.get_params(), 'num_classes': 0}, 'd', {})
     with pytest.raises(UsageError, match='num_classes=0 must be at least 1'):
         alexnet.model({'image': tf.zeros([1, 28, 28, 1])}, None, 'infer', params)

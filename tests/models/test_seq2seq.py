@@ -12,7 +12,7 @@ from models import seq2seq
 from tests.ops import CPUS
 
 ModeKeys = tf.estimator.ModeKeys
-PARAMS = build.build('seq2seq', seq2seq.get_params(), 'd', {}, text='rnn_units=16,embedding_size=8,max_target_length=6')
+PARAMS = build.make_hparams('seq2seq', seq2seq.get_params(), 'd', {}, text='rnn_units=16,embedding_size=8,max_target_length=6')
 SOURCES = [b'27+5', b'', '\u00fc\u20ac'.encode(), b'123+456', b'9']
 TARGETS = [b'32', b'abcd', b'', '\u00fc'.encode(), b'9']
 
@@ -54,7 +54,7 @@ def test_the_beam_is_sorted_and_has_no_text_twice():
 
 
 def test_training_predicts_what_a_greedy_search_finds():
-    params = build.build('seq2seq', PARAMS, 'd', {}, text='beam_width=1')
+    params = build.make_hparams('seq2seq', PARAMS, 'd', {}, text='beam_width=1')
     greedy = compute(SOURCES, None, ModeKeys.PREDICT, params=params)[0]['target']
     whole = [i for i, target in enumerate(greedy) if len(target) < 6]
     assert len(whole) >= 2

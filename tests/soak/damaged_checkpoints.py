@@ -70,19 +70,19 @@ def goes_on(whole, expected, name, damage, train=train):
       train: function of a directory and the number of steps that returns the log.
 
     Returns:
-      Whether the training went on from the newest checkpoint that is whole, named the one that is not, and ended as if
+      Whether the training went on from the latest_intact checkpoint that is whole, named the one that is not, and ended as if
       nothing had been.
     """
     step = re.search(r'-(\d+)\.(index|data)', name)
-    newest = 8 if step and int(step[1]) == 10 else 10
+    latest_intact = 8 if step and int(step[1]) == 10 else 10
     with tempfile.TemporaryDirectory() as parent:
         output = pathlib.Path(parent) / 'output'
         shutil.copytree(whole, output)
         DAMAGES[damage](output / name)
         log = train(output, 12)
         return (
-            f'Restoring parameters from {output}/model.ckpt-{newest}\n' in log
-            and (newest == 10 or f'{output}/model.ckpt-10: is damaged, or a file of it is missing.' in log)
+            f'Restoring parameters from {output}/model.ckpt-{latest_intact}\n' in log
+            and (latest_intact == 10 or f'{output}/model.ckpt-10: is damaged, or a file of it is missing.' in log)
             and (output / 'model.ckpt-12.data-00000-of-00001').read_bytes() == expected
         )
 

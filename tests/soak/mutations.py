@@ -92,7 +92,7 @@ def read_damaged(times, seed):
                 damaged = (mutate, forge)[i % 2](content, offsets, rng)
             with open(path, 'wb') as file:
                 file.write(damaged)
-            manifest.forget()
+            manifest.clear_cache()
             try:
                 _read(directory)
                 found['silent'] += 1

@@ -82,10 +82,10 @@ def test_what_an_interrupted_save_has_left_is_deleted(run, tmp_path):
 
 def test_the_first_save_may_have_been_interrupted(tmp_path):
     (tmp_path / 'model.ckpt-0.data-00000-of-00001').write_text('whole, but its index was not written')
-    assert checkpoints.newest(str(tmp_path)) is None
+    assert checkpoints.latest_intact(str(tmp_path)) is None
     (tmp_path / 'model.ckpt-7.data-00000-of-00001').write_text('as well')
     with pytest.raises(RunError, match='no checkpoint there is whole'):
-        checkpoints.newest(str(tmp_path))
+        checkpoints.latest_intact(str(tmp_path))
 
 
 def test_the_file_that_names_the_last_one_lists_the_others_for_deletion(run, tmp_path):

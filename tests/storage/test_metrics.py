@@ -5,21 +5,21 @@ import math
 import pytest
 
 from common.errors import UsageError
-from common.storage.metrics import Goal, evaluations_since_best, parse_goal
+from common.storage.metrics import Objective, evaluations_since_best, parse_objective
 
-LOSS, ACCURACY = Goal('loss', False), Goal('accuracy', True)
+LOSS, ACCURACY = Objective('loss', False), Objective('accuracy', True)
 
 
 def test_a_goal_is_a_metric_and_a_direction():
-    assert parse_goal('loss:min') == LOSS
-    assert parse_goal('accuracy:max') == ACCURACY
-    assert parse_goal('a:b:max') == Goal('a:b', True)
+    assert parse_objective('loss:min') == LOSS
+    assert parse_objective('accuracy:max') == ACCURACY
+    assert parse_objective('a:b:max') == Objective('a:b', True)
 
 
 @pytest.mark.parametrize('text', ['', 'loss', 'loss:', ':min', 'loss:least', 'loss:min '])
 def test_what_is_no_goal_is_refused(text):
     with pytest.raises(UsageError, match='is not of the form METRIC:min or METRIC:max'):
-        parse_goal(text)
+        parse_objective(text)
 
 
 @pytest.mark.parametrize(

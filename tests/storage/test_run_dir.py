@@ -18,7 +18,7 @@ from tests.together import run_together
 
 
 def test_claim_makes_the_directory_and_leaves_nothing_in_it(tmp_path):
-    run_dir.claim(str(tmp_path / 'a' / 'b'))
+    run_dir.ensure_writable(str(tmp_path / 'a' / 'b'))
     assert list((tmp_path / 'a' / 'b').iterdir()) == []
 
 
@@ -26,7 +26,7 @@ def test_claim_refuses_a_file(tmp_path):
     (tmp_path / 'file').write_text('x')
     for path in (tmp_path / 'file', tmp_path / 'file' / 'below'):
         with pytest.raises(UsageError, match=f'--output_dir={path}: cannot be written'):
-            run_dir.claim(str(path))
+            run_dir.ensure_writable(str(path))
 
 
 def test_a_directory_without_a_checkpoint_is_named(tmp_path):
@@ -61,7 +61,7 @@ def test_a_file_that_is_being_replaced_stays_until_the_new_one_is_whole(tmp_path
     path = tmp_path / 'file'
     path.write_text('old')
     with pytest.raises(RuntimeError):
-        with files.replacing(str(path)) as part:
+        with files.atomic_path(str(path)) as part:
             with open(part, 'w') as file:
                 file.write('new')
             raise RuntimeError
@@ -195,7 +195,7 @@ from common.storage import run_dir
 from common.storage.metrics import add_metrics, read_metric
 wait_for_the_others()
 for _ in range(500):
-    run_dir.claim(arguments[0])
+    run_dir.ensure_writable(arguments[0])
 """,
         *([tmp_path / 'output'] for _ in range(3)),
     )
@@ -203,7 +203,7 @@ for _ in range(500):
 
 
 def test_a_file_that_another_process_is_writing_is_not_taken_for_a_leftover(tmp_path):
-    with files.replacing(str(tmp_path / 'predictions.jsonl')) as part:
+    with files.atomic_path(str(tmp_path / 'predictions.jsonl')) as part:
         with open(part, 'w') as file:
             checkpoints.recover(str(tmp_path))
             file.write('whole')
@@ -220,7 +220,7 @@ def test_where_there_are_no_locks_a_file_that_may_be_written_by_another_process_
     with monkeypatch.context() as context:
         context.setattr(fcntl, 'flock', flock)
         checkpoints.recover(str(tmp_path))
-        with files.replacing(str(tmp_path / 'file')) as own, open(own, 'w') as file:
+        with files.atomic_path(str(tmp_path / 'file')) as own, open(own, 'w') as file:
             file.write('new')
     assert part.exists() and (tmp_path / 'file').read_text() == 'new'
     checkpoints.recover(str(tmp_path))
@@ -237,7 +237,7 @@ def test_a_file_that_is_taken_away_between_its_making_and_its_lock_is_made_again
             parts[0].unlink()
 
     monkeypatch.setattr(fcntl, 'flock', take_away)
-    with files.replacing(str(tmp_path / 'file')) as part:
+    with files.atomic_path(str(tmp_path / 'file')) as part:
         assert parts == [tmp_path / part]
         files.remove_abandoned(part)
         assert (tmp_path / part).exists()

@@ -9,7 +9,7 @@ from common.errors import UsageError
 from common.sweep.space import decode, read_space
 from hparams import build
 
-PARAMS = build.build('m', {'filters': [16, 32], 'units': 10, 'activation': 'relu', 'rate': 0.5, 'norm': False}, 'd', {})
+PARAMS = build.make_hparams('m', {'filters': [16, 32], 'units': 10, 'activation': 'relu', 'rate': 0.5, 'norm': False}, 'd', {})
 
 
 def space_of(tmp_path, space, fixed=()):

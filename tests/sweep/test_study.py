@@ -13,12 +13,12 @@ import pytest
 
 from common.errors import RunError, UsageError
 from common.runs.stop import StopOnSignal
-from common.storage.metrics import Goal
+from common.storage.metrics import Objective
 from common.sweep.study import lock, open_study, run_trials
 from hparams.defaults import DEFAULTS
 
 SPACE = {'x': optuna.distributions.FloatDistribution(0, 1)}
-LOWEST = Goal('loss', False)
+LOWEST = Objective('loss', False)
 
 
 def open_at(directory, goal=LOWEST, seed=1, setup=None):
@@ -53,7 +53,7 @@ def search(study, processes, num_trials, jobs=1, goal=LOWEST):
     return list(run_trials(study, SPACE, goal, num_trials, jobs, processes, StopOnSignal()))
 
 
-@pytest.mark.parametrize('goal, best, others', [(LOWEST, 1.5, 9), (Goal('accuracy', True), 3.0, 0)])
+@pytest.mark.parametrize('goal, best, others', [(LOWEST, 1.5, 9), (Objective('accuracy', True), 3.0, 0)])
 def test_a_trial_is_worth_its_best_evaluation(tmp_path, goal, best, others):
     study = open_at(tmp_path, goal)
     scripts = 'printf "2\\n1.5\\nnan\\n3\\n" > values', f'echo {others} > values'

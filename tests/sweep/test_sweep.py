@@ -13,8 +13,8 @@ import optuna
 from optuna.trial import TrialState
 import pytest
 
-from common.storage.metrics import Goal
-from common.sweep.trials import Trainings
+from common.storage.metrics import Objective
+from common.sweep.trials import TrialRunner
 import sweep
 from tests.conftest import ROOT
 
@@ -279,7 +279,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(search, tmp_path, space, flags,
     ],
 )
 def test_the_cause_of_a_failure_is_found_in_its_log(tmp_path, text, code, message):
-    trainings = Trainings('trainer.py', [], {}, str(tmp_path), 'eval', Goal('loss', False), 0)
+    trainings = TrialRunner('trainer.py', [], {}, str(tmp_path), 'eval', Objective('loss', False), 0)
     trial = optuna.trial.create_trial(value=1)
     trial.number = 7
     (tmp_path / 'trial-7').mkdir()

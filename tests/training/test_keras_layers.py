@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.training import model_fn, parallel
+from common.training.options import TrainingOptions
 from hparams import build
 from tests.linear import CPUS, X, Y, input_fn
 from tests.weights import read_weights
@@ -78,9 +79,9 @@ def module(make):
     return types.SimpleNamespace(model=model)
 
 
-def train(directory, make, max_steps=6, first_step=0, towers=0, text='', **plan):
+def train(directory, make, max_steps=6, first_step=0, towers=0, text='', **options):
     """Trains and returns {variable: array}, without the name scope of the model."""
-    params = build.build('m', {}, 'd', {}, '', f'batch_size=4,optimizer=sgd,learning_rate=0.1{text}')
+    params = build.make_hparams('m', {}, 'd', {}, '', f'batch_size=4,optimizer=sgd,learning_rate=0.1{text}')
     config = tf.estimator.RunConfig(
         str(directory),
         save_summary_steps=0,
@@ -88,8 +89,7 @@ def train(directory, make, max_steps=6, first_step=0, towers=0, text='', **plan)
         tf_random_seed=1,
         session_config=tf.ConfigProto(device_count={'CPU': 4}),
     )
-    plan = model_fn.TrainingPlan(total_steps=max_steps, summary_steps=100, **plan)
-    fn = model_fn.make_model_fn(module(make), CPUS[:towers], plan)
+    fn = model_fn.make_model_fn(module(make), CPUS[:towers], TrainingOptions(**options), total_steps=max_steps)
     estimator = tf.estimator.Estimator(fn, config=config, params=params)
     estimator.train(lambda: input_fn()().skip(first_step), max_steps=max_steps)
     return {name.removeprefix('model/'): value for name, value in read_weights(directory).items() if name != 'global_step'}
@@ -199,8 +199,8 @@ def test_dropout_knows_whether_it_is_training(mode, is_dropped):
         y = tf.keras.layers.Dropout(0.5)(features['x'])
         return {'y': y}, None if labels is None else tf.reduce_sum(y, 1) * tf.get_variable('w', [])
 
-    params = build.build('m', {}, 'd', {}, '', '')
-    fn = model_fn.make_model_fn(types.SimpleNamespace(model=model), [], model_fn.TrainingPlan(total_steps=1))
+    params = build.make_hparams('m', {}, 'd', {}, '', '')
+    fn = model_fn.make_model_fn(types.SimpleNamespace(model=model), [], TrainingOptions(), total_steps=1)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.train.create_global_step()
         spec = fn({'x': tf.ones([100, 10])}, None if mode == 'infer' else {}, mode, params, tf.estimator.RunConfig('x'))

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.ops.step_seed import step_seed
-from common.training.multi_step import Loop, repeat
+from common.training.multi_step import MultiStepHook, repeat_step
 from tests.linear import scalars
 
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial', '--eval_steps=1')
@@ -29,7 +29,7 @@ def test_the_step_is_repeated_with_a_new_batch_each_time(session):
     with tf.control_dependencies([tf.assign(total, total * 10 + batches.get_next())]):
         step = tf.assign_add(count, 1).op
     times = tf.placeholder(tf.int32, [])
-    loop = repeat(step, times)
+    loop = repeat_step(step, times)
     session.run([tf.global_variables_initializer(), batches.initializer])
     session.run(loop, {times: 3})
     assert session.run([total, count]) == [123, 3]
@@ -42,7 +42,7 @@ def test_the_step_is_repeated_with_a_new_batch_each_time(session):
 def test_a_variable_that_is_no_resource_is_refused(session):
     old = tf.get_variable('old', [], use_resource=False)
     with pytest.raises(UsageError, match='--steps_per_loop: old must be a resource variable'):
-        repeat(tf.assign_add(old, 1.0).op, tf.constant(1))
+        repeat_step(tf.assign_add(old, 1.0).op, tf.constant(1))
 
 
 def uniform():
@@ -71,7 +71,7 @@ def test_a_random_op_with_a_state_of_its_own_is_refused_by_its_name(session, dra
     tf.train.create_global_step()
     total = tf.get_variable('total', initializer=0.0)
     with pytest.raises(UsageError, match=rf'--steps_per_loop: \S+ \({op}\) has a state of its own'):
-        repeat(tf.assign_add(total, draw()).op, tf.constant(1))
+        repeat_step(tf.assign_add(total, draw()).op, tf.constant(1))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_numbers_that_a_loop_draws_are_those_of_single_steps(session, draw):
     total = tf.get_variable('total', initializer=0.0)
     with tf.control_dependencies([tf.assign(total, 10 * total + drawn)]):
         train_op = tf.assign_add(step, 1).op
-    loop = repeat(train_op, tf.constant(3))
+    loop = repeat_step(train_op, tf.constant(3))
     found = []
     for ops in ([train_op] * 3, [loop]):
         with tf.Session() as fresh:
@@ -117,7 +117,7 @@ def seen(start, end, *args):
         step = tf.train.get_or_create_global_step()
         count = tf.assign_add(step, 1).op
         scaffold = tf.train.Scaffold(init_op=tf.assign(step, start))
-        hooks = [tf.train.StopAtStepHook(last_step=end), watch, Loop(count, *args)]
+        hooks = [tf.train.StopAtStepHook(last_step=end), watch, MultiStepHook(count, *args)]
         with tf.train.SingularMonitoredSession(hooks, scaffold=scaffold) as session:
             while not session.should_stop():
                 session.run(count)

@@ -6,6 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.training import parallel
+from common.training.options import TrainingOptions
 
 INPUTS = np.random.RandomState(0).normal(size=[12, 5]).astype(np.float32)
 TARGETS = np.random.RandomState(1).normal(size=[12]).astype(np.float32)
@@ -147,11 +148,11 @@ def test_regularization_losses_count_once(session):
 
 
 def test_no_towers_unless_asked_for():
-    assert parallel.tower_devices(num_gpus=0, num_towers=1) == []
+    assert parallel.tower_devices(TrainingOptions(num_gpus=0, num_towers=1)) == []
 
 
 def test_towers_without_gpus_are_on_logical_cpu_devices():
-    assert parallel.tower_devices(num_gpus=0, num_towers=3) == CPUS[:3]
+    assert parallel.tower_devices(TrainingOptions(num_gpus=0, num_towers=3)) == CPUS[:3]
 
 
 @pytest.fixture
@@ -160,9 +161,9 @@ def two_gpus(monkeypatch):
 
 
 def test_towers_are_on_gpus_where_there_are_any(two_gpus):
-    assert parallel.tower_devices(num_gpus=0, num_towers=2) == ['/gpu:0', '/gpu:1']
-    assert parallel.tower_devices(num_gpus=1, num_towers=1) == ['/gpu:0']
-    assert parallel.tower_devices(num_gpus=0, num_towers=1) == []
+    assert parallel.tower_devices(TrainingOptions(num_gpus=0, num_towers=2)) == ['/gpu:0', '/gpu:1']
+    assert parallel.tower_devices(TrainingOptions(num_gpus=1, num_towers=1)) == ['/gpu:0']
+    assert parallel.tower_devices(TrainingOptions(num_gpus=0, num_towers=1)) == []
 
 
 @pytest.mark.parametrize(
@@ -175,4 +176,4 @@ def test_towers_are_on_gpus_where_there_are_any(two_gpus):
 )
 def test_more_towers_than_gpus_are_refused(two_gpus, num_gpus, num_towers, message):
     with pytest.raises(UsageError, match=message):
-        parallel.tower_devices(num_gpus, num_towers)
+        parallel.tower_devices(TrainingOptions(num_gpus, num_towers))

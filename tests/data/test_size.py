@@ -14,7 +14,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common import memory
-from common.data import data_size
+from common.data import size
+from common.data.source import DataSource
 from common.errors import RunError
 from hparams.build import HParams
 from tests.conftest import ROOT
@@ -43,12 +44,12 @@ def params(**changes):
     [(250, None, 250), (250, 251, 250), (250, 250, UNKNOWN), (250, 1, UNKNOWN), (None, 1000, UNKNOWN)],
 )
 def test_records_of_an_unknown_number_are_counted_as_far_as_they_are_needed(count, at_most, expected):
-    assert data_size.count_examples(generated(count), 'train', '', params(), at_most) == expected
+    assert size.count_examples(DataSource(generated(count), '', params()), 'train', at_most) == expected
 
 
 def test_an_empty_split_is_noticed_however_few_are_needed():
     with pytest.raises(RunError, match='--dataset=d: the split eval in here is empty'):
-        data_size.count_examples(generated(0), 'eval', 'here', params(), 1)
+        size.count_examples(DataSource(generated(0), 'here', params()), 'eval', 1)
 
 
 def test_a_stream_without_a_known_end_is_shuffled_as_the_beginning_of_a_long_one(monkeypatch):
@@ -66,8 +67,8 @@ def test_a_stream_without_a_known_end_is_shuffled_as_the_beginning_of_a_long_one
 def test_records_that_are_streamed_are_kept_only_where_there_is_room(monkeypatch, free, is_kept):
     monkeypatch.setattr(memory, 'available', lambda: free)
     # Each takes 200 bytes and its 8: with the buffer 208 MB.
-    assert data_size.fits_cache(generated(None), '', params(), 10**6 - 10) == is_kept
-    assert not data_size.fits_cache(generated(None), '', params(cache=False), 10**6 - 10)
+    assert size.fits_cache(DataSource(generated(None), '', params()), 10**6 - 10) == is_kept
+    assert not size.fits_cache(DataSource(generated(None), '', params(cache=False)), 10**6 - 10)
 
 
 def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch):
@@ -77,11 +78,11 @@ def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch):
         match=r'--dataset=d: shuffling takes about 208 MB, and 200 MB of memory are free for it: give '
         r'a smaller buffer, such as --hparams=cache=false,shuffle_buffer=240384',
     ):
-        data_size.fits_cache(generated(None), '', params(shuffle_buffer=10**6), 10**7)
+        size.fits_cache(DataSource(generated(None), '', params(shuffle_buffer=10**6)), 10**7)
 
 
 @pytest.mark.parametrize(
-    'record, size',
+    'record, num_bytes',
     [
         ({'a': np.zeros([5, 3, 2], np.float32)}, 24 + 200),
         ({'a': [b'12', b'1234']}, 3 + 200),
@@ -89,8 +90,8 @@ def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch):
         ({'a': [[b'12', b'1234']]}, 6 + 16 + 200),
     ],
 )
-def test_the_size_of_a_record_is_that_of_its_values(record, size):
-    assert data_size._look_at(lambda: tf.data.Dataset.from_tensor_slices(record), 2, params())[0] == size
+def test_the_size_of_a_record_is_that_of_its_values(record, num_bytes):
+    assert size._look_at(lambda: tf.data.Dataset.from_tensor_slices(record), 2, params())[0] == num_bytes
 
 
 def test_records_may_be_ragged_and_looked_up_in_tables():
@@ -100,8 +101,8 @@ def test_records_may_be_ragged_and_looked_up_in_tables():
         return letters.map(lambda letter: (table.lookup(letter), tf.RaggedTensor.from_row_lengths([1, 2, 3], [1, 2])))
 
     module = types.SimpleNamespace(read=read)
-    assert data_size.count_examples(module, 'train', '', params()) == 100
-    assert data_size.fits_cache(module, '', params(), 100)
+    assert size.count_examples(DataSource(module, '', params()), 'train') == 100
+    assert size.fits_cache(DataSource(module, '', params()), 100)
 
 
 ENDLESS = """
@@ -178,8 +179,8 @@ def train(directory, *flags, bytes_left=None):
 import resource, sys
 import trainer
 from common import memory
-from common.data import data_size
-real = data_size.fits_cache
+from common.data import size
+real = size.fits_cache
 def limited(*args):
     left = {bytes_left}
     if left:

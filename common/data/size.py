@@ -10,7 +10,6 @@ from common import memory
 from common.data.elements import INFINITE, cardinality, iterate, opened
 from common.data.input_pipeline import picks_batches
 from common.errors import RunError, first_line
-from common.plugins import dataset_contract
 
 UNKNOWN = tf.data.experimental.UNKNOWN_CARDINALITY
 _COUNTED_AT_ONCE = 100
@@ -20,35 +19,34 @@ _OVERHEAD = 200  # Bytes of a tensor in memory, beside its values.
 _RESERVE = 100 * 10**6  # Bytes that the session itself takes.
 
 
-def count_examples(dataset, split, data_dir, params, at_most=None):
+def count_examples(source, split, at_most=None):
     """Returns how many records a split has; an endless one has tf.data.INFINITE_CARDINALITY. Counts where it must.
 
     It is tf.data.UNKNOWN_CARDINALITY where counting has stopped at at_most.
 
     Args:
-      dataset: module, see README.md.
+      source: DataSource.
       split: str.
-      data_dir: str.
-      params: HParams.
       at_most: int, where to stop counting; None counts to the end, which a split that hides that it is endless has not.
 
     Raises:
       UsageError: there is no such split.
       RunError: there are no records, or one cannot be read.
     """
-    with opened(lambda: dataset_contract.read(dataset, split, data_dir, params)) as (session, records):
+    with opened(lambda: source.read(split)) as (session, records):
         count = cardinality(session, records)
         if count == UNKNOWN:
             try:
                 count = _count(session, records, at_most, split)
             except tf.errors.OpError as error:
                 raise RunError(
-                    f'--dataset={params.dataset}: the split {split} in {data_dir} cannot be read: {first_line(error)}'
+                    f'--dataset={source.params.dataset}: the split {split} in {source.data_dir} cannot be read: '
+                    f'{first_line(error)}'
                 ) from error
             if count == at_most:
                 return UNKNOWN
     if count == 0:
-        raise RunError(f'--dataset={params.dataset}: the split {split} in {data_dir} is empty')
+        raise RunError(f'--dataset={source.params.dataset}: the split {split} in {source.data_dir} is empty')
     return count
 
 
@@ -69,18 +67,19 @@ def _count(session, records, at_most, split):
     return count
 
 
-def fits_cache(dataset, data_dir, params, num_examples):
+def fits_cache(source, num_examples):
     """Whether to keep the training records in memory, if params.cache asks for it: where there is room, or the order needs it.
 
     Args:
-      dataset, data_dir, params, num_examples: as for `make_input_fn`.
+      source, num_examples: as for `make_input_fn`.
 
     Raises:
       RunError: not even the shuffle buffer fits.
     """
     if num_examples == INFINITE:
         return False
-    size, is_picked = _look_at(lambda: dataset_contract.read(dataset, 'train', data_dir, params), num_examples, params)
+    params = source.params
+    size, is_picked = _look_at(lambda: source.read('train'), num_examples, params)
     free = max(memory.available() - _RESERVE, 0)
     buffer = params.shuffle_buffer if num_examples == UNKNOWN else min(params.shuffle_buffer, num_examples)
     if size * buffer > free:

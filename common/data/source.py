@@ -1,0 +1,49 @@
+"""A dataset module with what its functions take."""
+
+import dataclasses
+import types
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from common.errors import RunError, UsageError
+from common.plugins.traceback_filter import in_a_line
+from common.values import describe
+from hparams.build import HParams
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSource:
+    """A dataset module, which has been prepared, and the data_dir and HParams that its functions take."""
+
+    module: types.ModuleType
+    data_dir: str
+    params: HParams
+
+    def read(self, split: str) -> tf2.data.Dataset:
+        """Returns the records of a split.
+
+        Raises:
+          UsageError: there is no such split, or the module returns something else.
+          RunError: it cannot be read.
+        """
+        flag = f'--dataset={self.params.dataset}'
+        try:
+            records = self.module.read(split, self.data_dir, self.params)
+        except KeyError as error:
+            if error.args != (split,):
+                raise
+            raise UsageError(f'{flag}: there is no split {split}') from None
+        except (OSError, tf.errors.OpError) as error:
+            raise RunError(f'{flag}: read(): the split {split} in {self.data_dir} cannot be read: {in_a_line(error)}') from None
+        if not isinstance(records, tf2.data.Dataset):
+            raise UsageError(f'{flag}: read() must return a tf.data.Dataset, not {describe(records)}')
+        return records
+
+    def parses_batches(self) -> bool:
+        """Whether the module parses whole batches, which is faster, and not records one by one."""
+        return hasattr(self.module, 'parse_batch')
+
+    def has_images(self) -> bool:
+        """Whether the module makes features of raw images."""
+        return hasattr(self.module, 'image_features')

@@ -1,0 +1,72 @@
+"""One run of a schedule in its output_dir."""
+
+import contextlib
+import os
+import random
+import tempfile
+
+import numpy as np
+
+from common.data.source import DataSource
+from common.monitoring import projector
+from common.runs import tf_config
+from common.runs.diagnosis import diagnose_errors
+from common.runs.experiment import make_experiment
+from common.runs.options import Options
+from common.runs.schedules import SCHEDULES
+from common.runs.stop import StopOnSignal
+from common.storage import checkpoints, run_dir
+from common.training.numerics import name_the_op
+from common.training.session_config import make_run_config
+from hparams import build
+
+
+def run(model, source: DataSource, output_dir: str, options: Options, stop: StopOnSignal) -> dict:
+    """Runs the schedule of the options and returns its result, which results.json keeps.
+
+    Args:
+      model: module, see README.md.
+      source: DataSource; its module's `prepare` is called here.
+      output_dir: str; a dry run takes a temporary directory instead.
+      options: Options.
+      stop: StopOnSignal, entered.
+
+    Raises:
+      UsageError: the options, hyper-parameters, modules or the directory do not fit together.
+      RunError: files are missing or corrupt, the machine has too little of something, or the training fails.
+    """
+    params, schedule = source.params, SCHEDULES[options.schedule]
+    tf_config.clear_local(os.environ)
+    with contextlib.ExitStack() as cleanup:
+        if schedule.is_trial:
+            output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
+        config = make_run_config(output_dir, params.seed, options.training)  # Before the directory is touched: it may fail.
+        if checkpoints.has_checkpoint(output_dir):
+            free = () if schedule.trains else ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
+            build.compare(params, run_dir.hparams_path(output_dir), free)
+        if schedule.trains:
+            cleanup.enter_context(_occupied(output_dir))
+            build.save(params, run_dir.hparams_path(output_dir))
+        elif schedule.needs_checkpoint:
+            checkpoints.require_checkpoint(output_dir)
+
+        random.seed(params.seed)
+        np.random.seed(params.seed)
+        source.module.prepare(source.data_dir, params)
+        experiment = make_experiment(model, source, config, options, stop)
+        with name_the_op(), diagnose_errors(experiment):
+            result = schedule.run(experiment)
+            if experiment.evaluators:
+                projector.show(experiment.evaluators[0])
+        run_dir.save_results(output_dir, result)
+    return result
+
+
+@contextlib.contextmanager
+def _occupied(output_dir):
+    """Keeps a directory for a training of this process, and completes what a killed one has left."""
+    run_dir.check_empty(output_dir)
+    run_dir.ensure_writable(output_dir)
+    with run_dir.lock(output_dir):
+        checkpoints.recover(output_dir)
+        yield
