@@ -116,14 +116,14 @@ def run(FLAGS, stop):
         trainings.check(stop)
         study = open_study(output_dir, objective, params.seed, _setup(FLAGS, params))
         if len(study.trials) >= FLAGS.trials and not study.get_trials(states=[TrialState.RUNNING]):
-            tf.logging.info('Nothing to try: %d trials are done; raise --trials to go on.', len(study.trials))
+            tf.logging.info('Nothing to do: all %d trials are complete; raise --trials to continue.', len(study.trials))
         with contextlib.closing(run_trials(study, space, objective, FLAGS.trials, FLAGS.jobs, trainings, stop)) as trials:
             for trial in trials:
                 _log(trial, trainings)
                 _keep_best(study, trainings, best_path)
         best = _keep_best(study, trainings, best_path)
     if not best:
-        raise RunError(f'no trial came to its end; the last: {study.trials[-1].user_attrs.get("error", "was pruned")}')
+        raise RunError(f'no trial completed; the last one: {study.trials[-1].user_attrs.get("error", "was pruned")}')
     result = {
         'trials': len(study.trials),
         objective.metric: to_json(best.value),
@@ -164,7 +164,7 @@ def _log(trial, trainings):
     tf.logging.info(
         '%s %s: %s = %s after %d evaluation%s',
         name,
-        'is done' if trial.state == TrialState.COMPLETE else 'was pruned',
+        'completed' if trial.state == TrialState.COMPLETE else 'was pruned',
         trainings.objective.metric,
         to_json(trainings.objective.best(values)),
         len(values),

@@ -103,7 +103,7 @@ def define_flags(FLAGS=None):
     integer(
         'steps_per_loop',
         1,
-        'Steps to run at once, without leaving TensorFlow in between: faster where a step is short.',
+        'Steps per session call: larger values are faster if a step is short.',
         lower_bound=1,
         upper_bound=2**31 - 1,
     )
@@ -111,24 +111,24 @@ def define_flags(FLAGS=None):
         'precision',
         'float32',
         PRECISIONS,
-        'What matrix products and convolutions compute in: bfloat16 is faster on CPUs that can, float16 on GPUs.',
+        'The precision of matrix products and convolutions: bfloat16 is faster on CPUs that support it, float16 on GPUs.',
         flag_values=FLAGS,
         module_name='How it runs',
     )
-    boolean('xla', False, 'Compile for GPUs.')
+    boolean('xla', False, 'Compile with XLA; needs a GPU.')
     integer('inter_op_threads', 0, "Ops that run at once; 0 is TensorFlow's choice.", lower_bound=0, upper_bound=_MAX_DEVICES)
     integer('intra_op_threads', 0, "Threads of an op; 0 is TensorFlow's choice.", lower_bound=0, upper_bound=_MAX_DEVICES)
     string('profile_steps', '', 'Steps to profile for TensorBoard, such as 100:110: the first, and the one after the last.')
     integer(
         'overfit_batches',
         0,
-        'Train on so many batches only, the first ones, to see whether the model can learn them; 0 trains on all.',
+        'Train on this many batches only, the first ones, to check that the model can overfit them; 0 trains on all.',
         lower_bound=0,
         upper_bound=MAX_STEPS,
     )
     string('warm_start_from', '', 'Start from the weights of another training: a checkpoint, output_dir or SavedModel.')
-    string('freeze', '', 'A regular expression; variables in whose names it is found are not trained.')
-    boolean('debug_numerics', False, 'Stop at the first op that makes a NaN or an infinity, and name it; slower.')
+    string('freeze', '', 'Regular expression; variables whose names match it are not trained.')
+    boolean('debug_numerics', False, 'Stop at the first op that produces a NaN or an infinity, and name it; slower.')
     boolean('full_traceback', False, "Show TensorFlow's and the framework's lines in tracebacks, too.")
 
     string, integer, number, _ = group('How it is evaluated')
@@ -154,11 +154,11 @@ def define_flags(FLAGS=None):
     integer(
         'early_stopping_patience',
         0,
-        'Evaluations without a better best_metric after which training ends; 0 trains to the end.',
+        'Evaluations without an improvement of best_metric after which training ends; 0 trains to the end.',
         lower_bound=0,
         upper_bound=MAX_STEPS,
     )
-    number('early_stopping_min_delta', 0.0, 'By how much a better one has to be better.', lower_bound=0)
+    number('early_stopping_min_delta', 0.0, 'The least change that counts as an improvement.', lower_bound=0)
     string('checkpoint', 'latest', 'What to evaluate, predict with or export: latest, best, or the path of a checkpoint.')
 
     string, _, _, _ = group('What to predict')
@@ -189,7 +189,7 @@ def check_flags(FLAGS):
         'early_stopping_min_delta': ['train_and_evaluate', 'dry_run'],
     }.items():
         if FLAGS[name].present and FLAGS.schedule not in fitting:
-            raise UsageError(f'--{name} goes with --schedule={" or ".join(fitting)}, not {FLAGS.schedule}')
+            raise UsageError(f'--{name} requires --schedule={" or ".join(fitting)}, not {FLAGS.schedule}')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics does not go with --schedule=export: the checks would become part of the model')
     if FLAGS.profile_steps:
@@ -199,7 +199,7 @@ def check_flags(FLAGS):
     except re.error as error:
         raise UsageError(f'--freeze={FLAGS.freeze} is not a regular expression: {error}') from None
     if FLAGS.output_dir and set('*?[]\\') & set(FLAGS.output_dir):
-        raise UsageError(f'--output_dir={FLAGS.output_dir}: TensorFlow takes * ? [ ] \\ for patterns: use other characters')
+        raise UsageError(f'--output_dir={FLAGS.output_dir}: TensorFlow reads * ? [ ] \\ as glob patterns: use other characters')
 
 
 def load(FLAGS):

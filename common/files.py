@@ -154,7 +154,7 @@ def read_json(path):
     except (ValueError, RecursionError) as error:
         raise ValueError(f'{path}: is not JSON: {error}') from None
     if not isinstance(value, dict):
-        raise ValueError(f'{path}: must hold one JSON object')
+        raise ValueError(f'{path}: must contain one JSON object')
     return value
 
 
@@ -238,4 +238,4 @@ def _flock(descriptor, operation):
 
 @functools.cache  # Once for each directory.
 def _warn_of_no_locks(directory):
-    tf.logging.warning('%s: the file system has no locks: only one process may work there at a time.', directory)
+    tf.logging.warning('%s: the file system does not support locks: only one process may use it at a time.', directory)

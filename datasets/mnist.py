@@ -92,9 +92,9 @@ def read_idx(name):
         with tf.io.gfile.GFile(path, 'rb') as file:
             content = gzip.decompress(file.read())
     except (tf.errors.OpError, OSError, EOFError) as error:
-        raise RunError(f'{path}: cannot be read: {error}; get it again with the project') from None
+        raise RunError(f'{path}: cannot be read: {error}; restore it from the repository') from None
     if hashlib.sha256(content).hexdigest() != _SHA256[name]:
-        raise RunError(f'{path}: is not the file that MNIST ships (SHA-256 differs); get it again with the project')
+        raise RunError(f'{path}: is not the file that this project ships (SHA-256 differs): restore it from the repository')
     rank = content[3]
     shape = np.frombuffer(content, '>u4', count=rank, offset=4)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)

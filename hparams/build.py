@@ -1,6 +1,6 @@
 """Hyper-parameters: merged from their layers, parsed from text, read-only, saved and compared."""
 
-import collections.abc
+from collections.abc import Mapping
 import difflib
 import json
 import os
@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError
 from common.files import read_json, write_json
 from hparams.check import check_params
-from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
+from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM, RENAMED
 
 SETS_DIR = os.path.dirname(os.path.abspath(__file__))
 
@@ -21,7 +21,7 @@ class UnknownHParam(UsageError, AttributeError, KeyError):
     """A model or a dataset asks for a hyper-parameter that nobody has defined, such as a model for that of a dataset."""
 
 
-class HParams(collections.abc.Mapping):
+class HParams(Mapping):
     """Read-only hyper-parameters, by attribute or key: `params.batch_size`, `params['batch_size']`. Lists are tuples."""
 
     __slots__ = ('_values',)
@@ -62,7 +62,7 @@ class HParams(collections.abc.Mapping):
 
 def nearest(name, known):
     """Returns ', did you mean X?' for the known name nearest to a mistyped one, or '' where none is near."""
-    found = difflib.get_close_matches(name, list(known), n=1)
+    found = [RENAMED[name]] if name in RENAMED else difflib.get_close_matches(name, list(known), n=1)
     return f', did you mean {found[0]}?' if found else ''
 
 
@@ -111,7 +111,7 @@ def _has_type(value, default):
 def _type_name(default):
     if isinstance(default, (list, tuple)):
         return f'a list such as {json.dumps(default)}'
-    return {bool: 'true or false', int: 'a whole number', float: 'a number', str: 'text'}[type(default)]
+    return {bool: 'true or false', int: 'an integer', float: 'a number', str: 'a string'}[type(default)]
 
 
 def override(values, source, changes):
@@ -157,12 +157,17 @@ def available_sets():
     return sorted(name[:-5] for name in os.listdir(SETS_DIR) if name.endswith('.json'))
 
 
+def renamed(values: Mapping) -> dict:
+    """Returns hyper-parameters of a file under the names that they have today."""
+    return {RENAMED.get(key, key): value for key, value in values.items()}
+
+
 def _load_set(name):
     path = set_path(name)
     if not tf.io.gfile.exists(path):
         raise UsageError(f'--hparams_set={name}: no file {path}; the sets are: {", ".join(available_sets())}')
     try:
-        return read_json(path)
+        return renamed(read_json(path))
     except ValueError as error:
         raise UsageError(f'--hparams_set: {error}') from None
 
@@ -197,7 +202,7 @@ def make_hparams(model_name, model_params, dataset_name, dataset_params, set_nam
     changes = parse(text)
     for key in ('model', 'dataset', 'seed'):
         if key in changes:
-            raise UsageError(f'--hparams: {key} has a flag of its own, --{key}')
+            raise UsageError(f'--hparams: {key} has its own flag, --{key}')
     values = override(values, '--hparams', _typed(values, changes))
     return HParams(override(values, 'flags', {key: value for key, value in flags.items() if value is not None}))
 
@@ -223,14 +228,12 @@ def compare(params, path, free=()):
       UsageError: some differ, which the message names with both values; or the file cannot be read.
     """
     try:
-        saved = HParams({**DEFAULTS, **read_json(path)})  # Older runs know fewer of them.
+        saved = HParams({**DEFAULTS, **renamed(read_json(path))})  # Older runs know fewer of them.
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
     found = differences(saved, params, ('train_steps', 'num_epochs', *free))
     if found:
-        raise UsageError(
-            f'{path}: {found}: give the same ones again, such as with --hparams_set={path}, or choose another --output_dir'
-        )
+        raise UsageError(f'{path}: {found}: reuse the saved values, with --hparams_set={path}, or choose another --output_dir')
 
 
 def differences(old, new, free=()):

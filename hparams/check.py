@@ -24,18 +24,18 @@ def check_params(source, values):
     for key, value in values.items():
         if not isinstance(key, str) or not key.isidentifier() or hasattr(collections.abc.Mapping, key):
             raise UsageError(
-                f'{source} gives {show(key)}={show(value)}: the name of a hyper-parameter must be a str of '
-                'letters, digits and _, and none of the methods of a dict'
+                f'{source} gives {show(key)}={show(value)}: the name of a hyper-parameter must be a Python '
+                'identifier, and not that of a method of dict'
             )
         items = value if isinstance(value, (list, tuple)) else [value]
         if any(type(item) not in (bool, int, float, str) or type(item) is not type(items[0]) for item in items):
             raise UsageError(
-                f'{source} gives {key}={show(value)}, but a hyper-parameter is true or false, a whole number, a '
-                'number, text, or a list of one of these'
+                f'{source} gives {key}={show(value)}, but a hyper-parameter must be a bool, an int, '
+                'a float, a str, or a list of one of these'
             )
         if not all(map(_is_in_range, items)):
             raise UsageError(
-                f'{source} gives {key}={show(value)}: whole numbers must be from -{MAXIMUM} to {MAXIMUM}, '
+                f'{source} gives {key}={show(value)}: integers must be between -{MAXIMUM} and {MAXIMUM}, '
                 'numbers finite, and text must be Unicode'
             )
 

@@ -49,6 +49,9 @@ DEFAULTS = types.MappingProxyType(
     }
 )
 
+# What files of older runs call them.
+RENAMED = types.MappingProxyType({'low_factor': 'initial_lr_factor', 'rise_share': 'warmup_fraction'})
+
 # What whole numbers may be at most, and what the numbers above may be at least. A model or dataset guards its own.
 MAXIMUM = 2**31 - 1
 MINIMUM = types.MappingProxyType(

@@ -133,7 +133,7 @@ def _inputs(tensor):
 def _reason(error):
     """Returns what TensorFlow says of a record, without its words around it."""
     if isinstance(error, UnicodeDecodeError):
-        return 'is no tf.train.Example'
+        return 'is not a valid tf.train.Example'
     text = re.sub(r'^(Error in user-defined function .*? iterator: \S+: )?(Name: <unknown>, )?', '', first_line(error))
     return re.sub(r'^assertion failed: \[(.*?)\].*', r'\1', text)
 

@@ -38,7 +38,7 @@ def load(directory, split):
     """
     splits = _load(directory)
     if split not in splits:
-        raise UsageError(f'{_path(directory)}: there is no split {split}, but {", ".join(splits)}')
+        raise UsageError(f'{_path(directory)}: unknown split {split}; available: {", ".join(splits)}')
     return splits[split]
 
 
@@ -99,17 +99,17 @@ def verify(directory):
         files = dict.fromkeys(sorted(tf.io.gfile.glob(os.path.join(directory, '*.tfrecord'))))
     if not files:
         raise UsageError(
-            f'{directory}: there is neither a {_NAME} nor a file *.tfrecord'
+            f'{directory}: contains neither {_NAME} nor *.tfrecord files'
             if tf.io.gfile.isdir(directory)
-            else f'{directory}: is no directory'
+            else f'{directory}: is not a directory'
         )
     damaged = 0
     for path, item in files.items():
         damage = _find_damage(path, item)
         damaged += damage is not None
-        yield f'{path}: {damage or ("as written" if item else "whole")}'
+        yield f'{path}: {damage or ("as written" if item else "intact")}'
     if damaged:
-        raise RunError(f'{directory}: {damaged} of {len(files)} files are damaged')
+        raise RunError(f'{directory}: {damaged} of {len(files)} files are corrupt')
 
 
 def _load(directory):

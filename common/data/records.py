@@ -170,7 +170,7 @@ def show(path):
 
     Raises:
       UsageError: it cannot be read.
-      RunError: it is damaged, or holds something else than tf.train.Examples.
+      RunError: it is damaged, or contains records other than tf.train.Example.
     """
     try:
         scan = tfrecord.scan(path)
@@ -183,7 +183,7 @@ def show(path):
     try:
         examples = [_decode(record) for record in tfrecord.read(path, min(scan.count, _LOOKED_AT))]
     except DecodeError:
-        raise RunError(f'{path}: holds something else than tf.train.Examples') from None
+        raise RunError(f'{path}: contains records other than tf.train.Example') from None
     for name in sorted({name for example in examples for name in example}):
         features = [example[name] for example in examples if name in example]
         kinds = ' or '.join(sorted({kind for kind, _ in features}))

@@ -13,7 +13,7 @@ from common.errors import RunError, first_line
 
 UNKNOWN = tf.data.experimental.UNKNOWN_CARDINALITY
 _COUNTED_AT_ONCE = 100
-_TELL_SECONDS = 10
+_REPORT_SECONDS = 10
 _SAMPLED = 32
 _OVERHEAD = 200  # Bytes of a tensor in memory, beside its values.
 _RESERVE = 100 * 10**6  # Bytes that the session itself takes.
@@ -56,11 +56,11 @@ def _count(session, records, at_most, split):
     count, told = 0, time.monotonic()
     for batch in iterate(session, ones):
         count += len(batch)
-        if time.monotonic() > told + _TELL_SECONDS:
+        if time.monotonic() > told + _REPORT_SECONDS:
             told = time.monotonic()
             tf.logging.info(
-                'Counting the records of the split %s: %d so far. A dataset that says how many it has, or that it '
-                'has no end, by tf.data.experimental.assert_cardinality, is not counted.',
+                'Counting the records of the split %s: %d so far. A dataset that declares its cardinality, with '
+                'tf.data.experimental.assert_cardinality, is not counted.',
                 split,
                 count,
             )
@@ -86,14 +86,13 @@ def fits_cache(source, num_examples):
         fitting = min(int(free / size / 4), buffer // 2)
         raise RunError(
             f'--dataset={params.dataset}: shuffling takes about {memory.to_text(size * buffer)}, and '
-            f'{memory.to_text(free)} of memory are free for it: give a smaller buffer, such as '
+            f'{memory.to_text(free)} of memory is available: use a smaller buffer, such as '
             f'--hparams=cache=false,shuffle_buffer={max(fitting, 1)}'
         )
     if not params.cache or is_picked or num_examples == UNKNOWN or size * (buffer + num_examples) <= free:
         return params.cache
     tf.logging.info(
-        'The training records are read again in each epoch: to keep them would take about %s, and %s of memory are '
-        'free for it.',
+        'The training records are reread in each epoch: caching them would take about %s, and %s of memory is available.',
         memory.to_text(size * (buffer + num_examples)),
         memory.to_text(free),
     )

@@ -33,7 +33,7 @@ class DataSource:
         except KeyError as error:
             if error.args != (split,):
                 raise
-            raise UsageError(f'{flag}: there is no split {split}') from None
+            raise UsageError(f'{flag}: unknown split {split}') from None
         except (OSError, tf.errors.OpError) as error:
             raise RunError(f'{flag}: read(): the split {split} in {self.data_dir} cannot be read: {in_a_line(error)}') from None
         if not isinstance(records, tf2.data.Dataset):

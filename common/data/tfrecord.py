@@ -100,15 +100,15 @@ def find_damage(path, found, written=None):
         for _ in read(path, found.count):
             good += 1
     if good < found.count:
-        return f'the record at byte {found.offsets[good]} is damaged: its checksum is wrong'
+        return f'the record at byte {found.offsets[good]} is corrupt: its checksum is wrong'
     if not found.is_sound:
-        return f'the record at byte {found.offsets[-1]} is damaged: it is longer than the rest of the file'
+        return f'the record at byte {found.offsets[-1]} is corrupt: it is longer than the rest of the file'
     if not written:
         return None
     place = _differing_block(found.crc32, written.get('crc32', ()))
     if good != written['count']:
-        return f'{written["count"]} records were written, now there are {good}{place}'
-    return f'is not what was written{place or ": it has another SHA-256"}'
+        return f'{written["count"]} records were written, but the file has {good}{place}'
+    return f'is not what was written{place or ": its SHA-256 differs"}'
 
 
 def _differing_block(now, then):

@@ -27,7 +27,7 @@ def make_serving_input_fn(source):
         feature_specs = make_input_fn(source, PREDICT, 'eval')().element_spec
         for name, spec in feature_specs.items():
             if not spec.shape[1:].is_fully_defined():
-                raise UsageError(f'--schedule=export: the feature {name} has no fixed shape, but {spec.shape[1:]}')
+                raise UsageError(f'--schedule=export: the feature {name} must have a fixed shape, not {spec.shape[1:]}')
         if source.has_images():
             raw = {'image': _optional('image', [params.image_size, params.image_size, params.num_channels], tf.uint8)}
             from_raw = source.module.image_features(params, raw['image'])
@@ -55,8 +55,8 @@ def check_exportable(estimator, serving_input_fn, checkpoint_path):
     for node in itertools.chain(definition.node, *(function.node_def for function in definition.library.function)):
         if node.op in ('PyFunc', 'PyFuncStateless', 'EagerPyFunc'):
             raise UsageError(
-                f'--schedule=export: {node.name} is a Python function, which no other process could run: '
-                'build it of TensorFlow ops'
+                f'--schedule=export: {node.name} is a Python function, which only this process could run: '
+                'build it from TensorFlow ops'
             )
 
 

@@ -28,9 +28,7 @@ def check_parsed(function, parsed, mode, params):
     if mode == PREDICT:
         return features, None
     if labels is None:
-        raise UsageError(
-            f'{source} must return labels in training and evaluation, not None: an empty dict where there are none'
-        )
+        raise UsageError(f'{source} must return labels in training and evaluation, not None: an empty dict if there are none')
     labels = _tensors(source, 'label', labels, mode, min_rank)
     return _of_one_batch(source, features, labels) if function == 'parse_batch' else (features, labels)
 

@@ -58,8 +58,8 @@ def load(kind, name):
                 raise
     if module is None:
         raise UsageError(
-            f'--{kind}={name}: no module {path}; the {kind}s here are: {", ".join(available(kind))}; '
-            f'one of your own is given by its dotted path, such as my_package.my_{kind}'
+            f'--{kind}={name}: no module {path}; the {kind}s are: {", ".join(available(kind))}; '
+            f'give your own by its dotted path, such as my_package.my_{kind}'
         )
     check_module(kind, name, module)
     return module

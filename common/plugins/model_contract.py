@@ -81,5 +81,5 @@ def call_eval_metrics(model, features, labels, predictions, params):
                 f'{source} must return pairs (value, update_op) of tensors, as tf.metrics makes them: {name} is {show(metric)}'
             )
         if name in _RESERVED:
-            raise UsageError(f'{source} may not name a metric {name}, which the framework has itself')
+            raise UsageError(f'{source} must not name a metric {name}: the framework uses that name')
     return dict(metrics)

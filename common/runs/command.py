@@ -60,7 +60,7 @@ def _tell(program, error, FLAGS):
         return 2 if isinstance(found, UsageError) else 1
     said = isinstance(found, (tf.errors.OpError, OSError, RuntimeError)) and files.explain(found)
     if said:
-        print_error(program, f'{said}: mend that, and give the same command again')
+        print_error(program, f'{said}: fix this, then rerun the command')
         return 1
     if FLAGS.full_traceback:
         return None

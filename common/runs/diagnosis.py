@@ -31,7 +31,7 @@ def _diagnose(experiment, error):
     if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)) and not files.explain(error):
         name = 'batch_size' if experiment.schedule.trains else 'eval_batch_size'
         size = experiment.source.params[name]
-        return RunError(f'out of memory with {name}={size}: give a smaller one, such as --hparams={name}={max(size // 2, 1)}')
+        return RunError(f'out of memory with {name}={size}: use a smaller one, such as --hparams={name}={max(size // 2, 1)}')
     return None
 
 

@@ -131,8 +131,7 @@ def _check_batch(params, towers):
         below = params.batch_size // towers * towers
         sizes = f'{below} or {below + towers}' if below else f'{towers}'
         raise UsageError(
-            f'batch_size={params.batch_size} does not divide by {towers} towers: the nearest that does is '
-            f'--hparams=batch_size={sizes}'
+            f'batch_size={params.batch_size} is not divisible by {towers} towers: use --hparams=batch_size={sizes}'
         )
 
 
@@ -147,13 +146,13 @@ def _train_steps(params, num_examples):
     if params.train_steps:
         return params.train_steps
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
-        raise UsageError(f'--dataset={params.dataset} has no end, so that it has no epochs: give --train_steps')
+        raise UsageError(f'--dataset={params.dataset} is infinite, so epochs are undefined: set --train_steps')
     steps = params.num_epochs * num_examples / params.batch_size
     if steps > MAX_STEPS:
-        raise UsageError(f'num_epochs={params.num_epochs} makes more than {MAX_STEPS} steps: give fewer, or --train_steps')
+        raise UsageError(f'num_epochs={params.num_epochs} makes more than {MAX_STEPS} steps: lower it, or set --train_steps')
     steps = math.ceil(steps)
     if not steps:
-        raise UsageError(f'num_epochs={params.num_epochs} leaves nothing to train: give more, or --train_steps')
+        raise UsageError(f'num_epochs={params.num_epochs} leaves nothing to train: raise it, or set --train_steps')
     return steps
 
 
@@ -163,7 +162,7 @@ def _eval_steps(source, split, schedule, options):
         return 1 if schedule.is_trial else options.eval_steps
     num_examples = count_examples(source, split)
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
-        raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: give --eval_steps')
+        raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: set --eval_steps')
     return math.ceil((num_examples + 1) / source.params.eval_batch_size)  # One more, to see the end of the split.
 
 

@@ -29,8 +29,7 @@ def train(experiment, saving_listeners=()):
     step = _step_reached(experiment)
     if step >= experiment.train_steps:
         tf.logging.info(
-            'Nothing to train: step %d has been reached, and training ends at %d; raise --train_steps or '
-            '--num_epochs to go on.',
+            'Nothing to train: step %d is reached, and training ends at %d; raise --train_steps or --num_epochs to continue.',
             step,
             experiment.train_steps,
         )
@@ -48,11 +47,9 @@ def train(experiment, saving_listeners=()):
         if not missing:
             raise
         checkpoint, name = experiment.estimator.latest_checkpoint(), missing.group(1)
-        reason = f'has no variable {name}: give the --freeze that it was trained with'
+        reason = f'has no variable {name}: use the --freeze it was trained with'
         if name in LOSS_SCALING_VARIABLES:
-            reason = (
-                'was not trained with --precision=float16, and has no loss scale: give the --precision that it was trained with'
-            )
+            reason = 'was not trained with --precision=float16, and has no loss scale: use the --precision it was trained with'
         raise RunError(
             f'{checkpoint}: {reason}, or start from it in another --output_dir, with --warm_start_from={checkpoint}'
         ) from None
@@ -119,9 +116,9 @@ def _should_stop(experiment):
     since = evaluations_since_best(values, experiment.objective, options.early_stopping_min_delta)
     if since >= options.early_stopping_patience:
         tf.logging.info(
-            'Training ends: %d evaluations brought no better %s, and --early_stopping_patience=%d; a larger one goes on.',
-            since,
+            'Stopping early: %s has not improved for %d evaluations (--early_stopping_patience=%d).',
             experiment.objective.metric,
+            since,
             options.early_stopping_patience,
         )
     return since >= options.early_stopping_patience
@@ -136,7 +133,7 @@ def continuous_eval(experiment):
         try:
             result = _evaluate_and_keep(experiment, path)
         except CheckpointGone:
-            tf.logging.warning('%s was deleted before it could be evaluated; --keep_checkpoint_max keeps more.', path)
+            tf.logging.warning('%s was deleted before it could be evaluated; a larger --keep_checkpoint_max keeps more.', path)
             continue
         if result['global_step'] >= experiment.train_steps:
             return result
@@ -171,7 +168,7 @@ def _predict_input(experiment):
         split = experiment.options.prediction.predict_split
         count = count_examples(experiment.source, split, at_most=1)
         if count == tf.data.experimental.INFINITE_CARDINALITY:
-            raise UsageError(f'--predict_split={split}: the split has no end')
+            raise UsageError(f'--predict_split={split}: the split is infinite')
         return make_input_fn(experiment.source, PREDICT, split), itertools.repeat({})
     paths = sorted(tf.io.gfile.glob(experiment.options.prediction.input))
     if not paths:

@@ -121,7 +121,7 @@ class StopOnSignal(tf.train.SessionRunHook):
         self._enter(_STEPPING)
         if self._received:
             tf.logging.info(
-                '%s: stopping after a checkpoint; the same command goes on from there.', signal.Signals(self._received).name
+                '%s: stopping after saving a checkpoint; rerun the command to resume.', signal.Signals(self._received).name
             )
             self._enter(_SAVING)
             run_context.request_stop()

@@ -33,9 +33,9 @@ def latest_intact(output_dir):
     for _, path in _list(output_dir):
         if is_intact(path):
             return path
-        tf.logging.warning('%s: is damaged, or a file of it is missing.', path)
+        tf.logging.warning('%s: is corrupt or incomplete.', path)
     if has_checkpoint(output_dir):
-        raise RunError(f'{output_dir}: no checkpoint there is whole: choose another directory')
+        raise RunError(f'{output_dir}: all checkpoints are corrupt: choose another directory')
     return None
 
 
@@ -77,8 +77,8 @@ def require_checkpoint(output_dir):
     """Raises UsageError if there is no checkpoint to load."""
     if not has_checkpoint(output_dir):
         raise UsageError(
-            f'--output_dir={output_dir}: no checkpoint there; train first with --schedule=train, or name the '
-            'directory of a training'
+            f'--output_dir={output_dir}: contains no checkpoint: train first, with --schedule=train, or '
+            'choose the directory of a training'
         )
 
 
@@ -99,14 +99,14 @@ def find_checkpoint(output_dir, which):
         path = find_best(output_dir)
         if not path:
             raise UsageError(
-                f'--checkpoint=best: none is kept in {best_dir(output_dir)}; --schedule=train_and_evaluate does so'
+                f'--checkpoint=best: there is none in {best_dir(output_dir)}; --schedule=train_and_evaluate keeps one'
             )
         return path
     path = without_suffix(which)
     if not tf.io.gfile.exists(f'{path}.index'):
         known = sorted(tf.io.gfile.glob(os.path.join(output_dir, 'model.ckpt-*.index')))
         raise UsageError(
-            f'--checkpoint={which}: no such checkpoint; there are: best, latest, {", ".join(map(without_suffix, known))}'
+            f'--checkpoint={which}: no such checkpoint; available: best, latest, {", ".join(map(without_suffix, known))}'
         )
     return path
 
@@ -149,7 +149,7 @@ def new_checkpoints(directory, last_step, timeout=0):
         if timeout and waited >= timeout:
             raise RunError(
                 f'{directory}: no new checkpoint for {waited:.0f} seconds, and {seen}; the training was to end at '
-                f'step {last_step}: see whether it has failed, or give a longer --eval_timeout'
+                f'step {last_step}: check whether it has failed, or raise --eval_timeout'
             )
         tf.logging.info(
             'Still waiting for a checkpoint in %s, for %d seconds; %s, and the training ends at step %d.',

@@ -104,7 +104,7 @@ def read_metric(output_dir, split, metric):
     try:
         return [float(text) for text in texts]
     except ValueError:
-        raise RunError(f'{metrics_path(output_dir)}: {metric} is not a number everywhere: delete it') from None
+        raise RunError(f'{metrics_path(output_dir)}: {metric} has values that are not numbers: delete it') from None
 
 
 def metrics_path(output_dir):

@@ -43,7 +43,7 @@ def open_checkpoint(checkpoint_path):
     except tf.errors.NotFoundError:
         raise CheckpointGone(checkpoint_path) from None
     except (tf.errors.OpError, ValueError, IndexError, RuntimeError):
-        raise RunError(f'{checkpoint_path}: is damaged: choose another checkpoint') from None
+        raise RunError(f'{checkpoint_path}: is corrupt: choose another checkpoint') from None
 
 
 def is_intact(checkpoint_path):
@@ -72,9 +72,9 @@ def restore(saver, session, checkpoint_path):
             missing = re.search(r'Key (\S+) not found', error.message)
             if not missing:
                 raise CheckpointGone(checkpoint_path) from None
-            raise RunError(f'{checkpoint_path}: does not fit the model: it has no variable {missing.group(1)}') from None
+            raise RunError(f'{checkpoint_path}: does not match the model: it has no variable {missing.group(1)}') from None
         except (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.UnknownError):
-            raise RunError(f'{checkpoint_path}: is damaged: choose another checkpoint') from None
+            raise RunError(f'{checkpoint_path}: is corrupt: choose another checkpoint') from None
         except ValueError:  # How a Saver says that there are no files.
             raise CheckpointGone(checkpoint_path) from None
 
@@ -85,6 +85,6 @@ def _check_shapes(shapes, checkpoint_path):
         there, here = shapes.get(variable.op.name), variable.shape.as_list()
         if there not in (None, here):
             raise RunError(
-                f'{checkpoint_path}: does not fit the model: {variable.op.name} has the shape {there} there, '
-                f'{here} in the model'
+                f'{checkpoint_path}: does not match the model: {variable.op.name} '
+                f'has shape {there} in the checkpoint, but {here} in the model'
             )

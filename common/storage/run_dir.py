@@ -63,7 +63,7 @@ def check_empty(output_dir):
     for path in (best_dir(output_dir), metrics_path(output_dir)):
         if tf.io.gfile.exists(path) and not has_checkpoint(output_dir):
             raise RunError(
-                f'{path} is of a training whose checkpoints are gone: delete it to begin anew, or choose another --output_dir'
+                f'{path} belongs to a run with no checkpoints: delete it to start over, or choose another --output_dir'
             )
 
 

@@ -38,9 +38,9 @@ def read_space(path, params, fixed=()):
     source = f'--space={path}'
     for name in space:
         if name in ('model', 'dataset'):
-            raise UsageError(f'{source}: {name} has a flag of its own, --{name}')
+            raise UsageError(f'{source}: {name} has its own flag, --{name}')
         if name in fixed:
-            raise UsageError(f'{source}: {name} is given by a flag, too: leave out one of the two')
+            raise UsageError(f'{source}: {name} is also set by a flag: remove one of the two')
     return {name: _distribution(source, params, name, values) for name, values in space.items()}
 
 
@@ -56,11 +56,11 @@ def _distribution(source, params, name, values):
         return distributions.CategoricalDistribution([json.dumps(v) if isinstance(v, list) else v for v in values])
     if not isinstance(values, dict) or not {'low', 'high'} <= values.keys() <= set(_KEYS):
         raise UsageError(
-            f'{source}: {name} must be a list of choices, or a range such as {{"low": 1, "high": 8}}, with '
-            '"log": true or "step": 1 if you like'
+            f'{source}: {name} must be a list of choices, or a range such as {{"low": 1, "high": 8}}, '
+            'optionally with "log": true or "step": 1'
         )
     if type(params.get(name, 0)) not in (int, float):
-        raise UsageError(f'{source}: {name}={params[name]} is not a number: give a list of choices')
+        raise UsageError(f'{source}: {name}={params[name]} is not a number: use a list of choices')
     for key in values.keys() - {'log'}:
         override(params, source, {name: values[key]})
     if type(values.get('log', False)) is not bool:

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from common import files
 from common.errors import RunError, UsageError
-from hparams.build import differences
+from hparams.build import differences, renamed
 from hparams.defaults import DEFAULTS
 
 _FILE, _NAME = 'study.db', 'sweep'
@@ -36,7 +36,7 @@ def lock(directory):
     return files.lock(
         os.path.join(directory, 'study.lock'),
         lambda holder: (
-            f'--output_dir={directory}: another sweep, or a training that it started, is at work there: wait for it, or choose '
+            f'--output_dir={directory}: another sweep, or a training that it started, is running there: wait for it, or choose '
             'another'
         ),
     )
@@ -74,9 +74,9 @@ def open_study(directory, objective, seed, setup):
         # By the number of trials, too: the same seed again would draw what it drew at first.
         study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), constant_liar=True)
         known = {key: DEFAULTS[key] for key in DEFAULTS.keys() & setup.keys()}  # Older studies know fewer of them.
-        found = differences({**known, **study.user_attrs.get('setup', setup)}, setup)
+        found = differences({**known, **renamed(study.user_attrs.get('setup', setup))}, setup)
         if found:
-            raise UsageError(f'{path}: {found}: give the same again, or choose another --output_dir')
+            raise UsageError(f'{path}: {found}: use the same values, or choose another --output_dir')
         study.set_user_attr('setup', setup)
     return study
 
@@ -89,7 +89,7 @@ def _telling_storage_errors(path):
         while error.__cause__:  # SQLite's own is the one that says what is wrong.
             error = error.__cause__
         cause = (str(error) or repr(error)).splitlines()[0]
-        raise RunError(f'{path}: {cause}: see to it that it is free and whole, or choose another --output_dir') from None
+        raise RunError(f'{path}: {cause}: check that it is not locked or corrupt, or choose another --output_dir') from None
 
 
 @dataclasses.dataclass
@@ -143,7 +143,7 @@ def run_trials(study, space, objective, num_trials, jobs, trainings, stop):
                         yield _tell(study, training, values, objective, trainings)
         finally:
             if running:
-                tf.logging.info('Stopping %d of the trials after a checkpoint; the same command goes on.', len(running))
+                tf.logging.info('Stopping %d trials after saving a checkpoint; rerun the command to resume.', len(running))
             for training in running:
                 training.process.terminate()
             for training in running:
@@ -177,7 +177,7 @@ def _tell(study, training, values, objective, trainings):
     if training.is_pruned:
         return study.tell(trial, state=TrialState.PRUNED)
     if code in _STOPPED:
-        raise RunError(f'trial {trial.number} was stopped: the same command goes on')
+        raise RunError(f'trial {trial.number} was interrupted: rerun the command to resume')
     if code or best is None:
         # Not FAIL, of which the sampler learns nothing: most often the values are to blame, as where a loss diverges.
         trial.set_user_attr('error', trainings.explain(trial, code) if code else f'{objective.metric} was never a number')

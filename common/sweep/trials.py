@@ -101,11 +101,13 @@ class TrialRunner:
         if not os.path.exists(path):
             return
         try:
-            found = build.differences(build.HParams(read_json(path)), self._hparams(trial))
+            found = build.differences(build.HParams(build.renamed(read_json(path))), self._hparams(trial))
         except ValueError as error:
             found = str(error)
         if found:
-            raise RunError(f'{os.path.dirname(path)} is of another sweep ({found}): delete it, or choose another --output_dir')
+            raise RunError(
+                f'{os.path.dirname(path)} belongs to another sweep ({found}): delete it, or choose another --output_dir'
+            )
 
     def _start(self, hparams, log_path, *flags):
         with open(log_path, 'ab') as log:

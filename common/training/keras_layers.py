@@ -105,8 +105,8 @@ class _Collector:
             for op in assignments:
                 if op not in awaited:
                     raise UsageError(
-                        f'the layer {layer.name} assigns to a variable ({op.name}), for which nothing waits in a '
-                        'graph: use tf.control_dependencies, or give the op to add_update()'
+                        f'the layer {layer.name} assigns to a variable ({op.name}), which nothing in the graph '
+                        'depends on: use tf.control_dependencies, or pass the op to add_update()'
                     )
 
     def collect(self):
@@ -140,8 +140,8 @@ class _Collector:
         for layer in layers:
             if any(item.graph is not graph for item in _kept(layer)):
                 raise UsageError(
-                    f'the layer {layer.name} keeps losses or updates of a call within a loop, tf.cond or tf.function, '
-                    'where they cannot be had: call it outside'
+                    f'the layer {layer.name} adds losses or updates within a loop, tf.cond or tf.function, '
+                    'where they cannot be collected: call it outside'
                 )
 
 

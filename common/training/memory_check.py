@@ -25,7 +25,7 @@ def check_fits(fetches, batch_size):
         name = max(variables, key=variables.get)
         raise UsageError(
             f'the variables of the model and of its optimizer take {to_text(sum(variables.values()))}, of which '
-            f'{name} takes {to_text(variables[name])}, and {to_text(free)} of memory are free: make the model '
+            f'{name} takes {to_text(variables[name])}, and {to_text(free)} of memory is available: make the model '
             'smaller'
         )
     tensors = [tensor for op in ancestors(getattr(fetch, 'op', fetch) for fetch in fetches) for tensor in op.outputs]
@@ -34,5 +34,5 @@ def check_fits(fetches, batch_size):
         largest = tensors[sizes.index(max(sizes))]
         raise UsageError(
             f'with a batch of {batch_size}, {largest.op.name} makes a tensor of {to_text(max(sizes))}, and '
-            f'{to_text(free)} of memory are free: give a smaller batch_size, or make the model smaller'
+            f'{to_text(free)} of memory is available: use a smaller batch_size, or make the model smaller'
         )

@@ -27,10 +27,14 @@ def check_hparams(params):
 
 
 class Inputs(dict):
-    """Features or labels, of which one that is not there means that the model and the dataset do not fit."""
+    """Features or labels, of which a missing one means that the model and the dataset do not match."""
+
+    def __init__(self, kind, values):
+        super().__init__(values)
+        self._kind = kind
 
     def __missing__(self, key):
-        raise UsageError(f'--model and --dataset do not fit: the model needs {key}, and the dataset gives: {", ".join(self)}')
+        raise UsageError(f'--model and --dataset do not match: missing {self._kind} {key}; the dataset has: {", ".join(self)}')
 
 
 def make_model_fn(model, devices, options, total_steps, epoch_steps=0.0, checkpoint_periods=(1000,)):
@@ -70,7 +74,7 @@ def make_model_fn(model, devices, options, total_steps, epoch_steps=0.0, checkpo
         return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=hooks)
 
     def model_fn(features, labels, mode, params, config):
-        features, labels = Inputs(features), None if labels is None else Inputs(labels)
+        features, labels = Inputs('feature', features), None if labels is None else Inputs('label', labels)
         if mode == ModeKeys.PREDICT:
             with tf.name_scope('model'), collect_keras_layers(is_training=False):
                 predictions, _ = model_contract.call_model(model, features, None, mode, params)
@@ -113,7 +117,7 @@ def _unfrozen(variables, freeze):
     frozen = [variable for variable in variables if re.search(freeze, variable.op.name)]
     if not frozen or len(frozen) == len(variables):
         raise UsageError(
-            f'--freeze={freeze}: is found in {"all" if frozen else "none"} of the variables: '
+            f'--freeze={freeze}: matches {"all" if frozen else "none"} of the variables: '
             f'{", ".join(variable.op.name for variable in variables)}'
         )
     tf.logging.info('Frozen: %s', ', '.join(variable.op.name for variable in frozen))

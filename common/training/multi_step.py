@@ -26,9 +26,9 @@ def repeat_step(train_op, times):
     found = random_op(step)
     if found:
         raise UsageError(
-            '--steps_per_loop: {} ({}) has a state of its own, so that numbers would be drawn twice: take '
-            'common.ops.dropout, or tf.random.stateless_* with the seed of common.ops.step_seed, or leave the '
-            'flag out'.format(*found)
+            '--steps_per_loop: {} ({}) is stateful, so numbers would be drawn twice: use '
+            'common.ops.dropout, or tf.random.stateless_* with the seed of common.ops.step_seed, '
+            'or omit the flag'.format(*found)
         )
 
     def body(count):

@@ -94,7 +94,7 @@ def _explain(message):
     if not made_by:
         return RunError(f'{said}: {values} values')
     op = re.sub(r'/CheckNumericsV2(_\d+)?$', '', node.group(1))
-    return RunError(f'--debug_numerics: the op {op} ({made_by.group(1)}) gave {values} values' + _place(message))
+    return RunError(f'--debug_numerics: the op {op} ({made_by.group(1)}) produced {values} values' + _place(message))
 
 
 def _place(message):

@@ -157,7 +157,7 @@ def tower_devices(options):
     """
     num_gpus, num_towers = options.num_gpus, options.num_towers
     if num_gpus and num_towers not in (1, num_gpus):
-        raise UsageError(f'--num_gpus={num_gpus} and --num_towers={num_towers} disagree: give one of them')
+        raise UsageError(f'--num_gpus={num_gpus} and --num_towers={num_towers} disagree: set only one of them')
     gpus = len(tf.config.list_physical_devices('GPU'))
     wanted = num_gpus or (num_towers if gpus and num_towers > 1 else 0)
     if wanted > gpus:

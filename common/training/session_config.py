@@ -46,18 +46,13 @@ def make_session_config(devices, options):
     """
     has_gpus = bool(tf.config.list_physical_devices('GPU'))
     if options.xla and not has_gpus:
-        raise UsageError(
-            '--xla compiles for GPUs, of which TensorFlow sees none here; on CPUs it would be slower: leave it out'
-        )
+        raise UsageError('--xla requires a GPU; none is visible, and on CPUs it would be slower: omit it')
     if options.precision == 'bfloat16' and has_gpus:
         raise UsageError(
-            '--precision=bfloat16 is for CPUs, and TensorFlow sees GPUs here: leave it out, or hide them with '
-            'CUDA_VISIBLE_DEVICES=-1'
+            '--precision=bfloat16 requires a CPU, but GPUs are visible: omit it, or hide them with CUDA_VISIBLE_DEVICES=-1'
         )
     if options.precision == 'float16' and not has_gpus:
-        raise UsageError(
-            '--precision=float16 is for GPUs, of which TensorFlow sees none here: --precision=bfloat16 is for CPUs'
-        )
+        raise UsageError('--precision=float16 requires a GPU; none is visible: use --precision=bfloat16 on CPUs')
     config = tf.ConfigProto(allow_soft_placement=True)
     rewriting = config.graph_options.rewrite_options
     rewriting.meta_optimizer_iterations = rewriting.ONE  # As in the Estimator's own.

@@ -25,7 +25,7 @@ def warm_start(path, variables):
     """
     found = _find(path)
     if not is_intact(found):
-        raise RunError(f'--warm_start_from={path}: {found} is damaged: choose another checkpoint')
+        raise RunError(f'--warm_start_from={path}: {found} is corrupt: choose another checkpoint')
     shapes = open_checkpoint(found).get_variable_to_shape_map()
     fitting = {}
     tf.logging.info('Starting from the weights in %s:', found)
@@ -39,14 +39,14 @@ def warm_start(path, variables):
         tf.logging.info(
             '  %-40s %s',
             name,
-            'skipped: not there'
+            'skipped: missing'
             if there is None
             else 'loaded'
             if there == here
-            else f'skipped: has the shape {there} there, {here} here',
+            else f'skipped: its shape is {there}, not {here}',
         )
     if not fitting:
-        raise UsageError(f'--warm_start_from={path}: no variable there has the name and the shape of one here')
+        raise UsageError(f'--warm_start_from={path}: no variable matches one of the model in name and shape')
     tf.train.init_from_checkpoint(found, fitting)
 
 
@@ -59,4 +59,4 @@ def _find(path):
     for candidate in filter(None, candidates):
         if tf.io.gfile.exists(f'{candidate}.index'):
             return candidate
-    raise UsageError(f'--warm_start_from={path}: neither a checkpoint, nor a directory of checkpoints, nor a SavedModel')
+    raise UsageError(f'--warm_start_from={path}: is neither a checkpoint, nor a directory of checkpoints, nor a SavedModel')

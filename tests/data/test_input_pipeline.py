@@ -174,7 +174,7 @@ def test_an_endless_dataset_goes_on_where_it_stopped():
 
 def test_a_split_that_is_not_there_is_told_from_a_datasets_own_mistake():
     dataset = types.SimpleNamespace(read=lambda split, data_dir, params: {'train': 1}[split])
-    with pytest.raises(UsageError, match='--dataset=numbers: there is no split test'):
+    with pytest.raises(UsageError, match='--dataset=numbers: unknown split test'):
         count_examples(DataSource(dataset, '', make_params()), 'test')
     dataset = types.SimpleNamespace(read=lambda split, data_dir, params: {}['other'])
     with pytest.raises(KeyError, match='other'):

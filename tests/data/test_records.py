@@ -337,8 +337,8 @@ def test_verify_says_of_each_file_whether_it_is_as_written(tmp_path):
     flipped(tmp_path / 'train-00001-of-00004.tfrecord')
     missing(tmp_path / 'eval-00000-of-00004.tfrecord')
     code, out, err = command('verify', str(tmp_path))
-    assert (code, err) == (1, [f'records: {tmp_path}: 2 of 8 files are damaged'])
-    assert out[1] == f'{tmp_path}/train-00001-of-00004.tfrecord: the record at byte 62 is damaged: its checksum is wrong'
+    assert (code, err) == (1, [f'records: {tmp_path}: 2 of 8 files are corrupt'])
+    assert out[1] == f'{tmp_path}/train-00001-of-00004.tfrecord: the record at byte 62 is corrupt: its checksum is wrong'
     assert out[4] == f'{tmp_path}/eval-00000-of-00004.tfrecord: is missing'
     assert sum(line.endswith(': as written') for line in out) == 6
     (tmp_path / 'manifest.json').unlink()
@@ -375,11 +375,11 @@ def test_show_counts_the_records_and_tells_their_features(tmp_path):
         (['shwo', 'x'], 2, 'records: give verify and a directory, or show and a file'),
         (['show', '{tmp}/none'], 2, 'records: {tmp}/none: cannot be read'),
         (['verify', '{tmp}'], 2, 'records: {tmp}: there is neither a manifest.json nor a file *.tfrecord'),
-        (['verify', '{tmp}/none'], 2, 'records: {tmp}/none: is no directory'),
+        (['verify', '{tmp}/none'], 2, 'records: {tmp}/none: is not a directory'),
         (['show', '\udce4'], 2, 'records: \udce4: is not UTF-8'),
         (['show', 'a\nb'], 2, 'records: a b: cannot be read'),
         (['show', '{tmp}/text'], 1, 'records: {tmp}/text: the record at byte 0 is damaged'),
-        (['show', '{tmp}/bytes'], 1, 'records: {tmp}/bytes: holds something else than tf.train.Examples'),
+        (['show', '{tmp}/bytes'], 1, 'records: {tmp}/bytes: contains records other than tf.train.Example'),
     ],
 )
 def test_wrong_usage_and_other_files_are_one_line(tmp_path, monkeypatch, arguments, code, message):
@@ -395,7 +395,7 @@ def test_a_manifest_whose_counts_are_others_is_noticed(tmp_path):
     write(str(tmp_path))
     path = tmp_path / 'manifest.json'
     path.write_text(path.read_text().replace('"count": 10', '"count": 11', 1).replace('"count": 3', '"count": 4', 1))
-    with pytest.raises(RunError, match='train-00000-of-00004.tfrecord: 4 records were written, now there are 3: delete'):
+    with pytest.raises(RunError, match='train-00000-of-00004.tfrecord: 4 records were written, but the file has 3: delete'):
         records.read(str(tmp_path), 'train')
 
 

@@ -75,8 +75,8 @@ def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(memory, 'available', lambda: 3 * 10**8)
     with pytest.raises(
         RunError,
-        match=r'--dataset=d: shuffling takes about 208 MB, and 200 MB of memory are free for it: give '
-        r'a smaller buffer, such as --hparams=cache=false,shuffle_buffer=240384',
+        match=r'--dataset=d: shuffling takes about 208 MB, and 200 MB of memory is available: use a smaller '
+        r'buffer, such as --hparams=cache=false,shuffle_buffer=240384',
     ):
         size.fits_cache(DataSource(generated(None), '', params(shuffle_buffer=10**6)), 10**7)
 
@@ -217,8 +217,8 @@ def test_under_a_limit_of_memory_data_that_does_not_fit_is_reported(large):
     code, err = train(large, '--schedule=train', bytes_left=300 * 10**6)
     assert code == 1
     assert re.match(
-        r'trainer.py: --dataset=mine.large: shuffling takes about 37\d MB, and [\d.]+ \w+ of memory are free for it: '
-        'give a smaller buffer, such as --hparams=cache=false,shuffle_buffer=',
+        r'trainer.py: --dataset=mine.large: shuffling takes about 37\d MB, and [\d.]+ \w+ of memory is available: use a '
+        r'smaller buffer, such as --hparams=cache=false,shuffle_buffer=',
         err.splitlines()[-1],
     )
 
@@ -271,14 +271,13 @@ VARIABLES = 'the variables of the model and of its optimizer take '
 TOO_LARGE = [
     (
         'batch_size=2147483647',
-        r'with a batch of 2147483647, \S+ makes a tensor of \S+ TB, and \S+ GB of memory are free: give a '
-        'smaller batch_size, or make the model smaller',
+        r'with a batch of 2147483647, \S+ makes a tensor of \S+ TB, and \S+ GB of memory is available: use '
+        'a smaller batch_size, or make the model smaller',
     ),
     ('batch_size=300000,filters=[2000],max_shift=0', r'with a batch of 300000, \S+ makes a tensor of 1\.88 TB, and .*'),
     (
         'dense_units=2147483647',
-        VARIABLES + r'30 TB, of which dense/kernel takes 9\.9 TB, and \S+ GB of memory are free: make the '
-        'model smaller',
+        VARIABLES + r'30 TB, of which dense/kernel takes 9\.9 TB, and \S+ GB of memory is available: make the model smaller',
     ),
     ('num_classes=1000000000', VARIABLES + r'6\.16 TB, of which dense_1/kernel takes 2\.05 TB, .*'),
     ('filters=[1000000000]', VARIABLES + r'1\.2 PB, of which dense/kernel takes 401 TB, .*'),

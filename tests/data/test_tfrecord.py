@@ -61,19 +61,19 @@ def test_records_and_headers_may_lie_across_the_blocks_in_which_a_file_is_read(t
 @pytest.mark.parametrize(
     'content, damage',
     [
-        (WHOLE[:1000], 'the record at byte 37 is damaged: it is longer than the rest of the file'),
-        (WHOLE[:30], 'the record at byte 21 is damaged: it is longer than the rest of the file'),  # Within a header.
-        (WHOLE + b'more', 'the record at byte 1073 is damaged: it is longer than the rest of the file'),
-        (changed(37, header(2**62)), 'the record at byte 37 is damaged: it is longer than the rest of the file'),
-        (changed(37, header(2**64 - 1)), 'the record at byte 37 is damaged: it is longer than the rest of the file'),
-        (changed(37, b'\xff' * 8), 'the record at byte 37 is damaged: it is longer than the rest of the file'),
-        (changed(21, header(900)), 'the record at byte 21 is damaged: its checksum is wrong'),
-        (changed(500, b'y'), 'the record at byte 37 is damaged: its checksum is wrong'),
-        (changed(1050, b'y'), 'the record at byte 37 is damaged: its checksum is wrong'),  # In the checksum itself.
-        (changed(30, b'y'), 'the record at byte 21 is damaged: its checksum is wrong'),
-        (b'', '4 records were written, now there are 0: it differs between byte 0 and byte 1048576'),
-        (WHOLE[:1053], '4 records were written, now there are 3: it differs between byte 0 and byte 1048576'),
-        (WHOLE + RECORDS[0], '4 records were written, now there are 5: it differs between byte 0 and byte 1048576'),
+        (WHOLE[:1000], 'the record at byte 37 is corrupt: it is longer than the rest of the file'),
+        (WHOLE[:30], 'the record at byte 21 is corrupt: it is longer than the rest of the file'),  # Within a header.
+        (WHOLE + b'more', 'the record at byte 1073 is corrupt: it is longer than the rest of the file'),
+        (changed(37, header(2**62)), 'the record at byte 37 is corrupt: it is longer than the rest of the file'),
+        (changed(37, header(2**64 - 1)), 'the record at byte 37 is corrupt: it is longer than the rest of the file'),
+        (changed(37, b'\xff' * 8), 'the record at byte 37 is corrupt: it is longer than the rest of the file'),
+        (changed(21, header(900)), 'the record at byte 21 is corrupt: its checksum is wrong'),
+        (changed(500, b'y'), 'the record at byte 37 is corrupt: its checksum is wrong'),
+        (changed(1050, b'y'), 'the record at byte 37 is corrupt: its checksum is wrong'),  # In the checksum itself.
+        (changed(30, b'y'), 'the record at byte 21 is corrupt: its checksum is wrong'),
+        (b'', '4 records were written, but the file has 0: it differs between byte 0 and byte 1048576'),
+        (WHOLE[:1053], '4 records were written, but the file has 3: it differs between byte 0 and byte 1048576'),
+        (WHOLE + RECORDS[0], '4 records were written, but the file has 5: it differs between byte 0 and byte 1048576'),
         (changed(37, record(b'z' * 1000)), 'is not what was written: it differs between byte 0 and byte 1048576'),
     ],
 )
@@ -86,7 +86,7 @@ def test_without_knowing_what_was_written_the_checksums_decide(tmp_path):
     (tmp_path / 'file').write_bytes(changed(37, record(b'z' * 1000)))
     assert find_damage(str(tmp_path / 'file')) is None
     (tmp_path / 'file').write_bytes(changed(500, b'y'))
-    assert find_damage(str(tmp_path / 'file')) == 'the record at byte 37 is damaged: its checksum is wrong'
+    assert find_damage(str(tmp_path / 'file')) == 'the record at byte 37 is corrupt: its checksum is wrong'
 
 
 def test_the_block_that_differs_is_told_in_a_larger_file(tmp_path):
@@ -104,8 +104,8 @@ def test_the_block_that_differs_is_told_in_a_larger_file(tmp_path):
     assert find_damage(str(path), written) == 'is not what was written: it differs between byte 1048576 and byte 2097152'
     path.write_bytes(content[0] + content[1])
     assert find_damage(str(path), written) == (
-        '3 records were written, now there are 2: it differs between byte 2097152 and byte 3145728'
+        '3 records were written, but the file has 2: it differs between byte 2097152 and byte 3145728'
     )
     path.write_bytes(content[0] + content[1] + record(b'1' + bytes((1 << 20) - 1)))
     del written['crc32']
-    assert find_damage(str(path), written) == 'is not what was written: it has another SHA-256'
+    assert find_damage(str(path), written) == 'is not what was written: its SHA-256 differs'

@@ -59,11 +59,11 @@ def test_text_is_read_as_the_type_of_the_default():
     'text, message',
     [
         ('batch_sise=1', 'unknown hyper-parameter batch_sise, did you mean batch_size?'),
-        ('batch_size=x', 'batch_size=x must be a whole number'),
-        ('batch_size=1.5', 'batch_size=1.5 must be a whole number'),
-        ('batch_size=1_0', 'batch_size=1_0 must be a whole number'),
-        ('batch_size=[1]', 'batch_size=[1] must be a whole number'),
-        ('batch_size=', 'batch_size= must be a whole number'),
+        ('batch_size=x', 'batch_size=x must be an integer'),
+        ('batch_size=1.5', 'batch_size=1.5 must be an integer'),
+        ('batch_size=1_0', 'batch_size=1_0 must be an integer'),
+        ('batch_size=[1]', 'batch_size=[1] must be an integer'),
+        ('batch_size=', 'batch_size= must be an integer'),
         ('batch_size=0', 'batch_size=0 must be at least 1'),
         ('batch_size=99999999999999999999', 'batch_size=99999999999999999999 must be at most 2147483647'),
         ('learning_rate=nan', 'learning_rate=nan must be a number'),
@@ -75,7 +75,7 @@ def test_text_is_read_as_the_type_of_the_default():
         ('batch_size', "'batch_size' is not of the form name=value"),
         ('=3', "'=3' is not of the form name=value"),
         ('batch_size=1,batch_size=2', 'batch_size is given twice'),
-        ('seed=3', 'seed has a flag of its own, --seed'),
+        ('seed=3', 'seed has its own flag, --seed'),
         ('__import__("os")=1', 'unknown hyper-parameter'),
     ],
 )
@@ -91,14 +91,14 @@ def test_a_mistake_is_named_with_its_key(text, message):
     'content, message',
     [
         ('{"batch_sise": 1}', 'did you mean batch_size?'),
-        ('{"batch_size": "64"}', 'batch_size=64 must be a whole number'),
-        ('{"batch_size": true}', 'batch_size=True must be a whole number'),
+        ('{"batch_size": "64"}', 'batch_size=64 must be an integer'),
+        ('{"batch_size": true}', 'batch_size=True must be an integer'),
         ('{"learning_rate": null}', 'learning_rate=None must be a number'),
         ('{"learning_rate": 1%s}' % ('0' * 400), 'must be a number'),
         ('{"learning_rate": NaN}', 'learning_rate=nan must be a number'),
         ('{"learning_rate": -Infinity}', 'learning_rate=-inf must be a number'),
         ('{"model": "other"}', 'is for --model=other, not m'),
-        ('[1]', 'must hold one JSON object'),
+        ('[1]', 'must contain one JSON object'),
         ('{', 'is not JSON'),
         ('\udce4', 'is not JSON'),
     ],
@@ -117,7 +117,7 @@ def test_a_missing_set_lists_the_sets():
 
 
 def test_a_plug_in_that_contradicts_the_defaults_is_named():
-    with pytest.raises(UsageError, match='--model=m: batch_size=many must be a whole number'):
+    with pytest.raises(UsageError, match='--model=m: batch_size=many must be an integer'):
         make(model={'batch_size': 'many'})
 
 
@@ -183,3 +183,16 @@ def test_compare_refuses_a_file_that_it_cannot_read(tmp_path):
         build.compare(make(), str(path))
     with pytest.raises(UsageError, match='absent.json: cannot be read'):
         build.compare(make(), str(tmp_path / 'absent.json'))
+
+
+def test_files_of_older_runs_load_under_the_names_of_today(tmp_path):
+    path = tmp_path / 'hparams.json'
+    old = {'warmup_fraction': 'rise_share', 'initial_lr_factor': 'low_factor'}
+    build.save({old.get(key, key): value for key, value in make('warmup_fraction=0.5').items()}, str(path))
+    assert '"rise_share": 0.5' in path.read_text()
+    assert make(set_name=str(path)).warmup_fraction == 0.5
+    build.compare(make('warmup_fraction=0.5'), str(path))
+    with pytest.raises(UsageError, match='warmup_fraction was 0.5, now it is 0.3'):
+        build.compare(make(), str(path))
+    with pytest.raises(UsageError, match='unknown hyper-parameter rise_share, did you mean warmup_fraction?'):
+        make('rise_share=0.5')

@@ -49,7 +49,7 @@ def model(features, labels, mode, params, good=model):
     return good({'x': tf.reshape(x, [-1, 3])}, labels, mode, params)
 """
 NARROW = DENSE.replace('3', '1')
-NAMES = 'the name of a hyper-parameter must be a str of letters, digits and _, and none of the methods of a dict'
+NAMES = 'the name of a hyper-parameter must be a Python identifier, and not that of a method of dict'
 VALUES = 'whole numbers must be from -2147483647 to 2147483647, numbers finite, and text must be Unicode'
 LOSS = 'model() must return a loss of shape [batch] and type float32, one for each example, not'
 PAIRS = 'eval_metrics() must return pairs (value, update_op) of tensors, as tf.metrics makes them:'
@@ -117,7 +117,7 @@ WRONG = [  # The source of the function, VALUE in it, and the message after the 
     (
         PARSE,
         '{"x": record["x"]}, None',
-        'parse() must return labels in training and evaluation, not None: an empty dict where there are none',
+        'parse() must return labels in training and evaluation, not None: an empty dict if there are none',
     ),
     (PARSE + DENSE, '{"x": tf.sparse.from_dense(record["x"])}, LABEL', f'parse(): the feature x {SPARSE}'),
     (PARSE_BATCH, '{"x": record["x"], "n": 3}, LABEL', 'parse_batch(): the feature n must be of shape [batch, ...], not ()'),

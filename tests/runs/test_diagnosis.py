@@ -94,7 +94,7 @@ def test_what_is_no_example_is_named(run, tmp_path, monkeypatch):
     code, _, err = run(*SMALL, '--schedule=train', f'--data_dir={tmp_path}/data')
     assert code == 1
     assert err.splitlines()[-1] == (
-        f'trainer.py: {directory}/train-00000-of-00004.tfrecord: record 0, at byte 0: is no tf.train.Example'
+        f'trainer.py: {directory}/train-00000-of-00004.tfrecord: record 0, at byte 0: is not a valid tf.train.Example'
     )
 
 
@@ -106,19 +106,19 @@ SIZE = 838  # Of each of the 16 records of a file of 64 examples.
     [
         (
             lambda content: content[: SIZE * 5 + 100],
-            f'the record at byte {SIZE * 5} is damaged: it is longer than the rest of the file',
+            f'the record at byte {SIZE * 5} is corrupt: it is longer than the rest of the file',
         ),
         (
             lambda content: content[: SIZE * 5 + 100] + b'!' + content[SIZE * 5 + 101 :],
-            f'the record at byte {SIZE * 5} is damaged: its checksum is wrong',
+            f'the record at byte {SIZE * 5} is corrupt: its checksum is wrong',
         ),
         (
             lambda content: content[: SIZE * 5] + header(2**62) + content[SIZE * 5 + 12 :],
-            f'the record at byte {SIZE * 5} is damaged: it is longer than the rest of the file',
+            f'the record at byte {SIZE * 5} is corrupt: it is longer than the rest of the file',
         ),
         (
             lambda content: content[: SIZE * 5],
-            '16 records were written, now there are 5: it differs between byte 0 and byte 1048576',
+            '16 records were written, but the file has 5: it differs between byte 0 and byte 1048576',
         ),
     ],
     ids=['cut', 'flipped', 'huge length', 'cut between records'],
@@ -238,7 +238,7 @@ def test_too_large_a_batch_is_named(tmp_path, data_dir):
     )
     assert process.returncode == 1
     assert process.stderr.splitlines()[-1] == (
-        'trainer.py: out of memory with batch_size=500: give a smaller one, such as --hparams=batch_size=250'
+        'trainer.py: out of memory with batch_size=500: use a smaller one, such as --hparams=batch_size=250'
     )
 
 
@@ -392,5 +392,5 @@ def test_a_model_and_a_dataset_that_do_not_fit_are_told(run, model, dataset, mis
     code, _, err = run(f'--model={model}', f'--dataset={dataset}', '--schedule=dry_run')
     assert code == 2
     assert err.splitlines()[-1] == (
-        f'trainer.py: --model and --dataset do not fit: the model needs {missing}, and the dataset gives: {there}'
+        f'trainer.py: --model and --dataset do not match: missing {missing}; the dataset has: {there}'
     )

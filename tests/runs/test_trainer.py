@@ -343,8 +343,8 @@ def test_a_training_may_leave_float16_but_not_begin_it_midway(run, tmp_path, mon
         )
         assert code == 1
         assert err.splitlines()[-1] == (
-            f'trainer.py: {checkpoint}: was not trained with --precision=float16, and has no loss scale: give the '
-            '--precision that it was trained with, or start from it in another --output_dir, with '
+            f'trainer.py: {checkpoint}: was not trained with --precision=float16, and has no loss scale: use the '
+            f'--precision it was trained with, or start from it in another --output_dir, with '
             f'--warm_start_from={checkpoint}'
         )
     assert (tmp_path / 'float32' / 'model.ckpt-3.index').read_bytes() == before
@@ -539,7 +539,7 @@ def test_the_best_checkpoint_is_kept_across_restarts_and_can_be_asked(run, tmp_p
         assert run(*flags, '--schedule=export', f'--checkpoint={name}')[1]['global_step'] == result['global_step']
     assert predicted['best'] != predicted['latest']
     code, _, err = run(*flags, '--schedule=evaluate', '--checkpoint=nosuch')
-    assert code == 2 and '--checkpoint=nosuch: no such checkpoint; there are: best, latest, ' in err.splitlines()[-1]
+    assert code == 2 and '--checkpoint=nosuch: no such checkpoint; available: best, latest, ' in err.splitlines()[-1]
     assert f'{tmp_path}/output/model.ckpt-6, {tmp_path}/output/model.ckpt-7' in err.splitlines()[-1]
 
 
@@ -557,7 +557,7 @@ def test_training_ends_early_where_nothing_better_comes_and_a_restart_knows(run,
     code, result, log = run(*flags)
     # The weights stand still from step 5 on: step 6 is the last that is better than the one before.
     assert code == 0 and result['global_step'] == 12
-    assert log.count('Training ends: 3 evaluations brought no better mean_absolute_error, and --early_stopping_pat') == 1
+    assert log.count('Stopping early: mean_absolute_error has not improved for 3 evaluations (--early_stopping_pat') == 1
     code, again, log = run(*flags)
     assert code == 0 and again == result and 'loss = ' not in re.sub('Saving dict.*', '', log)
     code, more, _ = run(*flags[:4], '--train_steps=40', *flags[5:-2], flags[-2], flags[-1], '--early_stopping_patience=5')
@@ -784,7 +784,7 @@ WRONG = [
     (['--dataset=nosuch'], 2, '--dataset=nosuch: no module datasets.nosuch; the datasets here are: '),
     (['--modle=alexnet'], 2, "Unknown command line flag 'modle'. Did you mean: model"),
     (['--hparams=batch_sise=3'], 2, '--hparams: unknown hyper-parameter batch_sise, did you mean batch_size?'),
-    (['--hparams=batch_size=x'], 2, '--hparams: batch_size=x must be a whole number'),
+    (['--hparams=batch_size=x'], 2, '--hparams: batch_size=x must be an integer'),
     (['--hparams=optimizer=ftrl'], 2, 'optimizer=ftrl needs a constant learning rate'),
     (['--hparams=optimizer=lion'], 2, 'optimizer=lion is not one of adam, adamw, adagrad, ftrl, momentum, rmsprop, sgd'),
     (['--hparams=learning_rate_schedule=up'], 2, 'learning_rate_schedule=up is not one of constant'),
@@ -797,12 +797,12 @@ WRONG = [
     (['--eval_every_steps=0'], 2, 'flag --eval_every_steps=0'),
     (['--eval_splits='], 2, '--eval_splits=: a name is empty'),
     (['--eval_splits=eval,'], 2, '--eval_splits=eval,: a name is empty'),
-    ([*POLYNOMIAL, '--eval_splits=test', '--eval_steps=1'], 2, '--dataset=polynomial: there is no split test'),
-    ([*POLYNOMIAL, '--eval_splits=test', '--schedule=dry_run'], 2, '--dataset=polynomial: there is no split test'),
-    (['--best_metric=loss:min', '--schedule=train'], 2, '--best_metric goes with --schedule=train_and_evaluate or '),
-    (['--early_stopping_patience=1', '--schedule=train'], 2, '--early_stopping_patience goes with --schedule=train_and_'),
-    (['--eval_splits=test'], 2, 'manifest.json: there is no split test, but train, eval'),
-    ([*POLYNOMIAL, '--eval_splits=eval,test'], 2, '--dataset=polynomial: there is no split test'),
+    ([*POLYNOMIAL, '--eval_splits=test', '--eval_steps=1'], 2, '--dataset=polynomial: unknown split test'),
+    ([*POLYNOMIAL, '--eval_splits=test', '--schedule=dry_run'], 2, '--dataset=polynomial: unknown split test'),
+    (['--best_metric=loss:min', '--schedule=train'], 2, '--best_metric requires --schedule=train_and_evaluate or '),
+    (['--early_stopping_patience=1', '--schedule=train'], 2, '--early_stopping_patience requires --schedule=train_and_'),
+    (['--eval_splits=test'], 2, 'manifest.json: unknown split test, but train, eval'),
+    ([*POLYNOMIAL, '--eval_splits=eval,test'], 2, '--dataset=polynomial: unknown split test'),
     (['--best_metric=accuracy'], 2, '--best_metric=accuracy is not of the form METRIC:min or METRIC:max'),
     (
         ['--best_metric=acuracy:max'],
@@ -815,7 +815,7 @@ WRONG = [
     (['--profile_steps=10'], 2, '--profile_steps=10 is not of the form FIRST:END, FIRST < END, such as 100:110'),
     (['--profile_steps=10:10'], 2, '--profile_steps=10:10 is not of the form'),
     (['--overfit_batches=-1'], 2, 'flag --overfit_batches=-1'),
-    (['--checkpoint=best'], 2, '--checkpoint goes with --schedule=evaluate or predict or export, not train_and_evaluate'),
+    (['--checkpoint=best'], 2, '--checkpoint requires --schedule=evaluate or predict or export, not train_and_evaluate'),
     (['--hparams=ema_decay=1.0'], 2, 'ema_decay=1.0 must be less than 1'),
     (['--hparams=piecewise_boundaries=[5]'], 2, 'piecewise_boundaries=[5] must be steps in ascending order'),
     (['--save_checkpoints_steps=0'], 2, 'flag --save_checkpoints_steps=0'),
@@ -827,13 +827,13 @@ WRONG = [
     (
         ['--num_towers=3'],
         2,
-        'batch_size=128 does not divide by 3 towers: the nearest that does is --hparams=batch_size=126 or 129',
+        'batch_size=128 is not divisible by 3 towers: use --hparams=batch_size=126 or 129',
     ),
     (['--num_epochs=0'], 2, 'num_epochs=0.0 leaves nothing to train'),
     (['--xla'], 2, '--xla compiles for GPUs, of which TensorFlow sees none here'),
     (['--precision=float8'], 2, '--precision=float8: value should be one of <float32|bfloat16|float16>'),
     (['--intra_op_threads=-1'], 2, 'flag --intra_op_threads=-1'),
-    (['--output_dir=a[1]'], 2, '--output_dir=a[1]: TensorFlow takes * ? [ ] \\ for patterns'),
+    (['--output_dir=a[1]'], 2, '--output_dir=a[1]: TensorFlow reads * ? [ ] \\ as glob patterns'),
     (['--hparams=image_size=14'], 2, '--dataset=mnist has image_size=28'),
     ([*POLYNOMIAL, '--hparams=num_samples=9'], 2, 'num_samples=9 must be from 10 to 10000000'),
     (['--seed=-1'], 2, 'flag --seed=-1'),
@@ -844,8 +844,8 @@ WRONG = [
     (['--schedule=predict'], 2, 'no checkpoint there; train first'),
     (['--schedule=export'], 2, 'no checkpoint there; train first'),
     (['--predict_split=test'], 2, '--predict_split=test: value should be one of <train|eval>'),
-    (['--input=*.png'], 2, '--input goes with --schedule=predict, not train_and_evaluate'),
-    (['--predict_split=train', '--schedule=train'], 2, '--predict_split goes with --schedule=predict, not train'),
+    (['--input=*.png'], 2, '--input requires --schedule=predict, not train_and_evaluate'),
+    (['--predict_split=train', '--schedule=train'], 2, '--predict_split requires --schedule=predict, not train'),
     (['nonsense'], 2, 'nonsense: every argument is a flag'),
     (['--output_dir=/dev/null/x'], 2, '--output_dir=/dev/null/x: cannot be written'),
     (['--output_dir=/proc/output'], 2, '--output_dir=/proc/output: cannot be written'),

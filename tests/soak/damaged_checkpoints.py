@@ -82,7 +82,7 @@ def goes_on(whole, expected, name, damage, train=train):
         log = train(output, 12)
         return (
             f'Restoring parameters from {output}/model.ckpt-{latest_intact}\n' in log
-            and (latest_intact == 10 or f'{output}/model.ckpt-10: is damaged, or a file of it is missing.' in log)
+            and (latest_intact == 10 or f'{output}/model.ckpt-10: is corrupt or incomplete.' in log)
             and (output / 'model.ckpt-12.data-00000-of-00001').read_bytes() == expected
         )
 

@@ -134,7 +134,7 @@ def test_a_damaged_table_of_metrics_is_named(tmp_path, content):
 def test_what_another_training_left_without_its_checkpoints_is_not_mixed_in(tmp_path, name):
     run_dir.check_empty(str(tmp_path))
     (tmp_path / name).mkdir()
-    with pytest.raises(RunError, match=f'{name} is of a training whose checkpoints are gone'):
+    with pytest.raises(RunError, match=f'{name} belongs to a run with no checkpoints'):
         run_dir.check_empty(str(tmp_path))
     (tmp_path / 'model.ckpt-1.index').write_text('')
     run_dir.check_empty(str(tmp_path))

@@ -108,7 +108,7 @@ def test_failures_do_not_end_the_search(tmp_path):
 @pytest.mark.parametrize('stop', ['exit 143', 'kill -TERM $$', 'exit 130', 'exit 129'])
 def test_a_training_that_somebody_stops_ends_the_search_and_goes_on_in_the_next(tmp_path, stop):
     processes = Processes(tmp_path, f'echo 3 > values; {stop}')
-    with pytest.raises(RunError, match='trial 0 was stopped: the same command goes on'):
+    with pytest.raises(RunError, match='trial 0 was interrupted: rerun the command to resume'):
         search(open_at(tmp_path), processes, 2)
     before = open_at(tmp_path).trials
     assert [trial.state for trial in before] == [TrialState.RUNNING]
@@ -181,14 +181,14 @@ def test_another_setup_is_refused(tmp_path):
 
 def test_a_damaged_study_is_told(tmp_path):
     (tmp_path / 'study.db').write_bytes(b'no database' * 1000)
-    with pytest.raises(RunError, match='study.db: file is not a database: see to it that it is free and whole, or choose'):
+    with pytest.raises(RunError, match='study.db: file is not a database: check that it is not locked or corrupt, or choose'):
         open_at(tmp_path)
 
 
 def test_a_study_of_something_else_is_told(tmp_path):
     with sqlite3.connect(tmp_path / 'study.db') as other:
         other.execute('create table studies (a int)')
-    with pytest.raises(RunError, match='study.db: .*see to it that it is free and whole, or choose another --output_dir'):
+    with pytest.raises(RunError, match='study.db: .*check that it is not locked or corrupt, or choose another --output_dir'):
         open_at(tmp_path)
 
 
@@ -210,7 +210,7 @@ def test_a_directory_of_any_name_holds_the_study(tmp_path, name):
 
 def test_a_directory_is_one_sweeps_until_its_trainings_are_gone(tmp_path):
     with lock(str(tmp_path)) as descriptor:
-        with pytest.raises(RunError, match='another sweep, or a training that it started, is at work there'):
+        with pytest.raises(RunError, match='another sweep, or a training that it started, is running there'):
             lock(str(tmp_path)).__enter__()
         process = subprocess.Popen([sys.executable, '-c', 'input()'], pass_fds=[descriptor], stdin=subprocess.PIPE)
     with pytest.raises(RunError):

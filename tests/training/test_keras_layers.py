@@ -317,7 +317,7 @@ class Awaited(Assigning):
         ),
         (
             lambda: tf.keras.Sequential([Assigning(), output()]),
-            r'the layer sequential assigns to a variable \(.*assigning/.*\), for which nothing waits',
+            r'the layer sequential assigns to a variable \(.*assigning/.*\), which nothing in the graph',
         ),
         (
             lambda: lambda x: output()(tf.cond(tf.reduce_sum(x) > 0, lambda: hidden()(x), lambda: x @ KERNEL)),

@@ -59,7 +59,7 @@ def test_what_does_not_fit_is_listed_and_starts_anew(run, tmp_path, source):
     assert 'dense_1/kernel                           skipped: has the shape [16, 10] there, [16, 12] here' in log
     np.testing.assert_array_equal(found['conv2d/kernel'], weights(source)['conv2d/kernel'])
     _, log = frozen_at_the_start(run, tmp_path, source, f'{SMALL[0]},batch_norm=true', output='other')
-    assert 'batch_normalization/gamma                skipped: not there' in log
+    assert 'batch_normalization/gamma                skipped: missing' in log
 
 
 def test_averages_of_the_weights_are_taken_from_the_best_checkpoint(run, tmp_path):
@@ -87,7 +87,7 @@ def test_a_training_goes_on_with_the_same_freeze_only(run, tmp_path, source):
     frozen_at_the_start(run, tmp_path, source)
     code, _, err = run(*SMALL, '--schedule=train', '--train_steps=2', output_dir=str(tmp_path / 'frozen'))
     assert code == 1 and re.search(
-        r'model.ckpt-1: has no variable \S+/Adam\S*: give the --freeze that it was trained with', err.splitlines()[-1]
+        r'model.ckpt-1: has no variable \S+/Adam\S*: use the --freeze it was trained with', err.splitlines()[-1]
     )
 
 
@@ -98,8 +98,8 @@ def test_a_training_goes_on_with_the_same_freeze_only(run, tmp_path, source):
             ['--warm_start_from=nosuch'],
             '--warm_start_from=nosuch: neither a checkpoint, nor a directory of checkpoints, nor a ',
         ),
-        (['--freeze=nosuch'], '--freeze=nosuch: is found in none of the variables: conv2d/kernel, conv2d/bias, '),
-        (['--freeze=.'], '--freeze=.: is found in all of the variables: '),
+        (['--freeze=nosuch'], '--freeze=nosuch: matches none of the variables: conv2d/kernel, conv2d/bias, '),
+        (['--freeze=.'], '--freeze=.: matches all of the variables: '),
         (['--freeze=('], '--freeze=( is not a regular expression: '),
     ],
 )
@@ -110,7 +110,7 @@ def test_mistakes_are_one_line(run, flags, message):
 
 def test_a_start_from_nothing_that_fits_is_refused(run, tmp_path, source):
     code, _, err = run('--model=polynomial', '--dataset=polynomial', '--schedule=train', f'--warm_start_from={source}')
-    assert code == 2 and err.splitlines()[-1].endswith('no variable there has the name and the shape of one here')
+    assert code == 2 and err.splitlines()[-1].endswith('no variable matches one of the model in name and shape')
 
 
 def test_a_damaged_checkpoint_is_named(run, tmp_path, source):
@@ -121,7 +121,7 @@ def test_a_damaged_checkpoint_is_named(run, tmp_path, source):
     assert code == 1
     assert (
         err.splitlines()[-1]
-        == f'trainer.py: --warm_start_from={path}: {source}/model.ckpt-5 is damaged: choose another checkpoint'
+        == f'trainer.py: --warm_start_from={path}: {source}/model.ckpt-5 is corrupt: choose another checkpoint'
     )
     (tmp_path / 'source' / 'checkpoint').unlink()
     code, _, err = run(*flags, f'--warm_start_from={source}')
