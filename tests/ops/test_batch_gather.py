@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.batch_gather import batch_gather
 from common.ops.check_gradient import check_gradient
-from tests.ops import evaluate
+from tests.evaluate import evaluate
 
 RANDOM = np.random.RandomState(0)
 

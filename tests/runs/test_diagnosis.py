@@ -392,5 +392,5 @@ def test_a_model_and_a_dataset_that_do_not_fit_are_told(run, model, dataset, mis
     code, _, err = run(f'--model={model}', f'--dataset={dataset}', '--schedule=dry_run')
     assert code == 2
     assert err.splitlines()[-1] == (
-        f'trainer.py: --model and --dataset do not match: missing {missing}; the dataset has: {there}'
+        f'trainer.py: --model and --dataset do not match: missing feature {missing}; the dataset has: {there}'
     )
