@@ -36,7 +36,7 @@ def check_params(source, values):
         if not all(map(_is_in_range, items)):
             raise UsageError(
                 f'{source} gives {key}={show(value)}: integers must be between -{MAXIMUM} and {MAXIMUM}, '
-                'numbers finite, and text must be Unicode'
+                'floats finite, and strings valid Unicode'
             )
 
 

@@ -26,15 +26,25 @@ def check_hparams(params):
     optimizer.check(params)
 
 
-class Inputs(dict):
-    """Features or labels, of which a missing one means that the model and the dataset do not match."""
-
-    def __init__(self, kind, values):
-        super().__init__(values)
-        self._kind = kind
+class _Inputs(dict):
+    kind = ''
 
     def __missing__(self, key):
-        raise UsageError(f'--model and --dataset do not match: missing {self._kind} {key}; the dataset has: {", ".join(self)}')
+        raise UsageError(
+            f'--model and --dataset do not match: missing {self.kind} {key}; the dataset has: {", ".join(self)}'
+        )
+
+
+class Features(_Inputs):
+    """Features; a missing one means that the model and the dataset do not match."""
+
+    kind = 'feature'
+
+
+class Labels(_Inputs):
+    """Labels, likewise."""
+
+    kind = 'label'
 
 
 def make_model_fn(model, devices, options, total_steps, epoch_steps=0.0, checkpoint_periods=(1000,)):
@@ -74,7 +84,7 @@ def make_model_fn(model, devices, options, total_steps, epoch_steps=0.0, checkpo
         return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=hooks)
 
     def model_fn(features, labels, mode, params, config):
-        features, labels = Inputs('feature', features), None if labels is None else Inputs('label', labels)
+        features, labels = Features(features), None if labels is None else Labels(labels)
         if mode == ModeKeys.PREDICT:
             with tf.name_scope('model'), collect_keras_layers(is_training=False):
                 predictions, _ = model_contract.call_model(model, features, None, mode, params)

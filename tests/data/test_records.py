@@ -240,8 +240,8 @@ def flipped(path):
     'damage, message',
     [
         (missing, 'is missing'),
-        (short, 'the record at byte 31 is damaged: it is longer'),
-        (flipped, 'the record at byte 31 is damaged: its checksum'),
+        (short, 'the record at byte 31 is corrupt: it is longer'),
+        (flipped, 'the record at byte 31 is corrupt: its checksum'),
     ],
 )
 def test_a_file_that_is_not_as_written_is_named(tmp_path, damage, message):
@@ -374,11 +374,11 @@ def test_show_counts_the_records_and_tells_their_features(tmp_path):
         ([], 2, 'records: give verify and a directory, or show and a file'),
         (['shwo', 'x'], 2, 'records: give verify and a directory, or show and a file'),
         (['show', '{tmp}/none'], 2, 'records: {tmp}/none: cannot be read'),
-        (['verify', '{tmp}'], 2, 'records: {tmp}: there is neither a manifest.json nor a file *.tfrecord'),
+        (['verify', '{tmp}'], 2, 'records: {tmp}: contains neither manifest.json nor *.tfrecord files'),
         (['verify', '{tmp}/none'], 2, 'records: {tmp}/none: is not a directory'),
         (['show', '\udce4'], 2, 'records: \udce4: is not UTF-8'),
         (['show', 'a\nb'], 2, 'records: a b: cannot be read'),
-        (['show', '{tmp}/text'], 1, 'records: {tmp}/text: the record at byte 0 is damaged'),
+        (['show', '{tmp}/text'], 1, 'records: {tmp}/text: the record at byte 0 is corrupt'),
         (['show', '{tmp}/bytes'], 1, 'records: {tmp}/bytes: contains records other than tf.train.Example'),
     ],
 )

@@ -72,15 +72,15 @@ def test_a_checkpoint_that_does_not_fit_or_is_damaged_is_named(trained, tmp_path
         predictor.reload(f'{tmp_path}/with_w')
     data = tmp_path / 'model.ckpt-2.data-00000-of-00001'
     data.write_bytes(data.read_bytes()[:-4])
-    with pytest.raises(RunError, match='model.ckpt-2: is damaged'):
+    with pytest.raises(RunError, match='model.ckpt-2: is corrupt'):
         predictor.reload(f'{tmp_path}/model.ckpt-2')
     data.write_bytes(b'x' * data.stat().st_size)
-    with pytest.raises(RunError, match='model.ckpt-2: is damaged'):
+    with pytest.raises(RunError, match='model.ckpt-2: is corrupt'):
         predictor.reload(f'{tmp_path}/model.ckpt-2')
     index = tmp_path / 'model.ckpt-2.index'
     whole = index.read_bytes()
     index.write_bytes(b'garbage')
-    with pytest.raises(RunError, match='model.ckpt-2: is damaged'):
+    with pytest.raises(RunError, match='model.ckpt-2: is corrupt'):
         predictor.reload(f'{tmp_path}/model.ckpt-2')
     index.write_bytes(whole)
     data.unlink()

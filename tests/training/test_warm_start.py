@@ -126,4 +126,4 @@ def test_a_damaged_checkpoint_is_named(run, tmp_path, source):
     (tmp_path / 'source' / 'checkpoint').unlink()
     code, _, err = run(*flags, f'--warm_start_from={source}')
     assert code == 0
-    assert f'{source}/model.ckpt-5: is damaged' in err and f'Starting from the weights in {source}/model.ckpt-0:' in err
+    assert f'{source}/model.ckpt-5: is corrupt' in err and f'Starting from the weights in {source}/model.ckpt-0:' in err
