@@ -494,7 +494,7 @@ def test_the_list_of_what_is_checked_is_complete():
     wanted['distribute'] = set()
     wanted['util.tf_export'] |= {'API_ATTRS', 'API_ATTRS_V1', '_Attributes'}
     wanted['util.tf_export'].remove('ESTIMATOR_API_NAME')
-    assert {name: set(attributes.split()) for name, attributes in tf_estimator._REQUIRED.items()} == wanted
+    assert {name: set(attributes.split()) for name, attributes in tf_estimator.requirements.PRIVATE_NAMES.items()} == wanted
 
 
 # Below, each test starts processes of its own, in which nothing of this process's TensorFlow is set up.
