@@ -12,12 +12,12 @@ An old script runs unchanged, without that import:
     python -m tf_estimator SCRIPT ARGS...
 
 The code behind `tf.estimator` is the package `tensorflow-estimator` 2.15.0. It imports a few modules and constants that
-TensorFlow has dropped since; they are put back here. `tf.layers` and the canned estimators need Keras 2, which is the
-package `tf-keras`; `tf.keras` is then Keras 2 for the whole program. On 2.15, where TensorFlow still has all of this,
-only the log is kept quiet.
+TensorFlow has dropped since; they are put back. `tf.layers` and the canned estimators need Keras 2, which is the package
+`tf-keras`; `tf.keras` is then Keras 2 for the whole program. On 2.15, where TensorFlow still has all of this, only the log
+is kept quiet. Where something is missing, the import raises ImportError and names what to install.
 
-TensorFlow's notices of deprecation and the lines that its libraries write at their start are kept from the log. To see
-the latter, set the environment variable TF_CPP_MIN_LOG_LEVEL to 0.
+TensorFlow's own notices of deprecation, and what its libraries write as they load, are kept out of the log. To see the
+latter, set the environment variable TF_CPP_MIN_LOG_LEVEL to 0.
 
 Not restored, and refused with an error that says so: TPUs, `train_distribute` over several machines (on one machine it
 works, and so does TF_CONFIG with parameter servers), and `tf.data.experimental.CheckpointInputPipelineHook`.
@@ -31,7 +31,7 @@ from tf_estimator import quiet, requirements, restore
 
 
 def install() -> None:
-    """Imports TensorFlow with `tf.estimator` in place; raises ImportError, which names the cure, where it cannot."""
+    """Imports TensorFlow and puts `tf.estimator` in place; raises ImportError, with the cure, if something is missing."""
     own_estimator = requirements.has_own_estimator()
     if not own_estimator:
         requirements.check_packages()
@@ -45,13 +45,13 @@ def install() -> None:
 
 def _is_imported_by_runpy() -> bool:
     """Tells whether `python -m tf_estimator` is what imports this package."""
-    frame: types.FrameType | None = sys._getframe(2)  # What executes this module.
+    frame: types.FrameType | None = sys._getframe(1).f_back  # What executes this module.
     while frame and str(frame.f_globals.get('__name__')).startswith(('importlib.', '_frozen_importlib')):
         frame = frame.f_back
     return frame is not None and frame.f_globals.get('__name__') == 'runpy'
 
 
-# The runner installs it itself: after it has checked its arguments, which should not take the seconds of TensorFlow's import,
-# and with errors of one line instead of a traceback.
+# With -m, Python imports this before the runner, which calls install() itself: not before its arguments are checked, because
+# TensorFlow takes seconds to import, and with an error message of one line in place of a traceback.
 if not _is_imported_by_runpy():
     install()
