@@ -343,7 +343,7 @@ def test_verify_says_of_each_file_whether_it_is_as_written(tmp_path):
     assert sum(line.endswith(': as written') for line in out) == 6
     (tmp_path / 'manifest.json').unlink()
     code, out, _ = command('verify', str(tmp_path))
-    assert code == 1 and len(out) == 7 and sum(line.endswith(': whole') for line in out) == 6
+    assert code == 1 and len(out) == 7 and sum(line.endswith(': intact') for line in out) == 6
 
 
 def test_show_counts_the_records_and_tells_their_features(tmp_path):

@@ -50,7 +50,7 @@ def model(features, labels, mode, params, good=model):
 """
 NARROW = DENSE.replace('3', '1')
 NAMES = 'the name of a hyper-parameter must be a Python identifier, and not that of a method of dict'
-VALUES = 'whole numbers must be from -2147483647 to 2147483647, numbers finite, and text must be Unicode'
+VALUES = 'integers must be between -2147483647 and 2147483647, floats finite, and strings valid Unicode'
 LOSS = 'model() must return a loss of shape [batch] and type float32, one for each example, not'
 PAIRS = 'eval_metrics() must return pairs (value, update_op) of tensors, as tf.metrics makes them:'
 NO_DICT = 'must be a tensor, not a dict: give each of its items a name beside'
@@ -100,7 +100,7 @@ WRONG = [  # The source of the function, VALUE in it, and the message after the 
     (METRICS, '{"a": (1.0, 2.0)}', f'{PAIRS} a is (1.0, 2.0)'),
     (METRICS, '{"a": 1.0}', f'{PAIRS} a is 1.0'),
     (METRICS, '{1: tf.metrics.mean(1.0)}', 'eval_metrics() must return metrics under names that are printable text, not 1'),
-    (METRICS, '{"loss": tf.metrics.mean(1.0)}', 'eval_metrics() may not name a metric loss, which the framework has itself'),
+    (METRICS, '{"loss": tf.metrics.mean(1.0)}', 'eval_metrics() must not name a metric loss: the framework uses that name'),
     (
         KERAS_METRIC,
         '{"a": (metric.result(), metric.updates[0])}',

@@ -10,7 +10,7 @@ from tests.conftest import ROOT
 
 SOURCES = sorted(
     path
-    for pattern in ('*.py', 'common/**/*.py', 'datasets/*.py', 'hparams/*.py', 'models/*.py')
+    for pattern in ('*.py', 'common/**/*.py', 'datasets/*.py', 'hparams/*.py', 'models/*.py', 'tf_estimator/*.py')
     for path in pathlib.Path(ROOT).glob(pattern)
 )
 UNSAFE_CALLS = {'eval', 'exec', 'compile', '__import__'}

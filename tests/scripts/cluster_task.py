@@ -1,4 +1,4 @@
-"""One task of a cluster, by TF_CONFIG: fits y = 2x. tests/tf_estimator/test_tf_estimator.py runs one of each kind."""
+"""One task of a cluster, by TF_CONFIG: fits y = 2x. tests/tf_estimator/test_programs.py runs one of each kind."""
 
 import os
 import sys

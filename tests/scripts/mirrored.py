@@ -1,4 +1,4 @@
-"""Trains y = 2x on two logical CPU devices, a MirroredStrategy's. tests/tf_estimator/test_tf_estimator.py runs it.
+"""Trains y = 2x on two logical CPU devices, a MirroredStrategy's. tests/tf_estimator/test_programs.py runs it.
 
 Each device sees one of the two examples, so that only both together learn what one device learns from both.
 """

@@ -1,4 +1,4 @@
-"""An Estimator program as people have it: it knows nothing of this project. tests/tf_estimator/test_tf_estimator.py runs it.
+"""An Estimator program as people have it: it knows nothing of this project. tests/tf_estimator/test_runner.py runs it.
 
 It trains y = 2x, whose slope is 2 - 2^(1 - n) after n steps, and says with warnings of its own what must not get lost.
 """

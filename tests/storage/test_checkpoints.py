@@ -51,7 +51,7 @@ def test_where_none_is_whole_no_training_begins(run, tmp_path):
     for schedule in ('train', 'evaluate'):
         code, _, err = run(*POLYNOMIAL[:2], f'--schedule={schedule}')
         assert code == 1
-        assert err.splitlines()[-1].startswith(f'trainer.py: {output}: no checkpoint there is whole')
+        assert err.splitlines()[-1].startswith(f'trainer.py: {output}: all checkpoints are corrupt')
 
 
 def test_what_an_interrupted_save_has_left_is_deleted(run, tmp_path):
@@ -84,7 +84,7 @@ def test_the_first_save_may_have_been_interrupted(tmp_path):
     (tmp_path / 'model.ckpt-0.data-00000-of-00001').write_text('whole, but its index was not written')
     assert checkpoints.latest_intact(str(tmp_path)) is None
     (tmp_path / 'model.ckpt-7.data-00000-of-00001').write_text('as well')
-    with pytest.raises(RunError, match='no checkpoint there is whole'):
+    with pytest.raises(RunError, match='all checkpoints are corrupt'):
         checkpoints.latest_intact(str(tmp_path))
 
 

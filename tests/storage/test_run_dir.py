@@ -30,7 +30,7 @@ def test_claim_refuses_a_file(tmp_path):
 
 
 def test_a_directory_without_a_checkpoint_is_named(tmp_path):
-    with pytest.raises(UsageError, match=f'--output_dir={tmp_path}: no checkpoint there'):
+    with pytest.raises(UsageError, match=f'--output_dir={tmp_path}: contains no checkpoint'):
         checkpoints.require_checkpoint(str(tmp_path))
     with tf.Graph().as_default(), tf.Session() as session:
         tf.get_variable('w', initializer=1.0)
@@ -156,7 +156,7 @@ def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatc
 
     monkeypatch.setattr(fcntl, 'flock', flock)
     with run_dir.lock(str(tmp_path)), run_dir.lock(str(tmp_path)):
-        assert f'{tmp_path}: the file system has no locks' in caplog.text
+        assert f'{tmp_path}: the file system does not support locks' in caplog.text
     add_metrics(str(tmp_path), {'global_step': 1, 'eval': {'loss': 2.0}})
     assert read_metric(str(tmp_path), 'eval', 'loss') == [2]
     assert caplog.text.count('has no locks') == 1
