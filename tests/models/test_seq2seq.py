@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from common.training.parallel import make_parallel
 from hparams import build
 from models import seq2seq
-from tests.evaluate import CPUS
+from tests.evaluated import CPUS
 
 ModeKeys = tf.estimator.ModeKeys
 PARAMS = build.make_hparams('seq2seq', seq2seq.get_params(), 'd', {}, text='rnn_units=16,embedding_size=8,max_target_length=6')

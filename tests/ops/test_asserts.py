@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.asserts import assert_finite, assert_shape
 from common.ops.check_gradient import check_gradient
-from tests.evaluate import evaluate
+from tests.evaluated import evaluate
 
 X = np.ones([4, 3])
 

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.batch_gather import batch_gather
 from common.ops.check_gradient import check_gradient
-from tests.evaluate import evaluate
+from tests.evaluated import evaluate
 
 RANDOM = np.random.RandomState(0)
 

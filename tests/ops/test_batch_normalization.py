@@ -8,7 +8,7 @@ from common.errors import UsageError
 from common.ops.batch_normalization import batch_normalization
 from common.ops.check_gradient import check_gradient
 from common.training.parallel import make_parallel
-from tests.evaluate import CPUS, evaluate, variable_values
+from tests.evaluated import CPUS, evaluate, variable_values
 
 RANDOM = np.random.RandomState(0)
 MEAN, STDDEV = np.array([3.0, -2.0, 0.5]), np.array([0.5, 2.0, 4.0])

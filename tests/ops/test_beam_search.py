@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.beam_search import rnn_beam_search
 from common.ops.check_gradient import check_gradient
-from tests.evaluate import evaluate
+from tests.evaluated import evaluate
 
 # A machine with 5 states: token k leads from state i to NEXT[i, k], which then predicts the next token by LOGITS.
 NUM_STATES, NUM_TOKENS, END, BEGIN = 5, 3, 2, 0

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops import confusion_matrix
 from common.training.parallel import make_parallel
-from tests.evaluate import CPUS
+from tests.evaluated import CPUS
 
 RANDOM = np.random.RandomState(0)
 LABELS, PREDICTIONS = RANDOM.randint(0, 3, [2, 50])

@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.check_gradient import check_gradient
 from common.ops.cross_entropy import softmax_cross_entropy, softmax_entropy
-from tests.evaluate import evaluate
+from tests.evaluated import evaluate
 
 RANDOM = np.random.RandomState(0)
 LOGITS = RANDOM.normal(size=[5, 3, 4])

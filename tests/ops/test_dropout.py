@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.dropout import dropout
 from common.training.parallel import make_parallel
-from tests.evaluate import CPUS
+from tests.evaluated import CPUS
 
 ONES = np.ones([1000, 10], np.float32)
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from common.ops.check_gradient import check_gradient
 from common.ops.gaussian_kl import gaussian_kl
-from tests.evaluate import evaluate
+from tests.evaluated import evaluate
 
 RANDOM = np.random.RandomState(0)
 MU_Q, LOG_VAR_Q, MU_P, LOG_VAR_P = RANDOM.normal(size=[4, 5, 3])

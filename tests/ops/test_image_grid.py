@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops import image_grid
 from common.training.parallel import make_parallel
-from tests.evaluate import CPUS
+from tests.evaluated import CPUS
 
 IMAGES = np.random.RandomState(0).randint(0, 256, [5, 4, 6, 3]).astype(np.uint8)
 

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.check_gradient import check_gradient
 from common.ops.jacobian import batch_jacobian, jacobian
-from tests.evaluate import evaluate
+from tests.evaluated import evaluate
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.normal(size=[5, 2, 3])

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops import labeled_images
 from common.training.parallel import make_parallel
-from tests.evaluate import CPUS
+from tests.evaluated import CPUS
 
 IMAGES = np.random.RandomState(0).randint(0, 256, [3, 28, 28, 1]).astype(np.uint8)
 RED, GREEN = np.array([200, 0, 0]), np.array([0, 110, 0])

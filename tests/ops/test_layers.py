@@ -13,7 +13,7 @@ from common.ops import layers
 from common.ops.check_gradient import check_gradient
 from common.ops.layers import conv_stack, dense_stack, weight_penalty
 from tests.conftest import ROOT
-from tests.evaluate import evaluate, variable_values
+from tests.evaluated import evaluate, variable_values
 
 RANDOM = np.random.RandomState(0)
 IMAGES = RANDOM.normal(size=[6, 9, 8, 3]).astype(np.float32)

@@ -4,7 +4,7 @@ import numpy as np
 
 from common.ops.check_gradient import check_gradient
 from common.ops.leaky_relu import leaky_relu
-from tests.evaluate import evaluate
+from tests.evaluated import evaluate
 
 INPUTS = np.array([-10, -1, 0, 0.5, 3], np.float32)
 

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.check_gradient import check_gradient
 from common.ops.merge import merge
-from tests.evaluate import evaluate
+from tests.evaluated import evaluate
 
 RANDOM = np.random.RandomState(0)
 IMAGES = RANDOM.normal(size=[5, 4, 3, 6]).astype(np.float32)

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.pr_curve import pr_curve
 from common.training.parallel import make_parallel
-from tests.evaluate import CPUS
+from tests.evaluated import CPUS
 
 RANDOM = np.random.RandomState(0)
 PROBABILITIES = RANDOM.dirichlet(np.ones(4), size=50).astype(np.float32)

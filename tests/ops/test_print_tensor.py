@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.check_gradient import check_gradient
 from common.ops.print_tensor import print_tensor
-from tests.evaluate import evaluate
+from tests.evaluated import evaluate
 
 
 def test_it_prints_when_the_result_is_used_and_only_then(session, capfd):

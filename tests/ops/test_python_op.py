@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.check_gradient import check_gradient
 from common.ops.python_op import python_op
-from tests.evaluate import evaluate
+from tests.evaluated import evaluate
 
 X = np.array([[-1.5, 0.5], [2.0, -0.25], [1.0, 3.0]])
 relu = python_op(lambda x: np.maximum(x, 0), lambda x, gradient: gradient * (x > 0))

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from common.ops.check_gradient import check_gradient
 from common.ops.random_shift import random_shift
 from common.training.parallel import make_parallel
-from tests.evaluate import CPUS
+from tests.evaluated import CPUS
 
 IMAGES = np.random.RandomState(0).randint(1, 255, [200, 6, 5, 2]).astype(np.uint8)
 

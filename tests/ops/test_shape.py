@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.check_gradient import check_gradient
 from common.ops.shape import get_shape, reshape
-from tests.evaluate import evaluate
+from tests.evaluated import evaluate
 
 IMAGES = np.arange(5 * 2 * 3 * 4, dtype=np.float32).reshape(5, 2, 3, 4)
 

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.check_gradient import check_gradient
 from common.ops.softmax import log_prob_from_logits, softmax
-from tests.evaluate import evaluate
+from tests.evaluated import evaluate
 
 LOGITS = np.random.RandomState(0).normal(size=[5, 3, 4])
 

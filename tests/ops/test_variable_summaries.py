@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.variable_summaries import variable_summaries
 from common.training.parallel import make_parallel
-from tests.evaluate import CPUS
+from tests.evaluated import CPUS
 
 VALUES = np.random.RandomState(0).normal(size=[30, 4]).astype(np.float32)
 
