@@ -12,6 +12,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from datasets import mnist
+from tests import fork_server
 from tests.linear import input_fn, make_estimator
 import trainer
 
@@ -61,10 +62,13 @@ def run(execute, data_dir, tmp_path):
 
 @pytest.fixture
 def start(data_dir, tmp_path):
-    """Starts the trainer as a process of its own: start('--schedule=train') -> subprocess.Popen."""
+    """Starts the trainer as a process of its own: start('--schedule=train') -> subprocess.Popen.
+
+    With is_fresh=True it imports TensorFlow by itself.
+    """
     processes = []
 
-    def call(*flags, output_dir=str(tmp_path / 'output')):
+    def call(*flags, output_dir=str(tmp_path / 'output'), is_fresh=False):
         command = [
             sys.executable,
             os.path.join(ROOT, 'trainer.py'),
@@ -72,7 +76,8 @@ def start(data_dir, tmp_path):
             f'--output_dir={output_dir}',
             *flags,
         ]
-        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path))
+        popen = subprocess.Popen if is_fresh else fork_server.Popen
+        processes.append(popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path))
         return processes[-1]
 
     yield call

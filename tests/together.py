@@ -1,10 +1,10 @@
 """Python processes that work at the same time, for the tests of files that several of them write."""
 
 import os
-import subprocess
 import sys
 import time
 
+from tests import fork_server
 from tests.conftest import ROOT
 
 _PRELUDE = """
@@ -28,7 +28,7 @@ def run_together(tmp_path, code, *arguments):
     go = tmp_path / 'go'
     ready = [tmp_path / f'ready-{i}' for i in range(len(arguments))]
     processes = [
-        subprocess.Popen(
+        fork_server.Popen(
             [sys.executable, '-c', _PRELUDE + code, path, go, *map(str, words)], env={**os.environ, 'PYTHONPATH': ROOT}
         )
         for path, words in zip(ready, arguments)

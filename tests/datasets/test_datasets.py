@@ -130,13 +130,14 @@ def test_addition_adds():
 
 
 def test_addition_holds_its_evaluation_out():
-    train, evaluation = sums('train'), sums('eval')
-    assert (len(train), len(evaluation)) == (100000, 5000)
+    options = {'max_digits': 2, 'num_examples': 20000}  # So many that training sees nearly all that it may.
+    train, evaluation = sums('train', **options), sums('eval', **options)
+    assert (len(train), len(evaluation)) == (20000, 1000)
     trained = {source for source, _ in train}
     for source, _ in evaluation:
         a, b = source.split('+')
         assert f'{a}+{b}' not in trained and f'{b}+{a}' not in trained
-    assert len(set(evaluation)) > 2500
+    assert len(set(evaluation)) > 300
 
 
 def test_addition_is_the_same_every_time_and_another_for_another_seed():

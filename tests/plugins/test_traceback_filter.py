@@ -179,6 +179,16 @@ def test_a_module_that_cannot_be_imported_ends_in_its_line(source, ends):
     ]
 
 
+@pytest.fixture
+def half_as_deep():
+    """Ends recursion early: the time that AutoGraph takes for one without end goes with the square of its depth."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit // 2)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.usefixtures('half_as_deep')
 @pytest.mark.parametrize('name', ['model', 'parse'])
 def test_recursion_without_end_is_cut_down(name):
     source = f"""

@@ -3,13 +3,13 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 
 import tensorflow as tf2
 
 from common import files
+from tests import fork_server
 from tests.conftest import ROOT
 
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
@@ -59,7 +59,7 @@ def exports(tmp_path):
 def test_what_a_killed_export_has_left_is_deleted_by_the_next_one(run, data_dir, tmp_path):
     assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=2')[0] == 0
     for _ in range(2):
-        process = subprocess.run(
+        process = fork_server.run(
             [
                 sys.executable,
                 '-c',
@@ -70,8 +70,6 @@ def test_what_a_killed_export_has_left_is_deleted_by_the_next_one(run, data_dir,
                 f'--output_dir={tmp_path}/output',
             ],
             env={**os.environ, 'PYTHONPATH': ROOT},
-            stderr=subprocess.DEVNULL,
-            check=False,
         )
         assert process.returncode == -signal.SIGKILL
         (leftover,) = exports(tmp_path)

@@ -11,6 +11,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.runs.stop import StopOnSignal
+from tests import fork_server
 from tests.conftest import ROOT
 
 
@@ -222,9 +223,7 @@ with stop.StopOnSignal() as on_signal:
 
 @pytest.mark.parametrize('training', [True, False])
 def test_a_signal_to_a_forked_process_ends_that_process_alone(training):
-    process = subprocess.run(
-        [sys.executable, '-c', FORK.format(training=training)], cwd=ROOT, text=True, capture_output=True, check=False
-    )
+    process = fork_server.run([sys.executable, '-c', FORK.format(training=training)], cwd=ROOT)
     assert (process.returncode, process.stdout) == (0, f'{-signal.SIGTERM}\n'), process.stderr
 
 
@@ -241,7 +240,7 @@ print('end')
 
 
 def test_a_handler_of_the_users_own_is_left_alone():
-    process = subprocess.run([sys.executable, '-c', OWN], cwd=ROOT, text=True, capture_output=True, check=False)
+    process = fork_server.run([sys.executable, '-c', OWN], cwd=ROOT)
     assert (process.returncode, process.stdout) == (0, 'mine\nend\n'), process.stderr
 
 
@@ -276,7 +275,7 @@ def signal_in_third_step(seconds, after=0):
       seconds: list of float, how long the steps take.
       after: float, how long what follows takes.
     """
-    process = subprocess.Popen(
+    process = fork_server.Popen(
         [sys.executable, '-c', SCRIPT.format(seconds=seconds, after=after)],
         cwd=ROOT,
         text=True,

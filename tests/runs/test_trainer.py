@@ -39,6 +39,7 @@ def test_alexnet_learns_mnist_and_prints_what_it_reached(start, tmp_path):
         '--hparams=filters=[8,16,16],dense_units=64,warmup_steps=50,learning_rate=0.005',
         '--train_steps=300',
         '--save_checkpoints_steps=200',
+        is_fresh=True,
     )
     out, err = process.communicate()
     assert process.returncode == 0, err
@@ -982,7 +983,7 @@ def test_wrong_images_are_named(run, tmp_path, flags, message):
 
 def test_wrong_usage_ends_a_process_without_a_traceback(start):
     for flag in ('--modle=x', '--hparams=batch_size=x', '--hparams=\udce4=1', '--output_dir=\udce4'):
-        process = start(flag)
+        process = start(flag, is_fresh=flag == '--modle=x')
         out, err = process.communicate()
         assert process.returncode == 2 and out == ''
         assert len(err.splitlines()) == 1 and 'Traceback' not in err

@@ -33,7 +33,8 @@ _START = 4  # Seconds.
 class Training:
     """The command, in a directory of its own. Used as a context manager, it leaves no process behind."""
 
-    def __init__(self, directory, train_steps, flags):
+    def __init__(self, directory, train_steps, flags, popen=subprocess.Popen):
+        self._popen = popen
         self.output_dir = os.path.join(directory, 'output')
         self._ledger = os.path.join(directory, 'ledger')
         self._log = os.path.join(directory, 'log')
@@ -61,7 +62,7 @@ class Training:
 
     def start(self):
         with open(self._log, 'ab') as log:
-            self._process = subprocess.Popen(
+            self._process = self._popen(
                 self._command, stdout=log, stderr=log, cwd=ROOT, env={**os.environ, 'LEDGER': self._ledger}
             )
         return self._process
@@ -98,7 +99,7 @@ class Training:
         return any('_temp' in name for name in names) or begun != saved
 
 
-def stop_again_and_again(times, inside_saves, number, flags, seed=0):
+def stop_again_and_again(times, inside_saves, number, flags, seed=0, popen=subprocess.Popen):
     """Runs the comparison.
 
     Args:
@@ -107,6 +108,7 @@ def stop_again_and_again(times, inside_saves, number, flags, seed=0):
       number: signal.Signals.
       flags: list of str, flags of the trainer.
       seed: int, which decides when to stop.
+      popen: subprocess.Popen, or what starts processes as it does.
 
     Returns:
       dict: 'stops'; 'inside_saves', how many of them left a checkpoint half-written; 'same', how many times what followed
@@ -119,8 +121,8 @@ def stop_again_and_again(times, inside_saves, number, flags, seed=0):
     with (
         tempfile.TemporaryDirectory() as one,
         tempfile.TemporaryDirectory() as other,
-        Training(one, total, flags) as undisturbed,
-        Training(other, total, flags) as training,
+        Training(one, total, flags, popen) as undisturbed,
+        Training(other, total, flags, popen) as training,
     ):
         undisturbed.finish()
         for i in range(times):

@@ -16,6 +16,7 @@ import pytest
 from common.storage.metrics import Objective
 from common.sweep.trials import TrialRunner
 import sweep
+from tests import fork_server
 from tests.conftest import ROOT
 
 RATES = {'learning_rate': {'low': 1e-4, 'high': 0.5, 'log': True}}
@@ -42,8 +43,9 @@ def command(tmp_path):
 
 
 @pytest.fixture
-def search(command, execute):
+def search(command, execute, monkeypatch):
     """Runs a sweep in this process: search(space, '--trials=1') -> (exit code, JSON of stdout or None, stderr)."""
+    monkeypatch.setattr(subprocess, 'Popen', fork_server.Popen)
     return lambda space, *flags: execute(sweep.main, command(space, *flags))
 
 
@@ -54,7 +56,7 @@ def start(command):
 
     def call(space, *flags):
         processes.append(
-            subprocess.Popen(
+            fork_server.Popen(
                 [sys.executable, os.path.join(ROOT, 'sweep.py'), *command(space, *flags)[1:]],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -19,7 +19,7 @@ EVERYTHING = (
     '--hparams=filters=[4,8],dense_units=16,batch_size=32,batch_norm=true,optimizer=adamw,weight_decay=0.01,'
     'ema_decay=0.9,gradient_accumulation_steps=3,gradient_clip_norm=1.0',
 )
-SEQ2SEQ = ('--model=seq2seq', '--dataset=addition', '--schedule=train', '--hparams=rnn_units=8,batch_size=8')
+SEQ2SEQ = ('--model=seq2seq', '--dataset=addition', '--schedule=train', '--hparams=rnn_units=8,batch_size=8,num_examples=200')
 
 
 def test_the_step_is_repeated_with_a_new_batch_each_time(session):

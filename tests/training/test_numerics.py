@@ -154,7 +154,7 @@ def test_an_evaluation(run, tmp_path, monkeypatch):
     [
         POLYNOMIAL,
         ('--hparams=filters=[4],dense_units=8,batch_norm=true,weight_decay=0.01',),
-        ('--model=seq2seq', '--dataset=addition', '--hparams=rnn_units=8,beam_width=2'),
+        ('--model=seq2seq', '--dataset=addition', '--hparams=rnn_units=8,beam_width=2,num_examples=200'),
     ],
 )
 def test_a_sound_run_gives_the_same_weights_as_without(run, tmp_path, flags):
