@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import optuna
 from optuna.trial import TrialState
 import pytest
@@ -85,7 +86,7 @@ def test_as_many_run_at_once_as_there_are_jobs(tmp_path):
 def test_a_bad_trial_is_pruned_early_and_a_good_one_is_not(tmp_path):
     study = open_at(tmp_path)
     good = 'printf "2\\n1\\n" > values'
-    hangs = 'trap "exit 143" TERM; echo 5 > values; while true; do sleep 0.05; done'
+    hangs = 'trap "exit 143" TERM; echo 5 > values; for i in $(seq 200); do sleep 0.05; done'
     processes = Processes(tmp_path, *[good] * 5, hangs, good)
     trials = search(study, processes, 7)
     assert [trial.state for trial in trials] == [TrialState.COMPLETE] * 5 + [TrialState.PRUNED, TrialState.COMPLETE]
@@ -163,6 +164,15 @@ def test_the_seed_decides_what_is_drawn(tmp_path):
         study = open_at(tmp_path / name, seed=seed)
         drawn.append([trial.params['x'] for trial in search(study, Processes(tmp_path / name, 'echo 1 > values'), 3)])
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_trials_that_run_at_once_try_values_apart(tmp_path, seed):
+    study = open_at(tmp_path, seed=seed)
+    for x in np.linspace(0, 1, 20):
+        study.add_trial(optuna.create_trial(params={'x': x}, distributions=SPACE, value=(x - 0.4) ** 2))
+    drawn = [study.ask(SPACE).params['x'] for _ in range(8)]  # Of none is it known yet what it comes to.
+    assert max(drawn) - min(drawn) > 0.2
 
 
 def test_a_trial_whose_values_were_not_all_drawn_is_left(tmp_path):
