@@ -94,8 +94,8 @@ def test_a_text_ends_at_its_first_end(session):
 
 def test_it_learns_to_add(run, tmp_path):
     flags = ('--model=seq2seq', '--dataset=addition')
-    hparams = '--hparams=max_digits=2,num_examples=20000,rnn_units=64'
-    code, result, _ = run(*flags, hparams, '--train_steps=4000', '--save_checkpoints_steps=4000')
+    hparams = '--hparams=max_digits=2,num_examples=20000,rnn_units=64,learning_rate=0.006'
+    code, result, _ = run(*flags, hparams, '--train_steps=3200', '--save_checkpoints_steps=3200')
     assert code == 0 and result['eval']['exact_match'] >= 0.98
     code, result, _ = run(*flags, hparams, '--schedule=predict')
     lines = [json.loads(line) for line in open(result['predictions'])]
