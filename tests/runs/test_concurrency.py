@@ -11,8 +11,8 @@ import tensorflow as tf2
 from common import files
 from tests import fork_server
 from tests.conftest import ROOT
+from tests.runs.shared import POLYNOMIAL
 
-POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
 KILLED_EXPORT = """
 import os, signal, sys
 import trainer

@@ -16,11 +16,11 @@ from common.inference.evaluator import Evaluator
 from common.storage import best_checkpoint, run_dir
 from hparams import build
 from tests.conftest import ROOT, SMALL
+from tests.runs.shared import POLYNOMIAL
 from tests.soak import ledger
 from tests.tfrecords import header
 from tests.weights import read_weights
 
-POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
 DIVERGING = (*POLYNOMIAL, '--schedule=train', '--train_steps=50')
 
 

@@ -7,9 +7,9 @@ import pytest
 from common.errors import UsageError
 from common.runs import tf_config
 import sweep
+from tests.runs.shared import POLYNOMIAL
 from tests.weights import read_weights
 
-POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
 CLUSTER = {'chief': ['a:1'], 'worker': ['b:1', 'c:1'], 'ps': ['d:1']}
 WRONG = [
     ('{', 'TF_CONFIG is not JSON '),

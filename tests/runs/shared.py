@@ -1,0 +1,18 @@
+"""What the tests of the trainer share: command lines, and what a run leaves to read."""
+
+import csv
+import re
+
+from tests.conftest import SMALL
+
+POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
+MODELS = {'alexnet': SMALL, 'polynomial': POLYNOMIAL}
+
+
+def losses(log):
+    return {int(step): float(loss) for loss, step in re.findall(r'loss = (\S+), step = (\d+)', log)}
+
+
+def rows(path):
+    with open(path) as file:
+        return list(csv.DictReader(file))
