@@ -140,7 +140,7 @@ def test_addition_holds_its_evaluation_out():
     assert len(set(evaluation)) > 300
 
 
-def test_addition_is_the_same_every_time_and_another_for_another_seed():
+def test_addition_is_a_function_of_the_seed():
     assert sums('train', num_examples=100) == sums('train', num_examples=100)
     assert sums('train', num_examples=100) != sums('train', num_examples=100, seed=2)
 

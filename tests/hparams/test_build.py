@@ -20,7 +20,7 @@ def write_set(tmp_path, values):
     return str(path)
 
 
-def test_later_layers_win(tmp_path):
+def test_later_layers_of_hparams_win(tmp_path):
     defaults = make()
     assert defaults.batch_size == DEFAULTS['batch_size'] == 128
     layers = dict(model={'batch_size': 1, 'units': 1}, dataset={'batch_size': 2, 'units': 2})
@@ -42,7 +42,7 @@ def test_epochs_of_a_later_layer_win_over_steps_of_an_earlier_one():
     assert make(model=model, num_epochs=2.0, train_steps=9).train_steps == 9
 
 
-def test_text_is_read_as_the_type_of_the_default():
+def test_text_of_hparams_is_read_as_the_type_of_the_default():
     model = {'an_int': 1, 'a_float': 1.0, 'a_bool': False, 'a_text': 'x', 'ints': [1], 'floats': [1.0], 'texts': ['x']}
     params = make('an_int=-3,a_float=2,a_bool=true,a_text=a b=c,ints=[1, 2,3],floats=[1,2.5e-3],texts=[a,b]', model=model)
     assert params.an_int == -3
@@ -79,7 +79,7 @@ def test_text_is_read_as_the_type_of_the_default():
         ('__import__("os")=1', 'unknown hyper-parameter'),
     ],
 )
-def test_a_mistake_is_named_with_its_key(text, message):
+def test_a_mistake_in_hparams_is_named_with_its_key(text, message):
     with pytest.raises(UsageError) as error:
         make(text, model={'filters': [1]})
     assert message in str(error.value)
@@ -148,7 +148,7 @@ def test_params_are_read_only_and_by_attribute_or_key():
         _ = params.batch_sise
 
 
-def test_what_is_saved_is_a_set_that_gives_the_same(tmp_path):
+def test_saved_hparams_are_a_set_that_gives_equal_ones(tmp_path):
     path = str(tmp_path / 'hparams.json')
     model = {'filters': [1, 2], 'name': 'x'}
     params = make('filters=[3],learning_rate=0.1,name=y', model=model, seed=5)

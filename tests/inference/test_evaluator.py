@@ -18,7 +18,7 @@ def make_evaluator(estimator, split='eval', steps=3):
     return Evaluator(estimator, input_fn(repeat=False), split, steps)
 
 
-def test_the_numbers_are_those_of_estimator_evaluate_and_of_numpy(trained, tmp_path):
+def test_an_evaluation_gives_the_numbers_of_estimator_evaluate_and_of_numpy(trained, tmp_path):
     evaluator = make_evaluator(trained)
     for step in (4, 2, 4):
         path = f'{tmp_path}/model.ckpt-{step}'
@@ -29,7 +29,7 @@ def test_the_numbers_are_those_of_estimator_evaluate_and_of_numpy(trained, tmp_p
         assert found['global_step'] == step
 
 
-def test_the_events_are_those_of_estimator_evaluate(trained, tmp_path):
+def test_an_evaluation_writes_the_events_of_estimator_evaluate(trained, tmp_path):
     make_evaluator(trained).evaluate(f'{tmp_path}/model.ckpt-2')
     make_evaluator(trained, 'train').evaluate(f'{tmp_path}/model.ckpt-2')
     found = scalars(tmp_path / 'eval')
@@ -54,7 +54,7 @@ def test_batches_are_of_the_weights_evaluated_last_and_as_many_as_are_evaluated(
     assert not list(evaluator.batches(lambda *_: {}))
 
 
-def test_steps_limit_the_batches(trained, tmp_path):
+def test_steps_limit_the_batches_of_an_evaluation(trained, tmp_path):
     w = tf.train.load_variable(str(tmp_path), 'w')[:, 0]
     found = make_evaluator(trained, steps=1).evaluate(f'{tmp_path}/model.ckpt-4')
     assert found['loss'] == pytest.approx(np.square(X[:4] @ w - Y[:4]).mean(), rel=1e-5)
@@ -67,7 +67,7 @@ def test_averages_of_the_weights_are_evaluated(tmp_path):
     assert make_evaluator(estimator).evaluate(f'{tmp_path}/model.ckpt-3')['loss'] == pytest.approx(loss_of(average), rel=1e-5)
 
 
-def test_more_steps_than_there_are_batches_evaluate_them_all(trained, tmp_path):
+def test_more_steps_than_batches_evaluate_all_batches(trained, tmp_path):
     path = f'{tmp_path}/model.ckpt-4'
     assert make_evaluator(trained, steps=50).evaluate(path) == make_evaluator(trained).evaluate(path)
 
@@ -98,7 +98,7 @@ def test_the_names_of_the_metrics_are_known_before_anything_is_trained(tmp_path)
     assert not glob.glob(f'{tmp_path}/*ckpt*')
 
 
-def test_graph_and_session_are_made_once_and_memory_stays_flat(trained, tmp_path, monkeypatch):
+def test_evaluations_share_a_graph_and_a_session_and_memory_stays_flat(trained, tmp_path, monkeypatch):
     calls = []
     model = MODEL.model
     monkeypatch.setattr(MODEL, 'model', lambda *args: calls.append(1) or model(*args))

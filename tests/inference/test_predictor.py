@@ -15,7 +15,7 @@ def expected(tmp_path, step, x):
     return x @ tf.train.load_variable(f'{tmp_path}/model.ckpt-{step}', 'w')[:, 0]
 
 
-def test_the_numbers_are_those_of_estimator_predict_for_any_batch(trained, tmp_path):
+def test_a_predictor_gives_the_numbers_of_estimator_predict_for_any_batch(trained, tmp_path):
     predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
     of_estimator = [p['y'] for p in trained.predict(lambda: tf.data.Dataset.from_tensors({'x': X}))]
     for size in (1, 10, 0, 3):
@@ -25,7 +25,7 @@ def test_the_numbers_are_those_of_estimator_predict_for_any_batch(trained, tmp_p
     np.testing.assert_allclose(found['y'], expected(tmp_path, 4, X[:3]), rtol=1e-5)
 
 
-def test_it_loads_other_weights(trained, tmp_path):
+def test_a_predictor_loads_other_weights(trained, tmp_path):
     predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
     for step in (2, 4):
         predictor.reload(f'{tmp_path}/model.ckpt-{step}')
@@ -40,7 +40,7 @@ def test_averages_of_the_weights_are_predicted_with(tmp_path):
     np.testing.assert_allclose(found, X @ average, rtol=1e-5)
 
 
-def test_the_model_is_built_once(trained, tmp_path, monkeypatch):
+def test_a_predictor_builds_the_model_once(trained, tmp_path, monkeypatch):
     calls = []
     model = MODEL.model
     monkeypatch.setattr(MODEL, 'model', lambda *args: calls.append(1) or model(*args))
@@ -51,7 +51,7 @@ def test_the_model_is_built_once(trained, tmp_path, monkeypatch):
     assert len(calls) == 1
 
 
-def test_other_features_are_refused(trained, tmp_path):
+def test_a_predictor_refuses_other_features(trained, tmp_path):
     predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
     with pytest.raises(ValueError, match='the features are x, not y'):
         predictor.predict({'y': X})

@@ -115,7 +115,7 @@ def test_image_files_with_damaged_exif_are_taken_as_they_are(tmp_path, exif):
 
 
 @pytest.mark.parametrize('kind', DATASETS)
-def test_both_signatures_give_the_same_for_any_batch(tmp_path, kind):
+def test_both_signatures_of_an_export_agree_for_any_batch(tmp_path, kind):
     dataset = types.SimpleNamespace(**DATASETS[kind])
     params = build.make_hparams('m', {}, 'd', {}, text='optimizer=sgd,learning_rate=0')
     estimator = tf.estimator.Estimator(

@@ -59,12 +59,12 @@ def count_parameters(output_dir):
 
 
 @pytest.mark.parametrize('model, dataset', [('alexnet', 'mnist'), ('polynomial', 'polynomial'), ('seq2seq', 'addition')])
-def test_number_of_parameters(run, model, dataset, tmp_path):
+def test_models_have_as_many_parameters_as_worked_out_by_hand(run, model, dataset, tmp_path):
     run(f'--model={model}', f'--dataset={dataset}', '--schedule=train', '--train_steps=1', *SMALL_DATA.get(dataset, []))
     assert count_parameters(tmp_path / 'output') == NUM_PARAMETERS[model]
 
 
-def test_number_of_parameters_of_alexnet_with_batch_norm(run, tmp_path):
+def test_alexnet_with_batch_norm_has_as_many_parameters_as_worked_out_by_hand(run, tmp_path):
     run('--schedule=train', '--train_steps=1', '--hparams=batch_norm=true')
     # Each channel and unit has a mean, a variance, a scale and an offset in place of its bias.
     assert count_parameters(tmp_path / 'output') == NUM_PARAMETERS['alexnet'] + 3 * (32 + 64 + 128 + 512)

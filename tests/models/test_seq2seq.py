@@ -69,7 +69,7 @@ def test_an_example_does_not_depend_on_how_long_the_others_are():
 
 
 @pytest.mark.parametrize('mode', [ModeKeys.TRAIN, ModeKeys.EVAL])
-def test_towers_give_the_loss_and_gradients_of_none(mode):
+def test_towers_give_seq2seq_the_loss_and_gradients_of_none(mode):
     expected = compute(SOURCES, TARGETS, mode, gradients=True)
     found = compute(SOURCES, TARGETS, mode, CPUS, gradients=True)
     assert len(expected[2]) == 21 and all(np.abs(np.asarray(getattr(g, 'values', g))).max() > 0 for g in expected[2])
@@ -92,7 +92,7 @@ def test_a_text_ends_at_its_first_end(session):
     assert session.run(seq2seq._to_text(tf.constant([[65, 0, 66], [0, 0, 66]]))).tolist() == [b'A', b'']
 
 
-def test_it_learns_to_add(run, tmp_path):
+def test_seq2seq_learns_to_add(run, tmp_path):
     flags = ('--model=seq2seq', '--dataset=addition')
     hparams = '--hparams=max_digits=2,num_examples=20000,rnn_units=64,learning_rate=0.006'
     code, result, _ = run(*flags, hparams, '--train_steps=3200', '--save_checkpoints_steps=3200')
@@ -112,6 +112,6 @@ def test_it_learns_to_add(run, tmp_path):
     assert code == 2 and 'beam_width was 4, now it is 2' in err
 
 
-def test_its_bounds_are_one_line(run):
+def test_a_beam_width_out_of_bounds_is_one_line(run):
     code, _, err = run('--model=seq2seq', '--dataset=addition', '--schedule=dry_run', '--hparams=beam_width=0')
     assert code == 2 and err.splitlines()[-1] == 'trainer.py: beam_width=0 must be from 1 to 256'

@@ -18,7 +18,7 @@ def read(directory):
     return found
 
 
-def test_hyperparameters_and_a_good_end(tmp_path):
+def test_the_hparams_tab_gets_the_hyperparameters_and_a_good_end(tmp_path):
     with hparams_tab.session(str(tmp_path), {'rate': 0.5, 'steps': 3, 'cache': True, 'model': 'm', 'filters': (1, 2)}):
         assert len(read(tmp_path)) == 1
     start, end = read(tmp_path)
@@ -28,7 +28,7 @@ def test_hyperparameters_and_a_good_end(tmp_path):
     assert end.session_end_info.status == api_pb2.STATUS_SUCCESS
 
 
-def test_a_failure(tmp_path):
+def test_the_hparams_tab_gets_a_failure(tmp_path):
     with pytest.raises(ZeroDivisionError), hparams_tab.session(str(tmp_path), {'a': 1}):
         raise ZeroDivisionError
     assert read(tmp_path)[-1].session_end_info.status == api_pb2.STATUS_FAILURE

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from common.monitoring.summaries import measure_wait
 
 
-def test_it_is_the_time_from_the_beginning_of_a_step_to_its_batch(session):
+def test_the_input_wait_is_the_time_from_the_beginning_of_a_step_to_its_batch(session):
     def wait(number):
         time.sleep(0.05)
         return number
@@ -29,7 +29,7 @@ def test_it_is_the_time_from_the_beginning_of_a_step_to_its_batch(session):
     assert session.run(waited) == 0
 
 
-def test_a_batch_may_have_sparse_parts(session):
+def test_the_input_wait_of_a_batch_with_sparse_parts_is_measured(session):
     waited, count_wait = measure_wait({'x': tf.sparse.from_dense(np.eye(2))})
     session.run(tf.local_variables_initializer())
     session.run(count_wait)

@@ -41,7 +41,7 @@ def lines(evaluator, name):
     return tf.io.gfile.GFile(f'{evaluator.events_dir}/{name}').read().splitlines()
 
 
-def test_the_first_thousand_examples_are_shown(tmp_path):
+def test_the_projector_shows_the_first_thousand_examples(tmp_path):
     x = np.random.RandomState(0).normal(size=[1003, 3]).astype(np.float32)
     evaluator = evaluator_of(tmp_path, lambda features: {'embedding': 2 * features['x']}, {'x': x}, {'y': np.arange(1003)})
     projector.show(evaluator)
@@ -49,7 +49,7 @@ def test_the_first_thousand_examples_are_shown(tmp_path):
     np.testing.assert_allclose(values, 2 * x[:1000], rtol=1e-5)
 
 
-def test_labels_and_predictions_of_one_value_an_example_are_columns(tmp_path):
+def test_labels_and_predictions_of_one_value_an_example_are_columns_of_the_projector(tmp_path):
     features = {'x': np.ones([5, 2], np.float32)}
     labels = {'name': np.array(['a', 'b\tc\nd', 'e', '', 'g\xe4']), 'vector': np.ones([5, 3])}
     evaluator = evaluator_of(
@@ -69,7 +69,7 @@ def test_labels_and_predictions_of_one_value_an_example_are_columns(tmp_path):
     ]
 
 
-def test_what_cannot_be_joined_is_left_out(tmp_path):
+def test_the_projector_leaves_out_what_cannot_be_joined(tmp_path):
     def batches():
         for width in (2, 3):
             yield {'x': np.ones([4, 2], np.float32), 'words': np.ones([4, width]), 'image': np.ones([4, width, 2, 1])}, {}
@@ -92,13 +92,13 @@ def test_what_cannot_be_joined_is_left_out(tmp_path):
     assert lines(evaluator, info.tensor_path) == ['1\t1'] * 8
 
 
-def test_no_more_batches_are_asked_for_than_are_evaluated(tmp_path):
+def test_the_projector_asks_for_no_more_batches_than_are_evaluated(tmp_path):
     evaluator = evaluator_of(tmp_path, lambda features: {'embedding': features['x']}, {'x': X}, {'y': Y}, steps=2)
     projector.show(evaluator)
     assert len(lines(evaluator, info_of(evaluator).tensor_path)) == 8
 
 
-def test_pictures_lie_side_by_side(tmp_path):
+def test_pictures_of_the_projector_lie_side_by_side(tmp_path):
     images = np.random.RandomState(0).randint(0, 256, [5, 2, 3, 3]).astype(np.uint8)
     evaluator = evaluator_of(
         tmp_path,
@@ -116,7 +116,7 @@ def test_pictures_lie_side_by_side(tmp_path):
         np.testing.assert_array_equal(sprite[2 * row : 2 * row + 2, 3 * column : 3 * column + 3], image)
 
 
-def test_large_pictures_are_made_small(tmp_path):
+def test_large_pictures_of_the_projector_are_made_small(tmp_path):
     images = np.zeros([2, 640, 40, 1], np.uint8)
     images[1, ::10, ::10] = 255  # The pixels that are kept.
     evaluator = evaluator_of(
@@ -132,7 +132,7 @@ def test_large_pictures_are_made_small(tmp_path):
     assert not sprite[:, :4].any() and (sprite[:, 4:] == 255).all()
 
 
-def test_features_that_are_no_picture_have_none(tmp_path):
+def test_features_that_are_no_picture_have_none_in_the_projector(tmp_path):
     evaluator = evaluator_of(
         tmp_path,
         lambda features: {'embedding': features['image'][:, 0, 0]},
@@ -143,14 +143,14 @@ def test_features_that_are_no_picture_have_none(tmp_path):
     assert not info_of(evaluator).HasField('sprite')
 
 
-def test_towers_give_the_same_points_in_the_same_order(tmp_path):
+def test_towers_leave_the_points_of_the_projector_and_their_order_alone(tmp_path):
     evaluator = evaluator_of(tmp_path, lambda features: {'embedding': features['x']}, {'x': X[:8]}, {'y': Y[:8]}, towers=2)
     projector.show(evaluator)
     values = np.loadtxt(f'{evaluator.events_dir}/{info_of(evaluator).tensor_path}', delimiter='\t')
     np.testing.assert_allclose(values, X[:8], rtol=1e-5)
 
 
-def test_a_model_without_embedding_shows_nothing(trained):
+def test_the_projector_shows_nothing_of_a_model_without_embedding(trained):
     evaluator = Evaluator(trained, input_fn(), 'eval', 1)
     evaluator.evaluate(trained.latest_checkpoint())
     projector.show(evaluator)
@@ -158,7 +158,7 @@ def test_a_model_without_embedding_shows_nothing(trained):
 
 
 @pytest.mark.parametrize('schedule', ['evaluate', 'train_and_evaluate'])
-def test_the_last_evaluation_of_a_run_is_shown(run, tmp_path, schedule):
+def test_the_projector_shows_the_last_evaluation_of_a_run(run, tmp_path, schedule):
     flags = ['--hparams=filters=[4],dense_units=6,batch_size=32,eval_batch_size=20', '--eval_steps=1', '--train_steps=2']
     assert run(*flags, '--schedule=train')[0] == 0
     assert not tf.io.gfile.exists(f'{tmp_path}/output/eval')

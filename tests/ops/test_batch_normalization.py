@@ -30,7 +30,7 @@ def averages():
 
 
 @LAYOUTS
-def test_training_normalizes_by_the_moments_of_the_batch(session, data_format, fused):
+def test_batch_normalization_in_training_is_by_the_moments_of_the_batch(session, data_format, fused):
     output = normalize(tf.constant(IMAGES), True, data_format, fused)
     session.run(tf.global_variables_initializer())
     expected = (IMAGES - IMAGES.mean((0, 1, 2))) / np.sqrt(IMAGES.var((0, 1, 2)) + 1e-3)
@@ -38,7 +38,7 @@ def test_training_normalizes_by_the_moments_of_the_batch(session, data_format, f
 
 
 @LAYOUTS
-def test_after_a_thousand_steps_the_averages_are_the_moments_of_the_data(session, data_format, fused):
+def test_after_a_thousand_steps_of_batch_normalization_the_averages_are_the_moments_of_the_data(session, data_format, fused):
     images = tf.placeholder(tf.float32, [None, 5, 4, 3])
     normalize(images, True, data_format, fused)
     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
@@ -52,14 +52,14 @@ def test_after_a_thousand_steps_the_averages_are_the_moments_of_the_data(session
 
 
 @LAYOUTS
-def test_the_fused_average_of_the_variance_is_the_unbiased_one(session, data_format, fused):
+def test_fused_batch_normalization_averages_the_unbiased_variance(session, data_format, fused):
     normalize(tf.constant(IMAGES), True, data_format, fused, momentum=0.0)
     session.run(tf.global_variables_initializer())
     session.run(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
     np.testing.assert_allclose(session.run(averages()[1]), IMAGES.var((0, 1, 2), ddof=int(fused)), rtol=1e-4)
 
 
-def test_fused_and_unfused_learn_the_same(session):
+def test_fused_and_unfused_batch_normalization_learn_alike(session):
     def train(fused):
         with tf.variable_scope(f'fused_{fused}'):
             x = tf.layers.conv2d(images, 4, 3, kernel_initializer=tf.initializers.random_normal(seed=1))
@@ -83,7 +83,7 @@ def test_fused_and_unfused_learn_the_same(session):
 
 
 @LAYOUTS
-def test_inference_normalizes_by_the_averages_for_any_batch_and_in_towers(data_format, fused):
+def test_batch_normalization_in_inference_is_by_the_averages_for_any_batch_and_in_towers(data_format, fused):
     output = evaluate(lambda images: normalize(images, False, data_format, fused), IMAGES)
     beta, gamma, mean, variance = (variable_values(i, 3) for i in range(4))
     np.testing.assert_allclose(output, (IMAGES - mean) / np.sqrt(variance + 1e-3) * gamma + beta, rtol=1e-4, atol=1e-4)
@@ -99,12 +99,12 @@ def test_each_tower_normalizes_its_own_share_and_the_first_ones_moments_count(se
     np.testing.assert_allclose(session.run(averages()[0]), IMAGES[:2].mean((0, 1, 2)), rtol=1e-4)
 
 
-def test_an_unknown_layout_is_refused():
+def test_batch_normalization_refuses_an_unknown_layout():
     with pytest.raises(UsageError, match='data_format=channels_first is none of NHWC, NCHW'):
         batch_normalization(tf.constant(IMAGES), True, 'channels_first')
 
 
-def test_of_vectors(session):
+def test_batch_normalization_of_vectors(session):
     vectors = IMAGES.reshape(-1, 3)
     output = batch_normalization(tf.constant(vectors), True)
     session.run(tf.global_variables_initializer())
@@ -113,7 +113,7 @@ def test_of_vectors(session):
 
 
 @LAYOUTS
-def test_the_gradient(data_format, fused):
+def test_the_gradient_of_batch_normalization(data_format, fused):
     weights = RANDOM.normal(size=[2, 2, 2, 3]).astype(np.float32)
     error = check_gradient(
         lambda x: tf.reduce_sum(normalize(x, True, data_format, fused) * weights), [IMAGES[:2, :2, :2]], delta=1e-2

@@ -59,7 +59,7 @@ def test_a_beam_as_wide_as_needed_finds_all_sequences_in_order(length_penalty):
         assert (log_probs[start, 31:] < -1e8).all()
 
 
-def test_the_length_penalty_changes_what_comes_first():
+def test_the_length_penalty_changes_what_comes_first_in_a_beam():
     orders = [[sequence for sequence, _ in all_sequences(start, 4, penalty)] for penalty in (0.0, 1.0) for start in STARTS]
     assert orders[:5] != orders[5:]
 
@@ -116,7 +116,7 @@ def test_two_beams_find_what_greedy_search_misses():
     np.testing.assert_allclose(probability, 0.4, rtol=1e-5)
 
 
-def test_the_search_ends_when_all_sequences_have(session):
+def test_a_beam_search_ends_when_all_sequences_have(session):
     steps = []
 
     def update(state, ids):
@@ -133,12 +133,12 @@ def test_the_search_ends_when_all_sequences_have(session):
     np.testing.assert_allclose(np.exp(log_probs[:, 0]), (1 / (1 + np.exp(-0.5))) ** 2, rtol=1e-5)
 
 
-def test_the_begin_token_may_be_the_end_token():
+def test_the_begin_token_of_a_beam_search_may_be_its_end_token():
     ids, log_probs = evaluate(lambda starts: search(starts, begin=END, beam_width=2), STARTS)
     assert (ids[:, 0, 0] != END).any() and (log_probs[:, 0] < 0).all()
 
 
-def test_the_length_may_be_a_tensor_and_what_is_known_is_static(session):
+def test_the_length_of_a_beam_search_may_be_a_tensor_and_what_is_known_is_static(session):
     starts, length = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int32, [])
     ids, log_probs = search(starts, length, beam_width=2)
     assert ids.shape.as_list() == [None, 2, None] and log_probs.shape.as_list() == [None, 2]
@@ -147,14 +147,14 @@ def test_the_length_may_be_a_tensor_and_what_is_known_is_static(session):
     np.testing.assert_array_equal(found, session.run(search(tf.constant(STARTS), 4, beam_width=2))[0])
 
 
-def test_what_it_cannot_search_is_refused(session):
+def test_beam_search_refuses_what_it_cannot_search(session):
     with pytest.raises(ValueError, match='beam_width=0 must be at least 1'):
         search(STARTS, beam_width=0)
     with pytest.raises(ValueError, match='their last dimension must be static'):
         search(STARTS, beam_width=2, logits=tf.placeholder(tf.float32, [NUM_STATES, None]))
 
 
-def test_logits_may_have_half_the_precision():
+def test_beam_search_takes_logits_of_half_the_precision():
     ids, log_probs = evaluate(lambda starts: search(starts, beam_width=3, logits=np.float16(LOGITS)), STARTS)
     expected = [all_sequences(start, 4)[0] for start in STARTS]
     np.testing.assert_array_equal(ids[:, 0], [best for best, _ in expected])
@@ -162,13 +162,13 @@ def test_logits_may_have_half_the_precision():
     np.testing.assert_allclose(log_probs[:, 0], [log_prob for _, log_prob in expected], rtol=1e-2)
 
 
-def test_a_batch_may_be_empty(session):
+def test_beam_search_takes_an_empty_batch(session):
     starts = tf.placeholder(tf.int32, [None])
     ids, log_probs = session.run(search(starts, beam_width=2), {starts: STARTS[:0]})
     assert ids.shape == (0, 2, 4) and log_probs.shape == (0, 2)
 
 
-def test_the_graph_has_one_size_for_all_lengths():
+def test_the_graph_of_a_beam_search_has_one_size_for_all_lengths():
     def size(length):
         with tf.Graph().as_default() as graph:
             search(tf.constant(STARTS), length, beam_width=2)
@@ -178,6 +178,6 @@ def test_the_graph_has_one_size_for_all_lengths():
     assert size(10) == size(1000)
 
 
-def test_the_gradient_of_the_log_probabilities():
+def test_the_gradient_of_the_log_probabilities_of_a_beam():
     starts = tf.constant
     assert check_gradient(lambda logits: search(starts(STARTS), beam_width=2, logits=logits)[1], [LOGITS]) < 1e-2

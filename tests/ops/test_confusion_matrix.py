@@ -22,7 +22,7 @@ def cells(picture):
     return picture[np.ix_(CENTRES, CENTRES)].astype(int)
 
 
-def test_right_ones_are_green_and_wrong_ones_red_by_their_share_of_the_row():
+def test_cells_of_a_confusion_matrix_are_green_or_red_by_their_share_of_the_row():
     shades = cells(confusion_matrix.draw(np.array([[4, 0, 0], [1, 1, 2], [0, 0, 0]]))[0])
     assert shades[0].tolist() == [[0, 110, 0], [255, 255, 255], [255, 255, 255]]
     # By hand: the root of a quarter is one half of the colour, the root of a half 0.707 of it.
@@ -30,27 +30,27 @@ def test_right_ones_are_green_and_wrong_ones_red_by_their_share_of_the_row():
     assert shades[2].tolist() == [[255, 255, 255]] * 3
 
 
-def test_counts_are_written_into_their_cells():
+def test_counts_are_written_into_the_cells_of_a_confusion_matrix():
     one, other = (confusion_matrix.draw(np.diag([1, 1, count]))[0] for count in (7, 8))
     differ = np.argwhere((one != other).any(-1))
     assert len(differ) and (abs(differ - (56 + 160 * 2 + 80)) < 15).all()
 
 
-def test_many_classes_are_small_cells_without_numbers():
+def test_many_classes_are_small_cells_of_a_confusion_matrix_without_numbers():
     (picture,) = confusion_matrix.draw(np.eye(1000, dtype=int))
     assert picture.shape == (1057, 1057, 3)
     assert (picture[56 + np.arange(1000), 56 + np.arange(1000)] == [0, 110, 0]).all()
     assert confusion_matrix.draw(np.eye(30, dtype=int)).shape[1] < 600
 
 
-def test_very_many_classes_have_no_table(session):
+def test_very_many_classes_have_no_confusion_matrix(session):
     value, update = confusion_matrix.confusion_matrix([0, 150], [0, 100], 200)
     session.run(tf.local_variables_initializer())
     session.run(update)
     assert [summary.tag for summary in tf.Summary.FromString(session.run(value)).value] == ['confusion_matrix/picture/image/0']
 
 
-def test_the_metric_counts_all_batches_and_is_drawn_once(session, monkeypatch):
+def test_the_confusion_matrix_counts_all_batches_and_is_drawn_once(session, monkeypatch):
     calls = []
     draw = confusion_matrix.draw
     monkeypatch.setattr(confusion_matrix, 'draw', lambda counts: calls.append(counts) or draw(counts))
@@ -68,14 +68,14 @@ def test_the_metric_counts_all_batches_and_is_drawn_once(session, monkeypatch):
     assert tf.make_ndarray(table.tensor).astype(str).tolist() == expected
 
 
-def test_predictions_made_in_towers_count_once(session):
+def test_predictions_made_in_towers_count_once_in_the_confusion_matrix(session):
     predictions = make_parallel(lambda x: tf.identity(x), CPUS, x=tf.constant(PREDICTIONS))
     _, update = confusion_matrix.confusion_matrix(tf.constant(LABELS), predictions, 3)
     session.run(tf.local_variables_initializer())
     np.testing.assert_array_equal(session.run(update), COUNTS)
 
 
-def test_an_evaluation_writes_it_for_tensorboard(tmp_path):
+def test_an_evaluation_writes_the_confusion_matrix_for_tensorboard(tmp_path):
     def model_fn(features, labels, mode):
         tf.train.get_or_create_global_step()
         metric = confusion_matrix.confusion_matrix(labels, features, 3)

@@ -17,7 +17,7 @@ def test_the_definition_of_cross_entropy():
     np.testing.assert_allclose(evaluate(softmax_cross_entropy, LABELS, LOGITS), -(LABELS * LOG_PROBS).sum(-1), rtol=1e-6)
 
 
-def test_large_logits_are_exact(session):
+def test_cross_entropy_of_large_logits_is_exact(session):
     logits, labels = tf.constant([1000.0, 0.0]), tf.constant([0.5, 0.5])
     loss = softmax_cross_entropy(labels, logits)
     value, gradient = session.run([loss, tf.gradients(loss, logits)[0]])
@@ -25,7 +25,7 @@ def test_large_logits_are_exact(session):
     np.testing.assert_array_equal(gradient, [0.5, -0.5])
 
 
-def test_the_gradients_with_respect_to_logits_and_labels():
+def test_the_gradients_of_cross_entropy_with_respect_to_logits_and_labels():
     assert check_gradient(softmax_cross_entropy, [LABELS[0], LOGITS[0]]) < 1e-6
 
 

@@ -19,29 +19,29 @@ def draw(step=0, seed=1, name='layer', drop_rate=0.25, is_training=True):
         return session.run(dropped)
 
 
-def test_a_share_is_dropped_and_the_rest_scaled_up():
+def test_dropout_drops_a_share_and_scales_the_rest_up():
     dropped = draw()
     assert set(np.unique(dropped)) == {0, np.float32(1 / 0.75)}
     assert abs((dropped == 0).mean() - 0.25) < 0.02
     assert abs(dropped.mean() - 1) < 0.03
 
 
-def test_nothing_is_dropped_outside_training_or_at_rate_zero():
+def test_dropout_drops_nothing_outside_training_or_at_rate_zero():
     np.testing.assert_array_equal(draw(is_training=False), ONES)
     np.testing.assert_array_equal(draw(drop_rate=0.0), ONES)
 
 
-def test_a_restart_at_the_same_step_drops_the_same():
+def test_dropout_repeats_itself_after_a_restart_at_a_step():
     np.testing.assert_array_equal(draw(step=7), draw(step=7))
 
 
-def test_another_step_seed_or_layer_drops_others():
+def test_dropout_drops_other_elements_at_another_step_seed_or_layer():
     first = draw()
     for other in (draw(step=1), draw(seed=2), draw(name='other')):
         assert abs((first == other).mean() - (0.75**2 + 0.25**2)) < 0.02  # As independent draws agree.
 
 
-def test_the_gradient_passes_where_nothing_was_dropped(session):
+def test_the_gradient_passes_where_dropout_drops_nothing(session):
     x = tf.constant(ONES)
     dropped = dropout(x, 0.5, is_training=True)
     (gradient,) = tf.gradients(dropped, x)
@@ -50,7 +50,7 @@ def test_the_gradient_passes_where_nothing_was_dropped(session):
     np.testing.assert_array_equal(gradients, values)
 
 
-def test_towers_and_loops_drop_other_elements(session):
+def test_dropout_drops_other_elements_in_each_tower_and_loop(session):
     def tower(x):
         repeated = [tf.while_loop(lambda i, y: i < 1, lambda i, y: (i + 1, dropout(x, 0.5, True)), [0, x])[1] for _ in range(2)]
         return {'loops': repeated, 'plain': [dropout(x, 0.5, True), dropout(x, 0.5, True)]}
@@ -64,7 +64,7 @@ def test_towers_and_loops_drop_other_elements(session):
             assert abs((mask == other).mean() - 0.5) < 0.05  # As independent draws agree.
 
 
-def test_in_a_loop_every_iteration_drops_the_same_and_so_does_a_restart():
+def test_dropout_repeats_itself_in_every_iteration_of_a_loop_and_after_a_restart():
     def draw_in_loop():
         with tf.Graph().as_default(), tf.Session() as session:
             tf.set_random_seed(1)
@@ -77,7 +77,7 @@ def test_in_a_loop_every_iteration_drops_the_same_and_so_does_a_restart():
     np.testing.assert_array_equal(first, draw_in_loop())
 
 
-def test_the_batch_may_be_unknown(session):
+def test_dropout_takes_a_batch_of_unknown_size(session):
     x = tf.placeholder(tf.float32, [None, 10])
     dropped = dropout(x, 0.5, is_training=True)
     session.run(tf.global_variables_initializer())

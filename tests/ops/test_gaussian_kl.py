@@ -14,7 +14,7 @@ def kl(mu_q, log_var_q, mu_p, log_var_p):
     return gaussian_kl((mu_q, log_var_q), (mu_p, log_var_p))
 
 
-def test_it_is_the_integral_of_the_definition():
+def test_gaussian_kl_is_the_integral_of_the_definition():
     x = np.linspace(-30, 30, 200001)
 
     def log_density(x, mu, log_var):
@@ -30,34 +30,34 @@ def test_it_is_the_integral_of_the_definition():
         np.testing.assert_allclose(found[i], expected, rtol=1e-6)
 
 
-def test_against_a_unit_gaussian_by_default():
+def test_gaussian_kl_is_against_a_unit_gaussian_by_default():
     found = evaluate(lambda mu, log_var: gaussian_kl((mu, log_var)), MU_Q, LOG_VAR_Q)
     np.testing.assert_allclose(found, evaluate(kl, MU_Q, LOG_VAR_Q, 0 * MU_P, 0 * LOG_VAR_P), rtol=1e-6)
     # By hand: (1 + 4 - 1 - 0) / 2 for the mean 2 and the variance 1, twice.
     assert evaluate(lambda mu: gaussian_kl((mu, 0.0)), np.array([[2.0, 2.0]])) == [4]
 
 
-def test_one_variance_for_all_dimensions():
+def test_gaussian_kl_takes_one_variance_for_all_dimensions():
     one = LOG_VAR_Q[:, :1]
     np.testing.assert_allclose(
         evaluate(kl, MU_Q, one, MU_P, LOG_VAR_P), evaluate(kl, MU_Q, np.repeat(one, 3, 1), MU_P, LOG_VAR_P), rtol=1e-6
     )
 
 
-def test_it_is_zero_for_equal_ones_and_not_negative():
+def test_gaussian_kl_is_zero_for_equal_gaussians_and_not_negative():
     np.testing.assert_allclose(evaluate(kl, MU_Q, LOG_VAR_Q, MU_Q, LOG_VAR_Q), np.zeros(5), atol=1e-12)
     assert (evaluate(kl, MU_Q, LOG_VAR_Q, MU_P, LOG_VAR_P) > 0).all()
 
 
-def test_small_differences_of_float32_are_exact():
+def test_gaussian_kl_of_small_differences_of_float32_is_exact():
     log_var = np.float32([[1e-4], [-1e-4], [3e-5]])
     exact = 0.5 * (np.expm1(np.float64(log_var)) - log_var)[:, 0]  # About log_var^2 / 4.
     np.testing.assert_allclose(evaluate(lambda log_var: gaussian_kl((0 * log_var, log_var)), log_var), exact, rtol=0.2)
 
 
-def test_plain_numbers_are_taken_too(session):
+def test_gaussian_kl_takes_plain_numbers_too(session):
     assert session.run(gaussian_kl(([2, 2], 0))) == 4
 
 
-def test_the_gradients():
+def test_the_gradients_of_gaussian_kl():
     assert check_gradient(kl, [MU_Q, LOG_VAR_Q, MU_P, LOG_VAR_P]) < 1e-5

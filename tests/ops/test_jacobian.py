@@ -29,7 +29,7 @@ def test_batch_jacobian_of_any_rank():
 
 
 @pytest.mark.parametrize('batch', [X.shape[0], None])
-def test_jacobian_also_holds_the_derivatives_between_examples_which_are_zero_here(session, batch):
+def test_jacobian_also_holds_the_derivatives_between_examples(session, batch):
     x = tf.placeholder(tf.float64, [batch, 2, 3])
     found = session.run(jacobian(fn(x), x), {x: X})
     assert found.shape == (5, 4, 6, 5, 2, 3)
@@ -43,35 +43,35 @@ def test_jacobian_within_towers():
     np.testing.assert_allclose(found, np.stack([np.diag(2 * x) for x in X[:, 0]]))
 
 
-def test_of_a_scalar_and_of_a_vector_each():
+def test_jacobian_of_a_scalar_and_of_a_vector_each():
     np.testing.assert_allclose(evaluate(lambda x: batch_jacobian(tf.reduce_sum(tf.square(x), [1, 2]), x), X), 2 * X)
     np.testing.assert_allclose(evaluate(lambda x: batch_jacobian(tf.square(x), x), X[:, 0, 0]), 2 * X[:, 0, 0])
 
 
-def test_a_scalar_by_a_scalar(session):
+def test_jacobian_of_a_scalar_by_a_scalar(session):
     x = tf.constant(3.0)
     assert session.run(jacobian(x**2, x)) == 6
 
 
-def test_what_does_not_depend_has_the_derivative_zero(session):
+def test_jacobian_is_zero_where_nothing_depends_on_the_input(session):
     x, y = tf.constant(X), tf.ones([5, 2])
     assert session.run(jacobian(y, x)).shape == (5, 2, 5, 2, 3)
     assert not session.run(batch_jacobian(y, x)).any()
 
 
-def test_an_empty_batch(session):
+def test_jacobian_of_an_empty_batch(session):
     x = tf.placeholder(tf.float64, [None, 2, 3])
     assert session.run(batch_jacobian(fn(x), x), {x: X[:0]}).shape == (0, 4, 6, 2, 3)
     assert session.run(jacobian(fn(x), x), {x: X[:0]}).shape == (0, 4, 6, 0, 2, 3)
 
 
-def test_no_outputs(session):
+def test_jacobian_of_no_outputs(session):
     x = tf.constant(X)
     assert session.run(jacobian(x[:0], x)).shape == (0, 2, 3, 5, 2, 3)
     assert session.run(batch_jacobian(x[:, :0], x)).shape == (5, 0, 3, 2, 3)
 
 
-def test_the_graph_does_not_grow_with_the_outputs():
+def test_the_graph_of_a_jacobian_does_not_grow_with_the_outputs():
     def size(units):
         with tf.Graph().as_default() as graph:
             x = tf.ones([2, 3])
@@ -81,5 +81,5 @@ def test_the_graph_does_not_grow_with_the_outputs():
     assert size(2) == size(200)
 
 
-def test_its_own_gradient():
+def test_the_gradient_of_a_jacobian():
     assert check_gradient(lambda x: batch_jacobian(tf.tanh(x), x), [X[:2, 0]]) < 1e-5

@@ -19,21 +19,21 @@ def count(picture, colour):
     return int((picture == colour).all(-1).sum())
 
 
-def test_the_picture_is_enlarged_and_captioned():
+def test_a_labeled_image_is_enlarged_and_captioned():
     drawn = labeled_images.draw(IMAGES, [7, 2, 1], [7, 3, 1])
     assert drawn.shape == (3, 112 + 40, 112, 3)
     for image, picture in zip(IMAGES, drawn):
         np.testing.assert_array_equal(picture[0:112:4, 0:112:4], np.repeat(image, 3, axis=2))
 
 
-def test_wrong_predictions_are_red_and_right_ones_green():
+def test_labeled_images_are_red_where_the_prediction_is_wrong_and_green_where_it_is_right():
     drawn = labeled_images.draw(IMAGES, [7, 2, 1], [7, 3, 1])
     for picture, colour, other in zip(drawn, (GREEN, RED, GREEN), (RED, GREEN, RED)):
         assert count(picture[112:], colour) > 10
         assert count(picture, other) == 0
 
 
-def test_the_caption_says_what_it_should():
+def test_the_caption_of_a_labeled_image_shows_the_label_and_the_prediction():
     same = labeled_images.draw(IMAGES[[0, 0]], [7, 7], [7, 7])
     np.testing.assert_array_equal(same[0], same[1])
     label, prediction = slice(112, 132), slice(132, 152)
@@ -43,17 +43,17 @@ def test_the_caption_says_what_it_should():
     assert (differ[0][label] != differ[1][label]).any() and (differ[0][prediction] == differ[1][prediction]).all()
 
 
-def test_float_images_are_drawn_like_bytes():
+def test_labeled_images_of_floats_are_drawn_like_bytes():
     floats = IMAGES.astype(np.float32) / 255
     np.testing.assert_array_equal(labeled_images.draw(floats, [1] * 3, [1] * 3), labeled_images.draw(IMAGES, [1] * 3, [1] * 3))
 
 
-def test_large_and_coloured_images_stay_as_they_are():
+def test_large_and_coloured_labeled_images_stay_as_they_are():
     image = np.random.RandomState(0).randint(0, 256, [1, 120, 130, 3]).astype(np.uint8)
     np.testing.assert_array_equal(labeled_images.draw(image, [1], [1])[0, :120], image[0])
 
 
-def test_the_summary_holds_every_picture_under_a_bare_tag_and_is_drawn_only_when_asked_for(session, monkeypatch):
+def test_the_summary_of_labeled_images_holds_each_under_a_bare_tag_and_is_drawn_only_when_asked_for(session, monkeypatch):
     calls = []
     monkeypatch.setattr(labeled_images, 'draw', lambda *args: calls.append(1) or original(*args))
     with tf.name_scope('deep'), tf.name_scope('inside'):
@@ -70,7 +70,7 @@ def test_the_summary_holds_every_picture_under_a_bare_tag_and_is_drawn_only_when
 
 
 @pytest.mark.parametrize('size', [0, 3])
-def test_the_batch_may_be_unknown_or_empty_and_shared_by_towers(session, size):
+def test_the_batch_of_labeled_images_may_be_unknown_or_empty_and_shared_by_towers(session, size):
     images = tf.placeholder(tf.uint8, [None, 28, 28, 1])
     numbers = tf.placeholder(tf.int32, [None])
 
@@ -84,7 +84,7 @@ def test_the_batch_may_be_unknown_or_empty_and_shared_by_towers(session, size):
     assert len(summary.value) == {0: 0, 3: 2}[size]  # The first tower's share.
 
 
-def test_a_training_draws_only_at_the_steps_that_save_summaries(run, monkeypatch):
+def test_a_training_draws_labeled_images_only_at_the_steps_that_save_summaries(run, monkeypatch):
     calls = []
     monkeypatch.setattr(labeled_images, 'draw', lambda *args: calls.append(len(args[0])) or original(*args))
     code, _, _ = run(

@@ -44,7 +44,7 @@ def test_convolutions_are_what_they_are_in_numpy():
 
 @pytest.mark.skipif(REFUSES_NCHW, reason='this TensorFlow is refused NCHW on a CPU')
 @pytest.mark.parametrize('batch_norm', [False, True])
-def test_both_layouts_give_the_same(batch_norm):
+def test_layers_give_equal_numbers_in_both_layouts(batch_norm):
     expected = evaluate(lambda x: conv_stack(x, [4, 5], False, batch_norm=batch_norm), IMAGES)
     assert expected.shape == (6, 2, 2, 5)
     found = evaluate(lambda x: conv_stack(nchw(x), [4, 5], False, batch_norm=batch_norm, data_format='NCHW'), IMAGES)
@@ -93,13 +93,13 @@ def test_weight_decay_shrinks_the_weights_at_its_rate(session):
     assert weight_penalty(0.0) is None
 
 
-def test_the_gradients():
+def test_the_gradients_of_layers():
     images = IMAGES[:1, :4, :4].astype(np.float64)
     assert check_gradient(lambda x: conv_stack(x, [2], False, activation=tf.tanh), [images]) < 1e-4
     assert check_gradient(lambda x: dense_stack(x, [2], False, activation=tf.tanh), [VECTORS.astype(np.float64)]) < 1e-4
 
 
-def test_an_unknown_layout_is_refused():
+def test_layers_refuse_an_unknown_layout():
     with pytest.raises(UsageError, match='data_format=CHW is none of NHWC, NCHW'):
         layers.check_data_format('CHW')
 

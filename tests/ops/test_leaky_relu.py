@@ -9,13 +9,13 @@ from tests.evaluated import evaluate
 INPUTS = np.array([-10, -1, 0, 0.5, 3], np.float32)
 
 
-def test_what_is_negative_leaks_a_tenth():
+def test_leaky_relu_leaks_a_tenth_of_what_is_negative():
     np.testing.assert_allclose(evaluate(leaky_relu, INPUTS), [-1, -0.1, 0, 0.5, 3])
 
 
-def test_another_slope():
+def test_leaky_relu_with_another_slope():
     np.testing.assert_allclose(evaluate(lambda x: leaky_relu(x, 0.5), INPUTS), [-5, -0.5, 0, 0.5, 3])
 
 
-def test_the_gradient():
+def test_the_gradient_of_leaky_relu():
     assert check_gradient(leaky_relu, [np.array([-10, -1, 0.5, 3])]) < 1e-6

@@ -31,7 +31,7 @@ def expected():
 
 
 @pytest.mark.parametrize('devices', [[], CPUS])
-def test_the_curve_is_that_of_all_batches(session, devices):
+def test_the_pr_curve_is_that_of_all_batches(session, devices):
     labels, probabilities = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.float32, [None, 4])
     gathered = make_parallel(lambda probabilities: probabilities * 1, devices, probabilities=probabilities)
     value, update = pr_curve(labels, gathered, num_thresholds=11)
@@ -43,7 +43,7 @@ def test_the_curve_is_that_of_all_batches(session, devices):
     np.testing.assert_allclose(tf.make_ndarray(found.tensor), expected(), rtol=1e-6)
 
 
-def test_certain_probabilities_and_an_empty_batch(session):
+def test_the_pr_curve_of_certain_probabilities_and_of_an_empty_batch(session):
     value, update = pr_curve(tf.constant([0, 1]), tf.constant([[1.0, 0.0], [0.0, 1.0]]), num_thresholds=3)
     empty = pr_curve(tf.zeros([0], tf.int32), tf.zeros([0, 2]), num_thresholds=3)
     session.run(tf.local_variables_initializer())

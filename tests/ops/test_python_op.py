@@ -22,31 +22,31 @@ def dot(x, y):
     return op(x, y)
 
 
-def test_it_computes_what_the_function_does_for_any_batch_and_in_towers():
+def test_a_python_op_computes_what_its_function_does_for_any_batch_and_in_towers():
     np.testing.assert_array_equal(evaluate(relu, X), np.maximum(X, 0))
 
 
-def test_its_gradient_is_the_one_given():
+def test_the_gradient_of_a_python_op_is_the_one_given():
     assert check_gradient(relu, [X]) < 1e-6
 
 
-def test_its_gradient_within_towers():
+def test_the_gradient_of_a_python_op_within_towers():
     np.testing.assert_array_equal(evaluate(lambda x: tf.gradients(3 * relu(x), x)[0], X), 3 * (X > 0))
 
 
-def test_a_wrong_gradient_fails_the_check():
+def test_a_wrong_gradient_of_a_python_op_fails_the_check():
     wrong = python_op(lambda x: np.maximum(x, 0), lambda x, gradient: gradient)
     np.testing.assert_allclose(check_gradient(wrong, [X]), 1, rtol=1e-6)
 
 
-def test_several_inputs_and_another_shape():
+def test_a_python_op_of_several_inputs_and_another_shape():
     np.testing.assert_allclose(evaluate(dot, X, X + 1), (X * (X + 1)).sum(1))
     gradients = evaluate(lambda x, y: tf.gradients(dot(x, y), [x, y]), X, X + 1)
     np.testing.assert_allclose(gradients[0], X + 1)
     np.testing.assert_allclose(gradients[1], 10 * X)
 
 
-def test_shapes_are_known_when_the_graph_is_built():
+def test_the_shape_of_a_python_op_is_known_when_the_graph_is_built():
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [None, 2])
         assert relu(x).shape.as_list() == [None, 2]
@@ -54,16 +54,16 @@ def test_shapes_are_known_when_the_graph_is_built():
         assert tf.gradients(relu(x), x)[0].shape.as_list() == [None, 2]
 
 
-def test_plain_arrays_are_taken_too(session):
+def test_a_python_op_takes_plain_arrays_too(session):
     np.testing.assert_array_equal(session.run(relu(X)), np.maximum(X, 0))
 
 
-def test_a_function_that_returns_another_dtype_is_an_error(session):
+def test_a_python_op_that_returns_another_dtype_is_an_error(session):
     with pytest.raises(tf.errors.InvalidArgumentError, match='double'):
         session.run(python_op(lambda x: np.float64(x), lambda x, g: g)(tf.constant([1.0])))
 
 
-def test_no_gradient_is_zero(session):
+def test_no_gradient_of_a_python_op_is_a_gradient_of_zero(session):
     op = python_op(lambda x, y: x * y, lambda x, y, gradient: (gradient * y, None))
     x, y = tf.constant([3.0, 4.0]), tf.constant([5.0, 6.0])
     assert session.run(tf.gradients(op(x, y), x)[0]).tolist() == [5, 6]
@@ -72,7 +72,7 @@ def test_no_gradient_is_zero(session):
     assert session.run(tf.gradients(alone(x), x)[0]).tolist() == [0, 0]
 
 
-def test_an_input_of_whole_numbers_has_no_gradient(session):
+def test_an_input_of_whole_numbers_has_no_gradient_in_a_python_op(session):
     scale = python_op(lambda x, times: x * np.float32(times), lambda x, times, gradient: (gradient * np.float32(times), None))
     x, times = tf.constant([3.0, 4.0]), tf.constant([2, 5])
     assert session.run(scale(x, times)).tolist() == [6, 20]
@@ -80,7 +80,7 @@ def test_an_input_of_whole_numbers_has_no_gradient(session):
 
 
 @pytest.mark.parametrize('batch', [3, None])
-def test_another_shape_than_was_promised_is_an_error(session, batch):
+def test_a_python_op_that_returns_another_shape_than_promised_is_an_error(session, batch):
     x = tf.placeholder(tf.float64, [batch, 2])
     flat = python_op(lambda x: x.ravel(), lambda x, gradient: x)
     with pytest.raises(tf.errors.InvalidArgumentError, match='not compatible'):
@@ -93,7 +93,7 @@ def test_another_shape_than_was_promised_is_an_error(session, batch):
         session.run(tf.gradients(one_row(x), x)[0], {x: X})
 
 
-def test_a_model_with_it_learns(session):
+def test_a_model_with_a_python_op_learns(session):
     w = tf.get_variable('w', initializer=0.1)
     train_op = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(relu(w * [1.0, 2.0]) - [3.0, 6.0])))
     session.run(tf.global_variables_initializer())

@@ -35,25 +35,25 @@ def shift_of(image, shifted, max_shift):
 
 
 @pytest.mark.parametrize('shape', [IMAGES.shape, [None, 6, 5, 2], [None] * 4])
-def test_each_image_moves_by_up_to_max_shift(shape):
+def test_random_shift_moves_each_image_by_up_to_max_shift(shape):
     shifted = draw(shape=shape)
     assert shifted.shape == IMAGES.shape and shifted.dtype == np.uint8
     shifts = [shift_of(image, moved, 2) for image, moved in zip(IMAGES, shifted)]
     assert set(shifts) == {(y, x) for y in range(-2, 3) for x in range(-2, 3)}
 
 
-def test_nothing_moves_outside_training_or_at_zero():
+def test_random_shift_moves_nothing_outside_training_or_at_zero():
     np.testing.assert_array_equal(draw(is_training=False), IMAGES)
     np.testing.assert_array_equal(draw(max_shift=0), IMAGES)
 
 
-def test_the_shifts_are_a_function_of_seed_and_step():
+def test_random_shifts_are_a_function_of_seed_and_step():
     np.testing.assert_array_equal(draw(step=3), draw(step=3))
     assert (draw(step=3) != draw(step=4)).any()
     assert (draw(seed=1) != draw(seed=2)).any()
 
 
-def test_two_in_one_graph_and_two_towers_move_images_otherwise(session):
+def test_two_random_shifts_of_one_graph_and_of_two_towers_differ(session):
     shifted = make_parallel(
         lambda images: [random_shift(images, 2, True), random_shift(images, 2, True)],
         CPUS[:2],
@@ -65,5 +65,5 @@ def test_two_in_one_graph_and_two_towers_move_images_otherwise(session):
         assert (a != b).any((1, 2, 3)).mean() > 0.8  # One in 25 moves alike by chance.
 
 
-def test_the_gradient():
+def test_the_gradient_of_random_shift():
     assert check_gradient(lambda images: random_shift(images, 1, True), [IMAGES[:2, :3, :3].astype(np.float64)]) < 1e-6

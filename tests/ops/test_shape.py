@@ -38,11 +38,11 @@ def test_an_unknown_rank_is_refused():
         ([0, 1, 2, 3], [5, 2, 3, 4]),
     ],
 )
-def test_listed_dimensions_are_merged(session, dims_list, expected):
+def test_reshape_merges_listed_dimensions(session, dims_list, expected):
     np.testing.assert_array_equal(session.run(reshape(tf.constant(IMAGES), dims_list)), IMAGES.reshape(expected))
 
 
-def test_what_is_known_stays_known_and_the_rest_is_found_when_it_runs(session):
+def test_reshape_keeps_what_is_known_and_finds_the_rest_when_it_runs(session):
     tensor = tf.placeholder(tf.float32, [None, 2, None, 4])
     merged = reshape(tensor, [0, [1, 3 - 1], 3])
     assert merged.shape.as_list() == [None, None, 4]
@@ -52,7 +52,7 @@ def test_what_is_known_stays_known_and_the_rest_is_found_when_it_runs(session):
 
 
 @pytest.mark.parametrize('dims_list', [[0, 1, 2], [0, [1, 3], 2], [1, 0, 2, 3], [0, 1, 2, 3, 3], [0, [1, 2], 3, 4]])
-def test_dimensions_that_are_missing_or_out_of_order_are_refused(dims_list):
+def test_reshape_refuses_dimensions_that_are_missing_or_out_of_order(dims_list):
     with tf.Graph().as_default(), pytest.raises(ValueError, match='dimensions 0 to 3'):
         reshape(tf.constant(IMAGES), dims_list)
 

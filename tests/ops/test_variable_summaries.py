@@ -15,7 +15,7 @@ def values_of(session):
     return {value.tag: value.histo if value.HasField('histo') else value.simple_value for value in summary.value}
 
 
-def test_the_moments_the_extremes_and_a_histogram(session):
+def test_variable_summaries_are_the_moments_the_extremes_and_a_histogram(session):
     with tf.variable_scope('layer'):
         variable = tf.get_variable('kernel', initializer=VALUES)
     with tf.name_scope('elsewhere'):
@@ -32,7 +32,7 @@ def test_the_moments_the_extremes_and_a_histogram(session):
     np.testing.assert_array_equal(histogram.bucket, expected)
 
 
-def test_of_a_tensor_of_any_batch_and_once_for_all_towers(session):
+def test_variable_summaries_of_a_tensor_of_any_batch_come_once_for_all_towers(session):
     def tower(x):
         variable_summaries(tf.identity(x, name='hidden'))
         return x

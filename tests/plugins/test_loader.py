@@ -43,7 +43,7 @@ def test_a_dotted_path_is_any_importable_module(module):
 
 
 @pytest.mark.parametrize('name', ['nosuch', 'no.such', 'common.nosuch', '../x', '..x', '.x', 'a..b', 'x y', 'models'])
-def test_an_unknown_name_lists_the_known_ones(name):
+def test_an_unknown_module_lists_the_known_ones(name):
     with pytest.raises(UsageError) as error:
         loader.load('model', name)
     assert f'--model={name}: ' in str(error.value) and 'alexnet, ' in str(error.value)

@@ -209,7 +209,7 @@ def {name}({ARGUMENTS[name]}):
     assert all('module.py' in line for line in lines if line.startswith('  File'))
 
 
-def test_what_led_to_an_exception_is_shown_before_it():
+def test_what_led_to_an_exception_is_shown_before_the_exception():
     source = """
 def model(features, labels, mode, params):
     try:

@@ -75,7 +75,7 @@ def test_a_record_of_another_schema_is_named_with_its_number_and_key(run, tmp_pa
 
 
 @pytest.mark.parametrize('schedule, split', [('evaluate', 'eval'), ('predict', 'eval'), ('train_and_evaluate', 'eval')])
-def test_so_it_is_in_evaluation_and_prediction(run, tmp_path, schedule, split):
+def test_a_record_of_another_schema_is_named_in_evaluation_and_prediction_too(run, tmp_path, schedule, split):
     directory = tmp_path / 'data' / 'mnist'
     records.write(str(directory), {'train': [example(i) for i in range(64)], 'eval': [{'label': 1}]})
     if schedule != 'train_and_evaluate':
@@ -87,7 +87,7 @@ def test_so_it_is_in_evaluation_and_prediction(run, tmp_path, schedule, split):
     )
 
 
-def test_what_is_no_example_is_named(run, tmp_path, monkeypatch):
+def test_a_record_that_is_no_example_is_named(run, tmp_path, monkeypatch):
     directory = tmp_path / 'data' / 'mnist'
     monkeypatch.setattr(records, 'encode', lambda features: features)
     records.write(str(directory), {'train': [b'\xff\xff no example'], 'eval': []})
@@ -123,7 +123,7 @@ SIZE = 838  # Of each of the 16 records of a file of 64 examples.
     ],
     ids=['cut', 'flipped', 'huge length', 'cut between records'],
 )
-def test_a_damaged_file_is_named_before_anything_is_trained(run, tmp_path, damage, message):
+def test_a_damaged_tfrecord_file_is_named_before_anything_is_trained(run, tmp_path, damage, message):
     directory = tmp_path / 'data' / 'mnist'
     records.write(str(directory), {'train': [example(i) for i in range(64)], 'eval': [example(0)]})
     path = directory / 'train-00001-of-00004.tfrecord'
@@ -166,7 +166,7 @@ def test_an_empty_split_is_named_before_the_first_step(run, tmp_path, empty, fla
     assert not list((tmp_path / 'output').glob('model.ckpt*'))
 
 
-def test_a_file_that_vanishes_amid_a_training_is_named_and_the_training_goes_on_once_it_is_back(run, start, tmp_path):
+def test_a_tfrecord_file_that_vanishes_amid_a_training_is_named_and_once_it_is_back_the_training_goes_on(run, start, tmp_path):
     records.write(f'{tmp_path}/data/mnist', {'train': [example(i) for i in range(640)], 'eval': [example(0)]})
     path = tmp_path / 'data' / 'mnist' / 'train-00001-of-00004.tfrecord'
     flags = (

@@ -64,7 +64,7 @@ def test_the_best_checkpoint_is_kept_across_restarts_and_can_be_asked(run, tmp_p
     assert f'{tmp_path}/output/model.ckpt-6, {tmp_path}/output/model.ckpt-7' in err.splitlines()[-1]
 
 
-def test_training_ends_early_where_nothing_better_comes_and_a_restart_knows(run, tmp_path):
+def test_training_ends_early_where_nothing_better_comes_also_after_a_restart(run, tmp_path):
     flags = (
         *POLYNOMIAL,
         '--eval_every_steps=2',

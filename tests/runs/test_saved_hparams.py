@@ -51,7 +51,7 @@ def test_epochs_and_steps_end_the_training(run, tmp_path):
     assert run(*flags, '--num_epochs=1.5', '--train_steps=5', output_dir=tmp_path / 'b')[1] == {'global_step': 5}
 
 
-def test_a_set_by_path_and_by_name(run, tmp_path):
+def test_a_set_of_hparams_is_found_by_path_and_by_name(run, tmp_path):
     (tmp_path / 'mine.json').write_text('{"batch_size": 7, "train_steps": 3}')
     run(*POLYNOMIAL, '--schedule=train', f'--hparams_set={tmp_path}/mine.json')
     saved = json.loads((tmp_path / 'output' / 'hparams.json').read_text())

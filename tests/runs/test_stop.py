@@ -61,7 +61,7 @@ def test_outside_the_training_a_signal_ends_the_process_at_once(number, code):
         assert exit.value.code == code
 
 
-def test_a_second_signal_does_not_wait():
+def test_a_second_signal_does_not_wait_for_the_step():
     def twice():
         send(signal.SIGINT)()
         send(signal.SIGINT)()
@@ -105,7 +105,7 @@ def test_after_a_signal_nothing_is_evaluated():
     assert not calls
 
 
-def test_the_previous_handlers_come_back():
+def test_the_previous_signal_handlers_come_back():
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with StopOnSignal():
         assert signal.getsignal(signal.SIGINT) != before[0]

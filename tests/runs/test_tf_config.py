@@ -43,7 +43,7 @@ def test_the_tasks_of_a_cluster_are_counted_with_the_own_one(task, tasks):
 
 
 @pytest.mark.parametrize('text, message', WRONG, ids=[text[:40] for text, _ in WRONG])
-def test_what_describes_no_cluster_is_named(text, message):
+def test_a_tf_config_that_describes_no_cluster_is_named(text, message):
     with pytest.raises(UsageError) as error:
         tf_config.clear_local({'TF_CONFIG': text})
     assert str(error.value).startswith(message) and 'trainer.py trains on one machine' in str(error.value)

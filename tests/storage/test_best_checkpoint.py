@@ -8,10 +8,10 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
 from common.storage import best_checkpoint
-from common.storage.metrics import Objective
+from common.storage.metrics import Goal
 from tests.together import run_together
 
-ACCURACY = Objective('accuracy', True)
+ACCURACY = Goal('accuracy', True)
 
 
 def save(output_dir, step):
@@ -28,7 +28,7 @@ def keep(output_dir, step, goal=ACCURACY, **metrics):
     return tf.train.load_variable(best_checkpoint.find_best(str(output_dir)), 'w')
 
 
-def test_the_best_by_one_splits_metric_is_kept_and_no_other(tmp_path):
+def test_the_best_checkpoint_by_one_splits_metric_is_kept_and_no_other(tmp_path):
     assert best_checkpoint.find_best(str(tmp_path)) is None
     assert [keep(tmp_path, step, accuracy=value) for step, value in ((1, 0.5), (2, 0.7), (3, 0.7), (4, 0.6), (5, 0.8))] == [
         1,
@@ -51,18 +51,18 @@ def test_the_best_by_one_splits_metric_is_kept_and_no_other(tmp_path):
     }
 
 
-def test_the_smallest_may_be_the_best(tmp_path):
-    loss = Objective('loss', False)
+def test_the_checkpoint_of_the_smallest_metric_may_be_the_best(tmp_path):
+    loss = Goal('loss', False)
     assert [keep(tmp_path, step, loss, loss=value) for step, value in ((1, 0.5), (2, 0.4), (3, 0.6))] == [1, 2, 2]
 
 
-def test_another_goal_begins_anew(tmp_path):
+def test_another_goal_begins_anew_with_the_best_checkpoint(tmp_path):
     assert keep(tmp_path, 1, accuracy=0.9, loss=3.0) == 1
-    assert keep(tmp_path, 2, Objective('loss', False), accuracy=0.1, loss=4.0) == 2
-    assert keep(tmp_path, 3, Objective('loss', True), accuracy=0.1, loss=2.0) == 3
+    assert keep(tmp_path, 2, Goal('loss', False), accuracy=0.1, loss=4.0) == 2
+    assert keep(tmp_path, 3, Goal('loss', True), accuracy=0.1, loss=2.0) == 3
 
 
-def test_a_stop_amid_the_copy_leaves_the_old_one(tmp_path, monkeypatch):
+def test_a_stop_amid_the_copy_leaves_the_best_checkpoint_as_it_was(tmp_path, monkeypatch):
     keep(tmp_path, 1, accuracy=0.5)
     monkeypatch.setattr(best_checkpoint, 'write_json', lambda path, record: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -81,13 +81,13 @@ def test_a_stop_amid_the_copy_leaves_the_old_one(tmp_path, monkeypatch):
 def test_values_that_are_not_finite_are_compared_as_numbers(tmp_path, values, kept, is_of_older_framework):
     record = tmp_path / 'best' / 'best.json'
     for step, (value, expected) in enumerate(zip(map(float, values), kept), 1):
-        assert keep(tmp_path, step, Objective('loss', False), loss=value) == expected
+        assert keep(tmp_path, step, Goal('loss', False), loss=value) == expected
         content = json.loads(record.read_text(), parse_constant=None if is_of_older_framework else pytest.fail)
         if is_of_older_framework:
             record.write_text(json.dumps({**content, 'value': float(content['value'])}))  # NaN, without quotes.
 
 
-def test_another_split_begins_anew(tmp_path):
+def test_another_split_begins_anew_with_the_best_checkpoint(tmp_path):
     assert keep(tmp_path, 1, accuracy=0.9) == 1
     result = {'global_step': 2, 'train': {'accuracy': 0.5}}
     best_checkpoint.keep_if_best(save(tmp_path, 2), str(tmp_path), ACCURACY, 'train', result)
@@ -95,7 +95,7 @@ def test_another_split_begins_anew(tmp_path):
 
 
 @pytest.mark.parametrize('gone', ['*', '*.index', '*.data*'])
-def test_a_checkpoint_that_was_deleted_meanwhile_leaves_the_old_one(tmp_path, gone):
+def test_a_checkpoint_that_was_deleted_meanwhile_leaves_the_best_one_as_it_was(tmp_path, gone):
     keep(tmp_path, 1, accuracy=0.5)
     path = save(tmp_path, 2)
     for file in tmp_path.glob(f'model.ckpt-2{gone}'):
@@ -112,7 +112,7 @@ def test_a_checkpoint_that_was_deleted_meanwhile_leaves_the_old_one(tmp_path, go
         ('{"checkpoint": 1}', 'does not describe a checkpoint'),
     ],
 )
-def test_a_damaged_record_is_named(tmp_path, text, message):
+def test_a_damaged_record_of_the_best_checkpoint_is_named(tmp_path, text, message):
     (tmp_path / 'best').mkdir()
     (tmp_path / 'best' / 'best.json').write_text(text)
     with pytest.raises(RunError, match=f'best.json: {message}'):
@@ -127,12 +127,12 @@ def test_processes_that_evaluate_at_once_keep_the_best_of_all_whole(tmp_path):
         tmp_path,
         """
 from common.storage import best_checkpoint
-from common.storage.metrics import Objective
+from common.storage.metrics import Goal
 output_dir, first = arguments
 wait_for_the_others()
 for step in range(int(first), 60, 4):
     result = {'global_step': step, 'eval': {'accuracy': step / 60}}
-    best_checkpoint.keep_if_best(f'{output_dir}/model.ckpt-{step}', output_dir, Objective('accuracy', True), 'eval', result)
+    best_checkpoint.keep_if_best(f'{output_dir}/model.ckpt-{step}', output_dir, Goal('accuracy', True), 'eval', result)
 """,
         *([tmp_path / 'output', i] for i in range(4)),
     )

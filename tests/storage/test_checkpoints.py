@@ -30,7 +30,7 @@ def trainings(tmp_path_factory):
         'model.ckpt-8.data-00000-of-00001',
     ],
 )
-def test_a_training_goes_on_from_the_last_one_that_is_whole(run, trainings, name, damage):
+def test_a_training_goes_on_from_the_last_checkpoint_that_is_whole(run, trainings, name, damage):
     def train(directory, steps):
         code, result, err = run(*FLAGS, f'--train_steps={steps}', output_dir=directory)
         assert (code, result) == (0, {'global_step': steps})
@@ -43,7 +43,7 @@ def test_a_training_goes_on_from_the_last_one_that_is_whole(run, trainings, name
     assert goes_on(whole, (undisturbed / 'model.ckpt-12.data-00000-of-00001').read_bytes(), name, damage, train)
 
 
-def test_where_none_is_whole_no_training_begins(run, tmp_path):
+def test_where_no_checkpoint_is_whole_no_training_begins(run, tmp_path):
     assert run(*POLYNOMIAL, '--train_steps=10')[0] == 0
     output = tmp_path / 'output'
     for path in output.glob('model.ckpt-*.index'):
@@ -88,7 +88,7 @@ def test_the_first_save_may_have_been_interrupted(tmp_path):
         checkpoints.latest_intact(str(tmp_path))
 
 
-def test_the_file_that_names_the_last_one_lists_the_others_for_deletion(run, tmp_path):
+def test_the_file_that_names_the_last_checkpoint_lists_the_others_for_deletion(run, tmp_path):
     assert run(*POLYNOMIAL, '--train_steps=10')[0] == 0
     output = tmp_path / 'output'
     (output / 'checkpoint').unlink()

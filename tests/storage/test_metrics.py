@@ -39,7 +39,7 @@ def test_what_is_no_goal_is_refused(text):
         (ACCURACY, math.nan, math.nan, 0.0, False),
     ],
 )
-def test_better(goal, value, other, min_delta, expected):
+def test_a_metric_is_better_by_its_goal_and_the_least_gain(goal, value, other, min_delta, expected):
     assert goal.is_better(value, other, min_delta) == expected
 
 
@@ -56,11 +56,11 @@ def test_better(goal, value, other, min_delta, expected):
         (LOSS, [math.nan, math.nan, 1.0, math.nan], 0.0, 1),
     ],
 )
-def test_evaluations_since_the_best(goal, values, min_delta, expected):
+def test_evaluations_since_the_best_are_counted(goal, values, min_delta, expected):
     assert evaluations_since_best(values, goal, min_delta) == expected
 
 
-def test_the_best_is_no_nan():
+def test_the_best_of_metrics_is_no_nan():
     assert LOSS.best([math.nan, 3.0, 1.0, 2.0, math.nan]) == 1.0
     assert ACCURACY.best([math.nan, 3.0, 1.0]) == 3.0
     assert LOSS.best([math.nan]) is None and ACCURACY.best([]) is None

@@ -39,7 +39,7 @@ def test_a_directory_without_a_checkpoint_is_named(tmp_path):
     checkpoints.require_checkpoint(str(tmp_path))
 
 
-def test_results_replace_the_last_ones_whole(tmp_path):
+def test_results_replace_earlier_ones_whole(tmp_path):
     for step in (1, 2):
         run_dir.save_results(str(tmp_path), {'global_step': step})
     assert json.loads((tmp_path / 'results.json').read_text()) == {'global_step': 2}

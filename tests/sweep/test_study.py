@@ -64,7 +64,7 @@ def test_a_trial_is_worth_its_best_evaluation(tmp_path, goal, best, others):
     assert 0 <= trial.params['x'] <= 1 and study.best_trial.number == 0
 
 
-def test_as_many_run_at_once_as_there_are_jobs(tmp_path):
+def test_as_many_trials_run_at_once_as_there_are_jobs(tmp_path):
     # Each waits for the other two, so that fewer at once would come to no end.
     script = 'touch ../on-$$; while [ $(ls .. | grep -c on-) -lt 3 ]; do sleep 0.05; done; echo 1 > values'
     processes = Processes(tmp_path, script)
@@ -157,7 +157,7 @@ def test_a_study_that_goes_on_draws_new_values(tmp_path):
     assert len(drawn) == len(set(drawn)) == 6
 
 
-def test_the_seed_decides_what_is_drawn(tmp_path):
+def test_the_seed_decides_what_a_study_draws(tmp_path):
     drawn = []
     for name, seed in (('a', 1), ('b', 1), ('c', 2)):
         (tmp_path / name).mkdir()
@@ -182,7 +182,7 @@ def test_a_trial_whose_values_were_not_all_drawn_is_left(tmp_path):
     assert [trial.state for trial in open_at(tmp_path).trials] == [TrialState.FAIL, TrialState.COMPLETE]
 
 
-def test_another_setup_is_refused(tmp_path):
+def test_a_study_refuses_another_setup(tmp_path):
     open_at(tmp_path, setup={'a': 1, 'b': [1]})
     open_at(tmp_path, setup={'a': 1, 'b': [1]})
     with pytest.raises(UsageError, match=r'study.db: a was 1, now it is 2; c was absent, now it is 3: give the same again'):

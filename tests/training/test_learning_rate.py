@@ -23,7 +23,7 @@ def table(session, steps, total_steps=1000, **changes):
     return [session.run(rate, {step: value}) for value in steps]
 
 
-def test_constant(session):
+def test_a_constant_rate_stays_as_it_is(session):
     np.testing.assert_allclose(table(session, [0, 1, 999, 5000]), [0.1] * 4, rtol=1e-6)
 
 
@@ -64,27 +64,23 @@ def test_piecewise_without_boundaries_is_constant(session):
 
 
 def test_cyclic_goes_up_and_down_in_straight_lines(session):
-    rates = table(
-        session, [0, 10, 20, 30, 40, 50, 60, 100], learning_rate_schedule='cyclic', cycle_steps=40, initial_lr_factor=0.2
-    )
+    rates = table(session, [0, 10, 20, 30, 40, 50, 60, 100], learning_rate_schedule='cyclic', cycle_steps=40, low_factor=0.2)
     np.testing.assert_allclose(rates, [0.02, 0.06, 0.1, 0.06, 0.02, 0.06, 0.1, 0.1], rtol=1e-5)
 
 
 def test_one_cycle_rises_for_its_share_and_falls_to_zero(session):
-    rates = table(
-        session, [0, 125, 250, 625, 1000, 2000], learning_rate_schedule='one_cycle', warmup_fraction=0.25, initial_lr_factor=0.2
-    )
+    rates = table(session, [0, 125, 250, 625, 1000, 2000], learning_rate_schedule='one_cycle', rise_share=0.25, low_factor=0.2)
     np.testing.assert_allclose(rates, [0.02, 0.06, 0.1, 0.05, 0, 0], atol=1e-7)
 
 
 @pytest.mark.parametrize('share, expected', [(0.0, [0.02, 0.1, 0]), (1.0, [0.02, 0.02, 0.1])])
 def test_one_cycle_may_only_fall_or_only_rise(session, share, expected):
-    rates = table(session, [0, 1, 1000], learning_rate_schedule='one_cycle', warmup_fraction=share, initial_lr_factor=0.2)
+    rates = table(session, [0, 1, 1000], learning_rate_schedule='one_cycle', rise_share=share, low_factor=0.2)
     np.testing.assert_allclose(rates, expected, atol=1e-6)
 
 
-def test_the_tables_above_cover_every_schedule():
-    assert set(learning_rate.RATE_SCHEDULES) == {'constant', 'exponential', 'piecewise', 'cosine', 'cyclic', 'one_cycle'}
+def test_every_learning_rate_schedule_has_its_table():
+    assert set(learning_rate.SCHEDULES) == {'constant', 'exponential', 'piecewise', 'cosine', 'cyclic', 'one_cycle'}
 
 
 @pytest.mark.parametrize(
@@ -100,10 +96,10 @@ def test_the_tables_above_cover_every_schedule():
             r'piecewise_factors=\[0.1, 0.01\]',
         ),
         ({'piecewise_boundaries': (20, 10)}, 'ascending order'),
-        ({'warmup_fraction': 1.5}, 'warmup_fraction=1.5 and initial_lr_factor=0.04 must be at most 1'),
-        ({'initial_lr_factor': 2.0}, 'initial_lr_factor=2.0 must be at most 1'),
+        ({'rise_share': 1.5}, 'rise_share=1.5 and low_factor=0.04 must be at most 1'),
+        ({'low_factor': 2.0}, 'low_factor=2.0 must be at most 1'),
     ],
 )
-def test_what_does_not_fit_is_refused(changes, message):
+def test_a_learning_rate_schedule_that_does_not_fit_is_refused(changes, message):
     with pytest.raises(UsageError, match=message):
         learning_rate.check(make_params(**changes))

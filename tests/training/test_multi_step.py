@@ -22,7 +22,7 @@ EVERYTHING = (
 SEQ2SEQ = ('--model=seq2seq', '--dataset=addition', '--schedule=train', '--hparams=rnn_units=8,batch_size=8,num_examples=200')
 
 
-def test_the_step_is_repeated_with_a_new_batch_each_time(session):
+def test_a_loop_repeats_the_step_with_a_new_batch_each_time(session):
     batches = tf.data.make_initializable_iterator(tf.data.Dataset.range(1, 100))
     total = tf.get_variable('total', initializer=np.int64(0))
     count = tf.get_variable('count', initializer=0)
@@ -39,7 +39,7 @@ def test_the_step_is_repeated_with_a_new_batch_each_time(session):
     assert session.run([total, count]) == [123456, 6]
 
 
-def test_a_variable_that_is_no_resource_is_refused(session):
+def test_a_loop_refuses_a_variable_that_is_no_resource(session):
     old = tf.get_variable('old', [], use_resource=False)
     with pytest.raises(UsageError, match='--steps_per_loop: old must be a resource variable'):
         repeat_step(tf.assign_add(old, 1.0).op, tf.constant(1))
@@ -66,7 +66,7 @@ def in_a_function():
         (in_a_function, 'RandomUniform'),
     ],
 )
-def test_a_random_op_with_a_state_of_its_own_is_refused_by_its_name(session, draw, op):
+def test_a_loop_refuses_a_random_op_with_a_state_of_its_own_by_its_name(session, draw, op):
     tf.set_random_seed(1)
     tf.train.create_global_step()
     total = tf.get_variable('total', initializer=0.0)

@@ -73,41 +73,41 @@ def fails(run, tmp_path, monkeypatch):
     return call
 
 
-def test_the_op_its_type_its_values_and_its_line(fails, tmp_path):
+def test_debug_numerics_names_the_op_its_type_its_values_and_its_line(fails, tmp_path):
     place = f'{tmp_path}/package_of_{tmp_path.name}/module.py:11'
     assert fails("w * x + 1e-3 * tf.log(fuse, name='risky')") == (
         f'trainer.py: --debug_numerics: the op model/risky (Log) gave -Inf values, made at {place}'
     )
 
 
-def test_the_last_checkpoint_is_the_one_before_it(fails, tmp_path):
+def test_debug_numerics_leaves_a_checkpoint_from_before_the_op_failed(fails, tmp_path):
     fails("w * x + 1e-3 * tf.log(fuse, name='risky')")
     reader = tf.train.load_checkpoint(str(tmp_path / 'output'))
     assert reader.get_tensor('global_step') == 4
     assert np.isfinite(reader.get_tensor('w'))
 
 
-def test_an_op_in_the_body_of_a_loop(fails):
+def test_debug_numerics_names_an_op_in_the_body_of_a_loop(fails):
     line = fails('tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y + w / fuse), [0, x])[1]')
     assert '(RealDiv) gave +Inf values, made at ' in line
 
 
-def test_the_gradient_of_an_op(fails):
+def test_debug_numerics_names_the_gradient_of_an_op(fails):
     line = fails("w * x + tf.sqrt(w * fuse, name='root')")
     assert line.startswith('trainer.py: --debug_numerics: the op gradients/model/root_grad/SqrtGrad (SqrtGrad) gave')
     assert 'made at' not in line
 
 
-def test_an_op_of_one_tower(fails):
+def test_debug_numerics_names_an_op_of_one_tower(fails):
     line = fails("w * x / tf.maximum(x - x[:1], 1 - fuse, name='m')", '--num_towers=2')
     assert 'the op model/tower_' in line and '(RealDiv) gave' in line
 
 
-def test_the_first_of_several(fails):
+def test_debug_numerics_names_the_first_of_several_ops(fails):
     assert 'the op model/first (Log)' in fails("tf.exp(tf.square(tf.log(w * fuse, name='first'))) + w * x")
 
 
-def test_an_input(run, tmp_path, monkeypatch):
+def test_debug_numerics_names_an_input(run, tmp_path, monkeypatch):
     both = MODEL % "w * x + features['petal length (cm)']" + DATASET.replace(
         "return {'x': record['x']}", "return {'x': record['y'], 'petal length (cm)': record['x']}"
     )
@@ -125,7 +125,7 @@ def test_an_input(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize('flag', ['--debug_numerics', '--nodebug_numerics'])
-def test_a_check_of_the_models_own_says_what_it_was_told_to(run, tmp_path, monkeypatch, flag):
+def test_a_check_of_the_models_own_says_what_it_was_told_to_with_debug_numerics_too(run, tmp_path, monkeypatch, flag):
     nan = "tf.ensure_shape(tf.py_func(lambda x: x * np.float32('nan'), [x], tf.float32), [None])"
     expression = f"w * assert_finite({nan}, 'layer 3 is off')"
     model = write_module(tmp_path, monkeypatch, f'{IMPORTS}{MODEL % expression}')
@@ -138,7 +138,7 @@ def test_a_check_of_the_models_own_says_what_it_was_told_to(run, tmp_path, monke
         assert line.startswith('trainer.py: --debug_numerics: the op model/PyFunc') and 'gave NaN values' in line
 
 
-def test_an_evaluation(run, tmp_path, monkeypatch):
+def test_debug_numerics_names_an_op_of_an_evaluation(run, tmp_path, monkeypatch):
     assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=2')[0] == 0
     monkeypatch.setattr(
         'models.polynomial.eval_metrics',
@@ -157,7 +157,7 @@ def test_an_evaluation(run, tmp_path, monkeypatch):
         ('--model=seq2seq', '--dataset=addition', '--hparams=rnn_units=8,beam_width=2,num_examples=200'),
     ],
 )
-def test_a_sound_run_gives_the_same_weights_as_without(run, tmp_path, flags):
+def test_debug_numerics_leaves_the_weights_of_a_sound_run_alone(run, tmp_path, flags):
     weights = []
     for debug in ('--debug_numerics', '--nodebug_numerics'):
         output_dir = str(tmp_path / debug)
@@ -170,6 +170,6 @@ def test_a_sound_run_gives_the_same_weights_as_without(run, tmp_path, flags):
         np.testing.assert_allclose(weights[0][name], weights[1][name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-def test_it_is_not_exported(run):
+def test_debug_numerics_is_not_exported(run):
     code, _, err = run(*POLYNOMIAL, '--schedule=export', '--debug_numerics')
     assert code == 2 and '--debug_numerics does not go with --schedule=export' in err

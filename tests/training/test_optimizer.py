@@ -96,7 +96,7 @@ RULES = [sgd, momentum, adam, adamw, adagrad, rmsprop, ftrl]
 
 
 @pytest.mark.parametrize('rule', RULES)
-def test_three_steps_follow_the_rule(session, rule):
+def test_three_steps_follow_the_rule_of_the_optimizer(session, rule):
     w = tf.get_variable('w', initializer=2.0)
     train = make_step(0.5 * tf.square(w), optimizer=rule.__name__, ftrl_l1=0.2, ftrl_l2=0.3)
     session.run(tf.global_variables_initializer())
@@ -106,7 +106,7 @@ def test_three_steps_follow_the_rule(session, rule):
     assert session.run(tf.train.get_global_step()) == 3
 
 
-def test_the_rules_above_cover_every_optimizer():
+def test_every_optimizer_has_its_rule():
     assert {rule.__name__ for rule in RULES} == set(optimizer.OPTIMIZERS)
 
 
@@ -256,7 +256,7 @@ def test_accumulated_gradients_change_nothing_before_their_last_step(session):
         ({'optimizer': 'adagrad', 'adagrad_initial_accumulator': 0.0}, 'adagrad_initial_accumulator=0.0 must be more than 0'),
     ],
 )
-def test_what_cannot_be_is_refused(changes, message):
+def test_wrong_options_of_the_optimizer_are_refused(changes, message):
     with pytest.raises(UsageError, match=message):
         optimizer.check(make_params(**changes))
 

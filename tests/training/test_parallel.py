@@ -43,14 +43,14 @@ def test_towers_give_the_loss_and_gradients_of_none(towers, batch, static):
     tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), actual, expected)
 
 
-def test_the_loss_is_the_one_computed_by_hand():
+def test_the_loss_of_towers_is_the_one_computed_by_hand():
     _, (output, loss, _) = loss_and_gradients(CPUS[:2], 12, True)
     expected = 3 * np.tanh(INPUTS.sum(1))
     np.testing.assert_allclose(output, expected, rtol=1e-5)
     np.testing.assert_allclose(loss, (expected - TARGETS) ** 2, rtol=1e-4)
 
 
-def test_shares_are_whole_and_in_order(session):
+def test_shares_of_towers_are_whole_and_in_order(session):
     batch = tf.placeholder(tf.int32, [None])
     seen = []
     doubled = parallel.make_parallel(lambda batch: seen.append(batch) or batch * 2, CPUS[:4], batch=batch)
@@ -59,7 +59,7 @@ def test_shares_are_whole_and_in_order(session):
     assert list(result) == list(range(0, 20, 2))
 
 
-def test_structures_and_none_pass_through(session):
+def test_structures_and_none_pass_through_towers(session):
     result = parallel.make_parallel(
         lambda features, labels: ({'a': features['x']['deep']}, labels),
         CPUS[:2],
@@ -70,7 +70,7 @@ def test_structures_and_none_pass_through(session):
     assert list(session.run(result[0]['a'])) == [0, 1, 2, 3]
 
 
-def test_batches_that_differ_are_refused(session):
+def test_towers_refuse_batches_that_differ(session):
     with pytest.raises(ValueError):
         parallel.make_parallel(lambda x, y: x + y, CPUS[:2], x=tf.ones([4, 2]), y=tf.ones([3, 2]))
     x, y = tf.placeholder(tf.float32, [None, 2]), tf.placeholder(tf.float32, [None, 2])
@@ -126,7 +126,7 @@ def test_batch_norm_updates_and_summaries_are_those_of_one_tower(session):
     np.testing.assert_allclose(mean, 0.5 * INPUTS[:3].mean(0), rtol=1e-5)
 
 
-def test_what_was_in_the_collections_before_stays(session):
+def test_towers_leave_what_was_in_the_collections_before(session):
     def tower(x):
         tf.summary.histogram('x', x)
         return x
@@ -136,7 +136,7 @@ def test_what_was_in_the_collections_before_stays(session):
     assert len(tf.get_collection(tf.GraphKeys.SUMMARIES)) == 2
 
 
-def test_regularization_losses_count_once(session):
+def test_regularization_losses_of_towers_count_once(session):
     def tower(x):
         y = tf.layers.dense(x, 2, kernel_regularizer=tf.keras.regularizers.l2(0.5))
         w = tf.get_variable('w', initializer=3.0)

@@ -39,7 +39,7 @@ def frozen_at_the_start(run, tmp_path, path, *flags, output='frozen'):
 
 @pytest.mark.parametrize('kind', ['output_dir', 'checkpoint', 'index', 'SavedModel'])
 @pytest.mark.parametrize('debug', [(), ('--debug_numerics',)])
-def test_the_weights_are_those_of_the_other_training(run, tmp_path, source, kind, debug):
+def test_a_warm_start_takes_the_weights_of_the_other_training(run, tmp_path, source, kind, debug):
     path = {'output_dir': source, 'checkpoint': f'{source}/model.ckpt-5', 'index': f'{source}/model.ckpt-5.index'}.get(kind)
     if kind == 'SavedModel':
         path = run(*SMALL, '--schedule=export', output_dir=source)[1]['export']
@@ -53,7 +53,7 @@ def test_the_weights_are_those_of_the_other_training(run, tmp_path, source, kind
     assert log.count(' loaded\n') == 8
 
 
-def test_what_does_not_fit_is_listed_and_starts_anew(run, tmp_path, source):
+def test_a_warm_start_lists_what_does_not_fit_and_starts_it_anew(run, tmp_path, source):
     found, log = frozen_at_the_start(run, tmp_path, source, f'{SMALL[0]},num_classes=12')
     assert found['dense_1/kernel'].shape == (16, 12)
     assert 'dense_1/kernel                           skipped: has the shape [16, 10] there, [16, 12] here' in log
@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_listed_and_starts_anew(run, tmp_path, source):
     assert 'batch_normalization/gamma                skipped: missing' in log
 
 
-def test_averages_of_the_weights_are_taken_from_the_best_checkpoint(run, tmp_path):
+def test_a_warm_start_takes_averages_of_the_weights_from_the_best_checkpoint(run, tmp_path):
     source = str(tmp_path / 'source')
     assert run(f'{SMALL[0]},ema_decay=0.5', SMALL[1], '--train_steps=5', output_dir=source)[0] == 0
     found, log = frozen_at_the_start(run, tmp_path, f'{source}/best')
@@ -103,17 +103,17 @@ def test_a_training_goes_on_with_the_same_freeze_only(run, tmp_path, source):
         (['--freeze=('], '--freeze=( is not a regular expression: '),
     ],
 )
-def test_mistakes_are_one_line(run, flags, message):
+def test_mistakes_in_a_warm_start_are_one_line(run, flags, message):
     code, _, err = run(*SMALL, '--schedule=train', '--train_steps=1', *flags)
     assert code == 2 and err.splitlines()[-1].startswith(f'trainer.py: {message}')
 
 
-def test_a_start_from_nothing_that_fits_is_refused(run, tmp_path, source):
+def test_a_warm_start_from_nothing_that_fits_is_refused(run, tmp_path, source):
     code, _, err = run('--model=polynomial', '--dataset=polynomial', '--schedule=train', f'--warm_start_from={source}')
     assert code == 2 and err.splitlines()[-1].endswith('no variable matches one of the model in name and shape')
 
 
-def test_a_damaged_checkpoint_is_named(run, tmp_path, source):
+def test_a_damaged_checkpoint_to_start_from_is_named(run, tmp_path, source):
     path = tmp_path / 'source' / 'model.ckpt-5.data-00000-of-00001'
     path.write_bytes(path.read_bytes()[:-1] + b'!')
     flags = (*SMALL, '--schedule=train', '--train_steps=1')
