@@ -30,9 +30,7 @@ class _Inputs(dict):
     kind = ''
 
     def __missing__(self, key):
-        raise UsageError(
-            f'--model and --dataset do not match: missing {self.kind} {key}; the dataset has: {", ".join(self)}'
-        )
+        raise UsageError(f'--model and --dataset do not match: missing {self.kind} {key}; the dataset has: {", ".join(self)}')
 
 
 class Features(_Inputs):

@@ -77,7 +77,9 @@ def test_metrics_with_the_frameworks_names_are_refused(tmp_path, monkeypatch, na
     monkeypatch.setattr(
         MODEL, 'eval_metrics', lambda features, labels, predictions, params: {name: tf.metrics.mean(labels['y'])}
     )
-    with pytest.raises(UsageError, match=rf'--model=m: eval_metrics\(\) must not name a metric {name}: the framework uses that name'):
+    with pytest.raises(
+        UsageError, match=rf'--model=m: eval_metrics\(\) must not name a metric {name}: the framework uses that name'
+    ):
         make_evaluator(make_estimator(tmp_path)).metric_names()
 
 

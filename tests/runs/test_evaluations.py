@@ -60,7 +60,7 @@ def test_the_best_checkpoint_is_kept_across_restarts_and_can_be_asked(run, tmp_p
         assert run(*flags, '--schedule=export', f'--checkpoint={name}')[1]['global_step'] == result['global_step']
     assert predicted['best'] != predicted['latest']
     code, _, err = run(*flags, '--schedule=evaluate', '--checkpoint=nosuch')
-    assert code == 2 and '--checkpoint=nosuch: no such checkpoint; there are: best, latest, ' in err.splitlines()[-1]
+    assert code == 2 and '--checkpoint=nosuch: no such checkpoint; available: best, latest, ' in err.splitlines()[-1]
     assert f'{tmp_path}/output/model.ckpt-6, {tmp_path}/output/model.ckpt-7' in err.splitlines()[-1]
 
 
@@ -78,7 +78,7 @@ def test_training_ends_early_where_nothing_better_comes_also_after_a_restart(run
     code, result, log = run(*flags)
     # The weights stand still from step 5 on: step 6 is the last that is better than the one before.
     assert code == 0 and result['global_step'] == 12
-    assert log.count('Training ends: 3 evaluations brought no better mean_absolute_error, and --early_stopping_pat') == 1
+    assert log.count('Stopping early: mean_absolute_error has not improved for 3 evaluations (--early_stopping_pat') == 1
     code, again, log = run(*flags)
     assert code == 0 and again == result and 'loss = ' not in re.sub('Saving dict.*', '', log)
     code, more, _ = run(*flags[:4], '--train_steps=40', *flags[5:-2], flags[-2], flags[-1], '--early_stopping_patience=5')

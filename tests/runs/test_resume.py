@@ -1,4 +1,4 @@
-"""Trainings that go on: after a signal, from where they ended, in place of dead ones."""
+"""TrialRunner that go on: after a signal, from where they ended, in place of dead ones."""
 
 import json
 import re

@@ -62,8 +62,8 @@ def test_a_training_may_leave_float16_but_not_begin_it_midway(run, tmp_path, mon
         )
         assert code == 1
         assert err.splitlines()[-1] == (
-            f'trainer.py: {checkpoint}: was not trained with --precision=float16, and has no loss scale: give the '
-            '--precision that it was trained with, or start from it in another --output_dir, with '
+            f'trainer.py: {checkpoint}: was not trained with --precision=float16, and has no loss scale: use the '
+            f'--precision it was trained with, or start from it in another --output_dir, with '
             f'--warm_start_from={checkpoint}'
         )
     assert (tmp_path / 'float32' / 'model.ckpt-3.index').read_bytes() == before

@@ -8,10 +8,10 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
 from common.storage import best_checkpoint
-from common.storage.metrics import Goal
+from common.storage.metrics import Objective
 from tests.together import run_together
 
-ACCURACY = Goal('accuracy', True)
+ACCURACY = Objective('accuracy', True)
 
 
 def save(output_dir, step):
@@ -52,14 +52,14 @@ def test_the_best_checkpoint_by_one_splits_metric_is_kept_and_no_other(tmp_path)
 
 
 def test_the_checkpoint_of_the_smallest_metric_may_be_the_best(tmp_path):
-    loss = Goal('loss', False)
+    loss = Objective('loss', False)
     assert [keep(tmp_path, step, loss, loss=value) for step, value in ((1, 0.5), (2, 0.4), (3, 0.6))] == [1, 2, 2]
 
 
 def test_another_goal_begins_anew_with_the_best_checkpoint(tmp_path):
     assert keep(tmp_path, 1, accuracy=0.9, loss=3.0) == 1
-    assert keep(tmp_path, 2, Goal('loss', False), accuracy=0.1, loss=4.0) == 2
-    assert keep(tmp_path, 3, Goal('loss', True), accuracy=0.1, loss=2.0) == 3
+    assert keep(tmp_path, 2, Objective('loss', False), accuracy=0.1, loss=4.0) == 2
+    assert keep(tmp_path, 3, Objective('loss', True), accuracy=0.1, loss=2.0) == 3
 
 
 def test_a_stop_amid_the_copy_leaves_the_best_checkpoint_as_it_was(tmp_path, monkeypatch):
@@ -81,7 +81,7 @@ def test_a_stop_amid_the_copy_leaves_the_best_checkpoint_as_it_was(tmp_path, mon
 def test_values_that_are_not_finite_are_compared_as_numbers(tmp_path, values, kept, is_of_older_framework):
     record = tmp_path / 'best' / 'best.json'
     for step, (value, expected) in enumerate(zip(map(float, values), kept), 1):
-        assert keep(tmp_path, step, Goal('loss', False), loss=value) == expected
+        assert keep(tmp_path, step, Objective('loss', False), loss=value) == expected
         content = json.loads(record.read_text(), parse_constant=None if is_of_older_framework else pytest.fail)
         if is_of_older_framework:
             record.write_text(json.dumps({**content, 'value': float(content['value'])}))  # NaN, without quotes.
@@ -127,12 +127,12 @@ def test_processes_that_evaluate_at_once_keep_the_best_of_all_whole(tmp_path):
         tmp_path,
         """
 from common.storage import best_checkpoint
-from common.storage.metrics import Goal
+from common.storage.metrics import Objective
 output_dir, first = arguments
 wait_for_the_others()
 for step in range(int(first), 60, 4):
     result = {'global_step': step, 'eval': {'accuracy': step / 60}}
-    best_checkpoint.keep_if_best(f'{output_dir}/model.ckpt-{step}', output_dir, Goal('accuracy', True), 'eval', result)
+    best_checkpoint.keep_if_best(f'{output_dir}/model.ckpt-{step}', output_dir, Objective('accuracy', True), 'eval', result)
 """,
         *([tmp_path / 'output', i] for i in range(4)),
     )

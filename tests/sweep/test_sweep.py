@@ -13,8 +13,8 @@ import optuna
 from optuna.trial import TrialState
 import pytest
 
-from common.storage.metrics import Goal
-from common.sweep.trials import Trainings
+from common.storage.metrics import Objective
+from common.sweep.trials import TrialRunner
 import sweep
 from tests import fork_server
 from tests.conftest import ROOT
@@ -181,7 +181,7 @@ def test_failed_trials_are_told_and_end_nothing_but_a_sweep_without_others(searc
     assert [trial.params['learning_rate'] for trial in trials_of(tmp_path)] == [1e9]
     line = f'the loss of step 3 is inf: .* \\(log: {tmp_path}/output/trial-0/log.txt\\)\n'
     assert code == 1 and re.search(f'WARNING:tensorflow:{tmp_path}/output/trial-0 failed: trainer.py: {line}', err)
-    assert re.search(f'sweep.py: no trial came to its end; the last: trainer.py: {line}$', err)
+    assert re.search(f'sweep.py: no trial completed; the last one: trainer.py: {line}$', err)
 
     code, result, _ = search({'learning_rate': [1e-4, 1e9]}, '--trials=3', '--jobs=2', *flags)
     states = {trial.params['learning_rate']: trial.state for trial in trials_of(tmp_path)}
@@ -200,7 +200,7 @@ def test_a_mistake_when_a_sweep_goes_on_costs_nothing(search, tmp_path):
     assert code == 2 and 'a dry run failed: trainer.py: --best_metric=mae:max: there is no metric mae' in err
     assert search(RATES, '--trials=1', '--train_steps=20')[0] == 0
     code, _, err = search(RATES, *flags, '--freeze=nosuch')
-    assert code == 2 and 'a dry run failed: trainer.py: --freeze=nosuch: is found in none' in err
+    assert code == 2 and 'a dry run failed: trainer.py: --freeze=nosuch: matches none' in err
     code, _, err = search(RATES, *flags, '--eval_every_steps=5')
     assert code == 2 and 'study.db: --eval_every_steps was 20, now it is 5: give the same again' in err
     assert len(trials_of(tmp_path)) == 1
@@ -224,7 +224,9 @@ def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_pa
     os.rename(tmp_path / 'output' / 'hparams.json', trial / 'hparams.json')
     code, _, err = search(RATES, '--trials=1', '--train_steps=2')
     assert code == 1
-    assert re.search(rf'{trial} is of another sweep \(learning_rate was 0.5, now it is .*\): delete it, or choose another', err)
+    assert re.search(
+        rf'{trial} belongs to another sweep \(learning_rate was 0.5, now it is .*\): delete it, or choose another', err
+    )
     assert (trial / 'hparams.json').read_bytes() == before
 
 
@@ -250,7 +252,7 @@ def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_pa
         (RATES, ['--jobs=0'], 'flag --jobs=0'),
         (RATES, ['--model=nosuch'], '--model=nosuch: no module models.nosuch'),
         (RATES, ['--best_metric=loss'], '--best_metric=loss is not of the form METRIC:min or METRIC:max'),
-        (RATES, ['--hparams=learning_rate=0.1'], 'learning_rate is given by a flag, too: leave out one of the two'),
+        (RATES, ['--hparams=learning_rate=0.1'], 'learning_rate is also set by a flag: remove one of the two'),
         ({'train_steps': [1]}, ['--train_steps=2'], 'train_steps is given by a flag, too'),
         ({'num_epochs': [1.0]}, ['--train_steps=2'], 'num_epochs is given by a flag, too'),
         ({'optimizer': ['sgd', 'adm']}, [], 'optimizer=adm is not one of adam'),
@@ -281,7 +283,7 @@ def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path, sp
     ],
 )
 def test_the_cause_of_a_trials_failure_is_found_in_its_log(tmp_path, text, code, message):
-    trainings = Trainings('trainer.py', [], {}, str(tmp_path), 'eval', Goal('loss', False), 0)
+    trainings = TrialRunner('trainer.py', [], {}, str(tmp_path), 'eval', Objective('loss', False), 0)
     trial = optuna.trial.create_trial(value=1)
     trial.number = 7
     (tmp_path / 'trial-7').mkdir()

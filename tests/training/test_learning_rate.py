@@ -64,23 +64,27 @@ def test_piecewise_without_boundaries_is_constant(session):
 
 
 def test_cyclic_goes_up_and_down_in_straight_lines(session):
-    rates = table(session, [0, 10, 20, 30, 40, 50, 60, 100], learning_rate_schedule='cyclic', cycle_steps=40, low_factor=0.2)
+    rates = table(
+        session, [0, 10, 20, 30, 40, 50, 60, 100], learning_rate_schedule='cyclic', cycle_steps=40, initial_lr_factor=0.2
+    )
     np.testing.assert_allclose(rates, [0.02, 0.06, 0.1, 0.06, 0.02, 0.06, 0.1, 0.1], rtol=1e-5)
 
 
 def test_one_cycle_rises_for_its_share_and_falls_to_zero(session):
-    rates = table(session, [0, 125, 250, 625, 1000, 2000], learning_rate_schedule='one_cycle', rise_share=0.25, low_factor=0.2)
+    rates = table(
+        session, [0, 125, 250, 625, 1000, 2000], learning_rate_schedule='one_cycle', warmup_fraction=0.25, initial_lr_factor=0.2
+    )
     np.testing.assert_allclose(rates, [0.02, 0.06, 0.1, 0.05, 0, 0], atol=1e-7)
 
 
 @pytest.mark.parametrize('share, expected', [(0.0, [0.02, 0.1, 0]), (1.0, [0.02, 0.02, 0.1])])
 def test_one_cycle_may_only_fall_or_only_rise(session, share, expected):
-    rates = table(session, [0, 1, 1000], learning_rate_schedule='one_cycle', rise_share=share, low_factor=0.2)
+    rates = table(session, [0, 1, 1000], learning_rate_schedule='one_cycle', warmup_fraction=share, initial_lr_factor=0.2)
     np.testing.assert_allclose(rates, expected, atol=1e-6)
 
 
 def test_every_learning_rate_schedule_has_its_table():
-    assert set(learning_rate.SCHEDULES) == {'constant', 'exponential', 'piecewise', 'cosine', 'cyclic', 'one_cycle'}
+    assert set(learning_rate.RATE_SCHEDULES) == {'constant', 'exponential', 'piecewise', 'cosine', 'cyclic', 'one_cycle'}
 
 
 @pytest.mark.parametrize(
@@ -96,8 +100,8 @@ def test_every_learning_rate_schedule_has_its_table():
             r'piecewise_factors=\[0.1, 0.01\]',
         ),
         ({'piecewise_boundaries': (20, 10)}, 'ascending order'),
-        ({'rise_share': 1.5}, 'rise_share=1.5 and low_factor=0.04 must be at most 1'),
-        ({'low_factor': 2.0}, 'low_factor=2.0 must be at most 1'),
+        ({'warmup_fraction': 1.5}, 'warmup_fraction=1.5 and initial_lr_factor=0.04 must be at most 1'),
+        ({'initial_lr_factor': 2.0}, 'initial_lr_factor=2.0 must be at most 1'),
     ],
 )
 def test_a_learning_rate_schedule_that_does_not_fit_is_refused(changes, message):

@@ -5,6 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from common.training.options import TrainingOptions
 from common.training.session_config import make_session_config
 
 X = np.random.RandomState(0).normal(size=[5, 40]).astype(np.float32)
@@ -30,18 +31,21 @@ def rounded(x):
 
 
 def test_the_estimators_own_session_config_is_used_where_nothing_is_asked():
-    assert make_session_config([]) is None
-    assert make_session_config(['/gpu:0']) is None
+    assert make_session_config([], TrainingOptions()) is None
+    assert make_session_config(['/gpu:0'], TrainingOptions()) is None
 
 
 def test_towers_on_cpus_have_devices_of_their_own():
-    with tf.Graph().as_default(), tf.Session(config=make_session_config([f'/cpu:{i}' for i in range(3)])) as session:
+    with (
+        tf.Graph().as_default(),
+        tf.Session(config=make_session_config([f'/cpu:{i}' for i in range(3)], TrainingOptions())) as session,
+    ):
         assert len([device for device in session.list_devices() if device.device_type == 'CPU']) == 3
 
 
 @pytest.mark.skipif('avx512f' not in open('/proc/cpuinfo').read(), reason='this CPU does not compute with bfloat16')
 def test_bfloat16_rounds_what_is_multiplied():
-    values, types = product(make_session_config([], 'bfloat16'))
+    values, types = product(make_session_config([], TrainingOptions(precision='bfloat16')))
     assert types == {tf.bfloat16}
     expected = np.maximum(rounded(X) @ rounded(W), 0)
     np.testing.assert_allclose(values, expected, rtol=2**-8)
@@ -49,13 +53,13 @@ def test_bfloat16_rounds_what_is_multiplied():
 
 
 def test_float32_rounds_nothing_that_is_multiplied():
-    values, types = product(make_session_config([], intra_op_threads=1))
+    values, types = product(make_session_config([], TrainingOptions(intra_op_threads=1)))
     assert types == {tf.float32}
     np.testing.assert_allclose(values, np.maximum(X @ W, 0), rtol=1e-5, atol=1e-5)
 
 
 def test_threads_are_as_many_as_asked_for():
-    config = make_session_config([], inter_op_threads=1, intra_op_threads=2)
+    config = make_session_config([], TrainingOptions(inter_op_threads=1, intra_op_threads=2))
     assert (config.inter_op_parallelism_threads, config.intra_op_parallelism_threads) == (1, 2)
     assert config.allow_soft_placement
 
@@ -64,20 +68,23 @@ def test_xla_is_for_gpus(monkeypatch):
     with pytest.raises(
         UsageError, match='--xla compiles for GPUs, of which TensorFlow sees none here; on CPUs it would be slow'
     ):
-        make_session_config([], xla=True)
+        make_session_config([], TrainingOptions(xla=True))
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'])
-    assert make_session_config([], xla=True).graph_options.optimizer_options.global_jit_level == tf.OptimizerOptions.ON_1
+    assert (
+        make_session_config([], TrainingOptions(xla=True)).graph_options.optimizer_options.global_jit_level
+        == tf.OptimizerOptions.ON_1
+    )
 
 
 def test_bfloat16_is_for_cpus(monkeypatch):
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'])
     with pytest.raises(UsageError, match='--precision=bfloat16 is for CPUs, and TensorFlow sees GPUs here'):
-        make_session_config([], 'bfloat16')
+        make_session_config([], TrainingOptions(precision='bfloat16'))
 
 
 def test_float16_is_for_gpus(monkeypatch):
     with pytest.raises(UsageError, match='--precision=float16 is for GPUs, of which TensorFlow sees none here: --precision=bf'):
-        make_session_config([], 'float16')
+        make_session_config([], TrainingOptions(precision='float16'))
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'])
-    rewriting = make_session_config([], 'float16').graph_options.rewrite_options
+    rewriting = make_session_config([], TrainingOptions(precision='float16')).graph_options.rewrite_options
     assert rewriting.auto_mixed_precision == rewriting.ON
