@@ -59,4 +59,4 @@ def _find(path):
     for candidate in filter(None, candidates):
         if tf.io.gfile.exists(f'{candidate}.index'):
             return candidate
-    raise UsageError(f'--warm_start_from={path}: is is neither a checkpoint, nor a directory of checkpoints, nor a SavedModel')
+    raise UsageError(f'--warm_start_from={path}: is neither a checkpoint, nor a directory of checkpoints, nor a SavedModel')

@@ -96,7 +96,7 @@ def test_a_training_goes_on_with_the_same_freeze_only(run, tmp_path, source):
     [
         (
             ['--warm_start_from=nosuch'],
-            '--warm_start_from=nosuch: neither a checkpoint, nor a directory of checkpoints, nor a ',
+            '--warm_start_from=nosuch: is neither a checkpoint, nor a directory of checkpoints, nor a ',
         ),
         (['--freeze=nosuch'], '--freeze=nosuch: matches none of the variables: conv2d/kernel, conv2d/bias, '),
         (['--freeze=.'], '--freeze=.: matches all of the variables: '),
