@@ -226,7 +226,7 @@ def test_under_a_limit_of_memory_data_that_does_not_fit_is_reported(large):
 def test_under_a_limit_of_memory_data_is_read_again_in_each_epoch(large):
     code, err = train(large, '--schedule=train', '--hparams=shuffle_buffer=1000', bytes_left=600 * 10**6)
     assert code == 0, err
-    assert re.search(r'The training records are read again in each epoch: to keep them would take about 37\d MB, and ', err)
+    assert re.search(r'The training records are reread in each epoch: caching them would take about 37\d MB, and ', err)
 
 
 def test_the_least_of_what_the_machine_and_the_cgroups_leave_is_available(tmp_path):

@@ -37,7 +37,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(start, run, tmp_path, numb
             break
     out, err = process.communicate()
     assert process.returncode == code and out == ''
-    assert 'the same command goes on from there' in err
+    assert 'rerun the command to resume' in err
     stopped_at = int(tf.train.load_variable(str(tmp_path / 'output'), 'global_step'))
     assert 100 < stopped_at < 500
     exit_code, result, log = run(*flags)

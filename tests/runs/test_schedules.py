@@ -143,4 +143,4 @@ def test_a_finished_training_says_so_and_is_evaluated(run):
     assert run(*flags, '--train_steps=4')[0] == 0
     code, result, log = run(*flags, '--train_steps=3')
     assert code == 0 and result['global_step'] == 4 and 'loss' in result['eval']
-    assert 'Nothing to train: step 4 has been reached, and training ends at 3; raise --train_steps or --num_epochs' in log
+    assert 'Nothing to train: step 4 is reached, and training ends at 3; raise --train_steps or --num_epochs' in log

@@ -185,7 +185,7 @@ def test_a_trial_whose_values_were_not_all_drawn_is_left(tmp_path):
 def test_a_study_refuses_another_setup(tmp_path):
     open_at(tmp_path, setup={'a': 1, 'b': [1]})
     open_at(tmp_path, setup={'a': 1, 'b': [1]})
-    with pytest.raises(UsageError, match=r'study.db: a was 1, now it is 2; c was absent, now it is 3: give the same again'):
+    with pytest.raises(UsageError, match=r'study.db: a was 1, now it is 2; c was absent, now it is 3: use the same values'):
         open_at(tmp_path, setup={'a': 2, 'b': [1], 'c': 3})
 
 

@@ -169,7 +169,7 @@ def test_trainings_of_a_killed_sweep_are_waited_for(start, search, tmp_path):
     process.kill()
     process.wait()
     code, _, err = search(*flags)
-    assert code == 1 and f'--output_dir={tmp_path}/output: another sweep, or a training that it started, is at work' in err
+    assert code == 1 and f'--output_dir={tmp_path}/output: another sweep, or a training that it started, is running' in err
     wait_until((trial / 'results.json').exists)
     wait_until(lambda: search(*flags)[0] == 0)
     assert trials_of(tmp_path)[0].value == min(losses(trial)) and len(losses(trial)) == 6
@@ -202,7 +202,7 @@ def test_a_mistake_when_a_sweep_goes_on_costs_nothing(search, tmp_path):
     code, _, err = search(RATES, *flags, '--freeze=nosuch')
     assert code == 2 and 'a dry run failed: trainer.py: --freeze=nosuch: matches none' in err
     code, _, err = search(RATES, *flags, '--eval_every_steps=5')
-    assert code == 2 and 'study.db: --eval_every_steps was 20, now it is 5: give the same again' in err
+    assert code == 2 and 'study.db: --eval_every_steps was 20, now it is 5: use the same values' in err
     assert len(trials_of(tmp_path)) == 1
 
     best = tmp_path / 'output' / 'best_hparams.json'
@@ -253,8 +253,8 @@ def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_pa
         (RATES, ['--model=nosuch'], '--model=nosuch: no module models.nosuch'),
         (RATES, ['--best_metric=loss'], '--best_metric=loss is not of the form METRIC:min or METRIC:max'),
         (RATES, ['--hparams=learning_rate=0.1'], 'learning_rate is also set by a flag: remove one of the two'),
-        ({'train_steps': [1]}, ['--train_steps=2'], 'train_steps is given by a flag, too'),
-        ({'num_epochs': [1.0]}, ['--train_steps=2'], 'num_epochs is given by a flag, too'),
+        ({'train_steps': [1]}, ['--train_steps=2'], 'train_steps is also set by a flag'),
+        ({'num_epochs': [1.0]}, ['--train_steps=2'], 'num_epochs is also set by a flag'),
         ({'optimizer': ['sgd', 'adm']}, [], 'optimizer=adm is not one of adam'),
         (RATES, ['--checkpoint=best'], '--checkpoint is for trainer.py: a sweep trains and evaluates'),
         ({'optimiser': ['sgd']}, [], 'unknown hyper-parameter optimiser, did you mean optimizer?'),

@@ -135,7 +135,7 @@ def test_a_check_of_the_models_own_says_what_it_was_told_to_with_debug_numerics_
     if flag == '--nodebug_numerics':
         assert line == 'trainer.py: layer 3 is off: NaN values'
     else:
-        assert line.startswith('trainer.py: --debug_numerics: the op model/PyFunc') and 'gave NaN values' in line
+        assert line.startswith('trainer.py: --debug_numerics: the op model/PyFunc') and 'produced NaN values' in line
 
 
 def test_debug_numerics_names_an_op_of_an_evaluation(run, tmp_path, monkeypatch):
@@ -146,7 +146,7 @@ def test_debug_numerics_names_an_op_of_an_evaluation(run, tmp_path, monkeypatch)
     )
     code, _, err = run(*POLYNOMIAL, '--schedule=evaluate', '--debug_numerics')
     assert code == 1
-    assert 'the op metrics/Log (Log) gave NaN values' in err.splitlines()[-1]
+    assert 'the op metrics/Log (Log) produced NaN values' in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_warm_start_takes_the_weights_of_the_other_training(run, tmp_path, sou
 def test_a_warm_start_lists_what_does_not_fit_and_starts_it_anew(run, tmp_path, source):
     found, log = frozen_at_the_start(run, tmp_path, source, f'{SMALL[0]},num_classes=12')
     assert found['dense_1/kernel'].shape == (16, 12)
-    assert 'dense_1/kernel                           skipped: has the shape [16, 10] there, [16, 12] here' in log
+    assert 'dense_1/kernel                           skipped: its shape is [16, 10], not [16, 12]' in log
     np.testing.assert_array_equal(found['conv2d/kernel'], weights(source)['conv2d/kernel'])
     _, log = frozen_at_the_start(run, tmp_path, source, f'{SMALL[0]},batch_norm=true', output='other')
     assert 'batch_normalization/gamma                skipped: missing' in log
