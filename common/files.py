@@ -1,5 +1,6 @@
-"""Small files, local or remote: written beside their place and renamed, so that they are whole or absent. Locks."""
+"""Atomic writes of small files, local or remote, by a temporary file that is renamed; JSON; file locks."""
 
+from collections.abc import Callable, Iterator
 import contextlib
 import errno
 import fcntl
@@ -9,6 +10,7 @@ import math
 import os
 import re
 import socket
+from typing import Any
 import uuid
 
 import numpy as np
@@ -18,16 +20,16 @@ from common.errors import RunError, UsageError
 
 
 @contextlib.contextmanager
-def atomic_path(path):
-    """Gives the path of a file to write, which takes the place of `path` once the block has ended without an error.
+def atomic_path(path: str) -> Iterator[str]:
+    """Yields the path of a temporary file, which replaces `path` if the block ends without an error.
 
-    The path is nobody else's, so that of several processes that write the same file each leaves it whole. A lock on it keeps
-    `remove_abandoned` from it.
+    The temporary path is unique: several processes may write the same file, and each leaves a complete one. A lock on it
+    protects it from `remove_abandoned`.
     """
     part = f'{path}.{uuid.uuid4().hex}.part'
     with contextlib.ExitStack() as cleanup:
         if not is_remote(path):
-            with contextlib.suppress(OSError):  # Whoever writes there finds out, too, and says so.
+            with contextlib.suppress(OSError):  # The caller's write fails, too, and reports it.
                 cleanup.callback(os.close, _open_locked(part))
         try:
             yield part
@@ -39,7 +41,7 @@ def atomic_path(path):
 
 
 def _open_locked(part):
-    """Makes a file and locks it; returns its descriptor. `remove_abandoned` may have come between the two."""
+    """Creates a file, locks it and returns its descriptor; retries if `remove_abandoned` deletes it in between."""
     while True:
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -52,10 +54,10 @@ def _open_locked(part):
         os.close(descriptor)
 
 
-def remove_abandoned(part):
-    """Deletes a file that `replacing` has left behind.
+def remove_abandoned(part: str) -> None:
+    """Deletes a temporary file that an interrupted `atomic_path` has left behind.
 
-    It stays if a process is still writing it, or if nobody knows: where there are no locks.
+    It is kept if a process is still writing it, or if that is unknown because the file system has no locks.
     """
     if is_remote(part):
         return
@@ -68,13 +70,13 @@ def remove_abandoned(part):
             os.close(descriptor)
 
 
-def is_remote(path):
-    """Whether a path is one of TensorFlow's other file systems, such as gs://, which have no locks."""
+def is_remote(path: str) -> bool:
+    """Whether a path is on one of TensorFlow's remote file systems, such as gs://, which have no locks."""
     return '://' in path
 
 
-def identify(directory):
-    """Returns what tells a local directory from another one in its place; None where there is none, or it is remote."""
+def identify(directory: str) -> tuple[int, int] | None:
+    """Returns the device and inode of a local directory; None if it does not exist or is remote."""
     try:
         stat = None if is_remote(directory) else os.stat(directory)
     except OSError:
@@ -82,8 +84,8 @@ def identify(directory):
     return stat and (stat.st_dev, stat.st_ino)
 
 
-def check_identity(directory, identity):
-    """Raises RunError if a directory is no longer the one that `identify` has seen."""
+def check_identity(directory: str, identity: tuple[int, int] | None) -> None:
+    """Raises RunError if a directory is no longer the one that `identify` saw."""
     if identify(directory) != identity:
         raise RunError(
             f'{directory}: was deleted or moved away during the training: move it back to resume from its last '
@@ -91,31 +93,31 @@ def check_identity(directory, identity):
         )
 
 
-def check_scheme(flag, path):
-    """Raises UsageError if the path that a flag gives is of a file system that TensorFlow does not have."""
+def check_scheme(flag: str, path: str) -> None:
+    """Raises UsageError if a flag's path is on a file system that TensorFlow does not support."""
     scheme = re.match(r'([a-zA-Z][0-9a-zA-Z.]*)://', path)
     known = tf.io.gfile.get_registered_schemes()
     if scheme and scheme[1] not in known:
-        there = ', '.join(f'{name}://' for name in sorted(filter(None, known)))
+        supported = ', '.join(f'{name}://' for name in sorted(filter(None, known)))
         raise UsageError(
-            f'--{flag}={path}: this TensorFlow has no file system {scheme[1]}:// (it has {there}): mount it as a '
+            f'--{flag}={path}: this TensorFlow has no file system {scheme[1]}:// (it has {supported}): mount it as a '
             'directory and give that path'
         )
 
 
-def write(path, content):
-    """Writes a file of str, as UTF-8, or bytes."""
+def write(path: str, content: str | bytes) -> None:
+    """Writes a file atomically; str as UTF-8."""
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'wb') as file:
         file.write(content)
 
 
-def write_json(path, value):
-    """Writes a value as indented JSON, as `dumps` has it."""
+def write_json(path: str, value: Any) -> None:
+    """Writes a value atomically as indented JSON, as `dumps` formats it."""
     write(path, dumps(value, indent=2) + '\n')
 
 
-def dumps(value, indent=None):
-    """Returns a value as JSON, which has no numbers that are not finite: they become "Infinity", "-Infinity" and "NaN"."""
+def dumps(value: Any, indent: int | None = None) -> str:
+    """Returns a value as JSON. Numbers that are not finite become the strings "Infinity", "-Infinity" and "NaN"."""
     try:
         return json.dumps(value, indent=indent, allow_nan=False)
     except ValueError:
@@ -132,19 +134,19 @@ def _finite(value):
     return value
 
 
-def explain(error):
-    """Returns what an error of TensorFlow or Python says of a file, 'PATH: reason'; None if it is about something else."""
+def explain(error: BaseException) -> str | None:
+    """Returns 'PATH: reason' for an error of TensorFlow or Python about a file; None for any other error."""
     if isinstance(error, OSError):
         return f'{error.filename}: {error.strerror}' if error.filename else None
-    said = re.search(r'^(\S*/.*)(?:; ([A-Z].*)| (is (?:not )?a directory))$', str(error), re.MULTILINE)
-    return said and f'{said[1]}: {said[2] or said[3]}'
+    match = re.search(r'^(\S*/.*)(?:; ([A-Z].*)| (is (?:not )?a directory))$', str(error), re.MULTILINE)
+    return match and f'{match[1]}: {match[2] or match[3]}'
 
 
-def read_json(path):
+def read_json(path: str) -> dict[str, Any]:
     """Returns the JSON object in a file.
 
     Raises:
-      ValueError: the file cannot be read, or holds something else; the message names it.
+      ValueError: the file cannot be read, or does not contain a JSON object; the message names the file.
     """
     try:
         with tf.io.gfile.GFile(path, 'rb') as file:
@@ -158,8 +160,8 @@ def read_json(path):
     return value
 
 
-def to_json(value):
-    """Returns a NumPy scalar or array as JSON can say it, floats to the six digits that float32 has."""
+def to_json(value: Any) -> Any:
+    """Converts a NumPy scalar or array to what JSON can represent; floats are rounded to the six digits of float32."""
     if np.ndim(value):
         return [to_json(item) for item in value]
     item = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
@@ -169,17 +171,17 @@ def to_json(value):
 
 
 @contextlib.contextmanager
-def lock(path, refusal):
-    """Keeps other processes from the same lock until the block, or the process, has ended, and gives its file descriptor.
+def lock(path: str, refusal: Callable[[str], str]) -> Iterator[int]:
+    """Holds an exclusive lock until the block or the process ends; yields its file descriptor.
 
-    A process that inherits the descriptor keeps the lock for as long as it lives.
+    A child process that inherits the descriptor holds the lock for as long as it lives.
 
     Args:
-      path: str, a local file, which is made, and says who holds the lock.
-      refusal: function of what that says, str, which is '' before it is written; returns what to say to others.
+      path: a local file, which is created and names the lock's holder.
+      refusal: function of the file's text, which is '' until the holder has written it; returns the message of the RunError.
 
     Raises:
-      RunError: another process has it.
+      RunError: another process holds the lock.
       OSError: the file cannot be written.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -200,13 +202,13 @@ def lock(path, refusal):
 
 
 @contextlib.contextmanager
-def taking_turns(path):
-    """Lets one process at a time into its blocks for a path, where the others wait, by a lock on the file PATH.lock.
+def taking_turns(path: str) -> Iterator[bool]:
+    """Runs the blocks of several processes for a path one after the other, by a lock on the file PATH.lock.
 
-    Gives whether that is so: remote directories, and file systems without locks, let all of them in.
+    Yields whether the lock is held: on remote and other file systems without locks, all processes run their blocks at once.
 
     Raises:
-      OSError: the file cannot be made.
+      OSError: the file cannot be created.
     """
     if is_remote(path):
         yield False
@@ -226,7 +228,7 @@ def taking_turns(path):
 
 
 def _flock(descriptor, operation):
-    """Locks an open file, and returns whether its file system has locks; raises BlockingIOError if LOCK_NB has it so."""
+    """Locks an open file and returns whether its file system has locks; with LOCK_NB, raises BlockingIOError if it is held."""
     try:
         fcntl.flock(descriptor, operation)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How much memory there is, and whether what is to be computed fits into it."""
+"""Available memory and the size of tensors."""
 
 import math
 import os
@@ -6,17 +6,17 @@ import resource
 
 import tensorflow.compat.v1 as tf
 
-_STRING = 24  # Bytes of a tstring, whose text lies elsewhere if it is long.
+_STRING = 24  # Bytes of a tstring; long text is stored elsewhere.
 
 
-def available(root='/'):
-    """Returns how many bytes the process may still take: the least of what the machine, its cgroups and its ulimits leave.
+def available(root: str = '/') -> float:
+    """Returns the bytes that the process may still allocate: the minimum of what the machine, cgroups and ulimits leave.
 
     Args:
-      root: str, below which proc and sys are mounted.
+      root: the directory that contains proc and sys.
 
     Returns:
-      Number, math.inf where nobody says.
+      A number; math.inf if no limit is known.
     """
     return max(0, min(_left_by_machine(root), _left_by_limits(root), _left_by_cgroups(root)))
 
@@ -44,7 +44,7 @@ def _left_by_limits(root):
 
 
 def _left_by_cgroups(root):
-    """Of all cgroups from the process's own up to the root, of version 2 or 1."""
+    """Returns the minimum over all cgroups from the process's own up to the root, of version 2 or 1."""
     left = [math.inf]
     for line in _lines(root, 'proc/self/cgroup'):
         _, controllers, path = line.split(':', 2)
@@ -59,10 +59,10 @@ def _left_by_cgroups(root):
             )
             (limit,) = _lines(root, directory, limits) or ['max']
             if limit.isdecimal():
-                of_files = sum(
+                reclaimable = sum(  # Inactive page cache.
                     int(line.split()[1]) for line in _lines(root, directory, 'memory.stat') if line.split()[0] == cache
                 )
-                left.append(int(limit) - int(_lines(root, directory, used)[0]) + of_files)
+                left.append(int(limit) - int(_lines(root, directory, used)[0]) + reclaimable)
             if not path.strip('/'):
                 break
             path = os.path.dirname(path)
@@ -77,10 +77,10 @@ def _lines(*path):
         return []
 
 
-def size(shape, dtype, batch_size=0):
-    """Returns the bytes of a tensor of a tf.TensorShape, 0 where it is not known; of strings, without their text.
+def size(shape: tf.TensorShape, dtype: tf.DType, batch_size: int = 0) -> int:
+    """Returns the bytes of a tensor, for strings without their text; 0 if the shape is unknown.
 
-    A first dimension that is not known is taken for that of a batch.
+    An unknown first dimension is taken to be the batch.
     """
     dimensions = shape.as_list() if shape.rank is not None else [None]
     if dimensions and dimensions[0] is None:
@@ -90,7 +90,7 @@ def size(shape, dtype, batch_size=0):
     return math.prod(dimensions) * (_STRING if dtype == tf.string else dtype.size)
 
 
-def to_text(count):
-    """Returns a number of bytes as people say it, such as '1.5 GB'."""
+def to_text(count: float) -> str:
+    """Formats a number of bytes, such as '1.5 GB'."""
     exponent = min(int(math.log10(max(count, 1))) // 3, 6)
     return f'{count / 1000**exponent:.3g} {("bytes", "KB", "MB", "GB", "TB", "PB", "EB")[exponent]}'

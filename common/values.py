@@ -1,12 +1,14 @@
 """Values in error messages."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 
-def describe(value):
-    """Returns what a value is, such as 'a tensor of float32 (3,)'."""
+def describe(value: Any) -> str:
+    """Describes the type of a value, such as 'a tensor of float32 (3,)'."""
     if value is None:
         return 'None'
     if isinstance(value, (tf.Tensor, tf2.Variable)):
@@ -18,13 +20,13 @@ def describe(value):
     return f'{"an" if name[0].lower() in "aeiou" else "a"} {name}{size}'
 
 
-def show(value):
-    """Returns how Python shows a value, in a line of bounded length."""
+def show(value: Any) -> str:
+    """Returns the repr of a value as one line of bounded length."""
     if isinstance(value, (tf.Tensor, tf2.Variable)):
         return describe(value)
     try:
         text = ascii(value) if isinstance(value, str) else repr(value)
-    except Exception:  # Whole numbers of more than 4,300 digits, or a class's own.
+    except Exception:  # An integer of more than 4,300 digits, or a failing __repr__.
         return describe(value)
     text = ' '.join(text.split())
     return text if len(text) <= 100 else f'{text[:100]}...'

@@ -1,5 +1,6 @@
-"""Finding the record that made an input pipeline or a model fail."""
+"""Finds the record that made an input pipeline or a model fail."""
 
+from collections.abc import Iterable
 import contextlib
 import functools
 import re
@@ -10,32 +11,33 @@ import tensorflow.compat.v1 as tf
 from common.data import manifest
 from common.data.elements import elements
 from common.data.input_pipeline import disable_autotune, parse
+from common.data.source import DataSource
 from common.errors import RunError, first_line
 
 ModeKeys = tf.estimator.ModeKeys
 _COUNT = re.compile(r'expected to contain (\d+) elements but contained (only|at least) (\d+)')
 _LABEL = re.compile(r'Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)')
-# What is not a tf.train.Example becomes part of TensorFlow's message, which Python then cannot decode.
+# TensorFlow's message quotes bytes that are not a tf.train.Example; Python may fail to decode it.
 ERRORS = (tf.errors.OpError, UnicodeDecodeError)
 _SHAPES = re.compile('number of elements does not match|different shapes in component')
 _MANY = 1024
 
 
-def check_records(source, splits, error):
-    """Looks for the record that an exception is about; does nothing where there is none.
+def check_records(source: DataSource, splits: Iterable[tuple[str, str]], error: BaseException) -> None:
+    """Searches for the record that caused an exception; does nothing if there is none.
 
     Args:
-      source: DataSource.
-      splits: list of (tf.estimator.ModeKeys, str), the splits that were read.
+      source: the dataset.
+      splits: (tf.estimator.ModeKeys, name) of the splits that were read.
       error: one of ERRORS, or MemoryError.
 
     Raises:
-      RunError: it is found, or the files are no longer what was written.
+      RunError: the record is found, or the files have changed since they were written.
     """
     text = str(error)
     manifest.clear_cache()
     for mode, split in splits:
-        source.read(split)  # Compares the files with their manifest.
+        source.read(split)  # Verifies the files against their manifest.
         if _COUNT.search(text):
             _check_count(source, split, text, is_certain=False)
         elif _LABEL.search(text):
@@ -43,32 +45,32 @@ def check_records(source, splits, error):
         elif 'IteratorGetNext' in text or isinstance(error, UnicodeDecodeError):
             _find_bad_record(source, mode, split)
     if _COUNT.search(text):
-        _check_count(source, 'train', text, is_certain=True)  # Which the framework counts, too.
+        _check_count(source, 'train', text, is_certain=True)  # The framework itself asserts this split's cardinality.
 
 
 def _find_bad_record(source, mode, split):
-    """Raises RunError if there is a record in a split that the dataset cannot parse."""
+    """Raises RunError if the dataset module cannot parse a record of a split."""
     first = 0
-    for size in (_MANY, 1):  # Among many, then which of them.
+    for size in (_MANY, 1):  # First finds the batch, then the record in it.
         found = _first_error(functools.partial(_parsed, source, mode, split, first, size))
         if not found:
             return
         _check_shapes(source, mode, split, str(found[1]))
         first += found[0] * size
-    raise RunError(f'{_place(source, split, first)}: {_reason(found[1])}') from found[1]
+    raise RunError(f'{_location(source, split, first)}: {_reason(found[1])}') from found[1]
 
 
-def _place(source, split, number):
-    """Returns where a record of a split is, in words."""
-    place = f'record {number} of the split {split}'
+def _location(source, split, number):
+    """Describes where a record of a split is: in its file, if it is in a TFRecord file, else in the split."""
+    location = f'record {number} of the split {split}'
     with contextlib.suppress(tf.errors.OpError):
         record = next(elements(lambda: source.read(split).skip(number).take(1)))
-        place = isinstance(record, bytes) and manifest.locate_record(record) or place
-    return place
+        location = isinstance(record, bytes) and manifest.locate_record(record) or location
+    return location
 
 
 def _check_shapes(source, mode, split, text):
-    """Raises RunError if an error is that what was to become a batch differs in shape."""
+    """Raises RunError if the error says that the elements of a batch differ in shape."""
     if not _SHAPES.search(text):
         return
     if source.parses_batches():
@@ -76,7 +78,7 @@ def _check_shapes(source, mode, split, text):
             f'--dataset={source.params.dataset}: read(): the records of the split {split} differ in shape, and '
             'parse_batch() takes batches: pad them to one length, or parse them one by one, with parse()'
         )
-    shapes = {}
+    shapes: dict[str, list[int]] = {}
     for number, element in enumerate(elements(lambda: _parsed(source, mode, split, 0, 1))):
         for name, value in _named(element, mode):
             shape = list(np.shape(value))[1:]
@@ -89,7 +91,7 @@ def _check_shapes(source, mode, split, text):
 
 
 def _named(element, mode):
-    """Yields (name, value) of the features and labels of a batch, in the order in which TensorFlow has them."""
+    """Yields (name, value) of the features and labels of a batch, in the order in which tf.nest flattens them."""
     features, labels = (element, {}) if mode == ModeKeys.PREDICT else element
     for kind, values in (('feature', features), ('label', labels)):
         for name in sorted(values):
@@ -97,8 +99,8 @@ def _named(element, mode):
 
 
 def _check_count(source, split, text, is_certain):
-    """Raises RunError if it is this split that has more or fewer records than it claims, or than it had at first."""
-    expected, relation, count = _COUNT.search(text).groups()
+    """Raises RunError if this split's number of records differs from its declared cardinality or from the first count."""
+    expected, relation, count = _COUNT.search(text).groups()  # type: ignore[union-attr]
     found = _first_error(lambda: source.read(split).map(lambda *record: 0).batch(_MANY))
     if is_certain or found and _COUNT.search(str(found[1])):
         raise RunError(
@@ -108,30 +110,30 @@ def _check_count(source, split, text, is_certain):
 
 
 def _find_bad_label(source, mode, split, error):
-    """Raises RunError if there is a record in a split whose label is the one that a loss cannot take."""
-    value, limit = map(int, _LABEL.search(str(error)).groups())
+    """Raises RunError if a record of a split has the label that is out of range for the loss."""
+    value, limit = map(int, _LABEL.search(str(error)).groups())  # type: ignore[union-attr]
     inputs = set(_inputs(error.op.inputs[1])) if error.op else set()
     for batch, element in enumerate(elements(lambda: _parsed(source, mode, split, 0, _MANY))):
         for i, (name, values) in enumerate(_named(element, mode)):
             if i in inputs and np.any(values == value):
                 number = batch * _MANY + int(np.nonzero(values == value)[0][0])
-                raise RunError(f'{_place(source, split, number)}: {name} is {value}, but the model takes 0 to {limit - 1}')
+                raise RunError(f'{_location(source, split, number)}: {name} is {value}, but the model takes 0 to {limit - 1}')
 
 
 def _inputs(tensor):
-    """Yields the numbers of the tensors of the batch that a tensor is made of."""
-    reached, seen = [tensor], set()
-    while reached:
-        tensor = reached.pop()
+    """Yields the indices of the batch's tensors that a tensor depends on."""
+    pending, seen = [tensor], set()
+    while pending:
+        tensor = pending.pop()
         if tensor.op.type == 'IteratorGetNext':
             yield tensor.value_index
         elif tensor.op not in seen:
             seen.add(tensor.op)
-            reached += tensor.op.inputs
+            pending += tensor.op.inputs
 
 
 def _reason(error):
-    """Returns what TensorFlow says of a record, without its words around it."""
+    """Returns what TensorFlow's message says about a record, without its prefixes."""
     if isinstance(error, UnicodeDecodeError):
         return 'is not a valid tf.train.Example'
     text = re.sub(r'^(Error in user-defined function .*? iterator: \S+: )?(Name: <unknown>, )?', '', first_line(error))
@@ -139,13 +141,16 @@ def _reason(error):
 
 
 def _parsed(source, mode, split, first, size):
-    """Returns a tf.data.Dataset of a split's parsed batches, from its first-th record on."""
+    """Returns a tf.data.Dataset of a split's parsed batches, starting with record number `first`."""
     records = source.read(split).skip(first)
     return disable_autotune(parse(source, mode, records, records.batch(size), lambda records: records.batch(size)))
 
 
 def _first_error(make_dataset):
-    """Returns how many elements a tf.data.Dataset gives before an error, and that; None where there is none or no end."""
+    """Returns the number of elements that a tf.data.Dataset yields before an error, and the error.
+
+    Returns None if there is no error, or if the dataset is infinite.
+    """
     count = 0
     try:
         for _ in elements(make_dataset):

@@ -1,41 +1,39 @@
-"""What a tf.data.Dataset consists of, as arrays."""
+"""The elements of a tf.data.Dataset as NumPy arrays."""
 
+from collections.abc import Callable, Iterator
 import contextlib
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 INFINITE = tf.data.experimental.INFINITE_CARDINALITY
 
 
-def elements(make_dataset):
-    """Yields the elements of a tf.data.Dataset, in a graph and a session of its own; none where it is known to have no end.
-
-    Args:
-      make_dataset: function without arguments that returns it.
-    """
+def elements(make_dataset: Callable[[], tf.data.Dataset]) -> Iterator[Any]:
+    """Yields the elements of a tf.data.Dataset, in a graph and a session of its own; none if its cardinality is infinite."""
     with opened(make_dataset) as (session, dataset):
         if cardinality(session, dataset) != INFINITE:
             yield from iterate(session, dataset)
 
 
 @contextlib.contextmanager
-def opened(make_dataset):
-    """Gives a tf.Session of a graph of its own, and the tf.data.Dataset that a function without arguments makes in it."""
+def opened(make_dataset: Callable[[], tf.data.Dataset]) -> Iterator[tuple[tf.Session, tf.data.Dataset]]:
+    """Creates a tf.data.Dataset in a new graph, and yields a session of that graph and the dataset."""
     with tf.Graph().as_default() as graph:
         dataset = make_dataset()
-        start = tf.tables_initializer()  # Which it may look things up in.
+        init = tf.tables_initializer()  # The dataset may use lookup tables.
     with contextlib.closing(tf.Session(graph=graph)) as session:
-        session.run(start)
+        session.run(init)
         yield session, dataset
 
 
-def cardinality(session, dataset):
-    """Returns how many elements a tf.data.Dataset says that it has, an int; see `tf.data.Dataset.cardinality`."""
+def cardinality(session: tf.Session, dataset: tf.data.Dataset) -> int:
+    """Returns the declared number of elements of a tf.data.Dataset; see `tf.data.Dataset.cardinality`."""
     with session.graph.as_default():
         return int(session.run(dataset.cardinality()))
 
 
-def iterate(session, dataset):
+def iterate(session: tf.Session, dataset: tf.data.Dataset) -> Iterator[Any]:
     """Yields the elements of a tf.data.Dataset of the session's graph."""
     with session.graph.as_default():
         iterator = tf.data.make_initializable_iterator(dataset)

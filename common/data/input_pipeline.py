@@ -1,31 +1,42 @@
-"""A dataset module and hyper-parameters make the input_fn of an Estimator."""
+"""The input_fn of an Estimator: reads, caches, shuffles, batches and parses the records of a dataset module."""
+
+from collections.abc import Callable
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from common.data.source import DataSource
 from common.plugins import dataset_contract
+from hparams.build import HParams
 
-_ENDLESS = 2**40
+_MAX_EPOCH = 2**40
 ModeKeys = tf.estimator.ModeKeys
 
 
-def make_input_fn(source, mode, split, num_examples=None, cache=False, is_part=False):
-    """Makes the input_fn that feeds a split to an Estimator.
+def make_input_fn(
+    source: DataSource,
+    mode: str,
+    split: str,
+    num_examples: int | None = None,
+    cache: bool = False,
+    is_part: bool = False,
+) -> Callable[[], tf.data.Dataset]:
+    """Creates the input_fn that feeds a split to an Estimator.
 
-    Training is endless, and its order is a function of the seed, the epoch and the global step alone: a training that
-    starts from a checkpoint sees what it would have seen without the stop. A dataset without end is not shuffled.
-    Evaluation and prediction pass once over the split, in its order, the last batch being what is left.
+    In training the dataset repeats infinitely, and its order is a function of the seed, the epoch and the global step only: a
+    training that resumes from a checkpoint sees the same batches as without the interruption. An infinite dataset is not
+    shuffled. Evaluation and prediction iterate once over the split, in its order; the last batch may be smaller.
 
     Args:
-      source: DataSource.
-      mode: tf.estimator.ModeKeys.
-      split: str.
-      num_examples: int, how many of the split's records to train on, or what else `count_examples` gave; for TRAIN.
-      cache: bool, whether to keep records in memory that are read one by one, as `fits_cache` decided; for TRAIN.
-      is_part: bool, whether the split has more of them.
+      source: the dataset.
+      mode: a tf.estimator.ModeKeys.
+      split: its name.
+      num_examples: number of the split's records to train on, or a negative cardinality from `count_examples`; TRAIN only.
+      cache: whether to cache the records in memory if they are read one by one, as `fits_cache` decided; TRAIN only.
+      is_part: whether the split has more than num_examples records.
 
     Returns:
-      Function without arguments that returns a tf.data.Dataset of (features, labels), or of features in PREDICT.
+      A function that returns a tf.data.Dataset of (features, labels), in PREDICT of features.
     """
 
     params = source.params
@@ -33,21 +44,23 @@ def make_input_fn(source, mode, split, num_examples=None, cache=False, is_part=F
     batch_size = params.batch_size if is_training else params.eval_batch_size
 
     def batch(records):
-        # Only training drops what does not fill a batch: its epochs follow one another without a gap.
+        # Training loses nothing by dropping the remainder: a batch may span two epochs, and they never end.
         return records.batch(batch_size, drop_remainder=is_training)
 
     def input_fn():
         with tf.name_scope('input'):
             records = source.read(split)
-            if is_training and num_examples > 0:
+            if is_training and num_examples > 0:  # type: ignore[operator]
                 records = records.take(num_examples) if is_part else records
-                records = records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Others shift the order.
-            if is_training and picks_batches(records, num_examples, params):
+                records = records.apply(
+                    tf.data.experimental.assert_cardinality(num_examples)
+                )  # Another number would shift the order.
+            if is_training and picks_batches(records, num_examples, params):  # type: ignore[arg-type]
                 batches = _batches_from_memory(records, num_examples, params)
                 records = batches.unbatch()
             else:
                 if is_training:
-                    records = _endless_stream(records, num_examples, params, cache)
+                    records = _infinite_stream(records, num_examples, params, cache)
                 batches = batch(records)
             parsed = parse(source, mode, records, batches, batch)
             return disable_autotune(parsed.prefetch(tf.data.AUTOTUNE))
@@ -55,14 +68,21 @@ def make_input_fn(source, mode, split, num_examples=None, cache=False, is_part=F
     return input_fn
 
 
-def parse(source, mode, records, batches, batch):
+def parse(
+    source: DataSource,
+    mode: str,
+    records: tf.data.Dataset,
+    batches: tf.data.Dataset,
+    batch: Callable[[tf.data.Dataset], tf.data.Dataset],
+) -> tf.data.Dataset:
     """Returns the parsed batches of a tf.data.Dataset.
 
     Args:
-      source: DataSource.
-      mode: tf.estimator.ModeKeys.
-      records, batches: tf.data.Dataset of the same, one by one and in batches; whichever the module parses is taken.
-      batch: function that makes batches of a tf.data.Dataset.
+      source: the dataset.
+      mode: a tf.estimator.ModeKeys.
+      records: single records, used if the module has only `parse`.
+      batches: the same records in batches, used if the module has `parse_batch`.
+      batch: function that batches a tf.data.Dataset.
     """
 
     def as_map_fn(name):
@@ -80,19 +100,19 @@ def parse(source, mode, records, batches, batch):
     return batch(records.map(as_map_fn('parse'), tf.data.AUTOTUNE))
 
 
-def disable_autotune(dataset):
-    """Returns a tf.data.Dataset whose numbers of threads and buffers stay as they are.
+def disable_autotune(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns a tf.data.Dataset whose parallelism and buffer sizes are not tuned while it runs.
 
-    The thread that tunes them sleeps longer and longer, a minute at last, and who ends with the iterator, or makes it anew
-    as each evaluation does, waits until it wakes up.
+    The tuning thread sleeps for increasing intervals, up to a minute, and deleting or reinitializing the iterator, as each
+    evaluation does, blocks until it wakes up.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
 
 
-def picks_batches(records, num_examples, params):
-    """Whether training batches are picked from one tensor of all records: if there can be one, and the shuffle is whole."""
+def picks_batches(records: tf.data.Dataset, num_examples: int, params: HParams) -> bool:
+    """Whether training batches are gathered from one tensor of all records: needs fixed shapes and a full shuffle buffer."""
     return (
         params.cache
         and 0 < num_examples <= params.shuffle_buffer
@@ -104,39 +124,39 @@ def picks_batches(records, num_examples, params):
 
 
 def _batches_from_memory(records, num_examples, params):
-    """Batches the records endlessly from where the global step stands, each epoch in an order of its own.
+    """Returns infinitely many batches of the records, starting at the global step; each epoch is shuffled differently.
 
-    Picking whole batches out of one tensor is several times as fast as passing records on one by one.
+    Gathering whole batches from one tensor is several times as fast as a stream of single records.
     """
-    everything = tf.data.experimental.get_single_element(records.batch(num_examples))
+    all_records = tf.data.experimental.get_single_element(records.batch(num_examples))
 
     def order(epoch, seen):
         return tf2.random.experimental.stateless_shuffle(tf.range(num_examples), tf.stack([params.seed, epoch]))[seen:]
 
-    def pick(indices):
+    def gather(indices):
         indices = tf.ensure_shape(indices, [params.batch_size])
-        return tf.nest.map_structure(lambda values: tf.gather(values, indices), everything)
+        return tf.nest.map_structure(lambda values: tf.gather(values, indices), all_records)
 
     orders = _epochs(num_examples, params).map(order)
-    return orders.rebatch(params.batch_size, drop_remainder=True).map(pick)
+    return orders.rebatch(params.batch_size, drop_remainder=True).map(gather)
 
 
-def _endless_stream(records, num_examples, params, cache):
-    """Repeats the records endlessly from where the global step stands, each epoch in an order of its own.
+def _infinite_stream(records, num_examples, params, cache):
+    """Repeats the records infinitely, starting at the global step; each epoch is shuffled differently.
 
-    Epochs follow one another inside the flat_map, not by repeat().shuffle(): that would mix them, and where an epoch
-    begins could not be found again after a restart.
+    Epochs are concatenated by flat_map, not by repeat().shuffle(): that would mix them, and the start of an epoch could not
+    be restored after a restart.
     """
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
-        return records.skip(_position(params))  # No epochs, so no order that could be found again but its own.
+        return records.skip(_position(params))  # There are no epochs, so a shuffled order could not be restored.
 
-    # TensorFlow makes room for the whole buffer at once.
+    # TensorFlow allocates the whole buffer at once.
     buffer = params.shuffle_buffer if num_examples < 0 else min(params.shuffle_buffer, num_examples + 1)
 
     def shuffled(epoch, seen):
         return records.shuffle(buffer, seed=epoch * 1000003 + params.seed, reshuffle_each_iteration=False).skip(seen)
 
-    if num_examples == tf.data.experimental.UNKNOWN_CARDINALITY:  # The training ends within the first epoch.
+    if num_examples == tf.data.experimental.UNKNOWN_CARDINALITY:  # Training ends within the first epoch.
         records = records.apply(tf.data.experimental.assert_cardinality(tf.data.experimental.INFINITE_CARDINALITY))
         return shuffled(tf.constant(0, tf.int64), _position(params))
     if cache:
@@ -145,14 +165,14 @@ def _endless_stream(records, num_examples, params, cache):
 
 
 def _epochs(num_examples, params):
-    """Returns an endless dataset of epochs: the number, and how many of its examples have been seen; int64 scalars."""
+    """Returns an infinite dataset of (epoch, number of its examples already seen), int64 scalars, from the current epoch on."""
     position = _position(params)
     first = position // num_examples
-    return tf.data.Dataset.range(first, _ENDLESS).map(
+    return tf.data.Dataset.range(first, _MAX_EPOCH).map(
         lambda epoch: (epoch, tf.where(tf.equal(epoch, first), position % num_examples, tf.zeros_like(position)))
     )
 
 
 def _position(params):
-    """Returns how many examples have been trained on; to be read when a checkpoint has been restored, as iterators do."""
+    """Returns the number of examples trained on so far; iterators evaluate it after a checkpoint has been restored."""
     return tf.cast(tf.train.get_or_create_global_step(), tf.int64) * params.batch_size

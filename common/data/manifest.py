@@ -1,6 +1,8 @@
-"""manifest.json, beside TFRecord files: which there are and what they were when they were written."""
+"""manifest.json, next to TFRecord files: their names, sizes and checksums at the time of writing."""
 
+from collections.abc import Iterator, Mapping, Sequence
 import os
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -9,19 +11,19 @@ from common.errors import RunError, UsageError
 from common.files import read_json, write_json
 
 _NAME = 'manifest.json'
-_whole = {}  # The files that this process has found to be as written: {path: (bytes, time of the last change)}.
+_verified: dict[str, tuple[int, int] | None] = {}  # {path: (bytes, time of the last change)} of files verified by this process.
 
 
-def exists(directory):
+def exists(directory: str) -> bool:
     return tf.io.gfile.exists(_path(directory))
 
 
-def save(directory, files):
+def save(directory: str, files: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Writes the manifest.
 
     Args:
-      directory: str.
-      files: {split: list of dict of 'name', str, and the count, bytes, sha256 and crc32 of its `tfrecord.Scan`}.
+      directory: the one of the files.
+      files: {split: list of dicts of 'name', str, and the count, bytes, sha256 and crc32 of its `tfrecord.Scan`}.
     """
     write_json(
         _path(directory),
@@ -29,12 +31,12 @@ def save(directory, files):
     )
 
 
-def load(directory, split):
+def load(directory: str, split: str) -> dict[str, Any]:
     """Returns {'count': int, 'files': list} of a split, as `save` wrote it.
 
     Raises:
       UsageError: there is no such split.
-      RunError: the manifest is damaged.
+      RunError: the manifest is corrupt.
     """
     splits = _load(directory)
     if split not in splits:
@@ -42,11 +44,11 @@ def load(directory, split):
     return splits[split]
 
 
-def check(directory, item):
-    """Returns the path of a file that `save` was told of. It is read from end to end, unless that was done before.
+def check(directory: str, item: Mapping[str, Any]) -> str:
+    """Verifies a file against its entry in the manifest and returns its path. Each file is read only once, unless it changes.
 
     Raises:
-      RunError: it is missing, or is not what was written.
+      RunError: the file is missing, or differs from what was written.
     """
     path = os.path.join(directory, item['name'])
     try:
@@ -54,29 +56,29 @@ def check(directory, item):
         state = (stat.length, stat.mtime_nsec)
     except tf.errors.OpError:
         state = None
-    if state is None or _whole.get(path) != state:
-        damage = _find_damage(path, item)
-        if damage:
-            raise RunError(f'{path}: {damage}: delete {directory} to convert the data again')
-    _whole[path] = state
+    if state is None or _verified.get(path) != state:
+        defect = _find_defect(path, item)
+        if defect:
+            raise RunError(f'{path}: {defect}: delete {directory} to convert the data again')
+    _verified[path] = state
     return path
 
 
-def clear_cache():
-    """Has `check` read every file again."""
-    _whole.clear()
+def clear_cache() -> None:
+    """Makes `check` read every file again."""
+    _verified.clear()
 
 
-def _find_damage(path, written):
+def _find_defect(path, written):
     try:
         return tfrecord.find_damage(path, tfrecord.scan(path), written)
     except tf.errors.OpError as error:
         return 'is missing' if isinstance(error, tf.errors.NotFoundError) else f'cannot be read: {error.message}'
 
 
-def locate_record(record):
-    """Says in which of the files that were checked a serialized tf.train.Example lies; None if in none."""
-    for path in _whole:
+def locate_record(record: bytes) -> str | None:
+    """Returns which of the verified files contains a serialized tf.train.Example, and where; None if none does."""
+    for path in _verified:
         offsets = tfrecord.scan(path).offsets
         for number, found in enumerate(tfrecord.read(path, len(offsets))):
             if found == record:
@@ -84,15 +86,16 @@ def locate_record(record):
     return None
 
 
-def verify(directory):
-    """Yields a line for each file of a directory, which says whether it is as it was written.
+def verify(directory: str) -> Iterator[str]:
+    """Yields a line for each file of a directory, which says whether the file is as it was written.
 
-    Where there is no manifest, it is of all files named *.tfrecord, and says whether their checksums are right.
+    Without a manifest, all files named *.tfrecord are verified by their records' checksums.
 
     Raises:
-      UsageError: there are none.
-      RunError: the manifest is damaged; or files are, when all lines have been said.
+      UsageError: there are no files.
+      RunError: the manifest is corrupt; or files are, after all lines have been yielded.
     """
+    files: dict[str, dict[str, Any] | None]
     if exists(directory):
         files = {os.path.join(directory, item['name']): item for entry in _load(directory).values() for item in entry['files']}
     else:
@@ -103,21 +106,21 @@ def verify(directory):
             if tf.io.gfile.isdir(directory)
             else f'{directory}: is not a directory'
         )
-    damaged = 0
+    corrupt = 0
     for path, item in files.items():
-        damage = _find_damage(path, item)
-        damaged += damage is not None
-        yield f'{path}: {damage or ("as written" if item else "intact")}'
-    if damaged:
-        raise RunError(f'{directory}: {damaged} of {len(files)} files are corrupt')
+        defect = _find_defect(path, item)
+        corrupt += defect is not None
+        yield f'{path}: {defect or ("as written" if item else "intact")}'
+    if corrupt:
+        raise RunError(f'{directory}: {corrupt} of {len(files)} files are corrupt')
 
 
 def _load(directory):
     path = _path(directory)
-    reason = f'{path}: does not describe the data'
+    reason: str | ValueError = f'{path}: does not describe the data'
     try:
         splits = read_json(path)['splits']
-        if splits and all(_is_sound(entry) for entry in splits.values()):
+        if splits and all(_is_valid(entry) for entry in splits.values()):
             return splits
     except ValueError as error:
         reason = error
@@ -126,7 +129,7 @@ def _load(directory):
     raise RunError(f'{reason}: delete {directory} to convert the data again')
 
 
-def _is_sound(entry):
+def _is_valid(entry):
     names = [item['name'] for item in entry['files']]
     return (
         names

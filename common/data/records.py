@@ -1,15 +1,17 @@
-"""TFRecord files of tf.Example: encoded, written in parallel, described by a manifest, checked, and read.
+"""TFRecord files of tf.Example: encoded, written in parallel, described by a manifest, verified, and read.
 
-python -m common.data.records verify DIRECTORY    says of each file whether it is what was written
-python -m common.data.records show FILE           counts the records, and shows their features and the first of them
+python -m common.data.records verify DIRECTORY    reports for each file whether it is as it was written
+python -m common.data.records show FILE           prints the number of records, their features and the first records
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 import concurrent.futures
 import numbers
 import os
 import signal
 import sys
 import threading
+from typing import Any
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -25,18 +27,15 @@ from common.plugins.traceback_filter import in_a_line
 
 NUM_SHARDS = 4
 _REPORT_EVERY = 1000
-_LOOKED_AT = 1000
+_MAX_SHOWN = 1000
 
 
-def encode(features):
-    """Serializes one example.
+def encode(features: Mapping[str, Any]) -> bytes:
+    """Returns one example as a serialized tf.train.Example.
 
     Args:
-      features: dict of name to bytes, str, int, float, or an array or list of ints or floats (stored flat, as int64 or
-        float32).
-
-    Returns:
-      bytes, a serialized tf.train.Example.
+      features: {name: value}. A value is bytes, str, int, float, or an array or list of ints or floats, which is flattened
+        and stored as int64 or float32.
 
     Raises:
       TypeError: a value is of another type.
@@ -65,20 +64,20 @@ def _set(feature, name, value):
         raise TypeError(f'{name}: cannot store {type(value).__name__} in a tf.train.Example')
 
 
-def write(directory, splits, num_shards=NUM_SHARDS):
-    """Writes splits as TFRecord files, several at a time, and a manifest that makes them valid.
+def write(directory: str, splits: Mapping[str, Sequence[Mapping[str, Any]]], num_shards: int = NUM_SHARDS) -> None:
+    """Writes splits as TFRecord files, in parallel, and a manifest that makes them valid.
 
-    Each file is written beside its place and renamed, the manifest last, so that a run that was stopped leaves nothing
-    that `read` would take. On a terminal a progress bar counts the examples.
+    Each file is written under a temporary name and renamed, the manifest last, so that an interrupted run leaves nothing that
+    `read` would accept. On a terminal a progress bar counts the examples.
 
     Args:
-      directory: str, made if it is not there.
-      splits: dict of split name to a sequence, anything with a len() and an [i], of features for `encode`. Its items are
-        taken by several threads, so that one that makes them as they are asked for works in parallel.
-      num_shards: int, files a split. Example i goes to file i modulo num_shards.
+      directory: created if it does not exist.
+      splits: {split: examples}. Examples are a sequence, anything with len() and [i], of features for `encode`. Several
+        threads index it, so that a sequence that creates its items on access works in parallel.
+      num_shards: number of files per split. Example i goes to file i modulo num_shards.
 
     Raises:
-      RunError: the directory cannot be written, or an example cannot be made.
+      RunError: the directory cannot be written, or creating an example fails.
     """
     try:
         tf.io.gfile.makedirs(directory)
@@ -107,7 +106,7 @@ def _write_shards(directory, splits, num_shards):
             for future in concurrent.futures.as_completed(sum(futures.values(), [])):
                 future.result()
         finally:
-            stop.set()  # After an error or Ctrl-C, what is still being written need not be finished.
+            stop.set()  # After an error or Ctrl-C, the other threads need not finish.
         return {split: [future.result() for future in shards] for split, shards in futures.items()}
 
 
@@ -130,7 +129,7 @@ def _write_shard(directory, split, shard, num_shards, examples, bar, stop):
 
 
 def _encoded(directory, split, examples, i):
-    """Returns example i, serialized; raises RunError if it cannot be made."""
+    """Returns example i, serialized; raises RunError if creating it fails."""
     try:
         return encode(examples[i])
     except (UsageError, RunError):
@@ -139,22 +138,22 @@ def _encoded(directory, split, examples, i):
         raise RunError(f'{directory}: example {i} of the split {split} cannot be made: {in_a_line(error)}') from None
 
 
-def is_written(directory):
+def is_written(directory: str) -> bool:
     """Whether `write` has finished in this directory."""
     return manifest.exists(directory)
 
 
-def read(directory, split):
+def read(directory: str, split: str) -> tf.data.Dataset:
     """Reads a split that `write` wrote.
 
-    Every file is checked first, once in a process, as long as it does not change: it is read from end to end.
+    Every file is first verified, which reads all of it; once per process, unless it changes.
 
     Returns:
-      tf.data.Dataset of serialized tf.train.Example, string scalars, of known cardinality and always in one order.
+      Serialized tf.train.Example, string scalars, with known cardinality and in a fixed order.
 
     Raises:
       UsageError: there is no such split.
-      RunError: the manifest is damaged, or a file is missing or not what was written.
+      RunError: the manifest is corrupt, or a file is missing or differs from what was written.
     """
     entry = manifest.load(directory, split)
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -165,23 +164,23 @@ def read(directory, split):
     return records.apply(tf.data.experimental.assert_cardinality(entry['count']))
 
 
-def show(path):
+def show(path: str) -> Iterator[str]:
     """Yields lines that describe a file: the number of records, the features of the first 1,000, and the first three.
 
     Raises:
-      UsageError: it cannot be read.
-      RunError: it is damaged, or contains records other than tf.train.Example.
+      UsageError: the file cannot be read.
+      RunError: it is corrupt, or contains records other than tf.train.Example.
     """
     try:
         scan = tfrecord.scan(path)
-        damage = tfrecord.find_damage(path, scan)
+        defect = tfrecord.find_damage(path, scan)
     except tf.errors.OpError as error:
         raise UsageError(f'{path}: cannot be read: {error.message}') from None
-    if damage:
-        raise RunError(f'{path}: {damage}')
+    if defect:
+        raise RunError(f'{path}: {defect}')
     yield f'{path}: {scan.count} records, {scan.bytes} bytes'
     try:
-        examples = [_decode(record) for record in tfrecord.read(path, min(scan.count, _LOOKED_AT))]
+        examples = [_decode(record) for record in tfrecord.read(path, min(scan.count, _MAX_SHOWN))]
     except DecodeError:
         raise RunError(f'{path}: contains records other than tf.train.Example') from None
     for name in sorted({name for example in examples for name in example}):
@@ -203,10 +202,10 @@ def _decode(record):
 
 
 def _shorten(values):
-    return ' '.join([*map(_say, values[:8]), *(['...'] if len(values) > 8 else [])])
+    return ' '.join([*map(_format, values[:8]), *(['...'] if len(values) > 8 else [])])
 
 
-def _say(value):
+def _format(value):
     if not isinstance(value, bytes):
         return f'{value:g}' if isinstance(value, float) else str(value)
     is_text = len(value) <= 60 and value.isascii() and value.decode('ascii').isprintable()
@@ -217,8 +216,8 @@ def _printable(name):
     return name if name.isprintable() else repr(name)
 
 
-def main(argv):
-    """Runs `verify` or `show` and returns the exit code: 0 all is well, 1 a file is damaged, 2 wrong usage."""
+def main(argv: Sequence[str]) -> int:
+    """Runs `verify` or `show` and returns the exit code: 0 if all is well, 1 if a file is corrupt, 2 for wrong usage."""
     commands = {'verify': manifest.verify, 'show': show}
     if argv[1:] in (['-h'], ['--help']):
         print(__doc__)
@@ -236,5 +235,5 @@ def main(argv):
 
 
 if __name__ == '__main__':
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # As `head` has it.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # So that `| head` ends it silently.
     sys.exit(main(sys.argv))

@@ -1,5 +1,6 @@
-"""How many records a split has, and how much memory they take."""
+"""The number of records of a split, and the memory that they take."""
 
+from collections.abc import Callable
 import contextlib
 import time
 
@@ -9,25 +10,27 @@ import tensorflow.compat.v1 as tf
 from common import memory
 from common.data.elements import INFINITE, cardinality, iterate, opened
 from common.data.input_pipeline import picks_batches
+from common.data.source import DataSource
 from common.errors import RunError, first_line
+from hparams.build import HParams
 
 UNKNOWN = tf.data.experimental.UNKNOWN_CARDINALITY
-_COUNTED_AT_ONCE = 100
+_COUNT_BATCH = 100
 _REPORT_SECONDS = 10
-_SAMPLED = 32
-_OVERHEAD = 200  # Bytes of a tensor in memory, beside its values.
+_SAMPLE_SIZE = 32
+_OVERHEAD = 200  # Bytes that a tensor takes in addition to its values.
 _RESERVE = 100 * 10**6  # Bytes that the session itself takes.
 
 
-def count_examples(source, split, at_most=None):
-    """Returns how many records a split has; an endless one has tf.data.INFINITE_CARDINALITY. Counts where it must.
+def count_examples(source: DataSource, split: str, at_most: int | None = None) -> int:
+    """Returns the number of records of a split: its cardinality or, if that is unknown, a count.
 
-    It is tf.data.UNKNOWN_CARDINALITY where counting has stopped at at_most.
+    It is tf.data.INFINITE_CARDINALITY for an infinite split, and tf.data.UNKNOWN_CARDINALITY if counting stopped at at_most.
 
     Args:
-      source: DataSource.
-      split: str.
-      at_most: int, where to stop counting; None counts to the end, which a split that hides that it is endless has not.
+      source: the dataset.
+      split: its name.
+      at_most: where to stop counting. With None, a split that is infinite but does not declare it is counted forever.
 
     Raises:
       UsageError: there is no such split.
@@ -52,12 +55,12 @@ def count_examples(source, split, at_most=None):
 
 def _count(session, records, at_most, split):
     with session.graph.as_default():
-        ones = records.take(-1 if at_most is None else at_most).map(lambda *_: 1).batch(_COUNTED_AT_ONCE)
-    count, told = 0, time.monotonic()
+        ones = records.take(-1 if at_most is None else at_most).map(lambda *_: 1).batch(_COUNT_BATCH)
+    count, last_report = 0, time.monotonic()
     for batch in iterate(session, ones):
         count += len(batch)
-        if time.monotonic() > told + _REPORT_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() > last_report + _REPORT_SECONDS:
+            last_report = time.monotonic()
             tf.logging.info(
                 'Counting the records of the split %s: %d so far. A dataset that declares its cardinality, with '
                 'tf.data.experimental.assert_cardinality, is not counted.',
@@ -67,11 +70,12 @@ def _count(session, records, at_most, split):
     return count
 
 
-def fits_cache(source, num_examples):
-    """Whether to keep the training records in memory, if params.cache asks for it: where there is room, or the order needs it.
+def fits_cache(source: DataSource, num_examples: int) -> bool:
+    """Whether to cache the training records: if params.cache is set, and they fit into memory or batches are gathered from it.
 
     Args:
-      source, num_examples: as for `make_input_fn`.
+      source: the dataset.
+      num_examples: as for `make_input_fn`.
 
     Raises:
       RunError: not even the shuffle buffer fits.
@@ -83,11 +87,11 @@ def fits_cache(source, num_examples):
     free = max(memory.available() - _RESERVE, 0)
     buffer = params.shuffle_buffer if num_examples == UNKNOWN else min(params.shuffle_buffer, num_examples)
     if size * buffer > free:
-        fitting = min(int(free / size / 4), buffer // 2)
+        smaller = min(int(free / size / 4), buffer // 2)
         raise RunError(
             f'--dataset={params.dataset}: shuffling takes about {memory.to_text(size * buffer)}, and '
             f'{memory.to_text(free)} of memory is available: use a smaller buffer, such as '
-            f'--hparams=cache=false,shuffle_buffer={max(fitting, 1)}'
+            f'--hparams=cache=false,shuffle_buffer={max(smaller, 1)}'
         )
     if not params.cache or is_picked or num_examples == UNKNOWN or size * (buffer + num_examples) <= free:
         return params.cache
@@ -99,17 +103,17 @@ def fits_cache(source, num_examples):
     return False
 
 
-def _look_at(make_records, num_examples, params):
-    """Returns about how many bytes a record takes in memory, by the first ones, and whether batches are picked from them."""
+def _look_at(make_records: Callable[[], tf.data.Dataset], num_examples: int, params: HParams) -> tuple[float, bool]:
+    """Estimates the bytes that a record takes in memory, from the first ones; also returns `picks_batches` of the records."""
     with opened(make_records) as (session, records):
         is_picked = picks_batches(records, num_examples, params)
         specs = tf.nest.flatten(records.element_spec, expand_composites=True)
         if all(isinstance(spec, tf.TensorSpec) and spec.dtype != tf.string and spec.shape.is_fully_defined() for spec in specs):
             return sum(memory.size(spec.shape, spec.dtype) + _OVERHEAD for spec in specs), is_picked
         with session.graph.as_default():
-            first = records.take(_SAMPLED).map(lambda *record: tuple(tf.nest.flatten(record, expand_composites=True)))
+            first = records.take(_SAMPLE_SIZE).map(lambda *record: tuple(tf.nest.flatten(record, expand_composites=True)))
         sizes = []
-        with contextlib.suppress(tf.errors.OpError):  # The training will complain about it.
+        with contextlib.suppress(tf.errors.OpError):  # Training will report it.
             for values in iterate(session, first):
                 sizes.append(sum(map(_bytes, values)))
     return max(sum(sizes) / max(len(sizes), 1), 1), is_picked

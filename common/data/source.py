@@ -1,4 +1,4 @@
-"""A dataset module with what its functions take."""
+"""A dataset module with the arguments of its functions."""
 
 import dataclasses
 import types
@@ -14,7 +14,7 @@ from hparams.build import HParams
 
 @dataclasses.dataclass(frozen=True)
 class DataSource:
-    """A dataset module, which has been prepared, and the data_dir and HParams that its functions take."""
+    """A prepared dataset module, and the data_dir and HParams that its functions take."""
 
     module: types.ModuleType
     data_dir: str
@@ -25,7 +25,7 @@ class DataSource:
 
         Raises:
           UsageError: there is no such split, or the module returns something else.
-          RunError: it cannot be read.
+          RunError: the split cannot be read.
         """
         flag = f'--dataset={self.params.dataset}'
         try:
@@ -41,9 +41,9 @@ class DataSource:
         return records
 
     def parses_batches(self) -> bool:
-        """Whether the module parses whole batches, which is faster, and not records one by one."""
+        """Whether the module has `parse_batch`, which is faster than `parse`."""
         return hasattr(self.module, 'parse_batch')
 
     def has_images(self) -> bool:
-        """Whether the module makes features of raw images."""
+        """Whether the module has `image_features`, which converts raw images to features."""
         return hasattr(self.module, 'image_features')

@@ -1,45 +1,46 @@
-"""What a TFRecord file consists of, and where it is damaged.
+"""The structure of a TFRecord file, and where it is corrupt.
 
-A record is its length (8 bytes, little-endian), a CRC of the length (4), the data, and a CRC of the data (4).
+A record consists of its length (8 bytes, little-endian), a CRC of the length (4), the data, and a CRC of the data (4).
 (tensorflow/core/lib/io/record_writer.h)
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import hashlib
 import itertools
 import struct
-import typing
+from typing import Any
 import zlib
 
 import tensorflow.compat.v1 as tf
 
 _BLOCK = 1 << 20
 _HEADER = 12
-_AROUND = 16  # What a record has beside its data.
+_FRAMING = 16  # Bytes of a record in addition to its data.
 
 
 @dataclasses.dataclass(frozen=True)
 class Scan:
-    """A file, read once from end to end.
+    """The result of reading a file once from start to end.
 
-    offsets are the bytes at which its records begin, by the lengths of those before. is_sound says whether the last one
-    ends with the file; else it is longer than the rest. crc32 has an entry for each block of 2^20 bytes.
+    offsets are the bytes at which its records begin, computed from the lengths of those before. is_sound is whether the last
+    record ends at the end of the file; otherwise it would extend beyond it. crc32 has an entry for each block of 2^20 bytes.
     """
 
-    offsets: typing.Sequence[int]
+    offsets: Sequence[int]
     is_sound: bool
     bytes: int
     sha256: str
-    crc32: typing.Sequence[int]
+    crc32: Sequence[int]
 
     @property
-    def count(self):
-        """How many records lie within the file."""
+    def count(self) -> int:
+        """The number of complete records."""
         return len(self.offsets) - (not self.is_sound)
 
 
-def scan(path):
+def scan(path: str) -> Scan:
     """Returns the Scan of a file, local or remote; raises tf.errors.OpError if it cannot be read."""
     offsets, crc32, sha256 = [], [], hashlib.sha256()
     end = size = 0
@@ -53,20 +54,20 @@ def scan(path):
             size += len(block)
             while end + _HEADER <= size:
                 offsets.append(end)
-                end += _AROUND + struct.unpack_from('<Q', data, end - begin)[0]
+                end += _FRAMING + struct.unpack_from('<Q', data, end - begin)[0]
             rest = data[end - begin :] if end < size else b''  # The beginning of a header.
     if end < size:
         offsets.append(end)  # Less than a header.
     return Scan(offsets, end == size, size, sha256.hexdigest(), crc32)
 
 
-def read(path, count):
-    """Yields the first records of a file, bytes; raises tf.errors.DataLossError at one whose checksum is wrong.
+def read(path: str, count: int) -> Iterator[bytes]:
+    """Yields the first records of a file; raises tf.errors.DataLossError at a record whose checksum is wrong.
 
     Args:
-      path: str.
-      count: int, at most the records that `scan` has found to lie within the file: a length that reaches beyond it ends
-        the process in TensorFlow's reader.
+      path: the file.
+      count: at most the number of complete records that `scan` found: a length that extends beyond the file crashes
+        TensorFlow's reader, and the process with it.
     """
     with tf.Graph().as_default(), tf.Session() as session:
         record = tf.data.make_one_shot_iterator(tf.data.TFRecordDataset(path).take(count)).get_next()
@@ -74,20 +75,19 @@ def read(path, count):
             yield session.run(record)
 
 
-def find_damage(path, found, written=None):
-    """Says what is wrong with a file, in words that follow its path.
+def find_damage(path: str, found: Scan, written: Mapping[str, Any] | None = None) -> str | None:
+    """Describes what is wrong with a file, in words that follow its path in a message.
 
     Args:
-      path: str.
-      found: Scan of it.
-      written: dict of 'count', 'bytes', 'sha256' and, if known, 'crc32' of its Scan when it was written; None where nobody
-        knows them.
+      path: the file.
+      found: its Scan.
+      written: 'count', 'bytes', 'sha256' and, if known, 'crc32' of its Scan when it was written; None if unknown.
 
     Returns:
-      str, which names the byte at which the first record that is damaged begins, if there is one; None if all is well.
+      Text that names the byte at which the first corrupt record begins, if there is one; None if the file is intact.
 
     Raises:
-      tf.errors.OpError: it cannot be read.
+      tf.errors.OpError: the file cannot be read.
     """
     if (
         written
@@ -105,13 +105,13 @@ def find_damage(path, found, written=None):
         return f'the record at byte {found.offsets[-1]} is corrupt: it is longer than the rest of the file'
     if not written:
         return None
-    place = _differing_block(found.crc32, written.get('crc32', ()))
+    difference = _first_difference(found.crc32, written.get('crc32', ()))
     if good != written['count']:
-        return f'{written["count"]} records were written, but the file has {good}{place}'
-    return f'is not what was written{place or ": its SHA-256 differs"}'
+        return f'{written["count"]} records were written, but the file has {good}{difference}'
+    return f'is not what was written{difference or ": its SHA-256 differs"}'
 
 
-def _differing_block(now, then):
+def _first_difference(now, then):
     for i, (a, b) in enumerate(itertools.zip_longest(now, then)):
         if a != b and then:
             return f': it differs between byte {i * _BLOCK} and byte {(i + 1) * _BLOCK}'

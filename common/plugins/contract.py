@@ -1,6 +1,7 @@
-"""What is checked of model and of dataset modules alike."""
+"""Checks shared by model and dataset modules."""
 
 import collections.abc
+from typing import Any
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -12,13 +13,13 @@ DENSE = (tf.Tensor, tf2.Variable)
 COMPOSITE = (tf.SparseTensor, tf.RaggedTensor)
 
 
-def check_pair(source, names, returned):
+def check_pair(source: str, names: str, returned: Any) -> Any:
     if not isinstance(returned, (tuple, list)) or len(returned) != 2:
         raise UsageError(f'{source} must return a pair {names}, not {describe(returned)}')
     return returned
 
 
-def check_dict(source, what, values):
+def check_dict(source: str, what: str, values: Any) -> None:
     if not isinstance(values, collections.abc.Mapping):
         raise UsageError(f'{source} must return {what} as a dict, not {describe(values)}')
     for name in values:
@@ -26,16 +27,16 @@ def check_dict(source, what, values):
             raise UsageError(f'{source} must return {what} under names that are printable text, not {show(name)}')
 
 
-def unknown_shape_error(source, kind, name):
+def unknown_shape_error(source: str, kind: str, name: str) -> UsageError:
     return UsageError(f'{source}: the {kind} {name} has an unknown shape: give it one, with tf.ensure_shape')
 
 
-def not_a_tensor_error(source, kind, name, value):
-    cure = ''
+def not_a_tensor_error(source: str, kind: str, name: str, value: Any) -> UsageError:
+    fix = ''
     if isinstance(value, COMPOSITE):
-        cure = f': {"tf.sparse.to_dense(it)" if isinstance(value, tf.SparseTensor) else "its method to_tensor()"} makes one'
+        fix = f': {"tf.sparse.to_dense(it)" if isinstance(value, tf.SparseTensor) else "its method to_tensor()"} makes one'
     elif isinstance(value, collections.abc.Mapping):
-        cure = f': give each of its items a name beside {name}'
+        fix = f': give each of its items a name beside {name}'
     elif value is not None and kind == 'prediction':
-        cure = ': tf.convert_to_tensor(it) makes one'
-    return UsageError(f'{source}: the {kind} {name} must be a tensor, not {describe(value)}{cure}')
+        fix = ': tf.convert_to_tensor(it) makes one'
+    return UsageError(f'{source}: the {kind} {name} must be a tensor, not {describe(value)}{fix}')

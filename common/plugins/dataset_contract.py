@@ -1,25 +1,31 @@
-"""What the functions of a dataset module take and return: what README.md asks of them is checked here."""
+"""Checks what the functions of a dataset module return, as README.md specifies it."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.plugins.contract import COMPOSITE, DENSE, check_dict, check_pair, not_a_tensor_error, unknown_shape_error
+from hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
 
 @tf.autograph.experimental.do_not_convert
-def check_parsed(function, parsed, mode, params):
-    """Returns the features and labels that a dataset module has made of records, as tensors; labels are None in PREDICT.
+def check_parsed(
+    function: str, parsed: Any, mode: str, params: HParams
+) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
+    """Checks the features and labels that a dataset module has parsed, and returns them as tensors; no labels in PREDICT.
 
     Args:
       function: 'parse' or 'parse_batch'.
-      parsed: what it returned.
-      mode: tf.estimator.ModeKeys.
-      params: HParams.
+      parsed: what the function returned.
+      mode: a tf.estimator.ModeKeys.
+      params: hyper-parameters, which name the dataset.
 
     Raises:
-      UsageError: it is no pair of dicts of tensors.
+      UsageError: it is not a pair of dicts of tensors.
     """
     source = f'--dataset={params.dataset}: {function}()'
     features, labels = check_pair(source, '(features, labels)', parsed)
@@ -30,11 +36,11 @@ def check_parsed(function, parsed, mode, params):
     if labels is None:
         raise UsageError(f'{source} must return labels in training and evaluation, not None: an empty dict if there are none')
     labels = _tensors(source, 'label', labels, mode, min_rank)
-    return _of_one_batch(source, features, labels) if function == 'parse_batch' else (features, labels)
+    return _check_batch_sizes(source, features, labels) if function == 'parse_batch' else (features, labels)
 
 
-def _of_one_batch(source, features, labels):
-    """Returns the features and labels, which are checked to be of as many examples, if need be when they are computed."""
+def _check_batch_sizes(source, features, labels):
+    """Returns features and labels after checking that they have one batch size, at run time if it is not known before."""
     dense = [value for value in [*features.values(), *labels.values()] if isinstance(value, DENSE) and value.shape.rank]
     sizes = [value.shape[0] for value in dense]
     if None not in sizes and len(set(sizes)) > 1:
@@ -48,12 +54,12 @@ def _of_one_batch(source, features, labels):
 
 
 def _tensors(source, kind, values, mode, min_rank):
-    """Returns a dict of what can be made tensors as tensors."""
+    """Returns a dict with its values converted to tensors; sparse and ragged ones are kept, except in PREDICT."""
     check_dict(source, f'{kind}s', values)
     tensors = {}
     for name, value in values.items():
         if isinstance(value, COMPOSITE) and mode != PREDICT:
-            tensors[name] = value  # A model may take them, but who asks it gives arrays.
+            tensors[name] = value  # A model may accept them, but a predictor is fed arrays.
             continue
         try:
             tensors[name] = tf.convert_to_tensor(value)
@@ -67,8 +73,8 @@ def _tensors(source, kind, values, mode, min_rank):
     return tensors
 
 
-def check_divisible(features, labels, params):
-    """Raises UsageError if towers cannot each have a share of the features and labels."""
+def check_divisible(features: Mapping[str, Any], labels: Mapping[str, Any], params: HParams) -> None:
+    """Raises UsageError if the features and labels cannot be split among towers."""
     source = f'--dataset={params.dataset} with towers'
     for kind, values in (('feature', features), ('label', labels)):
         for name, value in values.items():

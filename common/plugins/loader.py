@@ -1,10 +1,12 @@
-"""A name is a path: models and datasets are found by importlib, and no list names them."""
+"""Imports model and dataset modules by file name or dotted path: there is no registry."""
 
 import importlib
 import inspect
 import os
 import pkgutil
 import sys
+import types
+from typing import Any
 
 from common.errors import UsageError
 
@@ -26,24 +28,21 @@ _ARGUMENTS = {
 _OPTIONAL = ('eval_metrics', 'parse', 'parse_batch', 'image_features')
 
 
-def available(kind):
+def available(kind: str) -> list[str]:
     """Returns the names of the modules under models/ or datasets/; `kind` is 'model' or 'dataset'."""
     package = importlib.import_module(f'{kind}s')
     return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if not module.ispkg)
 
 
-def load(kind, name):
+def load(kind: str, name: str) -> types.ModuleType:
     """Imports a model or dataset module.
 
     Args:
       kind: 'model' or 'dataset'.
       name: a file name under models/ or datasets/, or the dotted path of any importable module.
 
-    Returns:
-      The module.
-
     Raises:
-      UsageError: there is no such module, or it lacks a function of the contract, or has one that takes other arguments.
+      UsageError: there is no such module, or a required function is missing or takes other arguments.
     """
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
@@ -53,7 +52,7 @@ def load(kind, name):
         try:
             module = importlib.import_module(path)
         except ModuleNotFoundError as error:
-            # An import that fails inside the module is its author's to see, with the traceback.
+            # If an import inside the module fails, its author needs the traceback.
             if not f'{path}.'.startswith(f'{error.name}.'):
                 raise
     if module is None:
@@ -65,15 +64,15 @@ def load(kind, name):
     return module
 
 
-def check_module(kind, name, module):
-    """Raises UsageError if a module lacks functions, or has some that take other arguments.
+def check_module(kind: str, name: str, module: types.ModuleType) -> None:
+    """Raises UsageError if a required function of a module is missing or takes other arguments.
 
     Args:
       kind: 'model' or 'dataset'.
-      name: str, as the flag has it.
-      module: the module.
+      name: the value of the flag.
+      module: the module to check.
     """
-    functions = {function: getattr(module, function, None) for function in _ARGUMENTS[kind]}
+    functions: dict[str, Any] = {function: getattr(module, function, None) for function in _ARGUMENTS[kind]}
     missing = [function for function, value in functions.items() if function not in _OPTIONAL and not callable(value)]
     if kind == 'dataset' and not (functions['parse'] or functions['parse_batch']):
         missing.append('parse')
@@ -91,6 +90,6 @@ def _takes(function, names):
         inspect.signature(function).bind(*filter(None, names))
     except TypeError:
         return False
-    except ValueError:  # Some that are not written in Python do not say what they take.
+    except ValueError:  # Some functions implemented in C have no signature.
         pass
     return True

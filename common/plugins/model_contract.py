@@ -1,16 +1,27 @@
-"""What the functions of a model module return: what README.md asks of them is checked here."""
+"""Checks what the functions of a model module return, as README.md specifies it."""
+
+from collections.abc import Mapping
+import types
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.plugins.contract import DENSE, check_dict, check_pair, not_a_tensor_error
 from common.values import describe, show
+from hparams.build import HParams
 
 _RESERVED = ('loss', 'global_step', 'split')
 
 
-def call_model(model, features, labels, mode, params):
-    """Returns the predictions of a model module, and its loss, which is None where there are no labels.
+def call_model(
+    model: types.ModuleType,
+    features: Mapping[str, Any],
+    labels: Mapping[str, Any] | None,
+    mode: str,
+    params: HParams,
+) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
+    """Returns the predictions and the loss of a model module; the loss is None if there are no labels.
 
     Raises:
       UsageError: they are not a dict of tensors [batch, ...] and a float32 tensor [batch].
@@ -35,7 +46,7 @@ def call_model(model, features, labels, mode, params):
 
 
 def _check_loss(source, loss):
-    """Returns the shape of a loss that is as it must be."""
+    """Checks that a loss is float32 of shape [batch], and returns its static shape."""
     if not isinstance(loss, tf.Tensor) or loss.shape.rank != 1 or loss.dtype != tf.float32:
         is_cast = isinstance(loss, tf.Tensor) and loss.shape.rank == 1 and loss.dtype.is_floating
         raise UsageError(
@@ -45,11 +56,17 @@ def _check_loss(source, loss):
     return loss.shape
 
 
-def call_eval_metrics(model, features, labels, predictions, params):
-    """Returns the metrics of a model module, {name: (value, update_op)}; an empty dict where it has none.
+def call_eval_metrics(
+    model: types.ModuleType,
+    features: Mapping[str, Any],
+    labels: Mapping[str, Any],
+    predictions: Mapping[str, tf.Tensor],
+    params: HParams,
+) -> dict[str, tuple[tf.Tensor, tf.Tensor | tf.Operation]]:
+    """Returns the metrics of a model module, {name: (value, update_op)}; an empty dict if it defines none.
 
     Raises:
-      UsageError: they are something else, or have a name that the framework needs itself.
+      UsageError: they are not of this form, or a name is reserved.
     """
     if not hasattr(model, 'eval_metrics'):
         return {}

@@ -1,31 +1,34 @@
-"""output_dir/best: a copy of the best checkpoint, with what it was evaluated to."""
+"""output_dir/best: a copy of the best checkpoint, with its metrics."""
 
+from collections.abc import Mapping
 import os
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
 from common.files import read_json, taking_turns, write_json
+from common.storage.metrics import Objective
 
 _RECORD = 'best.json'
 
 
-def best_dir(output_dir):
+def best_dir(output_dir: str) -> str:
     return os.path.join(output_dir, 'best')
 
 
-def keep_if_best(checkpoint_path, output_dir, objective, split, result):
-    """Copies a checkpoint if it is the first, is better than the one that is there, or that one was judged otherwise.
+def keep_if_best(checkpoint_path: str, output_dir: str, objective: Objective, split: str, result: Mapping[str, Any]) -> None:
+    """Copies a checkpoint if it is better than the kept one, or if none is kept, or one for another split or metric.
 
-    Whoever is stopped amid this finds the old one whole or the new one: files are named by the step, and the record, which
-    names them, is written last. A checkpoint that has been deleted meanwhile is passed over. Processes that evaluate at once
-    come one after the other.
+    A reader sees the old or the new checkpoint, even if the copy is interrupted: the step is part of the file names, and
+    best.json, which names the checkpoint, is written last. A checkpoint that is deleted in the meantime is skipped.
+    Concurrent evaluations copy one after the other.
 
     Args:
-      checkpoint_path: str, without suffix.
-      output_dir: str.
-      objective: Objective.
-      split: str, the split that is judged.
+      checkpoint_path: without suffix.
+      output_dir: the run's directory.
+      objective: the metric to compare.
+      split: the split whose metric is compared.
       result: {'global_step': int, split: {metric: value}}.
     """
     with taking_turns(best_dir(output_dir)):
@@ -34,9 +37,9 @@ def keep_if_best(checkpoint_path, output_dir, objective, split, result):
 
 def _keep_if_best(checkpoint_path, directory, objective, split, result):
     value = result[split][objective.metric]
-    judged = {'split': split, 'metric': objective.metric, 'is_max': objective.is_max}
+    criterion = {'split': split, 'metric': objective.metric, 'is_max': objective.is_max}
     old = _read(directory)
-    if old and all(old[key] == judged[key] for key in judged) and not objective.is_better(value, old['value']):
+    if old and all(old[key] == criterion[key] for key in criterion) and not objective.is_better(value, old['value']):
         return
     tf.io.gfile.makedirs(directory)
     names = [os.path.basename(path) for path in tf.io.gfile.glob(f'{checkpoint_path}.*')]
@@ -47,19 +50,20 @@ def _keep_if_best(checkpoint_path, directory, objective, split, result):
     except tf.errors.NotFoundError:
         names = []
     data = [name for name in names if '.data-' in name]
-    # The last digits of a name tell how many there are.
+    # The last five digits of a name, as in model.ckpt-100.data-00000-of-00001, are the number of data files.
     if f'{os.path.basename(checkpoint_path)}.index' not in names or not data or len(data) != int(data[0][-5:]):
         tf.logging.warning('%s was deleted before it could be kept as the best.', checkpoint_path)
         return
     write_json(
-        os.path.join(directory, _RECORD), {'checkpoint': os.path.basename(checkpoint_path), **judged, 'value': value, **result}
+        os.path.join(directory, _RECORD),
+        {'checkpoint': os.path.basename(checkpoint_path), **criterion, 'value': value, **result},
     )
     for name in tf.io.gfile.listdir(directory):
         if name not in (*names, _RECORD):
             tf.io.gfile.remove(os.path.join(directory, name))
 
 
-def find_best(output_dir):
+def find_best(output_dir: str) -> str | None:
     """Returns the path of the best checkpoint, without suffix, or None."""
     directory = best_dir(output_dir)
     record = _read(directory)
@@ -76,7 +80,7 @@ def _read(directory):
         raise RunError(f'{error}: delete {directory}') from None
     if record.get('value') in ('Infinity', '-Infinity', 'NaN'):
         record['value'] = float(record['value'])
-    kinds = {'checkpoint': str, 'split': str, 'metric': str, 'is_max': bool, 'value': (int, float)}
-    if not all(isinstance(record.get(key), kind) for key, kind in kinds.items()):
+    types: dict[str, Any] = {'checkpoint': str, 'split': str, 'metric': str, 'is_max': bool, 'value': (int, float)}
+    if not all(isinstance(record.get(key), expected) for key, expected in types.items()):
         raise RunError(f'{path}: does not describe a checkpoint: delete {directory}')
     return record

@@ -1,8 +1,10 @@
-"""The checkpoints of an output_dir: which there are, and which of them is whole."""
+"""The checkpoints of an output_dir: listed, verified, recovered, and awaited from another process."""
 
+from collections.abc import Iterator
 import os
 import re
 import time
+import typing
 
 import tensorflow.compat.v1 as tf
 
@@ -11,24 +13,24 @@ from common.files import is_remote, remove_abandoned
 from common.storage.best_checkpoint import best_dir, find_best
 from common.storage.restore import is_intact, without_suffix
 
-# What TensorFlow and common/files.py write, to be renamed.
+# Temporary files of TensorFlow and of common/files.py, which an interrupted save leaves behind.
 _LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?/?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
 _PART = re.compile(r'\w+\.(json|csv|jsonl)\.[0-9a-f]{32}\.part')
 _REPORT_SECONDS = 60
 
 
-def has_checkpoint(output_dir):
-    """Whether a training has saved something there, whole or not."""
+def has_checkpoint(output_dir: str) -> bool:
+    """Whether a training has saved a checkpoint there, intact or not."""
     return any(step > 0 or tf.io.gfile.exists(f'{path}.index') for step, path in _list(output_dir))
 
 
-def latest_intact(output_dir):
-    """Returns the path of the last checkpoint that is whole, without suffix; None where there is none at all.
+def latest_intact(output_dir: str) -> str | None:
+    """Returns the path of the latest intact checkpoint, without suffix; None if there are no checkpoints.
 
-    Every tensor is read, so that its checksum is compared. What is damaged is named in a warning.
+    Every tensor is read to verify its checksum. A warning names each corrupt checkpoint.
 
     Raises:
-      RunError: none is whole.
+      RunError: all checkpoints are corrupt.
     """
     for _, path in _list(output_dir):
         if is_intact(path):
@@ -39,14 +41,14 @@ def latest_intact(output_dir):
     return None
 
 
-def recover(output_dir):
-    """Makes the directory such that a training goes on from the last checkpoint that is whole.
+def recover(output_dir: str) -> None:
+    """Prepares the directory so that a training resumes from the latest intact checkpoint.
 
-    For the one process that trains there. What a save that was interrupted has left is deleted, but not what another process,
-    such as a prediction, is writing.
+    For the only process that trains there. Files that an interrupted save has left behind are deleted, but not those that
+    another process, such as a prediction, is writing.
 
     Raises:
-      RunError: there are checkpoints, and none is whole.
+      RunError: there are checkpoints, and all are corrupt.
     """
     path = latest_intact(output_dir)
     names = tf.io.gfile.listdir(output_dir)
@@ -58,22 +60,22 @@ def recover(output_dir):
             leftovers += tf.io.gfile.glob(f'{checkpoint}.*')
     for leftover in leftovers:
         tf.io.gfile.rmtree(leftover)
-    if path and _named(output_dir) != path:
+    if path and _latest_by_state(output_dir) != path:
         tf.logging.warning('Going on from %s.', path)
         older = [other for _, other in reversed(_list(output_dir)) if tf.io.gfile.exists(f'{other}.index')]
         older = older[: older.index(path) + 1]
         tf.train.update_checkpoint_state(output_dir, path, older)
 
 
-def _named(output_dir):
-    """Returns the path that the file `checkpoint` names, which the Estimator goes by; None where it names none."""
+def _latest_by_state(output_dir):
+    """Returns the path in the file `checkpoint`, from which the Estimator resumes; None if there is none."""
     try:
         return tf.train.latest_checkpoint(output_dir)
     except ValueError:  # The file is empty.
         return None
 
 
-def require_checkpoint(output_dir):
+def require_checkpoint(output_dir: str) -> None:
     """Raises UsageError if there is no checkpoint to load."""
     if not has_checkpoint(output_dir):
         raise UsageError(
@@ -82,11 +84,11 @@ def require_checkpoint(output_dir):
         )
 
 
-def find_checkpoint(output_dir, which):
+def find_checkpoint(output_dir: str, which: str) -> str:
     """Returns the path of a checkpoint, without suffix.
 
     Args:
-      output_dir: str.
+      output_dir: the run's directory.
       which: 'latest', 'best', or the path of a checkpoint, with or without suffix.
 
     Raises:
@@ -94,7 +96,7 @@ def find_checkpoint(output_dir, which):
     """
     if which == 'latest':
         require_checkpoint(output_dir)
-        return latest_intact(output_dir)
+        return typing.cast(str, latest_intact(output_dir))
     if which == 'best':
         path = find_best(output_dir)
         if not path:
@@ -111,8 +113,8 @@ def find_checkpoint(output_dir, which):
     return path
 
 
-def is_of(output_dir, checkpoint_path):
-    """Whether a checkpoint is one of an output_dir, or its best, and not another training's, by whatever paths they go."""
+def is_of(output_dir: str, checkpoint_path: str) -> bool:
+    """Whether a checkpoint is in an output_dir or its best directory, also if the paths differ, as by symbolic links."""
     return _real(os.path.dirname(checkpoint_path)) in (_real(output_dir), _real(best_dir(output_dir)))
 
 
@@ -121,7 +123,7 @@ def _real(path):
 
 
 def _list(output_dir):
-    """Returns (step, path without suffix) of all checkpoints of which there is a file, the last one first."""
+    """Returns (step, path without suffix) of all checkpoints, even incomplete ones, the latest first."""
     found = [
         re.search(r'/model\.ckpt-(\d+)\.(index|data-\d+-of-\d+)$', path)
         for path in tf.io.gfile.glob(os.path.join(output_dir, 'model.ckpt-*'))
@@ -130,20 +132,20 @@ def _list(output_dir):
     return [(step, os.path.join(output_dir, f'model.ckpt-{step}')) for step in sorted(steps, reverse=True)]
 
 
-def new_checkpoints(directory, last_step, timeout=0):
+def new_checkpoints(directory: str, last_step: int, timeout: int = 0) -> Iterator[str]:
     """Yields the paths of checkpoints as another process saves them, and logs every minute what it waits for.
 
     Args:
-      directory: str.
-      last_step: int, the step at which that training ends, for the messages.
-      timeout: int, seconds to wait for the next one; 0 waits forever.
+      directory: where the checkpoints are saved.
+      last_step: the step at which that training ends, for the messages.
+      timeout: seconds to wait for the next checkpoint; 0 waits forever.
 
     Raises:
-      RunError: none came in that time.
+      RunError: no checkpoint was saved within the timeout.
     """
     waiting_since, last = time.monotonic(), None
 
-    def say():
+    def report():
         waited = time.monotonic() - waiting_since
         seen = f'the last one was {last}' if last else 'there has been none'
         if timeout and waited >= timeout:
@@ -160,7 +162,7 @@ def new_checkpoints(directory, last_step, timeout=0):
         )
 
     for last in tf.train.checkpoints_iterator(
-        directory, timeout=min(timeout or _REPORT_SECONDS, _REPORT_SECONDS), timeout_fn=say
+        directory, timeout=min(timeout or _REPORT_SECONDS, _REPORT_SECONDS), timeout_fn=report
     ):
         yield last
         waiting_since = time.monotonic()

@@ -1,9 +1,11 @@
-"""What an evaluation is judged by: one metric, which should be as small or as large as possible."""
+"""metrics.csv, and the objective: the metric that checkpoints and trials are compared by."""
 
+from collections.abc import Iterable, Mapping
 import csv
 import io
 import os
 import typing
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -12,25 +14,27 @@ from common.files import taking_turns, write
 
 
 class Objective(typing.NamedTuple):
+    """A metric to minimize, or to maximize if is_max."""
+
     metric: str
     is_max: bool
 
-    def is_better(self, value, other, min_delta=0.0):
-        """Whether a value is better than another by more than min_delta; NaN is never better, and anything is than NaN."""
+    def is_better(self, value: float, other: float, min_delta: float = 0.0) -> bool:
+        """Whether a value is better than another by more than min_delta. Any number is better than NaN; NaN never is."""
         gain = value - other if self.is_max else other - value
         return gain > min_delta or (value == value and other != other)
 
-    def best(self, values):
-        """Returns the best of a list of float, None where there is none but NaN."""
+    def best(self, values: Iterable[float]) -> float | None:
+        """Returns the best value, ignoring NaN; None if there is none."""
         numbers = [value for value in values if value == value]
         return (max if self.is_max else min)(numbers, default=None)
 
 
-def parse_objective(text):
-    """Returns the Objective of a text such as 'loss:min' or 'accuracy:max'.
+def parse_objective(text: str) -> Objective:
+    """Parses text such as 'loss:min' or 'accuracy:max'.
 
     Raises:
-      UsageError: it is none.
+      UsageError: the text is not of this form.
     """
     metric, _, direction = text.rpartition(':')
     if not metric or direction not in ('min', 'max'):
@@ -38,8 +42,8 @@ def parse_objective(text):
     return Objective(metric, direction == 'max')
 
 
-def evaluations_since_best(values, objective, min_delta):
-    """Returns how many evaluations, at the end of a list of them, brought nothing better by more than min_delta."""
+def evaluations_since_best(values: Iterable[float], objective: Objective, min_delta: float) -> int:
+    """Returns the number of evaluations since the last one that improved by more than min_delta."""
     best, since = None, 0
     for value in values:
         if best is None or objective.is_better(value, best, min_delta):
@@ -49,14 +53,14 @@ def evaluations_since_best(values, objective, min_delta):
     return since
 
 
-def add_metrics(output_dir, result):
-    """Writes the metrics of an evaluation into metrics.csv: a row for each split, in the order of the steps.
+def add_metrics(output_dir: str, result: Mapping[str, Any]) -> None:
+    """Writes the metrics of an evaluation to metrics.csv: one row per split, ordered by step.
 
-    Rows of the same step and split are replaced, as when a stopped training comes by again. Processes that evaluate at once
+    Rows of the same step and split are replaced, as when a resumed training repeats an evaluation. Concurrent evaluations
     write one after the other.
 
     Args:
-      output_dir: str.
+      output_dir: the run's directory.
       result: {'global_step': int, split: {metric: value}}.
     """
     step = result['global_step']
@@ -75,11 +79,11 @@ def add_metrics(output_dir, result):
         write(metrics_path(output_dir), text.getvalue())
 
 
-def read_metrics(output_dir):
-    """Returns the rows of metrics.csv: dicts of text, of which 'global_step' and 'split' say what was evaluated.
+def read_metrics(output_dir: str) -> list[dict[str, str]]:
+    """Returns the rows of metrics.csv, each with 'global_step', 'split' and the metrics, as text.
 
     Raises:
-      RunError: it is damaged.
+      RunError: the file is corrupt.
     """
     path = metrics_path(output_dir)
     if not tf.io.gfile.exists(path):
@@ -94,11 +98,11 @@ def read_metrics(output_dir):
     return rows
 
 
-def read_metric(output_dir, split, metric):
-    """Returns the values of a metric of a split, list of float, in the order of the steps.
+def read_metric(output_dir: str, split: str, metric: str) -> list[float]:
+    """Returns the values of a split's metric, ordered by step.
 
     Raises:
-      RunError: metrics.csv is damaged.
+      RunError: metrics.csv is corrupt.
     """
     texts = [row[metric] for row in read_metrics(output_dir) if row['split'] == split and row.get(metric)]
     try:
@@ -107,5 +111,5 @@ def read_metric(output_dir, split, metric):
         raise RunError(f'{metrics_path(output_dir)}: {metric} has values that are not numbers: delete it') from None
 
 
-def metrics_path(output_dir):
+def metrics_path(output_dir: str) -> str:
     return os.path.join(output_dir, 'metrics.csv')

@@ -1,5 +1,6 @@
 """Loading a checkpoint's weights into a session."""
 
+from collections.abc import Mapping
 import re
 
 import tensorflow.compat.v1 as tf
@@ -8,35 +9,35 @@ from common.errors import RunError
 
 
 class CheckpointGone(RunError):
-    """A file of a checkpoint is not there."""
+    """A file of a checkpoint is missing."""
 
-    def __init__(self, checkpoint_path):
+    def __init__(self, checkpoint_path: str):
         super().__init__(f'{checkpoint_path}: a file of it is missing: choose another checkpoint')
 
 
-def without_suffix(path):
-    """Returns the path by which TensorFlow knows a checkpoint, of that or of one of its files."""
+def without_suffix(path: str) -> str:
+    """Returns the path without the suffix of a checkpoint's file, as TensorFlow takes it."""
     return re.sub(r'\.(index|meta|data-\d+-of-\d+)$', '', path)
 
 
-def make_session(spec, config):
-    """Returns a tf.Session of the default graph, and the tf.train.Saver that restores the model in it.
+def make_session(spec, config) -> tuple[tf.Session, tf.train.Saver]:
+    """Creates a session of the default graph, and the saver that restores the model in it.
 
     Args:
       spec: tf.estimator.EstimatorSpec of the graph.
       config: tf.estimator.RunConfig.
     """
-    # What has no kernel for a device runs elsewhere, as in the Estimator's own sessions.
+    # Ops without a kernel for their device run on another, as in the Estimator's own sessions.
     session_config = config.session_config or tf.ConfigProto(allow_soft_placement=True)
     return tf.Session(config=session_config), spec.scaffold.saver or tf.train.Saver()
 
 
-def open_checkpoint(checkpoint_path):
-    """Returns the tf.train.NewCheckpointReader of a checkpoint, whose path has no suffix.
+def open_checkpoint(checkpoint_path: str):
+    """Returns a tf.train.NewCheckpointReader for a checkpoint's path without suffix.
 
     Raises:
-      CheckpointGone: it is not there.
-      RunError: it is damaged.
+      CheckpointGone: the checkpoint does not exist.
+      RunError: it is corrupt.
     """
     try:
         return tf.train.NewCheckpointReader(checkpoint_path)
@@ -46,8 +47,8 @@ def open_checkpoint(checkpoint_path):
         raise RunError(f'{checkpoint_path}: is corrupt: choose another checkpoint') from None
 
 
-def is_intact(checkpoint_path):
-    """Whether a checkpoint, whose path has no suffix, is there, and every tensor has its checksum, for which it is read."""
+def is_intact(checkpoint_path: str) -> bool:
+    """Whether a checkpoint, given by its path without suffix, exists and all tensors match their checksums; reads them all."""
     try:
         reader = open_checkpoint(checkpoint_path)
         for name in reader.get_variable_to_shape_map():
@@ -57,12 +58,12 @@ def is_intact(checkpoint_path):
     return True
 
 
-def restore(saver, session, checkpoint_path):
-    """Restores what a tf.train.Saver of the session's graph knows from a checkpoint, whose path has no suffix.
+def restore(saver: tf.train.Saver, session: tf.Session, checkpoint_path: str) -> None:
+    """Restores the variables of a saver of the session's graph from a checkpoint's path without suffix.
 
     Raises:
-      CheckpointGone: it is not there.
-      RunError: it is damaged, or is of another model.
+      CheckpointGone: the checkpoint does not exist.
+      RunError: it is corrupt, or belongs to another model.
     """
     with session.graph.as_default():
         _check_shapes(open_checkpoint(checkpoint_path).get_variable_to_shape_map(), checkpoint_path)
@@ -75,16 +76,16 @@ def restore(saver, session, checkpoint_path):
             raise RunError(f'{checkpoint_path}: does not match the model: it has no variable {missing.group(1)}') from None
         except (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.UnknownError):
             raise RunError(f'{checkpoint_path}: is corrupt: choose another checkpoint') from None
-        except ValueError:  # How a Saver says that there are no files.
+        except ValueError:  # A Saver's error for missing files.
             raise CheckpointGone(checkpoint_path) from None
 
 
-def _check_shapes(shapes, checkpoint_path):
-    """A tf.train.Saver does not: a variable would take on another shape."""
+def _check_shapes(shapes: Mapping[str, list[int]], checkpoint_path):
+    """Raises RunError if a shape differs: a tf.train.Saver does not, and the variable would take the checkpoint's shape."""
     for variable in tf.global_variables():
-        there, here = shapes.get(variable.op.name), variable.shape.as_list()
-        if there not in (None, here):
+        saved, expected = shapes.get(variable.op.name), variable.shape.as_list()
+        if saved not in (None, expected):
             raise RunError(
                 f'{checkpoint_path}: does not match the model: {variable.op.name} '
-                f'has shape {there} in the checkpoint, but {here} in the model'
+                f'has shape {saved} in the checkpoint, but {expected} in the model'
             )

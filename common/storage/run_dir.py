@@ -1,7 +1,9 @@
 """An output_dir: hparams.json, results.json, metrics.csv, and the checkpoints and events that the Estimator writes."""
 
+from collections.abc import Iterator, Mapping
 import contextlib
 import os
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -13,33 +15,33 @@ from common.storage.checkpoints import has_checkpoint
 from common.storage.metrics import metrics_path
 
 
-def hparams_path(output_dir):
+def hparams_path(output_dir: str) -> str:
     return os.path.join(output_dir, 'hparams.json')
 
 
-def ensure_writable(output_dir):
-    """Makes the directory for a training.
+def ensure_writable(output_dir: str) -> None:
+    """Creates the directory for a training.
 
     Raises:
-      UsageError: it cannot be made or written.
+      UsageError: it cannot be created or written.
     """
     probe = os.path.join(output_dir, '.writable')
     try:
         tf.io.gfile.makedirs(output_dir)
         with tf.io.gfile.GFile(probe, 'w') as file:
-            file.write('.')  # There may be no room for it.
-        with contextlib.suppress(tf.errors.NotFoundError):  # Another process may be trying the same.
+            file.write('.')  # Fails if the disk is full; creating an empty file may not.
+        with contextlib.suppress(tf.errors.NotFoundError):  # Another process may be doing the same.
             tf.io.gfile.remove(probe)
     except tf.errors.OpError as error:
         raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
 
 
 @contextlib.contextmanager
-def lock(output_dir):
-    """Keeps other trainings from a local directory until the block, or the process, has ended.
+def lock(output_dir: str) -> Iterator[None]:
+    """Locks a local directory against other trainings until the block or the process ends.
 
     Raises:
-      RunError: another one has it; or the block fails, and the directory has been deleted or moved away.
+      RunError: another training holds the lock; or the block fails, and the directory has been deleted or moved away.
     """
     if files.is_remote(output_dir):
         yield
@@ -58,8 +60,8 @@ def lock(output_dir):
             raise
 
 
-def check_empty(output_dir):
-    """Raises RunError if there is what a training leaves behind, but no checkpoint: whose it is, nobody knows."""
+def check_empty(output_dir: str) -> None:
+    """Raises RunError if the directory has results of a training but no checkpoint, so that they cannot be attributed."""
     for path in (best_dir(output_dir), metrics_path(output_dir)):
         if tf.io.gfile.exists(path) and not has_checkpoint(output_dir):
             raise RunError(
@@ -67,6 +69,6 @@ def check_empty(output_dir):
             )
 
 
-def save_results(output_dir, results):
+def save_results(output_dir: str, results: Mapping[str, Any]) -> None:
     """Writes results.json."""
     write_json(os.path.join(output_dir, 'results.json'), results)
