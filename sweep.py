@@ -1,4 +1,4 @@
-"""Searches hyper-parameters, a training for each trial, several at once: python sweep.py --help"""
+"""Searches hyper-parameters; each trial is a training, and several run in parallel: python sweep.py --help"""
 
 import signal
 
@@ -8,6 +8,7 @@ if __name__ == '__main__':  # Until StopOnSignal takes over, Ctrl-C ends it with
 import contextlib
 import os
 import sys
+from typing import Any
 
 from absl import flags
 import tensorflow.compat.v1 as tf
@@ -15,6 +16,7 @@ import tensorflow.compat.v1 as tf
 from common.errors import RunError, UsageError
 from common.files import check_scheme, is_remote, read_json, to_json
 from common.runs import command, tf_config
+from common.runs.stop import StopOnSignal
 from common.storage import run_dir
 from common.storage.metrics import parse_objective
 from common.training.model_fn import check_hparams
@@ -28,7 +30,7 @@ try:
 except ModuleNotFoundError as error:
     sys.exit(f"sweep.py: there is no {error.name}: pip install -e '.[sweep]'")
 
-# Without these the same, trials cannot be compared.
+# Flags that must be the same for trials to be comparable.
 _SAME = (
     'best_metric',
     'eval_splits',
@@ -41,7 +43,7 @@ _SAME = (
     'warm_start_from',
     'freeze',
 )
-# These are the sweep's own, or reach the trials in another way.
+# Flags of the sweep itself, and those that reach the trials in another way.
 _NOT_PASSED_ON = (
     'space',
     'trials',
@@ -57,10 +59,10 @@ _NOT_PASSED_ON = (
 )
 
 
-def define_flags():
+def define_flags() -> flags.FlagValues:
     """Returns the trainer's flags and the sweep's own."""
     FLAGS = flags.FlagValues()
-    group = {'flag_values': FLAGS, 'module_name': 'The sweep'}
+    group: dict[str, Any] = {'flag_values': FLAGS, 'module_name': 'The sweep'}
     flags.DEFINE_string(
         'space',
         '',
@@ -75,8 +77,8 @@ def define_flags():
     return FLAGS
 
 
-def check_flags(FLAGS):
-    """Raises UsageError where flags are empty or do not go together."""
+def check_flags(FLAGS: flags.FlagValues) -> None:
+    """Raises UsageError if flags are empty or incompatible."""
     for name in ('schedule', 'checkpoint', 'eval_timeout', 'input', 'predict_split'):
         if FLAGS[name].present:
             raise UsageError(f'--{name} is for trainer.py: a sweep trains and evaluates')
@@ -87,13 +89,13 @@ def check_flags(FLAGS):
         raise UsageError(f'--output_dir={FLAGS.output_dir}: a sweep needs a local directory')
 
 
-def run(FLAGS, stop):
-    """Runs the trials that are missing and returns the result, a dict."""
+def run(FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
+    """Runs the remaining trials and returns the result."""
     tf_config.clear_local(os.environ)
     _, _, params = trainer.load(FLAGS)
     check_scheme('space', FLAGS.space)
     objective = parse_objective(FLAGS.best_metric)
-    space = read_space(FLAGS.space, params, _given(FLAGS))
+    space: dict[str, Any] = read_space(FLAGS.space, params, _given(FLAGS))
     for name in space.keys() & {'optimizer', 'learning_rate_schedule'}:
         for choice in space[name].choices:
             check_hparams(build.HParams(build.override(params, '--space', {name: choice})))
@@ -135,19 +137,19 @@ def run(FLAGS, stop):
 
 
 def _given(FLAGS):
-    """Returns the hyper-parameters that the flags give, which are not to be searched."""
+    """Returns the names of the hyper-parameters that flags set, which must not be searched."""
     given = {*build.parse(FLAGS.hparams), *(name for name in ('train_steps', 'num_epochs', 'seed') if FLAGS[name].present)}
     return {*given, 'train_steps', 'num_epochs'} if given & {'train_steps', 'num_epochs'} else given
 
 
 def _setup(FLAGS, params):
-    """Returns what trials must have in common to be compared."""
+    """Returns what trials must have in common to be comparable."""
     space = {f'the space of {name}': values for name, values in read_json(FLAGS.space).items()}
     return {**params, **space, **{f'--{name}': FLAGS[name].value for name in _SAME}}
 
 
 def _keep_best(study, trainings, path):
-    """Writes the set of the best trial so far and returns it, or None where none has come to its end."""
+    """Writes the set of the best trial so far and returns the trial; None if none is complete."""
     if not study.get_trials(states=[TrialState.COMPLETE]):
         return None
     best = study.best_trial
@@ -172,8 +174,8 @@ def _log(trial, trainings):
     )
 
 
-def main(argv):
-    """Runs a command line and returns the exit code: 0 done, 1 failed, 2 wrong usage."""
+def main(argv: list[str]) -> int:
+    """Runs a command line and returns the exit code: 0 on success, 1 on failure, 2 for wrong usage."""
     return command.execute(argv, __doc__, define_flags(), check_flags, run)
 
 

@@ -9,6 +9,8 @@ import functools
 import math
 import re
 import sys
+import types
+from typing import Any
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -22,17 +24,18 @@ from common.plugins import loader
 from common.runs import command, runner
 from common.runs.options import MAX_STEPS, from_flags
 from common.runs.schedules import SCHEDULES
+from common.runs.stop import StopOnSignal
 from common.training.model_fn import check_hparams
 from common.training.session_config import PRECISIONS
 from hparams import build
 from hparams.defaults import MAXIMUM
 
 _PATHS = ('output_dir', 'data_dir', 'hparams_set', 'warm_start_from', 'checkpoint', 'input')
-_MAX_DEVICES = 1024  # And threads: more than any machine has, and fewer than would exhaust it.
+_MAX_DEVICES = 1024  # And threads: more than any machine has, but not enough to exhaust it.
 
 
-def define_flags(FLAGS=None):
-    """Adds the flags with their defaults, grouped as --help shows them, and returns all."""
+def define_flags(FLAGS: flags.FlagValues | None = None) -> flags.FlagValues:
+    """Adds the flags with their defaults, grouped as in --help, and returns all."""
     FLAGS = flags.FlagValues() if FLAGS is None else FLAGS
 
     def group(title):
@@ -169,17 +172,17 @@ def define_flags(FLAGS=None):
     return FLAGS
 
 
-def check_flags(FLAGS):
-    """Raises UsageError where flags are empty or do not go together."""
+def check_flags(FLAGS: flags.FlagValues) -> None:
+    """Raises UsageError if flags are empty or incompatible."""
     for name in ('model', 'dataset', 'data_dir', 'output_dir'):
         if FLAGS[name].value == '':
             raise UsageError(f'--{name} is empty')
     for name in ('num_epochs', 'early_stopping_min_delta'):
-        if FLAGS[name].value is not None and not math.isfinite(FLAGS[name].value):
+        if FLAGS[name].value is not None and not math.isfinite(FLAGS[name].value):  # type: ignore[arg-type]
             raise UsageError(f'--{name}={FLAGS[name].value} must be a finite number')
     if not FLAGS.eval_splits or '' in FLAGS.eval_splits:
         raise UsageError(f'--eval_splits={",".join(FLAGS.eval_splits)}: a name is empty')
-    for name, fitting in {
+    for name, schedules in {
         'input': ['predict'],
         'predict_split': ['predict'],
         'checkpoint': ['evaluate', 'predict', 'export'],
@@ -188,8 +191,8 @@ def check_flags(FLAGS):
         'early_stopping_patience': ['train_and_evaluate', 'dry_run'],
         'early_stopping_min_delta': ['train_and_evaluate', 'dry_run'],
     }.items():
-        if FLAGS[name].present and FLAGS.schedule not in fitting:
-            raise UsageError(f'--{name} requires --schedule={" or ".join(fitting)}, not {FLAGS.schedule}')
+        if FLAGS[name].present and FLAGS.schedule not in schedules:
+            raise UsageError(f'--{name} requires --schedule={" or ".join(schedules)}, not {FLAGS.schedule}')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics does not go with --schedule=export: the checks would become part of the model')
     if FLAGS.profile_steps:
@@ -202,11 +205,11 @@ def check_flags(FLAGS):
         raise UsageError(f'--output_dir={FLAGS.output_dir}: TensorFlow reads * ? [ ] \\ as glob patterns: use other characters')
 
 
-def load(FLAGS):
-    """Returns what the flags name: the model and dataset modules, and their HParams."""
+def load(FLAGS: flags.FlagValues) -> tuple[types.ModuleType, types.ModuleType, build.HParams]:
+    """Returns the model and dataset modules that the flags name, and their hyper-parameters."""
     model = loader.load('model', FLAGS.model)
     dataset = loader.load('dataset', FLAGS.dataset)
-    for name in _PATHS:  # Now, as a module may have brought a file system along.
+    for name in _PATHS:  # Only now, as the modules may register file systems.
         files.check_scheme(name, FLAGS[name].value or '')
     params = build.make_hparams(
         FLAGS.model,
@@ -223,15 +226,15 @@ def load(FLAGS):
     return model, dataset, params
 
 
-def run(FLAGS, stop):
-    """Runs what the flags say and returns the result, a dict."""
+def run(FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
+    """Runs the schedule that the flags select and returns the result."""
     model, dataset, params = load(FLAGS)
     output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
     return runner.run(model, DataSource(dataset, FLAGS.data_dir, params), output_dir, from_flags(FLAGS), stop)
 
 
-def main(argv):
-    """Runs a command line and returns the exit code: 0 done, 1 failed, 2 wrong usage."""
+def main(argv: list[str]) -> int:
+    """Runs a command line and returns the exit code: 0 on success, 1 on failure, 2 for wrong usage."""
     return command.execute(argv, __doc__, define_flags(), check_flags, run)
 
 

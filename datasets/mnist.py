@@ -1,18 +1,20 @@
 """MNIST: 60,000 training and 10,000 test images of handwritten digits, 28x28, white on black, in 10 classes.
 
-The four IDX files lie beside this module; datasets/raw/mnist/README.md says where they come from.
+The four IDX files are in datasets/raw/mnist; the README.md there gives their source.
 (Y. LeCun, L. Bottou, Y. Bengio, P. Haffner: Gradient-based learning applied to document recognition, 1998.)
 """
 
 import gzip
 import hashlib
 import os
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common.data import records
 from common.errors import RunError, UsageError
+from hparams.build import HParams
 
 RAW_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'raw', 'mnist')
 
@@ -25,11 +27,11 @@ _SHA256 = {
 }
 
 
-def get_params():
+def get_params() -> dict[str, Any]:
     return {'image_size': 28, 'num_channels': 1, 'num_classes': 10, 'shuffle_buffer': 60000}
 
 
-def prepare(data_dir, params):
+def prepare(data_dir: str, params: HParams) -> None:
     """Converts the IDX files to TFRecord, once."""
     if (params['image_size'], params['num_channels']) != (28, 1) or params['num_classes'] < 10:
         raise UsageError('--dataset=mnist has image_size=28, num_channels=1 and num_classes=10: they cannot be changed')
@@ -39,13 +41,13 @@ def prepare(data_dir, params):
     records.write(directory, {'train': _examples('train'), 'eval': _examples('t10k')})
 
 
-def read(split, data_dir, params):
-    """Returns serialized examples: 'image', 784 bytes row by row, and 'label', int64."""
+def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
+    """Returns serialized examples: 'image', 784 bytes in row-major order, and 'label', int64."""
     del params
     return records.read(_directory(data_dir), split)
 
 
-def parse_batch(mode, params, serialized):
+def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns {'image': float32 [batch, 28, 28, 1] in [0, 1]}, {'label': int32 [batch]}; no labels in PREDICT."""
     spec = {'image': tf.io.FixedLenFeature([], tf.string)}
     if mode != tf.estimator.ModeKeys.PREDICT:
@@ -64,7 +66,7 @@ def parse_batch(mode, params, serialized):
         return features, {'label': tf.identity(label)}
 
 
-def image_features(params, images):
+def image_features(params: HParams, images: tf.Tensor) -> dict[str, tf.Tensor]:
     """Returns the features of raw images, uint8 [batch, 28, 28, 1]."""
     del params
     return {'image': tf.cast(images, tf.float32) / 255}
@@ -81,11 +83,11 @@ def _examples(prefix):
     return [{'image': image.tobytes(), 'label': label} for image, label in zip(images, labels)]
 
 
-def read_idx(name):
-    """Returns the array of an IDX file: two zero bytes, the type (8 is uint8), the rank, big-endian sizes, the data.
+def read_idx(name: str) -> np.ndarray:
+    """Returns the array of an IDX file: two zero bytes, the type (8 is uint8), the rank, big-endian dimensions, the data.
 
     Raises:
-      RunError: the file is missing or is not the one that MNIST ships.
+      RunError: the file is missing, or its SHA-256 differs from that of the original.
     """
     path = os.path.join(RAW_DIR, f'{name}.gz')
     try:

@@ -1,11 +1,12 @@
 """Hyper-parameters: merged from their layers, parsed from text, read-only, saved and compared."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 import difflib
 import json
 import os
 import re
 import sys
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -18,7 +19,7 @@ SETS_DIR = os.path.dirname(os.path.abspath(__file__))
 
 
 class UnknownHParam(UsageError, AttributeError, KeyError):
-    """A model or a dataset asks for a hyper-parameter that nobody has defined, such as a model for that of a dataset."""
+    """A model or dataset reads an undefined hyper-parameter, such as one that only another dataset defines."""
 
 
 class HParams(Mapping):
@@ -26,11 +27,11 @@ class HParams(Mapping):
 
     __slots__ = ('_values',)
 
-    def __init__(self, values):
+    def __init__(self, values: Mapping[str, Any]):
         frozen = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
         object.__setattr__(self, '_values', frozen)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str) -> Any:
         try:
             return self._values[key]
         except KeyError:
@@ -39,13 +40,13 @@ class HParams(Mapping):
                 f'hyper-parameter {key}{nearest(str(key), self._values)}'
             ) from None
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._values)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith('__'):
             raise AttributeError(name)
         return self[name]
@@ -60,19 +61,19 @@ class HParams(Mapping):
         return f'HParams({self._values})'
 
 
-def nearest(name, known):
-    """Returns ', did you mean X?' for the known name nearest to a mistyped one, or '' where none is near."""
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Returns ', did you mean X?' for the known name most similar to a mistyped one, or '' if none is similar."""
     found = [RENAMED[name]] if name in RENAMED else difflib.get_close_matches(name, list(known), n=1)
     return f', did you mean {found[0]}?' if found else ''
 
 
-def parse(text):
+def parse(text: str) -> dict[str, str]:
     """Splits 'a=1,b=[1,2]' into {'a': '1', 'b': '[1,2]'}.
 
     Raises:
-      UsageError: an item is not of the form name=value, or a name comes twice.
+      UsageError: an item is not of the form name=value, or a name is repeated.
     """
-    pairs = {}
+    pairs: dict[str, str] = {}
     for item in filter(None, re.split(r',(?![^\[]*\])', text)):
         name, equals, value = item.partition('=')
         name = name.strip()
@@ -85,7 +86,7 @@ def parse(text):
 
 
 def _from_text(text, default):
-    """Returns the value that `text` stands for, if it has the type of `default`; else raises ValueError."""
+    """Parses text as a value of the type of `default`; raises ValueError or KeyError if it is not one."""
     if isinstance(default, str):
         return text
     if isinstance(default, (list, tuple)):
@@ -95,7 +96,7 @@ def _from_text(text, default):
         return [_from_text(item, default[0] if default else '') for item in items]
     if isinstance(default, bool):
         return {'true': True, 'false': False}[text.lower()]
-    if '_' in text:  # Python takes 1_0 for 10.
+    if '_' in text:  # Python reads 1_0 as 10.
         raise ValueError
     return type(default)(text)
 
@@ -114,11 +115,11 @@ def _type_name(default):
     return {bool: 'true or false', int: 'an integer', float: 'a number', str: 'a string'}[type(default)]
 
 
-def override(values, source, changes):
-    """Returns `values` with `changes` laid over them, dicts of hyper-parameters.
+def override(values: Mapping[str, Any], source: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the hyper-parameters `values`, overridden by `changes`.
 
     Raises:
-      UsageError: a change names none of the values, or has not its type, or is out of range; it begins with `source`.
+      UsageError: a change has an unknown name or the wrong type, or is out of range; the message begins with `source`.
     """
     merged = dict(values)
     for key, value in changes.items():
@@ -132,12 +133,12 @@ def override(values, source, changes):
             raise UsageError(f'{source}: {key}={value} must be at least {MINIMUM[key]}')
         merged[key] = float(value) if isinstance(values[key], float) else value
     if 'num_epochs' in changes and 'train_steps' not in changes:
-        merged['train_steps'] = 0  # Steps win over epochs, but not an earlier layer's steps over this layer's epochs.
+        merged['train_steps'] = 0  # Steps take precedence over epochs, but not those of an earlier layer.
     return merged
 
 
 def _typed(values, pairs):
-    """Returns parsed `pairs` as the types that `values` have; what does not fit stays text, for the error to show."""
+    """Converts parsed `pairs` to the types of `values`; what cannot be converted stays text, for the error message."""
     typed = {}
     for key, text in pairs.items():
         try:
@@ -147,18 +148,18 @@ def _typed(values, pairs):
     return typed
 
 
-def set_path(name):
-    """Returns the path of a set: a path is taken as it is, a name is a file of this directory."""
+def set_path(name: str) -> str:
+    """Returns the path of a set: `name` itself if it ends with .json, else that of the file in this directory."""
     return name if name.endswith('.json') else os.path.join(SETS_DIR, f'{name}.json')
 
 
-def available_sets():
+def available_sets() -> list[str]:
     """Returns the names of the sets in this directory."""
     return sorted(name[:-5] for name in os.listdir(SETS_DIR) if name.endswith('.json'))
 
 
-def renamed(values: Mapping) -> dict:
-    """Returns hyper-parameters of a file under the names that they have today."""
+def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the hyper-parameters of a file with old names replaced by the current ones."""
     return {RENAMED.get(key, key): value for key, value in values.items()}
 
 
@@ -172,18 +173,25 @@ def _load_set(name):
         raise UsageError(f'--hparams_set: {error}') from None
 
 
-def make_hparams(model_name, model_params, dataset_name, dataset_params, set_name='', text='', **flags):
-    """Merges the layers: defaults, the model's, the dataset's, the set, `--hparams`, other flags; later wins.
+def make_hparams(
+    model_name: str,
+    model_params: Mapping[str, Any],
+    dataset_name: str,
+    dataset_params: Mapping[str, Any],
+    set_name: str = '',
+    text: str = '',
+    **flags: Any,
+) -> HParams:
+    """Merges the layers: defaults, the model's, the dataset's, the set, `--hparams`, other flags; later ones take precedence.
 
     Args:
-      model_name, dataset_name: str; they name the layers in errors, the default set, and are part of the result.
-      model_params, dataset_params: dict of the hyper-parameters that the modules add or override, with defaults.
-      set_name: str, a file of hparams/ or a path to a JSON file; '' is MODEL_DATASET where that file exists.
-      text: str such as 'learning_rate=0.01,filters=[16,32]'.
+      model_name: names its layer in errors, selects the default set, and is part of the result.
+      model_params: the hyper-parameters that the model adds or overrides, with defaults.
+      dataset_name: like model_name.
+      dataset_params: like model_params.
+      set_name: a file of hparams/ or a path to a JSON file; '' is MODEL_DATASET if that file exists.
+      text: such as 'learning_rate=0.01,filters=[16,32]'.
       **flags: hyper-parameters with flags of their own; None is a flag that was not given.
-
-    Returns:
-      HParams.
 
     Raises:
       UsageError: an unknown name, a wrong type or a value out of range; the message names it and its layer.
@@ -208,27 +216,25 @@ def make_hparams(model_name, model_params, dataset_name, dataset_params, set_nam
 
 
 def _check_same_plugins(name, values, changes):
-    """A run's hparams.json can be used as a set: for the same model and dataset."""
+    """Raises UsageError if a run's hparams.json is used as a set for another model or dataset."""
     for key in ('model', 'dataset'):
         if changes.get(key, values[key]) != values[key]:
             raise UsageError(f'--hparams_set={name} is for --{key}={changes[key]}, not {values[key]}')
 
 
-def save(params, path):
-    """Writes hyper-parameters as JSON, which `--hparams_set` takes again."""
+def save(params: Mapping[str, Any], path: str) -> None:
+    """Writes hyper-parameters as JSON, in the form that `--hparams_set` reads."""
     write_json(path, dict(params))
 
 
-def compare(params, path, free=()):
-    """Checks that a run goes on with the hyper-parameters that it was started with.
-
-    How long to train may change.
+def compare(params: HParams, path: str, free: Iterable[str] = ()) -> None:
+    """Checks that a run resumes with its saved hyper-parameters, except for the length of the training and those in `free`.
 
     Raises:
-      UsageError: some differ, which the message names with both values; or the file cannot be read.
+      UsageError: some differ, and the message gives both values; or the file cannot be read.
     """
     try:
-        saved = HParams({**DEFAULTS, **renamed(read_json(path))})  # Older runs know fewer of them.
+        saved = HParams({**DEFAULTS, **renamed(read_json(path))})  # Files of older versions lack some.
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
     found = differences(saved, params, ('train_steps', 'num_epochs', *free))
@@ -236,8 +242,8 @@ def compare(params, path, free=()):
         raise UsageError(f'{path}: {found}: reuse the saved values, with --hparams_set={path}, or choose another --output_dir')
 
 
-def differences(old, new, free=()):
-    """Returns text that tells which values of two dicts are not the same, '' where all are, but the free ones."""
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str] = ()) -> str:
+    """Describes the values that differ between two dicts, except for those in `free`; '' if there are none."""
     return '; '.join(
         f'{key} was {_text(old, key)}, now it is {_text(new, key)}'
         for key in {**old, **new}

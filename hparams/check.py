@@ -1,22 +1,23 @@
-"""What a module's hyper-parameters may be called and hold."""
+"""Checks the names and values of a module's hyper-parameters."""
 
 import collections.abc
 import math
+from typing import Any
 
 from common.errors import UsageError
 from common.values import describe, show
 from hparams.defaults import MAXIMUM
 
 
-def check_params(source, values):
-    """Checks that what get_params() returned has names and values that --hparams and JSON can express.
+def check_params(source: str, values: Any) -> None:
+    """Checks that --hparams and JSON can represent the names and values that get_params() returned.
 
     Args:
-      source: str, the flag that names the module.
-      values: what it returned.
+      source: the flag that names the module.
+      values: what get_params() returned.
 
     Raises:
-      UsageError: it is no dict, or a name or a value is none that a hyper-parameter can have.
+      UsageError: it is not a dict, or a name or value is invalid.
     """
     source = f'{source}: get_params()'
     if not isinstance(values, collections.abc.Mapping):

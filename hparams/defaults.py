@@ -1,14 +1,16 @@
 """The framework's hyper-parameters. A model, a dataset, a set and --hparams may each override them, in this order."""
 
+from collections.abc import Mapping
 import types
+from typing import Any
 
-DEFAULTS = types.MappingProxyType(
+DEFAULTS: Mapping[str, Any] = types.MappingProxyType(
     {
-        # Length of the training: train_steps, or where it is 0, num_epochs. The flags of these names override them.
+        # Length of the training: train_steps, or num_epochs if it is 0. The flags of these names override them.
         'train_steps': 0,
         'num_epochs': 10.0,
-        # Input: batch_size is the global batch, which the towers share. shuffle_buffer counts examples; an epoch is
-        # shuffled perfectly where the buffer holds all of it. cache keeps the raw training records in memory.
+        # Input: batch_size is the global batch size; the batch is split among the towers. shuffle_buffer is in examples; the
+        # shuffle is uniform if the buffer holds a whole epoch. cache keeps the raw training records in memory.
         'batch_size': 128,
         'eval_batch_size': 1000,
         'shuffle_buffer': 10000,
@@ -18,13 +20,13 @@ DEFAULTS = types.MappingProxyType(
         'learning_rate': 0.001,
         'learning_rate_schedule': 'constant',
         'warmup_steps': 0,
-        # exponential: times decay_rate every decay_steps.
+        # exponential: multiplied by decay_rate every decay_steps.
         'decay_steps': 1000,
         'decay_rate': 0.9,
-        # piecewise: learning_rate times a factor from each boundary on.
+        # piecewise: from each boundary on, learning_rate is multiplied by its factor.
         'piecewise_boundaries': [1000, 2000],
         'piecewise_factors': [0.1, 0.01],
-        # cyclic and one_cycle begin at learning_rate * initial_lr_factor; one_cycle rises for that share of the training.
+        # cyclic and one_cycle start at learning_rate * initial_lr_factor; one_cycle rises for warmup_fraction of the training.
         'initial_lr_factor': 0.04,
         'cycle_steps': 1000,
         'warmup_fraction': 0.3,
@@ -39,22 +41,22 @@ DEFAULTS = types.MappingProxyType(
         'ftrl_l2': 0.0,
         'rmsprop_decay': 0.9,
         'rmsprop_epsilon': 1e-10,
-        # For any optimizer: weight_decay shrinks matrices and filters; gradient_clip_norm 0 does not clip; the weights change
-        # at every gradient_accumulation_steps-th step, as if the batch were so many times as large.
+        # For any optimizer: weight_decay applies to matrices and filters; gradient_clip_norm=0 disables clipping; the weights
+        # are updated every gradient_accumulation_steps steps, as with a batch that many times as large.
         'weight_decay': 0.0,
         'gradient_clip_norm': 0.0,
         'gradient_accumulation_steps': 1,
-        # Where it is not 0, such as 0.999: moving averages of the weights are kept, evaluated, used to predict and exported.
+        # If not 0, such as 0.999: moving averages of the weights are used for evaluation, prediction and export.
         'ema_decay': 0.0,
     }
 )
 
-# What files of older runs call them.
-RENAMED = types.MappingProxyType({'low_factor': 'initial_lr_factor', 'rise_share': 'warmup_fraction'})
+# Old names in the files of older runs.
+RENAMED: Mapping[str, str] = types.MappingProxyType({'low_factor': 'initial_lr_factor', 'rise_share': 'warmup_fraction'})
 
-# What whole numbers may be at most, and what the numbers above may be at least. A model or dataset guards its own.
+# The maximum of any integer, and the minima of the numbers above. Models and datasets check their own hyper-parameters.
 MAXIMUM = 2**31 - 1
-MINIMUM = types.MappingProxyType(
+MINIMUM: Mapping[str, int] = types.MappingProxyType(
     {
         'train_steps': 0,
         'num_epochs': 0,

@@ -1,7 +1,9 @@
-"""Evaluating many checkpoints on one graph."""
+"""Evaluates many checkpoints on one graph."""
 
+from collections.abc import Callable, Iterator
 import contextlib
 import os
+from typing import Any
 
 from google.protobuf.message import DecodeError
 import numpy as np
@@ -16,52 +18,49 @@ ModeKeys = tf.estimator.ModeKeys
 class Evaluator:
     """Evaluates checkpoints of an Estimator on one split, like `Estimator.evaluate`.
 
-    The graph and the session are made once, at the first use, and from then on only weights are restored, where
-    `Estimator.evaluate` makes both each time: half a second and some memory. Events go to the same directory:
+    The graph and the session are created once, at the first use; after that, only weights are restored. `Estimator.evaluate`
+    creates both each time, which costs half a second and some memory. Event files are written to the same directory:
     output_dir/eval for the split 'eval', output_dir/eval_NAME for another.
 
     Args:
-      estimator: tf.estimator.Estimator, whose model_fn has no hooks of its own in evaluation.
-      input_fn: function without arguments that returns a tf.data.Dataset of (features, labels).
-      split: str.
-      steps: int, the batches to evaluate, at most.
+      estimator: its model_fn must not return hooks in evaluation.
+      input_fn: returns a tf.data.Dataset of (features, labels).
+      split: name of the split.
+      steps: maximum number of batches to evaluate.
     """
 
-    def __init__(self, estimator, input_fn, split, steps):
+    def __init__(self, estimator: tf.estimator.Estimator, input_fn: Callable[[], tf.data.Dataset], split: str, steps: int):
         self.split = split
         self.events_dir = os.path.join(estimator.model_dir, 'eval' if split == 'eval' else f'eval_{split}')
         self._estimator = estimator
         self._input_fn = input_fn
         self._steps = steps
-        self._session = None
+        self._session: Any = None
 
-    def metric_names(self):
-        """Returns the names of the metrics that are numbers, sorted."""
+    def metric_names(self) -> list[str]:
+        """Returns the names of the scalar numeric metrics, sorted."""
         self._build()
         return sorted(name for name, value in self._values.items() if value.dtype != tf.string and value.shape.rank == 0)
 
-    def evaluate(self, checkpoint_path):
+    def evaluate(self, checkpoint_path: str) -> dict[str, Any]:
         """Returns {name: value} of the metrics and 'global_step', for a checkpoint's path without suffix: model.ckpt-100."""
         self._build()
         restore(self._saver, self._session, checkpoint_path)
         with self._session.graph.as_default():
             self._session.run(self._reset)
-            with contextlib.suppress(tf.errors.OutOfRangeError):  # Where the split has fewer batches.
+            with contextlib.suppress(tf.errors.OutOfRangeError):  # The split may have fewer batches.
                 for _ in tqdm.trange(self._steps, desc='Evaluating', leave=False, disable=None):
                     self._session.run(self._updates)
             step, values = self._session.run((self._global_step, self._values))
             self._write(step, values)
         return {'global_step': int(step), **values}
 
-    def batches(self, choose):
-        """Yields arrays of the batches that it evaluates, by the weights that were evaluated last.
+    def batches(self, choose: Callable[..., dict[str, tf.Tensor]]) -> Iterator[dict[str, np.ndarray]]:
+        """Yields chosen tensors of the evaluated batches as {name: array}, computed with the weights that were evaluated last.
 
         Args:
-          choose: function of (features, labels, predictions) that returns those of their tensors to yield, {name: tensor},
-            or an empty dict for none.
-
-        Yields:
-          {name: array}.
+          choose: function of (features, labels, predictions) that returns the tensors to yield, {name: tensor}, or an empty
+            dict for none.
         """
         self._build()
         chosen = choose(*self._examples)
@@ -91,7 +90,7 @@ class Evaluator:
             graph.finalize()
 
     def _write(self, step, values):
-        """Logs the values and writes them to the events, where they also may be serialized summaries, such as pictures."""
+        """Logs the values and writes them to the event file; bytes are serialized summaries, such as images."""
         numbers = {name: value for name, value in values.items() if not isinstance(value, bytes)}
         tf.logging.info(
             'Saving dict for global step %d: %s',
@@ -101,7 +100,7 @@ class Evaluator:
         summary = tf.Summary()
         for name, value in sorted(values.items()):
             if isinstance(value, bytes):
-                with contextlib.suppress(DecodeError):  # Some other text.
+                with contextlib.suppress(DecodeError):  # A string that is not a summary.
                     parts = tf.Summary.FromString(value).value
                     for i, part in enumerate(parts):
                         part.tag = f'{name}/{i}'

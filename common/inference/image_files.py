@@ -1,19 +1,21 @@
 """Image files as a model's input."""
 
+from collections.abc import Callable, Iterable
 import io
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 import tensorflow.compat.v1 as tf
 
+from common.data.source import DataSource
 from common.errors import UsageError
 
 
-def make_image_input_fn(source, paths):
-    """Makes an input_fn of image files, made grey or coloured and resized as the dataset declares.
+def make_image_input_fn(source: DataSource, paths: Iterable[str]) -> Callable[[], tf.data.Dataset]:
+    """Creates an input_fn of image files, converted to grayscale or color and resized as the dataset declares.
 
     Raises:
-      UsageError: the dataset has no images, or a file is none.
+      UsageError: the dataset has no images, or a file is not an image.
     """
     params = source.params
     if not source.has_images():
@@ -29,15 +31,15 @@ def make_image_input_fn(source, paths):
 
 
 def _upright(image):
-    """Returns an image turned as its EXIF orientation asks; as it is where that is missing or damaged."""
+    """Rotates an image by its EXIF orientation, if it is present and not corrupt."""
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # Pillow raises errors of many kinds where EXIF is damaged.
+    except Exception:  # Pillow raises errors of many types if EXIF data is corrupt.
         return image
 
 
 def _flatten(image):
-    """Returns an image of 8 bits without transparency: 16 bits are scaled, and what is transparent is seen on white."""
+    """Returns an 8-bit image without transparency: 16 bits are scaled down, and transparent pixels are blended with white."""
     if image.mode.startswith('I;16'):
         return Image.fromarray(np.uint8(np.asarray(image) >> 8))
     if image.has_transparency_data:

@@ -1,7 +1,9 @@
-"""Asking a model many times."""
+"""Predicts many times with one graph and session."""
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common.storage.restore import make_session, restore
@@ -10,18 +12,18 @@ ModeKeys = tf.estimator.ModeKeys
 
 
 class Predictor:
-    """Predicts like `Estimator.predict`, but makes the graph and the session once: single examples are 100 times faster.
+    """Predicts like `Estimator.predict`, but creates the graph and the session once: single examples are 100 times faster.
 
     Args:
-      estimator: tf.estimator.Estimator.
+      estimator: the model.
       feature_specs: {name: tf.TensorSpec of shape [batch, ...]}, the features; the batch may have any size.
-      checkpoint_path: str, without suffix, as in model.ckpt-100.
+      checkpoint_path: without suffix, as in model.ckpt-100.
 
     Raises:
-      RunError: the checkpoint is damaged, or is of another model.
+      RunError: the checkpoint is corrupt, or belongs to another model.
     """
 
-    def __init__(self, estimator, feature_specs, checkpoint_path):
+    def __init__(self, estimator: tf.estimator.Estimator, feature_specs: Mapping[str, tf.TensorSpec], checkpoint_path: str):
         config = estimator.config
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(config.tf_random_seed)
@@ -36,36 +38,38 @@ class Predictor:
         self._predict = self._session.make_callable(spec.predictions, list(self._features.values()))
         self.reload(checkpoint_path)
 
-    def predict(self, features):
-        """Returns {name: array [batch, ...]} for features {name: array [batch, ...]}.
+    def predict(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns predictions {name: array [batch, ...]} for features {name: array [batch, ...]}.
 
         Raises:
-          ValueError: the features are not those of the model, or not of their shapes.
+          ValueError: the names or shapes of the features do not match the model.
         """
         if features.keys() != self._features.keys():
             raise ValueError(f'the features are {", ".join(self._features)}, not {", ".join(features)}')
         return self._predict(*(features[name] for name in self._features))
 
-    def reload(self, checkpoint_path):
+    def reload(self, checkpoint_path: str) -> None:
         """Loads another checkpoint."""
         restore(self._saver, self._session, checkpoint_path)
 
 
-def predict_batches(estimator, input_fn, checkpoint_path):
+def predict_batches(
+    estimator: tf.estimator.Estimator, input_fn: Callable[[], tf.data.Dataset], checkpoint_path: str
+) -> Iterator[dict[str, np.ndarray]]:
     """Yields the predictions {name: array [batch, ...]} for each batch of an input_fn."""
     with tf.Graph().as_default() as graph:
         batches = tf.data.make_initializable_iterator(input_fn())
         features = batches.get_next()
-        start = [tf.tables_initializer(), batches.initializer]
+        init = [tf.tables_initializer(), batches.initializer]
     predictor = Predictor(estimator, batches.element_spec, checkpoint_path)
     with contextlib.closing(tf.Session(graph=graph)) as session, contextlib.suppress(tf.errors.OutOfRangeError):
-        session.run(start)
+        session.run(init)
         while True:
             yield predictor.predict(session.run(features))
 
 
-def split_batches(batches):
-    """Yields the examples of batches, dicts of arrays of a common length, one by one."""
+def split_batches(batches: Iterable[Mapping[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the single examples of batches, dicts of arrays with the same first dimension."""
     for batch in batches:
         for values in zip(*batch.values()):
             yield dict(zip(batch, values))

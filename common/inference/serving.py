@@ -1,5 +1,6 @@
-"""Exported models: their signatures, and whether they can be exported."""
+"""Exported models: their signatures, and whether a model can be exported."""
 
+from collections.abc import Callable
 import itertools
 import os
 import re
@@ -7,17 +8,18 @@ import re
 import tensorflow.compat.v1 as tf
 
 from common.data.input_pipeline import make_input_fn
+from common.data.source import DataSource
 from common.errors import UsageError
 from common.storage.restore import make_session, restore
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
 
-def make_serving_input_fn(source):
-    """Makes the serving_input_receiver_fn for `Estimator.export_saved_model`.
+def make_serving_input_fn(source: DataSource) -> Callable[[], tf.estimator.export.ServingInputReceiver]:
+    """Creates the serving_input_receiver_fn for `Estimator.export_saved_model`.
 
     The exported model has two groups of signatures. The default takes raw tensors: {'image': uint8 [batch, image_size,
-    image_size, num_channels]} where the dataset module has `image_features`, else the features as they are. The other,
+    image_size, num_channels]} if the dataset module has `image_features`, else the features themselves. The other,
     'examples:...', takes {'examples': string [batch]}, serialized tf.train.Example.
     """
 
@@ -36,15 +38,19 @@ def make_serving_input_fn(source):
             from_raw = raw
         serialized = _optional('examples', [], tf.string)
         from_serialized = _parse_serialized(source, serialized, feature_specs)
-        # Each signature feeds one of the two and leaves the other empty, so that one network serves both.
+        # Each signature feeds one of the two, and the other stays empty, so that one network serves both.
         features = {name: tf.concat([from_raw[name], from_serialized[name]], axis=0) for name in feature_specs}
         return tf.estimator.export.ServingInputReceiver(features, raw, {'examples': {'examples': serialized}})
 
     return serving_input_receiver_fn
 
 
-def check_exportable(estimator, serving_input_fn, checkpoint_path):
-    """Raises UsageError if the model needs Python functions, which only this process could run; RunError as `restore`."""
+def check_exportable(
+    estimator: tf.estimator.Estimator,
+    serving_input_fn: Callable[[], tf.estimator.export.ServingInputReceiver],
+    checkpoint_path: str,
+) -> None:
+    """Raises UsageError if the model calls Python functions, which exist only in this process; RunError like `restore`."""
     with tf.Graph().as_default() as graph:
         tf.train.create_global_step()
         spec = estimator.model_fn(serving_input_fn().features, None, PREDICT, estimator.config)
@@ -60,21 +66,21 @@ def check_exportable(estimator, serving_input_fn, checkpoint_path):
             )
 
 
-def remove_leftovers(export_dir):
-    """Deletes what exports that were killed have left; for a process that is alone there."""
+def remove_leftovers(export_dir: str) -> None:
+    """Deletes the temporary directories of killed exports. No other process may be exporting there."""
     for path in tf.io.gfile.glob(os.path.join(export_dir, 'temp-*')):
         if re.fullmatch(r'temp-\d+', os.path.basename(path)):
             tf.io.gfile.rmtree(path)
 
 
 def _optional(name, shape, dtype):
-    """Returns a placeholder for a batch of values of this shape, which is empty unless it is fed."""
-    name = re.sub(r'[^A-Za-z0-9_.]', '_', name).lstrip('_') or None  # A feature's may be one that no op can have.
+    """Returns a placeholder for a batch of values of this shape; by default the batch is empty."""
+    name = re.sub(r'[^A-Za-z0-9_.]', '_', name).lstrip('_') or None  # A feature's name may be invalid as an op name.
     return tf.placeholder_with_default(tf.zeros([0] + shape, dtype), [None] + shape, name)
 
 
 def _parse_serialized(source, serialized, feature_specs):
-    """Returns the features of serialized examples: parsed by the dataset module, or by the features' own types."""
+    """Parses serialized examples: by the dataset module if it reads serialized records, else by the features' specs."""
     records = source.read('eval')
     if getattr(records.element_spec, 'dtype', None) != tf.string:
         stored = {
@@ -92,7 +98,7 @@ def _parse_serialized(source, serialized, feature_specs):
 
 
 def _stored_dtype(dtype):
-    """Returns the type of the three that a tf.train.Example has that holds this one."""
+    """Returns the one of the three dtypes of a tf.train.Example that stores values of this dtype."""
     if dtype == tf.string:
         return tf.string
     return tf.float32 if dtype.is_floating else tf.int64

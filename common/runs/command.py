@@ -1,8 +1,10 @@
-"""What the commands share: flags, help, log, signals, and mistakes told in one line."""
+"""What the commands share: flags, help, log, signals, and errors reported in one line."""
 
+from collections.abc import Callable, Sequence
 import contextlib
 import sys
 import traceback
+from typing import Any
 
 from absl import flags
 import tensorflow.compat.v1 as tf
@@ -14,21 +16,27 @@ from common.plugins.traceback_filter import made_at, original, user_traceback
 from common.runs.stop import StopOnSignal
 
 
-def execute(argv, doc, FLAGS, check, run):
+def execute(
+    argv: Sequence[str],
+    doc: str | None,
+    FLAGS: flags.FlagValues,
+    check: Callable[[flags.FlagValues], None],
+    run: Callable[[flags.FlagValues, StopOnSignal], dict[str, Any]],
+) -> int:
     """Runs a command and prints its result as a line of JSON.
 
     Args:
-      argv: list of str, the program and its arguments.
-      doc: str, which --help begins with.
-      FLAGS: absl.flags.FlagValues with the flags `help` and `full_traceback`.
-      check: function of FLAGS that raises UsageError where they do not go together.
-      run: function of FLAGS and a StopOnSignal that returns the result, a dict.
+      argv: the program and its arguments.
+      doc: the first lines of --help.
+      FLAGS: must include the flags `help` and `full_traceback`.
+      check: raises UsageError if flags are incompatible.
+      run: returns the result.
 
     Returns:
-      The exit code: 0 done, 1 failed, 2 wrong usage.
+      The exit code: 0 on success, 1 on failure, 2 for wrong usage.
 
     Raises:
-      Exception: what no line of a user's module has to do with, or any with --full_traceback.
+      Exception: no line of a user's module is involved, or --full_traceback is set.
     """
     try:
         _parse(argv, FLAGS)
@@ -37,12 +45,12 @@ def execute(argv, doc, FLAGS, check, run):
             return 0
         check(FLAGS)
         tf.logging.set_verbosity(tf.logging.INFO)
-        # Log lines and progress bars meet on a terminal only.
+        # Log lines would break a progress bar, which only a terminal shows.
         redirect = logging_redirect_tqdm([tf.get_logger()]) if sys.stderr.isatty() else contextlib.nullcontext()
         with StopOnSignal() as stop, redirect:
             result = run(FLAGS, stop)
     except Exception as error:
-        code = _tell(argv[0], error, FLAGS)
+        code = _report(argv[0], error, FLAGS)
         if not code:
             raise
         return code
@@ -50,26 +58,26 @@ def execute(argv, doc, FLAGS, check, run):
     return 0
 
 
-def _tell(program, error, FLAGS):
-    """Says on stderr what an exception is about; returns the exit code, or None where only the whole traceback can tell."""
+def _report(program, error, FLAGS):
+    """Reports an exception on stderr and returns the exit code; None if the full traceback is needed."""
     found = original(error)
     if isinstance(found, (UsageError, RunError)):
-        if found.__cause__:  # An exception in the user's own Python.
+        if found.__cause__:  # An exception in the user's Python code.
             print(_traceback(found.__cause__, FLAGS), end='', file=sys.stderr)
         print_error(program, found)
         return 2 if isinstance(found, UsageError) else 1
-    said = isinstance(found, (tf.errors.OpError, OSError, RuntimeError)) and files.explain(found)
-    if said:
-        print_error(program, f'{said}: fix this, then rerun the command')
+    explanation = isinstance(found, (tf.errors.OpError, OSError, RuntimeError)) and files.explain(found)
+    if explanation:
+        print_error(program, f'{explanation}: fix this, then rerun the command')
         return 1
     if FLAGS.full_traceback:
         return None
-    text, place = user_traceback(error), made_at(found)
+    text, location = user_traceback(error), made_at(found)
     if text:
         print(text, end='', file=sys.stderr)
-    elif place:
-        print_error(program, f'{first_line(found)} ({place})')
-    return 1 if text or place else None
+    elif location:
+        print_error(program, f'{first_line(found)} ({location})')
+    return 1 if text or location else None
 
 
 def _traceback(error, FLAGS):

@@ -1,5 +1,6 @@
-"""TensorFlow's errors whose cause is the data or the memory, reported in one line that names it."""
+"""Reports TensorFlow errors caused by data or lack of memory in one line that names the cause."""
 
+from collections.abc import Iterator
 import contextlib
 
 import tensorflow.compat.v1 as tf
@@ -7,13 +8,14 @@ import tensorflow.compat.v1 as tf
 from common import files
 from common.data.bad_records import ERRORS, check_records
 from common.errors import RunError
+from common.runs.experiment import Experiment
 
 ModeKeys = tf.estimator.ModeKeys
 
 
 @contextlib.contextmanager
-def diagnose_errors(experiment):
-    """In its block, an exception of TensorFlow becomes a RunError if the cause is found; else it stays what it is."""
+def diagnose_errors(experiment: Experiment) -> Iterator[None]:
+    """Within the block, a TensorFlow exception is replaced with a RunError if its cause is found."""
     try:
         yield
     except (*ERRORS, MemoryError) as error:

@@ -1,8 +1,9 @@
-"""All that a schedule needs, as one plain object."""
+"""Everything that a schedule needs, in one object."""
 
 from collections.abc import Callable, Sequence
 import dataclasses
 import math
+import types
 
 import tensorflow.compat.v1 as tf
 
@@ -26,15 +27,15 @@ ModeKeys = tf.estimator.ModeKeys
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """What the functions of common/runs/schedules.py work on.
+    """The argument of the functions of common/runs/schedules.py.
 
-    train_steps is the global step at which training ends. There is an evaluator for each of the splits to evaluate, in the
-    schedules that do so; objective judges the first one's metrics.
+    train_steps is the global step at which training ends. evaluators has one for each split to evaluate, and is empty for
+    schedules that do not evaluate; objective compares the metrics of the first.
     """
 
     estimator: tf.estimator.Estimator
     source: DataSource
-    train_input_fn: Callable
+    train_input_fn: Callable[[], tf.data.Dataset]
     train_steps: int
     eval_every_steps: int
     evaluators: Sequence[Evaluator]
@@ -47,22 +48,25 @@ class Experiment:
         return SCHEDULES[self.options.schedule]
 
 
-def make_experiment(model, source: DataSource, config, options: Options, stop: StopOnSignal) -> Experiment:
+def make_experiment(
+    model: types.ModuleType,
+    source: DataSource,
+    config: tf.estimator.RunConfig,
+    options: Options,
+    stop: StopOnSignal,
+) -> Experiment:
     """Builds the Estimator, its input functions and its evaluators.
 
     Args:
-      model: module, see README.md.
-      source: DataSource.
+      model: a model module, see README.md.
+      source: the dataset.
       config: what `common.training.session_config.make_run_config` returned for these options.
-      options: Options. The splits that its schedule does not read are not touched.
-      stop: StopOnSignal.
-
-    Returns:
-      Experiment.
+      options: splits that their schedule does not need are not read.
+      stop: the hook that ends the training on a signal.
 
     Raises:
-      UsageError: the batch size is not divisible by the towers, an infinite dataset is to be trained on for epochs, or there
-        is no such split or metric.
+      UsageError: the batch size is not divisible by the number of towers, epochs are undefined for an infinite dataset, or
+        there is no such split or metric.
       RunError: a split is empty, or not even its shuffle buffer fits into memory.
     """
     params, schedule, training, evaluation = source.params, SCHEDULES[options.schedule], options.training, options.evaluation
@@ -91,7 +95,7 @@ def make_experiment(model, source: DataSource, config, options: Options, stop: S
     )
     if training.debug_numerics:
         model_fn = check_numerics(model_fn)
-    with quiet():  # It would print all of its configuration.
+    with quiet():  # The Estimator logs its entire configuration.
         estimator = tf.estimator.Estimator(model_fn, config=config, params=params)
     evaluators = []
     if schedule.evaluates:
@@ -118,7 +122,7 @@ def _make_evaluator(estimator, source, split, schedule, options):
 
 
 def _check_objective(objective, evaluator, text):
-    # Every model has a loss, so that no graph need be built to know.
+    # Every model has a loss; to know the other metrics, the graph must be built.
     if objective.metric != 'loss' and objective.metric not in evaluator.metric_names():
         raise UsageError(
             f'--best_metric={text}: there is no metric {objective.metric}; the metrics are: '
@@ -136,7 +140,7 @@ def _check_batch(params, towers):
 
 
 def _needed_examples(params, schedule):
-    """Returns how many examples a training may read, those that wait to be shuffled too; None where epochs decide."""
+    """Returns how many examples a training may read, including the shuffle buffer; None if epochs determine its length."""
     if schedule.is_trial or schedule.follows and params.train_steps:
         return 1
     return params.train_steps * params.batch_size + params.shuffle_buffer if params.train_steps else None
@@ -158,23 +162,23 @@ def _train_steps(params, num_examples):
 
 def _eval_steps(source, split, schedule, options):
     if schedule.is_trial or options.eval_steps:
-        count_examples(source, split, at_most=1)  # It may not be there, or be empty.
+        count_examples(source, split, at_most=1)  # Raises if the split is unknown or empty.
         return 1 if schedule.is_trial else options.eval_steps
     num_examples = count_examples(source, split)
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: set --eval_steps')
-    return math.ceil((num_examples + 1) / source.params.eval_batch_size)  # One more, to see the end of the split.
+    return math.ceil((num_examples + 1) / source.params.eval_batch_size)  # One more, to reach the end of the split.
 
 
 def _trained_examples(num_examples, params, options):
     if not options.overfit_batches:
         return num_examples
-    few = min(options.overfit_batches * params.batch_size, MAX_STEPS)
-    return few if num_examples < 0 else min(few, num_examples)  # It has no end, or more than are needed.
+    wanted = min(options.overfit_batches * params.batch_size, MAX_STEPS)
+    return wanted if num_examples < 0 else min(wanted, num_examples)  # Negative: infinite, or more than needed.
 
 
 def _epoch_steps(params, num_examples):
-    """Returns the steps between checkpoints where none are asked for: an epoch, or 1,000 where there are no epochs."""
+    """Returns the default number of steps between checkpoints: an epoch, or 1,000 if epochs are undefined."""
     if num_examples <= 0:
         return 1000
     return math.ceil(num_examples / params.batch_size)

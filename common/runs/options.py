@@ -1,7 +1,8 @@
-"""How a run goes, as against what changes the model: flags, by who reads them."""
+"""Options: flags that change how a run goes but not the model, grouped by the part that reads them."""
 
 from collections.abc import Sequence
 import dataclasses
+from typing import Any
 
 from absl import flags
 
@@ -34,7 +35,7 @@ class PredictionOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """All of them; schedule is a name of `common.runs.schedules.SCHEDULES`."""
+    """All options; schedule is a name in `common.runs.schedules.SCHEDULES`."""
 
     schedule: str = 'train_and_evaluate'
     training: TrainingOptions = TrainingOptions()
@@ -43,9 +44,9 @@ class Options:
 
 
 def from_flags(FLAGS: flags.FlagValues) -> Options:
-    """Returns the options that parsed flags give."""
+    """Returns the options of parsed flags."""
 
-    def read(kind):
+    def read(kind: Any) -> Any:
         return kind(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(kind)})
 
     return Options(FLAGS.schedule, read(TrainingOptions), read(EvaluationOptions), read(PredictionOptions))

@@ -4,6 +4,8 @@ import contextlib
 import os
 import random
 import tempfile
+import types
+from typing import Any
 
 import numpy as np
 
@@ -21,31 +23,31 @@ from common.training.session_config import make_run_config
 from hparams import build
 
 
-def run(model, source: DataSource, output_dir: str, options: Options, stop: StopOnSignal) -> dict:
-    """Runs the schedule of the options and returns its result, which results.json keeps.
+def run(model: types.ModuleType, source: DataSource, output_dir: str, options: Options, stop: StopOnSignal) -> dict[str, Any]:
+    """Runs the schedule of the options, saves its result in results.json, and returns it.
 
     Args:
-      model: module, see README.md.
-      source: DataSource; its module's `prepare` is called here.
-      output_dir: str; a dry run takes a temporary directory instead.
-      options: Options.
-      stop: StopOnSignal, entered.
+      model: a model module, see README.md.
+      source: the dataset; its module's `prepare` is called here.
+      output_dir: the run's directory; a dry run uses a temporary one instead.
+      options: what to run, and how.
+      stop: already entered.
 
     Raises:
-      UsageError: the options, hyper-parameters, modules or the directory do not fit together.
-      RunError: files are missing or corrupt, the machine has too little of something, or the training fails.
+      UsageError: the options, hyper-parameters, modules or the directory are invalid or incompatible.
+      RunError: files are missing or corrupt, memory or disk space is insufficient, or the training fails.
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
     tf_config.clear_local(os.environ)
     with contextlib.ExitStack() as cleanup:
         if schedule.is_trial:
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
-        config = make_run_config(output_dir, params.seed, options.training)  # Before the directory is touched: it may fail.
+        config = make_run_config(output_dir, params.seed, options.training)  # May fail, so before the directory is created.
         if checkpoints.has_checkpoint(output_dir):
             free = () if schedule.trains else ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
             build.compare(params, run_dir.hparams_path(output_dir), free)
         if schedule.trains:
-            cleanup.enter_context(_occupied(output_dir))
+            cleanup.enter_context(_locked_and_recovered(output_dir))
             build.save(params, run_dir.hparams_path(output_dir))
         elif schedule.needs_checkpoint:
             checkpoints.require_checkpoint(output_dir)
@@ -63,8 +65,8 @@ def run(model, source: DataSource, output_dir: str, options: Options, stop: Stop
 
 
 @contextlib.contextmanager
-def _occupied(output_dir):
-    """Keeps a directory for a training of this process, and completes what a killed one has left."""
+def _locked_and_recovered(output_dir):
+    """Locks a directory for a training of this process, and recovers it if an earlier one was killed."""
     run_dir.check_empty(output_dir)
     run_dir.ensure_writable(output_dir)
     with run_dir.lock(output_dir):

@@ -1,10 +1,12 @@
-"""What a run does: SCHEDULES has a function of an Experiment for each name, which returns the result that is printed."""
+"""What a run does: SCHEDULES maps each name to a function of an Experiment that returns the result to print."""
 
+from collections.abc import Callable, Mapping, Sequence
 import itertools
 import os
 import re
 import types
 import typing
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -21,12 +23,15 @@ from common.storage.restore import CheckpointGone, open_checkpoint
 from common.training.optimizer import LOSS_SCALING_VARIABLES
 from common.training.saving import EvaluateAfterSave
 
+if typing.TYPE_CHECKING:  # It imports this module.
+    from common.runs.experiment import Experiment
+
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
 
-def train(experiment, saving_listeners=()):
-    """Trains up to train_steps, going on from the last checkpoint."""
-    step = _step_reached(experiment)
+def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.CheckpointSaverListener] = ()) -> dict[str, Any]:
+    """Trains up to train_steps, resuming from the latest checkpoint."""
+    step = _latest_step(experiment)
     if step >= experiment.train_steps:
         tf.logging.info(
             'Nothing to train: step %d is reached, and training ends at %d; raise --train_steps or --num_epochs to continue.',
@@ -54,20 +59,20 @@ def train(experiment, saving_listeners=()):
             f'{checkpoint}: {reason}, or start from it in another --output_dir, with --warm_start_from={checkpoint}'
         ) from None
     finally:
-        experiment.stop.end(None)  # Also after an error, whose cause may take long to find.
+        experiment.stop.end(None)  # Also after an error, whose diagnosis may take long.
     experiment.stop.exit_if_received()
-    return {'global_step': _step_reached(experiment)}
+    return {'global_step': _latest_step(experiment)}
 
 
-def evaluate(experiment, checkpoint_path=None):
-    """Evaluates a checkpoint, that of --checkpoint unless told, on all splits."""
+def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> dict[str, Any]:
+    """Evaluates a checkpoint, by default that of --checkpoint, on all splits."""
     output_dir = experiment.estimator.model_dir
     path = checkpoint_path or checkpoints.find_checkpoint(output_dir, experiment.options.prediction.checkpoint)
-    result = {}
+    result: dict[str, Any] = {}
     for evaluator in experiment.evaluators:
         metrics = evaluator.evaluate(path)
         result['global_step'] = metrics.pop('global_step')
-        # Bytes are serialized summaries, such as pictures, for TensorBoard alone.
+        # Bytes are serialized summaries, such as images, for TensorBoard only.
         result[evaluator.split] = {
             name: to_json(value) for name, value in sorted(metrics.items()) if not isinstance(value, bytes)
         }
@@ -76,8 +81,8 @@ def evaluate(experiment, checkpoint_path=None):
     return result
 
 
-def train_and_evaluate(experiment):
-    """Trains, evaluates the checkpoints that it saves, keeps the best, and ends where no better one comes."""
+def train_and_evaluate(experiment: 'Experiment') -> dict[str, Any]:
+    """Trains, evaluates the checkpoints that it saves, keeps the best, and stops early if the objective does not improve."""
     result = _evaluate_and_keep(experiment) if _has_missed_an_evaluation(experiment) else None
     if _should_stop(experiment):
         return result or _evaluate_and_keep(experiment)
@@ -85,12 +90,12 @@ def train_and_evaluate(experiment):
         lambda: _evaluate_and_keep(experiment), lambda: _should_stop(experiment), experiment.stop, experiment.eval_every_steps
     )
     train(experiment, [listener])
-    return listener.result or result or _evaluate_and_keep(experiment)  # Where there was nothing left to train.
+    return listener.result or result or _evaluate_and_keep(experiment)  # The last if there was nothing left to train.
 
 
 def _has_missed_an_evaluation(experiment):
-    """Whether the run was stopped after a checkpoint that was to be evaluated, and before that was done."""
-    step = _step_reached(experiment)
+    """Whether the run was interrupted after it saved a checkpoint to evaluate and before it evaluated it."""
+    step = _latest_step(experiment)
     evaluated = {(row['global_step'], row['split']) for row in read_metrics(experiment.estimator.model_dir)}
     return (
         step
@@ -108,7 +113,7 @@ def _evaluate_and_keep(experiment, checkpoint_path=None):
 
 
 def _should_stop(experiment):
-    """Whether the last evaluations, those before a restart too, brought nothing better."""
+    """Whether the objective has not improved for early_stopping_patience evaluations, including those before a restart."""
     options = experiment.options.evaluation
     if not options.early_stopping_patience:
         return False
@@ -124,8 +129,8 @@ def _should_stop(experiment):
     return since >= options.early_stopping_patience
 
 
-def continuous_eval(experiment):
-    """Evaluates every new checkpoint that another process saves, until the one of train_steps, and keeps the best."""
+def continuous_eval(experiment: 'Experiment') -> dict[str, Any]:
+    """Evaluates every new checkpoint that another process saves, up to the one of train_steps, and keeps the best."""
     tf.logging.info('Waiting for checkpoints in %s up to step %d.', experiment.estimator.model_dir, experiment.train_steps)
     for path in checkpoints.new_checkpoints(
         experiment.estimator.model_dir, experiment.train_steps, experiment.options.evaluation.eval_timeout
@@ -140,8 +145,8 @@ def continuous_eval(experiment):
     raise AssertionError('the iterator has no end')
 
 
-def predict(experiment):
-    """Writes a JSON object a line to output_dir/predictions.jsonl, for each example of a split or each image file."""
+def predict(experiment: 'Experiment') -> dict[str, Any]:
+    """Writes output_dir/predictions.jsonl: one JSON object per line for each example of a split, or for each image file."""
     input_fn, names = _predict_input(experiment)
     checkpoint = checkpoints.find_checkpoint(experiment.estimator.model_dir, experiment.options.prediction.checkpoint)
     path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
@@ -153,8 +158,8 @@ def predict(experiment):
     return {'global_step': _global_step(checkpoint), 'predictions': path}
 
 
-def dry_run(experiment):
-    """Trains and evaluates one step, and predicts a batch."""
+def dry_run(experiment: 'Experiment') -> dict[str, Any]:
+    """Trains and evaluates one step, and predicts one batch."""
     result = train_and_evaluate(experiment)
     checkpoint = experiment.estimator.latest_checkpoint()
     input_fn = make_input_fn(experiment.source, PREDICT, experiment.options.evaluation.eval_splits[0])
@@ -163,7 +168,7 @@ def dry_run(experiment):
 
 
 def _predict_input(experiment):
-    """Returns an input_fn and, for each of its examples, what its line begins with."""
+    """Returns an input_fn and, for each of its examples, a dict of the first fields of its line."""
     if not experiment.options.prediction.input:
         split = experiment.options.prediction.predict_split
         count = count_examples(experiment.source, split, at_most=1)
@@ -176,7 +181,7 @@ def _predict_input(experiment):
     return image_files.make_image_input_fn(experiment.source, paths), [{'input': path} for path in paths]
 
 
-def export(experiment):
+def export(experiment: 'Experiment') -> dict[str, Any]:
     """Writes a SavedModel under output_dir/export; see common/inference/serving.py for its signatures."""
     estimator = experiment.estimator
     checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.prediction.checkpoint)
@@ -191,18 +196,18 @@ def export(experiment):
 
 
 class Schedule(typing.NamedTuple):
-    """What to do: run is a function of an Experiment that returns the result, a dict; the others say what it takes."""
+    """What to do: run is a function of an Experiment that returns the result; the other fields describe it."""
 
-    run: typing.Callable[..., dict]
+    run: Callable[..., dict[str, Any]]
     trains: bool = False
     evaluates: bool = False
     predicts: bool = False
     follows: bool = False  # Another process trains.
-    is_trial: bool = False  # Of one step, and nothing is kept.
+    is_trial: bool = False  # One step, and no output is kept.
     needs_checkpoint: bool = False
 
 
-SCHEDULES: typing.Mapping[str, Schedule] = types.MappingProxyType(
+SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
     {
         'train_and_evaluate': Schedule(train_and_evaluate, trains=True, evaluates=True),
         'train': Schedule(train, trains=True),
@@ -215,8 +220,8 @@ SCHEDULES: typing.Mapping[str, Schedule] = types.MappingProxyType(
 )
 
 
-def _step_reached(experiment):
-    """Returns the step of the last checkpoint, 0 where there is none."""
+def _latest_step(experiment):
+    """Returns the step of the latest checkpoint; 0 if there is none."""
     checkpoint = experiment.estimator.latest_checkpoint()
     return _global_step(checkpoint) if checkpoint else 0
 

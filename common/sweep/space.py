@@ -1,6 +1,8 @@
 """Search spaces: the values of hyper-parameters that a sweep tries, from a JSON file."""
 
+from collections.abc import Collection, Mapping
 import json
+from typing import Any
 import warnings
 
 from optuna import distributions
@@ -12,22 +14,22 @@ from hparams.build import override
 _KEYS = ('low', 'high', 'log', 'step')
 
 
-def read_space(path, params, fixed=()):
+def read_space(path: str, params: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, distributions.BaseDistribution]:
     """Reads a file such as {"learning_rate": {"low": 1e-4, "high": 0.01, "log": true}, "filters": [[16, 32], [32, 64]]}.
 
-    A list holds choices. A number may have a range instead, both ends included: on a logarithmic scale with "log", in
-    multiples from "low" on with "step".
+    A list contains choices. A number may have a range instead, with inclusive bounds: on a logarithmic scale with "log", in
+    increments from "low" on with "step".
 
     Args:
-      path: str.
-      params: HParams, which the space's values take the places of.
-      fixed: names of hyper-parameters that have been given, and so are not to be searched.
+      path: the JSON file.
+      params: the hyper-parameters that the space's values replace.
+      fixed: names of hyper-parameters that flags set, and so must not be searched.
 
     Returns:
-      {name: optuna.distributions.BaseDistribution}; `decode` gives the values that are drawn from it their types.
+      {name: distribution}; `decode` converts sampled values to the hyper-parameters' types.
 
     Raises:
-      UsageError: the file is missing or no space for these hyper-parameters.
+      UsageError: the file is missing, or is not a valid space for these hyper-parameters.
     """
     try:
         space = read_json(path)
@@ -44,8 +46,8 @@ def read_space(path, params, fixed=()):
     return {name: _distribution(source, params, name, values) for name, values in space.items()}
 
 
-def decode(name, value, params):
-    """Returns a value that was drawn as the hyper-parameter that it stands for: lists are drawn as JSON."""
+def decode(name: str, value: Any, params: Mapping[str, Any]) -> Any:
+    """Converts a sampled value to the hyper-parameter's value: lists are sampled as JSON."""
     return json.loads(value) if isinstance(params[name], tuple) else value
 
 
@@ -67,7 +69,7 @@ def _distribution(source, params, name, values):
         raise UsageError(f'{source}: {name}: "log" must be true or false')
     kind = distributions.IntDistribution if type(params[name]) is int else distributions.FloatDistribution
     with warnings.catch_warnings():
-        warnings.simplefilter('error')  # As where the steps do not end at "high".
+        warnings.simplefilter('error')  # Optuna only warns if the range is not divisible by "step".
         try:
             return kind(**values)
         except (ValueError, UserWarning) as error:

@@ -1,5 +1,6 @@
-"""The trainings of a sweep's trials: the trainer in processes of its own."""
+"""The trainings of a sweep's trials: the trainer in child processes."""
 
+from collections.abc import Mapping, Sequence
 import dataclasses
 import os
 import re
@@ -7,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-import typing
+from typing import Any
 
+import optuna
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
@@ -19,37 +21,37 @@ from common.sweep.space import decode
 from hparams import build
 
 _POLL_SECONDS = 0.1
-# What the trainer says, or Python: 'trainer.py: ...', 'ValueError: ...', 'a.b.ResourceExhaustedError: ...'.
-_MISTAKE = re.compile(r'trainer\.py: .*|[\w.]*(Error|Exception)\b.*')
+# Error lines of the trainer or of Python: 'trainer.py: ...', 'ValueError: ...', 'a.b.ResourceExhaustedError: ...'.
+_ERROR = re.compile(r'trainer\.py: .*|[\w.]*(Error|Exception)\b.*')
 
 
 @dataclasses.dataclass(frozen=True)
 class TrialRunner:
-    """Starts and reads them.
+    """Starts the trainings and reads their results.
 
-    Each has the output_dir trial-NUMBER in the sweep's, and there its hyper-parameters and its log. script is the trainer's
-    path, flags are a list of str for all of them, params the HParams that a trial's values take the places of; split and
-    objective say which metric counts; lock is a file descriptor that every process keeps open.
+    Each has the output_dir trial-NUMBER in the sweep's output_dir, with its hyper-parameters and its log. script is the
+    trainer's path, flags are passed to all trainings, params are the hyper-parameters that a trial's values override; split
+    and objective select the metric; lock is a file descriptor that every process keeps open.
     """
 
     script: str
-    flags: typing.Sequence[str]
-    params: typing.Mapping
+    flags: Sequence[str]
+    params: Mapping[str, Any]
     output_dir: str
     split: str
     objective: Objective
     lock: int
 
-    def directory(self, trial):
-        """Returns the output_dir of an optuna.Trial."""
+    def directory(self, trial: optuna.Trial | optuna.trial.FrozenTrial) -> str:
+        """Returns the output_dir of a trial."""
         return os.path.join(self.output_dir, f'trial-{trial.number}')
 
-    def check(self, stop):
-        """Makes a dry run with the hyper-parameters that the trials begin with; the data is ready then.
+    def check(self, stop: Any) -> None:
+        """Makes a dry run with the hyper-parameters that trials override, until a StopOnSignal ends it; prepares the data, too.
 
         Raises:
           UsageError: the flags are wrong.
-          RunError: a training fails.
+          RunError: the dry run fails.
         """
         hparams, log = (os.path.join(self.output_dir, name) for name in ('dry_run.json', 'dry_run.txt'))
         build.save(self.params, hparams)
@@ -66,11 +68,11 @@ class TrialRunner:
             error = UsageError if process.returncode == 2 else RunError
             raise error(f'a dry run failed: {_explain(log, process.returncode)}')
 
-    def start(self, trial):
-        """Starts the training of an optuna.Trial, or goes on with it, and returns its subprocess.Popen.
+    def start(self, trial: optuna.Trial) -> subprocess.Popen:
+        """Starts or resumes the training of a trial, and returns its process.
 
         Raises:
-          RunError: there is one with other hyper-parameters.
+          RunError: its directory has a training with other hyper-parameters.
         """
         directory = self.directory(trial)
         tf.logging.info('%s: %s', directory, ', '.join(f'{name}={to_json(value)}' for name, value in trial.params.items()))
@@ -80,16 +82,16 @@ class TrialRunner:
         self.save_hparams(trial, hparams)
         return self._start(hparams, os.path.join(directory, 'log.txt'), f'--output_dir={directory}')
 
-    def read(self, trial):
-        """Returns what the training of an optuna.Trial has been evaluated to so far, list of float."""
+    def read(self, trial: optuna.Trial) -> list[float]:
+        """Returns the metric's values in the evaluations of a trial so far."""
         return read_metric(self.directory(trial), self.split, self.objective.metric)
 
-    def explain(self, trial, code):
-        """Returns why the training of an optuna.Trial failed with an exit code, with the path of its log."""
+    def explain(self, trial: optuna.Trial, code: int) -> str:
+        """Returns why the training of a trial failed with an exit code, and the path of its log."""
         return _explain(os.path.join(self.directory(trial), 'log.txt'), code)
 
-    def save_hparams(self, trial, path):
-        """Writes the hyper-parameters of an optuna.Trial as a set."""
+    def save_hparams(self, trial: optuna.Trial | optuna.trial.FrozenTrial, path: str) -> None:
+        """Writes the hyper-parameters of a trial as a set."""
         build.save(self._hparams(trial), path)
 
     def _hparams(self, trial):
@@ -97,7 +99,7 @@ class TrialRunner:
         return build.HParams(build.override(self.params, '--space', chosen))
 
     def _check_same(self, trial, path):
-        """The trainer cannot: it is given this file."""
+        """Raises RunError if the saved hyper-parameters differ. The trainer cannot notice: this file is its set."""
         if not os.path.exists(path):
             return
         try:
@@ -111,7 +113,7 @@ class TrialRunner:
 
     def _start(self, hparams, log_path, *flags):
         with open(log_path, 'ab') as log:
-            # In a session of its own Ctrl-C does not reach it: the sweep stops it, once, so that it saves a checkpoint.
+            # In a new session, so that Ctrl-C does not reach it: the sweep stops it, once, and it saves a checkpoint.
             return subprocess.Popen(
                 [sys.executable, self.script, *self.flags, f'--hparams_set={hparams}', *flags],
                 stdin=subprocess.DEVNULL,
@@ -124,9 +126,9 @@ class TrialRunner:
 
 def _explain(log_path, code):
     with open(log_path, encoding='utf-8', errors='replace') as log:
-        mistakes = [line for line in log.read().splitlines() if _MISTAKE.match(line)]
+        errors = [line for line in log.read().splitlines() if _ERROR.match(line)]
     if code < 0:
         cause = f'was killed by {signal.Signals(-code).name}'
     else:
-        cause = mistakes[-1] if mistakes else f'exit code {code}'
+        cause = errors[-1] if errors else f'exit code {code}'
     return f'{cause} (log: {log_path})'
