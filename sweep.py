@@ -14,7 +14,8 @@ from absl import flags
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
-from common.files import check_scheme, is_remote, read_json, to_json
+from common.files import read_json, to_json
+from common.paths import check_scheme, is_remote
 from common.runs import command, tf_config
 from common.runs.stop import StopOnSignal
 from common.storage import run_dir

@@ -16,7 +16,7 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 from absl import flags
 
-from common import files
+from common import paths
 from common.data.source import DataSource
 from common.errors import UsageError
 from common.monitoring.profiler import parse_steps
@@ -210,7 +210,7 @@ def load(FLAGS: flags.FlagValues) -> tuple[types.ModuleType, types.ModuleType, b
     model = loader.load('model', FLAGS.model)
     dataset = loader.load('dataset', FLAGS.dataset)
     for name in _PATHS:  # Only now, as the modules may register file systems.
-        files.check_scheme(name, FLAGS[name].value or '')
+        paths.check_scheme(name, FLAGS[name].value or '')
     params = build.make_hparams(
         FLAGS.model,
         model.get_params(),

@@ -13,9 +13,10 @@ import tensorflow.compat.v1 as tf
 from common.data.input_pipeline import make_input_fn
 from common.data.size import count_examples
 from common.errors import RunError, UsageError
-from common.files import atomic_path, dumps, taking_turns, to_json
+from common.files import atomic_path, dumps, to_json
 from common.inference import image_files, serving
 from common.inference.predictor import predict_batches, split_batches
+from common.locks import taking_turns
 from common.monitoring import hparams_tab
 from common.storage import best_checkpoint, checkpoints
 from common.storage.metrics import add_metrics, evaluations_since_best, read_metric, read_metrics

@@ -7,7 +7,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
-from common.files import read_json, taking_turns, write_json
+from common.files import read_json, write_json
+from common.locks import taking_turns
 from common.storage.metrics import Objective
 
 _RECORD = 'best.json'

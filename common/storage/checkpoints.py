@@ -9,7 +9,8 @@ import typing
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
-from common.files import is_remote, remove_abandoned
+from common.files import remove_abandoned
+from common.paths import is_remote
 from common.storage.best_checkpoint import best_dir, find_best
 from common.storage.restore import is_intact, without_suffix
 
@@ -61,7 +62,7 @@ def recover(output_dir: str) -> None:
     for leftover in leftovers:
         tf.io.gfile.rmtree(leftover)
     if path and _latest_by_state(output_dir) != path:
-        tf.logging.warning('Going on from %s.', path)
+        tf.logging.warning('Resuming from %s.', path)
         older = [other for _, other in reversed(_list(output_dir)) if tf.io.gfile.exists(f'{other}.index')]
         older = older[: older.index(path) + 1]
         tf.train.update_checkpoint_state(output_dir, path, older)

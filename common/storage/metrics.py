@@ -10,7 +10,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
-from common.files import taking_turns, write
+from common.files import write
+from common.locks import taking_turns
 
 
 class Objective(typing.NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common import files
+from common import locks, paths
 from common.errors import RunError, UsageError
 from common.files import write_json
 from common.storage.best_checkpoint import best_dir
@@ -43,20 +43,20 @@ def lock(output_dir: str) -> Iterator[None]:
     Raises:
       RunError: another training holds the lock; or the block fails, and the directory has been deleted or moved away.
     """
-    if files.is_remote(output_dir):
+    if paths.is_remote(output_dir):
         yield
         return
-    with files.lock(
+    with locks.lock(
         os.path.join(output_dir, 'trainer.lock'),
         lambda holder: (
             f'--output_dir={output_dir}: {holder or "another trainer"} is training there: wait for it, or choose another'
         ),
     ):
-        identity = files.identify(output_dir)
+        identity = paths.identify(output_dir)
         try:
             yield
         except Exception:
-            files.check_identity(output_dir, identity)
+            paths.check_identity(output_dir, identity)
             raise
 
 

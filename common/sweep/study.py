@@ -16,7 +16,7 @@ from optuna.trial import TrialState
 import sqlalchemy
 import tensorflow.compat.v1 as tf
 
-from common import files
+from common import files, locks
 from common.errors import RunError, UsageError
 from common.storage.metrics import Objective
 from common.sweep.trials import TrialRunner
@@ -37,7 +37,7 @@ def lock(directory: str) -> contextlib.AbstractContextManager[int]:
     Raises:
       RunError: on entering the context, if another process holds the lock.
     """
-    return files.lock(
+    return locks.lock(
         os.path.join(directory, 'study.lock'),
         lambda holder: (
             f'--output_dir={directory}: another sweep, or a training that it started, is running there: wait for it, or choose '

@@ -5,7 +5,7 @@ import math
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
-from common.files import check_identity, identify
+from common.paths import check_identity, identify
 
 _CURE = 'lower learning_rate, or find the op that made it with --debug_numerics'
 

@@ -68,7 +68,9 @@ def test_a_checkpoint_that_does_not_fit_or_is_damaged_is_named(trained, tmp_path
     with pytest.raises(RunError, match='with_other: does not match the model: it has no variable w'):
         Predictor(trained, SPECS, f'{tmp_path}/with_other')
     predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
-    with pytest.raises(RunError, match=r'with_w: does not match the model: w has shape \[3, 1\] in the checkpoint, but \[2, 1\]'):
+    with pytest.raises(
+        RunError, match=r'with_w: does not match the model: w has shape \[3, 1\] in the checkpoint, but \[2, 1\]'
+    ):
         predictor.reload(f'{tmp_path}/with_w')
     data = tmp_path / 'model.ckpt-2.data-00000-of-00001'
     data.write_bytes(data.read_bytes()[:-4])

@@ -8,7 +8,7 @@ import time
 
 import tensorflow as tf2
 
-from common import files
+from common import locks
 from tests import fork_server
 from tests.conftest import ROOT
 from tests.runs.shared import POLYNOMIAL
@@ -83,7 +83,7 @@ def test_an_export_waits_for_another_one_and_leaves_what_it_writes(run, start, t
     assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=2')[0] == 0
     written = tmp_path / 'output' / 'export' / 'temp-1700000000'
     written.mkdir(parents=True)
-    with files.taking_turns(str(tmp_path / 'output' / 'export')):
+    with locks.taking_turns(str(tmp_path / 'output' / 'export')):
         process = start(*POLYNOMIAL, '--schedule=export')
         assert any(f'Waiting for another process to finish with {tmp_path}/output/export.' in line for line in process.stderr)
         assert written.exists()

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from common.data import records
 from common.inference.evaluator import Evaluator
+from common.runs import schedules
 from common.storage import best_checkpoint, run_dir
 from hparams import build
 from tests.conftest import ROOT, SMALL
@@ -344,7 +345,7 @@ def test_a_directory_that_is_taken_away_from_a_training_is_named(start, tmp_path
     'owner, name',
     [
         (Evaluator, 'evaluate'),
-        (run_dir, 'add_metrics'),
+        (schedules, 'add_metrics'),
         (best_checkpoint, 'keep_if_best'),
         (tf.train.Saver, 'save'),
         (run_dir, 'save_results'),

@@ -66,7 +66,7 @@ def test_a_lost_checkpoint_state_never_starts_again_from_nothing(run, tmp_path, 
             state.write_text(content)
         code, result, err = run(*POLYNOMIAL, f'--schedule={schedule}', f'--train_steps={step}')
         assert code == 0 and result['global_step'] == step
-        assert ('Going on from ' in err) == schedule.startswith('train')
+        assert ('Resuming from ' in err) == schedule.startswith('train')
 
 
 def test_a_run_of_an_older_framework_goes_on(run, tmp_path):

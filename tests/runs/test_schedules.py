@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.runs import schedules
+from common.storage import checkpoints
 from models import polynomial
 from tests.runs.shared import MODELS, POLYNOMIAL, rows
 
@@ -106,7 +106,7 @@ def test_continuous_eval_follows_another_process_to_the_last_step(start, model, 
 
 
 def test_continuous_eval_says_what_it_waits_for_and_gives_up_in_the_end(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(schedules, '_TELL_SECONDS', 1)
+    monkeypatch.setattr(checkpoints, '_REPORT_SECONDS', 1)
     flags = (*POLYNOMIAL, '--eval_steps=1')
     code, _, log = run(*flags, '--schedule=continuous_eval', '--train_steps=5', '--eval_timeout=3')
     assert code == 1

@@ -1,0 +1,87 @@
+"""File locks between processes."""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import errno
+import fcntl
+import functools
+import os
+import socket
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import RunError
+from common.paths import is_remote
+
+
+@contextlib.contextmanager
+def lock(path: str, refusal: Callable[[str], str]) -> Iterator[int]:
+    """Holds an exclusive lock until the block or the process ends; yields its file descriptor.
+
+    A child process that inherits the descriptor holds the lock for as long as it lives.
+
+    Args:
+      path: a local file, which is created and names the lock's holder.
+      refusal: function of the file's text, which is '' until the holder has written it; returns the message of the RunError.
+
+    Raises:
+      RunError: another process holds the lock.
+      OSError: the file cannot be written.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            if not flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                _warn_of_no_locks(os.path.dirname(path))
+        except BlockingIOError:
+            raise RunError(refusal(os.read(descriptor, 1000).decode(errors='replace'))) from None
+        os.ftruncate(descriptor, 0)
+        try:
+            os.write(descriptor, f'process {os.getpid()} on {socket.gethostname()}'.encode())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def taking_turns(path: str) -> Iterator[bool]:
+    """Runs the blocks of several processes for a path one after the other, by a lock on the file PATH.lock.
+
+    Yields whether the lock is held: on remote and other file systems without locks, all processes run their blocks at once.
+
+    Raises:
+      OSError: the file cannot be created.
+    """
+    if is_remote(path):
+        yield False
+        return
+    descriptor = os.open(f'{path}.lock', os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            is_locked = flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tf.logging.info('Waiting for another process to finish with %s.', path)
+            is_locked = flock(descriptor, fcntl.LOCK_EX)
+        if not is_locked:
+            _warn_of_no_locks(os.path.dirname(path))
+        yield is_locked
+    finally:
+        os.close(descriptor)
+
+
+def flock(descriptor, operation):
+    """Locks an open file and returns whether its file system has locks; with LOCK_NB, raises BlockingIOError if it is held."""
+    try:
+        fcntl.flock(descriptor, operation)
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+        return False
+    return True
+
+
+@functools.cache  # Once for each directory.
+def _warn_of_no_locks(directory):
+    tf.logging.warning('%s: the file system does not support locks: only one process may use it at a time.', directory)
