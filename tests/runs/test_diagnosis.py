@@ -174,7 +174,7 @@ def test_a_tfrecord_file_that_vanishes_amid_a_training_is_named_and_once_it_is_b
         SMALL[0] + ',cache=false,shuffle_buffer=64',
         '--schedule=train',
         '--save_checkpoints_steps=20',
-        '--train_steps=400',
+        '--train_steps=250',
         f'--data_dir={tmp_path}/data',
     )
     process = start(*flags)
@@ -185,11 +185,11 @@ def test_a_tfrecord_file_that_vanishes_amid_a_training_is_named_and_once_it_is_b
     _, err = process.communicate()
     assert process.returncode == 1
     assert err.splitlines()[-1].startswith(f'trainer.py: {path}: is missing')
-    assert 100 <= max(weights(tmp_path / 'output')) < 400
+    assert 100 <= max(weights(tmp_path / 'output')) < 250
     (tmp_path / 'away').rename(path)
-    assert run(*flags)[1] == {'global_step': 400}
-    assert run(*flags, output_dir=tmp_path / 'undisturbed')[1] == {'global_step': 400}
-    assert_equal(weights(tmp_path / 'output')[400], weights(tmp_path / 'undisturbed')[400])
+    assert run(*flags)[1] == {'global_step': 250}
+    assert run(*flags, output_dir=tmp_path / 'undisturbed')[1] == {'global_step': 250}
+    assert_equal(weights(tmp_path / 'output')[250], weights(tmp_path / 'undisturbed')[250])
 
 
 def test_a_loss_that_is_not_finite_ends_the_training_at_its_step(run, tmp_path):
@@ -244,15 +244,33 @@ def test_too_large_a_batch_is_named(tmp_path, data_dir):
 
 
 FULL = """
-mount -t tmpfs -o size=15m none "$1" || exit 99
-run() { "${@:2}" 2>"$1/../log"; echo $? >>"$1/../codes"; }
-run "$@"; cp "$1/../log" "$1/../first"; ls "$1/output" > "$1/../left"
-dd if=/dev/zero of="$1/zeros" status=none
-run "$@"; cp "$1/../log" "$1/../second"
-run "$@" --schedule=evaluate; cp "$1/../log" "$1/../third"
-run "$@" --output_dir="$1/other"; cp "$1/../log" "$1/../fourth"
-mount -o remount,size=100m none "$1"
-run "$@"; cp -r "$1/output" "$1/../output"
+import os, shutil, subprocess, sys
+import trainer
+
+disk, *flags = sys.argv[1:]
+above = os.path.dirname(disk)
+
+def run(name, *more):
+    pid = os.fork()
+    if not pid:
+        with open(f'{above}/{name}', 'w') as log:
+            os.dup2(log.fileno(), 2)
+        sys.exit(trainer.main(['trainer.py', *flags, *more]))
+    with open(f'{above}/codes', 'a') as codes:
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), file=codes)
+
+if subprocess.call(['mount', '-t', 'tmpfs', '-o', 'size=15m', 'none', disk]):
+    sys.exit(99)
+run('first')
+with open(f'{above}/left', 'w') as left:
+    print(*os.listdir(f'{disk}/output'), file=left)
+subprocess.call(['dd', 'if=/dev/zero', f'of={disk}/zeros', 'status=none'])
+run('second')
+run('third', '--schedule=evaluate')
+run('fourth', f'--output_dir={disk}/other')
+subprocess.check_call(['mount', '-o', 'remount,size=100m', 'none', disk])
+run('fifth')
+shutil.copytree(f'{disk}/output', f'{above}/output')
 """
 
 
@@ -273,19 +291,8 @@ def test_a_full_disk_is_named_and_the_training_goes_on_once_there_is_room(run, t
     disk = tmp_path / 'disk'
     disk.mkdir()
     process = subprocess.run(
-        [
-            'unshare',
-            '-Urm',
-            'bash',
-            '-c',
-            FULL,
-            'bash',
-            str(disk),
-            sys.executable,
-            os.path.join(ROOT, 'trainer.py'),
-            *flags,
-            f'--output_dir={disk}/output',
-        ],
+        ['unshare', '-Urm', sys.executable, '-c', FULL, str(disk), *flags, f'--output_dir={disk}/output'],
+        cwd=ROOT,
         check=False,
     )
     if process.returncode == 99:

@@ -137,16 +137,16 @@ def test_a_bad_trial_is_pruned(search, tmp_path):
 
 
 def test_a_stopped_sweep_goes_on_as_if_it_had_not_been_stopped(start, search, run, tmp_path):
-    steps = ('--eval_every_steps=2000', '--save_checkpoints_steps=2000')
-    flags = [{'learning_rate': [0.01]}, '--trials=1', '--train_steps=12000', *steps]
+    steps = ('--eval_every_steps=1000', '--save_checkpoints_steps=1000', '--eval_steps=10')
+    flags = [{'learning_rate': [0.01]}, '--trials=1', '--train_steps=6000', *steps]
     process = start(*flags)
     trial = tmp_path / 'output' / 'trial-0'
     wait_until((trial / 'log.txt').exists)
-    wait_until(lambda: 'step = 2200 ' in (trial / 'log.txt').read_text())  # Amid the steps, not the evaluation.
+    wait_until(lambda: 'step = 1200 ' in (trial / 'log.txt').read_text())  # Amid the steps, not the evaluation.
     os.killpg(process.pid, signal.SIGINT)  # As Ctrl-C does, which the trainings must not get.
     assert process.wait(60) == 130
     steps_saved = [int(path.stem.split('-')[1]) for path in trial.glob('model.ckpt-*.index')]
-    assert len(losses(trial)) < 6 and max(steps_saved) % 2000  # One more than it would have saved by itself.
+    assert len(losses(trial)) < 6 and max(steps_saved) % 1000  # One more than it would have saved by itself.
     assert [trial.state for trial in trials_of(tmp_path)] == [TrialState.RUNNING]
 
     assert search(*flags)[0] == 0

@@ -1,24 +1,33 @@
 """Starting from the weights of another training, and training a part of them."""
 
 import re
+import shutil
 
 import numpy as np
 import pytest
 
 from tests.conftest import SMALL
 from tests.weights import read_weights
+import trainer
 
 
 def weights(directory):
     return {name: value for name, value in read_weights(directory).items() if 'Adam' not in name and '_power' not in name}
 
 
-@pytest.fixture
-def source(run, tmp_path):
+@pytest.fixture(scope='module')
+def trained(data_dir, tmp_path_factory):
     """Trains a small AlexNet and returns its output_dir."""
-    directory = str(tmp_path / 'source')
-    assert run(*SMALL, '--schedule=train', '--train_steps=5', output_dir=directory)[0] == 0
+    directory = str(tmp_path_factory.mktemp('trained') / 'output')
+    flags = ('--schedule=train', '--train_steps=5', f'--data_dir={data_dir}', f'--output_dir={directory}')
+    assert trainer.main(['trainer.py', *SMALL, *flags]) == 0
     return directory
+
+
+@pytest.fixture
+def source(trained, tmp_path):
+    """Returns a copy of a trained AlexNet's output_dir."""
+    return shutil.copytree(trained, str(tmp_path / 'source'))
 
 
 def frozen_at_the_start(run, tmp_path, path, *flags, output='frozen'):
