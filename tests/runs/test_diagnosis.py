@@ -174,22 +174,23 @@ def test_a_tfrecord_file_that_vanishes_amid_a_training_is_named_and_once_it_is_b
         SMALL[0] + ',cache=false,shuffle_buffer=64',
         '--schedule=train',
         '--save_checkpoints_steps=20',
-        '--train_steps=250',
+        '--train_steps=200',
+        '--save_summary_steps=20',
         f'--data_dir={tmp_path}/data',
     )
     process = start(*flags)
     for line in process.stderr:
-        if 'step = 100' in line:
+        if 'step = 60 ' in line:
             break
     path.rename(tmp_path / 'away')
     _, err = process.communicate()
     assert process.returncode == 1
     assert err.splitlines()[-1].startswith(f'trainer.py: {path}: is missing')
-    assert 100 <= max(weights(tmp_path / 'output')) < 250
+    assert 60 <= max(weights(tmp_path / 'output')) < 200
     (tmp_path / 'away').rename(path)
-    assert run(*flags)[1] == {'global_step': 250}
-    assert run(*flags, output_dir=tmp_path / 'undisturbed')[1] == {'global_step': 250}
-    assert_equal(weights(tmp_path / 'output')[250], weights(tmp_path / 'undisturbed')[250])
+    assert run(*flags)[1] == {'global_step': 200}
+    assert run(*flags, output_dir=tmp_path / 'undisturbed')[1] == {'global_step': 200}
+    assert_equal(weights(tmp_path / 'output')[200], weights(tmp_path / 'undisturbed')[200])
 
 
 def test_a_loss_that_is_not_finite_ends_the_training_at_its_step(run, tmp_path):

@@ -26,22 +26,23 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(start, run, tmp_path, numb
     # With dropout and shifts on, whose draws must come again as well.
     flags = (
         '--hparams=filters=[4],dense_units=16,batch_size=32',
-        '--train_steps=500',
+        '--train_steps=300',
+        '--save_summary_steps=20',
         '--schedule=train',
-        '--save_checkpoints_steps=200',
+        '--save_checkpoints_steps=100',
     )
     process = start(*flags)
     for line in process.stderr:
-        if 'step = 100 ' in line:
+        if 'step = 40 ' in line:
             process.send_signal(number)
             break
     out, err = process.communicate()
     assert process.returncode == code and out == ''
     assert 'rerun the command to resume' in err
     stopped_at = int(tf.train.load_variable(str(tmp_path / 'output'), 'global_step'))
-    assert 100 < stopped_at < 500
+    assert 40 < stopped_at < 300
     exit_code, result, log = run(*flags)
-    assert (exit_code, result) == (0, {'global_step': 500})
+    assert (exit_code, result) == (0, {'global_step': 300})
     assert min(losses(log)) == stopped_at
     run(*flags, output_dir=tmp_path / 'undisturbed')
     found, expected = read_weights(tmp_path / 'output'), read_weights(tmp_path / 'undisturbed')
@@ -81,7 +82,7 @@ def test_a_run_of_an_older_framework_goes_on(run, tmp_path):
 
 
 def test_a_second_training_is_refused_and_a_dead_ones_place_is_taken(start, run, tmp_path):
-    flags = (*POLYNOMIAL, '--schedule=train', '--hparams=learning_rate_schedule=constant', '--save_checkpoints_steps=200')
+    flags = (*POLYNOMIAL, '--schedule=train', '--hparams=learning_rate_schedule=constant', '--save_checkpoints_steps=100')
     first = start(*flags, '--train_steps=1000000')
     for line in first.stderr:
         if 'step = 300 ' in line:
