@@ -27,7 +27,7 @@ class Popen(_Popen):
     """
 
     def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest):
-        if args[0] != sys.executable or preexec_fn or sys.platform != 'linux':
+        if args[0] != sys.executable or args[1] == '-m' or preexec_fn or sys.platform != 'linux':
             return super()._execute_child(args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest)
         start_new_session, pipes = rest[14], rest[3:9]
         request = {

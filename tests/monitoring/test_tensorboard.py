@@ -14,6 +14,7 @@ from PIL import Image
 import pytest
 
 import sweep
+from tests import fork_server
 
 
 @pytest.fixture
@@ -59,7 +60,8 @@ def wait_for(condition, seconds=60):
     raise AssertionError('TensorBoard did not load the runs')
 
 
-def test_tensorboard_compares_the_trials_of_a_sweep(execute, request, tmp_path):
+def test_tensorboard_compares_the_trials_of_a_sweep(execute, request, tmp_path, monkeypatch):
+    monkeypatch.setattr(subprocess, 'Popen', fork_server.Popen)
     (tmp_path / 'space.json').write_text('{"learning_rate": {"low": 0.001, "high": 0.5, "log": true}}')
     code, result, _ = execute(
         sweep.main,

@@ -105,6 +105,7 @@ def test_the_best_set_trains_again_to_the_same_loss(search, run, tmp_path):
         '--hparams=adam_beta2=0.99',
         '--seed=3',
         '--eval_splits=train,eval',
+        '--eval_steps=20',
     )
     assert code == 0
     directories = [tmp_path / 'output' / f'trial-{i}' for i in range(3)]
@@ -120,7 +121,9 @@ def test_the_best_set_trains_again_to_the_same_loss(search, run, tmp_path):
         assert saved['piecewise_boundaries'] in ([5, 9], [7, 9]) and saved['batch_size'] in (30, 60, 90)
         assert (saved['train_steps'], saved['adam_beta2'], saved['seed']) == (60, 0.99, 3)
 
-    assert run(*FLAGS, '--eval_splits=train', f'--hparams_set={hparams}', output_dir=tmp_path / 'again')[0] == 0
+    assert (
+        run(*FLAGS, '--eval_splits=train', '--eval_steps=20', f'--hparams_set={hparams}', output_dir=tmp_path / 'again')[0] == 0
+    )
     assert losses(tmp_path / 'again') == losses(best)
 
 
