@@ -10,6 +10,8 @@ import os
 import sys
 from typing import Any
 
+import tf_estimator  # noqa: F401 - before TensorFlow
+
 from absl import flags
 import tensorflow.compat.v1 as tf
 
@@ -22,7 +24,7 @@ from common.storage import run_dir
 from common.storage.metrics import parse_objective
 from common.training.model_fn import check_hparams
 from hparams import build
-import trainer  # Before TensorFlow.
+import trainer
 
 try:
     from common.sweep.space import read_space

@@ -58,7 +58,7 @@ WRONG = [
     ([*POLYNOMIAL, '--eval_splits=test', '--schedule=dry_run'], 2, '--dataset=polynomial: unknown split test'),
     (['--best_metric=loss:min', '--schedule=train'], 2, '--best_metric requires --schedule=train_and_evaluate or '),
     (['--early_stopping_patience=1', '--schedule=train'], 2, '--early_stopping_patience requires --schedule=train_and_'),
-    (['--eval_splits=test'], 2, 'manifest.json: unknown split test, but train, eval'),
+    (['--eval_splits=test'], 2, 'manifest.json: unknown split test; available: train, eval'),
     ([*POLYNOMIAL, '--eval_splits=eval,test'], 2, '--dataset=polynomial: unknown split test'),
     (['--best_metric=accuracy'], 2, '--best_metric=accuracy is not of the form METRIC:min or METRIC:max'),
     (
