@@ -1,66 +1,64 @@
-"""Looking at a TensorFlow graph."""
+"""Searching TensorFlow graphs."""
+
+from collections.abc import Iterable
+
+import tensorflow.compat.v1 as tf
 
 
-def reachable(tensors):
-    """Returns the ops that tensors flow into, directly or through others, and those that make the tensors.
+def reachable(tensors: Iterable[tf.Tensor]) -> set[tf.Operation]:
+    """Returns the ops that produce `tensors`, and all ops that consume them, directly or indirectly.
 
-    It does not look into functions.
-
-    Args:
-      tensors: list of tf.Tensor of a graph.
-
-    Returns:
-      Set of tf.Operation.
+    Ops inside functions are not included.
     """
     found = set()
-    waiting = [tensor.op for tensor in tensors]
-    while waiting:
-        op = waiting.pop()
+    pending = [tensor.op for tensor in tensors]
+    while pending:
+        op = pending.pop()
         if op not in found:
             found.add(op)
-            waiting += [consumer for tensor in op.outputs for consumer in tensor.consumers()]
+            pending += [consumer for tensor in op.outputs for consumer in tensor.consumers()]
     return found
 
 
-def ancestors(ops):
-    """Returns ops and all that must run before them, a set of tf.Operation; those within functions are not among them."""
+def ancestors(ops: Iterable[tf.Operation]) -> set[tf.Operation]:
+    """Returns `ops` and all ops that must run before them. Ops inside functions are not included."""
     found = set()
-    waiting = list(ops)
-    while waiting:
-        op = waiting.pop()
+    pending = list(ops)
+    while pending:
+        op = pending.pop()
         if op not in found:
             found.add(op)
-            waiting += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
+            pending += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
     return found
 
 
-def random_op(definition):
-    """Returns the name and type of a random op that draws by a state of its own, which only its kernel knows.
+def random_op(definition: tf.GraphDef) -> tuple[str, str] | None:
+    """Finds a seeded random op whose kernel holds the generator's state.
 
     Args:
-      definition: tf.GraphDef; the functions that its nodes call are searched, too.
+      definition: a graph; the functions that its nodes call are searched, too.
 
     Returns:
-      (str, str), or None where there is none.
+      (name, type) of the op, or None if there is none.
     """
     functions = {function.signature.name: function.node_def for function in definition.library.function}
-    waiting = list(definition.node)
-    while waiting:
-        node = waiting.pop()
-        if _draws(node):
+    pending = list(definition.node)
+    while pending:
+        node = pending.pop()
+        if _is_stateful_random(node):
             return node.name, node.op
-        for name in _called(node):
-            waiting += functions.pop(name, [])
+        for name in _called_functions(node):
+            pending += functions.pop(name, [])
     return None
 
 
-def _draws(node):
+def _is_stateful_random(node):
     if 'seed2' not in node.attr or not (node.attr['seed'].i or node.attr['seed2'].i):
-        return False  # Without a seed, each kernel draws other numbers.
+        return False  # Without a seed it is not reproducible anyway.
     return not (node.op.startswith('CudnnRNN') and not node.attr['dropout'].f)
 
 
-def _called(node):
+def _called_functions(node):
     """Yields the names of the functions that a node calls."""
     yield node.op
     for value in node.attr.values():

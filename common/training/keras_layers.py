@@ -1,5 +1,6 @@
-"""tf.keras layers and models within a model module: what they keep to themselves goes where tf.layers puts it."""
+"""tf.keras layers and models in a model module: adds their losses and updates to the graph collections, as tf.layers does."""
 
+from collections.abc import Iterator
 import contextlib
 import functools
 import sys
@@ -10,38 +11,35 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError
 from common.training.graphs import ancestors, reachable
 
-# pylint: disable=protected-access; the public `losses` and `updates` of a model have those of its layers again.
+# pylint: disable=protected-access; the public `losses` and `updates` of a model repeat those of its layers.
 
 
 @contextlib.contextmanager
-def collect_keras_layers(is_training):
-    """In its block, tf.keras layers do in a graph what they do in Keras's own training, as tf.layers do.
+def collect_keras_layers(is_training: bool) -> Iterator[None]:
+    """Within the block, tf.keras layers work in a graph as tf.layers do.
 
-    Layers that are not told whether they are training, such as dropout and batch norm, know it. At the end of the block,
-    their updates are in tf.GraphKeys.UPDATE_OPS, the penalties of their regularizers and what they were given by `add_loss`
-    in tf.GraphKeys.REGULARIZATION_LOSSES, and the weights of layers with trainable=False no longer in
+    Layers that depend on the learning phase, such as dropout and batch norm, use `is_training`. At the end of the block,
+    the layers' updates are in tf.GraphKeys.UPDATE_OPS, the losses of regularizers and of `add_loss` in
+    tf.GraphKeys.REGULARIZATION_LOSSES, and the weights of layers with trainable=False no longer in
     tf.GraphKeys.TRAINABLE_VARIABLES.
 
-    Args:
-      is_training: bool.
-
     Raises:
-      UsageError: a layer cannot be trained in this graph: it is of Keras 3, was made outside of the block, is called within
-        a loop or a function while it keeps losses or updates, assigns to variables where nothing would wait for it, or is
-        given weights, which the training would overwrite.
+      UsageError: a layer cannot be trained in this graph: it is a Keras 3 layer, was created outside of the block, adds
+        losses or updates within a loop or a function, assigns to variables although nothing depends on the assignment, or
+        is given weights, which training would overwrite.
     """
     collector = _Collector()
-    graph_layer = tf.layers.Layer.__bases__[0]  # Of all tf.keras layers made in a graph; TensorFlow's API has no name for it.
+    graph_layer = tf.layers.Layer.__bases__[0]  # The base of all tf.keras layers created in a graph: not in the public API.
     with contextlib.ExitStack() as scopes:
         scopes.enter_context(_learning_phase(is_training))
-        scopes.enter_context(_replaced(graph_layer, '__call__', collector.call))
-        scopes.enter_context(_replaced(graph_layer.__bases__[0], '__call__', _refuse_foreign))
+        scopes.enter_context(_patched(graph_layer, '__call__', collector.call))
+        scopes.enter_context(_patched(graph_layer.__bases__[0], '__call__', _reject_foreign))
         for owner, name in ((graph_layer, 'set_weights'), (tf.keras.Model, 'load_weights')):
             scopes.enter_context(
-                _replaced(
+                _patched(
                     owner,
                     name,
-                    _refuse(
+                    _reject(
                         'is given weights within model(), which the training would overwrite: give them by --warm_start_from'
                     ),
                 )
@@ -49,10 +47,10 @@ def collect_keras_layers(is_training):
         keras = sys.modules.get('keras')
         if keras is not None and keras.__version__.startswith('3.'):
             scopes.enter_context(
-                _replaced(
+                _patched(
                     keras.layers.Layer,
                     '__call__',
-                    _refuse('is of Keras 3, which cannot be trained in a graph: use tf.keras, which is Keras 2 here'),
+                    _reject('is of Keras 3, which cannot be trained in a graph: use tf.keras, which is Keras 2 here'),
                 )
             )
         yield
@@ -60,57 +58,58 @@ def collect_keras_layers(is_training):
 
 
 class _Collector:
-    """Watches the calls of layers."""
+    """Tracks the layers that are called, with their losses and updates."""
 
     def __init__(self):
         self._layers = {}
-        self._symbolic = []  # Whether each of the calls under way makes a model of keras.Input, and nothing of the network.
-        self._dropped = set()
+        self._symbolic = []  # For each active call: whether it is symbolic, that is, builds a model from keras.Input.
+        self._symbolic_ids = set()
 
     def call(self, original, layer, *args, **kwargs):
         """Calls a layer."""
-        if isinstance(layer, tf.layers.Layer):  # It sees to all of this itself.
+        if isinstance(layer, tf.layers.Layer):  # tf.layers fill the collections themselves.
             return original(layer, *args, **kwargs)
         if not hasattr(layer, '_originally_built_as_v1'):
-            _refuse_foreign(original, layer)
-        self._layers.update((id(part), part) for part in layer._flatten_layers())
+            _reject_foreign(original, layer)
+        self._layers.update((id(sublayer), sublayer) for sublayer in layer._flatten_layers())
         self._symbolic.append(
             self._symbolic[-1]
             if self._symbolic
             else any(hasattr(value, '_keras_history') for value in tf.nest.flatten((args, kwargs)))
         )
         graph = tf.get_default_graph()
-        before = len(graph.get_operations()), {id(item) for item in _kept(layer)}
-        # Where a layer is called twice, the averages of the first call are those that the second one moves on.
-        earlier = self._of_network([op for op in layer._updates if op.graph is graph])
+        before = len(graph.get_operations()), {id(item) for item in _losses_and_updates(layer)}
+        # If a layer is called twice, the second call updates the moving averages that the first one has updated.
+        earlier_updates = self._without_symbolic([op for op in layer._updates if op.graph is graph])
         try:
-            with tf.control_dependencies(earlier):
+            with tf.control_dependencies(earlier_updates):
                 outputs = original(layer, *args, **kwargs)
         finally:
             is_symbolic = self._symbolic.pop()
         if is_symbolic:
-            self._dropped.update({id(item) for item in _kept(layer)} - before[1])
-        self._layers.update((id(part), part) for part in layer._flatten_layers())  # It may have made some now.
+            self._symbolic_ids.update({id(item) for item in _losses_and_updates(layer)} - before[1])
+        # Again, since the call may have created sublayers.
+        self._layers.update((id(sublayer), sublayer) for sublayer in layer._flatten_layers())
         if not self._symbolic:
             self._check_assignments(layer, graph.get_operations()[before[0] :], outputs)
         return outputs
 
     def _check_assignments(self, layer, ops, outputs):
-        """Raises UsageError if a call has made an assignment that would never run."""
-        known = {op for part in self._layers.values() for op in part._updates}
+        """Raises UsageError if a call has created an assignment that would never run."""
+        known = {op for sublayer in self._layers.values() for op in sublayer._updates}
         known |= {variable.initializer for variable in (*tf.global_variables(), *tf.local_variables())}
         assignments = [op for op in ops if op.type.startswith('Assign') and op not in known]
         if assignments:
-            awaited = ancestors(tensor.op for tensor in tf.nest.flatten(outputs, expand_composites=True))
+            dependencies = ancestors(tensor.op for tensor in tf.nest.flatten(outputs, expand_composites=True))
             for op in assignments:
-                if op not in awaited:
+                if op not in dependencies:
                     raise UsageError(
                         f'the layer {layer.name} assigns to a variable ({op.name}), which nothing in the graph '
                         'depends on: use tf.control_dependencies, or pass the op to add_update()'
                     )
 
     def collect(self):
-        """Adds what the layers keep to the collections."""
+        """Adds the layers' losses and updates to the graph collections."""
         layers = list(self._layers.values())
         self._check(layers)
         updates = [op for layer in layers if layer.trainable or layer.stateful for op in layer._updates]
@@ -119,26 +118,26 @@ class _Collector:
         for key, added in ((tf.GraphKeys.UPDATE_OPS, updates), (tf.GraphKeys.REGULARIZATION_LOSSES, losses + penalties)):
             collection = tf.get_collection_ref(key)
             known = {id(item) for item in collection}
-            collection += [_as_float32(item) for item in self._of_network(added) if id(item) not in known]
-        # By name, as layers of mixed precision wrap their variables.
+            collection += [_as_float32(item) for item in self._without_symbolic(added) if id(item) not in known]
+        # By name, since mixed-precision layers wrap their variables.
         frozen = {variable.name for layer in layers if not layer.trainable for variable in layer.variables}
         trainable = tf.get_collection_ref(tf.GraphKeys.TRAINABLE_VARIABLES)
         trainable[:] = [variable for variable in trainable if variable.name not in frozen]
 
-    def _of_network(self, items):
-        """Returns those losses and updates that are not of calls that only make a model."""
-        items = [item for item in items if item is not None and id(item) not in self._dropped]
+    def _without_symbolic(self, items):
+        """Returns `items` without the losses and updates of symbolic calls, which only build a model."""
+        items = [item for item in items if item is not None and id(item) not in self._symbolic_ids]
         if not items:
             return []
-        # Models are also made by calls with placeholders, as their `build` does.
+        # Models are also built by calls with placeholders, as in `build`.
         placeholders = [op for op in tf.get_default_graph().get_operations() if op.type == 'Placeholder']
-        dropped = reachable([tensor for op in placeholders for tensor in op.outputs])
-        return [item for item in items if getattr(item, 'op', item) not in dropped]
+        symbolic = reachable([tensor for op in placeholders for tensor in op.outputs])
+        return [item for item in items if getattr(item, 'op', item) not in symbolic]
 
     def _check(self, layers):
         graph = tf.get_default_graph()
         for layer in layers:
-            if any(item.graph is not graph for item in _kept(layer)):
+            if any(item.graph is not graph for item in _losses_and_updates(layer)):
                 raise UsageError(
                     f'the layer {layer.name} adds losses or updates within a loop, tf.cond or tf.function, '
                     'where they cannot be collected: call it outside'
@@ -146,35 +145,35 @@ class _Collector:
 
 
 def _as_float32(item):
-    """Returns a penalty in the type of the loss, whatever the layer's; an update as it is."""
+    """Casts a loss to float32, the dtype of the total loss; returns an update unchanged."""
     return tf.cast(item, tf.float32) if isinstance(item, tf.Tensor) and item.dtype.is_floating else item
 
 
-def _kept(layer):
+def _losses_and_updates(layer):
     return [*layer._losses, *layer._updates]
 
 
-def _refuse(reason):
-    def refuse(unused_original, layer, *unused_args, **unused_kwargs):
+def _reject(reason):
+    def reject(unused_original, layer, *unused_args, **unused_kwargs):
         raise UsageError(f'the layer {layer.name} {reason}')
 
-    return refuse
+    return reject
 
 
-_refuse_foreign = _refuse('was made outside of model(): make it within, as each graph has layers of its own')
+_reject_foreign = _reject('was made outside of model(): make it within, as each graph has layers of its own')
 
 
 @contextlib.contextmanager
 def _learning_phase(is_training):
     with warnings.catch_warnings():
-        warnings.simplefilter('ignore')  # It is deprecated, and says so.
+        warnings.simplefilter('ignore')  # learning_phase_scope is deprecated.
         with tf.keras.backend.learning_phase_scope(int(is_training)):
             yield
 
 
 @contextlib.contextmanager
-def _replaced(owner, name, function):
-    """In its block, a method of a class calls a function of the method and of its arguments in its place."""
+def _patched(owner, name, function):
+    """Within the block, replaces a method of a class by `function(original_method, *args, **kwargs)`."""
     original = getattr(owner, name)
 
     @functools.wraps(original)

@@ -1,42 +1,44 @@
-"""Learning-rate schedules: plain arithmetic on the step."""
+"""Learning rate schedules: plain arithmetic on the step."""
 
+from collections.abc import Callable
 import math
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from hparams.build import HParams
 
 
-def constant(step, total_steps, params):
-    """The rate as it is."""
+def constant(step: tf.Tensor, total_steps: int, params: HParams) -> float:
+    """Constant learning_rate."""
     del step, total_steps
     return params.learning_rate
 
 
-def exponential(step, total_steps, params):
-    """Multiplied by decay_rate every decay_steps, smoothly."""
+def exponential(step: tf.Tensor, total_steps: int, params: HParams) -> tf.Tensor:
+    """Decays by decay_rate every decay_steps, continuously."""
     del total_steps
     return params.learning_rate * params.decay_rate ** (step / params.decay_steps)
 
 
-def cosine(step, total_steps, params):
-    """Half a cosine from learning_rate down to 0, from the end of the warmup to total_steps (arXiv:1608.03983)."""
+def cosine(step: tf.Tensor, total_steps: int, params: HParams) -> tf.Tensor:
+    """Decays from learning_rate to 0 as half a cosine, from the end of the warmup to total_steps (arXiv:1608.03983)."""
     progress = (step - params.warmup_steps) / max(total_steps - params.warmup_steps, 1)
     return params.learning_rate * _half_cosine(progress)
 
 
-def piecewise(step, total_steps, params):
-    """Multiplied by piecewise_factors[i] from the step piecewise_boundaries[i] on."""
+def piecewise(step: tf.Tensor, total_steps: int, params: HParams) -> tf.Tensor:
+    """Multiplies learning_rate by piecewise_factors[i] from step piecewise_boundaries[i] on."""
     del total_steps
     factors = tf.constant([1.0, *params.piecewise_factors])
     passed = tf.greater_equal(step, tf.constant(params.piecewise_boundaries, tf.float32))
     return params.learning_rate * tf.gather(factors, tf.reduce_sum(tf.cast(passed, tf.int32)))
 
 
-def cyclic(step, total_steps, params):
-    """Up from learning_rate * initial_lr_factor to learning_rate and down again, in a straight line, every cycle_steps.
+def cyclic(step: tf.Tensor, total_steps: int, params: HParams) -> tf.Tensor:
+    """Rises linearly from learning_rate * initial_lr_factor to learning_rate and falls back, every cycle_steps.
 
-    (L. Smith: Cyclical Learning Rates for Training Neural Networks, 2017, the policy "triangular".)
+    (L. Smith: Cyclical Learning Rates for Training Neural Networks, 2017, the "triangular" policy.)
     """
     del total_steps
     phase = tf.math.floormod(step, params.cycle_steps) / params.cycle_steps
@@ -44,10 +46,10 @@ def cyclic(step, total_steps, params):
     return params.learning_rate * (params.initial_lr_factor + (1 - params.initial_lr_factor) * height)
 
 
-def one_cycle(step, total_steps, params):
-    """Up from learning_rate * initial_lr_factor over warmup_fraction of the training, then down to 0, as half cosines.
+def one_cycle(step: tf.Tensor, total_steps: int, params: HParams) -> tf.Tensor:
+    """Rises from learning_rate * initial_lr_factor during warmup_fraction of training, then falls to 0, both as half cosines.
 
-    (L. Smith, N. Topin: Super-Convergence, 2018, with cosines in place of lines.)
+    (L. Smith, N. Topin: Super-Convergence, 2018, with cosine instead of linear annealing.)
     """
     rise_steps = max(params.warmup_fraction * total_steps, 1)
     rise = params.initial_lr_factor + (1 - params.initial_lr_factor) * (1 - _half_cosine(step / rise_steps))
@@ -60,7 +62,7 @@ def _half_cosine(progress):
     return 0.5 * (1 + tf.cos(math.pi * tf.clip_by_value(progress, 0, 1)))
 
 
-RATE_SCHEDULES = {
+RATE_SCHEDULES: dict[str, Callable] = {
     'constant': constant,
     'exponential': exponential,
     'piecewise': piecewise,
@@ -70,8 +72,8 @@ RATE_SCHEDULES = {
 }
 
 
-def check(params):
-    """Raises UsageError if the schedule is none that there is, or what it needs does not fit together."""
+def check(params: HParams) -> None:
+    """Raises UsageError if the schedule is unknown or its hyper-parameters are inconsistent."""
     if params.learning_rate_schedule not in RATE_SCHEDULES:
         raise UsageError(f'learning_rate_schedule={params.learning_rate_schedule} is not one of {", ".join(RATE_SCHEDULES)}')
     boundaries, factors = params.piecewise_boundaries, params.piecewise_factors
@@ -86,15 +88,15 @@ def check(params):
         )
 
 
-def learning_rate(step, total_steps, params):
+def learning_rate(step: tf.Tensor, total_steps: int, params: HParams) -> tf.Tensor:
     """Returns the learning rate of a step.
 
-    The rate grows linearly over the first warmup_steps, from learning_rate / warmup_steps at step 0.
+    During the first warmup_steps the rate increases linearly, from learning_rate / warmup_steps at step 0.
 
     Args:
       step: int64 scalar tensor, 0 for the first step.
-      total_steps: int, when the training ends.
-      params: HParams.
+      total_steps: the step at which training ends.
+      params: hyper-parameters.
 
     Returns:
       float32 scalar tensor.

@@ -1,4 +1,6 @@
-"""Whether what is to be computed fits into memory."""
+"""Checks whether a graph fits into memory."""
+
+from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -7,22 +9,22 @@ from common.memory import available, size, to_text
 from common.training.graphs import ancestors
 
 
-def check_fits(fetches, batch_size):
-    """Checks that a graph can be run on a CPU: that its variables, and each of the tensors that are computed, fit into memory.
+def check_fits(fetches: Sequence[tf.Operation | tf.Tensor], batch_size: int) -> None:
+    """Checks that a graph can run on a CPU: its variables together, and each computed tensor, must fit into memory.
 
     Args:
-      fetches: list of tf.Operation or tf.Tensor, what is to be run.
-      batch_size: int, the examples of a tower.
+      fetches: what will be run.
+      batch_size: number of examples per tower.
 
     Raises:
-      UsageError: they do not.
+      UsageError: the variables or a tensor do not fit.
     """
     if tf.config.list_physical_devices('GPU'):
         return
     free = available()
     variables = {variable.op.name: size(variable.shape, variable.dtype.base_dtype) for variable in tf.global_variables()}
     if sum(variables.values()) > free:
-        name = max(variables, key=variables.get)
+        name = max(variables, key=lambda name: variables[name])
         raise UsageError(
             f'the variables of the model and of its optimizer take {to_text(sum(variables.values()))}, of which '
             f'{name} takes {to_text(variables[name])}, and {to_text(free)} of memory is available: make the model '

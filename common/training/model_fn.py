@@ -1,6 +1,8 @@
-"""A model module, towers and an optimizer make the model_fn of an Estimator."""
+"""The model_fn of an Estimator, from a model module, towers and an optimizer."""
 
+from collections.abc import Callable, Mapping, Sequence
 import re
+import types
 
 import tensorflow.compat.v1 as tf
 
@@ -14,14 +16,16 @@ from common.training import graphs, learning_rate, moving_average, optimizer, sa
 from common.training.keras_layers import collect_keras_layers
 from common.training.memory_check import check_fits
 from common.training.multi_step import MultiStepHook
+from common.training.options import TrainingOptions
 from common.training.parallel import make_parallel
 from common.training.warm_start import warm_start
+from hparams.build import HParams
 
 ModeKeys = tf.estimator.ModeKeys
 
 
-def check_hparams(params):
-    """Raises UsageError where the learning rate or the optimizer cannot have the values of HParams."""
+def check_hparams(params: HParams) -> None:
+    """Raises UsageError if the hyper-parameters of the learning rate or the optimizer are invalid."""
     learning_rate.check(params)
     optimizer.check(params)
 
@@ -34,31 +38,38 @@ class _Inputs(dict):
 
 
 class Features(_Inputs):
-    """Features; a missing one means that the model and the dataset do not match."""
+    """Features. Accessing a missing one reports that the model and the dataset do not match."""
 
     kind = 'feature'
 
 
 class Labels(_Inputs):
-    """Labels, likewise."""
+    """Labels. Accessing a missing one reports that the model and the dataset do not match."""
 
     kind = 'label'
 
 
-def make_model_fn(model, devices, options, total_steps, epoch_steps=0.0, checkpoint_periods=(1000,)):
-    """Makes the model_fn that gives an Estimator a model module's network in all three modes.
+def make_model_fn(
+    model: types.ModuleType,
+    devices: Sequence[str],
+    options: TrainingOptions,
+    total_steps: int,
+    epoch_steps: float = 0.0,
+    checkpoint_periods: Sequence[int] = (1000,),
+) -> Callable[..., tf.estimator.EstimatorSpec]:
+    """Makes the model_fn of an Estimator for a model module, for all three modes.
 
     Args:
-      model: module with `model(features, labels, mode, params)` and, if it likes, `eval_metrics`; see README.md.
-      devices: list of str, a tower each; empty for none. Predictions are made without towers, so that an exported model
-        loads anywhere.
-      options: TrainingOptions; its num_gpus and num_towers are not looked at.
-      total_steps: int, the global step at which training ends, which learning-rate schedules need.
-      epoch_steps: float, the steps of an epoch; 0 where there are none.
-      checkpoint_periods: list of int; checkpoints are saved at the multiples of each.
+      model: module with `model(features, labels, mode, params)` and, optionally, `eval_metrics`; see README.md.
+      devices: one per tower; empty for no towers. Prediction does not use towers, so that an exported model loads on any
+        machine.
+      options: num_gpus and num_towers are ignored.
+      total_steps: the global step at which training ends; learning rate schedules need it.
+      epoch_steps: steps per epoch; 0 if the data is infinite.
+      checkpoint_periods: checkpoints are saved at the multiples of each.
 
     Returns:
-      Function (features, labels, mode, params, config) that returns a tf.estimator.EstimatorSpec.
+      Function (features, labels, mode, params, config).
     """
 
     def train_spec(features, predictions, example_loss, metrics, params, config):
@@ -98,7 +109,7 @@ def make_model_fn(model, devices, options, total_steps, epoch_steps=0.0, checkpo
             with collect_keras_layers(is_training=mode == ModeKeys.TRAIN):
                 return model_contract.call_model(model, features, labels, mode, params)
 
-        # The scope keeps the model's ops from taking the names of the summaries below, which TensorBoard shows.
+        # The scope keeps the model's ops from taking the names of the summaries below, which are shown in TensorBoard.
         with tf.name_scope('model'):
             predictions, example_loss = make_parallel(tower, devices, features=features, labels=labels)
         with tf.name_scope('metrics'):
@@ -133,16 +144,16 @@ def _unfrozen(variables, freeze):
 
 
 def _eval_spec(predictions, example_loss, metrics, params):
-    # The Estimator averages the loss over batches, which weighs a smaller last batch like a full one. It averages over
-    # examples if it is given the losses of all of them; only a tensor of unknown rank passes its check for a scalar.
+    # The Estimator averages the loss over batches, which gives a smaller last batch the weight of a full one. Given a loss
+    # per example, it averages over examples; only a tensor of unknown rank passes its check for a scalar.
     loss = tf.placeholder_with_default(example_loss + tf.losses.get_regularization_loss(), shape=None)
     return tf.estimator.EstimatorSpec(
         ModeKeys.EVAL, predictions, loss, eval_metric_ops=metrics, scaffold=moving_average.restoring_scaffold(params)
     )
 
 
-def _reads(tensors):
-    """Returns the ops that read weights for tensors; a step that did not wait for them might change the weights before."""
+def _weight_reads(tensors):
+    """Returns the ops that read weights for `tensors`. They must run before the step updates the weights."""
     handles = {variable.handle.op for variable in tf.trainable_variables() if hasattr(variable, 'handle')}
     reads = [
         op
@@ -153,14 +164,14 @@ def _reads(tensors):
 
 
 def _train_op(loss, metrics, count_wait, total_steps, options, params):
-    """Returns the op of a training step."""
+    """Returns the op that runs a training step."""
     step = tf.train.get_or_create_global_step()
     with tf.name_scope('schedule'):
         rate = learning_rate.learning_rate(step, total_steps, params)
     tf.summary.scalar('learning_rate', rate)
     for variable in tf.trainable_variables():
         tf.summary.histogram(f'weights/{variable.op.name}', variable)
-    seen = _reads([*tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())])
-    with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait, *seen]):
+    reads = _weight_reads([*tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())])
+    with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait, *reads]):
         trained = _unfrozen(tf.trainable_variables(), options.freeze)
         return optimizer.minimize(loss, trained, rate, step, params, loss_scaling=options.precision == 'float16')

@@ -1,29 +1,28 @@
-"""Exponential moving averages of the weights, which often are better than the weights themselves.
+"""Exponential moving averages of the weights, which often generalize better than the weights themselves.
 
 (B. Polyak, A. Juditsky: Acceleration of Stochastic Approximation by Averaging, 1992.)
 """
 
 import tensorflow.compat.v1 as tf
 
+from hparams.build import HParams
 
-def update(step, params):
-    """Makes the op that moves the averages of the trainable variables towards their values.
 
-    average = decay * average + (1 - decay) * value, where decay is ema_decay, but (1 + step) / (10 + step) at most, so
-    that the averages soon forget how the weights were initialized.
+def update(step: tf.Variable, params: HParams) -> tf.Operation:
+    """Makes the op that updates the moving averages of the trainable variables.
+
+    average = decay * average + (1 - decay) * value, where decay = min(ema_decay, (1 + step) / (10 + step)), so that the
+    averages soon forget the initial weights.
 
     Args:
-      step: int64 scalar variable, the global step.
-      params: HParams.
-
-    Returns:
-      tf.Operation.
+      step: int64 scalar, the global step.
+      params: hyper-parameters.
     """
     return tf.train.ExponentialMovingAverage(params.ema_decay, step).apply(tf.trainable_variables())
 
 
-def restoring_scaffold(params):
-    """Returns a tf.train.Scaffold that restores the averages, if there are any, into the variables of a model."""
+def restoring_scaffold(params: HParams) -> tf.train.Scaffold | None:
+    """Returns a tf.train.Scaffold that restores the averages into the variables of a model; None if there are no averages."""
     if not params.ema_decay:
         return None
     averages = tf.train.ExponentialMovingAverage(params.ema_decay)

@@ -1,28 +1,27 @@
 """Several training steps in one session call."""
 
+from collections.abc import Sequence
+
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.training.graphs import random_op
 
 
-def repeat_step(train_op, times):
-    """Makes an op that runs a training step several times, one after the other.
+def repeat_step(train_op: tf.Operation, times: tf.Tensor) -> tf.Operation:
+    """Makes an op that runs a training step several times in sequence.
 
-    The body of the loop is a copy of all that the step consists of, down to the variables and the iterator of the input,
-    which it shares: what a step computes is the same bit for bit, in the loop and out of it.
+    The loop body is a copy of the step's ops; variables and the input iterator are shared. So a step computes the same, bit
+    for bit, inside and outside of the loop.
 
     Args:
-      train_op: tf.Operation.
+      train_op: the training step.
       times: int32 scalar tensor.
 
-    Returns:
-      tf.Operation.
-
     Raises:
-      UsageError: there is a variable that is no resource, or a random op whose state the copy would not share.
+      UsageError: a variable is not a resource variable, or there is a random op whose state the copy would not share.
     """
-    step, resources = _trace(train_op)
+    step, resources = _extract_subgraph(train_op)
     found = random_op(step)
     if found:
         raise UsageError(
@@ -41,17 +40,17 @@ def repeat_step(train_op, times):
     return tf.while_loop(lambda count: count < times, body, [0], parallel_iterations=1, name='loop').op
 
 
-def _trace(train_op):
-    """Returns the GraphDef of all ops that an op needs, and {name: tensor} of the resources where that ends."""
+def _extract_subgraph(train_op):
+    """Returns the GraphDef of all ops that `train_op` depends on, up to resources, and {name: tensor} of the resources."""
     resources = {}
     names = set()
-    reached = [train_op]
-    while reached:
-        op = reached.pop()
+    pending = [train_op]
+    while pending:
+        op = pending.pop()
         if op.name in names:
             continue
         names.add(op.name)
-        reached += op.control_inputs
+        pending += op.control_inputs
         for tensor in op.inputs:
             if tensor.dtype == tf.resource:
                 resources[tensor.name] = tensor
@@ -60,28 +59,31 @@ def _trace(train_op):
                     f'--steps_per_loop: {tensor.op.name} must be a resource variable: make it with use_resource=True'
                 )
             else:
-                reached.append(tensor.op)
-    whole = train_op.graph.as_graph_def()
-    step = tf.GraphDef(versions=whole.versions, library=whole.library)
-    for node in whole.node:
+                pending.append(tensor.op)
+    graph_def = train_op.graph.as_graph_def()
+    step = tf.GraphDef(versions=graph_def.versions, library=graph_def.library)
+    for node in graph_def.node:
         if node.name in names:
-            node.attr.pop('_class', None)  # Ops to be placed with resources, which are not in the copy, find them anyway.
+            # Colocation with resources, which are not in the copy, would be an error; TensorFlow places the ops there anyway.
+            node.attr.pop('_class', None)
             step.node.append(node)
     return step, resources
 
 
 class MultiStepHook(tf.train.SessionRunHook):
-    """Runs training steps in loops, between those that the other hooks see, which it must follow.
+    """Runs several training steps in a loop, so that the other hooks see only some steps. It must be the last hook.
 
     Args:
-      train_op: tf.Operation, the training step.
-      steps: int, of how many steps the others see one at least; with 1 they see all, and there are no loops.
-      summary_steps: int; counted from where the training starts, they see the first of so many.
-      periods: list of int; they see the multiples of each.
-      milestones: list of int, more steps that they see.
+      train_op: the training step.
+      steps: the hooks see at least one step in so many; 1 shows them every step, without a loop.
+      summary_steps: the hooks see the first step after the start of training, and every summary_steps-th after it.
+      periods: the hooks see the multiples of each.
+      milestones: further steps that the hooks see.
     """
 
-    def __init__(self, train_op, steps, summary_steps, periods, milestones):
+    def __init__(
+        self, train_op: tf.Operation, steps: int, summary_steps: int, periods: Sequence[int], milestones: Sequence[int]
+    ):
         self._steps = steps
         self._summary_steps = summary_steps
         self._periods = periods
@@ -96,8 +98,8 @@ class MultiStepHook(tf.train.SessionRunHook):
     def after_create_session(self, session, coord):
         self._step = self._start = int(session.run(self._global_step))
 
-    def next_visible_step(self):
-        """Returns the step that hooks see next, an int, for those who ask before their call of the session."""
+    def next_visible_step(self) -> int:
+        """Returns the step that hooks will see next. To be called in `before_run` of hooks that precede this one."""
         multiples = [(self._start + 1, self._summary_steps), *((0, period) for period in self._periods)]
         steps = [first + ((self._step - first) // period + 1) * period for first, period in multiples]
         return min([self._step + self._steps, *steps, *(step for step in self._milestones if step > self._step)])

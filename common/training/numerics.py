@@ -1,5 +1,6 @@
-"""Finding the op that made the first NaN or infinity."""
+"""Finding the op that produced the first NaN or infinity."""
 
+from collections.abc import Callable, Iterator
 import contextlib
 import functools
 import os
@@ -16,50 +17,50 @@ _OPS = os.path.join(_COMMON, 'ops', '')
 _PACKAGES = re.compile(r'[/\\](site|dist)-packages[/\\]|^<')
 
 
-def check_numerics(model_fn):
-    """Returns a model_fn whose ops, and their gradients, are each checked where they are computed.
+def check_numerics(model_fn: Callable) -> Callable:
+    """Returns a model_fn that checks the output of every op, gradients included, for NaN and infinity.
 
-    Nothing is computed from a value that is not finite, so that the first op that made one ends the run. Checks are in
-    the bodies of loops, too. The inputs are checked first.
+    The run fails at the first op that produces such a value, since nothing is computed from it. Loop bodies are checked,
+    too. The inputs are checked first.
     """
 
     @functools.wraps(model_fn)
     def checked(features, labels, mode, params, config):
-        with _checking(), tf.variable_creator_scope(_create_unchecked):
+        with _checks_enabled(), tf.variable_creator_scope(_create_unchecked):
             features, labels = (_check_inputs(inputs) for inputs in (features, labels))
             return model_fn(features, labels, mode, params, config)
 
     return checked
 
 
-def _switch(is_on):
-    with quiet():  # It would say so each time.
-        if is_on:
-            tf.debugging.enable_check_numerics(stack_height_limit=1000, path_length_limit=None)  # All of it.
+def _set_enabled(is_enabled):
+    with quiet():  # TensorFlow logs each call.
+        if is_enabled:
+            tf.debugging.enable_check_numerics(stack_height_limit=1000, path_length_limit=None)  # Without truncation.
         else:
             tf.debugging.disable_check_numerics()
 
 
 @contextlib.contextmanager
-def _checking():
-    _switch(True)
+def _checks_enabled():
+    _set_enabled(True)
     try:
         yield
     finally:
-        _switch(False)
+        _set_enabled(False)
 
 
 def _create_unchecked(next_creator, **kwargs):
-    """Creates a variable: a check would take the place of its read op, by which a tf.train.Saver knows the variable."""
-    _switch(False)
+    """Creates a variable without checks: a check would replace its read op, by which a tf.train.Saver finds the variable."""
+    _set_enabled(False)
     try:
         return next_creator(**kwargs)
     finally:
-        _switch(True)
+        _set_enabled(True)
 
 
 def _check_inputs(inputs):
-    """Checks the tensors of a dict, or None."""
+    """Adds checks to the float tensors of a dict; None stays None."""
     return (
         {
             name: assert_finite(tensor, f'--debug_numerics: the input {name}') if tensor.dtype.is_floating else tensor
@@ -71,12 +72,12 @@ def _check_inputs(inputs):
 
 
 @contextlib.contextmanager
-def name_the_op():
-    """Turns the error of such a check, or of the model's own `assert_finite`, which is a page long, into one line.
+def name_the_op() -> Iterator[None]:
+    """Turns the error of such a check, or of an `assert_finite` in the model, from a page into one line.
 
     Raises:
-      RunError: it names the op, its type, what its values were, and the line of the model that made it; or what the model
-        said of its own check.
+      RunError: names the op, its type, the kind of values, and the line of the model that created it; for an
+        `assert_finite`, its message.
     """
     try:
         yield
@@ -85,25 +86,25 @@ def name_the_op():
 
 
 def _explain(message):
-    values = re.search(r'^(?: *\(\d+\) \w+: )?(.*) : Tensor had (.*) values', message, re.MULTILINE)
+    found = re.search(r'^(?: *\(\d+\) \w+: )?(.*) : Tensor had (.*) values', message, re.MULTILINE)
     node = re.search(r'\{\{node ([^}]*)\}\}', message)
-    if not values or not node:
+    if not found or not node:
         return None
-    said, values = values.groups()
-    made_by = re.search(r'graph op "(\w+)"', message)
-    if not made_by:
-        return RunError(f'{said}: {values} values')
+    text, values = found.groups()
+    op_type = re.search(r'graph op "(\w+)"', message)
+    if not op_type:
+        return RunError(f'{text}: {values} values')
     op = re.sub(r'/CheckNumericsV2(_\d+)?$', '', node.group(1))
-    return RunError(f'--debug_numerics: the op {op} ({made_by.group(1)}) produced {values} values' + _place(message))
+    return RunError(f'--debug_numerics: the op {op} ({op_type.group(1)}) produced {values} values' + _location(message))
 
 
-def _place(message):
-    """Returns the line of the model module that the stack of the op's creation goes through, if it does."""
-    place = ''
+def _location(message):
+    """Returns ', made at FILE:LINE' for the line of the model module in the op's creation stack; '' if there is none."""
+    location = ''
     for path, line in re.findall(r'\+ (.+) \(L(\d+)\) ', message):
         if path.startswith(_COMMON):
             if not path.startswith(_OPS):
-                place = ''  # The model's line is below those of the framework; a gradient has none.
+                location = ''  # The model's line comes after those of the framework; a gradient has none.
         elif not _PACKAGES.search(path):
-            place = f', made at {path}:{line}'
-    return place
+            location = f', made at {path}:{line}'
+    return location

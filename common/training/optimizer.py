@@ -1,23 +1,26 @@
-"""Optimizers by name, and what a training step does with the gradients."""
+"""Optimizers by name, and how a training step applies the gradients."""
+
+from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.training import moving_average
+from hparams.build import HParams
 
 
 class AdamWOptimizer(tf.train.AdamOptimizer):
-    """Adam that takes learning_rate * weight_decay of the weights off before each step, but of no biases and other vectors.
+    """Adam with decoupled weight decay: each step first subtracts learning_rate * weight_decay * weights.
 
-    (I. Loshchilov, F. Hutter: Decoupled Weight Decay Regularization, 2019.)
+    Biases and other vectors are not decayed. (I. Loshchilov, F. Hutter: Decoupled Weight Decay Regularization, 2019.)
 
     Args:
       learning_rate: float32 scalar tensor.
-      weight_decay: float; 0 is Adam.
-      *args: of tf.train.AdamOptimizer.
+      weight_decay: 0 is plain Adam.
+      *args: further arguments of tf.train.AdamOptimizer.
     """
 
-    def __init__(self, learning_rate, weight_decay, *args):
+    def __init__(self, learning_rate: tf.Tensor, weight_decay: float, *args: float):
         super().__init__(learning_rate, *args)
         self._factor = learning_rate * weight_decay if weight_decay else None
 
@@ -25,7 +28,7 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
         gradients, variables = zip(*grads_and_vars)
         decayed = []
         if self._factor is not None:
-            with tf.control_dependencies(gradients):  # They are of the weights as they were.
+            with tf.control_dependencies(gradients):  # They are computed from the weights before decay.
                 decayed = [tf.assign_sub(variable, self._factor * variable) for variable in variables if _is_decayed(variable)]
         with tf.control_dependencies(decayed):
             return super().apply_gradients(zip(gradients, variables), global_step, name)
@@ -35,7 +38,7 @@ def _adam_args(params):
     return params.adam_beta1, params.adam_beta2, params.adam_epsilon
 
 
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, Callable[[tf.Tensor, HParams], tf.train.Optimizer]] = {
     'adam': lambda rate, params: tf.train.AdamOptimizer(rate, *_adam_args(params)),
     'adamw': lambda rate, params: AdamWOptimizer(rate, params.weight_decay, *_adam_args(params)),
     'adagrad': lambda rate, params: tf.train.AdagradOptimizer(rate, params.adagrad_initial_accumulator),
@@ -51,45 +54,49 @@ OPTIMIZERS = {
 LOSS_SCALING_VARIABLES = ('current_loss_scale', 'good_steps')  # As TensorFlow names them.
 
 
-def check(params):
-    """Raises UsageError if the optimizer is none that there is, or its numbers leave nothing to train."""
+def check(params: HParams) -> None:
+    """Raises UsageError if the optimizer is unknown or its hyper-parameters make training impossible."""
     if params.optimizer not in OPTIMIZERS:
         raise UsageError(f'optimizer={params.optimizer} is not one of {", ".join(OPTIMIZERS)}')
     for name in ('ema_decay', 'adam_beta1', 'adam_beta2'):
         if getattr(params, name) >= 1:
             raise UsageError(f'{name}={getattr(params, name)} must be less than 1, such as 0.999')
-    # FTRL's weights are the rate times what it has summed up: where the rate falls to 0, so do they.
+    # FTRL's weights are the learning rate times an accumulator: as the rate decays to 0, so do the weights.
     if params.optimizer == 'ftrl' and (params.learning_rate_schedule != 'constant' or params.warmup_steps):
         raise UsageError('optimizer=ftrl needs a constant learning rate: give learning_rate_schedule=constant,warmup_steps=0')
     if params.optimizer == 'adagrad' and not params.adagrad_initial_accumulator:
         raise UsageError('adagrad_initial_accumulator=0.0 must be more than 0')
 
 
-def minimize(loss, variables, rate, step, params, loss_scaling=False):
-    """Makes the op of a training step, which ends by counting it.
+def minimize(
+    loss: tf.Tensor,
+    variables: Sequence[tf.Variable],
+    rate: tf.Tensor,
+    step: tf.Variable,
+    params: HParams,
+    loss_scaling: bool = False,
+) -> tf.Operation:
+    """Makes the op of a training step. It increments the global step at the end.
 
-    The gradients are summed over gradient_accumulation_steps steps; at the last of them their mean is clipped to the norm
-    gradient_clip_norm and changes the weights. weight_decay shrinks the weights, but no biases and no other vectors: by
-    rate * weight_decay of them a step for adamw, through the gradient of weight_decay / 2 * weights^2 for the other
-    optimizers. Moving averages of the weights follow.
+    Gradients are accumulated over gradient_accumulation_steps steps; at the last of them their mean is clipped to the global
+    norm gradient_clip_norm and applied. weight_decay applies to weights, not to biases and other vectors: decoupled for
+    adamw (rate * weight_decay * weights is subtracted in each step), L2 regularization for the other optimizers (the
+    gradient of weight_decay / 2 * weights^2 is added). Then the moving averages of the weights are updated.
 
-    float16 holds no gradients below 6e-8. Loss scaling keeps them above: the gradients are of the loss times a number, by
-    which they are then divided; it doubles every 2,000 steps, and is halved instead of changing the weights where a gradient
-    is not finite. (P. Micikevicius et al.: Mixed Precision Training, 2018.)
+    float16 underflows for gradients below 6e-8. Dynamic loss scaling prevents that: the loss is multiplied by a scale, and
+    the gradients are divided by it. The scale doubles every 2,000 steps; if a gradient is not finite, the scale is halved and
+    the update skipped. (P. Micikevicius et al.: Mixed Precision Training, 2018.)
 
     Args:
       loss: float32 scalar tensor.
-      variables: list of the tf.Variables to train.
+      variables: the variables to train.
       rate: float32 scalar tensor, the learning rate.
-      step: int64 scalar variable, the global step.
-      params: HParams.
-      loss_scaling: bool.
-
-    Returns:
-      tf.Operation.
+      step: int64 scalar, the global step.
+      params: hyper-parameters.
+      loss_scaling: whether to use dynamic loss scaling.
 
     Raises:
-      UsageError: the loss depends on no variable.
+      UsageError: the loss depends on no trainable variable.
     """
     optimizer = OPTIMIZERS[params.optimizer](rate, params)
     if loss_scaling:
@@ -113,16 +120,16 @@ def minimize(loss, variables, rate, step, params, loss_scaling=False):
 
 
 def _merge_duplicates(gradient):
-    """Adds up what an embedding's gradient has for the same row, as its norm needs; any other one stays as it is."""
+    """Sums slices of the same row in a sparse gradient, such as an embedding's, so that its norm is right."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
-    rows, places = tf.unique(gradient.indices)
-    values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows))
+    rows, segment_ids = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, segment_ids, tf.size(rows))
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
 def _update(optimizer, gradients, variables, step, params):
-    """Returns the op that changes the variables by their gradients."""
+    """Returns the op that applies the gradients to the variables."""
     if params.gradient_clip_norm:
         gradients, _ = tf.clip_by_global_norm(gradients, params.gradient_clip_norm)
     if params.weight_decay and params.optimizer != 'adamw':
@@ -142,7 +149,7 @@ def _is_decayed(variable):
 
 
 def _accumulate(gradients, variables, step, count, update):
-    """Returns the op that adds the gradients up, and at every count-th step calls `update` with their mean."""
+    """Returns the op that accumulates the gradients, and at every count-th step applies `update` to their mean."""
     sums = [
         tf.get_variable(
             f'{variable.op.name}/accumulated_gradient',
@@ -154,10 +161,10 @@ def _accumulate(gradients, variables, step, count, update):
         for variable in variables
     ]
 
-    def update_and_begin_anew():
+    def update_and_reset():
         with tf.control_dependencies([update([total / count for total in sums])]):
             return tf.group(*[tf.assign(total, tf.zeros_like(total)) for total in sums])
 
     added = [tf.assign_add(total, tf.convert_to_tensor(gradient)) for total, gradient in zip(sums, gradients)]
     with tf.control_dependencies(added):
-        return tf.cond(tf.equal((step + 1) % count, 0), update_and_begin_anew, tf.no_op)
+        return tf.cond(tf.equal((step + 1) % count, 0), update_and_reset, tf.no_op)

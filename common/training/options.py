@@ -1,11 +1,11 @@
-"""How a model is trained, as against what changes the model."""
+"""Training options: how a training runs. What changes the trained model is a hyper-parameter."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingOptions:
-    """The flags of the same names, which trainer.py explains; save_checkpoints_steps=None saves once an epoch."""
+    """The flags of the same names; see trainer.py. save_checkpoints_steps=None saves once per epoch."""
 
     num_gpus: int = 0
     num_towers: int = 1

@@ -1,6 +1,8 @@
-"""Data parallelism on one machine: one tower a device, each on its share of the batch."""
+"""Data parallelism on one machine: one tower per device, each on its share of the batch."""
 
+from collections.abc import Callable, Sequence
 import itertools
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -8,56 +10,62 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError
 from common.ops.shape import get_shape
 from common.training.graphs import reachable
+from common.training.options import TrainingOptions
 
-# What the towers add once each, though once is enough: batch norm's updates of the shared averages, and summaries, which
-# would draw a curve for each tower.
-_ONCE = (tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.SUMMARIES)
+# Collections that keep only the first tower's items: batch norm's updates of the shared averages, and summaries, which would
+# show a curve for each tower.
+_FROM_FIRST_TOWER = (tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.SUMMARIES)
 _PENALTIES = tf.GraphKeys.REGULARIZATION_LOSSES
 
 
-def make_parallel(fn, devices, **tensors):
-    """Calls `fn` once a device on its share of the batch, with shared variables, and concatenates what comes back.
+def make_parallel(fn: Callable, devices: Sequence[str], **tensors: Any) -> Any:
+    """Calls `fn` once per device on its share of the batch, with shared variables, and concatenates the results.
 
-    Variables are shared whatever makes them: tf.get_variable by their names, tf.Variable and tf.keras by their order, in
-    which all towers must make the same. Penalties on weights count once, those on activations are averaged over the
-    towers, by their numbers of examples. The batch need not divide evenly: the first towers take one example more.
-    Gradients are placed with the ops that they belong to if the optimizer is told `colocate_gradients_with_ops=True`.
-    (After the guide Effective TensorFlow, chapter "Multi-GPU processing with data parallelism".)
+    All variables are shared: those of tf.get_variable by name, those of tf.Variable and tf.keras by creation order, which
+    must be the same in all towers. Regularization losses of weights count once; those of activations are averaged over the
+    towers, weighted by number of examples. The batch size need not be divisible by the number of towers: the first towers
+    take one more example. Gradients are computed on the devices of their ops if the optimizer is given
+    `colocate_gradients_with_ops=True`. (After the guide Effective TensorFlow, chapter "Multi-GPU processing with data
+    parallelism".)
 
     Args:
-      fn: function of the keyword arguments `tensors`, which returns a tensor or a structure (dicts, tuples) of tensors,
+      fn: function of the keyword arguments `tensors` that returns a tensor or a structure (dicts, tuples) of tensors,
         each of shape [batch, ...]. None in the structure stays None.
-      devices: list of str such as ['/gpu:0', '/gpu:1']; empty calls `fn` as it is, on no device of its own.
-      **tensors: tensors of shape [batch, ...] with one and the same batch, or structures of such; None stays None.
+      devices: such as ['/gpu:0', '/gpu:1']; if empty, `fn` is called once, without a device scope.
+      **tensors: tensors of shape [batch, ...], all with the same batch size, or structures of such; None stays None.
 
     Returns:
       What `fn` returned, with shapes [batch, ...].
 
     Raises:
-      UsageError: a tower makes a variable that the first does not.
-      ValueError: the batches differ; tf.errors.InvalidArgumentError when run, where they are known only then.
+      UsageError: a tower creates a variable that the first tower does not.
+      ValueError: the batch sizes differ; if they are known only at run time, tf.errors.InvalidArgumentError when run.
     """
     if not devices:
         return fn(**tensors)
     shares, sizes = _split(tensors, len(devices))
-    outputs, variables, kept, penalties = [], [], {}, []
-    begin = len(tf.get_collection(_PENALTIES))
+    outputs: list = []
+    variables: list[tuple[str | None, tf.Variable]] = []
+    kept: dict[str, int] = {}
+    penalties: list[tuple[list, list]] = []
+    start = len(tf.get_collection(_PENALTIES))
     for i, (device, share) in enumerate(zip(devices, shares)):
         with tf.device(device), tf.name_scope(f'tower_{i}'):
-            sharing = _make_creator(variables) if i == 0 else _reuse_creator(variables, i)
-            with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE), tf.variable_creator_scope(sharing):
+            creator = _recording_creator(variables) if i == 0 else _reusing_creator(variables, i)
+            with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE), tf.variable_creator_scope(creator):
                 outputs.append(fn(**share))
-        for key in _ONCE:
+        for key in _FROM_FIRST_TOWER:
             collection = tf.get_collection_ref(key)
             kept.setdefault(key, len(collection))
             del collection[kept[key] :]
-        penalties.append(_take_penalties(begin, share))
-    tf.get_collection_ref(_PENALTIES).extend([*penalties[0][0], *_average([of for _, of in penalties], sizes)])
+        penalties.append(_pop_penalties(start, share))
+    of_activations = [activity for _, activity in penalties]
+    tf.get_collection_ref(_PENALTIES).extend([*penalties[0][0], *_average(of_activations, sizes)])
     return tf.nest.map_structure(lambda *parts: None if parts[0] is None else tf.concat(parts, axis=0), *outputs)
 
 
-def _make_creator(variables):
-    """Returns a variable creator for the first tower, which lists those that tf.get_variable does not share."""
+def _recording_creator(variables):
+    """Returns a variable creator for the first tower. It appends the variables that tf.get_variable does not share."""
     graph = tf.get_default_graph()
     tower = graph.get_name_scope()
 
@@ -65,7 +73,7 @@ def _make_creator(variables):
         scope = graph.get_name_scope()
         if not _is_within(scope, tower):
             return next_creator(**kwargs)
-        # Named as without towers, so that checkpoints are the same.
+        # The same names as without towers, so that checkpoints are compatible.
         outer = tower.rpartition('/')[0] + scope.removeprefix(tower)
         with tf.name_scope(f'{outer.strip("/")}/' if outer else None):
             variable = next_creator(**kwargs)
@@ -75,8 +83,8 @@ def _make_creator(variables):
     return create
 
 
-def _reuse_creator(variables, number):
-    """Returns a variable creator for another tower, which gives it those of the first."""
+def _reusing_creator(variables, number):
+    """Returns a variable creator for another tower. It returns the first tower's variables."""
     graph = tf.get_default_graph()
     tower = graph.get_name_scope()
     position = itertools.count()
@@ -97,34 +105,34 @@ def _reuse_creator(variables, number):
 
 
 def _is_within(scope, tower):
-    """Whether a name scope is one of a tower; tf.get_variable leaves it."""
+    """Whether a name scope is inside a tower's; that of tf.get_variable is not."""
     return f'{scope}/'.startswith(f'{tower}/')
 
 
 def _shape(kwargs):
-    """Returns the shape that a variable is to have; None where only making it would tell."""
+    """Returns the shape of the variable to be created; None if it is unknown before creation."""
     if kwargs.get('shape') is not None or callable(kwargs['initial_value']):
         return kwargs.get('shape')
     value = kwargs['initial_value']
     return value.shape if isinstance(value, tf.Tensor) else np.shape(value)
 
 
-def _take_penalties(begin, share):
-    """Takes what a tower has added to the penalties; returns those on weights, and those that depend on its share."""
+def _pop_penalties(start, share):
+    """Removes a tower's regularization losses from the collection; returns those of weights, and those of activations."""
     collection = tf.get_collection_ref(_PENALTIES)
-    added = collection[begin:]
-    del collection[begin:]
-    of_share = reachable([tensor for tensor in tf.nest.flatten(share) if tensor is not None])
+    added = collection[start:]
+    del collection[start:]
+    depend_on_share = reachable([tensor for tensor in tf.nest.flatten(share) if tensor is not None])
     return (
-        [penalty for penalty in added if penalty.op not in of_share],
-        [penalty for penalty in added if penalty.op in of_share],
+        [penalty for penalty in added if penalty.op not in depend_on_share],
+        [penalty for penalty in added if penalty.op in depend_on_share],
     )
 
 
 def _average(penalties, sizes):
-    """Averages the towers' penalties, a list of scalars for each, by the numbers of their examples."""
+    """Averages the towers' penalties, a list of scalars for each, weighted by number of examples."""
     total = tf.add_n(sizes)
-    # A tower without examples may have a penalty that is no number.
+    # The penalty of a tower without examples may be NaN.
     return [
         tf.add_n(
             [tf.math.multiply_no_nan(penalty, tf.cast(size / total, penalty.dtype)) for penalty, size in zip(of_towers, sizes)]
@@ -134,7 +142,7 @@ def _average(penalties, sizes):
 
 
 def _split(tensors, count):
-    """Splits the first dimension of each tensor of a structure; returns lists of `count` structures, and of their sizes."""
+    """Splits a structure of tensors along the batch; returns lists of `count` structures and of their batch sizes."""
     flat = tf.nest.flatten(tensors)
     batch = get_shape(next(tensor for tensor in flat if tensor is not None))[0]
     sizes = [batch // count + tf.cast(i < batch % count, tf.int32) for i in range(count)]
@@ -142,18 +150,18 @@ def _split(tensors, count):
     return [tf.nest.pack_sequence_as(tensors, list(share)) for share in zip(*split)], sizes
 
 
-def tower_devices(options):
+def tower_devices(options: TrainingOptions) -> list[str]:
     """Chooses the devices of the towers.
 
     Args:
-      options: TrainingOptions. num_gpus asks for towers on GPUs 0 to num_gpus - 1; num_towers for towers on GPUs if there are
-        any, else on logical CPU devices, 1 being no towers.
+      options: num_gpus requests towers on GPUs 0 to num_gpus - 1; num_towers requests towers on GPUs if there are any, else
+        on logical CPU devices. num_towers=1 means no towers.
 
     Returns:
-      List of device names for `make_parallel`; `common.training.session_config.make_session_config` makes the logical ones.
+      Device names for `make_parallel`; `common.training.session_config.make_session_config` creates the logical devices.
 
     Raises:
-      UsageError: there are fewer GPUs, or both are given and differ.
+      UsageError: there are too few GPUs, or num_gpus and num_towers contradict each other.
     """
     num_gpus, num_towers = options.num_gpus, options.num_towers
     if num_gpus and num_towers not in (1, num_gpus):

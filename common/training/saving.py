@@ -1,23 +1,21 @@
-"""Session hooks that save checkpoints, never one that is not finite, and have them evaluated."""
+"""Session hooks that save checkpoints, except of values that are not finite, and evaluate them."""
 
+from collections.abc import Callable, Sequence
 import math
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
 from common.paths import check_identity, identify
 
-_CURE = 'lower learning_rate, or find the op that made it with --debug_numerics'
+_HINT = 'lower learning_rate, or find the op that made it with --debug_numerics'
 
 
 class LossCheck(tf.train.SessionRunHook):
-    """Ends the training with a RunError at a loss that is not finite, before anything of that step is saved.
+    """Raises a RunError if the loss, a scalar tensor, is not finite, before that step is saved."""
 
-    Args:
-      loss: scalar tensor.
-    """
-
-    def __init__(self, loss):
+    def __init__(self, loss: tf.Tensor):
         self._loss = loss
 
     def begin(self):
@@ -29,26 +27,26 @@ class LossCheck(tf.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         if not math.isfinite(run_values.results):
             step = run_context.session.run(self._global_step)
-            raise RunError(f'the loss of step {step} is {run_values.results}: {_CURE}')
+            raise RunError(f'the loss of step {step} is {run_values.results}: {_HINT}')
 
 
 class CheckpointSaver(tf.train.CheckpointSaverHook):
-    """Saves a checkpoint at the multiples of one or several numbers of steps, at the end, and before the first step.
+    """Saves a checkpoint at the multiples of each period, at the end, and before the first step.
 
-    The checkpoint that a training goes on from is not written again: while it were, there might be none. Variables that
-    are not finite are never saved, but end the training with a RunError; so does a directory that is no longer the one that
-    the training began in.
+    The checkpoint that a training resumes from is not overwritten: a crash during writing could leave no checkpoint. If a
+    variable is not finite, nothing is saved and a RunError is raised; so it is if the directory was replaced by another
+    since training started.
 
     Args:
-      directory: str.
-      periods: list of int.
+      directory: where checkpoints are saved.
+      periods: numbers of steps.
     """
 
-    def __init__(self, directory, periods):
+    def __init__(self, directory: str, periods: Sequence[int]):
         super().__init__(directory, save_steps=1)
-        self._timer = _Multiples(periods)
-        self._is_beginning = False
-        self._steps_per_run = 1  # Else it asks the session for the step after every one: a third of the time of a short one.
+        self._timer = _MultiplesTimer(periods)
+        self._is_starting = False
+        self._steps_per_run = 1  # Otherwise it fetches the global step after each step: a third of the time of a short step.
 
     def begin(self):
         super().begin()
@@ -60,25 +58,25 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
             }
 
     def after_create_session(self, session, coord):
-        self._is_beginning = True
+        self._is_starting = True
         super().after_create_session(session, coord)
-        self._is_beginning = False
+        self._is_starting = False
 
     def _save(self, session, step):
-        if self._is_beginning:
+        if self._is_starting:
             self._identity = identify(self._checkpoint_dir)
-        check_identity(self._checkpoint_dir, self._identity)  # Not into another directory in its place.
-        if not (self._is_beginning and tf.io.gfile.exists(f'{self._save_path}-{step}.index')):
-            broken = [name for name, is_finite in session.run(self._are_finite).items() if not is_finite]
-            if broken:
-                raise RunError(f'{broken[0]} is not finite after step {step}, which is not saved: {_CURE}')
+        check_identity(self._checkpoint_dir, self._identity)
+        if not (self._is_starting and tf.io.gfile.exists(f'{self._save_path}-{step}.index')):
+            not_finite = [name for name, is_finite in session.run(self._are_finite).items() if not is_finite]
+            if not_finite:
+                raise RunError(f'{not_finite[0]} is not finite after step {step}, which is not saved: {_HINT}')
             tf.logging.info('Saving checkpoints for %d into %s.', step, self._save_path)
             self._get_saver().save(session, self._save_path, global_step=step)
-        return any([listener.after_save(session, step) for listener in self._listeners])  # noqa: C419 - all are called
+        return any([listener.after_save(session, step) for listener in self._listeners])  # noqa: C419 - all must be called
 
 
-class _Multiples(tf.train.SecondOrStepTimer):
-    """Triggers when a multiple of any period has been reached or passed, wherever the training started."""
+class _MultiplesTimer(tf.train.SecondOrStepTimer):
+    """Triggers when a multiple of any period has been reached or passed, wherever training started."""
 
     def __init__(self, periods):
         super().__init__(every_steps=1)
@@ -90,16 +88,16 @@ class _Multiples(tf.train.SecondOrStepTimer):
 
 
 class EvaluateAfterSave(tf.train.CheckpointSaverListener):
-    """Evaluates checkpoints that the training saves, but the one that it started from, and always the last.
+    """Evaluates the checkpoints at multiples of every_steps, and the last one, but not the one that training started from.
 
     Args:
-      evaluate: function without arguments; what it returned last is kept as `result`.
-      should_stop: function without arguments; if it returns true after an evaluation, the training ends.
+      evaluate: evaluates the latest checkpoint; its last return value is kept as `result`.
+      should_stop: whether to stop training; called after each evaluation with a result.
       stop: StopOnSignal.
-      every_steps: int, of whose multiples the checkpoints are evaluated.
+      every_steps: steps between evaluations.
     """
 
-    def __init__(self, evaluate, should_stop, stop, every_steps):
+    def __init__(self, evaluate: Callable[[], Any], should_stop: Callable[[], bool], stop, every_steps: int):
         self._evaluate = evaluate
         self._should_stop = should_stop
         self._stop = stop

@@ -1,48 +1,46 @@
 """How sessions run a graph: devices, precision, compilation, threads, seed."""
 
+from collections.abc import Sequence
+
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from common.training.options import TrainingOptions
 from common.training.parallel import tower_devices
 
 PRECISIONS = ('float32', 'bfloat16', 'float16')
 
 
-def make_run_config(output_dir, seed, options):
-    """Returns the tf.estimator.RunConfig of a run.
-
-    Args:
-      output_dir: str.
-      seed: int, TensorFlow's.
-      options: TrainingOptions.
+def make_run_config(output_dir: str, seed: int, options: TrainingOptions) -> 'tf.estimator.RunConfig':
+    """Returns the tf.estimator.RunConfig of a run; seed is TensorFlow's.
 
     Raises:
-      UsageError: the machine does not have what the options ask for.
+      UsageError: the machine does not support what the options request.
     """
     return tf.estimator.RunConfig(
         model_dir=output_dir,
         tf_random_seed=seed,
         session_config=make_session_config(tower_devices(options), options),
-        save_summary_steps=0,  # common/monitoring/summaries.py writes them, and the log.
+        save_summary_steps=0,  # common/monitoring/summaries.py writes summaries and log lines.
         log_step_count_steps=None,
         keep_checkpoint_max=options.keep_checkpoint_max,
     )
 
 
-def make_session_config(devices, options):
-    """Returns the tf.ConfigProto for what is asked, or None where TensorFlow's own choices are.
+def make_session_config(devices: Sequence[str], options: TrainingOptions) -> tf.ConfigProto | None:
+    """Returns the tf.ConfigProto for the options, or None if they are TensorFlow's defaults.
 
-    With bfloat16 or float16, matrix products, convolutions and what lies between them compute in it, and the rest, such as
-    sums, losses and the weights, in float32: TensorFlow's rewriting of graphs, of which that to bfloat16 is for CPUs and
-    that to float16 for GPUs. Checkpoints and exported models do not differ. What float16 has to have in training is in
-    common/training/optimizer.py.
+    bfloat16 and float16 use TensorFlow's auto mixed precision graph rewrite, for bfloat16 on CPUs and for float16 on GPUs:
+    matrix products, convolutions and the ops between them compute in the lower precision, the rest, such as sums, losses and
+    the weights, in float32. Checkpoints and exported models are the same. The loss scaling that training in float16 needs is
+    in common/training/optimizer.py.
 
     Args:
-      devices: list of str, those of the towers, which `tower_devices` chose.
-      options: TrainingOptions.
+      devices: those of the towers, as `tower_devices` chose them.
+      options: the training options.
 
     Raises:
-      UsageError: the precision or the compiler is not for the devices that there are.
+      UsageError: the available devices do not support the precision or XLA.
     """
     has_gpus = bool(tf.config.list_physical_devices('GPU'))
     if options.xla and not has_gpus:
@@ -55,7 +53,7 @@ def make_session_config(devices, options):
         raise UsageError('--precision=float16 requires a GPU; none is visible: use --precision=bfloat16 on CPUs')
     config = tf.ConfigProto(allow_soft_placement=True)
     rewriting = config.graph_options.rewrite_options
-    rewriting.meta_optimizer_iterations = rewriting.ONE  # As in the Estimator's own.
+    rewriting.meta_optimizer_iterations = rewriting.ONE  # As in the Estimator's default.
     default = config.SerializeToString()
     on_cpus = [device for device in devices if '/cpu' in device]
     if on_cpus:
