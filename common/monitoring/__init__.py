@@ -1,1 +1,1 @@
-"""What people look at: summaries, the progress bar, the profiler, TensorBoard plugins. May import: ops."""
+"""Monitoring of a training: summaries, progress bar, profiler, TensorBoard plugins. May import: ops."""

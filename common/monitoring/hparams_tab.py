@@ -1,18 +1,20 @@
-"""TensorBoard's tab HParams: the hyper-parameters of runs beside their metrics."""
+"""TensorBoard's HParams tab: the hyper-parameters of runs next to their metrics."""
 
+from collections.abc import Iterator
 import contextlib
 
 from tensorboard.plugins.hparams import api_pb2, summary
 import tensorflow.compat.v1 as tf
 
 from common import files
+from hparams.build import HParams
 
 
 @contextlib.contextmanager
-def session(output_dir, params):
-    """Writes the hyper-parameters of a training to its events, and whether the block ended without an error."""
+def session(output_dir: str, params: HParams) -> Iterator[None]:
+    """Writes the hyper-parameters of a training to its event files, and whether the block succeeded."""
     values = {key: value if isinstance(value, (bool, int, float, str)) else files.dumps(value) for key, value in params.items()}
-    # A writer of its own: the one that the training shares would hold the empty graph here for the model's.
+    # A separate writer: the shared one of the training would write this empty graph instead of the model's.
     with tf.Graph().as_default():
         writer = tf.summary.FileWriter(output_dir, filename_suffix='.hparams')
     _write(writer, summary.session_start_pb(values))
@@ -26,6 +28,6 @@ def session(output_dir, params):
 
 
 def _write(writer, value):
-    # As bytes: TensorFlow and TensorBoard may have classes of their own for it.
+    # Serialized, since TensorFlow and TensorBoard may have different classes for the same protocol buffer.
     writer.add_summary(value.SerializeToString())
     writer.flush()

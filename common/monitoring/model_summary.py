@@ -1,15 +1,15 @@
-"""A model in numbers, for the log."""
+"""A summary of a model's inputs and parameters, for the log."""
 
+from collections.abc import Mapping, Sequence
 import math
 
+import tensorflow.compat.v1 as tf
 
-def describe(features, labels, variables):
-    """Returns lines of text: the input's dtypes and shapes, and each variable's shape and count, with their sum.
 
-    Args:
-      features, labels: dicts of tensors; labels may be None.
-      variables: list of tf.Variable.
-    """
+def describe(
+    features: Mapping[str, tf.Tensor], labels: Mapping[str, tf.Tensor] | None, variables: Sequence[tf.Variable]
+) -> list[str]:
+    """Returns lines of text: dtype and shape of each input, shape and parameter count of each variable, and the total."""
     lines = [
         f'Input {name}: {tensor.dtype.base_dtype.name} {tensor.shape}'
         for name, tensor in sorted({**features, **(labels or {})}.items())

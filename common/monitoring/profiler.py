@@ -1,4 +1,4 @@
-"""Profiles of chosen training steps."""
+"""Profiling a range of training steps."""
 
 import re
 
@@ -8,11 +8,11 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError
 
 
-def parse_steps(text):
-    """Returns (first, end) of a text such as '100:110'.
+def parse_steps(text: str) -> tuple[int, int]:
+    """Parses FIRST:END, such as '100:110'.
 
     Raises:
-      UsageError: it is not of this form, or there are no such steps.
+      UsageError: the text does not have this form, or the range is empty or too large.
     """
     steps = re.fullmatch(r'(\d+):(\d+)', text)
     if steps and any(len(step) > len(str(tf.int64.max)) or int(step) > tf.int64.max for step in steps.groups()):
@@ -23,14 +23,14 @@ def parse_steps(text):
 
 
 class Profiler(tf.train.SessionRunHook):
-    """Profiles the steps from one on, up to but without another, for TensorBoard's plug-in Profile.
+    """Profiles a range of steps for TensorBoard's Profile plugin.
 
     Args:
-      steps: tuple (first, end) of int.
-      output_dir: str.
+      steps: (first, end); the end is exclusive.
+      output_dir: where the profile is written.
     """
 
-    def __init__(self, steps, output_dir):
+    def __init__(self, steps: tuple[int, int], output_dir: str):
         self._first, self._end = steps
         self._output_dir = output_dir
         self._is_running = False
@@ -46,13 +46,13 @@ class Profiler(tf.train.SessionRunHook):
             tf2.profiler.experimental.start(self._output_dir)
             self._is_running = True
         if self._is_running:
-            self._mark = tf2.profiler.experimental.Trace('train', step_num=self._step, _r=1)
-            self._mark.__enter__()
+            self._trace = tf2.profiler.experimental.Trace('train', step_num=self._step, _r=1)
+            self._trace.__enter__()
         return tf.train.SessionRunArgs(self._global_step)
 
     def after_run(self, run_context, run_values):
         if self._is_running:
-            self._mark.__exit__(None, None, None)
+            self._trace.__exit__(None, None, None)
         self._step = run_values.results + 1
         if self._step == self._end:
             self.end(run_context.session)

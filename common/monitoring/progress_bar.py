@@ -1,20 +1,20 @@
-"""A progress bar of the training, on a terminal."""
+"""A progress bar for training, on a terminal."""
 
 import tensorflow.compat.v1 as tf
 import tqdm
 
 
 class ProgressBar(tf.train.SessionRunHook):
-    """Draws the training's steps, epochs, examples/sec, loss and the time left on stderr; on a terminal only.
+    """Shows steps, epochs, examples/sec, loss and remaining time on stderr, if that is a terminal.
 
     Args:
       loss: scalar tensor.
-      total_steps: int, the step at which it is full.
-      epoch_steps: float, the steps of an epoch; 0 where there are none.
-      batch_size: int, examples a step.
+      total_steps: the step at which training ends.
+      epoch_steps: steps per epoch; 0 if the data is infinite.
+      batch_size: examples per step.
     """
 
-    def __init__(self, loss, total_steps, epoch_steps, batch_size):
+    def __init__(self, loss: tf.Tensor, total_steps: int, epoch_steps: float, batch_size: int):
         self._loss = loss
         self._total_steps = total_steps
         self._epoch_steps = epoch_steps

@@ -1,4 +1,4 @@
-"""TensorBoard's tab Projector: a layer's values of many examples as points in space, with labels and pictures."""
+"""TensorBoard's Projector tab: embeddings of examples as points in space, with labels and images."""
 
 import contextlib
 import io
@@ -14,20 +14,20 @@ from common.files import write
 from common.ops import image_grid
 
 _EMBEDDING = 'embedding'
-_IMAGE = 'image of each'  # Not a title of the table.
+_IMAGE = 'image of each'  # Cannot collide with a column name.
 _MAX_POINTS = 1000
-_MAX_SIDE = 64  # Pixels of a picture; the tab takes 8,192 for all of them, in 32 rows and columns.
+_MAX_SIDE = 64  # Pixels per image: the tab limits the sprite of 32 by 32 images to 8,192 pixels a side.
 
 
-def show(evaluator):
-    """Writes what a model returns as its prediction `embedding`, float [batch, units], where TensorBoard looks for it.
+def show(evaluator) -> None:
+    """Writes the prediction `embedding` of a model, float [batch, units], for TensorBoard's Projector.
 
-    Up to 1,000 examples that the evaluator evaluates are shown, by the weights that it evaluated last: with those of their
-    labels and predictions that have one value an example, and with the feature `image`, uint8 or float in [0, 1]
-    [batch, height, width, 1 or 3], if there is one. A model without such a prediction has nothing to show.
+    Up to 1,000 of the evaluator's examples are written, computed with the weights that it evaluated last. They have those of
+    their labels and predictions that are one value per example, and, if there is one, the feature `image`, uint8 or float
+    in [0, 1] [batch, height, width, 1 or 3]. If the model has no such prediction, nothing is written.
 
     Args:
-      evaluator: Evaluator.
+      evaluator: common.inference.evaluator.Evaluator.
     """
     examples = _first_examples(evaluator)
     if not examples:
@@ -38,7 +38,8 @@ def show(evaluator):
         tensor_name=_EMBEDDING, tensor_path=f'{_EMBEDDING}.tsv', metadata_path=f'{_EMBEDDING}_labels.tsv'
     )
     write(os.path.join(evaluator.events_dir, info.tensor_path), _to_tsv(embedding))
-    # Numbers, so that no line is empty, and that there are several columns: the tab takes the first line of one for a label.
+    # Row numbers, so that no line is empty and there is more than one column: with a single column, the tab would take the
+    # header for a label.
     table = _to_table({'example': np.arange(len(embedding)), **examples})
     write(os.path.join(evaluator.events_dir, info.metadata_path), table)
     if image is not None:
@@ -50,10 +51,10 @@ def show(evaluator):
 
 def _first_examples(evaluator):
     batches = []
-    with contextlib.closing(evaluator.batches(_choose)) as found:
+    with contextlib.closing(evaluator.batches(_select)) as found:
         for batch in found:
             batch[_EMBEDDING] = batch[_EMBEDDING].reshape(len(batch[_EMBEDDING]), -1)
-            if _IMAGE in batch:  # Made small at once, so that no large ones are kept.
+            if _IMAGE in batch:  # Downsampled at once, to save memory.
                 stride = math.ceil(max(batch[_IMAGE].shape[1:3]) / _MAX_SIDE)
                 batch[_IMAGE] = batch[_IMAGE][:, ::stride, ::stride].copy()
             batches.append(batch)
@@ -62,22 +63,22 @@ def _first_examples(evaluator):
     return {name: np.concatenate([batch[name] for batch in batches])[:_MAX_POINTS] for name in batches[0]} if batches else {}
 
 
-def _choose(features, labels, predictions):
-    """Returns the embedding, the image, and the columns of the table by their titles: what surely can be joined."""
+def _select(features, labels, predictions):
+    """Returns the embedding, the image, and the table's columns by name: tensors whose batches can be concatenated."""
     embedding = predictions.get(_EMBEDDING)
-    if not _has_shape(embedding):
+    if not _has_static_shape(embedding):
         return {}
     columns = {**labels, **{f'predicted {name}': values for name, values in predictions.items()}}
-    chosen = {name: values for name, values in columns.items() if _has_shape(values) and values.shape.rank == 1}
-    chosen[_EMBEDDING] = embedding
-    image = features.get('image') if isinstance(features, dict) else None
-    if _has_shape(image) and image.shape.rank == 4 and image.shape[3] in (1, 3):
-        chosen[_IMAGE] = image
-    return chosen
+    selected = {name: values for name, values in columns.items() if _has_static_shape(values) and values.shape.rank == 1}
+    selected[_EMBEDDING] = embedding
+    image: tf.Tensor = features.get('image') if isinstance(features, dict) else None
+    if _has_static_shape(image) and image.shape.rank == 4 and image.shape[3] in (1, 3):
+        selected[_IMAGE] = image
+    return selected
 
 
-def _has_shape(tensor):
-    """Whether its shape is known, but for the batch."""
+def _has_static_shape(tensor):
+    """Whether a value is a tensor whose shape is static, except for the batch."""
     return isinstance(tensor, tf.Tensor) and tensor.shape.rank and tensor.shape[1:].is_fully_defined()
 
 
@@ -98,7 +99,7 @@ def _to_text(value):
 
 
 def _to_sprite(images):
-    """Returns all pictures as one, the bytes of a PNG file."""
+    """Returns a PNG file with all images in a grid, as bytes."""
     content = io.BytesIO()
     Image.fromarray(image_grid.draw(images, gap=0)[0]).save(content, 'png')
     return content.getvalue()

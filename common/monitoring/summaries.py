@@ -1,6 +1,8 @@
-"""Session hooks that show how a training goes: summaries, the log, progress bars."""
+"""Training summaries and log lines, from a session hook."""
 
+from collections.abc import Mapping
 import time
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -8,24 +10,32 @@ import tensorflow.compat.v1 as tf
 class TrainingSummaries(tf.train.SessionRunHook):
     """Writes the summaries, the batch's metrics and the speed to TensorBoard, and the loss and the speed to the log.
 
-    The first step is written, counted from where the training starts, and every so many after it. The Estimator's own hooks
-    do so too, but count calls of the session, or have to see each step.
+    It writes at the first step after the start of training and every every_steps steps after it. The Estimator's own hooks
+    are not used, since they count session calls or have to see every step.
 
-    examples/sec counts the training steps alone: this hook comes before the one that saves checkpoints, so that its clock
-    stops before a checkpoint is saved and evaluated. input/wait_fraction is the share of that time in which a step waits
-    for its batch.
+    examples/sec covers training steps only: this hook precedes the one that saves checkpoints, so saving and evaluating are
+    not timed. input/wait_fraction is the fraction of that time in which a step waits for its batch.
 
     Args:
       loss: scalar tensor.
-      metrics: dict of name to (value, update_op), as tf.metrics makes them; all but scalars are left out.
-      waited: scalar variable of METRIC_VARIABLES, the seconds that `common.monitoring.summaries.measure_wait` counts.
-      every_steps: int.
-      batch_size: int, examples a step.
-      output_dir: str.
+      metrics: {name: (value, update_op)}, as created by tf.metrics; only scalars are written.
+      waited: scalar variable in METRIC_VARIABLES, the seconds that `measure_wait` counts.
+      every_steps: steps between writes.
+      batch_size: examples per step.
+      output_dir: where the event files go.
       multi_step: common.training.multi_step.MultiStepHook, which knows the next step that hooks see.
     """
 
-    def __init__(self, loss, metrics, waited, every_steps, batch_size, output_dir, multi_step):
+    def __init__(
+        self,
+        loss: tf.Tensor,
+        metrics: Mapping[str, tuple[Any, Any]],
+        waited: tf.Variable,
+        every_steps: int,
+        batch_size: int,
+        output_dir: str,
+        multi_step,
+    ):
         self._loss = loss
         self._metrics = {
             name: update for name, (_, update) in metrics.items() if isinstance(update, tf.Tensor) and update.shape.rank == 0
@@ -43,9 +53,9 @@ class TrainingSummaries(tf.train.SessionRunHook):
         self._fetches = {'loss': self._loss, 'metrics': self._metrics, 'summaries': tf.summary.merge_all()}
 
     def after_create_session(self, session, coord):
-        # TensorBoard forgets what another training, which was killed, has written of later steps.
+        # Makes TensorBoard discard later steps that were written by an earlier, killed training.
         self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), int(session.run(self._global_step)) + 1)
-        self._seconds = 0
+        self._seconds: float = 0
 
     def before_run(self, run_context):
         self._step = self._multi_step.next_visible_step()
@@ -64,7 +74,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         scalars = dict(metrics)
         elapsed, steps = self._timer.update_last_triggered_step(self._step)
         since = ''
-        if steps:  # The first one's time is mostly start-up.
+        if steps:  # The time of the first step is mostly start-up.
             scalars.update(
                 {
                     'global_step/sec': steps / elapsed,
@@ -84,15 +94,14 @@ class TrainingSummaries(tf.train.SessionRunHook):
         self._writer.flush()
 
 
-def measure_wait(inputs):
-    """Measures from when a step begins to when its batch is there.
+def measure_wait(inputs: Any) -> tuple[tf.Variable, tf.Operation]:
+    """Measures the time from the start of a step until its batch is available.
 
     Args:
       inputs: the step's batch, a tensor or a structure of tensors.
 
     Returns:
-      float64 scalar variable, the seconds summed up over the steps, which is of METRIC_VARIABLES, and the op that adds a
-      step's.
+      A float64 scalar variable in METRIC_VARIABLES, the total seconds over the steps, and the op that adds a step's time.
     """
     with tf.name_scope('input_wait'):
         waited = tf.get_variable(
@@ -103,6 +112,6 @@ def measure_wait(inputs):
             trainable=False,
             collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
         )
-        begun = tf.timestamp()
-        with tf.control_dependencies([begun, *tf.nest.flatten(inputs, expand_composites=True)]):
-            return waited, tf.assign_add(waited, tf.timestamp() - begun).op
+        started = tf.timestamp()
+        with tf.control_dependencies([started, *tf.nest.flatten(inputs, expand_composites=True)]):
+            return waited, tf.assign_add(waited, tf.timestamp() - started).op
