@@ -1,1 +1,1 @@
-"""What models are made of beside layers: losses, metrics, images for TensorBoard, beam search. May import: no other wing."""
+"""Building blocks for models: layers, losses, metrics, images for TensorBoard, beam search. May import: no other wing."""

@@ -1,24 +1,26 @@
-"""Checks that run whenever what they checked is used."""
+"""Assertions that run whenever the checked tensor is used."""
+
+from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
 
-def assert_shape(tensor, shape):
-    """Returns `tensor`, having checked its shape: what is known at once, the rest whenever the result is computed.
+def assert_shape(tensor: tf.Tensor, shape: Sequence[int | tf.Tensor | None]) -> tf.Tensor:
+    """Checks the shape of a tensor: static sizes immediately, dynamic ones whenever the result is computed.
 
-    An assertion op of TensorFlow's that nothing depends on never runs; here it is the result that is checked, so go on
-    with that.
+    In a graph, an assertion op that nothing depends on never runs. Here the returned tensor depends on the check, so use
+    that one.
 
     Args:
       tensor: any tensor.
-      shape: list of the sizes: ints, int32 scalar tensors such as `get_shape` returns, or None for any.
+      shape: the sizes: ints, int32 scalar tensors such as `get_shape` returns, or None for any.
 
     Returns:
       `tensor`, with the static shape that `shape` adds.
 
     Raises:
-      ValueError: at once, where the static shape contradicts.
-      tf.errors.InvalidArgumentError: when run.
+      ValueError: the static shape does not match.
+      tf.errors.InvalidArgumentError: the dynamic shape does not match, when run.
     """
     static = [None if tf.is_tensor(size) else size for size in shape]
     with tf.name_scope('assert_shape'):
@@ -32,18 +34,18 @@ def assert_shape(tensor, shape):
             return tf.identity(tensor)
 
 
-def assert_finite(tensor, message=None):
-    """Returns `tensor`, having checked whenever the result is computed that it holds no NaN or infinity.
+def assert_finite(tensor: tf.Tensor, message: str | None = None) -> tf.Tensor:
+    """Checks, whenever the result is computed, that a tensor contains no NaN or infinity.
 
     Args:
       tensor: float tensor of any shape.
-      message: str for the error, by default the tensor's name.
+      message: for the error; by default the tensor's name.
 
     Returns:
-      `tensor`; go on with this one, or the check does not run.
+      `tensor`; use this one, since otherwise the check does not run.
 
     Raises:
-      tf.errors.InvalidArgumentError: when run.
+      tf.errors.InvalidArgumentError: a value is not finite, when run.
     """
     tensor = tf.convert_to_tensor(tensor)
     return tf.debugging.check_numerics(tensor, message or f'{tensor.name} is not finite')

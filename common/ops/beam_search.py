@@ -1,5 +1,6 @@
-"""Beam search: the likeliest sequences of a recurrent model."""
+"""Beam search: the most likely sequences of a recurrent model."""
 
+from collections.abc import Callable
 import typing
 
 import tensorflow.compat.v1 as tf
@@ -7,43 +8,51 @@ import tensorflow.compat.v1 as tf
 from common.ops.batch_gather import batch_gather
 from common.ops.shape import get_shape, reshape
 
-# The log-probability of what cannot be: finite, so that no sum of such turns to NaN.
+# The log-probability of impossible tokens: finite, so that no sum becomes NaN.
 _IMPOSSIBLE = -1e9
 
 
 class _Beams(typing.NamedTuple):
-    """The prefixes kept for each example, [batch, beam_width] each: the best first."""
+    """The prefixes kept for each example, best first. All tensors are [batch, beam_width]."""
 
-    ids: tf.Tensor  # int32, their last tokens.
+    ids: tf.Tensor  # int32, the last tokens.
     log_probs: tf.Tensor  # float32
     lengths: tf.Tensor  # int32
     finished: tf.Tensor  # bool
 
 
-def rnn_beam_search(update_fn, initial_state, sequence_length, beam_width, begin_token_id, end_token_id, length_penalty=0.0):
-    """Decodes the beam_width likeliest sequences of each example, token by token.
+def rnn_beam_search(
+    update_fn: Callable,
+    initial_state: typing.Any,
+    sequence_length: int | tf.Tensor,
+    beam_width: int,
+    begin_token_id: int,
+    end_token_id: int,
+    length_penalty: float = 0.0,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Decodes the beam_width most likely sequences of each example, token by token.
 
-    Keeps the beam_width best prefixes at every step. One that has reached end_token_id stays as it is, with its
-    probability, as long as it is among the best; the search ends when all have ended. It is one tf.while_loop, so that
-    the graph has the same size for every length. (After the guide Effective TensorFlow, chapter on beam search;
-    length_penalty after Y. Wu et al.: Google's Neural Machine Translation System, 2016.)
+    Keeps the beam_width best prefixes at every step. A prefix that has reached end_token_id is finished: it keeps its
+    probability and competes with the others. The search ends when all kept prefixes are finished. It is one tf.while_loop,
+    so the size of the graph does not depend on sequence_length. (After the guide Effective TensorFlow, chapter on beam
+    search; length_penalty after Y. Wu et al.: Google's Neural Machine Translation System, 2016.)
 
     Args:
       update_fn: function (state, ids) that returns (next state, logits). The states are structured like initial_state,
         of tensors [batch, beam_width, ...]; ids is int32 [batch, beam_width], the last tokens; logits is float [batch,
         beam_width, num_tokens], with num_tokens static.
       initial_state: tensor [batch, ...], or a structure (dicts, tuples) of such.
-      sequence_length: int or int32 scalar tensor, the most tokens of a sequence, at least 1.
-      beam_width: int.
-      begin_token_id: int, the token that the first update_fn gets.
-      end_token_id: int.
-      length_penalty: float. Prefixes are compared by log_prob / length**length_penalty, where the length counts the end
-        token: 0 compares probabilities, 1 those of a token on average, which favours longer sequences.
+      sequence_length: maximum number of tokens per sequence, at least 1; a tensor is an int32 scalar.
+      beam_width: number of prefixes to keep.
+      begin_token_id: the token for the first call of update_fn.
+      end_token_id: the token that finishes a sequence.
+      length_penalty: prefixes are ranked by log_prob / length**length_penalty, where the length includes the end token:
+        0 ranks by probability, 1 by average log-probability per token, which favors longer sequences.
 
     Returns:
-      (ids, log_probs), the best sequence first: int32 [batch, beam_width, sequence_length], filled up with end_token_id,
-      and float32 [batch, beam_width], log-probabilities of the whole sequences. Where there are fewer than beam_width
-      sequences, the rest has log-probabilities below -1e8.
+      (ids, log_probs), the best sequence first: int32 [batch, beam_width, sequence_length], padded with end_token_id,
+      and float32 [batch, beam_width], log-probabilities of the whole sequences. If there are fewer than beam_width
+      sequences, the remaining ones have log-probabilities below -1e8.
 
     Raises:
       ValueError: beam_width is less than 1, or the number of tokens is not static.
@@ -55,15 +64,15 @@ def rnn_beam_search(update_fn, initial_state, sequence_length, beam_width, begin
     shape = [batch, beam_width]
     beams = _Beams(
         ids=tf.fill(shape, begin_token_id),
-        # All prefixes are the same at first: only one of them counts.
+        # All prefixes are the same at first, so only one may be extended.
         log_probs=tf.tile([[0.0] + [_IMPOSSIBLE] * (beam_width - 1)], [batch, 1]),
         lengths=tf.zeros(shape, tf.int32),
         finished=tf.zeros(shape, tf.bool),
     )
 
-    def goes_on(i, state, beams, tokens, parents):
+    def should_continue(i, state, beams, tokens, parents):
         del state, tokens, parents
-        is_first = tf.equal(i, 0)  # Also of an empty batch, all of which has ended.
+        is_first = tf.equal(i, 0)  # An empty batch needs one step, too, although all its prefixes are finished.
         return tf.logical_and(i < sequence_length, tf.logical_or(is_first, ~tf.reduce_all(beams.finished)))
 
     def step(i, state, beams, tokens, parents):
@@ -75,23 +84,23 @@ def rnn_beam_search(update_fn, initial_state, sequence_length, beam_width, begin
         return i + 1, new_state, beams, tokens.write(i, beams.ids), parents.write(i, best_parents)
 
     tokens, parents = tf.TensorArray(tf.int32, sequence_length), tf.TensorArray(tf.int32, sequence_length)
-    steps, _, beams, tokens, parents = tf.while_loop(goes_on, step, [0, state, beams, tokens, parents])
-    ids = _follow(tokens, parents, steps, tf.tile([tf.range(beam_width)], [batch, 1]))
+    steps, _, beams, tokens, parents = tf.while_loop(should_continue, step, [0, state, beams, tokens, parents])
+    ids = _backtrack(tokens, parents, steps, tf.tile([tf.range(beam_width)], [batch, 1]))
     ids = tf.pad(ids, [[0, 0], [0, 0], [0, sequence_length - steps]], constant_values=end_token_id)
     ids.set_shape([None, beam_width, tf.get_static_value(sequence_length)])
     return ids, beams.log_probs
 
 
 def _extend(beams, logits, i, end_token_id, length_penalty):
-    """Returns the best prefixes that are one token longer, and which of the old ones they extend, int32 [batch, beam]."""
+    """Returns the best prefixes one token longer, and the indices of the prefixes that they extend, int32 [batch, beam]."""
     beam_width = beams.ids.shape[1]
-    # Of one prefix's extensions, no more than the beam_width likeliest can be among the best of all.
+    # At most beam_width extensions of one prefix can be among the best of all.
     count = min(beam_width, logits.shape[-1])
     logits = tf.cast(logits, tf.float32)
     log_probs, ids = tf.nn.top_k(logits, count)
     log_probs -= tf.reduce_logsumexp(logits, 2, keepdims=True)
 
-    # A finished prefix has one extension, by another end token, for sure.
+    # A finished prefix has one extension, another end token, with probability 1.
     finished = beams.finished[:, :, None]
     log_probs = tf.where_v2(finished, [0.0] + [_IMPOSSIBLE] * (count - 1), log_probs) + beams.log_probs[:, :, None]
     ids = tf.where_v2(finished, end_token_id, ids)
@@ -112,13 +121,13 @@ def _extend(beams, logits, i, end_token_id, length_penalty):
 
 
 def _like(old, new):
-    """Returns `new`, with the static shape that the loop's invariant needs."""
+    """Gives `new` the static shape of `old`, as tf.while_loop's shape invariants require."""
     new.set_shape(old.shape)
     return new
 
 
-def _follow(tokens, parents, steps, beams):
-    """Returns the tokens on the way from each final beam back to the first step, int32 [batch, beam, steps]."""
+def _backtrack(tokens, parents, steps, beams):
+    """Returns the token sequences, found by following the parents of the final beams, int32 [batch, beam, steps]."""
 
     def step(i, beams, ids):
         return i - 1, batch_gather(parents.read(i), beams), ids.write(i, batch_gather(tokens.read(i), beams))

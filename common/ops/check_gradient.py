@@ -1,4 +1,6 @@
-"""Checking gradients against differences of the function's values."""
+"""Checking gradients against finite differences."""
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -6,24 +8,24 @@ import tensorflow.compat.v1 as tf
 from common.ops.jacobian import jacobian
 
 
-def check_gradient(fn, inputs, delta=1e-3):
-    """Returns the largest error of the gradients that TensorFlow computes, near 0 if they are right.
+def check_gradient(fn: Callable, inputs: Sequence[np.ndarray], delta: float = 1e-3) -> float:
+    """Returns the largest error of TensorFlow's gradients, near 0 if they are correct.
 
-    Compares every derivative of every output with a central difference. A gradient that is missing, as the one of
-    tf.nn.softmax_cross_entropy_with_logits with respect to its labels, counts as 0. The check has a graph and a session
-    of its own, where variables have their initial values. (After the guide Effective TensorFlow, chapter "Debugging
+    Compares the derivative of every output with respect to every input with a central difference. A missing gradient, such
+    as that of tf.nn.softmax_cross_entropy_with_logits with respect to its labels, counts as 0. The check uses its own graph
+    and session, where variables have their initial values. (After the guide Effective TensorFlow, chapter "Debugging
     TensorFlow models".)
 
     Args:
       fn: function of tensors, one for each of `inputs`, that returns a float tensor.
-      inputs: list of float arrays; float64 ones give the finest differences.
-      delta: float, half the width of the differences. `fn` must be smooth so far around the inputs.
+      inputs: float arrays; float64 is the most precise.
+      delta: half the width of the differences. `fn` must be smooth within this distance of the inputs.
 
     Returns:
-      float, the largest absolute difference; NaN if a gradient or a value is NaN.
+      The largest absolute difference; NaN if a gradient or a value is NaN.
 
     Raises:
-      ValueError: an input is not of a float dtype, or so large in its dtype that delta is lost in it.
+      ValueError: the dtype of an input is not float, or adding delta to a value does not change it in that dtype.
     """
     inputs = [np.asarray(array) for array in inputs]
     for i, array in enumerate(inputs):
@@ -44,15 +46,15 @@ def check_gradient(fn, inputs, delta=1e-3):
 
 
 def _largest_error(fn, array, symbolic, delta):
-    errors = [0.0]  # Of an empty array.
+    errors = [0.0]  # For an empty array.
     for index in np.ndindex(array.shape):
         above, below = array.copy(), array.copy()
         above[index] += delta
         below[index] -= delta
-        width = above[index] - below[index]  # What floating point made of 2 * delta.
+        width = above[index] - below[index]  # 2 * delta, after rounding.
         if not width:
             raise ValueError(f'delta={delta} is lost in {array[index]} of the dtype {array.dtype}: scale the inputs down')
-        with np.errstate(invalid='ignore'):  # Of infinities.
+        with np.errstate(invalid='ignore'):  # inf - inf
             difference = (fn(above).astype(np.float64) - fn(below)) / width
             errors.append(np.abs(symbolic[(..., *index)] - difference).max(initial=0.0))
     return np.max(errors)

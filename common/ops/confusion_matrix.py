@@ -1,4 +1,4 @@
-"""Which classes a classifier takes for which others."""
+"""The confusion matrix as a metric, with an image and a table for TensorBoard."""
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -6,25 +6,25 @@ import tensorflow.compat.v1 as tf
 
 from common.ops.pictures import RIGHT, WRONG
 
-_SIDE = 480  # Pixels, about; many classes make it larger.
-_MIN_LETTERED_CELL = 24
+_SIDE = 480  # Approximate size in pixels; larger for many classes.
+_MIN_LABELED_CELL = 24
 _MARGIN = 56
-_MAX_TABLE = 100  # Classes; a larger table would be hard to read and slow to show.
+_MAX_TABLE = 100  # Classes; a larger table would be hard to read and slow to render.
 
 
-def confusion_matrix(labels, predictions, num_classes):
-    """Counts the predictions of each class by label, over a whole evaluation: a metric for `eval_metrics`.
+def confusion_matrix(labels: tf.Tensor, predictions: tf.Tensor, num_classes: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Counts pairs of label and predicted class over an evaluation: a metric for `eval_metrics`.
 
     Args:
       labels: int [batch], in [0, num_classes).
       predictions: int [batch], in [0, num_classes).
-      num_classes: int.
+      num_classes: number of classes.
 
     Returns:
-      (value, update_op) as of tf.metrics. The value, a serialized tf.Summary, holds a picture and, of up to 100 classes,
-      the counts as a table of text; the Estimator writes both to the evaluation's events: tags NAME/0 and NAME/1. The
-      picture is drawn once an evaluation. The update_op's value is the counts so far, int64 [num_classes, num_classes], a
-      row for each label.
+      (value, update_op) as in tf.metrics. The value, a serialized tf.Summary, contains an image and, for up to 100 classes,
+      the counts as a text table; the Estimator writes both to the evaluation's event files, with the tags NAME/0 and NAME/1.
+      The image is drawn once per evaluation. The update_op's value is the counts so far, int64 [num_classes, num_classes],
+      one row per label.
     """
     with tf.variable_scope(None, 'confusion_matrix'):
         counts = tf.get_variable(
@@ -49,10 +49,10 @@ def confusion_matrix(labels, predictions, num_classes):
         return tf.summary.merge(summaries, collections=[]), update
 
 
-def draw(counts):
-    """Draws the counts: a row for each label, a column for each prediction, darker the larger their share of the row.
+def draw(counts: np.ndarray) -> np.ndarray:
+    """Draws the counts: a row per label, a column per prediction. The larger the share of the row, the darker the cell.
 
-    Right ones are green, wrong ones red.
+    Correct predictions are green, wrong ones red.
 
     Args:
       counts: int [num_classes, num_classes].
@@ -64,15 +64,15 @@ def draw(counts):
     cell = max(1, _SIDE // num_classes)
     side = num_classes * cell
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    colours = np.where(np.eye(num_classes, dtype=bool)[:, :, None], RIGHT, WRONG)
-    shades = np.uint8(255 + (colours - 255) * np.sqrt(shares)[:, :, None])
+    colors = np.where(np.eye(num_classes, dtype=bool)[:, :, None], RIGHT, WRONG)
+    shades = np.uint8(255 + (colors - 255) * np.sqrt(shares)[:, :, None])
     canvas = Image.new('RGB', (_MARGIN + side + 1, _MARGIN + side + 1), 'white')
     canvas.paste(Image.fromarray(shades.repeat(cell, 0).repeat(cell, 1)), (_MARGIN, _MARGIN))
     pen = ImageDraw.Draw(canvas)
     font = ImageFont.load_default(12)
     pen.text((_MARGIN, 4), 'predicted', fill='black', font=font)
     pen.text((4, _MARGIN), 'label', fill='black', font=font)
-    if cell >= _MIN_LETTERED_CELL:
+    if cell >= _MIN_LABELED_CELL:
         for i in range(num_classes):
             middle = _MARGIN + (i + 0.5) * cell
             pen.text((middle, _MARGIN - 10), str(i), fill='black', font=font, anchor='mm')

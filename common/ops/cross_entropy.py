@@ -1,15 +1,17 @@
 """Cross-entropy and entropy of softmax distributions, from logits."""
 
+from collections.abc import Sequence
+
 import tensorflow.compat.v1 as tf
 
 from common.ops.softmax import log_prob_from_logits
 
 
-def softmax_cross_entropy(labels, logits):
+def softmax_cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """Returns -sum(labels * log(softmax(logits))) over the last dimension, in nats.
 
-    A name for tf.nn.softmax_cross_entropy_with_logits_v2, which is stable, and differentiable in the labels too; the
-    one without _v2 gives the labels no gradient.
+    An alias of tf.nn.softmax_cross_entropy_with_logits_v2, which is numerically stable and also differentiable with respect
+    to the labels; the version without _v2 is not.
 
     Args:
       labels: float [..., num_classes], distributions: each sums to 1.
@@ -21,12 +23,12 @@ def softmax_cross_entropy(labels, logits):
     return tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits)
 
 
-def softmax_entropy(logits, dims=-1):
-    """Returns the entropy of softmax(logits, dims), in nats: 0 for a certain outcome, log(n) for n equal ones.
+def softmax_entropy(logits: tf.Tensor, dims: int | Sequence[int] = -1) -> tf.Tensor:
+    """Returns the entropy of softmax(logits, dims), in nats: 0 for a certain outcome, log(n) for n equally likely ones.
 
     Args:
       logits: finite float tensor of any shape.
-      dims: int or list of int, the dimensions whose probabilities sum to 1 together.
+      dims: the dimensions over which the probabilities sum to 1.
 
     Returns:
       Tensor of the shape of `logits` without `dims`, of its dtype.

@@ -1,16 +1,18 @@
 """The Kullback-Leibler divergence of Gaussians."""
 
+from typing import Any
+
 import tensorflow.compat.v1 as tf
 
 
-def gaussian_kl(q, p=(0.0, 0.0)):
-    """Returns KL(q || p) of two isotropic Gaussians, or ones with a variance for each dimension, in nats.
+def gaussian_kl(q: tuple[Any, Any], p: tuple[Any, Any] = (0.0, 0.0)) -> tf.Tensor:
+    """Returns KL(q || p) of two Gaussians with diagonal covariance, in nats.
 
     (D. Kingma, M. Welling: Auto-Encoding Variational Bayes, 2014, appendix B.)
 
     Args:
-      q: tuple (mu, log sigma^2) of float tensors [..., depth]; log sigma^2 may be [..., 1] or a number, one for all.
-      p: the same; a unit Gaussian by default.
+      q: (mu, log sigma^2), float tensors [..., depth]; log sigma^2 may be [..., 1] or a number, for an isotropic Gaussian.
+      p: the same; by default the standard normal distribution.
 
     Returns:
       Tensor [...], 0 where the two are equal.

@@ -1,30 +1,31 @@
-"""Many pictures as one for TensorBoard."""
+"""A batch of images as a grid for TensorBoard."""
 
 import math
 
 import numpy as np
 from PIL import Image
+import tensorflow.compat.v1 as tf
 
 from common.ops.pictures import picture_summary, to_pictures
 
 _GAP = 2
 
 
-def image_grid(name, images, columns=None):
-    """Adds an image summary: all pictures of a batch side by side, row after row, as one.
+def image_grid(name: str, images: tf.Tensor, columns: int | None = None) -> None:
+    """Adds an image summary: all images of a batch in a grid, row by row.
 
-    The picture is drawn only at the steps that save summaries.
+    The grid is drawn only at steps that save summaries.
 
     Args:
-      name: str; the tag in TensorBoard is NAME/image.
+      name: the tag in TensorBoard is NAME/image.
       images: [batch, height, width, 1 or 3], uint8, or float in [0, 1].
-      columns: int; by default about as many as rows.
+      columns: by default about as many as rows.
     """
     picture_summary(name, lambda images: draw(images, columns), [images])
 
 
-def draw(images, columns=None, gap=_GAP):
-    """The same in NumPy; returns uint8 [1, height, width, 3], with white lines of `gap` pixels between the pictures."""
+def draw(images: np.ndarray, columns: int | None = None, gap: int = _GAP) -> np.ndarray:
+    """The same in NumPy; returns uint8 [1, height, width, 3], with white lines of `gap` pixels between the images."""
     batch, height, width = images.shape[:3]
     columns = columns or max(1, math.ceil(math.sqrt(batch)))
     rows = max(1, math.ceil(batch / columns))

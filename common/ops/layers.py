@@ -1,5 +1,6 @@
-"""Stacks of convolutional and of dense layers, with what usually stands between them."""
+"""Stacks of convolutional or dense layers, with batch norm, pooling, activation and dropout."""
 
+from collections.abc import Callable, Sequence
 import functools
 
 import tensorflow.compat.v1 as tf
@@ -10,39 +11,40 @@ from common.ops.dropout import dropout
 
 
 def conv_stack(
-    images,
-    filters,
-    is_training,
-    kernel_size=3,
-    pool_size=2,
-    activation=tf.nn.relu,
-    batch_norm=False,
-    drop_rate=0.0,
-    weight_decay=0.0,
-    data_format='NHWC',
-):
+    images: tf.Tensor,
+    filters: Sequence[int],
+    is_training: bool,
+    kernel_size: int = 3,
+    pool_size: int = 2,
+    activation: Callable[[tf.Tensor], tf.Tensor] | None = tf.nn.relu,
+    batch_norm: bool = False,
+    drop_rate: float = 0.0,
+    weight_decay: float = 0.0,
+    data_format: str = 'NHWC',
+) -> tf.Tensor:
     """Stacks convolutions: each with batch norm, max-pooling, activation and dropout, in this order.
 
-    For an activation that never falls, such as ReLU, it is the same to pool first, and less is left to activate.
+    For a non-decreasing activation, such as ReLU, pooling first gives the same result and leaves fewer activations to
+    compute.
 
     Args:
       images: float [batch, height, width, channels], or [batch, channels, height, width] for NCHW.
-      filters: list of int, the filters of each convolution.
-      is_training: bool.
-      kernel_size: int.
-      pool_size: int, the pooling's size and stride; 1 does not pool.
-      activation: function, or None.
-      batch_norm: bool; the convolutions then have no bias, as batch norm has one.
-      drop_rate: float in [0, 1).
-      weight_decay: float; see `weight_penalty`.
-      data_format: 'NHWC' or 'NCHW'; on GPUs NCHW can be faster.
+      filters: number of filters of each convolution.
+      is_training: whether batch norm and dropout are in training mode.
+      kernel_size: height and width of the filters.
+      pool_size: size and stride of the pooling; 1 disables it.
+      activation: the activation function, or None.
+      batch_norm: whether to use batch norm; the convolutions then have no bias, since batch norm has one.
+      drop_rate: in [0, 1); see `dropout`.
+      weight_decay: see `weight_penalty`.
+      data_format: 'NHWC' or 'NCHW', which can be faster on GPUs.
 
     Returns:
-      Tensor of the rank of `images`, with filters[-1] channels; height and width are divided by pool_size once a layer,
-      and rounded down.
+      Tensor of the rank of `images`, with filters[-1] channels; each layer divides height and width by pool_size, rounding
+      down.
 
     Raises:
-      UsageError: no such data_format, or NCHW, and there is no GPU and the CPU cannot run it.
+      UsageError: unknown data_format, or NCHW although there is no GPU and the CPU does not support it.
     """
     check_data_format(data_format)
     keras_format = 'channels_first' if data_format == 'NCHW' else 'channels_last'
@@ -66,12 +68,20 @@ def conv_stack(
     return net
 
 
-def dense_stack(tensor, units, is_training, activation=tf.nn.relu, batch_norm=False, drop_rate=0.0, weight_decay=0.0):
+def dense_stack(
+    tensor: tf.Tensor,
+    units: Sequence[int],
+    is_training: bool,
+    activation: Callable[[tf.Tensor], tf.Tensor] | None = tf.nn.relu,
+    batch_norm: bool = False,
+    drop_rate: float = 0.0,
+    weight_decay: float = 0.0,
+) -> tf.Tensor:
     """Stacks dense layers: each with batch norm, activation and dropout, in this order.
 
     Args:
       tensor: float [batch, ..., depth].
-      units: list of int, the units of each layer.
+      units: number of units of each layer.
       is_training, activation, batch_norm, drop_rate, weight_decay: as for `conv_stack`.
 
     Returns:
@@ -87,30 +97,30 @@ def dense_stack(tensor, units, is_training, activation=tf.nn.relu, batch_norm=Fa
     return net
 
 
-def weight_penalty(weight_decay):
-    """Returns a regularizer for tf.layers, weight_decay / 2 * sum(weights^2), or None for 0.
+def weight_penalty(weight_decay: float) -> Callable[[tf.Variable], tf.Tensor] | None:
+    """Returns an L2 regularizer for tf.layers, weight_decay / 2 * sum(weights^2), or None if weight_decay is 0.
 
-    Its gradient is weight_decay * weights. It is in tf.GraphKeys.REGULARIZATION_LOSSES, which the trainer adds to the
-    loss.
+    Its gradient is weight_decay * weights. tf.layers adds the loss to tf.GraphKeys.REGULARIZATION_LOSSES, which the trainer
+    adds to the total loss.
     """
     if not weight_decay:
         return None
     return lambda weights: weight_decay * tf.nn.l2_loss(weights)
 
 
-def check_data_format(data_format):
-    """Raises UsageError if there is no such data_format, or the machine cannot run it."""
+def check_data_format(data_format: str) -> None:
+    """Raises UsageError if the data_format is unknown or the machine does not support it."""
     if channel_axis(data_format) == 1 and not _runs_nchw():
         raise UsageError('data_format=NCHW needs a GPU: this machine has none, and its CPU runs NHWC only')
 
 
 @functools.cache
 def _runs_nchw():
-    """Whether convolutions and pooling run on NCHW here: on GPUs, and on CPUs where TensorFlow has oneDNN."""
+    """Whether convolutions and pooling support NCHW on this machine: on GPUs, and on CPUs if TensorFlow uses oneDNN."""
     if tf.config.list_physical_devices('GPU'):
         return True
     if tf.__version__.startswith('2.15.'):
-        return False  # Its max-pooling runs there, and gives wrong numbers, other ones each time.
+        return False  # On CPUs, its NCHW max-pooling returns wrong values that differ from run to run.
     with tf.Graph().as_default(), tf.Session() as session:
         images = tf.ones([1, 1, 4, 4])
         net = tf.nn.conv2d(images, tf.ones([3, 3, 1, 1]), padding='SAME', data_format='NCHW')

@@ -1,16 +1,16 @@
-"""The leaky rectifier."""
+"""The leaky ReLU."""
 
 import tensorflow.compat.v1 as tf
 
 
-def leaky_relu(tensor, alpha=0.1):
-    """Returns max(x, alpha * x), tf.nn.leaky_relu with a steeper slope by default.
+def leaky_relu(tensor: tf.Tensor, alpha: float = 0.1) -> tf.Tensor:
+    """Returns max(x, alpha * x): tf.nn.leaky_relu with a steeper default slope.
 
     (A. Maas, A. Hannun, A. Ng: Rectifier Nonlinearities Improve Neural Network Acoustic Models, 2013.)
 
     Args:
       tensor: float tensor of any shape.
-      alpha: float in [0, 1], the slope below 0.
+      alpha: in [0, 1], the slope below 0.
 
     Returns:
       Tensor of the shape and dtype of `tensor`.

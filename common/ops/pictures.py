@@ -1,21 +1,24 @@
-"""Pictures that Pillow draws for TensorBoard."""
+"""Images drawn with Pillow for TensorBoard."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image
 import tensorflow.compat.v1 as tf
 
-# What is right is green, what is wrong red, in every picture.
+# RGB colors of correct and wrong predictions in all images.
 RIGHT, WRONG = (0, 110, 0), (200, 0, 0)
 
 
-def picture_summary(name, draw, tensors, max_outputs=1):
-    """Adds an image summary that a Python function draws: only at the steps that save summaries.
+def picture_summary(name: str, draw: Callable[..., np.ndarray], tensors: Sequence[tf.Tensor], max_outputs: int = 1) -> None:
+    """Adds an image summary that a Python function draws, only at steps that save summaries.
 
     Args:
-      name: str; the tag in TensorBoard is NAME/image, or NAME/image/I for several, whatever name scopes are open.
-      draw: function of arrays that returns uint8 [pictures, height, width, 3].
-      tensors: list of the tensors that `draw` gets the values of.
-      max_outputs: int.
+      name: the tag in TensorBoard is NAME/image, or NAME/image/I for several images, regardless of name scopes.
+      draw: function of arrays that returns uint8 [images, height, width, 3].
+      tensors: `draw` is called with their values.
+      max_outputs: maximum number of images.
     """
     with tf.name_scope(None):
         drawn = tf.numpy_function(draw, tensors, tf.uint8)
@@ -23,14 +26,13 @@ def picture_summary(name, draw, tensors, max_outputs=1):
         tf.summary.image(name, drawn, max_outputs=max_outputs)
 
 
-def to_pictures(images):
-    """Returns Pillow's RGB images of an array [batch, height, width, 1 or 3], uint8, or float in [0, 1]."""
-    if images.dtype != np.uint8:
-        images = np.uint8(np.clip(images, 0, 1) * 255 + 0.5)
-    return [Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image).convert('RGB') for image in images]
+def to_pictures(images: np.ndarray) -> list[Image.Image]:
+    """Converts an array [batch, height, width, 1 or 3], uint8, or float in [0, 1], to RGB images of Pillow."""
+    pixels: Any = images if images.dtype == np.uint8 else np.uint8(np.clip(images, 0, 1) * 255 + 0.5)
+    return [Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image).convert('RGB') for image in pixels]
 
 
-def enlarge(picture, smallest_side):
-    """Returns a Pillow image a whole number of times as large, at least smallest_side pixels, without smoothing."""
+def enlarge(picture: Image.Image, smallest_side: int) -> Image.Image:
+    """Enlarges an image by an integer factor to at least smallest_side pixels, with nearest-neighbor interpolation."""
     scale = max(1, -(-smallest_side // min(picture.size)))
     return picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)

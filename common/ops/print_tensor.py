@@ -5,16 +5,16 @@ import sys
 import tensorflow.compat.v1 as tf
 
 
-def print_tensor(tensor, message=None, summarize=3):
-    """Returns `tensor`, which prints its shape and values on stderr whenever the result is computed.
+def print_tensor(tensor: tf.Tensor, message: str | None = None, summarize: int = 3) -> tf.Tensor:
+    """Prints a tensor's shape and values to stderr whenever the result is computed.
 
     Args:
       tensor: any tensor.
-      message: str to print before it, by default the tensor's name.
-      summarize: int, how many elements at each end of each dimension to print; -1 prints all.
+      message: printed before them; by default the tensor's name.
+      summarize: number of elements to print at each end of each dimension; -1 prints all.
 
     Returns:
-      `tensor`; go on with this one, or nothing is printed.
+      `tensor`; use this one, since otherwise nothing is printed.
     """
     tensor = tf.convert_to_tensor(tensor)
     with tf.name_scope('print_tensor'):

@@ -1,4 +1,6 @@
-"""A Python function as an op with a gradient of its own."""
+"""A Python function as an op with a custom gradient."""
+
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -7,23 +9,23 @@ from common.ops.asserts import assert_shape
 from common.ops.shape import get_shape
 
 
-def python_op(fn, grad_fn, output_spec=None):
-    """Makes a differentiable op of two Python functions on NumPy arrays.
+def python_op(
+    fn: Callable[..., np.ndarray], grad_fn: Callable, output_spec: Callable[..., tf.TensorSpec] | None = None
+) -> Callable[..., tf.Tensor]:
+    """Makes a differentiable op from two Python functions of NumPy arrays.
 
-    It runs on the CPU, in the process that built the graph, and only there: it cannot be exported. Good for trying
-    an op out before writing its kernel. (After the guide Effective TensorFlow, chapter "Prototyping kernels and advanced
-    visualization with Python ops".)
+    It runs on the CPU, only in the process that built the graph, so it cannot be exported. Useful for prototyping an op
+    before writing its kernel. (After the guide Effective TensorFlow, chapter "Prototyping kernels and advanced visualization
+    with Python ops".)
 
     Args:
       fn: function of arrays that returns an array.
       grad_fn: function (*inputs, output gradient) that returns the gradients with respect to the inputs: an array of the
-        input's shape and dtype for each, as a tuple or list if there are several inputs. None for an input is 0.
-      output_spec: function of the input tensors that returns the output's tf.TensorSpec; by default it is like the first
-        input.
+        input's shape and dtype for each, as a tuple or list if there are several inputs. None stands for 0.
+      output_spec: function of the input tensors that returns the output's tf.TensorSpec; by default that of the first input.
 
     Returns:
-      Function of tensors that returns a tensor. It raises tf.errors.InvalidArgumentError when run, if a function returned
-      another dtype or shape than it should.
+      Function of tensors. It raises tf.errors.InvalidArgumentError when run, if a function returns a wrong dtype or shape.
     """
 
     @tf.custom_gradient

@@ -1,4 +1,4 @@
-"""Augmentation of images by small shifts."""
+"""Image augmentation by small random shifts."""
 
 import tensorflow.compat.v1 as tf
 
@@ -6,15 +6,15 @@ from common.ops.shape import get_shape
 from common.ops.step_seed import step_seed
 
 
-def random_shift(images, max_shift, is_training):
-    """Moves each image by up to max_shift pixels up or down and left or right; what comes in is 0.
+def random_shift(images: tf.Tensor, max_shift: int, is_training: bool) -> tf.Tensor:
+    """Shifts each image vertically and horizontally by up to max_shift pixels, padding with 0.
 
     The shifts are a function of the graph's seed, the op's name and the global step, as in `dropout`.
 
     Args:
       images: [batch, height, width, channels], any dtype.
-      max_shift: int; 0 does nothing.
-      is_training: bool; False does nothing.
+      max_shift: in pixels; 0 does nothing.
+      is_training: False does nothing.
 
     Returns:
       Tensor of the shape and dtype of `images`.

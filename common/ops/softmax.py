@@ -1,14 +1,16 @@
-"""Probabilities and log-probabilities of logits, over one dimension or several together."""
+"""Probabilities and log-probabilities from logits, over one or several dimensions."""
+
+from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
 
-def softmax(logits, dims=-1):
-    """Returns exp(logits) divided by its sum over `dims`; no logits, however large, overflow.
+def softmax(logits: tf.Tensor, dims: int | Sequence[int] = -1) -> tf.Tensor:
+    """Returns exp(logits) divided by its sum over `dims`; large logits do not overflow.
 
     Args:
       logits: float tensor of any shape.
-      dims: int or list of int, the dimensions that sum to 1 together.
+      dims: the dimensions over which the probabilities sum to 1.
 
     Returns:
       Tensor of the shape and dtype of `logits`.
@@ -16,12 +18,12 @@ def softmax(logits, dims=-1):
     return tf.exp(log_prob_from_logits(logits, dims))
 
 
-def log_prob_from_logits(logits, dims=-1):
-    """Returns log(softmax(logits, dims)), exact also where the softmax is 0 in floating point.
+def log_prob_from_logits(logits: tf.Tensor, dims: int | Sequence[int] = -1) -> tf.Tensor:
+    """Returns log(softmax(logits, dims)), accurate even if the softmax underflows to 0.
 
     Args:
       logits: float tensor of any shape.
-      dims: int or list of int, the dimensions whose probabilities sum to 1 together.
+      dims: the dimensions over which the probabilities sum to 1.
 
     Returns:
       Tensor of the shape and dtype of `logits`.

@@ -1,10 +1,10 @@
-"""What TensorBoard shows of a variable."""
+"""TensorBoard summaries of a variable."""
 
 import tensorflow.compat.v1 as tf
 
 
-def variable_summaries(variable):
-    """Adds summaries of a variable's mean, standard deviation, smallest and largest element, and a histogram.
+def variable_summaries(variable: tf.Variable) -> None:
+    """Adds summaries of a variable: mean, standard deviation, minimum, maximum and a histogram.
 
     Args:
       variable: float variable or tensor of any shape; the tags are NAME/mean, /stddev, /min, /max and /histogram.
