@@ -5,14 +5,20 @@
 learns [5, 0, 3] to within 0.01 in about 10 seconds. (The first example of the guide Effective TensorFlow.)
 """
 
+from typing import Any
+
 import tensorflow.compat.v1 as tf
 
+from hparams.build import HParams
 
-def get_params():
+
+def get_params() -> dict[str, Any]:
     return {}
 
 
-def model(features, labels, mode, params):
+def model(
+    features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor] | None, mode: str, params: HParams
+) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
     """Returns {'y': float32 [batch]} and the squared error [batch] for the features {'x': float32 [batch]}."""
     del mode, params
     w = tf.get_variable('w', shape=[3, 1])
@@ -23,7 +29,9 @@ def model(features, labels, mode, params):
     return {'y': y}, tf.square(y - labels['y'])
 
 
-def eval_metrics(features, labels, predictions, params):
+def eval_metrics(
+    features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor], predictions: dict[str, tf.Tensor], params: HParams
+) -> dict[str, tuple]:
     """Returns the mean absolute error and the three weights."""
     del features, params
     metrics = {'mean_absolute_error': tf.metrics.mean_absolute_error(labels['y'], predictions['y'])}

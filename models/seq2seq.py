@@ -1,11 +1,13 @@
-"""Reads a text and writes another, byte by byte: an encoder, a decoder with attention, beam search.
+"""A byte-level sequence-to-sequence model: a bidirectional encoder, a decoder with attention, beam search.
 
     python trainer.py --model=seq2seq --dataset=addition
 
-takes about 3 minutes on 2 cores and gets 0.999 of the sums right that it has not seen. (I. Sutskever, O. Vinyals, Q. Le:
-Sequence to Sequence Learning with Neural Networks, 2014. The attention is that of M. Luong, H. Pham, C. Manning: Effective
-Approaches to Attention-based Neural Machine Translation, 2015.)
+takes about 3 minutes on 2 cores and gets 0.999 of the held-out sums right. (I. Sutskever, O. Vinyals, Q. Le: Sequence to
+Sequence Learning with Neural Networks, 2014. The attention is that of M. Luong, H. Pham, C. Manning: Effective Approaches to
+Attention-based Neural Machine Translation, 2015.)
 """
+
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -13,33 +15,36 @@ from common.errors import check_range
 from common.ops.beam_search import rnn_beam_search
 from common.ops.merge import merge
 from common.ops.shape import reshape
+from hparams.build import HParams
 
-# Texts are bytes, and these two control characters, which a text has no use for.
+# Tokens are bytes. Two control characters, which texts do not contain, are the end and begin tokens.
 NUM_TOKENS = 256
 END, BEGIN = 0, 2
-MAX_LENGTH = 1000  # A beam search is not interrupted before its end.
+MAX_LENGTH = 1000  # A beam search cannot be interrupted.
 
 # No weight depends on these.
 INFERENCE_HPARAMS = ('beam_width', 'length_penalty', 'max_target_length')
 
 
-def get_params():
+def get_params() -> dict[str, Any]:
     return {
         'embedding_size': 32,
         'rnn_units': 128,
         'beam_width': 4,
-        'length_penalty': 0.0,  # 0 looks for the likeliest text; up to 1 favours longer ones.
-        'max_target_length': 32,  # Bytes that are written at most.
+        'length_penalty': 0.0,  # 0 searches for the most likely text; values up to 1 favor longer ones.
+        'max_target_length': 32,  # Maximum number of bytes to decode.
     }
 
 
-def model(features, labels, mode, params):
+def model(
+    features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor] | None, mode: str, params: HParams
+) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
     """Returns predictions and the cross-entropy of the whole target, float32 [batch].
 
-    `features` is {'source': string [batch]}, `labels` is {'target': string [batch]} or None. The predictions are 'source',
-    'target', string [batch], found by beam search, and all that it found, the best first: 'targets', string [batch,
-    beam_width], and 'log_probs', float32 [batch, beam_width]. In training the target is what a greedy search would write
-    as long as it is right, which costs nothing.
+    `features` is {'source': string [batch]}, `labels` is {'target': string [batch]} or None. The predictions are 'source'
+    and 'target', string [batch], found by beam search, and all beams, best first: 'targets', string [batch, beam_width],
+    and 'log_probs', float32 [batch, beam_width]. In training, 'target' is the argmax at each position with teacher forcing,
+    and there are no beams, which avoids the cost of a search.
     """
     check_range(params, 'embedding_size', 1)
     check_range(params, 'rnn_units', 1)
@@ -64,15 +69,17 @@ def model(features, labels, mode, params):
     return predictions, loss
 
 
-def eval_metrics(features, labels, predictions, params):
-    """Returns the share of the targets that are right to the last byte."""
+def eval_metrics(
+    features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor], predictions: dict[str, tf.Tensor], params: HParams
+) -> dict[str, tuple]:
+    """Returns the fraction of targets that match exactly."""
     del features, params
-    is_right = tf.equal(predictions['target'], labels['target'])
-    return {'exact_match': tf.metrics.mean(tf.cast(is_right, tf.float32))}
+    is_match = tf.equal(predictions['target'], labels['target'])
+    return {'exact_match': tf.metrics.mean(tf.cast(is_match, tf.float32))}
 
 
 def _encode(texts, embedding, units):
-    """Returns what was read, [batch, length, depth], which of it is text, float [batch, length], and a summary of it."""
+    """Returns the outputs [batch, length, depth], their mask, float [batch, length], and the final state [batch, units]."""
     lengths = tf.strings.length(texts)
     ids = _to_ids(texts, tf.reduce_max(lengths))
     with tf.variable_scope('encoder'):
@@ -84,7 +91,7 @@ def _encode(texts, embedding, units):
 
 
 class _Decoder:
-    """Predicts the next byte of a text, from those before and from what the encoder read."""
+    """Predicts the next byte of a text from the previous ones, with attention to the encoder's outputs."""
 
     def __init__(self, embedding, memory, mask, units):
         self._embedding = embedding
@@ -93,12 +100,12 @@ class _Decoder:
         self._bias = (mask[:, None] - 1) * 1e9
         self._keys = tf.layers.dense(memory, units, use_bias=False, name='keys')
         self._cell = tf.nn.rnn_cell.GRUCell(units, name='decoder')
-        self._cell.build([None, embedding.shape[1]])  # Outside the loops that call it, whose names it would take.
+        self._cell.build([None, embedding.shape[1]])  # Outside the loops that call it: they would change the variables' names.
 
     def score(self, state, texts):
-        """Returns the likeliest byte at each place after what is right there, and the cross-entropy of the whole text.
+        """Returns the most likely bytes with teacher forcing, and the cross-entropy of the whole text.
 
-        int32 [batch, length + 1], with a place for the end, and float32 [batch].
+        int32 [batch, length + 1], which includes the end token, and float32 [batch].
         """
         lengths = tf.strings.length(texts) + 1
         ids = _to_ids(texts, tf.reduce_max(lengths))
@@ -111,13 +118,13 @@ class _Decoder:
         return greedy_ids, tf.reduce_sum(tf.where(is_text, losses, tf.zeros_like(losses)), 1)
 
     def step(self, state, ids):
-        """Returns the next state and the logits of the next bytes, for the beams; see `rnn_beam_search`."""
+        """Returns the next state and the logits of the next bytes of all beams; see `rnn_beam_search`."""
         flat_state, _ = self._cell(reshape(tf.gather(self._embedding, ids), [[0, 1], 2]), reshape(state, [[0, 1], 2]))
         new_state = tf.reshape(flat_state, tf.shape(state))
         return new_state, self._logits(new_state)
 
     def _logits(self, outputs):
-        """Returns the logits [batch, any, tokens] of the cell's outputs [batch, any, units]."""
+        """Returns the logits [batch, steps, tokens] for the cell's outputs [batch, steps, units]."""
         with tf.variable_scope('logits'):
             attention = tf.nn.softmax(tf.matmul(outputs, self._keys, transpose_b=True) + self._bias)
             net = merge([outputs, tf.matmul(attention, self._memory)], self._units, tf.tanh)
@@ -125,13 +132,13 @@ class _Decoder:
 
 
 def _to_ids(texts, length):
-    """Returns the bytes of texts, int32 [batch, length], filled up with END."""
+    """Returns the bytes of texts, int32 [batch, length], padded with END."""
     padded = tf.raw_ops.DecodePaddedRaw(input_bytes=texts, fixed_length=tf.maximum(length, 1), out_type=tf.uint8)
     return tf.cast(padded, tf.int32)
 
 
 def _to_text(ids):
-    """Returns the texts up to the first END, string [...], of int32 [..., length]."""
+    """Converts int32 [..., length] to texts, string [...], up to the first END."""
     before_end = tf.math.cumprod(tf.cast(tf.not_equal(ids, END), tf.int32), axis=-1)
     characters = tf.constant([b''] + [bytes([i]) for i in range(1, NUM_TOKENS)])
     return tf.strings.reduce_join(tf.gather(characters, ids * before_end), axis=-1)
