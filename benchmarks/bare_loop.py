@@ -1,4 +1,4 @@
-"""The polynomial in a tf.while_loop with nothing around it: python -m benchmarks.bare_loop INPUT STEPS"""
+"""The polynomial in a bare tf.while_loop, without a framework: python -m benchmarks.bare_loop INPUT STEPS"""
 
 import json
 import sys
@@ -12,17 +12,18 @@ from common.data.input_pipeline import make_input_fn
 from common.data.source import DataSource
 from datasets import polynomial
 from hparams import build
+from hparams.build import HParams
 
 BATCH_SIZE, STEPS_PER_CALL = 100, 100
 
 
-def trainer_input(params):
-    """The batches that trainer.py makes."""
+def trainer_input(params: HParams) -> tf.data.Dataset:
+    """The input pipeline of trainer.py."""
     return make_input_fn(DataSource(polynomial, '', params), tf.estimator.ModeKeys.TRAIN, 'train', params.num_samples)()
 
 
-def shuffled_input(params):
-    """As it is mostly written."""
+def shuffled_input(params: HParams) -> tf.data.Dataset:
+    """A typical tf.data pipeline, which shuffles single records."""
     records = polynomial.read('train', '', params)
     batches = records.cache().shuffle(params.num_samples).repeat().batch(BATCH_SIZE, drop_remainder=True)
     return batches.map(lambda record: ({'x': record['x']}, {'y': record['y']})).prefetch(tf.data.AUTOTUNE)
@@ -31,8 +32,8 @@ def shuffled_input(params):
 INPUTS = {'trainer': trainer_input, 'shuffled': shuffled_input}
 
 
-def measure(name, steps):
-    """Returns {'steps_per_second': float}, after a tenth of the steps."""
+def measure(name: str, steps: int) -> dict[str, float]:
+    """Returns {'steps_per_second': ...}, measured after a warm-up of a tenth of the steps."""
     params = build.make_hparams('polynomial', {}, 'polynomial', polynomial.get_params(), '', f'batch_size={BATCH_SIZE}')
     with tf.Graph().as_default(), tf.Session() as session:
         batches = tf.data.make_initializable_iterator(INPUTS[name](params))
@@ -50,7 +51,7 @@ def measure(name, steps):
 
         loop = tf.while_loop(lambda i: i < STEPS_PER_CALL, body, [0], parallel_iterations=1)
         session.run(tf.global_variables_initializer())
-        session.run(batches.initializer)  # Which asks for the global step.
+        session.run(batches.initializer)  # The trainer's input reads the global step.
         warm_up, calls = steps // STEPS_PER_CALL // 10, steps // STEPS_PER_CALL
         for call in range(calls):
             if call == warm_up:

@@ -1,10 +1,11 @@
-"""`rnn_beam_search` against the same search unrolled in Python: size of the graph, time to build it, time to run it.
+"""`rnn_beam_search` compared with the same search unrolled in Python: graph size, time to build the graph, time to run it.
 
     python -m benchmarks.beam_search
 
 takes about eight minutes, most of them for the unrolled graph of 1,000 steps.
 """
 
+from collections.abc import Callable
 import json
 import statistics
 import sys
@@ -24,22 +25,29 @@ ROUNDS, RUNS = 3, 5
 LENGTHS = (10, 100, 1000)
 
 
-def unrolled(update_fn, initial_state, sequence_length, beam_width, begin_token_id, end_token_id):
-    """Beam search as a Python loop over the steps, each with its own ops; what has ended goes on with the end alone."""
+def unrolled(
+    update_fn: Callable,
+    initial_state: tf.Tensor,
+    sequence_length: int,
+    beam_width: int,
+    begin_token_id: int,
+    end_token_id: int,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Beam search as a Python loop, with separate ops for each step. Finished sequences are extended by end tokens only."""
     batch = initial_state.shape[0]
     state = tf.tile(initial_state[:, None], [1, beam_width, 1])
     total = tf.tile([[0.0] + [-1e9] * (beam_width - 1)], [batch, 1])
     ids = tf.fill([batch, beam_width], begin_token_id)
     sequences = tf.zeros([batch, beam_width, 0], tf.int32)
-    has_ended = tf.zeros([batch, beam_width], tf.bool)
+    finished = tf.zeros([batch, beam_width], tf.bool)
     only_the_end = tf.one_hot(end_token_id, TOKENS, 0.0, -1e9)
     for _ in range(sequence_length):
         state, logits = update_fn(state, ids)
-        log_probs = tf.where_v2(has_ended[:, :, None], only_the_end, tf.nn.log_softmax(logits)) + total[:, :, None]
+        log_probs = tf.where_v2(finished[:, :, None], only_the_end, tf.nn.log_softmax(logits)) + total[:, :, None]
         total, best = tf.nn.top_k(reshape(log_probs, [0, [1, 2]]), beam_width)
         parents, ids = best // TOKENS, best % TOKENS
         state = tf.gather(state, parents, batch_dims=1)
-        has_ended = tf.equal(ids, end_token_id)
+        finished = tf.equal(ids, end_token_id)
         sequences = tf.concat([tf.gather(sequences, parents, batch_dims=1), ids[:, :, None]], axis=2)
     return sequences, total
 
@@ -47,8 +55,8 @@ def unrolled(update_fn, initial_state, sequence_length, beam_width, begin_token_
 FORMS = {'loop': rnn_beam_search, 'unrolled': unrolled}
 
 
-def decode(search, length):
-    """Returns what `search` finds with a GRU and fixed random weights, whose texts never end."""
+def decode(search: Callable, length: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the result of `search` for a GRU with fixed random weights that never emits the end token."""
     random = np.random.RandomState(0)
     embedding = tf.constant(random.normal(size=[TOKENS, UNITS]), tf.float32)
     kernel = tf.constant(random.normal(size=[UNITS, TOKENS]) / 8, tf.float32)
@@ -65,8 +73,8 @@ def decode(search, length):
     return search(update, state, length, WIDTH, BEGIN, END)
 
 
-def measure(name, length):
-    """Returns the graph's nodes, the seconds to build it, of the first run and of a later one, and a result's checksum."""
+def measure(name: str, length: int) -> dict[str, float]:
+    """Returns the number of nodes, the seconds to build the graph, of the first run and of later runs, and a checksum."""
     with tf.Graph().as_default() as graph, tf.Session() as session:
         start = time.perf_counter()
         output = decode(FORMS[name], length)
@@ -91,7 +99,7 @@ def measure(name, length):
     }
 
 
-def main():
+def main() -> None:
     print(f'batch {BATCH}, width {WIDTH}, GRU {UNITS}, {TOKENS} tokens\n')
     print('| steps | form | nodes | build, s | first run, s | run, s |\n| --- | --- | --- | --- | --- | --- |')
     for length in LENGTHS:

@@ -1,4 +1,4 @@
-"""`merge` against a dense layer on tensors that are tiled and concatenated: time and memory of a training step.
+"""`merge` compared with a dense layer on tiled and concatenated tensors: time and memory of a training step.
 
     python -m benchmarks.merge
 
@@ -21,7 +21,8 @@ IMAGES, CONTEXT, UNITS = [32, 64, 64, 64], [32, 1, 1, 256], 64
 ROUNDS, STEPS = 3, 20
 
 
-def tiled(tensors, units):
+def tiled(tensors: list[tf.Tensor], units: int) -> tf.Tensor:
+    """A dense layer on tiled and concatenated tensors."""
     images, context = tensors
     context = tf.tile(context, [1, *images.shape.as_list()[1:3], 1])
     return tf.layers.dense(tf.concat([images, context], axis=3), units)
@@ -30,12 +31,12 @@ def tiled(tensors, units):
 FORMS = {'tiled': tiled, 'merge': merge}
 
 
-def measure(name):
-    """Returns milliseconds a step, the median of STEPS, and the MB that the steps needed."""
+def measure(name: str) -> dict[str, float]:
+    """Returns the milliseconds per step, the median of STEPS, and the increase of peak memory in MB."""
     with tf.Graph().as_default(), tf.Session() as session:
         tensors = [tf.get_variable('images', IMAGES), tf.get_variable('context', CONTEXT)]
         loss = tf.reduce_sum(tf.square(FORMS[name](tensors, UNITS)))
-        # Sums, as TensorFlow leaves out what only a control dependency asks for.
+        # Sums, since TensorFlow may prune ops that only a control dependency needs.
         step = [tf.reduce_sum(gradient) for gradient in tf.gradients(loss, tf.trainable_variables())]
         session.run(tf.global_variables_initializer())
         before = peak_memory()
@@ -47,7 +48,7 @@ def measure(name):
     return {'milliseconds': 1000 * statistics.median(seconds), 'megabytes': peak_memory() - before}
 
 
-def main():
+def main() -> None:
     results = compare('benchmarks.merge', list(FORMS), ROUNDS)
     print(f'images {IMAGES}, context {CONTEXT}, {UNITS} units; forward and backward\n')
     print('| form | ms a step | MB |\n| --- | --- | --- |')

@@ -1,5 +1,6 @@
-"""Running what is compared in processes of their own, in turn, so that neither sees the other's memory or warm caches."""
+"""Runs benchmarks in separate processes, alternating, so that none sees the memory or warm caches of another."""
 
+from collections.abc import Callable, Mapping, Sequence
 import json
 import os
 import re
@@ -9,18 +10,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PEERS = {'keras': ['tensorflow', 'keras'], 'torch': ['torch', 'lightning', 'numpy']}
 
 
-def compare(module, names, rounds):
+def compare(module: str, names: Sequence[str], rounds: int) -> dict[str, dict[str, float]]:
     """Runs `python -m module NAME` for each name, round by round.
 
     Args:
-      module: str, a module that prints a JSON object of numbers as its last line.
-      names: list of str.
-      rounds: int.
+      module: a module that prints a JSON object of numbers as its last line.
+      names: what to compare.
+      rounds: number of runs of each.
 
     Returns:
       {name: {key: median over the rounds}}.
@@ -28,7 +30,7 @@ def compare(module, names, rounds):
     return median_of_rounds({name: lambda name=name: run_module(module, name) for name in names}, rounds)
 
 
-def run_module(module, *arguments):
+def run_module(module: str, *arguments: Any) -> dict[str, Any]:
     """Returns the JSON object that `python -m module ARGUMENTS` prints as its last line."""
     return _last_line(sys.executable, '-m', module, *arguments, cwd=ROOT)
 
@@ -38,17 +40,17 @@ def _last_line(*command, **options):
     return json.loads(output.splitlines()[-1])
 
 
-def median_of_rounds(runs, rounds):
-    """Runs what is compared, round by round.
+def median_of_rounds(runs: Mapping[str, Callable[[], dict[str, Any]]], rounds: int) -> dict[str, dict[str, Any]]:
+    """Calls the functions to compare, round by round.
 
     Args:
-      runs: {name: function without arguments that returns {key: number}}.
-      rounds: int.
+      runs: {name: function that returns {key: number}}.
+      rounds: number of calls of each.
 
     Returns:
       {name: {key: median over the rounds}}.
     """
-    results = {name: [] for name in runs}
+    results: dict[str, list] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
             results[name].append(run())
@@ -58,8 +60,8 @@ def median_of_rounds(runs, rounds):
     }
 
 
-def make_environments():
-    """Makes the virtual environments of the peers in .venv-peers, where they are not there."""
+def make_environments() -> None:
+    """Creates the virtual environments of the peers in .venv-peers, if they do not exist."""
     for name, packages in PEERS.items():
         directory = os.path.join(ROOT, '.venv-peers', name)
         done = os.path.join(directory, 'installed')
@@ -73,29 +75,26 @@ def _python(peer):
     return os.path.join(ROOT, '.venv-peers', peer, 'bin', 'python')
 
 
-def run_peer(peer, script, *arguments):
-    """Returns the JSON object that a script of benchmarks/peers prints as its last line, and 'seconds', what it took."""
+def run_peer(peer: str, script: str, *arguments: Any) -> dict[str, Any]:
+    """Returns the JSON object that a script of benchmarks/peers prints as its last line, with 'seconds', its duration."""
     start = time.perf_counter()
     result = _last_line(_python(peer), os.path.join(ROOT, 'benchmarks', 'peers', script), *arguments, stderr=subprocess.DEVNULL)
     return {**result, 'seconds': time.perf_counter() - start}
 
 
-def run_trainer(*flags):
-    """Runs the trainer in an output_dir of its own.
-
-    Args:
-      *flags: str.
+def run_trainer(*flags: str) -> dict[str, Any]:
+    """Runs the trainer in a temporary output_dir.
 
     Returns:
-      Dict: 'result', what it printed; 'log'; 'seconds', what it took; 'megabytes', its peak memory; 'steps_per_second' that
-      it logged, without the first one.
+      'result', what it printed; 'log'; 'seconds', its duration; 'megabytes', its peak memory; 'steps_per_second', the
+      harmonic mean of the logged rates except the first.
 
     Raises:
-      RuntimeError: it failed; with its log.
+      RuntimeError: it failed; the message is its log.
     """
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as output_dir, tempfile.TemporaryFile('w+') as out:
-        # By wait4, as the other processes' memory is not this one's.
+        # wait4 returns the peak memory of this child process alone.
         process = subprocess.Popen(
             [sys.executable, os.path.join(ROOT, 'trainer.py'), f'--output_dir={output_dir}', *flags],
             stdout=out,
@@ -118,6 +117,6 @@ def run_trainer(*flags):
     }
 
 
-def peak_memory():
-    """Returns the most memory that this process has had so far, in MB."""
+def peak_memory() -> float:
+    """Returns the peak memory of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 if sys.platform == 'darwin' else 1024)

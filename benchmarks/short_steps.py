@@ -1,20 +1,22 @@
-"""Steps shorter than what a framework does between them: the polynomial, beside Keras and a bare loop.
+"""Steps that are shorter than a framework's overhead: the polynomial, compared with Keras and a bare loop.
 
     python -m benchmarks.short_steps
 
-Batches of 100, Adam. trainer.py has its usual hooks and summaries, but saves no checkpoints on the way. The bare loop, 100
-steps in a tf.while_loop, has nothing but its input and the step; see benchmarks/bare_loop.py. Keras's virtual environment
-is made in .venv-peers, once. All run in turn, each in a process of its own, and the table shows medians.
+Batches of 100, Adam. trainer.py has its usual hooks and summaries, but saves checkpoints only at the start and the end. The
+bare loop, 100 steps in a tf.while_loop, has nothing but its input and the step; see benchmarks/bare_loop.py. The virtual
+environments are created in .venv-peers at the first run. Runs alternate, each in its own process; the table shows medians.
 """
 
+from collections.abc import Callable
 import functools
+from typing import Any
 
 from benchmarks.processes import make_environments, median_of_rounds, run_module, run_peer, run_trainer
 
 ROUNDS, STEPS = 3, 30000
 
 
-def train(*flags):
+def train(*flags: str) -> dict[str, Any]:
     run = run_trainer(
         '--model=polynomial',
         '--dataset=polynomial',
@@ -26,7 +28,7 @@ def train(*flags):
     return {'steps_per_second': run['steps_per_second']}
 
 
-CONTENDERS = {
+CONTENDERS: dict[str, Callable[[], dict[str, Any]]] = {
     'trainer.py': train,
     'trainer.py --steps_per_loop=100': functools.partial(train, '--steps_per_loop=100'),
     'trainer.py --steps_per_loop=100 --save_summary_steps=1000': functools.partial(
@@ -39,7 +41,7 @@ CONTENDERS = {
 }
 
 
-def main():
+def main() -> None:
     make_environments()
     results = median_of_rounds(CONTENDERS, ROUNDS)
     ours = results['trainer.py --steps_per_loop=100']['steps_per_second']

@@ -1,8 +1,8 @@
-"""Where the time of a training step of AlexNet goes, by TensorFlow's trace of a step without hooks.
+"""The time of an AlexNet training step by kind of op, from TensorFlow's trace of a step without hooks.
 
     python -m benchmarks.step_shares
 
-One op runs at a time, each on all cores, so that the times add up.
+One op runs at a time, on all cores, so that the times add up.
 """
 
 import collections
@@ -40,12 +40,13 @@ KINDS = {
 }
 
 
-def kind(op_type):
+def kind(op_type: str) -> str:
+    """Returns the first of KINDS that matches."""
     return next(name for name, pattern in KINDS.items() if re.search(pattern, op_type))
 
 
-def measure(precision, data_dir):
-    """Returns {kind: milliseconds a step}, with 'between ops' for what no op accounts for."""
+def measure(precision: str, data_dir: str) -> dict[str, float]:
+    """Returns {kind: milliseconds per step}, with 'between ops' for the remaining time."""
     params = build.make_hparams('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
     session_config = make_session_config([], TrainingOptions(precision=precision, inter_op_threads=1))
     config = tf.estimator.RunConfig(data_dir, session_config=session_config, tf_random_seed=1)
@@ -78,7 +79,7 @@ def measure(precision, data_dir):
     return {**milliseconds, 'between ops': step - sum(milliseconds.values()), 'a step': step}
 
 
-def main():
+def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         mnist.prepare(directory, mnist.get_params())
         results = [measure(precision, directory) for precision in PRECISIONS]

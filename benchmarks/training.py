@@ -1,15 +1,16 @@
-"""Training AlexNet on MNIST beside Keras, PyTorch and Lightning: examples a second and memory, in one go.
+"""Training AlexNet on MNIST, compared with Keras, PyTorch and Lightning: examples per second and memory.
 
     python -m benchmarks.training
 
-The net, the data, the batch of 128 and Adam are the same for all; the framework's part is trainer.py with its usual hooks
-and summaries, the peers are in benchmarks/peers. Their virtual environments are made in .venv-peers, once. The contenders
-run in turn, each in a process of its own, and the table shows medians. The speed is that of the steps after the first 100.
+The network, the data, the batch size of 128 and Adam are the same for all. trainer.py has its usual hooks and summaries; the
+peers are in benchmarks/peers. Their virtual environments are created in .venv-peers at the first run. Runs alternate, each in
+its own process; the table shows medians. Speed is measured after a warm-up of 100 steps.
 """
 
 import os
 import re
 import tempfile
+from typing import Any
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -43,8 +44,8 @@ PEERS = {
 }
 
 
-def train(flags, data_dir):
-    """Returns what the trainer reached, in the figures that the peers print."""
+def train(flags: list[str], data_dir: str) -> dict[str, Any]:
+    """Runs the trainer; returns the same measurements that the peers print."""
     run = run_trainer(
         '--model=alexnet',
         '--dataset=mnist',
@@ -63,8 +64,8 @@ def train(flags, data_dir):
     }
 
 
-def write_arrays(path, split='train'):
-    """Writes MNIST's examples, of 'train' or of 't10k', for the peers."""
+def write_arrays(path: str, split: str = 'train') -> None:
+    """Writes MNIST's split 'train' or 't10k' as an .npz file, for the peers."""
     np.savez(
         path,
         images=mnist.read_idx(f'{split}-images-idx3-ubyte')[..., None],
@@ -72,7 +73,7 @@ def write_arrays(path, split='train'):
     )
 
 
-def main():
+def main() -> None:
     make_environments()
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, 'mnist.npz')

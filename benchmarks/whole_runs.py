@@ -1,16 +1,18 @@
-"""From the command to the end: start-up, conversion, evaluations, and the time until 0.99 of MNIST's test digits are right.
+"""End-to-end time: start-up, conversion, evaluations, and the time to a test accuracy of 0.99 on MNIST.
 
     python -m benchmarks.whole_runs
 
-Keras and PyTorch run the nets of their own MNIST examples, evaluate after each epoch, and end at 0.99. Their virtual
-environments are made in .venv-peers, once.
+Keras and PyTorch run their own MNIST examples, evaluate after each epoch, and stop at 0.99. Their virtual environments are
+created in .venv-peers at the first run.
 """
 
+from collections.abc import Callable
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -28,24 +30,25 @@ ROUNDS, STEPS, EVAL_EVERY = 3, 1200, 400
 MNIST = ('--model=alexnet', '--dataset=mnist')
 
 
-def timed(run):
+def timed(run: Callable[[], object]) -> dict[str, float]:
     start = time.perf_counter()
     run()
     return {'seconds': time.perf_counter() - start}
 
 
-def convert():
+def convert() -> dict[str, float]:
+    """Times the conversion of MNIST to TFRecord files."""
     with tempfile.TemporaryDirectory() as directory:
         return timed(lambda: mnist.prepare(directory, mnist.get_params()))
 
 
-def read(data_dir, steps=2000):
-    """Takes batches of training examples, parsed, and nothing else."""
+def read(data_dir: str, steps: int = 2000) -> dict[str, float]:
+    """Measures the input pipeline alone: batches of parsed training examples."""
     params = build.make_hparams('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
     with tf.Graph().as_default(), tf.Session() as session:
         dataset = make_input_fn(DataSource(mnist, data_dir, params), tf.estimator.ModeKeys.TRAIN, 'train', 60000)()
         batches = tf.data.make_initializable_iterator(dataset)
-        image = batches.get_next()[0]['image'].op  # Its value need not come to Python.
+        image = batches.get_next()[0]['image'].op  # An op is not fetched into Python.
         session.run(tf.global_variables_initializer())
         session.run(batches.initializer)
         session.run(image)
@@ -56,8 +59,8 @@ def read(data_dir, steps=2000):
         }
 
 
-def evaluate_forward(data_dir):
-    """Evaluates all test examples by the forward pass alone, once it has warmed up."""
+def evaluate_forward(data_dir: str) -> dict[str, float]:
+    """Times the forward passes over the test split, after a warm-up."""
     params = build.make_hparams('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
     mode = tf.estimator.ModeKeys.EVAL
     with tf.Graph().as_default(), tf.Session() as session:
@@ -74,7 +77,7 @@ def evaluate_forward(data_dir):
         return timed(whole_split)
 
 
-def main():
+def main() -> None:
     make_environments()
     with tempfile.TemporaryDirectory() as directory:
         data = f'--data_dir={directory}'
@@ -133,11 +136,11 @@ def main():
         )
 
 
-def seconds(run):
+def seconds(run: dict[str, Any]) -> dict[str, float]:
     return {'seconds': run['seconds']}
 
 
-def reached(run):
+def reached(run: dict[str, Any]) -> dict[str, float]:
     return {'seconds': run['seconds'], 'accuracy': run['result']['eval']['accuracy']}
 
 

@@ -1,4 +1,4 @@
-"""The convolutional net of Keras's first example, until it is 0.99 right: python keras_convnet.py TRAIN.npz TEST.npz"""
+"""Trains Keras's MNIST example to a test accuracy of 0.99: python keras_convnet.py TRAIN.npz TEST.npz"""
 
 import json
 import os
@@ -11,17 +11,19 @@ import numpy as np
 
 
 class Stop(keras.callbacks.Callback):
+    """Stops training at a test accuracy of 0.99."""
+
     def on_epoch_end(self, epoch, logs=None):
         self.accuracy, self.epochs = logs['val_accuracy'], epoch + 1
         self.model.stop_training = self.accuracy >= 0.99
 
 
-def load(path):
+def load(path: str) -> tuple[np.ndarray, np.ndarray]:
     with np.load(path) as data:
         return data['images'].astype(np.float32) / 255, data['labels']
 
 
-def main(train, test):
+def main(train: str, test: str) -> None:
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
         [

@@ -1,4 +1,4 @@
-"""The net of models/alexnet.py in Keras 3 on TensorFlow: python keras_fit.py DATA.npz STEPS BATCH_SIZE VARIANT"""
+"""The network of models/alexnet.py in Keras 3 on TensorFlow: python keras_fit.py DATA.npz STEPS BATCH_SIZE VARIANT"""
 
 import json
 import os
@@ -22,13 +22,15 @@ VARIANTS = {
 
 
 class Clock(keras.callbacks.Callback):
+    """Records when the warm-up and the training ended."""
+
     def on_train_batch_end(self, batch, logs=None):
         if batch + 1 <= WARM_UP:
             self.step, self.start = batch + 1, time.perf_counter()
         self.last, self.end = batch + 1, time.perf_counter()
 
 
-def main(path, steps, batch_size, variant):
+def main(path: str, steps: int, batch_size: int, variant: str) -> None:
     if variant.startswith('bfloat16'):
         keras.mixed_precision.set_global_policy('mixed_bfloat16')
     keras.utils.set_random_seed(1)

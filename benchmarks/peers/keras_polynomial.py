@@ -11,9 +11,9 @@ import numpy as np
 
 
 class Clock(keras.callbacks.Callback):
-    """Takes the time after a tenth of the epochs."""
+    """Measures time after a warm-up of a tenth of the epochs."""
 
-    def __init__(self, epochs):
+    def __init__(self, epochs: int):
         super().__init__()
         self.warm_up = epochs // 10
 
@@ -25,7 +25,7 @@ class Clock(keras.callbacks.Callback):
         self.end = time.perf_counter()
 
 
-def main(steps, steps_per_execution):
+def main(steps: int, steps_per_execution: int) -> None:
     x = np.random.RandomState(1).uniform(-10, 10, [100000, 1]).astype(np.float32)
     inputs = keras.Input([1])
     powers = keras.layers.Concatenate()([keras.ops.square(inputs), inputs])

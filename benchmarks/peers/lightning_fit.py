@@ -1,4 +1,4 @@
-"""The net of models/alexnet.py in Lightning: python lightning_fit.py DATA.npz STEPS BATCH_SIZE VARIANT"""
+"""The network of models/alexnet.py in Lightning: python lightning_fit.py DATA.npz STEPS BATCH_SIZE VARIANT"""
 
 import logging
 import sys
@@ -30,7 +30,7 @@ class Module(lightning.LightningModule):
         return torch.optim.Adam(self.parameters(), 0.001, fused=True)
 
 
-def main(path, steps, batch_size, variant):
+def main(path: str, steps: int, batch_size: int, variant: str) -> None:
     warnings.simplefilter('ignore')
     logging.getLogger('lightning.pytorch').setLevel(logging.ERROR)
     lightning.seed_everything(1, verbose=False)

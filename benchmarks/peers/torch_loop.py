@@ -1,4 +1,4 @@
-"""The net of models/alexnet.py in PyTorch: python torch_loop.py DATA.npz STEPS BATCH_SIZE VARIANT"""
+"""The network of models/alexnet.py in PyTorch: python torch_loop.py DATA.npz STEPS BATCH_SIZE VARIANT"""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from torch import nn
 WARM_UP = 100
 
 
-def make_net():
+def make_net() -> nn.Sequential:
     stack = [
         layer
         for inputs, outputs in ((1, 32), (32, 64), (64, 128))
@@ -22,12 +22,12 @@ def make_net():
     return nn.Sequential(*stack, nn.Flatten(), nn.Linear(1152, 512), nn.ReLU(), nn.Dropout(0.5), nn.Linear(512, 10))
 
 
-def load(path):
+def load(path: str) -> tuple[torch.Tensor, torch.Tensor]:
     with np.load(path) as data:
         return torch.from_numpy(data['images']).permute(0, 3, 1, 2), torch.from_numpy(data['labels']).long()
 
 
-def result(net, steps, batch_size, seconds, loss):
+def result(net: nn.Module, steps: int, batch_size: int, seconds: float, loss: torch.Tensor) -> str:
     return json.dumps(
         {
             'examples_per_second': steps * batch_size / seconds,
@@ -38,7 +38,7 @@ def result(net, steps, batch_size, seconds, loss):
     )
 
 
-def main(path, steps, batch_size, variant):
+def main(path: str, steps: int, batch_size: int, variant: str) -> None:
     torch.manual_seed(1)
     images, labels = load(path)
     net = make_net().train()
