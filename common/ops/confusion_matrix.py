@@ -36,9 +36,9 @@ def confusion_matrix(labels: tf.Tensor, predictions: tf.Tensor, num_classes: int
             collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
         )
         update = tf.assign_add(counts, tf.math.confusion_matrix(labels, predictions, num_classes, dtype=tf.int64))
-        picture = tf.numpy_function(lambda counts: draw(counts), [counts], tf.uint8)
-        picture.set_shape([1, None, None, 3])
-        summaries = [tf.summary.image('picture', picture, collections=[])]
+        image = tf.numpy_function(lambda counts: draw(counts), [counts], tf.uint8)
+        image.set_shape([1, None, None, 3])
+        summaries = [tf.summary.image('picture', image, collections=[])]
         if num_classes <= _MAX_TABLE:
             numbers = [str(i) for i in range(num_classes)]
             table = tf.concat(

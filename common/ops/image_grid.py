@@ -30,7 +30,7 @@ def draw(images: np.ndarray, columns: int | None = None, gap: int = _GAP) -> np.
     columns = columns or max(1, math.ceil(math.sqrt(batch)))
     rows = max(1, math.ceil(batch / columns))
     grid = Image.new('RGB', (columns * (width + gap) - gap, rows * (height + gap) - gap), 'white')
-    for i, picture in enumerate(to_pictures(images)):
+    for i, image in enumerate(to_pictures(images)):
         row, column = divmod(i, columns)
-        grid.paste(picture, (column * (width + gap), row * (height + gap)))
+        grid.paste(image, (column * (width + gap), row * (height + gap)))
     return np.asarray(grid)[None]

@@ -29,13 +29,13 @@ def draw(images: np.ndarray, labels: np.ndarray, predictions: np.ndarray) -> np.
     """The same in NumPy; returns uint8 [batch, height, width, 3]. Small images are enlarged."""
     font = ImageFont.load_default(16)
     drawn = []
-    for picture, label, prediction in zip(to_pictures(images), labels, predictions):
-        picture = enlarge(picture, _MIN_SIDE)
-        canvas = Image.new('RGB', (picture.width, picture.height + 2 * _LINE_HEIGHT), 'white')
-        canvas.paste(picture)
+    for image, label, prediction in zip(to_pictures(images), labels, predictions):
+        image = enlarge(image, _MIN_SIDE)
+        canvas = Image.new('RGB', (image.width, image.height + 2 * _LINE_HEIGHT), 'white')
+        canvas.paste(image)
         caption = ImageDraw.Draw(canvas)
         color = RIGHT if label == prediction else WRONG
-        caption.text((4, picture.height), f'label {label}', fill=color, font=font)
-        caption.text((4, picture.height + _LINE_HEIGHT), f'predicted {prediction}', fill=color, font=font)
+        caption.text((4, image.height), f'label {label}', fill=color, font=font)
+        caption.text((4, image.height + _LINE_HEIGHT), f'predicted {prediction}', fill=color, font=font)
         drawn.append(np.asarray(canvas))
     return np.stack(drawn) if drawn else np.zeros([0, 1, 1, 3], np.uint8)

@@ -34,8 +34,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
     """Saves a checkpoint at the multiples of each period, at the end, and before the first step.
 
     The checkpoint that a training resumes from is not overwritten: a crash during writing could leave no checkpoint. If a
-    variable is not finite, nothing is saved and a RunError is raised; so it is if the directory was replaced by another
-    since training started.
+    variable is not finite, or the directory was replaced since training started, it raises a RunError and saves nothing.
 
     Args:
       directory: where checkpoints are saved.
