@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 import tensorflow.compat.v1 as tf
 
-from common.ops.pictures import RIGHT, WRONG
+from common.ops.images import RIGHT, WRONG
 
 _SIDE = 480  # Approximate size in pixels; larger for many classes.
 _MIN_LABELED_CELL = 24

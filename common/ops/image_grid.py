@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image
 import tensorflow.compat.v1 as tf
 
-from common.ops.pictures import picture_summary, to_pictures
+from common.ops.images import image_summary, to_pil_images
 
 _GAP = 2
 
@@ -21,7 +21,7 @@ def image_grid(name: str, images: tf.Tensor, columns: int | None = None) -> None
       images: [batch, height, width, 1 or 3], uint8, or float in [0, 1].
       columns: by default about as many as rows.
     """
-    picture_summary(name, lambda images: draw(images, columns), [images])
+    image_summary(name, lambda images: draw(images, columns), [images])
 
 
 def draw(images: np.ndarray, columns: int | None = None, gap: int = _GAP) -> np.ndarray:
@@ -30,7 +30,7 @@ def draw(images: np.ndarray, columns: int | None = None, gap: int = _GAP) -> np.
     columns = columns or max(1, math.ceil(math.sqrt(batch)))
     rows = max(1, math.ceil(batch / columns))
     grid = Image.new('RGB', (columns * (width + gap) - gap, rows * (height + gap) - gap), 'white')
-    for i, image in enumerate(to_pictures(images)):
+    for i, image in enumerate(to_pil_images(images)):
         row, column = divmod(i, columns)
         grid.paste(image, (column * (width + gap), row * (height + gap)))
     return np.asarray(grid)[None]

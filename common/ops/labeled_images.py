@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 import tensorflow.compat.v1 as tf
 
-from common.ops.pictures import RIGHT, WRONG, enlarge, picture_summary, to_pictures
+from common.ops.images import RIGHT, WRONG, enlarge, image_summary, to_pil_images
 
 _MIN_SIDE = 112
 _LINE_HEIGHT = 20
@@ -22,14 +22,14 @@ def labeled_images(name: str, images: tf.Tensor, labels: tf.Tensor, predictions:
       predictions: int [batch].
     """
     # A lambda looks `draw` up at each call, so that tests can replace it.
-    picture_summary(name, lambda *arrays: draw(*arrays), [images, labels, predictions], images.shape[0] or 100)
+    image_summary(name, lambda *arrays: draw(*arrays), [images, labels, predictions], images.shape[0] or 100)
 
 
 def draw(images: np.ndarray, labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
     """The same in NumPy; returns uint8 [batch, height, width, 3]. Small images are enlarged."""
     font = ImageFont.load_default(16)
     drawn = []
-    for image, label, prediction in zip(to_pictures(images), labels, predictions):
+    for image, label, prediction in zip(to_pil_images(images), labels, predictions):
         image = enlarge(image, _MIN_SIDE)
         canvas = Image.new('RGB', (image.width, image.height + 2 * _LINE_HEIGHT), 'white')
         canvas.paste(image)

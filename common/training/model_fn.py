@@ -1,6 +1,6 @@
 """The model_fn of an Estimator, from a model module, towers and an optimizer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 import re
 import types
 

@@ -27,7 +27,7 @@ from PIL import Image
 from common.data import records
 
 
-class Pictures:
+class Images:
     def __init__(self, directory):
         self._directory = directory
 
@@ -44,7 +44,7 @@ def prepare(data_dir, params):
         Image.new('L', [2, 2]).save(f'{data_dir}/{i}.png')
     with open(f'{data_dir}/3.png', 'w') as file:
         file.write('<html>')
-    records.write(f'{data_dir}/pictures', {'train': [], 'eval': Pictures(data_dir)})
+    records.write(f'{data_dir}/images', {'train': [], 'eval': Images(data_dir)})
 """
 
 
@@ -184,7 +184,7 @@ def test_a_picture_that_cannot_be_read_ends_prepare_with_its_number_and_the_line
     assert code == 1
     directory = path.partition('/wrong_')[0]
     assert re.fullmatch(
-        f'trainer.py: {directory}/data/pictures: example 3 of the split eval cannot be made: PIL.UnidentifiedImageError: '
+        f'trainer.py: {directory}/data/images: example 3 of the split eval cannot be made: PIL.UnidentifiedImageError: '
         rf"cannot identify image file '{directory}/data/3.png' \({path}, line \d+\)\n",
         err,
     )

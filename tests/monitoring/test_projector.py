@@ -98,7 +98,7 @@ def test_the_projector_asks_for_no_more_batches_than_are_evaluated(tmp_path):
     assert len(lines(evaluator, info_of(evaluator).tensor_path)) == 8
 
 
-def test_pictures_of_the_projector_lie_side_by_side(tmp_path):
+def test_images_of_the_projector_lie_side_by_side(tmp_path):
     images = np.random.RandomState(0).randint(0, 256, [5, 2, 3, 3]).astype(np.uint8)
     evaluator = evaluator_of(
         tmp_path,
@@ -110,13 +110,13 @@ def test_pictures_of_the_projector_lie_side_by_side(tmp_path):
     info = info_of(evaluator)
     assert list(info.sprite.single_image_dim) == [3, 2]
     sprite = np.asarray(Image.open(f'{evaluator.events_dir}/{info.sprite.image_path}'))
-    assert sprite.shape == (4, 9, 3)  # Three columns for five pictures.
+    assert sprite.shape == (4, 9, 3)  # Three columns for five images.
     for i, image in enumerate(images):
         row, column = divmod(i, 3)
         np.testing.assert_array_equal(sprite[2 * row : 2 * row + 2, 3 * column : 3 * column + 3], image)
 
 
-def test_large_pictures_of_the_projector_are_made_small(tmp_path):
+def test_large_images_of_the_projector_are_made_small(tmp_path):
     images = np.zeros([2, 640, 40, 1], np.uint8)
     images[1, ::10, ::10] = 255  # The pixels that are kept.
     evaluator = evaluator_of(

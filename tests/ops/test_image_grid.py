@@ -1,4 +1,4 @@
-"""Grids of pictures."""
+"""Grids of images."""
 
 import io
 
@@ -13,7 +13,7 @@ from tests.evaluated import CPUS
 IMAGES = np.random.RandomState(0).randint(0, 256, [5, 4, 6, 3]).astype(np.uint8)
 
 
-def test_pictures_of_an_image_grid_stand_row_after_row_with_white_lines_between():
+def test_images_of_an_image_grid_stand_row_after_row_with_white_lines_between():
     (grid,) = image_grid.draw(IMAGES)
     assert grid.shape == (2 * 4 + 2, 3 * 6 + 2 * 2, 3)
     for i, image in enumerate(IMAGES):

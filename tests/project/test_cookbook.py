@@ -13,7 +13,7 @@ TEXT = open(os.path.join(ROOT, 'docs', 'cookbook.md')).read()
 SECTIONS = dict(re.findall(r'^## (.*?)\n(.*?)(?=^## |\Z)', TEXT, re.MULTILINE | re.DOTALL))
 BLOCK = re.compile(r'```python\n(.*?)```', re.DOTALL)
 # Parts of other ops, without a use of their own.
-INTERNAL = {'__init__', 'pictures', 'step_seed'}
+INTERNAL = {'__init__', 'images', 'step_seed'}
 
 
 @pytest.mark.parametrize('title', SECTIONS)

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 RIGHT, WRONG = (0, 110, 0), (200, 0, 0)
 
 
-def picture_summary(name: str, draw: Callable[..., np.ndarray], tensors: Sequence[tf.Tensor], max_outputs: int = 1) -> None:
+def image_summary(name: str, draw: Callable[..., np.ndarray], tensors: Sequence[tf.Tensor], max_outputs: int = 1) -> None:
     """Adds an image summary that a Python function draws, only at steps that save summaries.
 
     Args:
@@ -26,7 +26,7 @@ def picture_summary(name: str, draw: Callable[..., np.ndarray], tensors: Sequenc
         tf.summary.image(name, drawn, max_outputs=max_outputs)
 
 
-def to_pictures(images: np.ndarray) -> list[Image.Image]:
+def to_pil_images(images: np.ndarray) -> list[Image.Image]:
     """Converts an array [batch, height, width, 1 or 3], uint8, or float in [0, 1], to RGB images of Pillow."""
     pixels: Any = images if images.dtype == np.uint8 else np.uint8(np.clip(images, 0, 1) * 255 + 0.5)
     return [Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image).convert('RGB') for image in pixels]
