@@ -1,4 +1,4 @@
-"""The structure of a TFRecord file, and where it is corrupt.
+"""Reads the structure of a TFRecord file, and locates corruption.
 
 A record consists of its length (8 bytes, little-endian), a CRC of the length (4), the data, and a CRC of the data (4).
 (tensorflow/core/lib/io/record_writer.h)
