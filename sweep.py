@@ -65,16 +65,15 @@ _NOT_PASSED_ON = (
 def define_flags() -> flags.FlagValues:
     """Returns the trainer's flags and the sweep's own."""
     FLAGS = flags.FlagValues()
-    group: dict[str, Any] = {'flag_values': FLAGS, 'module_name': 'The sweep'}
-    flags.DEFINE_string(
+    flag = command.FlagGroup(FLAGS, 'Sweep')
+    flag.string(
         'space',
         '',
         'A JSON file of what to search: for each hyper-parameter a list of choices, or a range '
         'such as {"low": 1e-4, "high": 0.1, "log": true}.',
-        **group,
     )
-    flags.DEFINE_integer('trials', 20, 'How many trials to make in all.', lower_bound=1, upper_bound=2**31 - 1, **group)
-    flags.DEFINE_integer('jobs', 1, 'How many trials to run at once.', lower_bound=1, upper_bound=1024, **group)
+    flag.integer('trials', 20, 'Total number of trials.', lower_bound=1, upper_bound=2**31 - 1)
+    flag.integer('jobs', 1, 'Number of trials to run in parallel.', lower_bound=1, upper_bound=1024)
     trainer.define_flags(FLAGS)
     FLAGS['output_dir'].help = 'The study, and the output_dir of each trial. (default: output/DATASET/MODEL_sweep)'
     return FLAGS

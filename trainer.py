@@ -5,7 +5,6 @@ import signal
 if __name__ == '__main__':  # Until StopOnSignal takes over, Ctrl-C ends it without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-import functools
 import math
 import re
 import sys
@@ -38,41 +37,33 @@ def define_flags(FLAGS: flags.FlagValues | None = None) -> flags.FlagValues:
     """Adds the flags with their defaults, grouped as in --help, and returns all."""
     FLAGS = flags.FlagValues() if FLAGS is None else FLAGS
 
-    def group(title):
-        return [
-            functools.partial(define, flag_values=FLAGS, module_name=title)
-            for define in (flags.DEFINE_string, flags.DEFINE_integer, flags.DEFINE_float, flags.DEFINE_bool)
-        ]
-
-    string, integer, _, boolean = group('What to run')
-    string('model', 'alexnet', 'A file name under models/, or a dotted module path.')
-    string('dataset', 'mnist', 'A file name under datasets/, or a dotted module path.')
-    flags.DEFINE_enum(
+    flag = command.FlagGroup(FLAGS, 'What to run')
+    flag.string('model', 'alexnet', 'A file name under models/, or a dotted module path.')
+    flag.string('dataset', 'mnist', 'A file name under datasets/, or a dotted module path.')
+    flag.enum(
         'schedule',
         'train_and_evaluate',
         list(SCHEDULES),
         'What to do; dry_run trains and evaluates one step, predicts a batch, and keeps no output.',
-        flag_values=FLAGS,
-        module_name='What to run',
     )
-    boolean('help', False, 'Show this help.', short_name='h')
+    flag.boolean('help', False, 'Show this help.', short_name='h')
 
-    string, integer, _, _ = group('Where')
-    string('output_dir', None, 'Checkpoints, events, results. (default: output/DATASET/MODEL)')
-    string('data_dir', 'data', 'Converted data.')
+    flag = command.FlagGroup(FLAGS, 'Paths')
+    flag.string('output_dir', None, 'Checkpoints, events, results. (default: output/DATASET/MODEL)')
+    flag.string('data_dir', 'data', 'Converted data.')
 
-    string, integer, number, _ = group('What changes the model')
-    string('hparams', '', 'Hyper-parameters, such as learning_rate=0.01,filters=[16,32].')
-    string('hparams_set', '', 'A file of hparams/, or a path to a JSON file. (default: MODEL_DATASET, if it exists)')
-    integer(
+    flag = command.FlagGroup(FLAGS, 'Hyper-parameters')
+    flag.string('hparams', '', 'Hyper-parameters, such as learning_rate=0.01,filters=[16,32].')
+    flag.string('hparams_set', '', 'A file of hparams/, or a path to a JSON file. (default: MODEL_DATASET, if it exists)')
+    flag.integer(
         'train_steps',
         None,
-        "The step at which training ends; wins over num_epochs. (default: the set's)",
+        "The step at which training ends; takes precedence over num_epochs. (default: the set's)",
         lower_bound=1,
         upper_bound=MAXIMUM,
     )
-    number('num_epochs', None, "The epochs after which training ends. (default: the set's)", lower_bound=0)
-    integer(
+    flag.number('num_epochs', None, "The epochs after which training ends. (default: the set's)", lower_bound=0)
+    flag.integer(
         'seed',
         None,
         "One seed for Python, NumPy, TensorFlow and the order of the data. (default: the set's, or 1)",
@@ -80,22 +71,22 @@ def define_flags(FLAGS: flags.FlagValues | None = None) -> flags.FlagValues:
         upper_bound=MAXIMUM,
     )
 
-    string, integer, _, boolean = group('How it runs')
-    integer(
+    flag = command.FlagGroup(FLAGS, 'Execution')
+    flag.integer(
         'save_checkpoints_steps', None, 'Steps between checkpoints. (default: an epoch)', lower_bound=1, upper_bound=MAX_STEPS
     )
-    integer(
+    flag.integer(
         'save_summary_steps', 100, 'Steps between log lines and points in TensorBoard.', lower_bound=1, upper_bound=MAX_STEPS
     )
-    integer(
+    flag.integer(
         'keep_checkpoint_max',
         5,
-        'How many of the last checkpoints to keep; 0 keeps all.',
+        'Number of recent checkpoints to keep; 0 keeps all.',
         lower_bound=0,
         upper_bound=2**31 - 1,
     )
-    integer('num_gpus', 0, 'Towers, on GPUs 0 to N-1.', lower_bound=0, upper_bound=_MAX_DEVICES)
-    integer(
+    flag.integer('num_gpus', 0, 'Towers, on GPUs 0 to N-1.', lower_bound=0, upper_bound=_MAX_DEVICES)
+    flag.integer(
         'num_towers',
         1,
         'Towers, on GPUs if there are any, else on logical CPU devices.',
@@ -103,72 +94,74 @@ def define_flags(FLAGS: flags.FlagValues | None = None) -> flags.FlagValues:
         upper_bound=_MAX_DEVICES,
     )
 
-    integer(
+    flag.integer(
         'steps_per_loop',
         1,
         'Steps per session call: larger values are faster if a step is short.',
         lower_bound=1,
         upper_bound=2**31 - 1,
     )
-    flags.DEFINE_enum(
+    flag.enum(
         'precision',
         'float32',
         PRECISIONS,
         'The precision of matrix products and convolutions: bfloat16 is faster on CPUs that support it, float16 on GPUs.',
-        flag_values=FLAGS,
-        module_name='How it runs',
     )
-    boolean('xla', False, 'Compile with XLA; needs a GPU.')
-    integer('inter_op_threads', 0, "Ops that run at once; 0 is TensorFlow's choice.", lower_bound=0, upper_bound=_MAX_DEVICES)
-    integer('intra_op_threads', 0, "Threads of an op; 0 is TensorFlow's choice.", lower_bound=0, upper_bound=_MAX_DEVICES)
-    string('profile_steps', '', 'Steps to profile for TensorBoard, such as 100:110: the first, and the one after the last.')
-    integer(
+    flag.boolean('xla', False, 'Compile with XLA; needs a GPU.')
+    flag.integer(
+        'inter_op_threads', 0, 'Ops that run in parallel; 0 lets TensorFlow choose.', lower_bound=0, upper_bound=_MAX_DEVICES
+    )
+    flag.integer(
+        'intra_op_threads', 0, 'Threads within an op; 0 lets TensorFlow choose.', lower_bound=0, upper_bound=_MAX_DEVICES
+    )
+    flag.string('profile_steps', '', 'Steps to profile for TensorBoard, such as 100:110; the end is exclusive.')
+    flag.integer(
         'overfit_batches',
         0,
         'Train on this many batches only, the first ones, to check that the model can overfit them; 0 trains on all.',
         lower_bound=0,
         upper_bound=MAX_STEPS,
     )
-    string('warm_start_from', '', 'Start from the weights of another training: a checkpoint, output_dir or SavedModel.')
-    string('freeze', '', 'Regular expression; variables whose names match it are not trained.')
-    boolean('debug_numerics', False, 'Stop at the first op that produces a NaN or an infinity, and name it; slower.')
-    boolean('full_traceback', False, "Show TensorFlow's and the framework's lines in tracebacks, too.")
+    flag.string('warm_start_from', '', 'Start from the weights of another training: a checkpoint, output_dir or SavedModel.')
+    flag.string('freeze', '', 'Regular expression; variables whose names match it are not trained.')
+    flag.boolean('debug_numerics', False, 'Stop at the first op that produces a NaN or an infinity, and name it; slower.')
+    flag.boolean('full_traceback', False, "Show TensorFlow's and the framework's lines in tracebacks, too.")
 
-    string, integer, number, _ = group('How it is evaluated')
-    integer(
+    flag = command.FlagGroup(FLAGS, 'Evaluation')
+    flag.integer(
         'eval_every_steps',
         None,
-        'Steps between evaluations; there is one at the end, too. (default: each checkpoint)',
+        'Steps between evaluations; there is always one at the end. (default: each checkpoint)',
         lower_bound=1,
         upper_bound=MAX_STEPS,
     )
-    integer('eval_steps', 0, 'Evaluation batches; 0 is the whole split.', lower_bound=0, upper_bound=MAX_STEPS)
-    integer(
+    flag.integer(
+        'eval_steps', 0, 'Number of evaluation batches; 0 evaluates the whole split.', lower_bound=0, upper_bound=MAX_STEPS
+    )
+    flag.integer(
         'eval_timeout',
         0,
         'Seconds that continuous_eval waits for the next checkpoint before it fails; 0 waits forever.',
         lower_bound=0,
         upper_bound=2**31 - 1,
     )
-    flags.DEFINE_list('eval_splits', ['eval'], 'The splits to evaluate.', flag_values=FLAGS, module_name='How it is evaluated')
-    string(
+    flag.list('eval_splits', ['eval'], 'The splits to evaluate.')
+    flag.string(
         'best_metric', 'loss:min', 'Which checkpoint to keep in output_dir/best: METRIC:min or METRIC:max, of the first split.'
     )
-    integer(
+    flag.integer(
         'early_stopping_patience',
         0,
         'Evaluations without an improvement of best_metric after which training ends; 0 trains to the end.',
         lower_bound=0,
         upper_bound=MAX_STEPS,
     )
-    number('early_stopping_min_delta', 0.0, 'The least change that counts as an improvement.', lower_bound=0)
-    string('checkpoint', 'latest', 'What to evaluate, predict with or export: latest, best, or the path of a checkpoint.')
+    flag.number('early_stopping_min_delta', 0.0, 'The least change that counts as an improvement.', lower_bound=0)
+    flag.string('checkpoint', 'latest', 'What to evaluate, predict with or export: latest, best, or the path of a checkpoint.')
 
-    string, _, _, _ = group('What to predict')
-    string('input', '', "Image files to classify instead of a split, such as '*.png'.")
-    flags.DEFINE_enum(
-        'predict_split', 'eval', ['train', 'eval'], 'The split to predict.', flag_values=FLAGS, module_name='What to predict'
-    )
+    flag = command.FlagGroup(FLAGS, 'Prediction')
+    flag.string('input', '', "Image files to classify instead of a split, such as '*.png'.")
+    flag.enum('predict_split', 'eval', ['train', 'eval'], 'The split to predict.')
     return FLAGS
 
 

@@ -64,7 +64,7 @@ def _location(source, split, number):
     """Describes where a record of a split is: in its file, if it is in a TFRecord file, else in the split."""
     location = f'record {number} of the split {split}'
     with contextlib.suppress(tf.errors.OpError):
-        record = next(elements(lambda: source.read(split).skip(number).take(1)))
+        record = next(elements(lambda: source.read(split).skip(number).take(1)), None)
         location = isinstance(record, bytes) and manifest.locate_record(record) or location
     return location
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 import contextlib
+import functools
+import signal
 import sys
 import traceback
 from typing import Any
@@ -14,6 +16,21 @@ from common import files
 from common.errors import RunError, UsageError, check_utf8, first_line, print_error
 from common.plugins.traceback_filter import made_at, original, user_traceback
 from common.runs.stop import StopOnSignal
+
+
+class FlagGroup:
+    """Defines flags under a title of --help."""
+
+    def __init__(self, FLAGS: flags.FlagValues, title: str):
+        def define(function):
+            return functools.partial(function, flag_values=FLAGS, module_name=title)
+
+        self.string = define(flags.DEFINE_string)
+        self.integer = define(flags.DEFINE_integer)
+        self.number = define(flags.DEFINE_float)
+        self.boolean = define(flags.DEFINE_bool)
+        self.enum = define(flags.DEFINE_enum)
+        self.list = define(flags.DEFINE_list)
 
 
 def execute(
@@ -41,7 +58,7 @@ def execute(
     try:
         _parse(argv, FLAGS)
         if FLAGS.help:
-            print(doc, *(FLAGS.module_help(title) for title in FLAGS.flags_by_module_dict()), sep='\n')
+            _print_help(doc, FLAGS)
             return 0
         check(FLAGS)
         tf.logging.set_verbosity(tf.logging.INFO)
@@ -82,6 +99,12 @@ def _report(program, error, FLAGS):
 
 def _traceback(error, FLAGS):
     return ''.join(traceback.format_exception(error)) if FLAGS.full_traceback else user_traceback(error)
+
+
+def _print_help(doc, FLAGS):
+    previous = signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # A reader such as `head` may not read all of it.
+    print(doc, *(FLAGS.module_help(title) for title in FLAGS.flags_by_module_dict()), sep='\n', flush=True)
+    signal.signal(signal.SIGPIPE, previous)
 
 
 def _parse(argv, FLAGS):

@@ -1,9 +1,12 @@
 """--help, and what is refused before anything is made."""
 
+import dataclasses
 import re
+import signal
 
 import pytest
 
+from common.runs.options import Options, from_flags
 from tests.runs.shared import POLYNOMIAL
 import trainer
 
@@ -42,7 +45,23 @@ def test_help_lists_every_flag_in_groups(capsys):
         'freeze',
     ):
         assert re.search(rf'--(\[no\])?{name}:', out), name
-    assert out.index('What to run:') < out.index('--model:') < out.index('How it runs:') < out.index('--num_gpus:')
+    assert out.index('What to run:') < out.index('--model:') < out.index('Execution:') < out.index('--num_gpus:')
+
+
+def test_help_may_be_read_in_part(start):
+    process = start('--help', is_fresh=True)
+    process.stdout.close()
+    assert process.stderr.read() == ''
+    assert process.wait() == -signal.SIGPIPE
+    process.stdout = None
+
+
+def test_flags_have_the_defaults_of_the_options():
+    FLAGS = trainer.define_flags()
+    FLAGS(['trainer.py'])
+    found = from_flags(FLAGS)
+    evaluation = dataclasses.replace(found.evaluation, eval_splits=tuple(found.evaluation.eval_splits))
+    assert dataclasses.replace(found, evaluation=evaluation) == Options()
 
 
 @pytest.mark.parametrize(
