@@ -35,7 +35,7 @@ CONTENDERS: dict[str, Callable[[], dict[str, Any]]] = {
         train, '--steps_per_loop=100', '--save_summary_steps=1000'
     ),
     'Keras fit': functools.partial(run_peer, 'keras', 'keras_polynomial.py', STEPS // 5, 1),
-    'Keras fit, 100 steps an execution': functools.partial(run_peer, 'keras', 'keras_polynomial.py', STEPS, 100),
+    'Keras fit, 100 steps per execution': functools.partial(run_peer, 'keras', 'keras_polynomial.py', STEPS, 100),
     'bare loop, records shuffled one by one': functools.partial(run_module, 'benchmarks.bare_loop', 'shuffled', STEPS),
     "bare loop, the trainer's input": functools.partial(run_module, 'benchmarks.bare_loop', 'trainer', STEPS),
 }
@@ -45,7 +45,7 @@ def main() -> None:
     make_environments()
     results = median_of_rounds(CONTENDERS, ROUNDS)
     ours = results['trainer.py --steps_per_loop=100']['steps_per_second']
-    print('| trainer | steps/s | trainer.py --steps_per_loop=100 against it |\n| --- | --- | --- |')
+    print('| trainer | steps/s | trainer.py --steps_per_loop=100 relative to it |\n| --- | --- | --- |')
     for name, result in results.items():
         print(f'| {name} | {result["steps_per_second"]:,.0f} | {ours / result["steps_per_second"]:.2f} |')
 

@@ -33,9 +33,9 @@ FLAGS = {
 }
 PEERS = {
     'Keras fit': ('keras', 'keras_fit.py', 'float32'),
-    'Keras fit, 10 steps an execution': ('keras', 'keras_fit.py', 'loop'),
+    'Keras fit, 10 steps per execution': ('keras', 'keras_fit.py', 'loop'),
     'Keras fit, mixed_bfloat16': ('keras', 'keras_fit.py', 'bfloat16'),
-    'Keras fit, mixed_bfloat16, 10 steps an execution': ('keras', 'keras_fit.py', 'bfloat16_loop'),
+    'Keras fit, mixed_bfloat16, 10 steps per execution': ('keras', 'keras_fit.py', 'bfloat16_loop'),
     'PyTorch': ('torch', 'torch_loop.py', 'float32'),
     'PyTorch, channels_last, fused Adam': ('torch', 'torch_loop.py', 'channels_last'),
     'PyTorch, channels_last, fused Adam, bfloat16': ('torch', 'torch_loop.py', 'bfloat16'),

@@ -50,7 +50,7 @@ def collect_keras_layers(is_training: bool) -> Iterator[None]:
                 _patched(
                     keras.layers.Layer,
                     '__call__',
-                    _reject('is of Keras 3, which cannot be trained in a graph: use tf.keras, which is Keras 2 here'),
+                    _reject('is a Keras 3 layer, which cannot be trained in a graph: use tf.keras, which is Keras 2 here'),
                 )
             )
         yield
@@ -160,7 +160,7 @@ def _reject(reason):
     return reject
 
 
-_reject_foreign = _reject('was made outside of model(): make it within, as each graph has layers of its own')
+_reject_foreign = _reject('was created outside of model(): create it inside, as each graph needs its own layers')
 
 
 @contextlib.contextmanager

@@ -44,7 +44,7 @@ def make_session_config(devices: Sequence[str], options: TrainingOptions) -> tf.
     """
     has_gpus = bool(tf.config.list_physical_devices('GPU'))
     if options.xla and not has_gpus:
-        raise UsageError('--xla requires a GPU; none is visible, and on CPUs it would be slower: omit it')
+        raise UsageError('--xla requires a GPU; none is visible. XLA would be slower on CPUs: omit the flag')
     if options.precision == 'bfloat16' and has_gpus:
         raise UsageError(
             '--precision=bfloat16 requires a CPU, but GPUs are visible: omit it, or hide them with CUDA_VISIBLE_DEVICES=-1'

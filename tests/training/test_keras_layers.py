@@ -310,7 +310,7 @@ class Awaited(Assigning):
 @pytest.mark.parametrize(
     'make, message',
     [
-        (lambda: lambda x: output()(OUTSIDE(x)), r'the layer \S+ was made outside of model\(\): make it within'),
+        (lambda: lambda x: output()(OUTSIDE(x)), r'the layer \S+ was created outside of model\(\): create it inside'),
         (
             lambda: tf.keras.Sequential([tf.keras.layers.Dense(3, weights=[KERNEL, np.zeros(3)]), output()]),
             'the layer dense is given weights within model.*: give them by --warm_start_from',
@@ -321,7 +321,7 @@ class Awaited(Assigning):
         ),
         (
             lambda: lambda x: output()(tf.cond(tf.reduce_sum(x) > 0, lambda: hidden()(x), lambda: x @ KERNEL)),
-            'the layer dense keeps losses or updates of a call within a loop, tf.cond or tf.function',
+            'the layer dense adds losses or updates within a loop, tf.cond or tf.function',
         ),
     ],
 )
@@ -389,7 +389,7 @@ def test_a_variable_that_only_a_later_tower_makes_is_refused(make_variable):
 
 def test_layers_of_keras_3_are_refused(tmp_path):
     keras = pytest.importorskip('keras', minversion='3')
-    with pytest.raises(UsageError, match='the layer dense is of Keras 3'):
+    with pytest.raises(UsageError, match='the layer dense is a Keras 3 layer'):
         train(tmp_path, lambda: keras.layers.Dense(1, name='dense'))
 
 

@@ -70,7 +70,7 @@ def test_a_loop_refuses_a_random_op_with_a_state_of_its_own_by_its_name(session,
     tf.set_random_seed(1)
     tf.train.create_global_step()
     total = tf.get_variable('total', initializer=0.0)
-    with pytest.raises(UsageError, match=rf'--steps_per_loop: \S+ \({op}\) has a state of its own'):
+    with pytest.raises(UsageError, match=rf'--steps_per_loop: \S+ \({op}\) is stateful'):
         repeat_step(tf.assign_add(total, draw()).op, tf.constant(1))
 
 

@@ -65,9 +65,7 @@ def test_threads_are_as_many_as_asked_for():
 
 
 def test_xla_is_for_gpus(monkeypatch):
-    with pytest.raises(
-        UsageError, match='--xla compiles for GPUs, of which TensorFlow sees none here; on CPUs it would be slow'
-    ):
+    with pytest.raises(UsageError, match='--xla requires a GPU; none is visible'):
         make_session_config([], TrainingOptions(xla=True))
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'])
     assert (
@@ -78,12 +76,12 @@ def test_xla_is_for_gpus(monkeypatch):
 
 def test_bfloat16_is_for_cpus(monkeypatch):
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'])
-    with pytest.raises(UsageError, match='--precision=bfloat16 is for CPUs, and TensorFlow sees GPUs here'):
+    with pytest.raises(UsageError, match='--precision=bfloat16 requires a CPU, but GPUs are visible'):
         make_session_config([], TrainingOptions(precision='bfloat16'))
 
 
 def test_float16_is_for_gpus(monkeypatch):
-    with pytest.raises(UsageError, match='--precision=float16 is for GPUs, of which TensorFlow sees none here: --precision=bf'):
+    with pytest.raises(UsageError, match='--precision=float16 requires a GPU; none is visible: use --precision=bf'):
         make_session_config([], TrainingOptions(precision='float16'))
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'])
     rewriting = make_session_config([], TrainingOptions(precision='float16')).graph_options.rewrite_options
