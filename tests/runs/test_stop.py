@@ -216,7 +216,7 @@ with stop.StopOnSignal() as on_signal:
     time.sleep(1)
     child.terminate()
     child.join(10)
-    time.sleep(stop._TO_UNWIND + 2)
+    time.sleep(stop._EXIT_SECONDS + 2)
     print(child.exitcode, flush=True)
 """
 
@@ -234,7 +234,7 @@ from common.runs import stop
 with stop.StopOnSignal():
     signal.signal(signal.SIGTERM, lambda *_: print('mine', flush=True))
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(stop._TO_UNWIND + 2)
+    time.sleep(stop._EXIT_SECONDS + 2)
 print('end')
 """
 
@@ -248,7 +248,7 @@ SCRIPT = """
 import sys, time
 from common.runs import stop
 import tensorflow.compat.v1 as tf
-stop._TO_END_A_STEP = 1.0
+stop._STEP_SECONDS = 1.0
 seconds = {seconds}
 
 def wait():
