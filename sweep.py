@@ -31,7 +31,7 @@ try:
     from common.sweep.study import TrialState, lock, open_study, run_trials
     from common.sweep.trials import TrialRunner
 except ModuleNotFoundError as error:
-    sys.exit(f"sweep.py: there is no {error.name}: pip install -e '.[sweep]'")
+    sys.exit(f"sweep.py: {error.name} is not installed: pip install -e '.[sweep]'")
 
 # Flags that must be the same for trials to be comparable.
 _SAME = (
@@ -108,7 +108,7 @@ def run(FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
     best_path = os.path.join(output_dir, 'best_hparams.json')
     with lock(output_dir) as descriptor:
         passed_on = [FLAGS[name].serialize() for name in FLAGS if FLAGS[name].present and name not in _NOT_PASSED_ON]
-        trainings = TrialRunner(
+        trial_runner = TrialRunner(
             trainer.__file__,
             [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *passed_on],
             params,
@@ -117,21 +117,21 @@ def run(FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
             objective,
             descriptor,
         )
-        trainings.check(stop)
+        trial_runner.check(stop)
         study = open_study(output_dir, objective, params.seed, _setup(FLAGS, params))
         if len(study.trials) >= FLAGS.trials and not study.get_trials(states=[TrialState.RUNNING]):
             tf.logging.info('Nothing to do: all %d trials are complete; raise --trials to continue.', len(study.trials))
-        with contextlib.closing(run_trials(study, space, objective, FLAGS.trials, FLAGS.jobs, trainings, stop)) as trials:
+        with contextlib.closing(run_trials(study, space, objective, FLAGS.trials, FLAGS.jobs, trial_runner, stop)) as trials:
             for trial in trials:
-                _log(trial, trainings)
-                _keep_best(study, trainings, best_path)
-        best = _keep_best(study, trainings, best_path)
+                _log(trial, trial_runner)
+                _keep_best(study, trial_runner, best_path)
+        best = _keep_best(study, trial_runner, best_path)
     if not best:
         raise RunError(f'no trial completed; the last one: {study.trials[-1].user_attrs.get("error", "was pruned")}')
     result = {
         'trials': len(study.trials),
         objective.metric: to_json(best.value),
-        'best': trainings.directory(best),
+        'best': trial_runner.directory(best),
         'hparams_set': best_path,
     }
     run_dir.save_results(output_dir, result)
@@ -150,17 +150,17 @@ def _setup(FLAGS, params):
     return {**params, **space, **{f'--{name}': FLAGS[name].value for name in _SAME}}
 
 
-def _keep_best(study, trainings, path):
+def _keep_best(study, trial_runner, path):
     """Writes the set of the best trial so far and returns the trial; None if none is complete."""
     if not study.get_trials(states=[TrialState.COMPLETE]):
         return None
     best = study.best_trial
-    trainings.save_hparams(best, path)
+    trial_runner.save_hparams(best, path)
     return best
 
 
-def _log(trial, trainings):
-    name = trainings.directory(trial)
+def _log(trial, trial_runner):
+    name = trial_runner.directory(trial)
     if 'error' in trial.user_attrs:
         tf.logging.warning('%s failed: %s', name, trial.user_attrs['error'])
         return
@@ -169,8 +169,8 @@ def _log(trial, trainings):
         '%s %s: %s = %s after %d evaluation%s',
         name,
         'completed' if trial.state == TrialState.COMPLETE else 'was pruned',
-        trainings.objective.metric,
-        to_json(trainings.objective.best(values)),
+        trial_runner.objective.metric,
+        to_json(trial_runner.objective.best(values)),
         len(values),
         's' if len(values) > 1 else '',
     )

@@ -6,6 +6,7 @@ if __name__ == '__main__':  # Until StopOnSignal takes over, Ctrl-C ends it with
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import math
+import os
 import re
 import sys
 import types
@@ -20,7 +21,7 @@ from common.data.source import DataSource
 from common.errors import UsageError
 from common.monitoring.profiler import parse_steps
 from common.plugins import loader
-from common.runs import command, runner
+from common.runs import command, runner, tf_config
 from common.runs.options import MAX_STEPS, from_flags
 from common.runs.schedules import SCHEDULES
 from common.runs.stop import StopOnSignal
@@ -160,7 +161,7 @@ def define_flags(FLAGS: flags.FlagValues | None = None) -> flags.FlagValues:
     flag.string('checkpoint', 'latest', 'What to evaluate, predict with or export: latest, best, or the path of a checkpoint.')
 
     flag = command.FlagGroup(FLAGS, 'Prediction')
-    flag.string('input', '', "Image files to classify instead of a split, such as '*.png'.")
+    flag.string('input', '', "Image files to predict instead of a split, such as '*.png'.")
     flag.enum('predict_split', 'eval', ['train', 'eval'], 'The split to predict.')
     return FLAGS
 
@@ -221,6 +222,7 @@ def load(FLAGS: flags.FlagValues) -> tuple[types.ModuleType, types.ModuleType, b
 
 def run(FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
     """Runs the schedule that the flags select and returns the result."""
+    tf_config.clear_local(os.environ)
     model, dataset, params = load(FLAGS)
     output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
     return runner.run(model, DataSource(dataset, FLAGS.data_dir, params), output_dir, from_flags(FLAGS), stop)

@@ -160,7 +160,7 @@ def available_sets() -> list[str]:
 
 def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the hyper-parameters of a file with old names replaced by the current ones."""
-    return {RENAMED.get(key, key): value for key, value in values.items()}
+    return {key if RENAMED.get(key) in values else RENAMED.get(key, key): value for key, value in values.items()}
 
 
 def _load_set(name):

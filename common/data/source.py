@@ -14,14 +14,14 @@ from hparams.build import HParams
 
 @dataclasses.dataclass(frozen=True)
 class DataSource:
-    """A prepared dataset module, and the data_dir and HParams that its functions take."""
+    """A dataset module, and the data_dir and HParams that its functions take."""
 
     module: types.ModuleType
     data_dir: str
     params: HParams
 
     def read(self, split: str) -> tf2.data.Dataset:
-        """Returns the records of a split.
+        """Returns the records of a split; the module's `prepare` must have run.
 
         Raises:
           UsageError: there is no such split, or the module returns something else.

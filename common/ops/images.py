@@ -32,7 +32,7 @@ def to_pil_images(images: np.ndarray) -> list[Image.Image]:
     return [Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image).convert('RGB') for image in pixels]
 
 
-def enlarge(picture: Image.Image, smallest_side: int) -> Image.Image:
+def enlarge(image: Image.Image, smallest_side: int) -> Image.Image:
     """Enlarges an image by an integer factor to at least smallest_side pixels, with nearest-neighbor interpolation."""
-    scale = max(1, -(-smallest_side // min(picture.size)))
-    return picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)
+    scale = max(1, -(-smallest_side // min(image.size)))
+    return image.resize((image.width * scale, image.height * scale), Image.Resampling.NEAREST)

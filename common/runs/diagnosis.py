@@ -45,5 +45,5 @@ def _splits(experiment):
     if schedule.evaluates:
         for split in options.evaluation.eval_splits:
             yield ModeKeys.EVAL, split
-    if schedule.predicts and not options.prediction.input:
-        yield ModeKeys.PREDICT, options.prediction.predict_split
+    if schedule.predicts and not options.inference.input:
+        yield ModeKeys.PREDICT, options.inference.predict_split

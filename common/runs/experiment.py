@@ -76,14 +76,14 @@ def make_experiment(
     num_examples, train_steps = 0, 1
     if schedule.trains or schedule.follows:
         num_examples = count_examples(source, 'train', _needed_examples(params, schedule))
-        if not schedule.is_trial:
+        if not schedule.is_dry_run:
             train_steps = _train_steps(params, num_examples)
     trained_examples = _trained_examples(num_examples, params, training)
-    cache = schedule.trains and not schedule.is_trial and fits_cache(source, trained_examples)
+    cache = schedule.trains and not schedule.is_dry_run and fits_cache(source, trained_examples)
     save_steps = training.save_checkpoints_steps or _epoch_steps(params, num_examples)
     eval_every_steps = evaluation.eval_every_steps or save_steps
     if training.warm_start_from and checkpoints.has_checkpoint(config.model_dir):
-        tf.logging.info('--warm_start_from is not used: %s has a checkpoint of its own to resume from.', config.model_dir)
+        tf.logging.info('--warm_start_from is not used: %s has its own checkpoint to resume from.', config.model_dir)
         training = dataclasses.replace(training, warm_start_from='')
     model_fn = make_model_fn(
         model,
@@ -141,7 +141,7 @@ def _check_batch(params, towers):
 
 def _needed_examples(params, schedule):
     """Returns how many examples a training may read, including the shuffle buffer; None if epochs determine its length."""
-    if schedule.is_trial or schedule.follows and params.train_steps:
+    if schedule.is_dry_run or schedule.follows and params.train_steps:
         return 1
     return params.train_steps * params.batch_size + params.shuffle_buffer if params.train_steps else None
 
@@ -161,9 +161,9 @@ def _train_steps(params, num_examples):
 
 
 def _eval_steps(source, split, schedule, options):
-    if schedule.is_trial or options.eval_steps:
+    if schedule.is_dry_run or options.eval_steps:
         count_examples(source, split, at_most=1)  # Raises if the split is unknown or empty.
-        return 1 if schedule.is_trial else options.eval_steps
+        return 1 if schedule.is_dry_run else options.eval_steps
     num_examples = count_examples(source, split)
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: set --eval_steps')

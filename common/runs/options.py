@@ -25,7 +25,7 @@ class EvaluationOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class PredictionOptions:
+class InferenceOptions:
     """The flags of the same names, which trainer.py explains."""
 
     checkpoint: str = 'latest'
@@ -40,7 +40,7 @@ class Options:
     schedule: str = 'train_and_evaluate'
     training: TrainingOptions = TrainingOptions()
     evaluation: EvaluationOptions = EvaluationOptions()
-    prediction: PredictionOptions = PredictionOptions()
+    inference: InferenceOptions = InferenceOptions()
 
 
 def from_flags(FLAGS: flags.FlagValues) -> Options:
@@ -49,4 +49,4 @@ def from_flags(FLAGS: flags.FlagValues) -> Options:
     def read(kind: Any) -> Any:
         return kind(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(kind)})
 
-    return Options(FLAGS.schedule, read(TrainingOptions), read(EvaluationOptions), read(PredictionOptions))
+    return Options(FLAGS.schedule, read(TrainingOptions), read(EvaluationOptions), read(InferenceOptions))

@@ -1,7 +1,6 @@
 """One run of a schedule in its output_dir."""
 
 import contextlib
-import os
 import random
 import tempfile
 import types
@@ -11,7 +10,6 @@ import numpy as np
 
 from common.data.source import DataSource
 from common.monitoring import projector
-from common.runs import tf_config
 from common.runs.diagnosis import diagnose_errors
 from common.runs.experiment import make_experiment
 from common.runs.options import Options
@@ -38,9 +36,8 @@ def run(model: types.ModuleType, source: DataSource, output_dir: str, options: O
       RunError: files are missing or corrupt, memory or disk space is insufficient, or the training fails.
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
-    tf_config.clear_local(os.environ)
     with contextlib.ExitStack() as cleanup:
-        if schedule.is_trial:
+        if schedule.is_dry_run:
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         config = make_run_config(output_dir, params.seed, options.training)  # May fail, so before the directory is created.
         if checkpoints.has_checkpoint(output_dir):

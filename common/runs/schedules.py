@@ -68,7 +68,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
 def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> dict[str, Any]:
     """Evaluates a checkpoint, by default that of --checkpoint, on all splits."""
     output_dir = experiment.estimator.model_dir
-    path = checkpoint_path or checkpoints.find_checkpoint(output_dir, experiment.options.prediction.checkpoint)
+    path = checkpoint_path or checkpoints.find_checkpoint(output_dir, experiment.options.inference.checkpoint)
     result: dict[str, Any] = {}
     for evaluator in experiment.evaluators:
         metrics = evaluator.evaluate(path)
@@ -149,7 +149,7 @@ def continuous_eval(experiment: 'Experiment') -> dict[str, Any]:
 def predict(experiment: 'Experiment') -> dict[str, Any]:
     """Writes output_dir/predictions.jsonl: one JSON object per line for each example of a split, or for each image file."""
     input_fn, names = _predict_input(experiment)
-    checkpoint = checkpoints.find_checkpoint(experiment.estimator.model_dir, experiment.options.prediction.checkpoint)
+    checkpoint = checkpoints.find_checkpoint(experiment.estimator.model_dir, experiment.options.inference.checkpoint)
     path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
     predictions = split_batches(predict_batches(experiment.estimator, input_fn, checkpoint))
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'w') as file:
@@ -170,22 +170,22 @@ def dry_run(experiment: 'Experiment') -> dict[str, Any]:
 
 def _predict_input(experiment):
     """Returns an input_fn and, for each of its examples, a dict of the first fields of its line."""
-    if not experiment.options.prediction.input:
-        split = experiment.options.prediction.predict_split
+    if not experiment.options.inference.input:
+        split = experiment.options.inference.predict_split
         count = count_examples(experiment.source, split, at_most=1)
         if count == tf.data.experimental.INFINITE_CARDINALITY:
             raise UsageError(f'--predict_split={split}: the split is infinite')
         return make_input_fn(experiment.source, PREDICT, split), itertools.repeat({})
-    paths = sorted(tf.io.gfile.glob(experiment.options.prediction.input))
+    paths = sorted(tf.io.gfile.glob(experiment.options.inference.input))
     if not paths:
-        raise UsageError(f'--input={experiment.options.prediction.input}: no such file')
+        raise UsageError(f'--input={experiment.options.inference.input}: no such file')
     return image_files.make_image_input_fn(experiment.source, paths), [{'input': path} for path in paths]
 
 
 def export(experiment: 'Experiment') -> dict[str, Any]:
     """Writes a SavedModel under output_dir/export; see common/inference/serving.py for its signatures."""
     estimator = experiment.estimator
-    checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.prediction.checkpoint)
+    checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.inference.checkpoint)
     serving_input_fn = serving.make_serving_input_fn(experiment.source)
     serving.check_exportable(estimator, serving_input_fn, checkpoint)
     directory = os.path.join(estimator.model_dir, 'export')
@@ -204,7 +204,7 @@ class Schedule(typing.NamedTuple):
     evaluates: bool = False
     predicts: bool = False
     follows: bool = False  # Another process trains.
-    is_trial: bool = False  # One step, and no output is kept.
+    is_dry_run: bool = False  # One step, and no output is kept.
     needs_checkpoint: bool = False
 
 
@@ -216,7 +216,7 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
         'continuous_eval': Schedule(continuous_eval, evaluates=True, follows=True),
         'predict': Schedule(predict, predicts=True, needs_checkpoint=True),
         'export': Schedule(export, needs_checkpoint=True),
-        'dry_run': Schedule(dry_run, trains=True, evaluates=True, is_trial=True),
+        'dry_run': Schedule(dry_run, trains=True, evaluates=True, is_dry_run=True),
     }
 )
 

@@ -108,7 +108,7 @@ def run_trials(
     objective: Objective,
     num_trials: int,
     jobs: int,
-    trainings: TrialRunner,
+    trial_runner: TrialRunner,
     stop: Any,
 ) -> Generator[optuna.trial.FrozenTrial, None, None]:
     """Runs trials until the study has num_trials; resumes those first that an earlier sweep was interrupted in.
@@ -121,7 +121,7 @@ def run_trials(
       objective: a trial's value is that of its best evaluation.
       num_trials: in total, including those of earlier sweeps.
       jobs: number of trainings to run in parallel.
-      trainings: or any object with its `start`, `read` and `explain`.
+      trial_runner: or any object with its `start`, `read` and `explain`.
       stop: StopOnSignal; a signal ends the process.
 
     Yields:
@@ -138,18 +138,18 @@ def run_trials(
             while True:
                 for trial in itertools.islice(trials, jobs - len(running)):
                     reported = study.trials[trial.number].intermediate_values
-                    running.append(_Training(trial, trainings.start(trial), len(reported)))
+                    running.append(_Training(trial, trial_runner.start(trial), len(reported)))
                 if not running:
                     return
                 time.sleep(_POLL_SECONDS)
                 stop.exit_if_received()
                 for training in list(running):
                     has_ended = training.process.poll() is not None  # Before reading: then nothing is written after it.
-                    values = trainings.read(training.trial)
+                    values = trial_runner.read(training.trial)
                     _report(training, values)
                     if has_ended:
                         running.remove(training)
-                        yield _finish(study, training, values, objective, trainings)
+                        yield _finish(study, training, values, objective, trial_runner)
         finally:
             if running:
                 tf.logging.info('Stopping %d trials after saving a checkpoint; rerun the command to resume.', len(running))
@@ -181,7 +181,7 @@ def _report(training, values):
         training.process.terminate()
 
 
-def _finish(study, training, values, objective, trainings):
+def _finish(study, training, values, objective, trial_runner):
     trial, code, best = training.trial, training.process.returncode, objective.best(values)
     if training.is_pruned:
         return study.tell(trial, state=TrialState.PRUNED)
@@ -189,6 +189,6 @@ def _finish(study, training, values, objective, trainings):
         raise RunError(f'trial {trial.number} was interrupted: rerun the command to resume')
     if code or best is None:
         # Not FAIL, which the sampler ignores: mostly the hyper-parameters are the cause, as when the loss diverges.
-        trial.set_user_attr('error', trainings.explain(trial, code) if code else f'{objective.metric} was never a number')
+        trial.set_user_attr('error', trial_runner.explain(trial, code) if code else f'{objective.metric} was never a number')
         return study.tell(trial, state=TrialState.PRUNED)
     return study.tell(trial, best)

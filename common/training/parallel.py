@@ -96,7 +96,7 @@ def _reusing_creator(variables, number):
             first_name, variable = next(itertools.islice(variables, next(position), None), (None, None))
         if variable is None or name != first_name or not variable.shape.is_compatible_with(_shape(kwargs)):
             raise UsageError(
-                f'tower {number} makes a variable {name or "Variable"} which the first tower does not make, or not '
+                f'tower {number} makes a variable {name or "Variable"} that the first tower does not make, or not '
                 'in this order: a model must make the same variables each time it is called'
             )
         return variable

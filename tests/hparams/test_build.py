@@ -196,3 +196,8 @@ def test_files_of_older_runs_load_under_the_names_of_today(tmp_path):
         build.compare(make(), str(path))
     with pytest.raises(UsageError, match='unknown hyper-parameter rise_share, did you mean warmup_fraction?'):
         make('rise_share=0.5')
+
+
+def test_a_module_that_gives_a_renamed_hyper_parameter_is_refused():
+    with pytest.raises(UsageError, match=r'--model=m: get_params\(\) gives low_factor, which is now called initial_lr_factor'):
+        make(model={'low_factor': 0.5})

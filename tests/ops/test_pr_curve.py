@@ -19,7 +19,7 @@ def expected():
     is_right = np.eye(4, dtype=bool)[LABELS]
     rows = []
     for threshold in THRESHOLDS:
-        chosen = PROBABILITIES > threshold
+        chosen = PROBABILITIES >= threshold
         counts = [
             (chosen & is_right).sum(),
             (chosen & ~is_right).sum(),
@@ -47,8 +47,13 @@ def test_the_pr_curve_of_certain_probabilities_and_of_an_empty_batch(session):
     value, update = pr_curve(tf.constant([0, 1]), tf.constant([[1.0, 0.0], [0.0, 1.0]]), num_thresholds=3)
     empty = pr_curve(tf.zeros([0], tf.int32), tf.zeros([0, 2]), num_thresholds=3)
     session.run(tf.local_variables_initializer())
-    session.run(update)
+    assert session.run(update).tolist() == [[2, 0, 0], [0, 0, 2]]
     curve = tf.make_ndarray(tf.Summary.FromString(session.run(value)).value[0].tensor)
-    assert curve.tolist() == [[2, 2, 0], [0, 0, 0], [2, 2, 2], [0, 0, 2], [1, 1, 0], [1, 1, 0]]
+    assert curve.tolist() == [[2, 2, 2], [2, 0, 0], [0, 2, 2], [0, 0, 0], [0.5, 1, 1], [1, 1, 1]]
     session.run(empty[1])
     assert not tf.make_ndarray(tf.Summary.FromString(session.run(empty[0])).value[0].tensor).any()
+
+
+def test_the_curve_is_of_evaluations_alone(session):
+    pr_curve(tf.constant([0]), tf.constant([[1.0, 0.0]]))
+    assert not tf.get_collection(tf.GraphKeys.SUMMARIES)

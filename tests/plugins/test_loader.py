@@ -57,6 +57,12 @@ def test_a_module_that_lacks_a_function_is_named_with_it(module):
         loader.load('dataset', path)
 
 
+def test_a_renamed_constant_of_a_module_is_named_with_its_new_name(module):
+    text = 'FREE_HPARAMS = ["x"]\ndef get_params(): return {}\ndef model(features, labels, mode, params): pass\n'
+    with pytest.raises(UsageError, match='FREE_HPARAMS is now called INFERENCE_HPARAMS'):
+        loader.load('model', module('renaming', text))
+
+
 def test_an_import_that_fails_inside_a_module_is_its_authors_to_see(module):
     with pytest.raises(ModuleNotFoundError, match='nosuch_dependency'):
         loader.load('model', module('broken', 'import nosuch_dependency\n'))

@@ -1,4 +1,4 @@
-"""TrialRunner that go on: after a signal, from where they ended, in place of dead ones."""
+"""Trainings that resume: after a signal, from where they ended, in place of dead ones."""
 
 import json
 import re

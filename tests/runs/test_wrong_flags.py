@@ -37,8 +37,8 @@ ZERO_IS_ALLOWED = (
 
 
 WRONG = [
-    (['--model=nosuch'], 2, '--model=nosuch: no module models.nosuch; the models here are: alexnet, '),
-    (['--dataset=nosuch'], 2, '--dataset=nosuch: no module datasets.nosuch; the datasets here are: '),
+    (['--model=nosuch'], 2, '--model=nosuch: no module models.nosuch; the models are: alexnet, '),
+    (['--dataset=nosuch'], 2, '--dataset=nosuch: no module datasets.nosuch; the datasets are: '),
     (['--modle=alexnet'], 2, "Unknown command line flag 'modle'. Did you mean: model"),
     (['--hparams=batch_sise=3'], 2, '--hparams: unknown hyper-parameter batch_sise, did you mean batch_size?'),
     (['--hparams=batch_size=x'], 2, '--hparams: batch_size=x must be an integer'),

@@ -70,7 +70,7 @@ def goes_on(whole, expected, name, damage, train=train):
       train: function of a directory and the number of steps that returns the log.
 
     Returns:
-      Whether the training went on from the latest_intact checkpoint that is whole, named the one that is not, and ended as if
+      Whether the training went on from the latest intact checkpoint, named the one that is not, and ended as if
       nothing had been.
     """
     step = re.search(r'-(\d+)\.(index|data)', name)

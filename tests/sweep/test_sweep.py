@@ -305,7 +305,7 @@ def test_optuna_is_named_where_there_is_none(tmp_path):
         check=False,
     )
     assert process.returncode == 1
-    assert process.stderr.splitlines()[-1] == "sweep.py: there is no optuna: pip install -e '.[sweep]'"
+    assert process.stderr.splitlines()[-1] == "sweep.py: optuna is not installed: pip install -e '.[sweep]'"
 
 
 def test_help_of_a_sweep_shows_the_trainers_flags_too(capsys):

@@ -382,7 +382,7 @@ def test_a_variable_that_only_a_later_tower_makes_is_refused(make_variable):
 
     with (
         tf.Graph().as_default(),
-        pytest.raises(UsageError, match='tower 1 makes a variable .* which the first tower does not make'),
+        pytest.raises(UsageError, match='tower 1 makes a variable .* that the first tower does not make'),
     ):
         parallel.make_parallel(tower, CPUS[:2], x=tf.ones([4]))
 
