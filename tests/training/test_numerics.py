@@ -76,7 +76,7 @@ def fails(run, tmp_path, monkeypatch):
 def test_debug_numerics_names_the_op_its_type_its_values_and_its_line(fails, tmp_path):
     place = f'{tmp_path}/package_of_{tmp_path.name}/module.py:11'
     assert fails("w * x + 1e-3 * tf.log(fuse, name='risky')") == (
-        f'trainer.py: --debug_numerics: the op model/risky (Log) gave -Inf values, made at {place}'
+        f'trainer.py: --debug_numerics: the op model/risky (Log) produced -Inf values, made at {place}'
     )
 
 
@@ -89,18 +89,18 @@ def test_debug_numerics_leaves_a_checkpoint_from_before_the_op_failed(fails, tmp
 
 def test_debug_numerics_names_an_op_in_the_body_of_a_loop(fails):
     line = fails('tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y + w / fuse), [0, x])[1]')
-    assert '(RealDiv) gave +Inf values, made at ' in line
+    assert '(RealDiv) produced +Inf values, made at ' in line
 
 
 def test_debug_numerics_names_the_gradient_of_an_op(fails):
     line = fails("w * x + tf.sqrt(w * fuse, name='root')")
-    assert line.startswith('trainer.py: --debug_numerics: the op gradients/model/root_grad/SqrtGrad (SqrtGrad) gave')
+    assert line.startswith('trainer.py: --debug_numerics: the op gradients/model/root_grad/SqrtGrad (SqrtGrad) produced')
     assert 'made at' not in line
 
 
 def test_debug_numerics_names_an_op_of_one_tower(fails):
     line = fails("w * x / tf.maximum(x - x[:1], 1 - fuse, name='m')", '--num_towers=2')
-    assert 'the op model/tower_' in line and '(RealDiv) gave' in line
+    assert 'the op model/tower_' in line and '(RealDiv) produced' in line
 
 
 def test_debug_numerics_names_the_first_of_several_ops(fails):
