@@ -320,14 +320,26 @@ def test_a_record_is_found_again_in_its_file(tmp_path):
     assert manifest.locate_record(b'another') is None
 
 
-def command(*arguments):
-    process = subprocess.run(
-        [sys.executable, '-m', 'common.data.records', *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return process.returncode, process.stdout.splitlines(), process.stderr.splitlines()
+@pytest.fixture
+def command(capsys):
+    """Calls the module's main: command('verify', DIRECTORY) -> (exit code, lines of stdout, lines of stderr)."""
+
+    def call(*arguments):
+        code = records.main(['records', *arguments])
+        return code, *(text.splitlines() for text in capsys.readouterr())
+
+    return call
 
 
-def test_verify_says_of_each_file_whether_it_is_as_written(tmp_path):
+def test_records_can_be_verified_from_the_command_line(tmp_path):
+    write(str(tmp_path))
+    command_line = [sys.executable, '-m', 'common.data.records', 'verify', str(tmp_path)]
+    process = subprocess.run(command_line, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0 and process.stderr == ''
+    assert process.stdout.splitlines()[0] == f'{tmp_path}/train-00000-of-00004.tfrecord: as written'
+
+
+def test_verify_says_of_each_file_whether_it_is_as_written(command, tmp_path):
     write(str(tmp_path), eval=[{'id': 0}])
     assert command('verify', str(tmp_path)) == (
         0,
@@ -346,7 +358,7 @@ def test_verify_says_of_each_file_whether_it_is_as_written(tmp_path):
     assert code == 1 and len(out) == 7 and sum(line.endswith(': intact') for line in out) == 6
 
 
-def test_show_counts_the_records_and_tells_their_features(tmp_path):
+def test_show_counts_the_records_and_tells_their_features(command, tmp_path):
     examples = [
         {'id': i, 'text': f'number {i}', 'image': bytes(100), 'values': [0.5] * i, **({'odd': 1} if i % 2 else {})}
         for i in range(12)
@@ -399,7 +411,7 @@ def test_a_manifest_whose_counts_are_others_is_noticed(tmp_path):
         records.read(str(tmp_path), 'train')
 
 
-def test_names_of_features_do_not_reach_the_terminal_as_they_are(tmp_path):
+def test_names_of_features_do_not_reach_the_terminal_as_they_are(command, tmp_path):
     records.write(str(tmp_path), {'train': [{'a\n\x1b[31m': 1}]}, num_shards=1)
     assert command('show', f'{tmp_path}/train-00000-of-00001.tfrecord')[1][1:] == [
         r"  'a\n\x1b[31m': int64, values: 1",
