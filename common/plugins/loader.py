@@ -78,7 +78,7 @@ def check_module(kind: str, name: str, module: types.ModuleType) -> None:
         missing.append('parse')
     if missing:
         raise UsageError(f'--{kind}={name}: {module.__name__} must define {", ".join(missing)}; see README.md')
-    if hasattr(module, 'FREE_HPARAMS'):
+    if kind == 'model' and hasattr(module, 'FREE_HPARAMS'):
         raise UsageError(f'--{kind}={name}: FREE_HPARAMS is now called INFERENCE_HPARAMS')
     for function, value in functions.items():
         if value is not None and not _takes(value, _ARGUMENTS[kind][function].split(', ')):
