@@ -5,7 +5,6 @@ import signal
 if __name__ == '__main__':  # Until StopOnSignal takes over, Ctrl-C ends it without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-import contextlib
 import os
 import sys
 from typing import Any
@@ -13,22 +12,20 @@ from typing import Any
 import tf_estimator  # noqa: F401 - before TensorFlow
 
 from absl import flags
-import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError
-from common.files import read_json, to_json
+from common.errors import UsageError
+from common.files import read_json
 from common.paths import check_scheme, is_remote
 from common.runs import command, tf_config
 from common.runs.stop import StopOnSignal
-from common.storage import run_dir
 from common.storage.metrics import parse_objective
 from common.training.model_fn import check_hparams
 from hparams import build
 import trainer
 
 try:
+    from common.sweep.search import search
     from common.sweep.space import read_space
-    from common.sweep.study import TrialState, lock, open_study, run_trials
     from common.sweep.trials import TrialRunner
 except ModuleNotFoundError as error:
     sys.exit(f"sweep.py: {error.name} is not installed: pip install -e '.[sweep]'")
@@ -101,41 +98,16 @@ def run(FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
     for name in space.keys() & {'optimizer', 'learning_rate_schedule'}:
         for choice in space[name].choices:
             check_hparams(build.HParams(build.override(params, '--space', {name: choice})))
-    output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}_sweep'
-    run_dir.ensure_writable(output_dir)
-    if os.path.exists(run_dir.hparams_path(output_dir)):
-        raise UsageError(f'--output_dir={output_dir} is the output_dir of a training: choose another')
-    best_path = os.path.join(output_dir, 'best_hparams.json')
-    with lock(output_dir) as descriptor:
-        passed_on = [FLAGS[name].serialize() for name in FLAGS if FLAGS[name].present and name not in _NOT_PASSED_ON]
-        trial_runner = TrialRunner(
-            trainer.__file__,
-            [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *passed_on],
-            params,
-            output_dir,
-            FLAGS.eval_splits[0],
-            objective,
-            descriptor,
-        )
-        trial_runner.check(stop)
-        study = open_study(output_dir, objective, params.seed, _setup(FLAGS, params))
-        if len(study.trials) >= FLAGS.trials and not study.get_trials(states=[TrialState.RUNNING]):
-            tf.logging.info('Nothing to do: all %d trials are complete; raise --trials to continue.', len(study.trials))
-        with contextlib.closing(run_trials(study, space, objective, FLAGS.trials, FLAGS.jobs, trial_runner, stop)) as trials:
-            for trial in trials:
-                _log(trial, trial_runner)
-                _keep_best(study, trial_runner, best_path)
-        best = _keep_best(study, trial_runner, best_path)
-    if not best:
-        raise RunError(f'no trial completed; the last one: {study.trials[-1].user_attrs.get("error", "was pruned")}')
-    result = {
-        'trials': len(study.trials),
-        objective.metric: to_json(best.value),
-        'best': trial_runner.directory(best),
-        'hparams_set': best_path,
-    }
-    run_dir.save_results(output_dir, result)
-    return result
+    passed_on = [FLAGS[name].serialize() for name in FLAGS if FLAGS[name].present and name not in _NOT_PASSED_ON]
+    trial_runner = TrialRunner(
+        trainer.__file__,
+        [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *passed_on],
+        params,
+        FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}_sweep',
+        FLAGS.eval_splits[0],
+        objective,
+    )
+    return search(trial_runner, space, _setup(FLAGS, params), FLAGS.trials, FLAGS.jobs, stop)
 
 
 def _given(FLAGS):
@@ -148,32 +120,6 @@ def _setup(FLAGS, params):
     """Returns what trials must have in common to be comparable."""
     space = {f'the space of {name}': values for name, values in read_json(FLAGS.space).items()}
     return {**params, **space, **{f'--{name}': FLAGS[name].value for name in _SAME}}
-
-
-def _keep_best(study, trial_runner, path):
-    """Writes the set of the best trial so far and returns the trial; None if none is complete."""
-    if not study.get_trials(states=[TrialState.COMPLETE]):
-        return None
-    best = study.best_trial
-    trial_runner.save_hparams(best, path)
-    return best
-
-
-def _log(trial, trial_runner):
-    name = trial_runner.directory(trial)
-    if 'error' in trial.user_attrs:
-        tf.logging.warning('%s failed: %s', name, trial.user_attrs['error'])
-        return
-    values = list(trial.intermediate_values.values())
-    tf.logging.info(
-        '%s %s: %s = %s after %d evaluation%s',
-        name,
-        'completed' if trial.state == TrialState.COMPLETE else 'was pruned',
-        trial_runner.objective.metric,
-        to_json(trial_runner.objective.best(values)),
-        len(values),
-        's' if len(values) > 1 else '',
-    )
 
 
 def main(argv: list[str]) -> int:

@@ -31,7 +31,7 @@ class TrialRunner:
 
     Each has the output_dir trial-NUMBER in the sweep's output_dir, with its hyper-parameters and its log. script is the
     trainer's path, flags are passed to all trainings, params are the hyper-parameters that a trial's values override; split
-    and objective select the metric; lock is a file descriptor that every process keeps open.
+    and objective select the metric; lock is a file descriptor that every process keeps open, set by `search`.
     """
 
     script: str
@@ -40,7 +40,7 @@ class TrialRunner:
     output_dir: str
     split: str
     objective: Objective
-    lock: int
+    lock: int = -1
 
     def directory(self, trial: optuna.Trial | optuna.trial.FrozenTrial) -> str:
         """Returns the output_dir of a trial."""

@@ -39,7 +39,7 @@ def test_a_mistake_on_the_command_line_is_refused_by_its_name(mistake):
 
 @pytest.mark.parametrize('case', configurations.pick_modules(10), ids=range(10))
 def test_a_mistake_in_a_module_is_told_by_its_function_or_its_line(case):
-    assert wrong_modules.is_told(case), wrong_modules.run(case[1])
+    assert wrong_modules.is_reported(case), wrong_modules.run(case[1])
 
 
 def test_a_ledger_is_read_as_it_was_written(tmp_path):

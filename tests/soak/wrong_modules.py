@@ -1,4 +1,4 @@
-"""Modules with one mistake each, of which every one is to be told by the function that it is in."""
+"""Modules with one mistake each, each to be reported with the name of its function."""
 
 import contextlib
 import importlib
@@ -253,7 +253,7 @@ def run(source, *flags):
     return code, err.getvalue(), path
 
 
-def is_told(case):
+def is_reported(case):
     """Whether a mistake ends with one line that names the function, or the exception with a traceback of the module's lines."""
     function, source = case
     code, err, path = run(source)
