@@ -80,7 +80,7 @@ def test_batches_run_over_the_end_of_an_epoch():
     assert sorted(flat[:10]) == sorted(flat[10:]) == list(range(10))
 
 
-def test_a_training_that_goes_on_sees_what_it_would_have_seen():
+def test_a_training_that_resumes_sees_what_it_would_have_seen():
     whole = ids(numbers(10), 30)
     for start in (1, 2, 3, 5, 17, 29):
         assert ids(numbers(10), 30 - start, start=start) == whole[start:]
@@ -166,13 +166,13 @@ def test_a_dataset_that_does_not_know_its_size_is_counted():
     assert sorted(flat[:10]) == list(range(10))
 
 
-def test_an_endless_dataset_goes_on_where_it_stopped():
+def test_an_endless_dataset_resumes_where_it_stopped():
     whole = np.concatenate(ids(numbers(float('inf')), 20))
     rest = np.concatenate(ids(numbers(float('inf')), 10, start=10))
     assert list(rest) == list(whole[40:]) == list(range(40, 80))
 
 
-def test_a_split_that_is_not_there_is_told_from_a_datasets_own_mistake():
+def test_a_split_that_is_not_there_is_reported_from_a_datasets_own_mistake():
     dataset = types.SimpleNamespace(read=lambda split, data_dir, params: {'train': 1}[split])
     with pytest.raises(UsageError, match='--dataset=numbers: unknown split test'):
         count_examples(DataSource(dataset, '', make_params()), 'test')

@@ -190,7 +190,7 @@ def test_a_picture_that_cannot_be_read_ends_prepare_with_its_number_and_the_line
     )
 
 
-def test_a_value_that_no_example_can_hold_is_told_with_its_example(tmp_path):
+def test_a_value_that_no_example_can_hold_is_reported_with_its_example(tmp_path):
     with pytest.raises(RunError, match=r'example 1 of the split train cannot be made: TypeError: x: cannot store object in a '):
         records.write(str(tmp_path), {'train': [{'x': 1}, {'x': object()}]})
     assert not records.is_written(str(tmp_path))

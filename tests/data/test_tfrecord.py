@@ -89,7 +89,7 @@ def test_without_knowing_what_was_written_the_checksums_decide(tmp_path):
     assert find_damage(str(tmp_path / 'file')) == 'the record at byte 37 is corrupt: its checksum is wrong'
 
 
-def test_the_block_that_differs_is_told_in_a_larger_file(tmp_path):
+def test_the_block_that_differs_is_reported_in_a_larger_file(tmp_path):
     content = [record(bytes(1 << 20)), record(bytes(1 << 20)), record(bytes(1 << 20))]
     blocks = [b''.join(content)[i << 20 : (i + 1) << 20] for i in range(4)]
     written = {

@@ -223,7 +223,7 @@ def test_records_are_left_out_on_purpose_where_only_some_batches_are_trained_on(
 
 
 @pytest.mark.parametrize('flags', [(), ('--num_towers=2',), ('--steps_per_loop=3',)], ids=['', 'towers', 'loops'])
-def test_lengths_that_vary_are_told_with_the_feature_and_the_cure(flags):
+def test_lengths_that_vary_are_reported_with_the_feature_and_the_cure(flags):
     parse = source(PARSE, '{"x": record["x"][:1 + tf.cast(record["label"], tf.int32)]}, LABEL')
     code, err, _ = wrong_modules.run(parse + NARROW, '--train_steps=9', *flags)
     assert code == 1
@@ -234,7 +234,7 @@ def test_lengths_that_vary_are_told_with_the_feature_and_the_cure(flags):
     )
 
 
-def test_records_of_several_lengths_are_told_where_batches_are_parsed():
+def test_records_of_several_lengths_are_reported_where_batches_are_parsed():
     read = READ.replace('VALUE', 'return tf.data.Dataset.range(12).map(lambda i: {"x": tf.ones([i]), "label": i})')
     parse_batch = source(PARSE_BATCH, '{"x": record["x"][:, :3]}, LABEL')
     code, err, _ = wrong_modules.run(read + parse_batch + NARROW, '--train_steps=9')
@@ -247,7 +247,7 @@ def test_records_of_several_lengths_are_told_where_batches_are_parsed():
 
 
 @pytest.mark.parametrize('flags', [(), ('--num_towers=2',), ('--steps_per_loop=3',)], ids=['', 'towers', 'loops'])
-def test_features_and_labels_of_several_sizes_are_told(flags):
+def test_features_and_labels_of_several_sizes_are_reported(flags):
     parse_batch = source(PARSE_BATCH, '{"x": tf.boolean_mask(record["x"], record["x"][:, 2] < 1)}, LABEL')
     code, err, _ = wrong_modules.run(parse_batch, '--train_steps=9', *flags)
     assert code == 1
@@ -258,7 +258,7 @@ def test_features_and_labels_of_several_sizes_are_told(flags):
     )
 
 
-def test_features_and_labels_of_several_known_sizes_are_told():
+def test_features_and_labels_of_several_known_sizes_are_reported():
     code, err, _ = wrong_modules.run(source(PARSE_BATCH, '{"x": record["x"][:3]}, LABEL'))
     assert code == 2
     assert re.fullmatch(
@@ -274,12 +274,12 @@ LABELS = PARSE.replace(
 
 
 @pytest.mark.parametrize('flags', [(), ('--num_towers=2',), ('--steps_per_loop=3',)], ids=['', 'towers', 'loops'])
-def test_a_label_out_of_range_is_told_with_its_example(flags):
+def test_a_label_out_of_range_is_reported_with_its_example(flags):
     code, err, _ = wrong_modules.run(LABELS, '--train_steps=9', *flags)
     assert (code, err) == (1, 'trainer.py: record 2 of the split train: the label label is 10, but the model takes 0 to 1\n')
 
 
-def test_a_label_out_of_range_in_evaluation_is_told_with_its_example():
+def test_a_label_out_of_range_in_evaluation_is_reported_with_its_example():
     code, err, _ = wrong_modules.run(LABELS.replace('+ (10', '+ (0 if mode == "train" else 10'), '--train_steps=9')
     assert (code, err) == (1, 'trainer.py: record 2 of the split eval: the label label is 10, but the model takes 0 to 1\n')
 
@@ -304,7 +304,7 @@ def parse_batch(mode, params, record):
 """
 
 
-def test_a_label_out_of_range_in_a_file_is_told_with_its_record_and_byte():
+def test_a_label_out_of_range_in_a_file_is_reported_with_its_record_and_byte():
     code, err, path = wrong_modules.run(WRITTEN, '--train_steps=9')
     directory = path.partition('/wrong_')[0]
     at = 2 * (16 + len(records.encode({'x': [0.0, 1.0, 2.0], 'label': 1})))  # The 9th of 4 files is the 2nd of the second.

@@ -29,7 +29,7 @@ def wait_for_part(directory):
         time.sleep(0.001)
 
 
-def test_a_prediction_goes_on_while_a_training_starts_in_its_directory(run, start, tmp_path):
+def test_a_prediction_resumes_while_a_training_starts_in_its_directory(run, start, tmp_path):
     assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=2')[0] == 0
     prediction = start(*POLYNOMIAL, '--schedule=predict', '--predict_split=train')
     wait_for_part(tmp_path / 'output')
@@ -92,7 +92,7 @@ def test_an_export_waits_for_another_one_and_leaves_what_it_writes(run, start, t
     assert exports(tmp_path) == [os.path.basename(json.loads(out)['export'])]
 
 
-def test_two_exports_at_once_are_both_whole(run, start, tmp_path):
+def test_two_exports_at_once_are_both_intact(run, start, tmp_path):
     assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=2')[0] == 0
     processes = [start(*POLYNOMIAL, '--schedule=export') for _ in range(2)]
     results = [json.loads(process.communicate()[0])['export'] for process in processes]

@@ -135,7 +135,7 @@ def test_a_damaged_tfrecord_file_is_named_before_anything_is_trained(run, tmp_pa
     assert not list((tmp_path / 'output').glob('model.ckpt*'))
 
 
-def test_what_a_datasets_own_reader_cannot_read_is_told_with_the_split(run, tmp_path, monkeypatch):
+def test_what_a_datasets_own_reader_cannot_read_is_reported_with_the_split(run, tmp_path, monkeypatch):
     ledger.prepare(f'{tmp_path}/data', build.HParams(ledger.get_params()))
     path = tmp_path / 'data' / 'train-00000-of-00004.tfrecord'
     content = bytearray(path.read_bytes())
@@ -167,7 +167,9 @@ def test_an_empty_split_is_named_before_the_first_step(run, tmp_path, empty, fla
     assert not list((tmp_path / 'output').glob('model.ckpt*'))
 
 
-def test_a_tfrecord_file_that_vanishes_amid_a_training_is_named_and_once_it_is_back_the_training_goes_on(run, start, tmp_path):
+def test_a_tfrecord_file_that_vanishes_during_a_training_is_named_and_once_it_is_back_the_training_resumes(
+    run, start, tmp_path
+):
     records.write(f'{tmp_path}/data/mnist', {'train': [example(i) for i in range(640)], 'eval': [example(0)]})
     path = tmp_path / 'data' / 'mnist' / 'train-00001-of-00004.tfrecord'
     flags = (
@@ -279,7 +281,7 @@ shutil.copytree(f'{disk}/output', f'{above}/output')
     not shutil.which('unshare') or subprocess.run(['unshare', '-Urm', 'true'], check=False).returncode,
     reason="a disk of a test's own needs user namespaces",
 )
-def test_a_full_disk_is_named_and_the_training_goes_on_once_there_is_room(run, tmp_path):
+def test_a_full_disk_is_named_and_the_training_resumes_once_there_is_room(run, tmp_path):
     """A real one of 15 MB, where a checkpoint takes 6."""
     flags = (
         '--hparams=filters=[4,8],dense_units=1100,batch_size=8,warmup_steps=0',
@@ -397,7 +399,7 @@ def test_a_file_in_the_place_of_a_directory_or_the_other_way_round_is_named(run,
 @pytest.mark.parametrize(
     'model, dataset, missing, there', [('alexnet', 'polynomial', 'image', 'x'), ('polynomial', 'mnist', 'x', 'image')]
 )
-def test_a_model_and_a_dataset_that_do_not_fit_are_told(run, model, dataset, missing, there):
+def test_a_model_and_a_dataset_that_do_not_fit_are_reported(run, model, dataset, missing, there):
     code, _, err = run(f'--model={model}', f'--dataset={dataset}', '--schedule=dry_run')
     assert code == 2
     assert err.splitlines()[-1] == (

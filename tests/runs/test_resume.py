@@ -22,7 +22,7 @@ def test_the_same_seed_repeats_a_run_and_another_does_not(run, tmp_path):
 
 
 @pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stopped_run_goes_on_as_if_nothing_had_been(start, run, tmp_path, number, code):
+def test_a_stopped_run_resumes_as_if_nothing_had_been(start, run, tmp_path, number, code):
     # With dropout and shifts on, whose draws must come again as well.
     flags = (
         '--hparams=filters=[4],dense_units=16,batch_size=32',
@@ -49,7 +49,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_been(start, run, tmp_path, numb
     assert all((found[name] == expected[name]).all() for name in expected)
 
 
-def test_a_finished_run_is_evaluated_again_and_a_longer_one_goes_on(run):
+def test_a_finished_run_is_evaluated_again_and_a_longer_one_resumes(run):
     flags = SMALL
     first = run(*flags, '--train_steps=10')
     again = run(*flags, '--train_steps=10')
@@ -70,7 +70,7 @@ def test_a_lost_checkpoint_state_never_starts_again_from_nothing(run, tmp_path, 
         assert ('Resuming from ' in err) == schedule.startswith('train')
 
 
-def test_a_run_of_an_older_framework_goes_on(run, tmp_path):
+def test_a_run_of_an_older_framework_resumes(run, tmp_path):
     assert run(*POLYNOMIAL, '--train_steps=2')[0] == 0
     path = tmp_path / 'output' / 'hparams.json'
     saved = json.loads(path.read_text())
@@ -98,7 +98,7 @@ def test_a_second_training_is_refused_and_a_dead_ones_place_is_taken(start, run,
     assert (code, result) == (0, {'global_step': reached + 5})
 
 
-def test_the_checkpoint_that_a_training_goes_on_from_is_not_written_again(run, tmp_path):
+def test_the_checkpoint_that_a_training_resumes_from_is_not_written_again(run, tmp_path):
     def files():
         return {
             path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (tmp_path / 'output').glob('model.ckpt-5.*')

@@ -14,7 +14,7 @@ EVERYTHING = ['--num_towers=2', '--steps_per_loop=7', '--hparams=ema_decay=0.9,g
 
 
 @pytest.mark.parametrize('flags', [[], EVERYTHING], ids=['default', 'everything'])
-def test_a_killed_training_goes_on_as_if_nothing_had_been(flags):
+def test_a_killed_training_resumes_as_if_nothing_had_been(flags):
     found = stop_again_and_again(times=3, inside_saves=2, number=signal.SIGKILL, flags=flags, popen=fork_server.Popen)
     assert found['inside_saves'] >= 1
     assert (found['same'], found['same_weights'], found['codes']) == (3, True, [-9])
@@ -38,7 +38,7 @@ def test_a_mistake_on_the_command_line_is_refused_by_its_name(mistake):
 
 
 @pytest.mark.parametrize('case', configurations.pick_modules(10), ids=range(10))
-def test_a_mistake_in_a_module_is_told_by_its_function_or_its_line(case):
+def test_a_mistake_in_a_module_is_reported_by_its_function_or_its_line(case):
     assert wrong_modules.is_reported(case), wrong_modules.run(case[1])
 
 

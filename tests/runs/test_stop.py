@@ -70,7 +70,7 @@ def test_a_second_signal_does_not_wait_for_the_step():
         train_until(stop, 3, twice)
 
 
-def test_a_run_under_nohup_goes_on_when_its_terminal_closes():
+def test_a_run_under_nohup_resumes_when_its_terminal_closes():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with StopOnSignal():
@@ -88,7 +88,7 @@ def test_a_second_sigterm_does_not_keep_the_checkpoint_from_being_saved():
         assert train_until(stop, 2, twice) in (2, 3)
 
 
-def test_an_evaluation_amid_the_training_ends_at_once():
+def test_an_evaluation_during_the_training_ends_at_once():
     with StopOnSignal() as stop, pytest.raises(SystemExit):
         train_until(stop, 3, lambda: stop.call_outside_training(send(signal.SIGTERM)))
 
@@ -115,7 +115,7 @@ def test_the_previous_signal_handlers_come_back():
 @pytest.mark.skipif(not os.path.exists('/proc/self/maps'), reason='what a process has imported is looked up in /proc')
 @pytest.mark.parametrize('script', ['trainer.py', 'sweep.py'])
 @pytest.mark.parametrize('delay', [0, 0.2, 0.4, 0.8])
-def test_ctrl_c_amid_the_imports_ends_a_command_without_a_word(tmp_path, script, delay):
+def test_ctrl_c_during_the_imports_ends_a_command_without_a_word(tmp_path, script, delay):
     process = subprocess.Popen(
         [sys.executable, os.path.join(ROOT, script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     )

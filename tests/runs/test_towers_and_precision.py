@@ -26,7 +26,7 @@ def test_towers_train_and_evaluate_as_none(run, tmp_path):
 
 
 @pytest.mark.skipif('avx512f' not in open('/proc/cpuinfo').read(), reason='this CPU does not compute with bfloat16')
-def test_bfloat16_trains_nearly_as_float32_does_and_may_go_on_with_its_checkpoints(run, tmp_path):
+def test_bfloat16_trains_nearly_as_float32_does_and_may_resume_with_its_checkpoints(run, tmp_path):
     flags = (*SMALL[:1], '--train_steps=5', '--save_summary_steps=1', '--eval_steps=3')
     _, expected, log = run(*flags, output_dir=tmp_path / 'float32')
     expected_losses = list(losses(log).values())

@@ -56,13 +56,13 @@ def test_the_checkpoint_of_the_smallest_metric_may_be_the_best(tmp_path):
     assert [keep(tmp_path, step, loss, loss=value) for step, value in ((1, 0.5), (2, 0.4), (3, 0.6))] == [1, 2, 2]
 
 
-def test_another_goal_begins_anew_with_the_best_checkpoint(tmp_path):
+def test_another_goal_starts_over_with_the_best_checkpoint(tmp_path):
     assert keep(tmp_path, 1, accuracy=0.9, loss=3.0) == 1
     assert keep(tmp_path, 2, Objective('loss', False), accuracy=0.1, loss=4.0) == 2
     assert keep(tmp_path, 3, Objective('loss', True), accuracy=0.1, loss=2.0) == 3
 
 
-def test_a_stop_amid_the_copy_leaves_the_best_checkpoint_as_it_was(tmp_path, monkeypatch):
+def test_a_stop_during_the_copy_leaves_the_best_checkpoint_as_it_was(tmp_path, monkeypatch):
     keep(tmp_path, 1, accuracy=0.5)
     monkeypatch.setattr(best_checkpoint, 'write_json', lambda path, record: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -87,7 +87,7 @@ def test_values_that_are_not_finite_are_compared_as_numbers(tmp_path, values, ke
             record.write_text(json.dumps({**content, 'value': float(content['value'])}))  # NaN, without quotes.
 
 
-def test_another_split_begins_anew_with_the_best_checkpoint(tmp_path):
+def test_another_split_starts_over_with_the_best_checkpoint(tmp_path):
     assert keep(tmp_path, 1, accuracy=0.9) == 1
     result = {'global_step': 2, 'train': {'accuracy': 0.5}}
     best_checkpoint.keep_if_best(save(tmp_path, 2), str(tmp_path), ACCURACY, 'train', result)

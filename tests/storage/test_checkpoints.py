@@ -30,7 +30,7 @@ def trainings(tmp_path_factory):
         'model.ckpt-8.data-00000-of-00001',
     ],
 )
-def test_a_training_goes_on_from_the_last_checkpoint_that_is_whole(run, trainings, name, damage):
+def test_a_training_resumes_from_the_last_checkpoint_that_is_intact(run, trainings, name, damage):
     def train(directory, steps):
         code, result, err = run(*FLAGS, f'--train_steps={steps}', output_dir=directory)
         assert (code, result) == (0, {'global_step': steps})

@@ -70,7 +70,7 @@ def test_a_file_that_is_being_replaced_stays_until_the_new_one_is_whole(tmp_path
 
 
 @pytest.mark.parametrize('output_dir', ['/a/b', '/a/b/', 'gs://a/b/', 'b'])
-def test_checkpoints_are_told_from_those_of_others(output_dir):
+def test_checkpoints_are_reported_from_those_of_others(output_dir):
     directory = output_dir.rstrip('/')
     assert checkpoints.is_of(output_dir, f'{directory}/model.ckpt-1') and checkpoints.is_of(
         output_dir, f'{directory}/best/model.ckpt-1'

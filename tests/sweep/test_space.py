@@ -86,12 +86,12 @@ def test_choices_come_as_the_hyperparameters_take_them(tmp_path):
         ({'num_epochs': [1.0]}, 'num_epochs is also set by a flag: remove one of the two'),
     ],
 )
-def test_mistakes_in_a_space_are_told(tmp_path, space, message):
+def test_mistakes_in_a_space_are_reported(tmp_path, space, message):
     with pytest.raises(UsageError) as error:
         space_of(tmp_path, space, ['num_epochs'])
     assert str(error.value).startswith('--space') and 'space.json' in str(error.value) and message in str(error.value)
 
 
-def test_a_missing_space_is_told(tmp_path):
+def test_a_missing_space_is_reported(tmp_path):
     with pytest.raises(UsageError, match='--space: .*nosuch.json: cannot be read'):
         read_space(str(tmp_path / 'nosuch.json'), PARAMS)

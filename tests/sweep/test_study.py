@@ -107,7 +107,7 @@ def test_failures_do_not_end_the_search(tmp_path):
 
 
 @pytest.mark.parametrize('stop', ['exit 143', 'kill -TERM $$', 'exit 130', 'exit 129'])
-def test_a_training_that_somebody_stops_ends_the_search_and_goes_on_in_the_next(tmp_path, stop):
+def test_a_training_that_somebody_stops_ends_the_search_and_resumes_in_the_next(tmp_path, stop):
     processes = Processes(tmp_path, f'echo 3 > values; {stop}')
     with pytest.raises(RunError, match='trial 0 was interrupted: rerun the command to resume'):
         search(open_at(tmp_path), processes, 2)
@@ -148,7 +148,7 @@ def test_a_trial_that_somebody_queued_is_one_of_those_to_come(tmp_path):
     assert trial.params == {'x': 0.25} and trial.value == 1
 
 
-def test_a_study_that_goes_on_draws_new_values(tmp_path):
+def test_a_study_that_resumes_draws_new_values(tmp_path):
     drawn = [
         trial.params['x']
         for _ in range(3)
@@ -189,13 +189,13 @@ def test_a_study_refuses_another_setup(tmp_path):
         open_at(tmp_path, setup={'a': 2, 'b': [1], 'c': 3})
 
 
-def test_a_damaged_study_is_told(tmp_path):
+def test_a_damaged_study_is_reported(tmp_path):
     (tmp_path / 'study.db').write_bytes(b'no database' * 1000)
     with pytest.raises(RunError, match='study.db: file is not a database: check that it is not locked or corrupt, or choose'):
         open_at(tmp_path)
 
 
-def test_a_study_of_something_else_is_told(tmp_path):
+def test_a_study_of_something_else_is_reported(tmp_path):
     with sqlite3.connect(tmp_path / 'study.db') as other:
         other.execute('create table studies (a int)')
     with pytest.raises(RunError, match='study.db: .*check that it is not locked or corrupt, or choose another --output_dir'):

@@ -139,7 +139,7 @@ def test_a_bad_trial_is_pruned(search, tmp_path):
     assert list((tmp_path / 'output' / 'trial-5').glob('model.ckpt-*.index'))
 
 
-def test_a_stopped_sweep_goes_on_as_if_it_had_not_been_stopped(start, search, run, tmp_path):
+def test_a_stopped_sweep_resumes_as_if_it_had_not_been_stopped(start, search, run, tmp_path):
     steps = ('--eval_every_steps=1000', '--save_checkpoints_steps=1000', '--eval_steps=10')
     flags = [{'learning_rate': [0.01]}, '--trials=1', '--train_steps=6000', *steps]
     process = start(*flags)
@@ -178,7 +178,7 @@ def test_trainings_of_a_killed_sweep_are_waited_for(start, search, tmp_path):
     assert trials_of(tmp_path)[0].value == min(losses(trial)) and len(losses(trial)) == 6
 
 
-def test_failed_trials_are_told_and_end_nothing_but_a_sweep_without_others(search, tmp_path):
+def test_failed_trials_are_reported_and_end_nothing_but_a_sweep_without_others(search, tmp_path):
     flags = ['--train_steps=20', '--hparams=optimizer=sgd']
     code, _, err = search({'learning_rate': [1e-4, 1e9]}, '--trials=1', *flags)
     assert [trial.params['learning_rate'] for trial in trials_of(tmp_path)] == [1e9]
@@ -197,7 +197,7 @@ def test_failed_trials_are_told_and_end_nothing_but_a_sweep_without_others(searc
     )
 
 
-def test_a_mistake_when_a_sweep_goes_on_costs_nothing(search, tmp_path):
+def test_a_mistake_when_a_sweep_resumes_costs_nothing(search, tmp_path):
     flags = ['--trials=2', '--train_steps=20']
     code, _, err = search(RATES, *flags, '--best_metric=mae:max')
     assert code == 2 and 'a dry run failed: trainer.py: --best_metric=mae:max: there is no metric mae' in err

@@ -202,7 +202,7 @@ def test_averages_follow_the_weights_and_soon_forget_the_first_ones(tmp_path):
     np.testing.assert_allclose(estimator.get_variable_value('w/ExponentialMovingAverage')[:, 0], average, rtol=1e-5)
 
 
-def test_a_restart_goes_on_amid_accumulated_gradients(tmp_path):
+def test_a_restart_resumes_during_accumulated_gradients(tmp_path):
     text = ',gradient_accumulation_steps=4,ema_decay=0.5'
 
     def batch():

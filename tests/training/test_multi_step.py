@@ -165,7 +165,7 @@ def test_loops_change_nothing_but_the_speed(run, tmp_path, flags):
         assert one_by_one == in_loops
 
 
-def test_a_signal_ends_the_training_after_the_loop_and_the_next_run_goes_on(start, run, tmp_path):
+def test_a_signal_ends_the_training_after_the_loop_and_the_next_run_resumes(start, run, tmp_path):
     flags = (
         *POLYNOMIAL,
         '--steps_per_loop=100',

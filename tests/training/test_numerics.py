@@ -125,7 +125,7 @@ def test_debug_numerics_names_an_input(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize('flag', ['--debug_numerics', '--nodebug_numerics'])
-def test_a_check_of_the_models_own_says_what_it_was_told_to_with_debug_numerics_too(run, tmp_path, monkeypatch, flag):
+def test_a_check_of_the_models_own_says_what_it_was_reported_to_with_debug_numerics_too(run, tmp_path, monkeypatch, flag):
     nan = "tf.ensure_shape(tf.py_func(lambda x: x * np.float32('nan'), [x], tf.float32), [None])"
     expression = f"w * assert_finite({nan}, 'layer 3 is off')"
     model = write_module(tmp_path, monkeypatch, f'{IMPORTS}{MODEL % expression}')

@@ -79,7 +79,7 @@ def test_a_warm_start_takes_averages_of_the_weights_from_the_best_checkpoint(run
     assert (found['conv2d/kernel'] != weights(source)['conv2d/kernel']).any()
 
 
-def test_a_training_that_goes_on_keeps_its_own_weights(run, tmp_path, source):
+def test_a_training_that_resumes_keeps_its_own_weights(run, tmp_path, source):
     frozen_at_the_start(run, tmp_path, source)
     before = weights(tmp_path / 'frozen')
     other = str(tmp_path / 'other')
@@ -92,7 +92,7 @@ def test_a_training_that_goes_on_keeps_its_own_weights(run, tmp_path, source):
     np.testing.assert_array_equal(weights(tmp_path / 'frozen')['dense/kernel'], before['dense/kernel'])
 
 
-def test_a_training_goes_on_with_the_same_freeze_only(run, tmp_path, source):
+def test_a_training_resumes_with_the_same_freeze_only(run, tmp_path, source):
     frozen_at_the_start(run, tmp_path, source)
     code, _, err = run(*SMALL, '--schedule=train', '--train_steps=2', output_dir=str(tmp_path / 'frozen'))
     assert code == 1 and re.search(
