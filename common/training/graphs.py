@@ -20,10 +20,10 @@ def reachable(tensors: Iterable[tf.Tensor]) -> set[tf.Operation]:
     return found
 
 
-def ancestors(ops: Iterable[tf.Operation]) -> set[tf.Operation]:
-    """Returns `ops` and all ops that must run before them. Ops inside functions are not included."""
+def ancestors(fetches: Iterable[tf.Operation | tf.Tensor]) -> set[tf.Operation]:
+    """Returns all ops that must run to compute fetches, those of the fetches included. Ops inside functions are not."""
     found = set()
-    pending = list(ops)
+    pending = [getattr(fetch, 'op', fetch) for fetch in fetches]
     while pending:
         op = pending.pop()
         if op not in found:

@@ -100,7 +100,7 @@ class _Collector:
         known |= {variable.initializer for variable in (*tf.global_variables(), *tf.local_variables())}
         assignments = [op for op in ops if op.type.startswith('Assign') and op not in known]
         if assignments:
-            dependencies = ancestors(tensor.op for tensor in tf.nest.flatten(outputs, expand_composites=True))
+            dependencies = ancestors(tf.nest.flatten(outputs, expand_composites=True))
             for op in assignments:
                 if op not in dependencies:
                     raise UsageError(

@@ -30,7 +30,7 @@ def check_fits(fetches: Sequence[tf.Operation | tf.Tensor], batch_size: int) -> 
             f'{name} takes {to_text(variables[name])}, and {to_text(free)} of memory is available: make the model '
             'smaller'
         )
-    tensors = [tensor for op in ancestors(getattr(fetch, 'op', fetch) for fetch in fetches) for tensor in op.outputs]
+    tensors = [tensor for op in ancestors(fetches) for tensor in op.outputs]
     sizes = [size(tensor.shape, tensor.dtype.base_dtype, batch_size) for tensor in tensors]
     if max(sizes, default=0) > free:
         largest = tensors[sizes.index(max(sizes))]

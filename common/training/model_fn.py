@@ -157,7 +157,7 @@ def _weight_reads(tensors):
     handles = {variable.handle.op for variable in tf.trainable_variables() if hasattr(variable, 'handle')}
     reads = [
         op
-        for op in graphs.ancestors(getattr(tensor, 'op', tensor) for tensor in tensors)
+        for op in graphs.ancestors(tensors)
         if op.type == 'ReadVariableOp' and op.inputs[0].op in handles and not op.control_inputs
     ]
     return sorted(reads, key=lambda op: op.name)
