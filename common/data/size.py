@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from common import memory
 from common.data.elements import INFINITE, cardinality, iterate, opened
-from common.data.input_pipeline import picks_batches
+from common.data.epochs import picks_batches
 from common.data.source import DataSource
 from common.errors import RunError, first_line
 from hparams.build import HParams
