@@ -162,13 +162,13 @@ def define_flags(FLAGS: flags.FlagValues | None = None) -> flags.FlagValues:
 
     flag = command.FlagGroup(FLAGS, 'Prediction')
     flag.string('input', '', "Image files to predict instead of a split, such as '*.png'.")
-    flag.enum('predict_split', 'eval', ['train', 'eval'], 'The split to predict.')
+    flag.string('predict_split', 'eval', 'The split to predict.')
     return FLAGS
 
 
 def check_flags(FLAGS: flags.FlagValues) -> None:
     """Raises UsageError if flags are empty or incompatible."""
-    for name in ('model', 'dataset', 'data_dir', 'output_dir'):
+    for name in ('model', 'dataset', 'data_dir', 'output_dir', 'predict_split'):
         if FLAGS[name].value == '':
             raise UsageError(f'--{name} is empty')
     for name in ('num_epochs', 'early_stopping_min_delta'):

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import types
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -23,13 +24,22 @@ class UnknownHParam(UsageError, AttributeError, KeyError):
 
 
 class HParams(Mapping):
-    """Read-only hyper-parameters, by attribute or key: `params.batch_size`, `params['batch_size']`. Lists are tuples."""
+    """Read-only hyper-parameters, by attribute or key: `params.batch_size`, `params['batch_size']`. Lists are tuples.
 
-    __slots__ = ('_values',)
+    The attribute `metadata` is what the dataset module's function of this name returned: facts about the data, such as class
+    names. It is not a hyper-parameter.
+    """
 
-    def __init__(self, values: Mapping[str, Any]):
+    __slots__ = ('_values', '_metadata')
+
+    def __init__(self, values: Mapping[str, Any], metadata: Mapping[str, Any] | None = None):
         frozen = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
         object.__setattr__(self, '_values', frozen)
+        object.__setattr__(self, '_metadata', types.MappingProxyType(dict(metadata or {})))
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self._metadata
 
     def __getitem__(self, key: str) -> Any:
         try:
@@ -135,6 +145,19 @@ def override(values: Mapping[str, Any], source: str, changes: Mapping[str, Any])
     if 'num_epochs' in changes and 'train_steps' not in changes:
         merged['train_steps'] = 0  # Steps take precedence over epochs, but not those of an earlier layer.
     return merged
+
+
+def add_metadata(params: HParams, metadata: Mapping[str, Any]) -> HParams:
+    """Returns hyper-parameters with metadata, whose items with the names of hyper-parameters set those.
+
+    Raises:
+      UsageError: such a hyper-parameter has another value already, other than 0 or an empty one.
+    """
+    found = {key: value for key, value in metadata.items() if key in params}
+    for key, value in found.items():
+        if params[key] and params[key] != value:
+            raise UsageError(f'--dataset={params.dataset}: the data has {key}={value}, not {params[key]}: omit {key}')
+    return HParams(override(params, f'--dataset={params.dataset}: metadata()', found), metadata)
 
 
 def _typed(values, pairs):

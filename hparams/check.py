@@ -23,10 +23,10 @@ def check_params(source: str, values: Any) -> None:
     if not isinstance(values, collections.abc.Mapping):
         raise UsageError(f'{source} must return a dict, not {describe(values)}')
     for key, value in values.items():
-        if not isinstance(key, str) or not key.isidentifier() or hasattr(collections.abc.Mapping, key):
+        if not isinstance(key, str) or not key.isidentifier() or key == 'metadata' or hasattr(collections.abc.Mapping, key):
             raise UsageError(
                 f'{source} gives {show(key)}={show(value)}: the name of a hyper-parameter must be a Python '
-                'identifier, and not that of a method of dict'
+                'identifier, and neither metadata nor that of a method of dict'
             )
         if key in RENAMED:
             raise UsageError(f'{source} gives {key}, which is now called {RENAMED[key]}')

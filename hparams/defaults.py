@@ -9,12 +9,17 @@ DEFAULTS: Mapping[str, Any] = types.MappingProxyType(
         # Length of the training: train_steps, or num_epochs if it is 0. The flags of these names override them.
         'train_steps': 0,
         'num_epochs': 10.0,
-        # Input: batch_size is the global batch size; the batch is split among the towers. shuffle_buffer is in examples; the
-        # shuffle is uniform if the buffer holds a whole epoch. cache keeps the raw training records in memory.
+        # Input: train_split is the split to train on. batch_size is the global batch size; the batch is split among the
+        # towers. shuffle_buffer is in examples; the shuffle is uniform if the buffer holds a whole epoch. cache keeps the raw
+        # training records in memory. group_by_length batches examples of similar length, to pad less.
+        'train_split': 'train',
         'batch_size': 128,
         'eval_batch_size': 1000,
         'shuffle_buffer': 10000,
         'cache': True,
+        'group_by_length': False,
+        # Weights of the classes in the loss, in the order of the labels; a single one is for all.
+        'class_weights': [1.0],
         # Learning rate: constant, exponential, piecewise, cosine, cyclic or one_cycle, after a linear warmup; see
         # common/training/learning_rate.py.
         'learning_rate': 0.001,

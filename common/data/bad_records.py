@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from common.data import manifest
 from common.data.elements import elements
-from common.data.input_pipeline import disable_autotune, parse
+from common.data.input_pipeline import disable_autotune, parsed_batches
 from common.data.source import DataSource
 from common.errors import RunError, first_line
 
@@ -45,7 +45,9 @@ def check_records(source: DataSource, splits: Iterable[tuple[str, str]], error: 
         elif 'IteratorGetNext' in text or isinstance(error, UnicodeDecodeError):
             _find_bad_record(source, mode, split)
     if _COUNT.search(text):
-        _check_count(source, 'train', text, is_certain=True)  # The framework itself asserts this split's cardinality.
+        _check_count(
+            source, source.params.train_split, text, is_certain=True
+        )  # The framework itself asserts this split's cardinality.
 
 
 def _find_bad_record(source, mode, split):
@@ -85,8 +87,8 @@ def _check_shapes(source, mode, split, text):
             if shapes.setdefault(name, shape) != shape:
                 raise RunError(
                     f'--dataset={source.params.dataset}: parse(): {name} is of shape {shapes[name]} in record 0 '
-                    f'of the split {split}, and {shape} in record {number}, but a batch has one: pad it to a fixed '
-                    'length, such as with tf.pad'
+                    f'of the split {split}, and {shape} in record {number}: give it a known number of dimensions, with '
+                    'tf.ensure_shape, so that batches are padded'
                 )
 
 
@@ -142,8 +144,7 @@ def _reason(error):
 
 def _parsed(source, mode, split, first, size):
     """Returns a tf.data.Dataset of a split's parsed batches, starting with record number `first`."""
-    records = source.read(split).skip(first)
-    return disable_autotune(parse(source, mode, records, records.batch(size), lambda records: records.batch(size)))
+    return disable_autotune(parsed_batches(source, mode, source.read(split).skip(first), size))
 
 
 def _first_error(make_dataset):

@@ -37,18 +37,23 @@ def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HPa
         indices = tf.ensure_shape(indices, [params.batch_size])
         return tf.nest.map_structure(lambda values: tf.gather(values, indices), all_records)
 
-    orders = _epochs(num_examples, params).map(order)
+    orders = _epochs(num_examples, position(params)).map(order)
     return orders.rebatch(params.batch_size, drop_remainder=True).map(gather)
 
 
-def infinite_stream(records: tf.data.Dataset, num_examples: int, params: HParams, cache: bool) -> tf.data.Dataset:
-    """Repeats the records infinitely, starting at the global step; each epoch is shuffled differently.
+def infinite_stream(
+    records: tf.data.Dataset, num_examples: int, params: HParams, cache: bool, start: tf.Tensor | None = None
+) -> tf.data.Dataset:
+    """Repeats the records infinitely, from a position on; each epoch is shuffled differently.
+
+    The position is by default that of the global step.
 
     Epochs are concatenated by flat_map, not by repeat().shuffle(): that would mix them, and the start of an epoch could not
     be restored after a restart.
     """
+    start = position(params) if start is None else start
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
-        return records.skip(_position(params))  # There are no epochs, so a shuffled order could not be restored.
+        return records.skip(start)  # There are no epochs, so a shuffled order could not be restored.
 
     # TensorFlow allocates the whole buffer at once.
     buffer = params.shuffle_buffer if num_examples < 0 else min(params.shuffle_buffer, num_examples + 1)
@@ -58,21 +63,20 @@ def infinite_stream(records: tf.data.Dataset, num_examples: int, params: HParams
 
     if num_examples == tf.data.experimental.UNKNOWN_CARDINALITY:  # Training ends within the first epoch.
         records = records.apply(tf.data.experimental.assert_cardinality(tf.data.experimental.INFINITE_CARDINALITY))
-        return shuffled(tf.constant(0, tf.int64), _position(params))
+        return shuffled(tf.constant(0, tf.int64), start)
     if cache:
         records = records.cache()
-    return _epochs(num_examples, params).flat_map(shuffled)
+    return _epochs(num_examples, start).flat_map(shuffled)
 
 
-def _epochs(num_examples, params):
-    """Returns an infinite dataset of (epoch, number of its examples already seen), int64 scalars, from the current epoch on."""
-    position = _position(params)
-    first = position // num_examples
+def _epochs(num_examples, start):
+    """Returns an infinite dataset of (epoch, number of its examples already seen), int64 scalars, from a position on."""
+    first = start // num_examples
     return tf.data.Dataset.range(first, _MAX_EPOCH).map(
-        lambda epoch: (epoch, tf.where(tf.equal(epoch, first), position % num_examples, tf.zeros_like(position)))
+        lambda epoch: (epoch, tf.where(tf.equal(epoch, first), start % num_examples, tf.zeros_like(start)))
     )
 
 
-def _position(params):
+def position(params: HParams) -> tf.Tensor:
     """Returns the number of examples trained on so far; iterators evaluate it after a checkpoint has been restored."""
     return tf.cast(tf.train.get_or_create_global_step(), tf.int64) * params.batch_size

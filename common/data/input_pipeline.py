@@ -1,21 +1,27 @@
-"""The input_fn of an Estimator: reads, caches, shuffles, batches and parses the records of a dataset module."""
+"""The input_fn of an Estimator: reads, caches, shuffles, parses and batches the records of a dataset module."""
 
 from collections.abc import Callable
 
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from common.data.epochs import batches_from_memory, infinite_stream, picks_batches
+from common.data.epochs import batches_from_memory, infinite_stream, picks_batches, position
+from common.data.example_seed import set_position
+from common.data.length_groups import first_position, group_by_length
 from common.data.source import DataSource
+from common.data.specs import Specs
+from common.errors import UsageError
 from common.plugins import dataset_contract
 
 ModeKeys = tf.estimator.ModeKeys
+_END = 2**62
 
 
 def make_input_fn(
     source: DataSource,
     mode: str,
     split: str,
-    num_examples: int | None = None,
+    num_examples: int = 0,
     cache: bool = False,
     is_part: bool = False,
 ) -> Callable[[], tf.data.Dataset]:
@@ -37,65 +43,121 @@ def make_input_fn(
       A function that returns a tf.data.Dataset of (features, labels), in PREDICT of features.
     """
 
-    params = source.params
-    is_training = mode == ModeKeys.TRAIN
-    batch_size = params.batch_size if is_training else params.eval_batch_size
-
-    def batch(records):
-        # Training loses nothing by dropping the remainder: a batch may span two epochs, and they never end.
-        return records.batch(batch_size, drop_remainder=is_training)
-
     def input_fn():
         with tf.name_scope('input'):
             records = source.read(split)
-            if is_training and num_examples > 0:  # type: ignore[operator]
-                records = records.take(num_examples) if is_part else records
-                records = records.apply(
-                    tf.data.experimental.assert_cardinality(num_examples)
-                )  # Another number would shift the order.
-            if is_training and picks_batches(records, num_examples, params):  # type: ignore[arg-type]
-                batches = batches_from_memory(records, num_examples, params)  # type: ignore[arg-type]
-                records = batches.unbatch()
+            if mode != ModeKeys.TRAIN:
+                batches = parsed_batches(source, mode, records)
+            elif source.params.group_by_length:
+                batches = _batches_by_length(source, _limited(records, num_examples, is_part), num_examples, cache)
             else:
-                if is_training:
-                    records = infinite_stream(records, num_examples, params, cache)  # type: ignore[arg-type]
-                batches = batch(records)
-            parsed = parse(source, mode, records, batches, batch)
-            return disable_autotune(parsed.prefetch(tf.data.AUTOTUNE))
+                batches = _training_batches(source, _limited(records, num_examples, is_part), num_examples, cache)
+            return disable_autotune(batches.prefetch(tf.data.AUTOTUNE))
 
     return input_fn
 
 
-def parse(
-    source: DataSource,
-    mode: str,
-    records: tf.data.Dataset,
-    batches: tf.data.Dataset,
-    batch: Callable[[tf.data.Dataset], tf.data.Dataset],
-) -> tf.data.Dataset:
-    """Returns the parsed batches of a tf.data.Dataset.
+def _limited(records, num_examples, is_part):
+    if num_examples <= 0:
+        return records
+    records = records.take(num_examples) if is_part else records
+    return records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Another number would shift the order.
+
+
+def _training_batches(source, records, num_examples, cache):
+    params = source.params
+    if picks_batches(records, num_examples, params):
+        batches = batches_from_memory(records, num_examples, params)
+        records = None if source.parses_batches() else batches.unbatch()
+    else:
+        records = infinite_stream(records, num_examples, params, cache)
+        batches = records.batch(params.batch_size, drop_remainder=True)
+    # Dropping the remainder loses nothing: a batch may span two epochs, and they never end.
+    if source.parses_batches():
+        return _parse_batches(source, ModeKeys.TRAIN, batches, params.batch_size, position(params))
+    return batch_examples(_parse_each(source, ModeKeys.TRAIN, records, position(params)), params.batch_size, True)
+
+
+def _batches_by_length(source, records, num_examples, cache):
+    params = source.params
+    flag = 'group_by_length=true'
+    if source.parses_batches():
+        raise UsageError(f'{flag} is for dataset modules with parse(): parse_batch() is given whole batches')
+    first = first_position(params)
+    records = infinite_stream(records, num_examples, params, cache, first)
+    examples = _parse_each(source, ModeKeys.TRAIN, records, first)
+    if not has_variable_shapes(examples):
+        raise UsageError(f'{flag}: --dataset={params.dataset} has no features of variable length')
+    return group_by_length(examples, params)
+
+
+def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batch_size: int = 0) -> tf.data.Dataset:
+    """Returns the parsed batches of a tf.data.Dataset of records, in its order; the last batch may be smaller.
 
     Args:
       source: the dataset.
       mode: a tf.estimator.ModeKeys.
-      records: single records, used if the module has only `parse`.
-      batches: the same records in batches, used if the module has `parse_batch`.
-      batch: function that batches a tf.data.Dataset.
+      records: what `source.read` returns, or a part of it.
+      batch_size: 0 is eval_batch_size.
     """
-
-    def as_map_fn(name):
-        function = getattr(source.module, name)
-
-        def call(*record):
-            parsed = function(mode, source.params, record[0] if len(record) == 1 else record)
-            features, labels = dataset_contract.check_parsed(name, parsed, mode, source.params)
-            return features if mode == ModeKeys.PREDICT else (features, labels)
-
-        return call
-
+    batch_size = batch_size or source.params.eval_batch_size
     if source.parses_batches():
-        return batches.map(as_map_fn('parse_batch'), tf.data.AUTOTUNE)
-    return batch(records.map(as_map_fn('parse'), tf.data.AUTOTUNE))
+        return _parse_batches(source, mode, records.batch(batch_size), batch_size, 0)
+    return batch_examples(_parse_each(source, mode, records, 0), batch_size, False)
+
+
+def get_specs(source: DataSource) -> Specs:
+    """Returns the specs of a dataset's records and features, those of the source if it has them, else of its data."""
+    if source.specs:
+        return source.specs
+    with tf.Graph().as_default():
+        records = source.read(source.params.train_split)
+        return Specs(records.element_spec, parsed_batches(source, ModeKeys.PREDICT, records).element_spec)
+
+
+def _parse_each(source, mode, records, first):
+    numbered = tf.data.Dataset.zip((tf.data.Dataset.range(first, _END), records))
+    return numbered.map(parser(source, mode), tf.data.AUTOTUNE)
+
+
+def _parse_batches(source, mode, batches, batch_size, first):
+    numbered = tf.data.Dataset.zip((tf.data.Dataset.range(first, _END, batch_size), batches))
+    return numbered.map(parser(source, mode), tf.data.AUTOTUNE)
+
+
+def parser(source: DataSource, mode: str) -> Callable:
+    """Returns a function of (position, record) that calls the module's `parse_batch`, or its `parse`, and checks the result.
+
+    It returns (features, labels), in PREDICT only the features.
+    """
+    name = 'parse_batch' if source.parses_batches() else 'parse'
+    function = getattr(source.module, name)
+
+    def call(position, record):  # Not decorated, so that AutoGraph converts the module's function.
+        set_position(source.params.seed, position)
+        parsed = function(mode, source.params, record)
+        features, labels = dataset_contract.check_parsed(name, parsed, mode, source.params)
+        return features if mode == ModeKeys.PREDICT else (features, labels)
+
+    return call
+
+
+def has_variable_shapes(examples: tf.data.Dataset) -> bool:
+    """Whether examples differ in the size of a known number of dimensions, so that they have to be padded."""
+    return any(
+        isinstance(spec, tf2.TensorSpec) and spec.shape.rank is not None and not spec.shape.is_fully_defined()
+        for spec in tf.nest.flatten(examples.element_spec)
+    )
+
+
+def batch_examples(examples: tf.data.Dataset, batch_size: int, drop_remainder: bool) -> tf.data.Dataset:
+    """Batches single examples; those of variable size are padded with zeros, or empty strings, to the largest of the batch."""
+    can_pad = all(
+        isinstance(spec, tf2.TensorSpec) and spec.shape.rank is not None for spec in tf.nest.flatten(examples.element_spec)
+    )
+    if can_pad and has_variable_shapes(examples):
+        return examples.padded_batch(batch_size, drop_remainder=drop_remainder)
+    return examples.batch(batch_size, drop_remainder=drop_remainder)
 
 
 def disable_autotune(dataset: tf.data.Dataset) -> tf.data.Dataset:

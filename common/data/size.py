@@ -83,7 +83,7 @@ def fits_cache(source: DataSource, num_examples: int) -> bool:
     if num_examples == INFINITE:
         return False
     params = source.params
-    size, is_picked = _look_at(lambda: source.read('train'), num_examples, params)
+    size, is_picked = _look_at(lambda: source.read(params.train_split), num_examples, params)
     free = max(memory.available() - _RESERVE, 0)
     buffer = params.shuffle_buffer if num_examples == UNKNOWN else min(params.shuffle_buffer, num_examples)
     if size * buffer > free:

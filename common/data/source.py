@@ -2,11 +2,14 @@
 
 import dataclasses
 import types
+from typing import Any
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from common.data.specs import Specs
 from common.errors import RunError, UsageError
+from common.plugins import dataset_contract
 from common.plugins.traceback_filter import in_a_line
 from common.values import describe
 from hparams.build import HParams
@@ -14,11 +17,25 @@ from hparams.build import HParams
 
 @dataclasses.dataclass(frozen=True)
 class DataSource:
-    """A dataset module, and the data_dir and HParams that its functions take."""
+    """A dataset module, and the data_dir and HParams that its functions take.
+
+    specs is given if the data itself may be missing, as for the export of a model that was trained elsewhere.
+    """
 
     module: types.ModuleType
     data_dir: str
     params: HParams
+    specs: Specs | None = None
+
+    def metadata(self) -> dict[str, Any]:
+        """Returns the module's metadata, empty if it has none; its `prepare` must have run.
+
+        Raises:
+          UsageError: the module returns something that JSON cannot represent.
+        """
+        if not hasattr(self.module, 'metadata'):
+            return {}
+        return dataset_contract.check_metadata(self.module.metadata(self.data_dir, self.params), self.params)
 
     def read(self, split: str) -> tf2.data.Dataset:
         """Returns the records of a split; the module's `prepare` must have run.

@@ -6,6 +6,7 @@ import contextlib
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from common.plugins.dataset_contract import EXAMPLE_ID
 from common.storage.restore import make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
@@ -56,16 +57,20 @@ class Predictor:
 def predict_batches(
     estimator: tf.estimator.Estimator, input_fn: Callable[[], tf.data.Dataset], checkpoint_path: str
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the predictions {name: array [batch, ...]} for each batch of an input_fn."""
+    """Yields the predictions {name: array [batch, ...]} for each batch of an input_fn, with the example_id if there is one."""
     with tf.Graph().as_default() as graph:
         batches = tf.data.make_initializable_iterator(input_fn())
         features = batches.get_next()
         init = [tf.tables_initializer(), batches.initializer]
-    predictor = Predictor(estimator, batches.element_spec, checkpoint_path)
+    specs = dict(batches.element_spec)
+    has_id = specs.pop(EXAMPLE_ID, None) is not None
+    predictor = Predictor(estimator, specs, checkpoint_path)
     with contextlib.closing(tf.Session(graph=graph)) as session, contextlib.suppress(tf.errors.OutOfRangeError):
         session.run(init)
         while True:
-            yield predictor.predict(session.run(features))
+            batch = session.run(features)
+            ids = {EXAMPLE_ID: batch.pop(EXAMPLE_ID)} if has_id else {}
+            yield {**ids, **predictor.predict(batch)}
 
 
 def split_batches(batches: Iterable[Mapping[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:

@@ -7,9 +7,10 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from common.data.input_pipeline import make_input_fn
+from common.data.input_pipeline import get_specs, parser
 from common.data.source import DataSource
 from common.errors import UsageError
+from common.plugins.dataset_contract import EXAMPLE_ID
 from common.storage.restore import make_session, restore
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
@@ -26,10 +27,14 @@ def make_serving_input_fn(source: DataSource) -> Callable[[], tf.estimator.expor
     params = source.params
 
     def serving_input_receiver_fn():
-        feature_specs = make_input_fn(source, PREDICT, 'eval')().element_spec
+        specs = get_specs(source)
+        feature_specs = {name: spec for name, spec in specs.features.items() if name != EXAMPLE_ID}
         for name, spec in feature_specs.items():
-            if not spec.shape[1:].is_fully_defined():
-                raise UsageError(f'--schedule=export: the feature {name} must have a fixed shape, not {spec.shape[1:]}')
+            if not spec.shape[2:].is_fully_defined():
+                raise UsageError(
+                    f'--schedule=export: the feature {name} must have a shape whose first dimension alone is unknown, '
+                    f'not {spec.shape[1:]}'
+                )
         if source.has_images():
             raw = {'image': _optional('image', [params.image_size, params.image_size, params.num_channels], tf.uint8)}
             from_raw = source.module.image_features(params, raw['image'])
@@ -37,9 +42,9 @@ def make_serving_input_fn(source: DataSource) -> Callable[[], tf.estimator.expor
             raw = {name: _optional(name, spec.shape.as_list()[1:], spec.dtype) for name, spec in feature_specs.items()}
             from_raw = raw
         serialized = _optional('examples', [], tf.string)
-        from_serialized = _parse_serialized(source, serialized, feature_specs)
+        from_serialized = _parse_serialized(source, serialized, specs.records, feature_specs)
         # Each signature feeds one of the two, and the other stays empty, so that one network serves both.
-        features = {name: tf.concat([from_raw[name], from_serialized[name]], axis=0) for name in feature_specs}
+        features = {name: _join(from_raw[name], from_serialized[name]) for name in feature_specs}
         return tf.estimator.export.ServingInputReceiver(features, raw, {'examples': {'examples': serialized}})
 
     return serving_input_receiver_fn
@@ -76,25 +81,51 @@ def remove_leftovers(export_dir: str) -> None:
 def _optional(name, shape, dtype):
     """Returns a placeholder for a batch of values of this shape; by default the batch is empty."""
     name = re.sub(r'[^A-Za-z0-9_.]', '_', name).lstrip('_') or None  # A feature's name may be invalid as an op name.
-    return tf.placeholder_with_default(tf.zeros([0] + shape, dtype), [None] + shape, name)
+    return tf.placeholder_with_default(tf.zeros([0] + [size or 0 for size in shape], dtype), [None] + shape, name)
 
 
-def _parse_serialized(source, serialized, feature_specs):
+def _join(raw, parsed):
+    """Concatenates two batches, one of which is empty and may have another length."""
+    if not parsed.shape[1:].is_fully_defined():
+        empty = tf.equal(tf.shape(raw)[0], 0)
+        shape = tf.where(empty, tf.shape(parsed), tf.shape(raw))[1:]
+        raw, parsed = (tf.reshape(batch, tf.concat([tf.shape(batch)[:1], shape], 0)) for batch in (raw, parsed))
+    return tf.concat([raw, parsed], axis=0)
+
+
+def _parse_serialized(source, serialized, record_spec, feature_specs):
     """Parses serialized examples: by the dataset module if it reads serialized records, else by the features' specs."""
-    records = source.read('eval')
-    if getattr(records.element_spec, 'dtype', None) != tf.string:
-        stored = {
-            name: tf.io.FixedLenFeature(spec.shape[1:], _stored_dtype(spec.dtype)) for name, spec in feature_specs.items()
-        }
+    if getattr(record_spec, 'dtype', None) != tf.string:
+        stored = {name: _stored_feature(spec) for name, spec in feature_specs.items()}
         parsed = tf.io.parse_example(serialized, stored)
         return {name: tf.cast(parsed[name], spec.dtype) for name, spec in feature_specs.items()}
+    parse = parser(source, PREDICT)
     if source.parses_batches():
-        return source.module.parse_batch(PREDICT, source.params, serialized)[0]
-    return tf.map_fn(
-        lambda record: source.module.parse(PREDICT, source.params, record)[0],
-        serialized,
-        fn_output_signature={name: tf.TensorSpec(spec.shape[1:], spec.dtype) for name, spec in feature_specs.items()},
+        features = parse(tf.constant(0, tf.int64), serialized)
+        return {name: features[name] for name in feature_specs}
+
+    def parse_one(record):
+        features = parse(tf.constant(0, tf.int64), record)
+        return {name: features[name] for name in feature_specs}
+
+    parsed = tf.map_fn(
+        parse_one, serialized, fn_output_signature={name: _parsed_signature(spec) for name, spec in feature_specs.items()}
     )
+    return {name: value.to_tensor() if isinstance(value, tf.RaggedTensor) else value for name, value in parsed.items()}
+
+
+def _parsed_signature(spec):
+    """Returns the spec of one example's feature; variable ones are collected in a ragged tensor, to be padded."""
+    shape = spec.shape[1:]
+    kind = tf.TensorSpec if shape.is_fully_defined() else tf.RaggedTensorSpec
+    return kind(shape, spec.dtype) if kind is tf.TensorSpec else kind(shape, spec.dtype, ragged_rank=0)
+
+
+def _stored_feature(spec):
+    shape, dtype = spec.shape[1:], _stored_dtype(spec.dtype)
+    if shape.is_fully_defined():
+        return tf.io.FixedLenFeature(shape, dtype)
+    return tf.io.FixedLenSequenceFeature(shape[1:], dtype, allow_missing=True)
 
 
 def _stored_dtype(dtype):

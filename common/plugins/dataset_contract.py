@@ -1,15 +1,36 @@
 """Checks what the functions of a dataset module return, as README.md specifies it."""
 
 from collections.abc import Mapping
+import json
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.plugins.contract import COMPOSITE, DENSE, check_dict, check_pair, not_a_tensor_error, unknown_shape_error
+from common.values import show
 from hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
+EXAMPLE_ID = 'example_id'  # A feature that names the example in predictions; models do not see it.
+
+
+def check_metadata(metadata: Any, params: HParams) -> dict[str, Any]:
+    """Returns what a dataset module's `metadata` returned as JSON would give it back: tuples become lists.
+
+    Raises:
+      UsageError: it is not a dict that JSON can represent, or class_names is not a list of distinct texts.
+    """
+    source = f'--dataset={params.dataset}: metadata()'
+    check_dict(source, 'its items', metadata)
+    try:
+        metadata = json.loads(json.dumps(metadata, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f'{source} must return what JSON can represent: {error}') from None
+    names = metadata.get('class_names', [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise UsageError(f'{source}: class_names must be a list of distinct strings, not {show(names)}')
+    return metadata
 
 
 @tf.autograph.experimental.do_not_convert

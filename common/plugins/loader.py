@@ -19,13 +19,14 @@ _ARGUMENTS = {
     'dataset': {
         'get_params': '',
         'prepare': 'data_dir, params',
+        'metadata': 'data_dir, params',
         'read': 'split, data_dir, params',
         'parse': 'mode, params, record',
         'parse_batch': 'mode, params, records',
         'image_features': 'params, images',
     },
 }
-_OPTIONAL = ('eval_metrics', 'parse', 'parse_batch', 'image_features')
+_OPTIONAL = ('eval_metrics', 'metadata', 'parse', 'parse_batch', 'image_features')
 
 
 def available(kind: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
+from common.errors import UsageError, check_range
 from common.plugins.contract import DENSE, check_dict, check_pair, not_a_tensor_error
 from common.values import describe, show
 from hparams.build import HParams
@@ -22,6 +22,9 @@ def call_model(
     params: HParams,
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
     """Returns the predictions and the loss of a model module; the loss is None if there are no labels.
+
+    The losses are multiplied by the label `weight`, float [batch], if there is one, and by the class_weights of the label
+    `label`. The mean of the losses is over the number of examples, whatever their weights.
 
     Raises:
       UsageError: they are not a dict of tensors [batch, ...] and a float32 tensor [batch].
@@ -42,7 +45,27 @@ def call_model(
                 f'{source}: the prediction {name} must be of shape [batch, ...], '
                 f'{f"with a batch of {size}, " if size else ""}not {value.shape}'
             )
-    return dict(predictions), None if labels is None else loss
+    return dict(predictions), None if labels is None else _weighted(loss, labels, params)
+
+
+def _weighted(loss, labels, params):
+    if 'weight' in labels:
+        if labels['weight'].shape.rank != 1:
+            raise UsageError(
+                f'--dataset={params.dataset}: the label weight must be of shape [batch], not {labels["weight"].shape}: '
+                'it is the weight of the example in the loss'
+            )
+        loss *= tf.cast(labels['weight'], loss.dtype)
+    check_range(params, 'class_weights', 0)
+    if len(params.class_weights) == 1:
+        return loss * params.class_weights[0] if params.class_weights[0] != 1 else loss
+    if params.class_weights:
+        if 'label' not in labels or not labels['label'].dtype.is_integer or labels['label'].shape.rank != 1:
+            raise UsageError(f'class_weights: --dataset={params.dataset} has no classes: no label named label, int [batch]')
+        if len(params.class_weights) != params.get('num_classes', len(params.class_weights)):
+            raise UsageError(f'class_weights has {len(params.class_weights)} weights for {params.num_classes} classes')
+        loss *= tf.gather(tf.constant(params.class_weights, loss.dtype), labels['label'])
+    return loss
 
 
 def _check_loss(source, loss):

@@ -41,7 +41,7 @@ def _splits(experiment):
     """Yields (mode, name) of the splits that a run reads."""
     schedule, options = experiment.schedule, experiment.options
     if schedule.trains:
-        yield ModeKeys.TRAIN, 'train'
+        yield ModeKeys.TRAIN, experiment.source.params.train_split
     if schedule.evaluates:
         for split in options.evaluation.eval_splits:
             yield ModeKeys.EVAL, split

@@ -8,6 +8,7 @@ import types
 import tensorflow.compat.v1 as tf
 
 from common.data.input_pipeline import make_input_fn
+from common.data.length_groups import WINDOW
 from common.data.size import count_examples, fits_cache
 from common.data.source import DataSource
 from common.errors import UsageError
@@ -75,7 +76,7 @@ def make_experiment(
     objective = parse_objective(evaluation.best_metric)
     num_examples, train_steps = 0, 1
     if schedule.trains or schedule.follows:
-        num_examples = count_examples(source, 'train', _needed_examples(params, schedule))
+        num_examples = count_examples(source, params.train_split, _needed_examples(params, schedule))
         if not schedule.is_dry_run:
             train_steps = _train_steps(params, num_examples)
     trained_examples = _trained_examples(num_examples, params, training)
@@ -105,7 +106,7 @@ def make_experiment(
         estimator=estimator,
         source=source,
         train_input_fn=make_input_fn(
-            source, ModeKeys.TRAIN, 'train', trained_examples, cache, is_part=bool(training.overfit_batches)
+            source, ModeKeys.TRAIN, params.train_split, trained_examples, cache, is_part=bool(training.overfit_batches)
         ),
         train_steps=train_steps,
         eval_every_steps=eval_every_steps,
@@ -143,7 +144,10 @@ def _needed_examples(params, schedule):
     """Returns how many examples a training may read, including the shuffle buffer; None if epochs determine its length."""
     if schedule.is_dry_run or schedule.follows and params.train_steps:
         return 1
-    return params.train_steps * params.batch_size + params.shuffle_buffer if params.train_steps else None
+    if not params.train_steps:
+        return None
+    # Grouping by length reads whole windows.
+    return (params.train_steps + params.group_by_length * WINDOW) * params.batch_size + params.shuffle_buffer
 
 
 def _train_steps(params, num_examples):

@@ -10,10 +10,11 @@ import numpy as np
 
 from common.data.source import DataSource
 from common.monitoring import projector
+from common.runs import saved_dataset
 from common.runs.diagnosis import diagnose_errors
 from common.runs.experiment import make_experiment
 from common.runs.options import Options
-from common.runs.schedules import SCHEDULES
+from common.runs.schedules import SCHEDULES, reads_data
 from common.runs.stop import StopOnSignal
 from common.storage import checkpoints, run_dir
 from common.training.numerics import name_the_op
@@ -35,24 +36,32 @@ def run(model: types.ModuleType, source: DataSource, output_dir: str, options: O
       UsageError: the options, hyper-parameters, modules or the directory are invalid or incompatible.
       RunError: files are missing or corrupt, memory or disk space is insufficient, or the training fails.
     """
-    params, schedule = source.params, SCHEDULES[options.schedule]
+    params, schedule, saved = source.params, SCHEDULES[options.schedule], None
     with contextlib.ExitStack() as cleanup:
         if schedule.is_dry_run:
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         config = make_run_config(output_dir, params.seed, options.training)  # May fail, so before the directory is created.
         if checkpoints.has_checkpoint(output_dir):
+            saved = saved_dataset.load(output_dir)
             free = () if schedule.trains else ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
-            build.compare(params, run_dir.hparams_path(output_dir), free)
+            known = build.add_metadata(params, saved.metadata) if saved else params
+            build.compare(known, run_dir.hparams_path(output_dir), free)
         if schedule.trains:
             cleanup.enter_context(_locked_and_recovered(output_dir))
-            build.save(params, run_dir.hparams_path(output_dir))
         elif schedule.needs_checkpoint:
             checkpoints.require_checkpoint(output_dir)
 
         random.seed(params.seed)
         np.random.seed(params.seed)
-        source.module.prepare(source.data_dir, params)
+        if saved and saved.specs and not reads_data(options):
+            source = saved_dataset.without_data(source, saved)
+        else:
+            source = saved_dataset.prepare(source, saved, schedule.trains)
+        if schedule.trains:
+            build.save(source.params, run_dir.hparams_path(output_dir))
         experiment = make_experiment(model, source, config, options, stop)
+        if schedule.trains:
+            saved_dataset.save(output_dir, source)
         with name_the_op(), diagnose_errors(experiment):
             result = schedule.run(experiment)
             if experiment.evaluators:

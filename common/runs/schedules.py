@@ -18,6 +18,7 @@ from common.inference import image_files, serving
 from common.inference.predictor import predict_batches, split_batches
 from common.locks import taking_turns
 from common.monitoring import hparams_tab
+from common.runs.options import Options
 from common.storage import best_checkpoint, checkpoints
 from common.storage.metrics import add_metrics, evaluations_since_best, read_metric, read_metrics
 from common.storage.restore import CheckpointGone, open_checkpoint
@@ -219,6 +220,12 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
         'dry_run': Schedule(dry_run, trains=True, evaluates=True, is_dry_run=True),
     }
 )
+
+
+def reads_data(options: Options) -> bool:
+    """Whether a run reads splits of its dataset."""
+    schedule = SCHEDULES[options.schedule]
+    return schedule.trains or schedule.evaluates or schedule.predicts and not options.inference.input
 
 
 def _latest_step(experiment):

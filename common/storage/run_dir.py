@@ -1,4 +1,4 @@
-"""An output_dir: hparams.json, results.json, metrics.csv, and the checkpoints and events that the Estimator writes."""
+"""An output_dir: hparams.json, dataset.json, results.json, metrics.csv; the Estimator adds checkpoints and events."""
 
 from collections.abc import Iterator, Mapping
 import contextlib
@@ -17,6 +17,10 @@ from common.storage.metrics import metrics_path
 
 def hparams_path(output_dir: str) -> str:
     return os.path.join(output_dir, 'hparams.json')
+
+
+def dataset_path(output_dir: str) -> str:
+    return os.path.join(output_dir, 'dataset.json')
 
 
 def ensure_writable(output_dir: str) -> None:

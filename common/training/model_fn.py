@@ -93,7 +93,8 @@ def make_model_fn(
         return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=hooks)
 
     def model_fn(features, labels, mode, params, config):
-        features, labels = Features(features), None if labels is None else Labels(labels)
+        features = Features((name, value) for name, value in features.items() if name != dataset_contract.EXAMPLE_ID)
+        labels = None if labels is None else Labels(labels)
         if mode == ModeKeys.PREDICT:
             with tf.name_scope('model'), collect_keras_layers(is_training=False):
                 predictions, _ = model_contract.call_model(model, features, None, mode, params)

@@ -11,6 +11,7 @@ from common.data.size import count_examples
 from common.data.source import DataSource
 from common.errors import RunError, UsageError
 from hparams.build import HParams
+from hparams.defaults import DEFAULTS
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -32,6 +33,7 @@ def numbers(count, **parse):
 def make_params(**changes):
     return HParams(
         {
+            **DEFAULTS,
             'dataset': 'numbers',
             'seed': 1,
             'batch_size': 4,

@@ -18,6 +18,7 @@ from common.data import size
 from common.data.source import DataSource
 from common.errors import RunError
 from hparams.build import HParams
+from hparams.defaults import DEFAULTS
 from tests.conftest import ROOT
 from tests.data.test_input_pipeline import batches
 from tests.weights import read_weights
@@ -36,7 +37,7 @@ def generated(count):
 
 
 def params(**changes):
-    return HParams({'dataset': 'd', 'shuffle_buffer': 10, 'cache': True, 'batch_size': 4, 'seed': 1, **changes})
+    return HParams({**DEFAULTS, 'dataset': 'd', 'shuffle_buffer': 10, 'cache': True, 'batch_size': 4, 'seed': 1, **changes})
 
 
 @pytest.mark.parametrize(
