@@ -1,0 +1,91 @@
+"""Image files as Pillow decodes them: upright, with 8 bits and without transparency."""
+
+from collections.abc import Sequence
+import io
+
+import numpy as np
+from PIL import ExifTags, Image, UnidentifiedImageError
+import tensorflow.compat.v1 as tf
+
+from common.paths import is_remote
+
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+class ImageError(Exception):
+    """A file is not an image that can be read. The message says why, to be put after the file's path."""
+
+
+def read(path: str) -> bytes:
+    """Returns the content of a file, local or remote.
+
+    Raises:
+      ImageError: it cannot be read.
+    """
+    try:
+        with tf.io.gfile.GFile(path, 'rb') if is_remote(path) else open(path, 'rb') as file:
+            return file.read()
+    except OSError as error:
+        raise ImageError(f'cannot be read: {error.strerror}') from None
+    except tf.errors.OpError as error:
+        raise ImageError(f'cannot be read: {error.message}') from None
+
+
+def decode(content: bytes, formats: Sequence[str] | None = None) -> Image.Image:
+    """Decodes an image completely; of an animation the first frame.
+
+    Args:
+      content: an image file's.
+      formats: Pillow's names of the formats to accept; all that it knows by default.
+
+    Raises:
+      ImageError: it is of another format, corrupt, truncated, or too large to be an honest image.
+    """
+    try:
+        image = Image.open(io.BytesIO(content), formats=formats)
+        image.load()
+    except UnidentifiedImageError:
+        raise ImageError('is not an image of a kind that Pillow reads') from None
+    except MemoryError:
+        raise
+    except Exception as error:  # Pillow raises errors of many types if an image is corrupt.
+        raise ImageError(f'is not an image that can be read: {error}') from None
+    return image
+
+
+def orientation(image: Image.Image) -> int:
+    """Returns an image's EXIF orientation, 1 to 8; 1, which is upright, if it is absent or corrupt."""
+    try:
+        value = image.getexif().get(ExifTags.Base.Orientation, 1)
+        return value if value in range(1, 9) else 1
+    except Exception:  # As in `decode`.
+        return 1
+
+
+def normalize(image: Image.Image, num_channels: int = 0) -> Image.Image:
+    """Returns an image upright, with 8 bits and without transparency.
+
+    16 bits are scaled down, and transparent pixels are blended with white.
+
+    Args:
+      image: of any mode.
+      num_channels: 1 for gray, 3 for RGB, 0 for gray if the image is, and for RGB otherwise.
+    """
+    turn = _UPRIGHT.get(orientation(image))
+    # Older versions of Pillow read PNG files of 16 bits as 32 bits.
+    if image.mode.startswith('I;16') or image.mode == 'I' and image.format == 'PNG':
+        image = Image.fromarray(np.uint8(np.asarray(image) >> 8))
+    image = image if turn is None else image.transpose(turn)
+    if image.has_transparency_data:
+        image = image.convert('RGBA')
+        image = Image.alpha_composite(Image.new('RGBA', image.size, 'white'), image)
+    is_gray = num_channels == 1 or not num_channels and image.mode in ('1', 'L')
+    return image.convert('L' if is_gray else 'RGB')
