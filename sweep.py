@@ -78,7 +78,7 @@ def define_flags() -> flags.FlagValues:
 
 def check_flags(FLAGS: flags.FlagValues) -> None:
     """Raises UsageError if flags are empty or incompatible."""
-    for name in ('schedule', 'checkpoint', 'eval_timeout', 'input', 'predict_split'):
+    for name in ('schedule', 'checkpoint', 'eval_timeout', 'input', 'predict_split', 'visualize'):
         if FLAGS[name].present:
             raise UsageError(f'--{name} is for trainer.py: a sweep trains and evaluates')
     trainer.check_flags(FLAGS)

@@ -30,7 +30,7 @@ from common.training.session_config import PRECISIONS
 from hparams import build
 from hparams.defaults import MAXIMUM
 
-_PATHS = ('output_dir', 'data_dir', 'hparams_set', 'warm_start_from', 'checkpoint', 'input')
+_PATHS = ('output_dir', 'data_dir', 'hparams_set', 'warm_start_from', 'checkpoint', 'input', 'visualize')
 _MAX_DEVICES = 1024  # And threads: more than any machine has, but not enough to exhaust it.
 
 
@@ -161,8 +161,9 @@ def define_flags(FLAGS: flags.FlagValues | None = None) -> flags.FlagValues:
     flag.string('checkpoint', 'latest', 'What to evaluate, predict with or export: latest, best, or the path of a checkpoint.')
 
     flag = command.FlagGroup(FLAGS, 'Prediction')
-    flag.string('input', '', "Image files to predict instead of a split, such as '*.png'.")
+    flag.string('input', '', "Files to predict instead of a split, of the kind that the dataset reads, such as '*.png'.")
     flag.string('predict_split', 'eval', 'The split to predict.')
+    flag.string('visualize', '', 'A PNG file to write: a contact sheet of the images with their predictions.')
     return FLAGS
 
 
@@ -179,6 +180,7 @@ def check_flags(FLAGS: flags.FlagValues) -> None:
     for name, schedules in {
         'input': ['predict'],
         'predict_split': ['predict'],
+        'visualize': ['predict'],
         'checkpoint': ['evaluate', 'predict', 'export'],
         'eval_timeout': ['continuous_eval'],
         'best_metric': ['train_and_evaluate', 'continuous_eval', 'dry_run'],

@@ -1,6 +1,5 @@
 """Image files as Pillow decodes them: upright, with 8 bits and without transparency."""
 
-from collections.abc import Sequence
 import io
 
 import numpy as np
@@ -39,7 +38,7 @@ def read(path: str) -> bytes:
         raise ImageError(f'cannot be read: {error.message}') from None
 
 
-def decode(content: bytes, formats: Sequence[str] | None = None) -> Image.Image:
+def decode(content: bytes, formats: tuple[str, ...] | None = None) -> Image.Image:
     """Decodes an image completely; of an animation the first frame.
 
     Args:

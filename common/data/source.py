@@ -61,6 +61,10 @@ class DataSource:
         """Whether the module has `parse_batch`, which is faster than `parse`."""
         return hasattr(self.module, 'parse_batch')
 
+    def reads_input(self) -> bool:
+        """Whether the module has `read_input`, which reads the files of --input."""
+        return hasattr(self.module, 'read_input')
+
     def has_images(self) -> bool:
         """Whether the module has `image_features`, which converts raw images to features."""
         return hasattr(self.module, 'image_features')

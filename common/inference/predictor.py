@@ -1,12 +1,10 @@
 """Predicts many times with one graph and session."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-import contextlib
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.plugins.dataset_contract import EXAMPLE_ID
 from common.storage.restore import make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
@@ -52,29 +50,3 @@ class Predictor:
     def reload(self, checkpoint_path: str) -> None:
         """Loads another checkpoint."""
         restore(self._saver, self._session, checkpoint_path)
-
-
-def predict_batches(
-    estimator: tf.estimator.Estimator, input_fn: Callable[[], tf.data.Dataset], checkpoint_path: str
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the predictions {name: array [batch, ...]} for each batch of an input_fn, with the example_id if there is one."""
-    with tf.Graph().as_default() as graph:
-        batches = tf.data.make_initializable_iterator(input_fn())
-        features = batches.get_next()
-        init = [tf.tables_initializer(), batches.initializer]
-    specs = dict(batches.element_spec)
-    has_id = specs.pop(EXAMPLE_ID, None) is not None
-    predictor = Predictor(estimator, specs, checkpoint_path)
-    with contextlib.closing(tf.Session(graph=graph)) as session, contextlib.suppress(tf.errors.OutOfRangeError):
-        session.run(init)
-        while True:
-            batch = session.run(features)
-            ids = {EXAMPLE_ID: batch.pop(EXAMPLE_ID)} if has_id else {}
-            yield {**ids, **predictor.predict(batch)}
-
-
-def split_batches(batches: Iterable[Mapping[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the single examples of batches, dicts of arrays with the same first dimension."""
-    for batch in batches:
-        for values in zip(*batch.values()):
-            yield dict(zip(batch, values))

@@ -1,9 +1,10 @@
 """Exported models: their signatures, and whether a model can be exported."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import itertools
 import os
 import re
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -95,30 +96,42 @@ def _join(raw, parsed):
 
 def _parse_serialized(source, serialized, record_spec, feature_specs):
     """Parses serialized examples: by the dataset module if it reads serialized records, else by the features' specs."""
-    if getattr(record_spec, 'dtype', None) != tf.string:
-        stored = {name: _stored_feature(spec) for name, spec in feature_specs.items()}
-        parsed = tf.io.parse_example(serialized, stored)
-        return {name: tf.cast(parsed[name], spec.dtype) for name, spec in feature_specs.items()}
+    if getattr(record_spec, 'dtype', None) == tf.string:
+        return parse_records(source, feature_specs, serialized)
+    parsed = tf.io.parse_example(serialized, {name: _stored_feature(spec) for name, spec in feature_specs.items()})
+    return {name: tf.cast(parsed[name], spec.dtype) for name, spec in feature_specs.items()}
+
+
+def parse_records(source: DataSource, feature_specs: Mapping[str, tf.TensorSpec], records: Any) -> dict[str, tf.Tensor]:
+    """Parses a batch of records outside of an input pipeline.
+
+    Args:
+      source: the dataset.
+      feature_specs: {name: tf.TensorSpec [batch, ...]} of the features to return.
+      records: a nest of tensors [batch, ...].
+
+    Returns:
+      {name: tensor [batch, ...]}; examples of variable size are padded to the largest.
+    """
     parse = parser(source, PREDICT)
+
+    def parse_one(records):
+        features = parse(tf.constant(0, tf.int64), records)
+        return {name: features[name] for name in feature_specs}
+
     if source.parses_batches():
-        features = parse(tf.constant(0, tf.int64), serialized)
-        return {name: features[name] for name in feature_specs}
-
-    def parse_one(record):
-        features = parse(tf.constant(0, tf.int64), record)
-        return {name: features[name] for name in feature_specs}
-
-    parsed = tf.map_fn(
-        parse_one, serialized, fn_output_signature={name: _parsed_signature(spec) for name, spec in feature_specs.items()}
-    )
+        return parse_one(records)
+    signature = {name: _parsed_signature(spec) for name, spec in feature_specs.items()}
+    parsed = tf.map_fn(parse_one, records, fn_output_signature=signature)
     return {name: value.to_tensor() if isinstance(value, tf.RaggedTensor) else value for name, value in parsed.items()}
 
 
 def _parsed_signature(spec):
     """Returns the spec of one example's feature; variable ones are collected in a ragged tensor, to be padded."""
     shape = spec.shape[1:]
-    kind = tf.TensorSpec if shape.is_fully_defined() else tf.RaggedTensorSpec
-    return kind(shape, spec.dtype) if kind is tf.TensorSpec else kind(shape, spec.dtype, ragged_rank=0)
+    if shape.is_fully_defined():
+        return tf.TensorSpec(shape, spec.dtype)
+    return tf.RaggedTensorSpec(shape, spec.dtype, ragged_rank=0)
 
 
 def _stored_feature(spec):

@@ -24,9 +24,10 @@ _ARGUMENTS = {
         'parse': 'mode, params, record',
         'parse_batch': 'mode, params, records',
         'image_features': 'params, images',
+        'read_input': 'path, params',
     },
 }
-_OPTIONAL = ('eval_metrics', 'metadata', 'parse', 'parse_batch', 'image_features')
+_OPTIONAL = ('eval_metrics', 'metadata', 'parse', 'parse_batch', 'image_features', 'read_input')
 
 
 def available(kind: str) -> list[str]:

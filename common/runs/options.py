@@ -31,6 +31,7 @@ class InferenceOptions:
     checkpoint: str = 'latest'
     predict_split: str = 'eval'
     input: str = ''
+    visualize: str = ''
 
 
 @dataclasses.dataclass(frozen=True)

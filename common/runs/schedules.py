@@ -1,7 +1,6 @@
 """What a run does: SCHEDULES maps each name to a function of an Experiment that returns the result to print."""
 
 from collections.abc import Callable, Mapping, Sequence
-import itertools
 import os
 import re
 import types
@@ -9,13 +8,15 @@ import typing
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+import tqdm
 
-from common.data.input_pipeline import make_input_fn
 from common.data.size import count_examples
 from common.errors import RunError, UsageError
 from common.files import atomic_path, dumps, to_json
-from common.inference import image_files, serving
-from common.inference.predictor import predict_batches, split_batches
+from common.inference import serving
+from common.inference.contact_sheet import ContactSheet
+from common.inference.input_files import open_files
+from common.inference.prediction import predict_files, predict_split
 from common.locks import taking_turns
 from common.monitoring import hparams_tab
 from common.runs.options import Options
@@ -27,8 +28,6 @@ from common.training.saving import EvaluateAfterSave
 
 if typing.TYPE_CHECKING:  # It imports this module.
     from common.runs.experiment import Experiment
-
-PREDICT = tf.estimator.ModeKeys.PREDICT
 
 
 def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.CheckpointSaverListener] = ()) -> dict[str, Any]:
@@ -148,39 +147,56 @@ def continuous_eval(experiment: 'Experiment') -> dict[str, Any]:
 
 
 def predict(experiment: 'Experiment') -> dict[str, Any]:
-    """Writes output_dir/predictions.jsonl: one JSON object per line for each example of a split, or for each image file."""
-    input_fn, names = _predict_input(experiment)
-    checkpoint = checkpoints.find_checkpoint(experiment.estimator.model_dir, experiment.options.inference.checkpoint)
-    path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
-    predictions = split_batches(predict_batches(experiment.estimator, input_fn, checkpoint))
+    """Writes output_dir/predictions.jsonl: one JSON object per line for each example of a split, or of the files of --input.
+
+    An example of a file that cannot be read or parsed has an `error` in place of predictions; how many there are is part of
+    the result.
+    """
+    options, estimator = experiment.options.inference, experiment.estimator
+    predictions = _predictions(experiment)
+    checkpoint = checkpoints.find_checkpoint(estimator.model_dir, options.checkpoint)
+    path = os.path.join(estimator.model_dir, 'predictions.jsonl')
+    class_names = experiment.source.params.metadata.get('class_names')
+    sheet = ContactSheet(options.visualize, class_names) if options.visualize else None
+    errors = []
+    total = 0
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'w') as file:
-        for name, prediction in zip(names, predictions):
-            line = {**name, **{key: to_json(prediction[key]) for key in sorted(prediction)}}
-            file.write(dumps(line) + '\n')
-    return {'global_step': _global_step(checkpoint), 'predictions': path}
+        for prediction in tqdm.tqdm(predictions(checkpoint), 'Predicting', unit='ex', leave=False, disable=None):
+            total += 1
+            if prediction.error:
+                errors.append(prediction.error)
+            elif sheet:
+                sheet.add(prediction)
+            file.write(dumps(prediction.to_json(class_names)) + '\n')
+        if total and len(errors) == total:
+            raise type(errors[0])(f'--input={options.input}: nothing to predict: {errors[0]}')
+    if errors:
+        tf.logging.warning('%d of %d examples cannot be predicted; %s has their errors.', len(errors), total, path)
+    result = {'global_step': _global_step(checkpoint), 'predictions': path}
+    if sheet:
+        sheet.save()
+        result['visualize'] = options.visualize
+    return {**result, **({'errors': len(errors)} if errors else {})}
+
+
+def _predictions(experiment):
+    """Returns a function of a checkpoint's path that yields the predictions of --input, or else of --predict_split."""
+    options, source = experiment.options.inference, experiment.source
+    if options.input:
+        files = open_files(source, options.input)
+        return lambda checkpoint: predict_files(experiment.estimator, files, source.params.eval_batch_size, checkpoint)
+    split = options.predict_split
+    if count_examples(source, split, at_most=1) == tf.data.experimental.INFINITE_CARDINALITY:
+        raise UsageError(f'--predict_split={split}: the split is infinite')
+    return lambda checkpoint: predict_split(experiment.estimator, source, split, checkpoint)
 
 
 def dry_run(experiment: 'Experiment') -> dict[str, Any]:
     """Trains and evaluates one step, and predicts one batch."""
     result = train_and_evaluate(experiment)
     checkpoint = experiment.estimator.latest_checkpoint()
-    input_fn = make_input_fn(experiment.source, PREDICT, experiment.options.evaluation.eval_splits[0])
-    next(predict_batches(experiment.estimator, input_fn, checkpoint))
+    next(predict_split(experiment.estimator, experiment.source, experiment.options.evaluation.eval_splits[0], checkpoint))
     return result
-
-
-def _predict_input(experiment):
-    """Returns an input_fn and, for each of its examples, a dict of the first fields of its line."""
-    if not experiment.options.inference.input:
-        split = experiment.options.inference.predict_split
-        count = count_examples(experiment.source, split, at_most=1)
-        if count == tf.data.experimental.INFINITE_CARDINALITY:
-            raise UsageError(f'--predict_split={split}: the split is infinite')
-        return make_input_fn(experiment.source, PREDICT, split), itertools.repeat({})
-    paths = sorted(tf.io.gfile.glob(experiment.options.inference.input))
-    if not paths:
-        raise UsageError(f'--input={experiment.options.inference.input}: no such file')
-    return image_files.make_image_input_fn(experiment.source, paths), [{'input': path} for path in paths]
 
 
 def export(experiment: 'Experiment') -> dict[str, Any]:

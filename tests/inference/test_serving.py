@@ -3,14 +3,13 @@
 import types
 
 import numpy as np
-from PIL import Image
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from common.data import records
 from common.data.source import DataSource
-from common.inference import image_files, serving
+from common.inference import serving
 from common.training import model_fn
 from common.training.options import TrainingOptions
 from hparams import build
@@ -49,69 +48,6 @@ DATASETS = {
     'records parsed in batches': dict(read=lambda *_: examples(), parse_batch=parse_batch),
     'tensors made in memory': dict(read=lambda *_: tensors(), parse=lambda mode, params, record: (record, {})),
 }
-
-
-@pytest.mark.parametrize(
-    'mode, pixel, grey',
-    [
-        ('L', 100, 100),
-        ('RGB', (10, 10, 10), 10),
-        ('I;16', 100 * 256, 100),
-        ('RGBA', (0, 0, 0, 255), 0),
-        ('RGBA', (0, 0, 0, 0), 255),
-        ('LA', (50, 255), 50),
-        ('1', 1, 255),
-    ],
-)
-def test_image_files_of_every_kind_become_grey_bytes_of_the_size_declared(tmp_path, mode, pixel, grey):
-    Image.new(mode, (9, 7), pixel).save(tmp_path / 'image.png')
-    dataset = types.SimpleNamespace(image_features=lambda params, images: {'image': images})
-    params = types.SimpleNamespace(image_size=4, num_channels=1, eval_batch_size=2)
-    with tf.Graph().as_default(), tf.Session() as session:
-        input_fn = image_files.make_image_input_fn(DataSource(dataset, '', params), [str(tmp_path / 'image.png')])
-        image = session.run(tf.data.make_one_shot_iterator(input_fn()).get_next())['image']
-    np.testing.assert_array_equal(image, np.full([1, 4, 4, 1], grey, np.uint8))
-
-
-def read_image(path, size):
-    dataset = types.SimpleNamespace(image_features=lambda params, images: {'image': images})
-    params = types.SimpleNamespace(image_size=size, num_channels=1, eval_batch_size=2)
-    with tf.Graph().as_default(), tf.Session() as session:
-        input_fn = image_files.make_image_input_fn(DataSource(dataset, '', params), [str(path)])
-        return session.run(tf.data.make_one_shot_iterator(input_fn()).get_next())['image'][0, :, :, 0]
-
-
-@pytest.mark.parametrize(
-    'orientation, turned',
-    [
-        (1, lambda pixels: pixels),
-        (2, np.fliplr),
-        (3, lambda pixels: np.rot90(pixels, 2)),
-        (4, np.flipud),
-        (5, np.transpose),
-        (6, lambda pixels: np.rot90(pixels, -1)),
-        (7, lambda pixels: np.rot90(pixels.T, 2)),
-        (8, np.rot90),
-    ],
-)
-@pytest.mark.parametrize('dtype', [np.uint8, np.uint16])
-def test_image_files_are_turned_as_their_exif_orientation_asks(tmp_path, orientation, turned, dtype):
-    pixels = np.random.RandomState(0).randint(0, 256, [6, 6]).astype(np.uint8)
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    Image.fromarray(pixels.astype(dtype) << (8 * dtype().itemsize - 8)).save(tmp_path / 'image.png', exif=exif)
-    np.testing.assert_array_equal(read_image(tmp_path / 'image.png', 6), turned(pixels))
-
-
-@pytest.mark.parametrize(
-    'exif',
-    [b'Exif\0\0MM\0*', b'Exi', b'Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x05\0\0\0\x01\0\0\0\x1a\0\0\0\0'],
-    ids=['cut off', 'no TIFF', 'of a wrong type'],
-)
-def test_image_files_with_damaged_exif_are_taken_as_they_are(tmp_path, exif):
-    pixels = np.random.RandomState(0).randint(0, 256, [6, 6]).astype(np.uint8)
-    Image.fromarray(pixels).save(tmp_path / 'image.png', exif=exif)
-    np.testing.assert_array_equal(read_image(tmp_path / 'image.png', 6), pixels)
 
 
 @pytest.mark.parametrize('kind', DATASETS)

@@ -151,7 +151,7 @@ def test_exported_polynomial_gives_the_numbers_of_predict(run, tmp_path):
     [
         ([*SMALL, '--input=nothing*.png'], '--input=nothing*.png: no such file'),
         ([*SMALL, '--input={tmp}/text.png'], 'text.png is not an image of a kind that Pillow reads'),
-        ([*POLYNOMIAL, '--input={tmp}/*.png'], '--input: --dataset=polynomial has no images'),
+        ([*POLYNOMIAL, '--input={tmp}/*.png'], '--dataset=polynomial takes no files: it has no read_input()'),
     ],
 )
 def test_wrong_images_are_named(run, tmp_path, flags, message):

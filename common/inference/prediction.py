@@ -1,0 +1,115 @@
+"""Predictions of the examples of a split, or of files, one after the other."""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from common.data.input_pipeline import make_input_fn
+from common.data.source import DataSource
+from common.errors import RunError, first_line
+from common.files import to_json
+from common.inference.input_files import Entry, InputFiles
+from common.inference.predictor import Predictor
+from common.plugins.dataset_contract import EXAMPLE_ID
+
+PREDICT = tf.estimator.ModeKeys.PREDICT
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """The predictions {name: array} for one example, which `fields` identify; or the error that prevented them.
+
+    image is the example's feature of this name, float32 or uint8 [height, width, channels], if it has one.
+    """
+
+    fields: dict[str, Any]
+    values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    error: Exception | None = None
+    image: np.ndarray | None = None
+
+    def to_json(self, class_names: list[str] | None = None) -> dict[str, Any]:
+        """Returns what JSON can represent: the fields, then the error or the predictions, with the name of the class."""
+        if self.error:
+            return {**self.fields, 'error': str(self.error)}
+        line = {**self.fields, **{name: to_json(self.values[name]) for name in sorted(self.values)}}
+        number = line.get('class')
+        if class_names and type(number) is int and 0 <= number < len(class_names):
+            line['class_name'] = class_names[number]
+        return line
+
+
+def predict_split(
+    estimator: tf.estimator.Estimator, source: DataSource, split: str, checkpoint_path: str
+) -> Iterator[Prediction]:
+    """Yields the predictions of all examples of a split, in its order."""
+    with tf.Graph().as_default() as graph:
+        batches = tf.data.make_initializable_iterator(make_input_fn(source, PREDICT, split)())
+        features = batches.get_next()
+        init = [tf.tables_initializer(), batches.initializer]
+    specs = {name: spec for name, spec in batches.element_spec.items() if name != EXAMPLE_ID}
+    predictor = Predictor(estimator, specs, checkpoint_path)
+    with contextlib.closing(tf.Session(graph=graph)) as session, contextlib.suppress(tf.errors.OutOfRangeError):
+        session.run(init)
+        while True:
+            batch = session.run(features)
+            ids = [{EXAMPLE_ID: to_json(value)} for value in batch.pop(EXAMPLE_ID, ())]
+            yield from _predictions(predictor, batch, ids or itertools.repeat({}))
+
+
+def predict_files(
+    estimator: tf.estimator.Estimator, files: InputFiles, batch_size: int, checkpoint_path: str
+) -> Iterator[Prediction]:
+    """Yields the predictions of all examples of files, in their order; for a bad one, a prediction with an error."""
+    with tf.Graph().as_default() as graph:
+        examples = tf.nest.map_structure(lambda spec: tf.placeholder(spec.dtype, [None, *spec.shape]), files.spec)
+        features = dict(files.to_features(examples))
+        features.pop(EXAMPLE_ID, None)  # The fields identify the example.
+        init = tf.tables_initializer()
+        specs = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in features.items()}
+    predictor = Predictor(estimator, specs, checkpoint_path)
+    with contextlib.closing(tf.Session(graph=graph)) as session:
+        session.run(init)
+
+        def parse(batch: list[Any]) -> dict[str, np.ndarray]:
+            stacked = tf.nest.map_structure(lambda *values: np.stack(values), *batch)
+            feeds = zip(tf.nest.flatten(examples), tf.nest.flatten(stacked), strict=True)
+            return session.run(features, dict(feeds))
+
+        while batch := list(itertools.islice(files.entries, batch_size)):
+            good = [entry for entry in batch if not isinstance(entry[1], Exception)]
+            predicted = _predict_good(predictor, parse, good)
+            for fields, example in batch:
+                yield Prediction(fields, error=example) if isinstance(example, Exception) else next(predicted)
+
+
+def _predict_good(
+    predictor: Predictor, parse: Callable[[list[Any]], dict[str, np.ndarray]], entries: list[Entry]
+) -> Iterator[Prediction]:
+    """Yields the predictions of entries. If they cannot be parsed together, each half is tried, down to single ones."""
+    if not entries:
+        return
+    try:
+        features = parse([example for _, example in entries])
+    except (tf.errors.OpError, ValueError) as error:
+        if len(entries) > 1:
+            half = len(entries) // 2
+            yield from _predict_good(predictor, parse, entries[:half])
+            yield from _predict_good(predictor, parse, entries[half:])
+        else:
+            yield Prediction(entries[0][0], error=RunError(first_line(error)))
+        return
+    yield from _predictions(predictor, features, (fields for fields, _ in entries))
+
+
+def _predictions(predictor, features, all_fields):
+    values = predictor.predict(features)
+    images = features.get('image')
+    for i, fields in zip(range(len(next(iter(values.values())))), all_fields):
+        yield Prediction(
+            fields, {name: array[i] for name, array in values.items()}, image=None if images is None else images[i]
+        )
