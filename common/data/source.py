@@ -33,9 +33,13 @@ class DataSource:
         Raises:
           UsageError: the module returns something that JSON cannot represent.
         """
-        if not hasattr(self.module, 'metadata'):
+        if not self.has_metadata():
             return {}
         return dataset_contract.check_metadata(self.module.metadata(self.data_dir, self.params), self.params)
+
+    def has_metadata(self) -> bool:
+        """Whether the module has `metadata`."""
+        return hasattr(self.module, 'metadata')
 
     def read(self, split: str) -> tf2.data.Dataset:
         """Returns the records of a split; the module's `prepare` must have run.

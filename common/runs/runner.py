@@ -41,11 +41,13 @@ def run(model: types.ModuleType, source: DataSource, output_dir: str, options: O
         if schedule.is_dry_run:
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         config = make_run_config(output_dir, params.seed, options.training)  # May fail, so before the directory is created.
-        if checkpoints.has_checkpoint(output_dir):
+        free = () if schedule.trains else ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
+        is_resumed = checkpoints.has_checkpoint(output_dir)
+        if is_resumed:
             saved = saved_dataset.load(output_dir)
-            free = () if schedule.trains else ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
-            known = build.add_metadata(params, saved.metadata) if saved else params
-            build.compare(known, run_dir.hparams_path(output_dir), free)
+            if saved or not source.has_metadata():
+                known = build.add_metadata(params, saved.metadata) if saved else params
+                build.compare(known, run_dir.hparams_path(output_dir), free)
         if schedule.trains:
             cleanup.enter_context(_locked_and_recovered(output_dir))
         elif schedule.needs_checkpoint:
@@ -57,6 +59,8 @@ def run(model: types.ModuleType, source: DataSource, output_dir: str, options: O
             source = saved_dataset.without_data(source, saved)
         else:
             source = saved_dataset.prepare(source, saved, schedule.trains)
+        if is_resumed and not saved:
+            build.compare(source.params, run_dir.hparams_path(output_dir), free)
         if schedule.trains:
             build.save(source.params, run_dir.hparams_path(output_dir))
         experiment = make_experiment(model, source, config, options, stop)
