@@ -12,14 +12,10 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError, check_range
-from common.ops.confusion_matrix import confusion_matrix
-from common.ops.labeled_images import labeled_images
+from common.ops.classification import classification_metrics, classifier_outputs
 from common.ops.layers import conv_stack, dense_stack
-from common.ops.pr_curve import pr_curve
 from common.ops.random_shift import random_shift
 from hparams.build import HParams
-
-NUM_IMAGES_SHOWN = 8
 
 
 def get_params() -> dict[str, Any]:
@@ -53,14 +49,7 @@ def model(
         tf.layers.flatten(net), [params.dense_units], is_training, batch_norm=params.batch_norm, drop_rate=params.drop_rate
     )
     logits = tf.layers.dense(net, params.num_classes)
-
-    predictions = {'class': tf.argmax(logits, 1), 'probabilities': tf.nn.softmax(logits)}
-    if labels is None:
-        return predictions, None
-    predictions['embedding'] = net
-    shown = slice(NUM_IMAGES_SHOWN)
-    labeled_images('inputs', features['image'][shown], labels['label'][shown], predictions['class'][shown])
-    return predictions, tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels['label'], logits=logits)
+    return classifier_outputs(features, labels, logits, embedding=net)
 
 
 def _check(params, size):
@@ -83,8 +72,4 @@ def eval_metrics(
 ) -> dict[str, tuple]:
     """Returns the accuracy, the confusion matrix and the precision-recall curve."""
     del features
-    return {
-        'accuracy': tf.metrics.accuracy(labels['label'], predictions['class']),
-        'confusion_matrix': confusion_matrix(labels['label'], predictions['class'], params.num_classes),
-        'pr_curve': pr_curve(labels['label'], predictions['probabilities']),
-    }
+    return classification_metrics(labels, predictions, params.num_classes)

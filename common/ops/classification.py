@@ -1,0 +1,87 @@
+"""What classifiers have in common: predictions, loss and metrics."""
+
+from collections.abc import Mapping
+
+import tensorflow.compat.v1 as tf
+
+from common.ops.auc import auc
+from common.ops.confusion_matrix import confusion_matrix
+from common.ops.labeled_images import labeled_images
+from common.ops.pr_curve import pr_curve
+
+NUM_IMAGES_SHOWN = 8
+
+
+def classifier_outputs(
+    features: Mapping[str, tf.Tensor], labels: Mapping[str, tf.Tensor] | None, logits: tf.Tensor, embedding: tf.Tensor
+) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
+    """Returns what a classifier's `model` does: its predictions and its loss.
+
+    Some images with labels and predictions are shown in TensorBoard, if the features include a gray or RGB `image`.
+
+    Args:
+      features: those of `model`.
+      labels: those of `model`, as for `classification_loss`, or None.
+      logits: float32 [batch, num_classes].
+      embedding: float32 [batch, units], the last hidden layer.
+
+    Returns:
+      {'class': int64 [batch], 'probabilities': float32 [batch, num_classes]}, and the loss, float32 [batch], or None if there
+      are no labels. If there are, the predictions include 'embedding'.
+    """
+    predictions = {'class': tf.argmax(logits, 1), 'probabilities': tf.nn.softmax(logits)}
+    if labels is None:
+        return predictions, None
+    predictions['embedding'] = embedding
+    if 'image' in features and features['image'].shape.rank == 4 and features['image'].shape[3] in (1, 3):
+        shown = slice(NUM_IMAGES_SHOWN)
+        labeled_images('inputs', features['image'][shown], labels['label'][shown], predictions['class'][shown])
+    return predictions, classification_loss(labels, logits)
+
+
+def classification_loss(labels: Mapping[str, tf.Tensor], logits: tf.Tensor) -> tf.Tensor:
+    """Returns the cross-entropy, with mixup and label smoothing if the trainer's hyper-parameters turn them on.
+
+    The target is share * one_hot(label) + (1 - share) * one_hot(mixup_label); smoothed, it is (1 - smoothing) * target
+    + smoothing / num_classes. (H. Zhang et al.: mixup: Beyond Empirical Risk Minimization, 2018. C. Szegedy et al.:
+    Rethinking the Inception Architecture for Computer Vision, 2016.)
+
+    Args:
+      labels: 'label', int [batch], in [0, num_classes). In training the trainer adds 'mixup_label', of the same type, and
+        'mixup_share', float32 [batch], if mixup_alpha is not 0, and 'label_smoothing', float32 [batch], if that is not 0.
+      logits: float32 [batch, num_classes].
+
+    Returns:
+      float32 [batch].
+    """
+    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels['label'], logits=logits)
+    if 'mixup_label' in labels:
+        share = labels['mixup_share']
+        other = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels['mixup_label'], logits=logits)
+        loss = share * loss + (1 - share) * other
+    if 'label_smoothing' in labels:
+        smoothing = labels['label_smoothing']
+        uniform = -tf.reduce_mean(tf.nn.log_softmax(logits), 1)
+        loss = (1 - smoothing) * loss + smoothing * uniform
+    return loss
+
+
+def classification_metrics(
+    labels: Mapping[str, tf.Tensor], predictions: Mapping[str, tf.Tensor], num_classes: int
+) -> dict[str, tuple]:
+    """Returns the accuracy, the confusion matrix, the precision-recall curve and, for two classes, the AUC.
+
+    Args:
+      labels: 'label', int [batch].
+      predictions: 'class' and 'probabilities', as `classifier_outputs` makes them.
+      num_classes: number of classes.
+    """
+    metrics = {
+        'accuracy': tf.metrics.accuracy(labels['label'], predictions['class']),
+        'confusion_matrix': confusion_matrix(labels['label'], predictions['class'], num_classes),
+        'pr_curve': pr_curve(labels['label'], predictions['probabilities']),
+    }
+    if num_classes == 2:
+        log_probabilities = tf.log(predictions['probabilities'])
+        metrics['auc'] = auc(labels['label'], log_probabilities[:, 1] - log_probabilities[:, 0])
+    return metrics
