@@ -53,6 +53,19 @@ DEFAULTS: Mapping[str, Any] = types.MappingProxyType(
         'gradient_accumulation_steps': 1,
         # If not 0, such as 0.999: moving averages of the weights are used for evaluation, prediction and export.
         'ema_decay': 0.0,
+        # Augmentation of training images, the feature image: mirrored; shifted by up to so many pixels; cropped to at least
+        # this share of the area; rotated by up to so many degrees; a square of so many pixels blanked; brightness, contrast
+        # and saturation multiplied by up to 1 plus or minus this. See common/ops/augmentation.py.
+        'augment_flip': False,
+        'augment_shift': 0,
+        'augment_crop': 1.0,
+        'augment_rotate': 0.0,
+        'augment_cutout': 0,
+        'augment_color': 0.0,
+        # Training targets of classifiers: images are mixed with shares from Beta(mixup_alpha, mixup_alpha); a share of each
+        # target is spread over all classes. See common/ops/mixup.py and common/ops/classification.py.
+        'mixup_alpha': 0.0,
+        'label_smoothing': 0.0,
     }
 )
 
@@ -88,5 +101,12 @@ MINIMUM: Mapping[str, int] = types.MappingProxyType(
         'gradient_clip_norm': 0,
         'gradient_accumulation_steps': 1,
         'ema_decay': 0,
+        'augment_shift': 0,
+        'augment_crop': 0,
+        'augment_rotate': 0,
+        'augment_cutout': 0,
+        'augment_color': 0,
+        'mixup_alpha': 0,
+        'label_smoothing': 0,
     }
 )

@@ -12,7 +12,7 @@ from common.monitoring.profiler import Profiler, parse_steps
 from common.monitoring.progress_bar import ProgressBar
 from common.monitoring.summaries import TrainingSummaries, measure_wait
 from common.plugins import dataset_contract, model_contract
-from common.training import graphs, learning_rate, moving_average, optimizer, saving
+from common.training import augmentation, graphs, learning_rate, moving_average, optimizer, saving
 from common.training.keras_layers import collect_keras_layers
 from common.training.memory_check import check_fits
 from common.training.multi_step import MultiStepHook
@@ -25,9 +25,10 @@ ModeKeys = tf.estimator.ModeKeys
 
 
 def check_hparams(params: HParams) -> None:
-    """Raises UsageError if the hyper-parameters of the learning rate or the optimizer are invalid."""
+    """Raises UsageError if the hyper-parameters of the learning rate, the optimizer or the augmentation are invalid."""
     learning_rate.check(params)
     optimizer.check(params)
+    augmentation.check(params)
 
 
 class _Inputs(dict):
@@ -108,7 +109,12 @@ def make_model_fn(
 
         def tower(features, labels):
             with collect_keras_layers(is_training=mode == ModeKeys.TRAIN):
-                return model_contract.call_model(model, features, labels, mode, params)
+                if mode == ModeKeys.TRAIN:
+                    features, labels = augmentation.augment(features, labels, params)
+                predictions, loss = model_contract.call_model(model, features, labels, mode, params)
+                if mode == ModeKeys.TRAIN:
+                    augmentation.check_used(labels, loss, params)
+                return predictions, loss
 
         # The scope keeps the model's ops from taking the names of the summaries below, which are shown in TensorBoard.
         with tf.name_scope('model'):

@@ -1,0 +1,112 @@
+"""Augmentation of training batches, as the hyper-parameters say; the ops are in common/ops."""
+
+from collections.abc import Callable, Mapping
+import json
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError, check_range
+from common.ops import augmentation as ops
+from common.ops.mixup import mixup
+from common.ops.random_shift import random_shift
+from common.training.graphs import ancestors
+from common.values import describe
+from hparams.build import HParams
+from hparams.defaults import DEFAULTS
+
+# In this order. Each takes the images and its hyper-parameter.
+_IMAGE_OPS: Mapping[str, Callable[[tf.Tensor, Any], tf.Tensor]] = {
+    'augment_flip': lambda images, _: ops.random_flip(images),
+    'augment_crop': ops.random_crop,
+    'augment_rotate': ops.random_rotation,
+    'augment_shift': lambda images, pixels: random_shift(images, pixels, is_training=True),
+    'augment_color': ops.random_color,
+    'augment_cutout': ops.random_cutout,
+}
+# The labels that the augmentation adds, and the hyper-parameters that turn them on.
+_ADDED_LABELS = {'mixup_label': 'mixup_alpha', 'mixup_share': 'mixup_alpha', 'label_smoothing': 'label_smoothing'}
+
+
+def check(params: HParams) -> None:
+    """Raises UsageError if a hyper-parameter is out of range."""
+    check_range(params, 'augment_rotate', 0, 180)
+    check_range(params, 'augment_color', 0, 1)
+    if not 0 < params.augment_crop <= 1:
+        raise UsageError(f'augment_crop={params.augment_crop} must be more than 0 and at most 1')
+    if params.label_smoothing >= 1:
+        raise UsageError(f'label_smoothing={params.label_smoothing} must be less than 1, such as 0.1')
+
+
+def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
+    """Applies the augmentation that the hyper-parameters turn on to a training batch.
+
+    Args:
+      features: dict of tensors [batch, ...].
+      labels: dict of tensors [batch, ...].
+      params: hyper-parameters.
+
+    Returns:
+      Features and labels of the same types, with the image changed, and with labels for
+      `common.ops.classification.classification_loss` added. If all is off, no op is created.
+
+    Raises:
+      UsageError: there is no image or no class label to augment.
+    """
+    changed = [name for name in _IMAGE_OPS if _is_on(params, name)]
+    has_mixup, has_smoothing = _is_on(params, 'mixup_alpha'), _is_on(params, 'label_smoothing')
+    if not changed and not has_mixup and not has_smoothing:
+        return features, labels
+    features, labels = type(features)(features), type(labels)(labels)
+    with tf.name_scope('augmentation'):
+        for name in changed:
+            _check_image(features, params, name)
+            features['image'] = _IMAGE_OPS[name](features['image'], params[name])
+        if has_mixup:
+            _check_image(features, params, 'mixup_alpha')
+            _check_label(labels, params, 'mixup_alpha')
+            features['image'], others, labels['mixup_share'] = mixup(features['image'], params.mixup_alpha)
+            labels['mixup_label'] = tf.gather(labels['label'], others)
+        if has_smoothing:
+            _check_label(labels, params, 'label_smoothing')
+            labels['label_smoothing'] = tf.fill(tf.shape(labels['label']), params.label_smoothing)
+    return features, labels
+
+
+def check_used(labels: Mapping[str, tf.Tensor], loss: tf.Tensor, params: HParams) -> None:
+    """Raises UsageError if a model's loss does not depend on the labels that `augment` has added."""
+    added = {label: name for label, name in _ADDED_LABELS.items() if _is_on(params, name)}
+    used = ancestors([loss]) if added else set()
+    for label, name in added.items():
+        if labels[label].op not in used:
+            raise UsageError(
+                f'{_text(params, name)}: --model={params.model} does not use the label {label}, as '
+                'common.ops.classification.classification_loss does'
+            )
+
+
+def _is_on(params, name):
+    return params[name] != DEFAULTS[name]
+
+
+def _text(params, name):
+    return f'{name}={json.dumps(params[name])}'
+
+
+def _check_image(features, params, name):
+    image = features.get('image')
+    if not isinstance(image, tf.Tensor) or image.dtype != tf.float32 or image.shape.rank != 4:
+        found = f'has {describe(image)}' if 'image' in features else f'has: {", ".join(features)}'
+        raise UsageError(
+            f'{_text(params, name)} needs a feature image, float32 [batch, height, width, channels]; '
+            f'--dataset={params.dataset} {found}'
+        )
+    if name == 'augment_shift' and None not in image.shape[1:3].as_list():
+        check_range(params, name, 0, min(image.shape[1:3].as_list()) - 1)
+
+
+def _check_label(labels, params, name):
+    label = labels.get('label')
+    if not isinstance(label, tf.Tensor) or not label.dtype.is_integer or label.shape.rank != 1:
+        found = f'has {describe(label)}' if 'label' in labels else f'has: {", ".join(labels)}'
+        raise UsageError(f'{_text(params, name)} needs a label label, int32 [batch]; --dataset={params.dataset} {found}')
