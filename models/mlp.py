@@ -1,0 +1,128 @@
+"""A multilayer perceptron for tables and small images: classification or regression.
+
+    python trainer.py --model=mlp --dataset=mnist
+
+All float features are inputs, flattened. Integer features are categories: each column has an embedding, for the ids that the
+dataset's metadata counts in 'vocabulary_sizes', {feature: number of ids, or a list with one for each column}.
+"""
+
+from collections.abc import Mapping
+import math
+import re
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError, check_range
+from common.ops.classification import classification_metrics, classifier_outputs
+from common.ops.layers import dense_stack
+from common.values import describe
+from hparams.build import HParams
+
+_TASKS = 'classification', 'regression'
+
+
+def get_params() -> dict[str, Any]:
+    return {
+        'task': 'classification',  # Or regression.
+        'hidden_units': [256, 128],
+        'embedding_size': 8,  # Of each categorical column.
+        'drop_rate': 0.0,
+        'batch_norm': False,
+        'num_classes': 2,
+    }
+
+
+def model(
+    features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor] | None, mode: str, params: HParams
+) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
+    """Returns predictions and the loss of each example.
+
+    For classification: {'class': int64 [batch], 'probabilities': float32 [batch, num_classes]} and the cross-entropy. If there
+    are labels, the predictions include the last hidden layer, 'embedding': float32 [batch, hidden_units[-1]].
+
+    For regression: {'value': float32 [batch]} and the squared error. If the metadata has 'target_mean' and 'target_std', the
+    error is in standard deviations, and the network's output is scaled and shifted by them.
+
+    `features` are float32 or int [batch, ...], `labels` is {'label': int32 [batch]}, float32 for regression, or None.
+    """
+    _check(params)
+    is_training = mode == tf.estimator.ModeKeys.TRAIN
+    net = tf.concat([_input(i, name, features[name], params) for i, name in enumerate(sorted(features))], 1)
+    net = dense_stack(net, params.hidden_units, is_training, batch_norm=params.batch_norm, drop_rate=params.drop_rate)
+    if labels is not None:
+        _check_label(labels['label'], params)
+    if params.task == 'classification':
+        return classifier_outputs(features, labels, tf.layers.dense(net, params.num_classes), embedding=net)
+
+    output = tf.squeeze(tf.layers.dense(net, 1), 1)
+    mean, std = params.metadata.get('target_mean', 0.0), params.metadata.get('target_std', 1.0)
+    predictions = {'value': output * std + mean}
+    if labels is None:
+        return predictions, None
+    return predictions, tf.square(output - (tf.cast(labels['label'], tf.float32) - mean) / std)
+
+
+def _input(i, name, feature, params):
+    """Returns the i-th feature as float32 [batch, columns]; of a column of categories, it returns the embeddings."""
+    if not isinstance(feature, tf.Tensor) or not (feature.dtype.is_floating or feature.dtype in (tf.int32, tf.int64)):
+        raise UsageError(
+            f'--model=mlp: the feature {name} is {describe(feature)}, but must be float32, or int32 or int64 for categories'
+        )
+    sizes = feature.shape[1:].as_list()
+    if None in sizes:
+        raise UsageError(f'--model=mlp: the feature {name} has the shape {feature.shape}, but must have a fixed size')
+    columns = math.prod(sizes)
+    net = tf.reshape(feature, [-1, columns])
+    if feature.dtype.is_floating:
+        return tf.cast(net, tf.float32)
+    scope = re.sub('[^A-Za-z0-9_.-]', '_', f'embedding_{i}_{name}')  # What a variable's name may contain.
+    shapes = [[size, params.embedding_size] for size in _vocabulary_sizes(name, columns, params)]
+    initializer = tf.random_normal_initializer(stddev=0.05)
+    tables = [tf.get_variable(f'{scope}/{column}', shape, initializer=initializer) for column, shape in enumerate(shapes)]
+    return tf.concat([tf.gather(table, net[:, column]) for column, table in enumerate(tables)], 1)
+
+
+def _vocabulary_sizes(name, columns, params):
+    """Returns the number of ids of each column of a categorical feature."""
+    known = params.metadata.get('vocabulary_sizes', {})
+    sizes = known.get(name) if isinstance(known, Mapping) else None
+    sizes = [sizes] * columns if isinstance(sizes, int) else sizes
+    if sizes is None or len(sizes) != columns:
+        raise UsageError(
+            f'--model=mlp: the feature {name} has {columns} columns of categories, but --dataset={params.dataset}: metadata() '
+            f'gives {"no" if sizes is None else len(sizes)} vocabulary_sizes for it'
+        )
+    return sizes
+
+
+def _check(params):
+    check_range(params, 'hidden_units', 1)
+    check_range(params, 'embedding_size', 1)
+    check_range(params, 'num_classes', 1)
+    if not 0 <= params.drop_rate < 1:
+        raise UsageError(f'drop_rate={params.drop_rate} must be at least 0 and less than 1')
+    if params.task not in _TASKS:
+        raise UsageError(f'task={params.task} is not one of {", ".join(_TASKS)}')
+
+
+def _check_label(label, params):
+    is_class = label.dtype.is_integer
+    if label.shape.rank != 1 or (params.task == 'classification' and not is_class):
+        wanted = 'int32' if params.task == 'classification' else 'float32'
+        fix = '' if label.shape.rank != 1 else ', or use task=regression'
+        raise UsageError(f'task={params.task} needs a label label, {wanted} [batch], not {describe(label)}{fix}')
+
+
+def eval_metrics(
+    features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor], predictions: dict[str, tf.Tensor], params: HParams
+) -> dict[str, tuple]:
+    """Returns the metrics of classifiers, with two classes also the AUC; for regression, mean absolute error and RMSE."""
+    del features
+    if params.task == 'classification':
+        return classification_metrics(labels, predictions, params.num_classes)
+    label = tf.cast(labels['label'], tf.float32)
+    return {
+        'mean_absolute_error': tf.metrics.mean_absolute_error(label, predictions['value']),
+        'rmse': tf.metrics.root_mean_squared_error(label, predictions['value']),
+    }

@@ -1,0 +1,92 @@
+"""A convolutional network that classifies texts.
+
+(Y. Kim: Convolutional Neural Networks for Sentence Classification, 2014: the variant CNN-rand, whose embeddings are learned;
+without the paper's bound on the norms of the last layer's weights.)
+"""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError, check_range
+from common.ops.classification import classification_metrics, classifier_outputs
+from common.ops.dropout import dropout
+from common.values import describe
+from hparams.build import HParams
+
+
+def get_params() -> dict[str, Any]:
+    return {
+        'embedding_size': 128,
+        'filter_widths': [3, 4, 5],  # In tokens.
+        'num_filters': 100,  # Of each width.
+        'drop_rate': 0.5,
+        'num_classes': 2,
+    }
+
+
+def model(
+    features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor] | None, mode: str, params: HParams
+) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
+    """Returns {'class': int64 [batch], 'probabilities': float32 [batch, num_classes]} and the cross-entropy [batch].
+
+    If there are labels, the predictions include the filters' maxima, 'embedding': float32 [batch, widths * num_filters].
+
+    `features` is {'text': int32 [batch, length]}, the ids of tokens, less than the metadata's 'vocabulary_size', padded with 0.
+    `labels` is {'label': int32 [batch]} or None.
+    """
+    _check(params, features['text'])
+    ids = features['text']
+    lengths = _lengths(ids)
+    table = tf.get_variable(
+        'embedding',
+        [params.metadata['vocabulary_size'], params.embedding_size],
+        initializer=tf.random_uniform_initializer(-0.25, 0.25),  # As in the paper.
+    )
+    net = tf.gather(table, ids) * tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32)[:, :, None]
+    net = tf.concat([_max_over_time(net, lengths, width, params.num_filters) for width in params.filter_widths], 1)
+    dropped = dropout(net, params.drop_rate, mode == tf.estimator.ModeKeys.TRAIN)
+    return classifier_outputs(features, labels, tf.layers.dense(dropped, params.num_classes), embedding=net)
+
+
+def _lengths(ids):
+    """Returns the number of tokens up to the last one that is not padding, int32 [batch]."""
+    positions = tf.range(1, tf.shape(ids)[1] + 1)
+    return tf.reduce_max(tf.pad(tf.cast(tf.not_equal(ids, 0), tf.int32) * positions, [[0, 0], [0, 1]]), 1)
+
+
+def _max_over_time(net, lengths, width, count):
+    """Returns the maximum of each filter over the windows of a text, float32 [batch, count].
+
+    A text that is shorter than the filter has one window, filled up with 0.
+    """
+    num_windows = tf.shape(net)[1] + 1  # At least one, even if all texts are empty.
+    padded = tf.pad(net, [[0, 0], [0, width], [0, 0]])
+    # Unlike tf.layers.conv1d on CPUs, this gives the right shape for an empty batch, such as a tower's share of a small one.
+    windows = tf.concat([padded[:, i : i + num_windows] for i in range(width)], 2)
+    activations = tf.layers.dense(windows, count, tf.nn.relu, name=f'filters_{width}')
+    is_in_text = tf.sequence_mask(tf.maximum(lengths - width + 1, 1), num_windows, tf.float32)
+    return tf.reduce_max(activations * is_in_text[:, :, None], 1)  # A ReLU is never below 0.
+
+
+def _check(params, text):
+    check_range(params, 'embedding_size', 1)
+    check_range(params, 'filter_widths', 1)
+    check_range(params, 'num_filters', 1)
+    check_range(params, 'num_classes', 1)
+    if not params.filter_widths or len(set(params.filter_widths)) < len(params.filter_widths):
+        raise UsageError(f'filter_widths={list(params.filter_widths)} must be one or more different numbers')
+    if not 0 <= params.drop_rate < 1:
+        raise UsageError(f'drop_rate={params.drop_rate} must be at least 0 and less than 1')
+    if not isinstance(text, tf.Tensor) or text.dtype not in (tf.int32, tf.int64) or text.shape.rank != 2:
+        raise UsageError(f'--model=text_cnn: the feature text must be ids, int32 [batch, length], not {describe(text)}')
+    if 'vocabulary_size' not in params.metadata:
+        raise UsageError(f'--model=text_cnn: --dataset={params.dataset}: metadata() gives no vocabulary_size')
+
+
+def eval_metrics(
+    features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor], predictions: dict[str, tf.Tensor], params: HParams
+) -> dict[str, tuple]:
+    """Returns the accuracy, the confusion matrix and the precision-recall curve; with two classes also the AUC."""
+    del features
+    return classification_metrics(labels, predictions, params.num_classes)

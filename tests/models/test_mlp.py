@@ -1,0 +1,121 @@
+"""The model mlp: tables of numbers and categories, classification and regression."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+from models import mlp
+from tests.evaluated import evaluate, variable_values
+from tests.models.shared import ModeKeys, make_params, train
+
+RANDOM = np.random.RandomState(0)
+X = RANDOM.uniform(-1, 1, [200, 2]).astype(np.float32)
+IDS = RANDOM.randint(0, 6, [200, 2])
+
+
+def relu(x):
+    return np.maximum(x, 0)
+
+
+def test_the_network_is_that_of_numpy():
+    metadata = {'vocabulary_sizes': {'a b': [6, 7]}, 'target_mean': 10.0, 'target_std': 2.0}
+    params = make_params(mlp, 'task=regression,hidden_units=[4],embedding_size=3', metadata)
+
+    def predict(ids, table, scalar):
+        features = {'a b': ids, 'table': table, 'scalar': scalar}
+        return mlp.model(features, None, ModeKeys.PREDICT, params)[0]['value']
+
+    found = evaluate(predict, IDS[:9], X[:9].reshape(9, 1, 2), X[9:18, 0])
+    # Variables in the order of their names: dense/bias, dense/kernel, dense_1/bias, dense_1/kernel, two embeddings.
+    shapes = [[4], [9, 4], [1], [4, 1], [6, 3], [7, 3]]
+    bias, kernel, bias_1, kernel_1, first, second = [variable_values(i, shape) for i, shape in enumerate(shapes)]
+    inputs = np.concatenate([first[IDS[:9, 0]], second[IDS[:9, 1]], X[9:18, :1], X[:9]], 1)
+    expected = 10 + 2 * (relu(inputs @ kernel + bias) @ kernel_1 + bias_1)[:, 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_mlp_learns_exclusive_or_of_a_number_and_a_category(tmp_path):
+    labels = np.int32((X[:, 0] > 0) ^ (IDS[:, 0] % 2 == 1))
+    features = {'x': X, 'id': IDS[:, 0].astype(np.int64)}
+    metrics, predictions = train(
+        tmp_path, mlp, features, {'label': labels}, 150, 'learning_rate=0.01', {'vocabulary_sizes': {'id': 6}}
+    )
+    assert metrics['accuracy'] > 0.98 and metrics['auc'] > 0.99
+    assert (predictions['class'] == labels).mean() == pytest.approx(metrics['accuracy'])
+
+
+def test_mlp_learns_a_regression_with_a_normalized_target(tmp_path):
+    target = (1000 + 50 * X[:, 0] * X[:, 1] + 20 * X[:, 1]).astype(np.float32)
+    metadata = {'target_mean': float(target.mean()), 'target_std': float(target.std())}
+    metrics, predictions = train(
+        tmp_path, mlp, {'x': X}, {'label': target}, 200, 'task=regression,learning_rate=0.01', metadata
+    )
+    error = predictions['value'] - target
+    assert metrics['rmse'] < 2 < target.std()
+    assert metrics['rmse'] == pytest.approx(np.sqrt(np.square(error).mean()), rel=1e-3)
+    assert metrics['mean_absolute_error'] == pytest.approx(np.abs(error).mean(), rel=1e-3)
+    assert metrics['loss'] == pytest.approx(np.square(error / target.std()).mean(), rel=1e-2)
+
+
+def test_without_statistics_the_target_is_as_it_is():
+    params = make_params(mlp, 'task=regression,hidden_units=[4]')
+
+    def compute(x, label):
+        predictions, loss = mlp.model({'x': x}, {'label': label}, ModeKeys.EVAL, params)
+        return predictions['value'], loss
+
+    value, loss = evaluate(compute, X[:9], X[9:18, 0])
+    np.testing.assert_allclose(loss, np.square(value - X[9:18, 0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    'features, metadata, message',
+    [
+        (
+            {'c': tf.string},
+            {},
+            'the feature c is a tensor of string (4, 2), but must be float32, or int32 or int64 for categories',
+        ),
+        (
+            {'c': tf.int64},
+            {},
+            'the feature c has 2 columns of categories, but --dataset=d: metadata() gives no vocabulary_sizes for it',
+        ),
+        (
+            {'c': tf.int32},
+            {'vocabulary_sizes': {'c': [3]}},
+            'the feature c has 2 columns of categories, but --dataset=d: metadata() gives 1 vocabulary_sizes for it',
+        ),
+    ],
+)
+def test_a_feature_that_is_no_input_is_refused_in_one_line(features, metadata, message):
+    with tf.Graph().as_default(), pytest.raises(UsageError) as error:
+        tensors = {name: tf.placeholder(dtype, [4, 2]) for name, dtype in features.items()}
+        mlp.model(tensors, None, ModeKeys.PREDICT, make_params(mlp, metadata=metadata))
+    assert str(error.value) == f'--model=mlp: {message}'
+
+
+def test_a_feature_of_variable_length_is_refused_in_one_line():
+    with tf.Graph().as_default(), pytest.raises(UsageError, match='the feature x has the shape .*, but must have a fixed size'):
+        mlp.model({'x': tf.placeholder(tf.float32, [None, None])}, None, ModeKeys.PREDICT, make_params(mlp))
+
+
+@pytest.mark.parametrize(
+    'text, label, message',
+    [
+        (
+            '',
+            tf.float32,
+            'task=classification needs a label label, int32 [batch], not a tensor of float32 (4,), or use task=regression',
+        ),
+        ('task=guessing', tf.int32, 'task=guessing is not one of classification, regression'),
+        ('drop_rate=1', tf.int32, 'drop_rate=1.0 must be at least 0 and less than 1'),
+        ('hidden_units=[0]', tf.int32, 'hidden_units=[0] must be at least 1'),
+        ('embedding_size=0', tf.int32, 'embedding_size=0 must be at least 1'),
+    ],
+)
+def test_a_wrong_task_label_or_bound_is_one_line(text, label, message):
+    with tf.Graph().as_default(), pytest.raises(UsageError) as error:
+        mlp.model({'x': tf.zeros([4, 2])}, {'label': tf.zeros([4], label)}, ModeKeys.EVAL, make_params(mlp, text))
+    assert str(error.value) == message

@@ -1,0 +1,99 @@
+"""The model text_cnn: its filters, padding, short texts, and that it learns."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+from models import text_cnn
+from tests.evaluated import evaluate, variable_values
+from tests.models.shared import ModeKeys, make_params, train
+
+METADATA = {'vocabulary_size': 9}
+SMALL = 'embedding_size=3,num_filters=4,filter_widths=[2,3]'
+# Longer and shorter than the widest filter, an unknown token's 0 within a text, and an empty text.
+TEXTS = [[5, 2, 8, 1, 3], [4, 4], [7], [3, 0, 6, 2], []]
+
+
+def pad(texts, length):
+    return np.array([[*text, *[0] * (length - len(text))] for text in texts], np.int32)
+
+
+def predict(ids):
+    return text_cnn.model({'text': ids}, None, ModeKeys.PREDICT, make_params(text_cnn, SMALL, METADATA))[0]['probabilities']
+
+
+def in_numpy(text):
+    """The probabilities of a text by loops over its windows."""
+    # Variables in the order of their names: dense/bias, dense/kernel, embedding, filters_2/bias, filters_2/kernel, ...
+    shapes = [[2], [8, 2], [9, 3], [4], [2 * 3, 4], [4], [3 * 3, 4]]
+    bias, kernel, embedding, *filters = [variable_values(i, shape) for i, shape in enumerate(shapes)]
+    vectors = embedding[text] if text else np.zeros([0, 3])
+    maxima = []
+    for width, filter_bias, filter_kernel in ((2, *filters[:2]), (3, *filters[2:])):
+        padded = np.concatenate([vectors, np.zeros([max(width - len(text), 0), 3])])
+        windows = [padded[i : i + width] for i in range(len(padded) - width + 1)]
+        maxima.append(np.max([np.maximum(window.ravel() @ filter_kernel + filter_bias, 0) for window in windows], 0))
+    logits = np.concatenate(maxima) @ kernel + bias
+    return np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+
+
+@pytest.mark.parametrize('length', [5, 6, 20])
+def test_the_network_is_that_of_numpy_however_long_the_padding(length):
+    np.testing.assert_allclose(evaluate(predict, pad(TEXTS, length)), [in_numpy(text) for text in TEXTS], rtol=1e-4)
+
+
+@pytest.mark.parametrize('length', [0, 1, 2])
+def test_texts_shorter_than_every_filter_work_and_so_does_a_tower_without_any(length):
+    texts = [[7][:length], []]
+    ids = pad(texts, length).reshape(2, length)
+    np.testing.assert_allclose(evaluate(predict, ids), [in_numpy(text) for text in texts], rtol=1e-4)
+
+
+def test_a_batch_of_unknown_length_works(session):
+    ids = tf.placeholder(tf.int32, [None, None])
+    probabilities = predict(ids)
+    session.run(tf.global_variables_initializer())
+    short, long = (session.run(probabilities, {ids: pad(TEXTS, length)}) for length in (5, 9))
+    np.testing.assert_allclose(short, long, rtol=1e-5)
+
+
+def test_text_cnn_learns_the_order_of_two_words(tmp_path):
+    random = np.random.RandomState(0)
+    texts, labels = [], []
+    for i in range(64):
+        words = list(random.randint(3, 9, random.randint(0, 8)))
+        place = random.randint(0, len(words) + 1)
+        texts.append(words[:place] + ([1, 2] if i % 2 else [2, 1]) + words[place:])
+        labels.append(i % 2)
+    features = {'text': pad(texts, 10)}
+    text = 'embedding_size=8,num_filters=8,learning_rate=0.02,label_smoothing=0.1'
+    metrics, predictions = train(tmp_path, text_cnn, features, {'label': np.int32(labels)}, 100, text, METADATA)
+    assert metrics['accuracy'] == metrics['auc'] == 1 and list(predictions['class']) == labels
+
+
+@pytest.mark.parametrize(
+    'text, metadata, message',
+    [
+        ('', {}, '--model=text_cnn: --dataset=d: metadata() gives no vocabulary_size'),
+        ('filter_widths=[]', METADATA, 'filter_widths=[] must be one or more different numbers'),
+        ('filter_widths=[3,3]', METADATA, 'filter_widths=[3, 3] must be one or more different numbers'),
+        ('filter_widths=[3,0]', METADATA, 'filter_widths=[3, 0] must be at least 1'),
+        ('num_filters=0', METADATA, 'num_filters=0 must be at least 1'),
+        ('embedding_size=0', METADATA, 'embedding_size=0 must be at least 1'),
+        ('drop_rate=-0.1', METADATA, 'drop_rate=-0.1 must be at least 0 and less than 1'),
+    ],
+)
+def test_missing_metadata_or_a_bound_is_one_line(text, metadata, message):
+    with tf.Graph().as_default(), pytest.raises(UsageError) as error:
+        features = {'text': tf.zeros([2, 5], tf.int32)}
+        text_cnn.model(features, None, ModeKeys.PREDICT, make_params(text_cnn, text, metadata))
+    assert str(error.value) == message
+
+
+def test_texts_that_are_no_ids_are_refused_in_one_line():
+    with tf.Graph().as_default(), pytest.raises(UsageError) as error:
+        text_cnn.model({'text': tf.constant(['a'])}, None, ModeKeys.PREDICT, make_params(text_cnn, '', METADATA))
+    assert str(error.value) == (
+        '--model=text_cnn: the feature text must be ids, int32 [batch, length], not a tensor of string (1,)'
+    )
