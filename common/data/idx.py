@@ -1,0 +1,39 @@
+"""Reads the IDX files in which MNIST and its relatives are published."""
+
+import gzip
+import hashlib
+import zlib
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from common.errors import RunError
+
+
+def read_idx(path: str, sha256: str, original: str, fix: str) -> np.ndarray:
+    """Returns the array of an IDX file: two zero bytes, the type (8 is uint8), the rank, big-endian dimensions, the data.
+
+    Args:
+      path: a local or remote file, gzipped if its name ends with .gz.
+      sha256: of its uncompressed content, in hexadecimal.
+      original: which file it should be, for the message, such as 'the file that this project ships'.
+      fix: what to do if it is not, for the message.
+
+    Returns:
+      An array of uint8.
+
+    Raises:
+      RunError: the file cannot be read, or its content has another SHA-256.
+    """
+    try:
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            content = file.read()
+        if path.endswith('.gz'):
+            content = gzip.decompress(content)
+    except (tf.errors.OpError, OSError, EOFError, zlib.error) as error:
+        raise RunError(f'{path}: cannot be read: {error}; {fix}') from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise RunError(f'{path}: is not {original} (SHA-256 differs): {fix}')
+    rank = content[3]
+    shape = np.frombuffer(content, '>u4', count=rank, offset=4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
