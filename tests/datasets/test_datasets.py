@@ -15,8 +15,10 @@ from common.errors import RunError, UsageError
 from common.plugins import loader
 from datasets import addition, mnist
 from hparams import build
+from tests.raw_datasets import write_cifar10, write_fashion_mnist
 
 ModeKeys = tf.estimator.ModeKeys
+WRITE_RAW = {'cifar10': write_cifar10, 'fashion_mnist': write_fashion_mnist}
 
 
 def first_batch(name, mode, split, data_dir):
@@ -34,8 +36,10 @@ def first_batch(name, mode, split, data_dir):
 
 
 @pytest.mark.parametrize('name', loader.available('dataset'))
-def test_every_dataset_gives_batches_in_all_modes(name, data_dir, tmp_path):
+def test_every_dataset_gives_batches_in_all_modes(name, data_dir, tmp_path, monkeypatch):
     directory = data_dir if name == 'mnist' else str(tmp_path)
+    if name in WRITE_RAW:
+        WRITE_RAW[name](tmp_path / 'raw' / name, monkeypatch)
     dataset = loader.load('dataset', name)
     dataset.prepare(directory, build.make_hparams('m', {}, name, dataset.get_params()))
     for mode, split in ((ModeKeys.TRAIN, 'train'), (ModeKeys.EVAL, 'eval')):
