@@ -1,7 +1,7 @@
 """CIFAR-10: 50,000 training and 10,000 test photographs, 32x32 in color, in 10 classes.
 
 The archive cifar-10-binary.tar.gz, or its extracted files, is that of `raw_dir` or DATA_DIR/raw/cifar10; else it is downloaded.
-Its authors state no licence; they ask to cite the report. The version for Python is not read: it is pickled.
+It states no licence; its author asks to cite the report. The version for Python is not read: it is pickled.
 (A. Krizhevsky: Learning Multiple Layers of Features from Tiny Images, 2009.)
 """
 

@@ -50,14 +50,17 @@ def write_cifar10(directory, monkeypatch, is_archive=True):
 
 
 def write_archive(directory, monkeypatch, files):
-    """Writes files, {name: content}, as cifar-10-binary.tar.gz; a content that is a str makes a symbolic link to it."""
+    """Writes files, {name: content}, as cifar-10-binary.tar.gz; a content that is a str makes a symbolic link to it.
+
+    The link claims the size of a file.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / 'cifar-10-binary.tar.gz'
     with tarfile.open(path, 'w:gz') as archive:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             if isinstance(content, str):
-                member.type, member.linkname = tarfile.SYMTYPE, content
+                member.type, member.linkname, member.size = tarfile.SYMTYPE, content, cifar10._FILE_BYTES
                 archive.addfile(member)
             else:
                 member.size = len(content)
