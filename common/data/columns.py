@@ -1,0 +1,82 @@
+"""What the cells of a column are: numbers or categories, their statistics and their vocabulary."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from common.data.delimited import MISSING, to_number
+from common.data.vocabulary import ValueCounts
+
+NUMERIC, CATEGORICAL = 'numeric', 'categorical'
+_MIN_DISTINCT_ROWS = 10
+
+
+class Moments:
+    """The mean and standard deviation of a stream of numbers, combined from those of its parts.
+
+    (T. Chan, G. Golub, R. LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979.)
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean = 0.0
+        self._squares = 0.0
+
+    def update(self, values: Sequence[float]) -> None:
+        if not len(values):
+            return
+        array = np.asarray(values, np.float64)
+        count, mean = self.count + len(array), array.mean()
+        delta = mean - self.mean
+        self._squares += np.square(array - mean).sum() + delta * delta * self.count * len(array) / count
+        self.mean += float(delta) * len(array) / count
+        self.count = count
+
+    @property
+    def std(self) -> float:
+        """The standard deviation; 1 if it is too small for the values, stored as float32, to differ."""
+        std = float(np.sqrt(self._squares / max(self.count, 1)))
+        return std if std > 1e-6 * abs(self.mean) else 1.0
+
+
+class ColumnProfile:
+    """What is known about a column from the cells seen so far.
+
+    Args:
+      max_distinct: of its values that are counted.
+      kind: if it is given, NUMERIC or CATEGORICAL.
+
+    Attributes:
+      values: counts of the distinct cells that are not missing.
+      moments: of its numbers, if is_numeric.
+      is_numeric: whether each cell that is not missing is a number.
+      is_integer: whether each is an integer.
+      num_missing: how many are missing.
+    """
+
+    def __init__(self, max_distinct: int, kind: str | None = None):
+        self.values = ValueCounts(max_distinct)
+        self.moments = Moments()
+        self.is_numeric = self.is_integer = kind != CATEGORICAL
+        self._is_given = kind == NUMERIC
+        self.num_missing = 0
+
+    def update(self, cells: Sequence[str]) -> None:
+        present = [cell for cell in cells if cell not in MISSING]
+        self.num_missing += len(cells) - len(present)
+        self.values.update(present)
+        if not self.is_numeric:
+            return
+        numbers = [to_number(cell) for cell in present]
+        if self._is_given:  # Rows without a number are reported later.
+            numbers = [number for number in numbers if number is not None]
+        if None in numbers:
+            self.is_numeric = self.is_integer = False
+            return
+        self.is_integer = self.is_integer and all(number.is_integer() for number in numbers)  # type: ignore[union-attr]
+        self.moments.update(numbers)  # type: ignore[arg-type]
+
+    @property
+    def identifies(self) -> bool:
+        """Whether each row has its own value, as an id has."""
+        return self.values.are_distinct and not self.num_missing and self.values.total >= _MIN_DISTINCT_ROWS

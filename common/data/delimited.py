@@ -1,0 +1,101 @@
+"""Files of rows of cells, such as CSV: UTF-8, with a header, separated by commas, semicolons, tabs or bars; quoted by "."""
+
+from collections.abc import Iterator
+import csv
+
+from common.data.lines import Lines, Position, Row
+from common.errors import RunError
+
+# What counts as a missing cell.
+MISSING = frozenset(['', 'NA', 'NaN', 'nan', 'null', 'NULL', 'None', '?'])
+_DELIMITERS = (',', ';', '\t', '|')
+_FLOAT32_MAX = 3.4028234e38
+
+
+class Table:
+    """A file of rows of cells. Spaces around a cell do not count; nor do blank lines.
+
+    Attributes:
+      path: of the file.
+      header: the names of the columns; '' for a column without a name.
+
+    Raises:
+      UsageError: the file cannot be read.
+      RunError: there is no valid header.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        first = next(Lines(path), '')
+        self._delimiter = _find_delimiter(first)
+        lines = Lines(path)
+        header = next(self._read(lines, 0), None)
+        if header is None:
+            raise RunError(f'{path}: is empty: the first line must name the columns')
+        if isinstance(header.value, RunError):
+            raise header.value
+        self.header: list[str] = header.value
+        self._start = Position(lines.offset, lines.number)
+        self._check_header()
+
+    def _check_header(self):
+        names = [name for name in self.header if name]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice:
+            raise RunError(f'{self.path}: line 1 names two columns {twice}: rename one')
+        if all(to_number(name) is not None for name in names):
+            raise RunError(f'{self.path}: line 1 must name the columns, but contains {self._delimiter.join(self.header[:5])}')
+
+    def rows(self, at: Position | None = None) -> Iterator[Row]:
+        """Yields the rows after the header, or from a position on; the value of a row is a list of cells."""
+        at = at or self._start
+        for row in self._read(Lines(self.path, at), at.row):
+            if not isinstance(row.value, RunError) and len(row.value) != len(self.header):
+                text = f'{len(row.value)} cells, but the header has {len(self.header)}'
+                row = Row(row.position, RunError(f'{self.path}: line {row.position.line}: {text}'))
+            yield row
+
+    def _read(self, lines, number):
+        reader = csv.reader(lines, delimiter=self._delimiter, skipinitialspace=True, strict=True)
+        while True:
+            position = Position(lines.offset, lines.number, number)
+            lines.is_utf8 = True
+            value: list[str] | RunError
+            try:
+                value = [cell.strip() for cell in next(reader)]
+                if value in ([], ['']):
+                    continue
+                if not lines.is_utf8:
+                    value = RunError(f'{self.path}: line {position.line}: is not UTF-8')
+            except StopIteration:
+                return
+            except csv.Error as error:
+                value = RunError(f'{self.path}: line {position.line}: {_explain(error)}')
+            yield Row(position, value)
+            number += 1
+
+
+def _find_delimiter(header):
+    """Returns the delimiter that occurs most often in the first line, outside of quotes."""
+    bare = ''.join(header.split('"')[::2])
+    return max(_DELIMITERS, key=bare.count)
+
+
+def _explain(error):
+    text = str(error)
+    if 'field larger' in text:
+        return f'a cell is longer than {csv.field_size_limit()} characters: is a quote missing?'
+    if text == 'unexpected end of data':
+        return 'a quoted cell does not end: is a quote missing?'
+    if 'new-line character' in text:
+        return 'contains a carriage return outside of quotes: lines must end with LF or CR LF'
+    return f'{text}: a quote within a quoted cell must be doubled'
+
+
+def to_number(cell: str) -> float | None:
+    """Returns the number in a cell; None if there is none, or it is not finite in float32."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if abs(value) <= _FLOAT32_MAX and '_' not in cell else None  # Python reads 1_0 as 10.

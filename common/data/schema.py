@@ -1,0 +1,62 @@
+"""Schema files: JSON with the kinds of columns or features, and the names of those with a role, such as the target."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from common.errors import UsageError
+from common.files import read_json
+from hparams.build import nearest
+
+CLASSIFICATION, REGRESSION = TASKS = ('classification', 'regression')
+
+
+def read_schema(path: str, entries: str, roles: Collection[str]) -> dict[str, Any]:
+    """Returns the content of a schema file; an empty dict if the path is ''.
+
+    Args:
+      path: of a JSON file.
+      entries: its key with an object of columns or features.
+      roles: its keys with the name of one.
+
+    Raises:
+      UsageError: the file cannot be read, has an unknown key, or a value of the wrong type.
+    """
+    if not path:
+        return {}
+    try:
+        schema = read_json(path)
+    except ValueError as error:
+        raise UsageError(f'--hparams=schema: {error}') from None
+    known = [entries, *roles, 'task']
+    for key, value in schema.items():
+        if key not in known:
+            raise UsageError(f'{path}: unknown key {key}{nearest(key, known)}; the keys are: {", ".join(known)}')
+        if not isinstance(value, dict if key == entries else str):
+            raise UsageError(f'{path}: {key} must be {"an object" if key == entries else "a string"}')
+    task = schema.get('task')
+    if task is not None and task not in TASKS:
+        raise UsageError(f'{path}: task is {task}, but must be {" or ".join(TASKS)}')
+    return schema
+
+
+def check_names(path: str, what: str, names: Iterable[str], known: Collection[str], source: str) -> None:
+    """Raises UsageError if a schema names a column or feature that the data does not have.
+
+    Args:
+      path: of the schema file, or the hyper-parameter that gives the names.
+      what: 'column' or 'feature'.
+      names: the names.
+      known: those that there are.
+      source: the file of the data.
+    """
+    for name in names:
+        if name not in known:
+            shown = ', '.join(list(known)[:50]) + (', ...' if len(known) > 50 else '')
+            raise UsageError(f'{path}: {source} has no {what} {name}{nearest(name, known)}; its {what}s are: {shown}')
+
+
+def check_kinds(path: str, what: str, kinds: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raises UsageError if a schema gives a column or feature an unknown kind."""
+    for name, kind in kinds.items():
+        if kind not in known:
+            raise UsageError(f'{path}: the {what} {name} is of kind {kind}, but the kinds are: {", ".join(known)}')

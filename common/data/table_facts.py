@@ -1,0 +1,235 @@
+"""What a table of a user's own is about: which of its columns are features, of which kind, and what is to be predicted."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.data.columns import CATEGORICAL, NUMERIC, ColumnProfile
+from common.data.delimited import MISSING, Table, to_number
+from common.data.row_index import BadRows
+from common.data.schema import CLASSIFICATION, REGRESSION, check_kinds, check_names
+from common.data.vocabulary import ValueCounts, sorted_classes
+from common.errors import RunError, UsageError
+from common.values import show
+
+IGNORE, TARGET, ID, WEIGHT = 'ignore', 'target', 'id', 'weight'
+ROLES = (TARGET, ID, WEIGHT)
+_USUAL_TARGETS = ('target', 'label')
+_BLOCK = 1000
+_MAX_DISTINCT = 2 * 10**6  # In all columns together.
+_MAX_CLASSES = 10**5
+_MAX_INTEGER_CLASSES = 20
+
+
+def find_roles(schema: Mapping[str, Any], schema_path: str, target: str, table: Table) -> dict[str, str]:
+    """Returns {role: column} for the target and, if the schema names them, the id and the weight.
+
+    Args:
+      schema: from `read_schema`.
+      schema_path: for messages.
+      target: the hyper-parameter of this name.
+      table: the one that is trained on.
+
+    Raises:
+      UsageError: there is no such column, or the target is not known.
+    """
+    names = [name for name in table.header if name]
+    check_names('--hparams=target', 'column', filter(None, [target]), names, table.path)
+    named = [*schema.get('columns', ()), *(schema[role] for role in ROLES if role in schema)]
+    check_names(schema_path, 'column', named, names, table.path)
+    check_kinds(schema_path, 'column', schema.get('columns', {}), (NUMERIC, CATEGORICAL, IGNORE))
+    if target and schema.get(TARGET, target) != target:
+        raise UsageError(f'--hparams=target={target}: {schema_path} names another target, {schema[TARGET]}')
+    usual = [name for name in names if name.lower() in _USUAL_TARGETS]
+    target = target or schema.get(TARGET, '') or (usual[0] if len(usual) == 1 else '')
+    if not target:
+        raise UsageError(f'--hparams=target=COLUMN is required: the columns of {table.path} are: {", ".join(names)}')
+    roles = {TARGET: target, **{role: schema[role] for role in (ID, WEIGHT) if role in schema}}
+    if len(set(roles.values())) < len(roles):
+        raise UsageError(f'{schema_path}: {", ".join(roles)} must be different columns')
+    return roles
+
+
+def describe(
+    tables: Iterable[Table],
+    trained: Table,
+    is_trained_on: Callable[[int], bool],
+    roles: Mapping[str, str],
+    schema: Mapping[str, Any],
+    min_count: int,
+    max_vocabulary: int,
+    bad: BadRows,
+) -> dict[str, Any]:
+    """Reads the tables once and returns the metadata of the dataset; see datasets/csv.py.
+
+    Args:
+      tables: all of them; the names of the classes are from all.
+      trained: the one that is trained on: kinds, statistics and vocabularies are from its rows alone.
+      is_trained_on: whether the row of this number is trained on.
+      roles: from `find_roles`.
+      schema: from `read_schema`.
+      min_count: of a value, to be in a vocabulary.
+      max_vocabulary: largest size of a vocabulary.
+      bad: is told of the rows that are wrong.
+
+    Raises:
+      UsageError: there is no feature.
+      RunError: there are no rows, or the target has only one value.
+    """
+    given = schema.get('columns', {})
+    limit = max(_MAX_DISTINCT // len(trained.header), 1000)
+    profiles = {name: ColumnProfile(limit, given.get(name)) for name in trained.header if name and given.get(name) != IGNORE}
+    profiles |= {name: ColumnProfile(limit) for name in roles.values()}
+    for rows in _blocks(row.value for row in _sound(trained, bad) if is_trained_on(row.position.row)):
+        for name, cells in zip(trained.header, zip(*rows)):
+            if name in profiles:
+                profiles[name].update(cells)
+    target = profiles[roles[TARGET]]
+    if not target.values.total:
+        raise RunError(f'{trained.path}: no row has a target to train on, in the column {roles[TARGET]}')
+    facts = _describe_target(target, roles[TARGET], schema.get('task'), tables, trained, bad)
+    columns = list(_features(profiles, roles, given, min_count, max_vocabulary))
+    if ID not in roles:
+        free = [name for name in profiles if name not in given and name not in roles.values()]
+        for name in [name for name in free if name.lower() == ID and profiles[name].identifies][:1]:
+            roles = {**roles, ID: name}
+            columns = [column for column in columns if column['name'] != name]
+    if not columns:
+        raise UsageError(f'{trained.path}: there is no column to learn from beside {", ".join(roles.values())}')
+    columns += [{'name': name, 'kind': role} for role, name in roles.items()]
+    sizes = [len(column['vocabulary']) + 1 for column in columns if column['kind'] == CATEGORICAL]
+    facts |= {'columns': columns, 'vocabulary_sizes': {'categorical': sizes} if sizes else {}}
+    _log(trained, facts, profiles)
+    return facts
+
+
+def _sound(table, bad):
+    for row in table.rows():
+        if isinstance(row.value, RunError):
+            bad.add(row.value)
+        else:
+            yield row
+
+
+def _blocks(values: Iterable[Any]) -> Iterator[list[Any]]:
+    block = []
+    for value in values:
+        block.append(value)
+        if len(block) == _BLOCK:
+            yield block
+            block = []
+    yield block
+
+
+def _describe_target(profile, name, task, tables, trained, bad):
+    is_few = profile.is_integer and profile.values.is_exact and len(profile.values) <= _MAX_INTEGER_CLASSES
+    task = task or (CLASSIFICATION if is_few or not profile.is_numeric else REGRESSION)
+    if task == REGRESSION:
+        if not profile.moments.count:
+            raise UsageError(f'{trained.path}: the target {name} is not a number: --hparams=schema can give another task')
+        return {'task': task, 'target_mean': profile.moments.mean, 'target_std': profile.moments.std}
+    counts = ValueCounts(_MAX_CLASSES)
+    for table in tables:
+        if name in table.header:
+            i = table.header.index(name)
+            for cells in _blocks(row.value[i] for row in _sound(table, bad)):
+                counts.update([cell for cell in cells if cell not in MISSING])
+    if not counts.is_exact or profile.identifies and counts.are_distinct:
+        many = f'{trained.path}: the target {name} has too many different values to be classes'
+        raise UsageError(f'{many}: name another, or "task": "regression" in the schema')
+    if len(counts) < 2:
+        value = next(iter(counts.values()))
+        raise RunError(f'{trained.path}: the target {name} is always {value}: there is nothing to learn')
+    untrained = sorted(set(counts.values()) - set(profile.values.values())) if profile.values.is_exact else []
+    if untrained:
+        tf.logging.warning('%s: no row trained on is of the class %s.', trained.path, ', '.join(untrained[:10]))
+    classes = sorted_classes(counts.values())
+    return {'task': task, 'class_names': classes, 'num_classes': len(classes)}
+
+
+def _features(profiles, roles, given, min_count, max_vocabulary):
+    """Yields the columns that are features."""
+    for name, profile in profiles.items():
+        if name in roles.values() or not profile.values.total and name not in given:
+            continue
+        if profile.is_numeric:
+            moments = profile.moments
+            yield {
+                'name': name,
+                'kind': NUMERIC,
+                'mean': moments.mean,
+                'std': moments.std,
+                'indicator': profile.num_missing > 0,
+            }
+        elif name in given or not profile.identifies:
+            vocabulary = profile.values.most_common(min_count, max_vocabulary)
+            yield {'name': name, 'kind': CATEGORICAL, 'vocabulary': vocabulary}
+
+
+def _log(table, facts, profiles):
+    def named(kind):
+        return [column['name'] for column in facts['columns'] if column['kind'] == kind]
+
+    for kind in (NUMERIC, CATEGORICAL, TARGET, ID, WEIGHT):
+        if named(kind):
+            details = f', {facts["task"]}' if kind == TARGET else ''
+            tf.logging.info('%s: %s: %s%s', table.path, kind, ', '.join(named(kind)), details)
+    used = [column['name'] for column in facts['columns']]
+    for name, profile in profiles.items():
+        if name not in used:
+            reason = 'has a different value in each row' if profile.values.total else 'is empty'
+            tf.logging.info(
+                '%s: the column %s is ignored: it %s. --hparams=schema can tell otherwise.', table.path, name, reason
+            )
+    if '' in table.header:
+        tf.logging.info('%s: a column without a name is ignored.', table.path)
+
+
+def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> Callable[[Sequence[str]], dict[str, Any]]:
+    """Returns a function from the cells of a row to {column: value}, without those that are missing.
+
+    Args:
+      table: any with the columns of the metadata; the target, the id and the weight may be missing.
+      facts: the metadata.
+      has_labels: whether the function returns the target and the weight.
+
+    Returns:
+      A function that raises RunError if a row is wrong.
+
+    Raises:
+      UsageError: a column is missing.
+    """
+    places = {name: i for i, name in enumerate(table.header)}
+    wanted = [column for column in facts['columns'] if has_labels or column['kind'] not in (TARGET, WEIGHT)]
+    missing = [column['name'] for column in wanted if column['kind'] in (NUMERIC, CATEGORICAL) and column['name'] not in places]
+    if missing:
+        raise UsageError(f'{table.path}: has no column {", ".join(missing[:10])}, which the model takes')
+    items = [
+        (places[column['name']], column['name'], column['kind'], _is_number(column['kind'], facts['task']))
+        for column in wanted
+        if column['name'] in places
+    ]
+
+    def encode(cells):
+        example = {}
+        for i, name, kind, is_number in items:
+            cell = cells[i]
+            if cell in MISSING:
+                if kind in (TARGET, WEIGHT):
+                    raise RunError(f'column {name}: the {kind} is missing')
+            elif not is_number:
+                example[name] = cell
+            else:
+                number = example[name] = to_number(cell)
+                if number is None:
+                    raise RunError(f'column {name}: {show(cell)} is not a number')
+                if kind == WEIGHT and number < 0:
+                    raise RunError(f'column {name}: a weight must not be negative, but is {cell}')
+        return example
+
+    return encode
+
+
+def _is_number(kind, task):
+    return kind in (NUMERIC, WEIGHT) or kind == TARGET and task == REGRESSION

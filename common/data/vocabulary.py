@@ -1,0 +1,90 @@
+"""Vocabularies: which values or words occur in the training data, and the tables that turn them into ids."""
+
+import collections
+from collections.abc import Collection, Iterable, Sequence
+
+import tensorflow.compat.v1 as tf
+
+
+class ValueCounts:
+    """Counts the distinct values of a stream in bounded memory: where there are too many, the rarest are forgotten.
+
+    Attributes:
+      are_distinct: whether no value has occurred twice; if there are more than max_distinct, none of the first so many.
+      total: number of values.
+    """
+
+    def __init__(self, max_distinct: int):
+        self._max_distinct = max_distinct
+        self._counts: collections.Counter[str] = collections.Counter()
+        self.is_exact = True
+        self.are_distinct = True
+        self.total = 0
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def update(self, values: Collection[str]) -> None:
+        self._counts.update(values)
+        self.total += len(values)
+        if self.is_exact and len(self._counts) < self.total:
+            self.are_distinct = False
+        limit = 1
+        while len(self._counts) > self._max_distinct:
+            self.is_exact = False
+            self._counts = collections.Counter({value: count for value, count in self._counts.items() if count > limit})
+            limit += 1
+
+    def values(self) -> Iterable[str]:
+        return self._counts.keys()
+
+    def most_common(self, min_count: int, max_size: int) -> list[str]:
+        """Returns the values that occur at least min_count times, at most max_size of them, the most frequent first."""
+        found = sorted((-count, value) for value, count in self._counts.items() if count >= min_count)
+        return [value for _, value in found[:max_size]]
+
+
+def lookup_table(keys: Sequence[str | bytes], ids: Sequence[int], default: int) -> tf.lookup.StaticHashTable:
+    """Creates a table from string to int64, initialized by `tf.tables_initializer` of the outermost graph."""
+    if not keys:  # A table must not be empty.
+        keys, ids = [''], [default]
+    with tf.init_scope():  # A tf.data function cannot hold a table of its own.
+        initializer = tf.lookup.KeyValueTensorInitializer(
+            tf.constant(list(keys), tf.string, [len(keys)]), tf.constant(list(ids), tf.int64, [len(ids)])
+        )
+        return tf.lookup.StaticHashTable(initializer, default)
+
+
+def column_ids(values: tf.Tensor, vocabularies: Sequence[Sequence[str]]) -> tf.Tensor:
+    """Returns the ids of values, string [batch, columns], as int32: 1 + the place in the column's vocabulary; 0 if unknown."""
+    # One table for all columns: its keys begin with the column's number.
+    keys = [f'{i}\0{value}' for i, vocabulary in enumerate(vocabularies) for value in vocabulary]
+    ids = [number for vocabulary in vocabularies for number in range(1, len(vocabulary) + 1)]
+    columns = tf.constant([[str(i) for i in range(len(vocabularies))]])
+    found = lookup_table(keys, ids, 0).lookup(tf.strings.join([tf.broadcast_to(columns, tf.shape(values)), values], '\0'))
+    return tf.cast(found, tf.int32)
+
+
+def class_ids(values: tf.Tensor, class_names: Sequence[str], name: str) -> tf.Tensor:
+    """Returns the indices of strings among the names of classes, int32; asserts that they are there.
+
+    Args:
+      values: strings of any shape.
+      class_names: in their order.
+      name: of the label, for the message.
+    """
+    found = lookup_table(class_names, range(len(class_names)), -1).lookup(values)
+    shown = ', '.join(class_names[:5]) + (', ...' if len(class_names) > 5 else '')
+    with tf.control_dependencies(
+        [tf.debugging.Assert(tf.reduce_all(found >= 0), [f'Key: {name}. Must be one of the classes: {shown}'])]
+    ):
+        return tf.cast(found, tf.int32)
+
+
+def sorted_classes(values: Iterable[str]) -> list[str]:
+    """Returns the names of classes in their order: of numbers, if all are, else of the alphabet."""
+    values = list(values)
+    try:
+        return sorted(values, key=lambda value: (float(value), value))
+    except ValueError:
+        return sorted(values)

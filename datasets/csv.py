@@ -1,0 +1,177 @@
+"""A table of your own, in CSV files: numeric and categorical columns, and a target to classify or to predict.
+
+--hparams=csv_file=PATH names one file, of which a share is held out for evaluation, or a directory of files named by their
+splits: train.csv, eval.csv, fold3.csv ... The first line names the columns. Cells that are empty, NA, NaN, nan, null, NULL,
+None or ? are missing. What a column is, is found in the rows trained on, unless a schema file says it; see README.md.
+"""
+
+from collections.abc import Iterator
+import os
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.data import records
+from common.data.columns import CATEGORICAL, NUMERIC
+from common.data.delimited import Table
+from common.data.lines import convert
+from common.data.row_index import BadRows, SplitRows, index_rows
+from common.data.schema import CLASSIFICATION, read_schema
+from common.data.splits import file_trained_on, find_files, fingerprint, split_trained_on, splits_of
+from common.data.table_facts import ID, ROLES, TARGET, WEIGHT, describe, find_roles, make_encoder
+from common.data.vocabulary import class_ids, column_ids
+from common.errors import RunError, check_range
+from common.files import read_json, write_json
+from hparams.build import HParams
+
+PREDICT = tf.estimator.ModeKeys.PREDICT
+
+
+def get_params() -> dict[str, Any]:
+    return {
+        'csv_file': '',
+        'target': '',  # The column to predict; may be missing if the schema names it, or if it is called target or label.
+        'schema': '',  # A JSON file, see README.md.
+        'eval_share': 0.2,  # Of the rows of a single file.
+        'min_count': 2,  # Values of a categorical column that are rarer in training count as unknown; so do the rarest ...
+        'max_vocabulary': 10000,  # ... if there are more than so many.
+        'max_bad_share': 0.0,  # Of rows that may be wrong, and are then skipped.
+    }
+
+
+def prepare(data_dir: str, params: HParams) -> None:
+    """Converts the files to TFRecord, once for each state of the files and of the hyper-parameters."""
+    check_range(params, 'eval_share', 0, 0.9)
+    check_range(params, 'max_bad_share', 0, 1)
+    check_range(params, 'min_count', 1)
+    check_range(params, 'max_vocabulary', 1, 1000000)
+    files = _files(params)
+    directory = _directory(data_dir, params)
+    if not records.is_written(directory):
+        _convert(directory, files, params)
+
+
+def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
+    """Returns the facts about the rows trained on.
+
+    Returns:
+      columns: a list of {'name', 'kind'}. Those of kind numeric have 'mean', 'std' and 'indicator', whether some are missing;
+        those of kind categorical have 'vocabulary'. The others are of kind target, id or weight.
+      vocabulary_sizes: {'categorical': sizes}, with 1 for id 0; {} without such columns.
+      task: classification, with class_names and num_classes; or regression, with target_mean and target_std.
+    """
+    return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
+
+
+def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
+    """Returns serialized examples with the cells by column: float for a number, bytes for text; without those missing."""
+    return records.read(_directory(data_dir, params), split)
+
+
+def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
+    """Returns features and labels; no labels in PREDICT.
+
+    Returns:
+      features: 'numeric', float32 [batch, n], the columns standardized by the mean and standard deviation of the training
+        data, 0 if missing, and 1 or 0 whether missing, for columns with missing values in training; 'categorical', int32
+        [batch, m], ids in the columns' vocabularies, 0 if unknown or missing; 'id', string [batch]. Each is there if there
+        are such columns.
+      labels: 'label', int32 [batch] for classification, float32 [batch] for regression; 'weight', float32 [batch], if the
+        schema names it.
+    """
+    columns, is_classification = params.metadata['columns'], params.metadata['task'] == CLASSIFICATION
+    stored: dict[str, tf.io.FixedLenFeature] = {}
+    for column in columns:
+        if column['kind'] == NUMERIC:
+            stored[column['name']] = tf.io.FixedLenFeature([], tf.float32, float('nan'))
+        elif column['kind'] in (CATEGORICAL, ID):
+            stored[column['name']] = tf.io.FixedLenFeature([], tf.string, '')
+        elif mode != PREDICT:
+            is_text = column['kind'] == TARGET and is_classification
+            stored[column['name']] = tf.io.FixedLenFeature([], tf.string if is_text else tf.float32)
+    example = tf.io.parse_example(serialized, stored)
+    of_kind = {kind: [column for column in columns if column['kind'] == kind] for kind in (NUMERIC, CATEGORICAL, ID, *ROLES)}
+    features = {}
+    if of_kind[NUMERIC]:
+        features['numeric'] = _standardized(_stack(example, of_kind[NUMERIC]), of_kind[NUMERIC])
+    if of_kind[CATEGORICAL]:
+        vocabularies = [column['vocabulary'] for column in of_kind[CATEGORICAL]]
+        features['categorical'] = column_ids(_stack(example, of_kind[CATEGORICAL]), vocabularies)
+    for column in of_kind[ID]:
+        features['id'] = example[column['name']]
+    if mode == PREDICT:
+        return features, None
+    target = of_kind[TARGET][0]['name']
+    label = class_ids(example[target], params.metadata['class_names'], target) if is_classification else example[target]
+    labels = {'label': label}
+    for column in of_kind[WEIGHT]:
+        labels['weight'] = example[column['name']]
+    return features, labels
+
+
+def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields ({'line': number}, record) for the rows of a CSV file, with or without the target; an error for a wrong row."""
+    table = Table(path)
+    encode = make_encoder(table, params.metadata, has_labels=False)
+    for row in table.rows():
+        try:
+            record: bytes | RunError = records.encode(convert(path, row, encode))
+        except RunError as error:
+            record = error
+        yield {'line': row.position.line}, record
+
+
+def _stack(example, columns):
+    return tf.stack([example[column['name']] for column in columns], axis=1)
+
+
+def _standardized(values, columns):
+    is_missing = tf.is_nan(values)
+    mean, std = (tf.constant([column[name] for column in columns], tf.float32) for name in ('mean', 'std'))
+    standardized = tf.where(is_missing, tf.zeros_like(values), (values - mean) / std)
+    indicated = [i for i, column in enumerate(columns) if column['indicator']]
+    if not indicated:
+        return standardized
+    return tf.concat([standardized, tf.cast(tf.gather(is_missing, indicated, axis=1), tf.float32)], axis=1)
+
+
+def _files(params):
+    return find_files('csv_file', params.csv_file, ('.csv', '.tsv'))
+
+
+def _schema(params):
+    return read_schema(params.schema, 'columns', ROLES)
+
+
+def _directory(data_dir, params):
+    names = ('target', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
+    facts = [_schema(params), split_trained_on(params), *(params[name] for name in names)]
+    return os.path.join(data_dir, f'csv-{fingerprint(_files(params).values(), facts)}')
+
+
+def _convert(directory, files, params):
+    schema, trained = _schema(params), split_trained_on(params)
+    table = Table(file_trained_on('csv_file', files, trained))
+    tables = [(Table(path), *splits_of(split, params.eval_share)) for split, path in files.items()]
+    roles = find_roles(schema, params.schema, params.target, table)
+    split_of = next(split_of for table, splits, split_of in tables if trained in splits)
+    facts = describe(
+        [table for table, _, _ in tables],
+        table,
+        lambda row: split_of(row) == trained,
+        roles,
+        schema,
+        params.min_count,
+        params.max_vocabulary,
+        BadRows(params.max_bad_share),
+    )
+    examples: dict[str, SplitRows] = {}
+    for table, splits, split_of in tables:
+        encode = make_encoder(table, facts, has_labels=True)
+        examples |= index_rows(table.path, splits, table.rows, split_of, encode, params.max_bad_share)
+    for split, rows in examples.items():
+        if not len(rows):
+            raise RunError(f'{params.csv_file}: has no row for the split {split}')
+    tf.io.gfile.makedirs(directory)
+    write_json(os.path.join(directory, 'metadata.json'), facts)
+    records.write(directory, examples)
