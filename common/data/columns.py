@@ -1,6 +1,7 @@
 """What the cells of a column are: numbers or categories, their statistics and their vocabulary."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,31 +13,37 @@ _MIN_DISTINCT_ROWS = 10
 
 
 class Moments:
-    """The mean and standard deviation of a stream of numbers, combined from those of its parts.
+    """The mean and standard deviation of a stream of numbers or vectors, combined from those of its parts.
 
     (T. Chan, G. Golub, R. LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979.)
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self.mean = 0.0
-        self._squares = 0.0
+        self._mean: Any = 0.0
+        self._squares: Any = 0.0
 
-    def update(self, values: Sequence[float]) -> None:
+    def update(self, values: Sequence[float] | np.ndarray) -> None:
+        """Adds numbers, or arrays of one shape along the first axis."""
         if not len(values):
             return
         array = np.asarray(values, np.float64)
-        count, mean = self.count + len(array), array.mean()
-        delta = mean - self.mean
-        self._squares += np.square(array - mean).sum() + delta * delta * self.count * len(array) / count
-        self.mean += float(delta) * len(array) / count
+        count, mean = self.count + len(array), array.mean(axis=0)
+        delta = mean - self._mean
+        self._squares += np.square(array - mean).sum(axis=0) + delta * delta * self.count * len(array) / count
+        self._mean += delta * len(array) / count
         self.count = count
 
     @property
-    def std(self) -> float:
-        """The standard deviation; 1 if it is too small for the values, stored as float32, to differ."""
-        std = float(np.sqrt(self._squares / max(self.count, 1)))
-        return std if std > 1e-6 * abs(self.mean) else 1.0
+    def mean(self) -> Any:
+        """A float, or a nested list."""
+        return np.asarray(self._mean).tolist()
+
+    @property
+    def std(self) -> Any:
+        """A float, or a nested list; 1 where it is too small for the values, stored as float32, to differ."""
+        std = np.sqrt(self._squares / max(self.count, 1))
+        return np.where(std > 1e-6 * np.abs(self._mean), std, 1.0).tolist()
 
 
 class ColumnProfile:

@@ -12,6 +12,7 @@ from common.files import read_json, write_json
 
 _NAME = 'manifest.json'
 _verified: dict[str, tuple[int, int] | None] = {}  # {path: (bytes, time of the last change)} of files verified by this process.
+_counts: dict[str, int] = {}  # {path: number of records} of those that no manifest describes.
 
 
 def exists(directory: str) -> bool:
@@ -62,6 +63,30 @@ def check(directory: str, item: Mapping[str, Any]) -> str:
             raise RunError(f'{path}: {defect}: delete {directory} to convert the data again')
     _verified[path] = state
     return path
+
+
+def check_alone(path: str) -> int:
+    """Verifies a file that no manifest describes by its records' checksums, unless it was before; returns its records' number.
+
+    Raises:
+      RunError: the file is missing, compressed or corrupt.
+    """
+    try:
+        stat = tf.io.gfile.stat(path)
+        state = (stat.length, stat.mtime_nsec)
+        if path not in _counts or _verified.get(path) != state:
+            with tf.io.gfile.GFile(path, 'rb') as file:
+                if file.read(2) == b'\x1f\x8b':
+                    raise RunError(f'{path}: is compressed with GZIP: decompress it, with gunzip')
+            found = tfrecord.scan(path)
+            defect = None if tfrecord.is_intact(path, found) else tfrecord.find_damage(path, found)
+            if defect:
+                raise RunError(f'{path}: {defect}: restore it')
+            _counts[path] = found.count
+    except tf.errors.OpError as error:
+        raise RunError(f'{path}: cannot be read: {error.message}') from None
+    _verified[path] = state
+    return _counts[path]
 
 
 def clear_cache() -> None:

@@ -180,7 +180,7 @@ def show(path: str) -> Iterator[str]:
         raise RunError(f'{path}: {defect}')
     yield f'{path}: {scan.count} records, {scan.bytes} bytes'
     try:
-        examples = [_decode(record) for record in tfrecord.read(path, min(scan.count, _MAX_SHOWN))]
+        examples = [decode(record) for record in tfrecord.read(path, min(scan.count, _MAX_SHOWN))]
     except DecodeError:
         raise RunError(f'{path}: contains records other than tf.train.Example') from None
     for name in sorted({name for example in examples for name in example}):
@@ -194,8 +194,12 @@ def show(path: str) -> Iterator[str]:
         yield f'record {i}, at byte {scan.offsets[i]}: {values}'
 
 
-def _decode(record):
-    """Returns {name: (kind, values)} of a serialized tf.train.Example."""
+def decode(record: bytes) -> dict[str, tuple[str, Sequence[Any]]]:
+    """Returns {name: (kind, values)} of a serialized tf.train.Example; a kind is bytes, float or int64.
+
+    Raises:
+      DecodeError: it is something else.
+    """
     features = tf.train.Example.FromString(record).features.feature
     kinds = {name: feature.WhichOneof('kind') for name, feature in features.items()}
     return {name: (kind[:-5], getattr(features[name], kind).value) for name, kind in kinds.items() if kind}

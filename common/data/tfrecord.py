@@ -13,6 +13,7 @@ import struct
 from typing import Any
 import zlib
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 _BLOCK = 1 << 20
@@ -73,6 +74,19 @@ def read(path: str, count: int) -> Iterator[bytes]:
         record = tf.data.make_one_shot_iterator(tf.data.TFRecordDataset(path).take(count)).get_next()
         for _ in range(count):
             yield session.run(record)
+
+
+def is_intact(path: str, found: Scan) -> bool:
+    """Whether the checksums of all records are right; much faster than `find_damage`, which tells where one is not."""
+    if not found.is_sound:
+        return False
+    with tf.Graph().as_default(), tf.Session() as session:
+        records = tf.data.TFRecordDataset(path).take(found.count)
+        count = records.reduce(np.int64(0), lambda count, _: count + 1)
+        try:
+            return int(session.run(count)) == found.count
+        except tf.errors.DataLossError:
+            return False
 
 
 def find_damage(path: str, found: Scan, written: Mapping[str, Any] | None = None) -> str | None:

@@ -36,7 +36,8 @@ class Prepared:
     def parsed(self, make_records, mode, *args):
         """Returns a list of what `parse` makes of each record that a function returns as a tf.data.Dataset."""
         with tf.Graph().as_default(), tf.Session() as session:
-            parsed = make_records(*args).map(lambda record: self.module.parse(mode, self.params, record))
+            kept = slice(None) if mode != ModeKeys.PREDICT else 0  # There are no labels.
+            parsed = make_records(*args).map(lambda record: self.module.parse(mode, self.params, record)[kept])
             iterator = tf.data.make_initializable_iterator(parsed)
             element = iterator.get_next()
             session.run([tf.tables_initializer(), iterator.initializer])
@@ -58,7 +59,7 @@ class Prepared:
                 session.run(tf.tables_initializer())
                 return session.run(features), errors
         make = lambda: tf.data.Dataset.from_tensor_slices(sound)  # noqa: E731
-        return [features for features, _ in self.parsed(make, ModeKeys.PREDICT)], errors
+        return self.parsed(make, ModeKeys.PREDICT), errors
 
 
 def column(features, name, i):

@@ -14,6 +14,7 @@ from datasets import csv
 from tests.datasets.own_data import ModeKeys, Prepared, column
 
 MODEL = '--model=tests.datasets.tabular_model'
+STEPS = ('--train_steps=150', '--save_checkpoints_steps=150')
 CITIES = ('Rome', 'Paris', 'Oslo')
 
 
@@ -325,7 +326,14 @@ def test_large_numbers_and_constants_stay_finite(tmp_path):
 
 def test_a_model_learns_predicts_and_is_exported(run, tmp_path):
     path = write(tmp_path / 'people.csv', 'age,city,target', people(400))
-    flags = (MODEL, '--dataset=csv', f'--hparams=csv_file={path}', f'--data_dir={tmp_path}/data', '--num_epochs=15')
+    flags = (
+        MODEL,
+        '--dataset=csv',
+        f'--hparams=csv_file={path}',
+        f'--data_dir={tmp_path}/data',
+        '--train_steps=150',
+        '--save_checkpoints_steps=150',
+    )
     code, result, _ = run(*flags)
     assert code == 0 and result['eval']['accuracy'] > 0.9
     assert run(*flags, '--schedule=predict')[0] == 0
@@ -351,7 +359,12 @@ def test_a_model_learns_a_regression(run, tmp_path):
         tmp_path / 'lines.csv', 'x,c,y', [(i % 50, 'ab'[i % 2], 3 * (i % 50) + 100 * (i % 2) + 0.5) for i in range(500)]
     )
     code, result, _ = run(
-        MODEL, '--dataset=csv', f'--hparams=csv_file={path},target=y', f'--data_dir={tmp_path}/data', '--num_epochs=15'
+        MODEL,
+        '--dataset=csv',
+        f'--hparams=csv_file={path},target=y',
+        f'--data_dir={tmp_path}/data',
+        '--train_steps=150',
+        '--save_checkpoints_steps=150',
     )
     assert code == 0 and result['eval']['error'] < 2
 

@@ -1,0 +1,174 @@
+"""Texts of your own in classes: a label, a tab and a text in each line of a file.
+
+--hparams=text_file=PATH names one file, of which a share is held out for evaluation, or a directory of files named by their
+splits: train.txt, eval.txt ... Tokens are words in lower case, those of the vocabulary of the training data, or bytes.
+"""
+
+from collections.abc import Iterator
+import functools
+import itertools
+import os
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.data import records, tokens
+from common.data.lines import Lines, Position, Row
+from common.data.row_index import BadRows, SplitRows, index_rows
+from common.data.schema import CLASSIFICATION
+from common.data.splits import file_trained_on, find_files, fingerprint, split_trained_on, splits_of
+from common.data.vocabulary import class_ids, sorted_classes
+from common.errors import RunError, UsageError, check_range
+from common.files import read_json, write_json
+from hparams.build import HParams
+
+PREDICT = tf.estimator.ModeKeys.PREDICT
+_BLOCK = 1000
+_MAX_CLASSES = 10000
+
+
+def get_params() -> dict[str, Any]:
+    return {
+        'text_file': '',
+        'eval_share': 0.2,  # Of the lines of a single file.
+        'max_bad_share': 0.0,  # Of lines that may be wrong, and are then skipped.
+        **tokens.get_params(),
+    }
+
+
+def prepare(data_dir: str, params: HParams) -> None:
+    """Converts the files to TFRecord, once for each state of the files and of the hyper-parameters."""
+    check_range(params, 'eval_share', 0, 0.9)
+    check_range(params, 'max_bad_share', 0, 1)
+    tokens.check_params(params)
+    files = _files(params)
+    directory = _directory(data_dir, params)
+    if not records.is_written(directory):
+        _convert(directory, files, params)
+
+
+def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
+    """Returns the class_names and num_classes, the vocabulary of the texts trained on, its vocabulary_size, and the task."""
+    return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
+
+
+def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
+    """Returns serialized examples: 'text' and 'label', both bytes."""
+    return records.read(_directory(data_dir, params), split)
+
+
+def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
+    """Returns {'text': int32 [length], ids of the tokens}, {'label': int32 scalar}; no labels in PREDICT."""
+    stored = {'text': tf.io.FixedLenFeature([], tf.string)}
+    if mode != PREDICT:
+        stored['label'] = tf.io.FixedLenFeature([], tf.string)
+    example = tf.io.parse_single_example(serialized, stored)
+    features = {'text': tokens.token_ids(example['text'], params, params.metadata['vocabulary'])}
+    if mode == PREDICT:
+        return features, None
+    return features, {'label': class_ids(example['label'], params.metadata['class_names'], 'label')}
+
+
+def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields ({'line': number}, record) for the lines of a file: texts, each with or without the label of a known class."""
+    for row in _lines(path):
+        if isinstance(row.value, RunError):
+            yield {'line': row.position.line}, row.value
+        else:
+            label, tab, text = row.value.partition('\t')
+            is_labelled = tab and label.strip() in params.metadata['class_names']
+            yield {'line': row.position.line}, records.encode({'text': text if is_labelled else row.value})
+
+
+def _lines(path: str, at: Position | None = None) -> Iterator[Row]:
+    """Yields the lines that are not blank, from a position on."""
+    lines = Lines(path, at)
+    number = at.row if at else 0
+    while True:
+        position = Position(lines.offset, lines.number, number)
+        lines.is_utf8 = True
+        line = next(lines, None)
+        if line is None:
+            return
+        if line.strip():
+            is_utf8 = lines.is_utf8
+            yield Row(position, line.rstrip('\r\n') if is_utf8 else RunError(f'{path}: line {position.line}: is not UTF-8'))
+            number += 1
+
+
+def _labelled(path: str, at: Position | None = None) -> Iterator[Row]:
+    """Yields the lines as pairs of label and text."""
+    for row in _lines(path, at):
+        if isinstance(row.value, RunError):
+            yield row
+            continue
+        label, tab, text = row.value.partition('\t')
+        label, text = label.strip(), text.strip()
+        wrong = (
+            '' if tab and label and text else 'no tab after the label' if not tab else 'no label' if not label else 'no text'
+        )
+        yield Row(row.position, RunError(f'{path}: line {row.position.line}: has {wrong}') if wrong else (label, text))
+
+
+def _encode(pair):
+    return {'label': pair[0], 'text': pair[1]}
+
+
+def _files(params):
+    return find_files('text_file', params.text_file, ('.txt', '.tsv'))
+
+
+def _directory(data_dir, params):
+    names = ('tokens', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
+    facts = [split_trained_on(params), *(params[name] for name in names)]
+    return os.path.join(data_dir, f'text-{fingerprint(_files(params).values(), facts)}')
+
+
+def _convert(directory, files, params):
+    trained = split_trained_on(params)
+    file_trained_on('text_file', files, trained)
+    sources = [(path, *splits_of(split, params.eval_share)) for split, path in files.items()]
+    classes = _classes(files.values(), BadRows(params.max_bad_share))
+    if len(classes) < 2:
+        found = f'only the class {classes[0]}' if classes else 'no line with a label and a text'
+        raise RunError(f'{params.text_file}: has {found}: there is nothing to learn')
+    texts = (
+        row.value[1]
+        for path, splits, split_of in sources
+        if trained in splits
+        for row in _labelled(path)
+        if not isinstance(row.value, RunError) and split_of(row.position.row) == trained
+    )
+    vocabulary = tokens.make_vocabulary(_in_blocks(texts), params) if params.tokens == tokens.WORDS else []
+    examples: dict[str, SplitRows] = {}
+    for path, splits, split_of in sources:
+        examples |= index_rows(path, splits, functools.partial(_labelled, path), split_of, _encode, params.max_bad_share)
+    for split, lines in examples.items():
+        if not len(lines):
+            raise RunError(f'{params.text_file}: has no line for the split {split}')
+    size = tokens.vocabulary_size(params, vocabulary)
+    shown = ', '.join(classes[:20])
+    tf.logging.info('%s: %d classes: %s; %d ids of %s', params.text_file, len(classes), shown, size, params.tokens)
+    tf.io.gfile.makedirs(directory)
+    facts = {'task': CLASSIFICATION, 'class_names': classes, 'num_classes': len(classes)}
+    write_json(os.path.join(directory, 'metadata.json'), {**facts, 'vocabulary_size': size, 'vocabulary': vocabulary})
+    records.write(directory, examples)
+
+
+def _classes(paths, bad):
+    classes = set()
+    for path in paths:
+        for row in _labelled(path):
+            if isinstance(row.value, RunError):
+                bad.add(row.value)
+                continue
+            classes.add(row.value[0])
+            if len(classes) > _MAX_CLASSES:
+                raise UsageError(f'{path}: has more than {_MAX_CLASSES} labels: a line must be a label, a tab and a text')
+    return sorted_classes(classes)
+
+
+def _in_blocks(values):
+    values = iter(values)
+    while block := list(itertools.islice(values, _BLOCK)):
+        yield block
