@@ -49,9 +49,9 @@ class Prepared:
                 return found
 
     def predict(self, path):
-        """Returns the features of the rows of a file for --input, and the errors by line."""
+        """Returns the features of the rows of a file for --input, and the errors by their line or record."""
         rows = list(self.module.read_input(str(path), self.params))
-        errors = {fields['line']: str(record) for fields, record in rows if isinstance(record, Exception)}
+        errors = {next(iter(fields.values())): str(record) for fields, record in rows if isinstance(record, Exception)}
         sound = [record for _, record in rows if not isinstance(record, Exception)]
         if hasattr(self.module, 'parse_batch'):
             with tf.Graph().as_default(), tf.Session() as session:
