@@ -36,6 +36,8 @@ def get_params() -> dict[str, Any]:
         'min_count': 2,  # Values of a categorical column that are rarer in training count as unknown; so do the rarest ...
         'max_vocabulary': 10000,  # ... if there are more than so many.
         'max_bad_share': 0.0,  # Of rows that may be wrong, and are then skipped.
+        'task': '',  # The metadata sets these two.
+        'num_classes': 0,
     }
 
 

@@ -32,6 +32,7 @@ def get_params() -> dict[str, Any]:
         'text_file': '',
         'eval_share': 0.2,  # Of the lines of a single file.
         'max_bad_share': 0.0,  # Of lines that may be wrong, and are then skipped.
+        'num_classes': 0,  # The metadata sets it.
         **tokens.get_params(),
     }
 

@@ -35,8 +35,16 @@ _DTYPES = {'bytes': tf.string, 'float': tf.float32, 'int64': tf.int64}
 
 
 def get_params() -> dict[str, Any]:
-    # min_count and max_vocabulary also hold for the values of a categorical feature.
-    return {'tfrecord_dir': '', 'schema': '', **tokens.get_params()}
+    return {
+        'tfrecord_dir': '',
+        'schema': '',  # A JSON file, see README.md.
+        **tokens.get_params(),  # min_count and max_vocabulary also hold for the values of a categorical feature.
+        # The metadata sets these.
+        'task': '',
+        'num_classes': 0,
+        'image_size': 0,
+        'num_channels': 0,
+    }
 
 
 def prepare(data_dir: str, params: HParams) -> None:

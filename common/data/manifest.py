@@ -12,7 +12,6 @@ from common.files import read_json, write_json
 
 _NAME = 'manifest.json'
 _verified: dict[str, tuple[int, int] | None] = {}  # {path: (bytes, time of the last change)} of files verified by this process.
-_counts: dict[str, int] = {}  # {path: number of records} of those that no manifest describes.
 
 
 def exists(directory: str) -> bool:
@@ -65,6 +64,31 @@ def check(directory: str, item: Mapping[str, Any]) -> str:
     return path
 
 
+def clear_cache() -> None:
+    """Makes `check` read every file again."""
+    _verified.clear()
+
+
+def _find_defect(path, written):
+    try:
+        return tfrecord.find_damage(path, tfrecord.scan(path), written)
+    except tf.errors.OpError as error:
+        return 'is missing' if isinstance(error, tf.errors.NotFoundError) else f'cannot be read: {error.message}'
+
+
+def locate_record(record: bytes) -> str | None:
+    """Returns which of the verified files contains a serialized tf.train.Example, and where; None if none does."""
+    for path in _verified:
+        offsets = tfrecord.scan(path).offsets
+        for number, found in enumerate(tfrecord.read(path, len(offsets))):
+            if found == record:
+                return f'{path}: record {number}, at byte {offsets[number]}'
+    return None
+
+
+_counts: dict[str, int] = {}  # {path: number of records} of the files that `check_alone` has verified.
+
+
 def check_alone(path: str) -> int:
     """Verifies a file that no manifest describes by its records' checksums, unless it was before; returns its records' number.
 
@@ -87,28 +111,6 @@ def check_alone(path: str) -> int:
         raise RunError(f'{path}: cannot be read: {error.message}') from None
     _verified[path] = state
     return _counts[path]
-
-
-def clear_cache() -> None:
-    """Makes `check` read every file again."""
-    _verified.clear()
-
-
-def _find_defect(path, written):
-    try:
-        return tfrecord.find_damage(path, tfrecord.scan(path), written)
-    except tf.errors.OpError as error:
-        return 'is missing' if isinstance(error, tf.errors.NotFoundError) else f'cannot be read: {error.message}'
-
-
-def locate_record(record: bytes) -> str | None:
-    """Returns which of the verified files contains a serialized tf.train.Example, and where; None if none does."""
-    for path in _verified:
-        offsets = tfrecord.scan(path).offsets
-        for number, found in enumerate(tfrecord.read(path, len(offsets))):
-            if found == record:
-                return f'{path}: record {number}, at byte {offsets[number]}'
-    return None
 
 
 def verify(directory: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ import tensorflow.compat.v1 as tf
 
 
 def get_params():
-    return {'num_classes': 2, 'vocabulary_size': 2, 'learning_rate': 0.1, 'batch_size': 32}
+    return {'num_classes': 2, 'learning_rate': 0.1, 'batch_size': 32}
 
 
 def model(features, labels, mode, params):
