@@ -88,3 +88,10 @@ def normalize(image: Image.Image, num_channels: int = 0) -> Image.Image:
         image = Image.alpha_composite(Image.new('RGBA', image.size, 'white'), image)
     is_gray = num_channels == 1 or not num_channels and image.mode in ('1', 'L')
     return image.convert('L' if is_gray else 'RGB')
+
+
+def to_png(image: Image.Image) -> bytes:
+    """Returns an image as the content of a PNG file."""
+    content = io.BytesIO()
+    image.save(content, 'PNG', compress_level=1)  # A tenth larger than by default, in a quarter of the time.
+    return content.getvalue()

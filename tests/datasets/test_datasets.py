@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from benchmarks import generated_images
 from common.data.input_pipeline import make_input_fn
 from common.data.size import count_examples
 from common.data.source import DataSource
@@ -21,9 +22,9 @@ ModeKeys = tf.estimator.ModeKeys
 WRITE_RAW = {'cifar10': write_cifar10, 'fashion_mnist': write_fashion_mnist}
 
 
-def first_batch(name, mode, split, data_dir):
+def first_batch(name, mode, split, data_dir, text=''):
     dataset = loader.load('dataset', name)
-    params = build.make_hparams('m', {}, name, dataset.get_params(), text='batch_size=8,eval_batch_size=8')
+    params = build.make_hparams('m', {}, name, dataset.get_params(), text=f'batch_size=8,eval_batch_size=8,{text}')
     with tf.Graph().as_default(), tf.Session() as session:
         count = count_examples(DataSource(dataset, data_dir, params), split)
         iterator = tf.data.make_initializable_iterator(
@@ -45,12 +46,12 @@ def test_every_dataset_gives_batches_in_all_modes(name, data_dir, tmp_path, monk
     if name in WRITE_RAW:
         WRITE_RAW[name](tmp_path / 'raw' / name, monkeypatch)
     dataset = loader.load('dataset', name)
-    dataset.prepare(directory, build.make_hparams('m', {}, name, dataset.get_params()))
+    dataset.prepare(directory, build.make_hparams('m', {}, name, dataset.get_params(), text=text))
     for mode, split in ((ModeKeys.TRAIN, 'train'), (ModeKeys.EVAL, 'eval')):
-        count, (features, labels) = first_batch(name, mode, split, directory)
+        count, (features, labels) = first_batch(name, mode, split, directory, text)
         assert count >= 8
         assert all(len(value) == 8 for value in [*features.values(), *labels.values()])
-    _, predicted = first_batch(name, ModeKeys.PREDICT, 'eval', directory)
+    _, predicted = first_batch(name, ModeKeys.PREDICT, 'eval', directory, text)
     for key, value in features.items():
         np.testing.assert_array_equal(predicted[key], value)
 

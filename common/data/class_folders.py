@@ -1,0 +1,199 @@
+"""A directory with a folder for each class, or with a folder for each split that has one for each class."""
+
+import collections
+from collections.abc import Collection, Iterator, Mapping, Sequence
+import dataclasses
+import hashlib
+import os
+from typing import NamedTuple
+
+from common.errors import UsageError
+from common.paths import is_remote
+
+_EVAL = ('eval', 'val', 'valid', 'validation')
+_SPLITS = (*_EVAL, 'test')
+
+
+class File(NamedTuple):
+    """A file of a class.
+
+    path is relative to the directory, size in bytes, time the one of the last change in ns. position is a checksum of the
+    path, in [0, 1).
+    """
+
+    path: str
+    label: int
+    size: int
+    time: int
+    position: float
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassFolders:
+    """The files of a directory; ignored counts those that are not listed, by their kind."""
+
+    root: str
+    class_names: Sequence[str]
+    splits: Mapping[str, Sequence[File]]
+    ignored: Mapping[str, int]
+
+    def fingerprint(self) -> str:
+        """Returns a hash of the files' paths, sizes, times, labels and splits."""
+        content = repr([(split, [file[:4] for file in files]) for split, files in sorted(self.splits.items())])
+        return hashlib.sha256(content.encode('utf-8', 'surrogateescape')).hexdigest()[:16]
+
+    def find_split(self, split: str) -> str:
+        """Returns the name under which a split is listed: eval may be called val, valid or validation."""
+        return next((name for name in _EVAL if name in self.splits), split) if split == 'eval' else split
+
+
+def scan(root: str, suffixes: Collection[str], train_split: str, eval_share: float) -> ClassFolders:
+    """Lists the files of a directory's classes, including those in nested folders.
+
+    If the directory has a folder of classes called as train_split, each of its folders is a split. Otherwise its folders are
+    the classes, and a share of each is held out for the split 'eval'; it is also held out if there is no folder for 'eval'.
+    Which files those are depends on checksums of their paths, so that adding files does not move others. The files of a split
+    are in the order of these checksums, so that neighbors are of different classes.
+
+    Args:
+      root: the directory.
+      suffixes: the files to list, such as '.png'; their case does not matter. Others, and hidden ones, are ignored.
+      train_split: the name of the split to train on.
+      eval_share: greater than 0 and less than 1.
+
+    Raises:
+      UsageError: the directory is no such directory: the message says what is missing.
+      OSError: a directory cannot be read.
+    """
+    if is_remote(root):
+        raise UsageError(f'{root}: must be a local directory: mount the bucket as one')
+    if not os.path.isdir(root):
+        raise UsageError(f'{root}: is not a directory' if os.path.exists(root) else f'{root}: no such directory')
+    ignored: collections.Counter[str] = collections.Counter()
+    folders = _folders(root, ignored)
+    train = os.path.join(root, train_split)
+    if train_split not in folders or not _folders(train, collections.Counter()):
+        return _with_held_out(root, folders, suffixes, eval_share, ignored)
+    return _with_split_folders(root, folders, suffixes, train_split, eval_share, ignored)
+
+
+def _with_held_out(root, class_names, suffixes, eval_share, ignored):
+    """Returns the ClassFolders of a directory whose folders are classes."""
+    split = next((name for name in class_names if name in _SPLITS and _folders(os.path.join(root, name))), None)
+    if split:
+        raise UsageError(f'{root}: has the folder {split} with folders of classes, but no folder train with some')
+    files = _files(root, '', class_names, class_names, suffixes, ignored)
+    _check_classes(root, class_names, files, suffixes)
+    train, held_out = _hold_out(root, files, eval_share)
+    return ClassFolders(root, class_names, {'train': train, 'eval': held_out}, ignored)
+
+
+def _with_split_folders(root, folders, suffixes, train_split, eval_share, ignored):
+    """Returns the ClassFolders of a directory whose folders are splits."""
+    class_names = _folders(os.path.join(root, train_split), ignored)
+    splits = {}
+    for split in folders:
+        names = class_names if split == train_split else _folders(os.path.join(root, split), ignored)
+        unknown = [name for name in names if name not in class_names]
+        if unknown:
+            raise UsageError(f'{os.path.join(root, split, unknown[0])}: there is no such class in {train_split}')
+        if names:  # Without classes, as in some test splits, there is nothing to evaluate.
+            splits[split] = _files(root, split, names, class_names, suffixes, ignored)
+    _check_classes(os.path.join(root, train_split), class_names, splits[train_split], suffixes)
+    held_out = next((name for name in _EVAL if name in splits), None)
+    if held_out:
+        _check_classes(os.path.join(root, held_out), class_names, splits[held_out], suffixes)
+    else:
+        splits[train_split], splits['eval'] = _hold_out(root, splits[train_split], eval_share)
+    return ClassFolders(root, class_names, splits, ignored)
+
+
+def _check_classes(directory, class_names, files, suffixes):
+    """Raises UsageError if there are fewer than two classes, or if one has no files."""
+    for name in class_names:
+        if any('\ud800' <= character <= '\udfff' for character in name):
+            raise UsageError(f'{os.path.join(directory, ascii(name))}: the name of a class must be UTF-8: rename the folder')
+    if len(class_names) < 2:
+        found = f'only one folder, {class_names[0]}' if class_names else 'no folders'
+        raise UsageError(f'{directory}: has {found}, but needs one for each of at least two classes')
+    counts = collections.Counter(file.label for file in files)
+    for label, name in enumerate(class_names):
+        if not counts[label]:
+            where = os.path.join(directory, name) if files else directory
+            raise UsageError(f'{where}: has no files named *{", *".join(sorted(suffixes))}')
+
+
+def _hold_out(root, files, share):
+    """Returns (rest, held out): of each class those whose position is below the share, at least one and not all."""
+    by_class = collections.defaultdict(list)
+    for file in files:
+        by_class[file.label].append(file)
+    held_out = set()
+    for members in by_class.values():
+        if len(members) < 2:
+            raise UsageError(f'{os.path.join(root, members[0].path)}: is the only file of its class: evaluation needs another')
+        count = sum(file.position < share for file in members)
+        held_out.update(members[: min(max(count, 1), len(members) - 1)])
+    return [file for file in files if file not in held_out], [file for file in files if file in held_out]
+
+
+def _files(root, split, names, class_names, suffixes, ignored):
+    """Returns the files of some classes of a split, in the order of their positions."""
+    found = []
+    for name in names:
+        for path, stat in files_of(os.path.join(root, split, name), suffixes, ignored):
+            path = os.path.relpath(path, root)
+            digest = hashlib.sha256(os.fsencode(path)).digest()
+            position = int.from_bytes(digest[:6], 'big') / 2**48
+            found.append(File(path, class_names.index(name), stat.st_size, stat.st_mtime_ns, position))
+    return sorted(found, key=lambda file: (file.position, file.path))
+
+
+def _folders(directory, ignored=None):
+    """Returns the names of the folders in a directory, sorted; counts other files in `ignored`."""
+    folders = []
+    for entry in _entries(directory):
+        if entry.name.startswith('.') or not entry.is_dir():
+            _count(ignored, entry.name, ' outside of classes')
+        else:
+            folders.append(entry.name)
+    return folders
+
+
+def files_of(
+    directory: str, suffixes: Collection[str], ignored: collections.Counter[str] | None = None
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Yields (path, stat) of the files in a directory and in nested ones; counts others, by their kind, in `ignored`.
+
+    Raises:
+      OSError: a directory cannot be read.
+    """
+    pending, seen = [directory], set()
+    while pending:
+        directory = pending.pop()
+        stat = os.stat(directory)
+        if (stat.st_dev, stat.st_ino) in seen:
+            continue  # A link to a folder that contains it.
+        seen.add((stat.st_dev, stat.st_ino))
+        for entry in _entries(directory):
+            if not entry.name.startswith('.') and entry.is_dir():
+                pending.append(entry.path)
+            elif not entry.name.startswith('.') and _suffix(entry.name) in suffixes and entry.is_file():
+                yield entry.path, entry.stat()
+            else:
+                _count(ignored, entry.name, '' if entry.is_file() or entry.is_dir() else ' that cannot be read')
+
+
+def _entries(directory):
+    with os.scandir(directory) as entries:
+        return sorted(entries, key=lambda entry: entry.name)
+
+
+def _count(ignored, name, where=''):
+    if ignored is not None:
+        kind = 'hidden' if name.startswith('.') else _suffix(name) or 'without a suffix'
+        ignored[kind + where] += 1
+
+
+def _suffix(name):
+    return os.path.splitext(name)[1].lower()

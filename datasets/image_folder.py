@@ -1,0 +1,306 @@
+"""A user's own pictures: a directory with a folder for each class, or with folders such as train and val that have those.
+
+    python trainer.py --model=alexnet --dataset=image_folder --hparams=image_dir=PATH
+
+Pictures may be of any size, in color or gray. They are squashed to squares, so that nothing at an edge is cut off, of 64
+pixels by default: enough to recognize most objects, and a tenth of the work of 224 pixels.
+"""
+
+from collections.abc import Iterator, Mapping
+import functools
+import os
+import threading
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.data import class_folders, images, records
+from common.data.class_folders import ClassFolders
+from common.errors import RunError, UsageError, check_range
+from hparams.build import HParams
+
+SUFFIXES = ('.bmp', '.gif', '.jfif', '.jpe', '.jpeg', '.jpg', '.png', '.webp')
+_FORMATS = ('BMP', 'GIF', 'JPEG', 'PNG', 'WEBP')
+_RATIOS = (1, 2, 4, 8)  # At which a JPEG file can be decoded.
+# EXIF orientations, and what makes images of these upright: one after the other.
+_TURNS = (
+    ((5, 6, 7, 8), lambda image: tf.transpose(image, [1, 0, 2])),
+    ((2, 3, 6, 7), lambda image: image[:, ::-1]),
+    ((3, 4, 7, 8), lambda image: image[::-1]),
+)
+_MAX_LOGGED = 5
+_VERSION = 1  # Of the converted pictures: another one converts them anew.
+
+
+def get_params() -> dict[str, Any]:
+    return {
+        'image_dir': '',
+        'image_size': 64,
+        'num_channels': 3,  # Or 1, for gray.
+        'num_classes': 0,  # As many as there are.
+        'eval_share': 0.2,  # Of the pictures of each class, held out for evaluation if there is no folder for it.
+        'max_bad_share': 0.01,  # Of all pictures that may be unreadable.
+        'shuffle_buffer': 1000,  # Converted pictures are already in random order.
+        'eval_batch_size': 250,
+    }
+
+
+def prepare(data_dir: str, params: HParams) -> None:
+    """Converts the pictures to TFRecord, once; again if files were added, removed or changed.
+
+    Unreadable pictures are left out, and listed in unreadable.txt beside the TFRecord files.
+    """
+    _check(params)
+    _scanned.cache_clear()
+    folders = _scan(params)
+    directory = _directory(data_dir, folders)
+    unreadable = _Unreadable(os.path.join(directory, 'unreadable.txt'))
+    if not records.is_written(directory):
+        _log(folders, directory)
+        tf.io.gfile.makedirs(directory)
+        splits = {name: _Examples(folders, name, unreadable) for name in folders.splits}
+        records.write(directory, splits)
+    unreadable.check(params, sum(map(len, folders.splits.values())))
+
+
+def _check(params):
+    check_range(params, 'image_size', 1, 10000)
+    if params.num_channels not in (1, 3):
+        raise UsageError(f'num_channels={params.num_channels} must be 1, for gray, or 3, for color')
+    check_range(params, 'num_classes', 0)
+    check_range(params, 'max_bad_share', 0, 1)
+    if not 0 < params.eval_share < 1:
+        raise UsageError(f'eval_share={params.eval_share} must be greater than 0 and less than 1')
+    if not params.image_dir:
+        raise UsageError('--dataset=image_folder needs a directory of pictures: give it with --hparams=image_dir=PATH')
+
+
+def _scan(params):
+    try:
+        root = os.path.abspath(os.path.expanduser(params.image_dir)) if '://' not in params.image_dir else params.image_dir
+        return _scanned(root, params.get('train_split', 'train'), params.eval_share)
+    except UsageError as error:
+        raise UsageError(f'image_dir: {error}') from None
+
+
+@functools.cache
+def _scanned(root, train_split, eval_share):
+    """Returns the ClassFolders, always the same within a run."""
+    return class_folders.scan(root, SUFFIXES, train_split, eval_share)
+
+
+def _directory(data_dir, folders):
+    return os.path.join(data_dir, f'image_folder-{_VERSION}-{folders.fingerprint()}')
+
+
+def _log(folders, directory):
+    counts = ', '.join(f'{split}: {len(files)}' for split, files in folders.splits.items())
+    tf.logging.info('%s: %d classes; pictures in %s', folders.root, len(folders.class_names), counts)
+    if folders.ignored:
+        kinds = ', '.join(f'{count} {kind}' for kind, count in sorted(folders.ignored.items()))
+        tf.logging.info('%s: ignored %d other files: %s', folders.root, sum(folders.ignored.values()), kinds)
+    tf.logging.info('Converting the pictures to %s', directory)
+
+
+class _Unreadable:
+    """The list of unreadable pictures, in a file, to which each is added at once: an interrupted conversion may resume."""
+
+    def __init__(self, path: str):
+        self._path = path
+        self._lock = threading.Lock()
+        self._added = 0
+
+    def add(self, path: str, reason: str) -> None:
+        line = f'{path}: {reason}'
+        with self._lock, tf.io.gfile.GFile(self._path, 'ab') as file:
+            file.write(os.fsencode(' '.join(line.splitlines())) + b'\n')
+            self._added += 1
+        if self._added <= _MAX_LOGGED:
+            tf.logging.warning('%s', line)
+
+    def check(self, params: HParams, total: int) -> None:
+        """Logs how many there are; raises RunError if they are too many."""
+        count = 0
+        if tf.io.gfile.exists(self._path):
+            with tf.io.gfile.GFile(self._path, 'rb') as file:
+                count = len(set(file.read().splitlines()))
+        text = f'{count} of {total} pictures are unreadable, listed in {self._path}'
+        if count > params.max_bad_share * total:
+            raise RunError(f'{text}: repair or remove them, or raise max_bad_share={params.max_bad_share:g}')
+        if count:
+            tf.logging.warning('%s: they are left out.', text)
+
+
+class _Examples:
+    """The examples of a split for `records.write`, made on access; None for unreadable pictures."""
+
+    def __init__(self, folders: ClassFolders, split: str, unreadable: _Unreadable):
+        self._root = folders.root
+        self._files = folders.splits[split]
+        self._unreadable = unreadable
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __getitem__(self, i: int) -> dict[str, Any] | None:
+        file = self._files[i]
+        path = os.path.join(self._root, file.path)
+        try:
+            return {**_read_picture(path), 'label': file.label, 'id': os.fsencode(file.path)}
+        except images.ImageError as error:
+            self._unreadable.add(path, str(error))
+            return None
+
+
+def _read_picture(path):
+    """Returns {'image': a JPEG or PNG file that TensorFlow decodes, 'height', 'width', 'orientation'}; raises ImageError.
+
+    JPEG and PNG files are kept if TensorFlow decodes them to the same size; others become PNG files. The orientation is the
+    EXIF orientation of the kept file: rotating it here would make a JPEG file a PNG file of five times the size.
+    """
+    content = images.read(path)
+    picture = images.decode(content, _FORMATS)
+    orientation = images.orientation(picture)
+    if not (_is_plain(content, picture) and _decodes(content)):
+        picture, orientation = images.normalize(picture), 1
+        content = images.to_png(picture)
+    return {'image': content, 'height': picture.height, 'width': picture.width, 'orientation': orientation}
+
+
+def _is_plain(content, picture):
+    """Whether TensorFlow decodes a file as Pillow does, to 8 bits per channel."""
+    if picture.mode not in ('L', 'RGB') or picture.has_transparency_data:
+        return False
+    if picture.format == 'PNG':  # The byte is the bit depth.
+        return content[24] == 8 and not getattr(picture, 'is_animated', False)
+    return picture.format in ('JPEG', 'MPO')
+
+
+def _decodes(content):
+    try:
+        _decoder()(content)
+        return True
+    except (tf.errors.OpError, UnicodeDecodeError):
+        return False
+
+
+@functools.cache
+def _decoder():
+    """Returns a function that decodes an image file with TensorFlow; threads may share it."""
+    with tf.Graph().as_default() as graph:
+        content = tf.placeholder(tf.string, [])
+        size = tf.size(_decode(content, ratio=_RATIOS[-1], num_channels=3))
+    return tf.Session(graph=graph).make_callable(size, [content])
+
+
+def _decode(content, ratio, num_channels):
+    # This op decodes PNG files, too, at any ratio to their full size.
+    return tf.io.decode_jpeg(content, channels=num_channels, ratio=ratio)
+
+
+def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
+    """Returns {'num_classes': int, 'class_names': list}."""
+    del data_dir
+    names = list(_scan(params).class_names)
+    if params.num_classes not in (0, len(names)):
+        raise UsageError(f'num_classes={params.num_classes}, but image_dir={params.image_dir} has {len(names)} classes')
+    return {'num_classes': len(names), 'class_names': names}
+
+
+def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
+    """Returns serialized examples.
+
+    They are 'image', a JPEG or PNG file; its 'height', 'width' and EXIF 'orientation', int64; 'label', int64; and 'id', the
+    picture's path relative to image_dir.
+    """
+    folders = _scan(params)
+    trained = params.metadata.get('class_names', folders.class_names)
+    if list(trained) != list(folders.class_names):
+        raise UsageError(
+            f'image_dir={params.image_dir}: the classes are {", ".join(folders.class_names)}, but the model was trained with '
+            f'{", ".join(trained)}'
+        )
+    return records.read(_directory(data_dir, folders), folders.find_split(split))
+
+
+def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
+    """Returns {'image': float32 [image_size, image_size, num_channels] in [0, 1], 'id': string []}, {'label': int32 []}.
+
+    In PREDICT there are no labels, and only 'image' is required.
+    """
+    spec: dict[str, Any] = {
+        'image': tf.io.FixedLenFeature([], tf.string),
+        'height': tf.io.FixedLenFeature([], tf.int64, 0),
+        'width': tf.io.FixedLenFeature([], tf.int64, 0),
+        'orientation': tf.io.FixedLenFeature([], tf.int64, 1),
+        'id': tf.io.FixedLenFeature([], tf.string, ''),
+    }
+    if mode != tf.estimator.ModeKeys.PREDICT:
+        spec['label'] = tf.io.FixedLenFeature([], tf.int64)
+    example = tf.io.parse_single_example(serialized, spec)
+    image = _resized(example['image'], example['height'], example['width'], params)
+    image = _upright(image, example['orientation'])
+    features = {'image': image / 255, 'id': example['id']}
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return features, None
+    return features, {'label': tf.cast(example['label'], tf.int32)}
+
+
+def _resized(content, height, width, params):
+    """Returns an image file, squashed to a square, as float32 [image_size, image_size, num_channels] from 0 to 255.
+
+    A JPEG file is decoded at the largest reduction at which it has at least as many pixels as are wanted: this is faster.
+
+    Args:
+      content: string, the file.
+      height: int64, of the file's image; 0 if unknown.
+      width: like height.
+      params: hyper-parameters.
+    """
+    size = params.image_size
+    index = tf.reduce_sum([tf.cast(tf.minimum(height, width) >= size * ratio, tf.int32) for ratio in _RATIOS[1:]])
+    image = tf.switch_case(index, [functools.partial(_decode, content, ratio, params.num_channels) for ratio in _RATIOS])
+    # The size of a reduced image is rounded up: its last pixels may reach beyond the edge.
+    decoded = tf.cast(tf.shape(image)[:2], tf.float32)
+    full = tf.cast(tf.stack([height, width]), tf.float32)
+    covered = tf.where(decoded < full, full / tf.gather(tf.constant(_RATIOS, tf.float32), index), decoded)
+    resized = tf.raw_ops.ScaleAndTranslate(
+        images=image[None], size=[size, size], scale=size / covered, translation=[0.0, 0.0], kernel_type='triangle'
+    )
+    return tf.ensure_shape(resized[0], [size, size, params.num_channels])
+
+
+def _upright(image, orientation):
+    """Rotates a square image by its EXIF orientation."""
+
+    def turned():
+        result = image
+        for orientations, turn in _TURNS:
+            applies = tf.reduce_any(tf.equal(orientation, tf.constant(orientations, tf.int64)))
+            result = tf.where(applies, turn(result), result)
+        return result
+
+    return tf.cond(orientation > 1, turned, lambda: image)
+
+
+def image_features(params: HParams, raw: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Returns the features of raw images, uint8 [batch, image_size, image_size, num_channels]."""
+    del params
+    return {'image': tf.cast(raw, tf.float32) / 255}
+
+
+def read_input(path: str, params: HParams) -> Iterator[tuple[Mapping[str, Any], bytes | UsageError]]:
+    """Yields ({'input': path}, record) for a picture, or for each in a directory; an error instead of a record if it is bad.
+
+    Raises:
+      UsageError: the directory has no pictures.
+    """
+    paths = sorted(found for found, _ in class_folders.files_of(path, SUFFIXES)) if os.path.isdir(path) else [path]
+    if not paths:
+        raise UsageError(f'--input={path}: has no files named *{", *".join(SUFFIXES)}')
+    for path in paths:
+        try:
+            record: bytes | UsageError = records.encode({**_read_picture(path), 'id': os.fsencode(path)})
+        except images.ImageError as error:
+            record = UsageError(f'--input: {path} {error}')
+        yield {'input': path}, record

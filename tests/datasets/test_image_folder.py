@@ -1,0 +1,345 @@
+"""A user's own pictures: which are converted, what is read from them, and what is wrong with them."""
+
+import functools
+import io
+import json
+import os
+
+import numpy as np
+from PIL import ExifTags, Image
+import pytest
+import tensorflow.compat.v1 as tf
+
+from benchmarks import generated_images
+from common.data import images, records
+from common.data.elements import elements
+from common.errors import RunError, UsageError
+from datasets import image_folder
+from hparams import build
+
+ModeKeys = tf.estimator.ModeKeys
+SIZE = 16
+
+
+def params(root, text='', metadata=()):
+    text = f'image_dir={root},image_size={SIZE},{text}'
+    made = build.make_hparams('m', {}, 'image_folder', image_folder.get_params(), text=text)
+    return build.HParams(dict(made), dict(metadata))
+
+
+def picture(seed=0, size=(SIZE, SIZE), channels=3):
+    """A smooth picture, which JPEG keeps almost as it is."""
+    pixels = np.random.RandomState(seed).randint(0, 256, [4, 4, channels], np.uint8)
+    return Image.fromarray(pixels.squeeze()).resize(size, Image.Resampling.BICUBIC)
+
+
+def save(path, image, **options):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    image.save(path, **options)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A directory of ten PNG files in each of two classes."""
+    for i in range(10):
+        for seed, name in enumerate(('cat', 'dog')):
+            save(tmp_path / 'pictures' / name / f'{i}.png', picture(10 * seed + i))
+    return tmp_path / 'pictures'
+
+
+def stored(record):
+    """Returns {name: value} of a serialized example."""
+    features = tf.train.Example.FromString(record).features.feature
+    return {name: (feature.bytes_list.value or feature.int64_list.value)[0] for name, feature in features.items()}
+
+
+def parsed(serialized, params):
+    """Returns what `parse` makes of serialized examples: (features, labels), arrays; no labels if there is no label."""
+    mode = ModeKeys.EVAL if b'label' in serialized[0] else ModeKeys.PREDICT
+
+    def dataset():
+        parse = functools.partial(image_folder.parse, mode, params)
+        records = tf.data.Dataset.from_tensor_slices(serialized)
+        examples = records.map(parse if mode == ModeKeys.EVAL else lambda record: parse(record)[:1])
+        return examples.batch(len(serialized))
+
+    (batch,) = elements(dataset)
+    return batch if mode == ModeKeys.EVAL else (*batch, None)
+
+
+def read(data_dir, params, split='train'):
+    return list(elements(lambda: image_folder.read(split, str(data_dir), params)))
+
+
+def read_files(paths, text=''):
+    """Returns the images that are read from files, float32 from 0 to 255."""
+    serialized = []
+    for path in paths:
+        ((_, record),) = image_folder.read_input(str(path), params('', text))
+        serialized.append(record)
+    features, _ = parsed(serialized, params('', text))
+    return features['image'] * 255
+
+
+def exif(orientation):
+    tags = Image.Exif()
+    tags[ExifTags.Base.Orientation] = orientation
+    return tags
+
+
+def test_pictures_become_labeled_features(root, tmp_path):
+    image_folder.prepare(str(tmp_path), params(root))
+    train, held_out = (read(tmp_path, params(root), split) for split in ('train', 'eval'))
+    assert len(train) + len(held_out) == 20 and 2 <= len(held_out) <= 10
+    features, labels = parsed(train + held_out, params(root))
+    assert features['image'].dtype == np.float32 and labels['label'].dtype == np.int32
+    assert sorted(features['id']) == sorted(f'{name}/{i}.png'.encode() for name in ('cat', 'dog') for i in range(10))
+    for path, image, label in zip(features['id'], features['image'], labels['label']):
+        pixels = np.asarray(Image.open(root / path.decode()))
+        np.testing.assert_allclose(image, pixels / np.float32(255), atol=1e-6)
+        assert label == (b'dog' in path)
+
+
+def test_a_picture_of_any_kind_is_read_as_pillow_reads_it(tmp_path):
+    paths = []
+    for i, (suffix, convert) in enumerate(generated_images.KINDS):
+        image, options = convert(picture(i))
+        paths.append(tmp_path / f'{i}{suffix}')
+        save(paths[-1], image, **options)
+    for path, found in zip(paths, read_files(paths)):
+        expected = np.asarray(images.normalize(Image.open(path), 3))
+        # TensorFlow and Pillow round JPEG differently.
+        np.testing.assert_allclose(found, expected, atol=6 if 'j' in path.suffix.lower() else 1e-3, err_msg=path.name)
+
+
+def test_bits_and_transparency_are_reduced(tmp_path):
+    cases = [
+        ('I;16', 100 * 256 + 7, 100),
+        ('1', 1, 255),
+        ('LA', (50, 255), 50),
+        ('LA', (50, 0), 255),
+        ('RGBA', (0, 0, 0, 0), 255),
+        ('RGBA', (0, 0, 0, 51), 204),
+    ]
+    paths = [tmp_path / f'{i}.png' for i in range(len(cases))]
+    for path, (mode, pixel, _) in zip(paths, cases):
+        save(path, Image.new(mode, (9, 7), pixel))
+    for (_, _, expected), found in zip(cases, read_files(paths)):
+        np.testing.assert_allclose(found, np.full([SIZE, SIZE, 3], expected), atol=1e-3)
+
+
+def test_of_an_animation_the_first_frame_is_read(tmp_path):
+    frames = [Image.new('RGB', (8, 8), color) for color in ('red', 'blue')]
+    paths = [tmp_path / name for name in ('image.gif', 'image.webp', 'image.png')]
+    for path in paths:
+        options = {'lossless': True} if path.suffix == '.webp' else {}
+        save(path, frames[0], save_all=True, append_images=frames[1:], **options)
+    for found in read_files(paths):
+        np.testing.assert_allclose(found[3, 3], [255, 0, 0], atol=1e-3)
+
+
+TURNED = {
+    2: np.fliplr,
+    3: lambda pixels: np.rot90(pixels, 2),
+    4: np.flipud,
+    5: lambda pixels: np.transpose(pixels, [1, 0, 2]),
+    6: lambda pixels: np.rot90(pixels, -1),
+    7: lambda pixels: np.rot90(np.transpose(pixels, [1, 0, 2]), 2),
+    8: np.rot90,
+}
+
+
+@pytest.mark.parametrize(
+    'suffix, options, tolerance', [('.jpg', {'quality': 95, 'subsampling': 0}, 3), ('.png', {}, 1e-3)], ids=['jpeg', 'png']
+)
+def test_pictures_are_upright(tmp_path, suffix, options, tolerance):
+    orientations = range(10)  # Two of these are invalid.
+    paths = [tmp_path / f'{orientation}{suffix}' for orientation in orientations]
+    for orientation, path in zip(orientations, paths):
+        save(path, picture(), exif=exif(orientation), **options)
+    for orientation, found in zip(orientations, read_files(paths)):
+        expected = TURNED.get(orientation, np.asarray)(np.asarray(picture(), np.float32))
+        assert np.abs(found - expected).mean() < tolerance, orientation
+
+
+@pytest.mark.parametrize('channels', [1, 3])
+def test_large_jpeg_files_are_reduced_as_if_they_were_decoded_in_full(tmp_path, channels):
+    sizes = [(16, 16), (47, 33), (60, 100), (64, 64), (500, 130), (129, 500), (9, 5)]
+    paths = [tmp_path / f'{width}-{height}.jpg' for width, height in sizes]
+    for path, size in zip(paths, sizes):
+        save(path, picture(size=size), quality=95)
+    for path, found in zip(paths, read_files(paths, f'num_channels={channels}')):
+        full = Image.open(path).convert('L' if channels == 1 else 'RGB').resize((SIZE, SIZE), Image.Resampling.BILINEAR)
+        expected = np.asarray(full, np.float32).reshape(SIZE, SIZE, channels)
+        assert np.abs(found - expected).mean() < 2.5, path.name
+
+
+def test_jpeg_and_plain_png_files_are_kept_and_others_become_png(root, tmp_path):
+    kept = {
+        'a.jpg': (picture(), {}),
+        'b.jpg': (picture(channels=1), {'progressive': True}),
+        'c.jpg': (picture(), {'exif': exif(6)}),
+        'd.png': (picture(), {}),
+        'e.png': (picture(channels=1), {}),
+    }
+    changed = {
+        'f.jpg': (picture().convert('CMYK'), {}),
+        'g.png': (picture().convert('P'), {}),
+        'h.png': (picture().convert('RGBA'), {}),
+        'i.png': (Image.fromarray(np.full([8, 8], 1000, np.uint16)), {}),
+        'j.png': (picture(), {'transparency': (0, 0, 0)}),
+        'k.gif': (picture(), {}),
+        'l.bmp': (picture(), {}),
+        'm.webp': (picture(), {}),
+    }
+    for name, (image, options) in {**kept, **changed}.items():
+        save(root / 'cat' / name, image, **options)
+    image_folder.prepare(str(tmp_path), params(root))
+    found = {
+        example['id'].decode(): example
+        for split in ('train', 'eval')
+        for example in map(stored, read(tmp_path, params(root), split))
+    }
+    for name in kept:
+        assert found[f'cat/{name}']['image'] == (root / 'cat' / name).read_bytes()
+        assert found[f'cat/{name}']['orientation'] == (6 if name == 'c.jpg' else 1)
+    for name in changed:
+        image = Image.open(io.BytesIO(found[f'cat/{name}']['image']))
+        assert image.format == 'PNG' and image.mode in ('L', 'RGB') and found[f'cat/{name}']['image'][24] == 8
+        np.testing.assert_array_equal(image, images.normalize(Image.open(root / 'cat' / name)))
+
+
+def test_what_only_pillow_can_decode_is_converted(tmp_path, monkeypatch):
+    save(tmp_path / 'image.jpg', picture())
+    monkeypatch.setattr(image_folder, '_decodes', lambda content: False)
+    ((_, record),) = image_folder.read_input(str(tmp_path / 'image.jpg'), params(''))
+    np.testing.assert_array_equal(Image.open(io.BytesIO(stored(record)['image'])), Image.open(tmp_path / 'image.jpg'))
+
+
+def test_pictures_are_converted_once_until_they_change(root, tmp_path, monkeypatch):
+    written = []
+    write = records.write
+    monkeypatch.setattr(records, 'write', lambda directory, splits: (written.append(directory), write(directory, splits)))
+    for _ in range(2):
+        image_folder.prepare(str(tmp_path), params(root))
+    image_folder.prepare(str(tmp_path), params(root, 'num_channels=1,max_bad_share=0.5'))
+    assert len(written) == 1
+    save(root / 'dog' / 'new.png', picture(99))
+    image_folder.prepare(str(tmp_path), params(root))
+    assert len(set(written)) == 2
+    ids = [stored(record)['id'] for split in ('train', 'eval') for record in read(tmp_path, params(root), split)]
+    assert len(ids) == 21 and b'dog/new.png' in ids
+
+
+@pytest.fixture
+def bad(root):
+    """The directory `root`, with four unreadable pictures among 24."""
+    save(root / 'cat' / 'whole.jpg', picture(size=(60, 60)))
+    (root / 'cat' / 'cut.jpg').write_bytes((root / 'cat' / 'whole.jpg').read_bytes()[:400])
+    (root / 'cat' / 'whole.jpg').unlink()
+    (root / 'cat' / 'empty.png').write_bytes(b'')
+    (root / 'dog' / 'text.jpg').write_bytes(b'not a picture')
+    save(root / 'dog' / 'tiff.png', picture(), format='TIFF')
+    return root
+
+
+def test_unreadable_pictures_are_left_out_and_listed(bad, tmp_path):
+    image_folder.prepare(str(tmp_path), params(bad, 'max_bad_share=0.17'))
+    assert sum(len(read(tmp_path, params(bad), split)) for split in ('train', 'eval')) == 20
+    (path,) = tmp_path.glob('image_folder-*/unreadable.txt')
+    lines = sorted(path.read_text().splitlines())
+    assert [line.partition(':')[0] for line in lines] == [
+        f'{bad}/{name}' for name in ('cat/cut.jpg', 'cat/empty.png', 'dog/text.jpg', 'dog/tiff.png')
+    ]
+    assert 'is not an image that can be read' in lines[0] and all('is not an image of a kind' in line for line in lines[1:])
+
+
+def test_too_many_unreadable_pictures_end_the_run_until_they_are_allowed(bad, tmp_path, monkeypatch):
+    for _ in range(2):
+        with pytest.raises(RunError) as error:
+            image_folder.prepare(str(tmp_path), params(bad))
+        (path,) = tmp_path.glob('image_folder-*/unreadable.txt')
+        assert str(error.value) == (
+            f'4 of 24 pictures are unreadable, listed in {path}: repair or remove them, or raise max_bad_share=0.01'
+        )
+        monkeypatch.setattr(records, 'write', None)  # It is not needed again.
+    image_folder.prepare(str(tmp_path), params(bad, 'max_bad_share=0.2'))
+
+
+def test_the_metadata_are_the_classes(root):
+    assert image_folder.metadata('', params(root)) == {'num_classes': 2, 'class_names': ['cat', 'dog']}
+    assert image_folder.metadata('', params(root, 'num_classes=2'))['num_classes'] == 2
+    with pytest.raises(UsageError, match=f'num_classes=3, but image_dir={root} has 2 classes'):
+        image_folder.metadata('', params(root, 'num_classes=3'))
+
+
+def test_a_model_of_other_classes_is_refused(root, tmp_path):
+    image_folder.prepare(str(tmp_path), params(root))
+    with pytest.raises(UsageError, match='the classes are cat, dog, but the model was trained with dog, emu'):
+        image_folder.read('eval', str(tmp_path), params(root, metadata={'class_names': ['dog', 'emu']}))
+
+
+def test_input_is_parsed_as_the_examples_of_a_split(root, tmp_path):
+    image_folder.prepare(str(tmp_path), params(root))
+    expected, _ = parsed(read(tmp_path, params(root)), params(root))
+    found = read_files([root / path.decode() for path in expected['id']])
+    np.testing.assert_array_equal(found, expected['image'] * 255)
+
+
+def test_a_directory_as_input_gives_its_pictures_and_an_error_for_each_bad_one(bad):
+    (bad / 'cat' / 'notes.txt').write_text('of no interest')
+    found = list(image_folder.read_input(str(bad), params('')))
+    assert [fields['input'] for fields, _ in found] == sorted(str(path) for path in bad.glob('*/*') if path.suffix != '.txt')
+    errors = {fields['input']: str(record) for fields, record in found if isinstance(record, UsageError)}
+    assert len(errors) == 4
+    assert errors[f'{bad}/dog/text.jpg'] == f'--input: {bad}/dog/text.jpg is not an image of a kind that Pillow reads'
+    with pytest.raises(UsageError, match='has no files named'):
+        (bad / 'none').mkdir()
+        list(image_folder.read_input(str(bad / 'none'), params('')))
+
+
+def test_an_example_needs_only_the_image_to_be_predicted():
+    content = images.to_png(picture())
+    features, _ = parsed([records.encode({'image': content})], params(''))
+    np.testing.assert_allclose(features['image'][0] * 255, np.asarray(picture()), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    'text, message',
+    [
+        ('image_dir=', '--dataset=image_folder needs a directory of pictures: give it with --hparams=image_dir=PATH'),
+        ('image_dir={tmp}/nothing', 'image_dir: {tmp}/nothing: no such directory'),
+        ('image_dir={root},num_channels=2', 'num_channels=2 must be 1, for gray, or 3, for color'),
+        ('image_dir={root},image_size=0', 'image_size=0 must be from 1 to 10000'),
+        ('image_dir={root},eval_share=1', 'eval_share=1.0 must be greater than 0 and less than 1'),
+        ('image_dir={root},max_bad_share=2', 'max_bad_share=2.0 must be from 0 to 1'),
+        ('image_dir={root},num_classes=5', 'num_classes=5, but image_dir={root} has 2 classes'),
+    ],
+)
+def test_wrong_hyper_parameters_end_the_run_with_one_line(run, root, tmp_path, text, message):
+    code, result, log = run(
+        '--dataset=image_folder', '--hparams=' + text.format(tmp=tmp_path, root=root), f'--data_dir={tmp_path}'
+    )
+    assert code == 2 and result is None
+    assert log.splitlines()[-1] == 'trainer.py: ' + message.format(tmp=tmp_path, root=root)
+    assert 'Traceback' not in log
+
+
+def test_a_model_learns_predicts_and_is_exported_without_code(run, tmp_path):
+    generated_images.generate(str(tmp_path / 'shapes'), 55)
+    flags = (
+        '--dataset=image_folder',
+        f'--data_dir={tmp_path}',
+        f'--hparams=image_dir={tmp_path}/shapes,image_size=16,filters=[4,8],dense_units=16,batch_size=16,batch_norm=false',
+        '--train_steps=12',
+    )
+    code, result, log = run(*flags)
+    assert code == 0 and 0 <= result['eval']['accuracy'] <= 1, log
+    code, result, _ = run(*flags, '--schedule=predict')
+    lines = [json.loads(line) for line in open(result['predictions'])]
+    assert code == 0 and 5 <= len(lines) <= 60 and len(lines[0]['probabilities']) == 5
+    code, result, _ = run(*flags, '--schedule=export')
+    assert code == 0
+    with tf.Graph().as_default(), tf.Session() as session:
+        signature = tf.saved_model.load(session, ['serve'], result['export']).signature_def['serving_default']
+        assert [dim.size for dim in signature.inputs['image'].tensor_shape.dim] == [-1, 16, 16, 3]
