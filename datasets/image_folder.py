@@ -224,7 +224,7 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
 
 
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
-    """Returns {'image': float32 [image_size, image_size, num_channels] in [0, 1], 'id': string []}, {'label': int32 []}.
+    """Returns {'image': float32 [image_size, image_size, num_channels] in [0, 1], 'example_id': string []}, {'label': int32 []}.
 
     In PREDICT there are no labels, and only 'image' is required.
     """
@@ -240,7 +240,7 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
     example = tf.io.parse_single_example(serialized, spec)
     image = _resized(example['image'], example['height'], example['width'], params)
     image = _upright(image, example['orientation'])
-    features = {'image': image / 255, 'id': example['id']}
+    features = {'image': image / 255, 'example_id': example['id']}
     if mode == tf.estimator.ModeKeys.PREDICT:
         return features, None
     return features, {'label': tf.cast(example['label'], tf.int32)}

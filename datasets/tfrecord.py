@@ -83,7 +83,7 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
     Returns:
       features: 'image', float32 [size, size, channels] in [0, 1]; 'numeric', float32 [n], all numbers in the order of the
         features' names, standardized by the training data, 0 if missing; 'categorical', int32 [m], ids in the vocabularies, 0
-        if unknown or missing; 'text', int32 [length], ids of the tokens; 'id', string; each if there are such features.
+        if unknown or missing; 'text', int32 [length], ids of the tokens; 'example_id', string; each if there are such features.
       labels: 'label', int32 for classification, float32 for regression; 'weight', float32, if the schema names it.
     """
     facts = params.metadata
@@ -100,7 +100,7 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
     for feature in of_kind[TEXT]:
         features['text'] = tokens.token_ids(example[feature['name']], params, facts['vocabulary'])
     for feature in of_kind[ID]:
-        features['id'] = _text_of(example[feature['name']])
+        features['example_id'] = _text_of(example[feature['name']])
     if mode == PREDICT:
         return features, None
     name = of_kind[LABEL][0]['name']

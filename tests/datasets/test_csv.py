@@ -165,7 +165,7 @@ def test_a_column_that_identifies_rows_is_no_feature_unless_the_schema_says_so(t
     dataset = prepared(path, tmp_path, 'target=y')
     assert {c['name']: c['kind'] for c in dataset.metadata['columns']} == {'x': 'numeric', 'y': 'target', 'Id': 'id'}
     features, _ = dataset.batch('eval')
-    assert all(name.startswith(b'row ') for name in features['id'])
+    assert all(name.startswith(b'row ') for name in features['example_id'])
     given = schema(tmp_path, columns={'name': 'categorical', 'Id': 'ignore'})
     kinds = {c['name']: c['kind'] for c in prepared(path, tmp_path, 'target=y', given).metadata['columns']}
     assert kinds == {'name': 'categorical', 'x': 'numeric', 'y': 'target'}
@@ -184,7 +184,7 @@ def test_the_schema_overrides_what_is_inferred(tmp_path):
     )
     dataset = prepared(path, tmp_path, given)
     features, labels = dataset.batch('eval')
-    assert set(features) == {'categorical', 'id'}
+    assert set(features) == {'categorical', 'example_id'}
     assert dataset.metadata['vocabulary_sizes'] == {'categorical': [5]}
     assert labels['label'].dtype == np.float32 and set(labels['weight']) == {0, 0.5, 1}
 

@@ -93,8 +93,8 @@ def test_pictures_become_labeled_features(root, tmp_path):
     assert len(train) + len(held_out) == 20 and 2 <= len(held_out) <= 10
     features, labels = parsed(train + held_out, params(root))
     assert features['image'].dtype == np.float32 and labels['label'].dtype == np.int32
-    assert sorted(features['id']) == sorted(f'{name}/{i}.png'.encode() for name in ('cat', 'dog') for i in range(10))
-    for path, image, label in zip(features['id'], features['image'], labels['label']):
+    assert sorted(features['example_id']) == sorted(f'{name}/{i}.png'.encode() for name in ('cat', 'dog') for i in range(10))
+    for path, image, label in zip(features['example_id'], features['image'], labels['label']):
         pixels = np.asarray(Image.open(root / path.decode()))
         np.testing.assert_allclose(image, pixels / np.float32(255), atol=1e-6)
         assert label == (b'dog' in path)
@@ -282,7 +282,7 @@ def test_a_model_of_other_classes_is_refused(root, tmp_path):
 def test_input_is_parsed_as_the_examples_of_a_split(root, tmp_path):
     image_folder.prepare(str(tmp_path), params(root))
     expected, _ = parsed(read(tmp_path, params(root)), params(root))
-    found = read_files([root / path.decode() for path in expected['id']])
+    found = read_files([root / path.decode() for path in expected['example_id']])
     np.testing.assert_array_equal(found, expected['image'] * 255)
 
 

@@ -129,8 +129,8 @@ def test_the_schema_overrides_what_is_inferred(directory, tmp_path):
     assert dataset.metadata['task'] == 'regression'
     assert dataset.metadata['target_mean'] == 19.5
     assert dataset.metadata['target_std'] == pytest.approx(np.std(np.arange(40)))
-    assert set(features) == {'categorical', 'image', 'numeric', 'id'}
-    assert (features['image'].shape, features['id'], features['numeric'].shape) == ((2, 2, 3), b'Rome', (2,))
+    assert set(features) == {'categorical', 'image', 'numeric', 'example_id'}
+    assert (features['image'].shape, features['example_id'], features['numeric'].shape) == ((2, 2, 3), b'Rome', (2,))
     assert labels['label'] == 4 and labels['label'].dtype == np.float32
 
 
