@@ -1,18 +1,23 @@
 """The order of training: each epoch is shuffled differently, and a training that resumes continues at its place.
 
-The order is a function of the seed, the epoch and the global step only.
+The order is a function of the data, the seed, the epoch and the global step only. The memory of the machine decides whether
+records are kept, but not their order.
 """
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from common.data.shards import Shards
 from hparams.build import HParams
 
 _MAX_EPOCH = 2**40
+_PIECE = 1000
+WINDOW_BYTES = 256 * 10**6
+READ_AHEAD_BYTES = 64 * 10**6  # Of a window: two of them are then in memory.
 
 
 def picks_batches(records: tf.data.Dataset, num_examples: int, params: HParams) -> bool:
-    """Whether training batches are gathered from one tensor of all records: needs fixed shapes and a full shuffle buffer."""
+    """Whether training batches can be gathered from one tensor of all records: needs fixed shapes and a full shuffle buffer."""
     return (
         params.cache
         and 0 < num_examples <= params.shuffle_buffer
@@ -28,32 +33,127 @@ def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HPa
 
     Gathering whole batches from one tensor is several times as fast as a stream of single records.
     """
-    all_records = tf.data.experimental.get_single_element(records.batch(num_examples))
+    return _gather(_whole_orders(num_examples, params), records, num_examples, params)
 
-    def order(epoch, seen):
-        return tf2.random.experimental.stateless_shuffle(tf.range(num_examples), tf.stack([params.seed, epoch]))[seen:]
+
+def window_size(shards: Shards, params: HParams) -> int:
+    """Returns the number of records that are shuffled with one another; shards with fewer are shuffled as a whole."""
+    return min(params.shuffle_buffer, max(int(WINDOW_BYTES / shards.mean_bytes), 1))
+
+
+def batches_of_shards(records: tf.data.Dataset, shards: Shards, params: HParams, cache: bool) -> tf.data.Dataset:
+    """Returns infinitely many batches of the records, starting at the global step; each epoch is shuffled differently.
+
+    In each epoch all blocks of the files are strung together in another order, and the records of each window of this sequence
+    are shuffled. Any position is found by arithmetic: nothing that was seen before is read again, except in its window.
+
+    Args:
+      records: all records of the shards, in their order.
+      shards: see `common.data.shards.find`.
+      params: hyper-parameters.
+      cache: whether to keep all records in memory, which is faster and does not change the result.
+    """
+    window = window_size(shards, params)
+    if window >= shards.count:
+        orders = _whole_orders(shards.count, params)
+        if cache:
+            return _gather(orders, records, shards.count, params)
+        loaded = orders.map(lambda order: (_in_one(records, shards.count), order))
+    else:
+        windows = _windows(shards, window, params)
+        if cache:
+            orders = windows.map(lambda parts, order: tf.gather(_positions(parts), order))
+            return _gather(orders, tf.data.TFRecordDataset(shards.paths), shards.count, params)
+
+        def load(parts, order):
+            found = shards.read(tf.gather(parts, [0, 1, 3, 4], axis=1)).rebatch(window)
+            return tf.data.experimental.get_single_element(found), order
+
+        loaded = windows.map(load)
+    if window * shards.mean_bytes <= READ_AHEAD_BYTES:
+        loaded = loaded.prefetch(1)
+
+    def shuffled(values, order):
+        return tf.data.Dataset.from_tensors(order).rebatch(params.batch_size).map(lambda some: tf.gather(values, some))
+
+    return loaded.flat_map(shuffled).rebatch(params.batch_size, drop_remainder=True)
+
+
+def _gather(orders, records, num_examples, params):
+    """Returns the batches of the records whose numbers are given, in vectors of any length."""
+    all_records = _in_one(records, num_examples)
 
     def gather(indices):
         indices = tf.ensure_shape(indices, [params.batch_size])
         return tf.nest.map_structure(lambda values: tf.gather(values, indices), all_records)
 
-    orders = _epochs(num_examples, position(params)).map(order)
     return orders.rebatch(params.batch_size, drop_remainder=True).map(gather)
 
 
-def infinite_stream(
-    records: tf.data.Dataset, num_examples: int, params: HParams, cache: bool, start: tf.Tensor | None = None
-) -> tf.data.Dataset:
-    """Repeats the records infinitely, from a position on; each epoch is shuffled differently.
+def _in_one(records, num_examples):
+    """Returns all records in one tensor; by way of smaller ones, which takes less memory than single records do."""
+    return tf.data.experimental.get_single_element(records.batch(_PIECE).rebatch(num_examples))
 
-    The position is by default that of the global step.
+
+def _whole_orders(num_examples, params):
+    """Returns the orders of epochs that are shuffled as a whole, from the current position on: vectors of record numbers."""
+    return _epochs(num_examples, params).map(
+        lambda epoch, seen: _shuffle(num_examples, tf.stack([tf.cast(params.seed, tf.int64), epoch]))[seen:]
+    )
+
+
+def _shuffle(count, seed):
+    return tf2.random.experimental.stateless_shuffle(tf.range(count), seed)
+
+
+def _windows(shards, window, params):
+    """Returns the windows of all epochs from the current position on, and the order within each.
+
+    Returns:
+      tf.data.Dataset of (parts, order). parts are those of blocks: int64 [n, 5], of number of the file, byte at which the block
+      begins, number of records before it, records of the block to skip, records to take. order is a vector of record numbers
+      in the window, without those that were seen before.
+    """
+    count = shards.count
+    # Not a constant, which would be saved with the graph.
+    blocks = tf.ensure_shape(tf.py_func(lambda: shards.blocks, [], tf.int64, stateful=False), [None, 4])
+
+    def windows_of(epoch, seen):
+        seed = tf.stack([tf.cast(params.seed, tf.int64), epoch])
+        order = tf.gather(blocks, _shuffle(tf.shape(blocks)[0], seed))
+        ends = tf.cumsum(order[:, 3])
+        starts = ends - order[:, 3]
+
+        def window_at(number):
+            begin, end = number * window, tf.minimum((number + 1) * window, count)
+            touched = slice(
+                tf.searchsorted(ends, [begin], side='right')[0], tf.searchsorted(starts, [end], side='left')[0]
+            )
+            skipped = tf.maximum(begin - starts[touched], 0)
+            taken = tf.minimum(end, ends[touched]) - starts[touched] - skipped
+            parts = tf.concat([order[touched, :3], tf.stack([skipped, taken], axis=1)], axis=1)
+            shuffled = _shuffle(end - begin, tf2.random.experimental.stateless_fold_in(seed, number))
+            return parts, shuffled[tf.maximum(seen - begin, 0) :]
+
+        return tf.data.Dataset.range(seen // window, -(-count // window)).map(window_at)
+
+    return _epochs(count, params).flat_map(windows_of)
+
+
+def _positions(parts):
+    """Returns the numbers of the records of parts of blocks, counted file by file."""
+    first = parts[:, 2] + parts[:, 3]
+    return tf.ragged.range(first, first + parts[:, 4]).flat_values
+
+
+def infinite_stream(records: tf.data.Dataset, num_examples: int, params: HParams, cache: bool) -> tf.data.Dataset:
+    """Repeats the records infinitely, starting at the global step; each epoch is shuffled differently.
 
     Epochs are concatenated by flat_map, not by repeat().shuffle(): that would mix them, and the start of an epoch could not
     be restored after a restart.
     """
-    start = position(params) if start is None else start
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
-        return records.skip(start)  # There are no epochs, so a shuffled order could not be restored.
+        return records.skip(_position(params))  # There are no epochs, so a shuffled order could not be restored.
 
     # TensorFlow allocates the whole buffer at once.
     buffer = params.shuffle_buffer if num_examples < 0 else min(params.shuffle_buffer, num_examples + 1)
@@ -63,20 +163,21 @@ def infinite_stream(
 
     if num_examples == tf.data.experimental.UNKNOWN_CARDINALITY:  # Training ends within the first epoch.
         records = records.apply(tf.data.experimental.assert_cardinality(tf.data.experimental.INFINITE_CARDINALITY))
-        return shuffled(tf.constant(0, tf.int64), start)
+        return shuffled(tf.constant(0, tf.int64), _position(params))
     if cache:
         records = records.cache()
-    return _epochs(num_examples, start).flat_map(shuffled)
+    return _epochs(num_examples, params).flat_map(shuffled)
 
 
-def _epochs(num_examples, start):
-    """Returns an infinite dataset of (epoch, number of its examples already seen), int64 scalars, from a position on."""
-    first = start // num_examples
+def _epochs(num_examples, params):
+    """Returns an infinite dataset of (epoch, number of its examples already seen), int64 scalars, from the current epoch on."""
+    position = _position(params)
+    first = position // num_examples
     return tf.data.Dataset.range(first, _MAX_EPOCH).map(
-        lambda epoch: (epoch, tf.where(tf.equal(epoch, first), start % num_examples, tf.zeros_like(start)))
+        lambda epoch: (epoch, tf.where(tf.equal(epoch, first), position % num_examples, tf.zeros_like(position)))
     )
 
 
-def position(params: HParams) -> tf.Tensor:
+def _position(params):
     """Returns the number of examples trained on so far; iterators evaluate it after a checkpoint has been restored."""
     return tf.cast(tf.train.get_or_create_global_step(), tf.int64) * params.batch_size

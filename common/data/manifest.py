@@ -1,38 +1,83 @@
 """manifest.json, next to TFRecord files: their names, sizes and checksums at the time of writing."""
 
 from collections.abc import Iterator, Mapping, Sequence
+import concurrent.futures
 import os
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.data import tfrecord
+from common import memory
+from common.data import remembered, tfrecord
 from common.errors import RunError, UsageError
 from common.files import read_json, write_json
 
 _NAME = 'manifest.json'
-_verified: dict[str, tuple[int, int] | None] = {}  # {path: (bytes, time of the last change)} of files verified by this process.
+_LARGE = 10**9  # Bytes that take about a second to verify.
+_verified: dict[str, Any] = {}  # {path: its `remembered.state`} of the files that this process has verified or trusts.
+_trusts = True  # Whether to trust what an earlier process has verified.
 
 
 def exists(directory: str) -> bool:
     return tf.io.gfile.exists(_path(directory))
 
 
-def save(directory: str, files: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def save(
+    directory: str, splits: Mapping[str, Sequence[Mapping[str, Any]]], interleaved: Mapping[str, int], fingerprint: str | None
+) -> None:
     """Writes the manifest.
 
     Args:
       directory: the one of the files.
-      files: {split: list of dicts of 'name', str, and the count, bytes, sha256 and crc32 of its `tfrecord.Scan`}.
+      splits: {split: list of `describe` of its files}.
+      interleaved: {split: number of consecutive files between which consecutive records are distributed}; by default, all.
+      fingerprint: see `fingerprint`.
     """
-    write_json(
-        _path(directory),
-        {'splits': {split: {'count': sum(item['count'] for item in items), 'files': items} for split, items in files.items()}},
-    )
+    entries = {
+        split: {
+            'count': sum(item['count'] for item in items),
+            **({'interleaved': interleaved[split]} if split in interleaved else {}),
+            'files': items,
+        }
+        for split, items in splits.items()
+    }
+    write_json(_path(directory), {**({} if fingerprint is None else {'fingerprint': fingerprint}), 'splits': entries})
+
+
+def describe(name: str, found: tfrecord.Scan) -> dict[str, Any]:
+    """Returns the entry of a file."""
+    return {
+        'name': name,
+        'count': found.count,
+        'bytes': found.bytes,
+        'sha256': found.sha256,
+        'crc32': found.crc32,
+        'index': tfrecord.make_index(found.offsets, found.bytes),
+    }
+
+
+def fingerprint(directory: str) -> str | None:
+    """Returns what the files were made from, in the words of `records.write`; None if that is unknown, or nothing was written."""
+    try:
+        return read_json(_path(directory)).get('fingerprint')
+    except ValueError:
+        return None
+
+
+def remove(directory: str) -> list[str]:
+    """Deletes the manifest, which makes the files invalid, and returns their names; none if it is missing or corrupt."""
+    names = []
+    if exists(directory):
+        try:
+            names = [item['name'] for entry in _load(directory).values() for item in entry['files']]
+        except RunError:
+            pass
+        tf.io.gfile.remove(_path(directory))
+    return names
 
 
 def load(directory: str, split: str) -> dict[str, Any]:
-    """Returns {'count': int, 'files': list} of a split, as `save` wrote it.
+    """Returns {'count': int, 'files': list, 'interleaved': int} of a split, as `save` wrote it.
 
     Raises:
       UsageError: there is no such split.
@@ -41,31 +86,41 @@ def load(directory: str, split: str) -> dict[str, Any]:
     splits = _load(directory)
     if split not in splits:
         raise UsageError(f'{_path(directory)}: unknown split {split}; available: {", ".join(splits)}')
-    return splits[split]
+    return {'interleaved': len(splits[split]['files']), **splits[split]}
 
 
-def check(directory: str, item: Mapping[str, Any]) -> str:
-    """Verifies a file against its entry in the manifest and returns its path. Each file is read only once, unless it changes.
+def check(directory: str, items: Sequence[Mapping[str, Any]]) -> None:
+    """Verifies files against their entries in the manifest.
+
+    Each file is read once, unless it changes: that it was verified is remembered beside it, too, for later processes.
 
     Raises:
-      RunError: the file is missing, or differs from what was written.
+      RunError: a file is missing, or differs from what was written.
     """
-    path = os.path.join(directory, item['name'])
-    try:
-        stat = tf.io.gfile.stat(path)
-        state = (stat.length, stat.mtime_nsec)
-    except tf.errors.OpError:
-        state = None
-    if state is None or _verified.get(path) != state:
-        defect = _find_defect(path, item)
-        if defect:
-            raise RunError(f'{path}: {defect}: delete {directory} to convert the data again')
-    _verified[path] = state
-    return path
+    paths = {os.path.join(directory, item['name']): item for item in items}
+    states = {path: remembered.state(path, item) for path, item in paths.items()}
+    known = {**(remembered.load(directory) if _trusts else {}), **_verified}
+    pending = [path for path, state in states.items() if state is None or known.get(path) != state]
+    size = sum(paths[path]['bytes'] for path in pending)
+    if size >= _LARGE:
+        tf.logging.info('Verifying %d files, %s, in %s.', len(pending), memory.to_text(size), directory)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        try:
+            for path, defect in zip(pending, pool.map(lambda path: _find_defect(path, paths[path]), pending)):
+                if defect:
+                    remembered.forget(directory, path)
+                    raise RunError(f'{path}: {defect}: delete {directory} to convert the data again')
+        finally:
+            pool.shutdown(cancel_futures=True)
+    _verified.update(states)
+    if pending:
+        remembered.add(directory, {path: states[path] for path in pending})
 
 
 def clear_cache() -> None:
-    """Makes `check` read every file again."""
+    """Makes `check` read every file again, also those that an earlier process has verified."""
+    global _trusts
+    _trusts = False
     _verified.clear()
 
 
@@ -137,6 +192,8 @@ def verify(directory: str) -> Iterator[str]:
     for path, item in files.items():
         defect = _find_defect(path, item)
         corrupt += defect is not None
+        if defect:
+            remembered.forget(directory, path)
         yield f'{path}: {defect or ("as written" if item else "intact")}'
     if corrupt:
         raise RunError(f'{directory}: {corrupt} of {len(files)} files are corrupt')
@@ -167,10 +224,18 @@ def _is_valid(entry):
             and item['name'] == os.path.basename(item['name'])
             and isinstance(item['sha256'], str)
             and all(map(_is_count, [item['count'], item['bytes'], *item.get('crc32', [])]))
+            and _is_index(item.get('index'))
             for item in entry['files']
         )
         and entry['count'] == sum(item['count'] for item in entry['files'])
+        and _is_count(entry.get('interleaved', 1))
+        and entry.get('interleaved', 1) > 0
+        and len(names) % entry.get('interleaved', 1) == 0
     )
+
+
+def _is_index(index):
+    return index is None or (all(map(_is_count, [index['every'], *index['offsets']])) and index['every'] > 0)
 
 
 def _is_count(value):

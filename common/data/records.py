@@ -4,13 +4,11 @@ python -m common.data.records verify DIRECTORY    reports for each file whether 
 python -m common.data.records show FILE           prints the number of records, their features and the first records
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-import concurrent.futures
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numbers
 import os
 import signal
 import sys
-import threading
 from typing import Any
 
 import tf_estimator  # noqa: F401 - before TensorFlow
@@ -18,16 +16,14 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 from google.protobuf.message import DecodeError
 import numpy as np
 import tensorflow.compat.v1 as tf
-import tqdm
 
-from common.data import manifest, tfrecord
+from common.data import manifest, shards, tfrecord
+from common.data.conversion import Conversion
 from common.errors import RunError, UsageError, check_utf8, print_error
-from common.files import atomic_path
-from common.plugins.traceback_filter import in_a_line
+from common.locks import taking_turns
 
-NUM_SHARDS = 4
-_REPORT_EVERY = 1000
 _MAX_SHOWN = 1000
+_BUFFERS, _MIN_BUFFER = 1 << 24, 1 << 14  # Bytes read ahead in all files together, and in each.
 
 
 def encode(features: Mapping[str, Any]) -> bytes:
@@ -64,104 +60,82 @@ def _set(feature, name, value):
         raise TypeError(f'{name}: cannot store {type(value).__name__} in a tf.train.Example')
 
 
-def write(directory: str, splits: Mapping[str, Sequence[Mapping[str, Any]]], num_shards: int = NUM_SHARDS) -> None:
+def write(
+    directory: str,
+    splits: Mapping[str, Sequence[Mapping[str, Any] | None] | Iterable[Mapping[str, Any] | None]],
+    num_shards: int | None = None,
+    fingerprint: str | None = None,
+) -> None:
     """Writes splits as TFRecord files, in parallel, and a manifest that makes them valid.
 
     Each file is written under a temporary name and renamed, the manifest last, so that an interrupted run leaves nothing that
-    `read` would accept. On a terminal a progress bar counts the examples.
+    `read` would accept. If another process is writing the directory, its result is waited for and taken. On a terminal a
+    progress bar counts the examples.
 
     Args:
       directory: created if it does not exist.
       splits: {split: examples}. Examples are a sequence, anything with len() and [i], of features for `encode`. Several
-        threads index it, so that a sequence that creates its items on access works in parallel.
-      num_shards: number of files per split. Example i goes to file i modulo num_shards.
+        threads index it, so that a sequence that creates its items on access works in parallel. None is skipped, such as for
+        a picture that cannot be read. Any other iterable, such as a generator that reads the rows of a large file, is written
+        in one pass: by one thread, to groups of four files of about 150 MB, numbered in the order of the examples; after an
+        interruption it is iterated over again, and what is already written is skipped.
+      num_shards: number of files per split, for a sequence. Example i goes to file i modulo num_shards. By default, files have
+        about 150 MB, as estimated from some of the examples, and there are at least 4, and at most 512.
+      fingerprint: says what is converted, such as the path, size and time of the source and the options: as long as it is the
+        same, so are the examples. Files that an interrupted run with the same fingerprint has finished are kept; without one,
+        all are written anew.
 
     Raises:
       RunError: the directory cannot be written, or creating an example fails.
     """
     try:
         tf.io.gfile.makedirs(directory)
-        files = _write_shards(directory, splits, num_shards)
-        manifest.save(directory, files)
-    except tf.errors.OpError as error:
-        raise RunError(f'{directory}: cannot be written: {error.message}; --data_dir names another place') from None
+        was_written = is_written(directory)
+        with taking_turns(os.path.join(directory, 'conversion')):
+            if not was_written and is_written(directory, fingerprint):
+                return  # By the process that this one has waited for.
+            Conversion(directory, encode, fingerprint).run(splits, num_shards)
+    except (tf.errors.OpError, OSError) as error:
+        reason = getattr(error, 'message', None) or getattr(error, 'strerror', None) or error
+        raise RunError(f'{directory}: cannot be written: {reason}; --data_dir names another place') from None
 
 
-def _write_shards(directory, splits, num_shards):
-    """Writes all files of all splits; returns {split: entries of the manifest}."""
-    total = sum(len(examples) for examples in splits.values())
-    stop = threading.Event()
-    with (
-        tqdm.tqdm(total=total, unit='ex', desc=f'Writing {directory}', disable=None) as bar,
-        concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
-    ):
-        futures = {
-            split: [
-                pool.submit(_write_shard, directory, split, shard, num_shards, examples, bar, stop)
-                for shard in range(num_shards)
-            ]
-            for split, examples in splits.items()
-        }
-        try:
-            for future in concurrent.futures.as_completed(sum(futures.values(), [])):
-                future.result()
-        finally:
-            stop.set()  # After an error or Ctrl-C, the other threads need not finish.
-        return {split: [future.result() for future in shards] for split, shards in futures.items()}
-
-
-def _write_shard(directory, split, shard, num_shards, examples, bar, stop):
-    """Writes one file and returns its entry in the manifest."""
-    name = f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord'
-    path = os.path.join(directory, name)
-    indices = range(shard, len(examples), num_shards)
-    with atomic_path(path) as part:
-        with tf.io.TFRecordWriter(part) as writer:
-            for position, i in enumerate(indices, 1):
-                if stop.is_set():
-                    raise concurrent.futures.CancelledError
-                writer.write(_encoded(directory, split, examples, i))
-                if position % _REPORT_EVERY == 0:
-                    bar.update(_REPORT_EVERY)
-        bar.update(len(indices) % _REPORT_EVERY)
-        scan = tfrecord.scan(part)
-    return {'name': name, 'count': scan.count, 'bytes': scan.bytes, 'sha256': scan.sha256, 'crc32': scan.crc32}
-
-
-def _encoded(directory, split, examples, i):
-    """Returns example i, serialized; raises RunError if creating it fails."""
-    try:
-        return encode(examples[i])
-    except (UsageError, RunError):
-        raise
-    except Exception as error:
-        raise RunError(f'{directory}: example {i} of the split {split} cannot be made: {in_a_line(error)}') from None
-
-
-def is_written(directory: str) -> bool:
-    """Whether `write` has finished in this directory."""
-    return manifest.exists(directory)
+def is_written(directory: str, fingerprint: str | None = None) -> bool:
+    """Whether `write` has finished in this directory, with this fingerprint if it is not None."""
+    return manifest.exists(directory) and (fingerprint is None or manifest.fingerprint(directory) == fingerprint)
 
 
 def read(directory: str, split: str) -> tf.data.Dataset:
     """Reads a split that `write` wrote.
 
-    Every file is first verified, which reads all of it; once per process, unless it changes.
+    Every file is first verified, which reads all of it: once, unless it changes; see `manifest.check`.
 
     Returns:
-      Serialized tf.train.Example, string scalars, with known cardinality and in a fixed order.
+      Serialized tf.train.Example, string scalars, with known cardinality and in a fixed order, that of the examples, if none
+      was skipped. If a dataset module's `read` returns this dataset as it is, training shuffles it in windows, and need not
+      keep it in memory.
 
     Raises:
       UsageError: there is no such split.
       RunError: the manifest is corrupt, or a file is missing or differs from what was written.
     """
     entry = manifest.load(directory, split)
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        files = list(pool.map(lambda item: manifest.check(directory, item), entry['files']))
-    records = tf.data.Dataset.from_tensor_slices(files).interleave(
-        tf.data.TFRecordDataset, cycle_length=len(files), block_length=1
+    manifest.check(directory, entry['files'])
+    found = shards.Shards(directory, entry['files'])
+    records = _interleave(found.paths, entry['interleaved'])
+    return shards.attach(records.apply(tf.data.experimental.assert_cardinality(entry['count'])), found)
+
+
+def _interleave(paths, width):
+    """Returns the records of files: one of each of the first `width` files in turn, then those of the next."""
+    groups = tf.data.Dataset.from_tensor_slices(np.reshape(paths, [-1, width]))
+    return groups.flat_map(
+        lambda group: tf.data.Dataset.from_tensor_slices(group).interleave(
+            lambda path: tf.data.TFRecordDataset(path, buffer_size=max(_BUFFERS // width, _MIN_BUFFER)),
+            cycle_length=width,
+            block_length=1,
+        )
     )
-    return records.apply(tf.data.experimental.assert_cardinality(entry['count']))
 
 
 def show(path: str) -> Iterator[str]:

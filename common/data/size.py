@@ -1,15 +1,17 @@
-"""The number of records of a split, and the memory that they take."""
+"""The number of records of a split, and whether they are kept in memory."""
 
 from collections.abc import Callable
 import contextlib
 import time
+import typing
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common import memory
+from common.data import shards
 from common.data.elements import INFINITE, cardinality, iterate, opened
-from common.data.epochs import picks_batches
+from common.data.epochs import READ_AHEAD_BYTES, picks_batches, window_size
 from common.data.source import DataSource
 from common.errors import RunError, first_line
 from hparams.build import HParams
@@ -19,6 +21,8 @@ _COUNT_BATCH = 100
 _REPORT_SECONDS = 10
 _SAMPLE_SIZE = 32
 _OVERHEAD = 200  # Bytes that a tensor takes in addition to its values.
+_STRING = 70  # Bytes that a string in a tensor takes in addition to its characters.
+_CACHE_BYTES = 512 * 10**6
 _RESERVE = 100 * 10**6  # Bytes that the session itself takes.
 
 
@@ -71,56 +75,96 @@ def _count(session, records, at_most, split):
 
 
 def fits_cache(source: DataSource, num_examples: int) -> bool:
-    """Whether to cache the training records: if params.cache is set, and they fit into memory or batches are gathered from it.
+    """Whether to keep the training records in memory: if params.cache is set, and they take 512 MB and a quarter of it at most.
+
+    Records that are streamed are kept by the operating system, too, as far as there is room.
 
     Args:
       source: the dataset.
       num_examples: as for `make_input_fn`.
 
     Raises:
-      RunError: not even the shuffle buffer fits.
+      RunError: not even what is shuffled at a time fits.
     """
     if num_examples == INFINITE:
         return False
     params = source.params
-    size, is_picked = _look_at(lambda: source.read(params.train_split), num_examples, params)
     free = max(memory.available() - _RESERVE, 0)
-    buffer = params.shuffle_buffer if num_examples == UNKNOWN else min(params.shuffle_buffer, num_examples)
-    if size * buffer > free:
-        smaller = min(int(free / size / 4), buffer // 2)
+    look = _look_at(lambda: source.read('train'), num_examples, params)
+    is_decided_by_data = False
+    if look.files:
+        buffer = window_size(look.files, params)
+        reads_ahead = look.files.mean_bytes * buffer <= READ_AHEAD_BYTES and buffer < num_examples
+        shuffled = (look.gathered + (look.values if reads_ahead else 0)) * min(buffer, num_examples)
+        total = look.gathered * num_examples
+    else:
+        buffer = params.shuffle_buffer if num_examples == UNKNOWN else min(params.shuffle_buffer, num_examples)
+        shuffled = look.streamed * buffer
+        total = look.streamed * num_examples + shuffled
+        if look.is_picked and look.gathered * num_examples <= _CACHE_BYTES:
+            # The order of a stream would be another: the machine must not decide.
+            shuffled = total = look.gathered * num_examples
+            is_decided_by_data = True
+    if shuffled > free:
+        smaller = min(int(free / (shuffled / buffer) / 4), buffer // 2)
         raise RunError(
-            f'--dataset={params.dataset}: shuffling takes about {memory.to_text(size * buffer)}, and '
+            f'--dataset={params.dataset}: shuffling takes about {memory.to_text(shuffled)}, and '
             f'{memory.to_text(free)} of memory is available: use a smaller buffer, such as '
             f'--hparams=cache=false,shuffle_buffer={max(smaller, 1)}'
         )
-    if not params.cache or is_picked or num_examples == UNKNOWN or size * (buffer + num_examples) <= free:
-        return params.cache
+    if not params.cache or num_examples == UNKNOWN:
+        return False
+    fits = total <= _CACHE_BYTES and (total <= free / 4 or is_decided_by_data)
+    limit = f'{memory.to_text(_CACHE_BYTES)}' if total > _CACHE_BYTES else f'a quarter of the {memory.to_text(free)} available'
     tf.logging.info(
-        'The training records are reread in each epoch: caching them would take about %s, and %s of memory is available.',
-        memory.to_text(size * (buffer + num_examples)),
-        memory.to_text(free),
+        'The training records are %s: keeping them in memory takes about %s%s.',
+        'cached' if fits else 'streamed',
+        memory.to_text(total),
+        '' if fits else f', more than {limit}',
     )
-    return False
+    return fits
 
 
-def _look_at(make_records: Callable[[], tf.data.Dataset], num_examples: int, params: HParams) -> tuple[float, bool]:
-    """Estimates the bytes that a record takes in memory, from the first ones; also returns `picks_batches` of the records."""
+class _Look(typing.NamedTuple):
+    """What was seen of records: their Shards, if known; `picks_batches`; and the bytes that a record takes."""
+
+    files: shards.Shards | None
+    is_picked: bool
+    values: float
+    num_tensors: int
+
+    @property
+    def streamed(self) -> float:
+        """Bytes of a record as single tensors."""
+        return self.values + self.num_tensors * _OVERHEAD
+
+    @property
+    def gathered(self) -> float:
+        """Bytes of a record while all of them are put into one tensor, which copies them."""
+        return 2 * self.values + self.num_tensors * _STRING
+
+
+def _look_at(make_records: Callable[[], tf.data.Dataset], num_examples: int, params: HParams) -> _Look:
+    """Looks at records; without files, their size is estimated from the first ones."""
     with opened(make_records) as (session, records):
+        files = shards.find(records, num_examples)
         is_picked = picks_batches(records, num_examples, params)
+        if files:
+            return _Look(files, is_picked, files.mean_bytes, 1)
         specs = tf.nest.flatten(records.element_spec, expand_composites=True)
         if all(isinstance(spec, tf.TensorSpec) and spec.dtype != tf.string and spec.shape.is_fully_defined() for spec in specs):
-            return sum(memory.size(spec.shape, spec.dtype) + _OVERHEAD for spec in specs), is_picked
+            return _Look(None, is_picked, sum(memory.size(spec.shape, spec.dtype) for spec in specs), len(specs))
         with session.graph.as_default():
             first = records.take(_SAMPLE_SIZE).map(lambda *record: tuple(tf.nest.flatten(record, expand_composites=True)))
         sizes = []
         with contextlib.suppress(tf.errors.OpError):  # Training will report it.
             for values in iterate(session, first):
                 sizes.append(sum(map(_bytes, values)))
-    return max(sum(sizes) / max(len(sizes), 1), 1), is_picked
+    return _Look(None, is_picked, max(sum(sizes) / max(len(sizes), 1), 1), len(specs))
 
 
 def _bytes(value):
     if isinstance(value, bytes):
-        return len(value) + _OVERHEAD
+        return len(value)
     value = np.asarray(value)
-    return value.nbytes + _OVERHEAD + (sum(map(len, value.ravel())) if value.dtype == object else 0)
+    return value.nbytes + (sum(map(len, value.ravel())) if value.dtype == object else 0)

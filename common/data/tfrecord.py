@@ -18,7 +18,9 @@ import tensorflow.compat.v1 as tf
 
 _BLOCK = 1 << 20
 _HEADER = 12
-_FRAMING = 16  # Bytes of a record in addition to its data.
+_INDEXED = 1 << 16  # Bytes for each entry of an index, of which a file of 150 MB has no more than _MAX_INDEX.
+_MAX_INDEX = 512
+FRAMING = 16  # Bytes of a record in addition to its data.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,11 +57,23 @@ def scan(path: str) -> Scan:
             size += len(block)
             while end + _HEADER <= size:
                 offsets.append(end)
-                end += _FRAMING + struct.unpack_from('<Q', data, end - begin)[0]
+                end += FRAMING + struct.unpack_from('<Q', data, end - begin)[0]
             rest = data[end - begin :] if end < size else b''  # The beginning of a header.
     if end < size:
         offsets.append(end)  # Less than a header.
     return Scan(offsets, end == size, size, sha256.hexdigest(), crc32)
+
+
+def make_index(offsets: Sequence[int], size: int) -> dict[str, Any]:
+    """Returns where to begin reading in a file: {'every': N, 'offsets': the bytes at which each N-th record begins}.
+
+    Args:
+      offsets: the bytes at which its records begin.
+      size: its bytes.
+    """
+    blocks = min(max(size // _INDEXED, 1), _MAX_INDEX)
+    every = max(-(-len(offsets) // blocks), 1)
+    return {'every': every, 'offsets': list(offsets[::every])}
 
 
 def read(path: str, count: int) -> Iterator[bytes]:
@@ -95,7 +109,8 @@ def find_damage(path: str, found: Scan, written: Mapping[str, Any] | None = None
     Args:
       path: the file.
       found: its Scan.
-      written: 'count', 'bytes', 'sha256' and, if known, 'crc32' of its Scan when it was written; None if unknown.
+      written: 'count', 'bytes', 'sha256' and, if known, 'crc32' of its Scan when it was written, and the 'index' of its
+        offsets; None if unknown.
 
     Returns:
       Text that names the byte at which the first corrupt record begins, if there is one; None if the file is intact.
@@ -108,7 +123,9 @@ def find_damage(path: str, found: Scan, written: Mapping[str, Any] | None = None
         and found.is_sound
         and (found.count, found.bytes, found.sha256) == (written['count'], written['bytes'], written['sha256'])
     ):
-        return None
+        index = written.get('index')
+        is_right = not index or list(found.offsets[:: index['every']]) == index['offsets']
+        return None if is_right else 'its index in the manifest is wrong'
     good = 0
     with contextlib.suppress(tf.errors.DataLossError):
         for _ in read(path, found.count):

@@ -1,0 +1,247 @@
+"""Writes examples to TFRecord files and a manifest; goes on where an interrupted run stopped."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+import concurrent.futures
+import contextlib
+import itertools
+import os
+import threading
+import time
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+import tqdm
+
+from common import files, memory
+from common.data import manifest, tfrecord
+from common.errors import RunError, UsageError
+from common.plugins.traceback_filter import in_a_line
+
+NUM_SHARDS = 4
+_MAX_SHARDS = 512  # Evaluation reads all of them at once, and 1,024 is a common limit of open files.
+_SHARD_BYTES = 150 * 10**6
+_SAMPLE = 16
+_REPORT_EVERY = 1000
+_PROGRESS = 'manifest.partial.json'
+_END = object()
+
+
+class Conversion:
+    """One conversion of a directory."""
+
+    def __init__(self, directory: str, encode: Callable[[Any], bytes], fingerprint: str | None):
+        """Begins it.
+
+        Args:
+          directory: which no other process converts at the same time.
+          encode: function that serializes an example.
+          fingerprint: see `common.data.records.write`.
+        """
+        self._directory = directory
+        self._encode = encode
+        self._fingerprint = fingerprint
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._items = 0
+        self._obsolete = set(manifest.remove(directory))
+        for name in tf.io.gfile.listdir(directory):
+            if name.endswith('.part'):
+                files.remove_abandoned(os.path.join(directory, name))
+        self._load_progress()
+
+    def run(self, splits: Mapping[str, Any], num_shards: int | None) -> None:
+        """Writes {split: examples}; num_shards is that of a split whose examples have a length, None derives it."""
+        start = time.monotonic()
+        sized = {split: examples for split, examples in splits.items() if _is_sized(examples)}
+        shards = {split: num_shards or self._estimate_shards(split, examples) for split, examples in sized.items()}
+        tf.logging.info(
+            'Writing %s: %s.',
+            self._directory,
+            '; '.join(
+                f'{split}, {len(sized[split]):,} examples to {shards[split]} files' if split in sized else f'{split}, in one pass'
+                for split in splits
+            ),
+        )
+        total = sum(map(len, sized.values())) if len(sized) == len(splits) else None
+        with (
+            tqdm.tqdm(total=total, unit='ex', desc=f'Writing {self._directory}', disable=None) as self._bar,
+            concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
+        ):
+            futures = {
+                split: [
+                    pool.submit(self._write_shard, split, examples, shard, shards[split]) for shard in range(shards[split])
+                ]
+                for split, examples in sized.items()
+            }
+            try:
+                # In this thread: what the examples come from, such as a database, may belong to it.
+                passes = {split: self._write_pass(split, splits[split]) for split in splits if split not in sized}
+                for future in concurrent.futures.as_completed(sum(futures.values(), [])):
+                    future.result()
+            finally:
+                self._stop.set()  # After an error or Ctrl-C, the other threads need not finish.
+            written = {
+                split: [future.result() for future in futures[split]] if split in sized else passes[split] for split in splits
+            }
+        manifest.save(self._directory, written, dict.fromkeys(passes, NUM_SHARDS), self._fingerprint)
+        names = {item['name'] for items in written.values() for item in items}
+        for name in {*self._obsolete, *self._kept} - names:
+            self._remove(name)
+        self._remove(_PROGRESS)
+        count, size = (sum(item[key] for items in written.values() for item in items) for key in ('count', 'bytes'))
+        if count < self._items:
+            tf.logging.warning('%s: %d of %d examples were skipped.', self._directory, self._items - count, self._items)
+        tf.logging.info(
+            'Wrote %s: %s examples, %s, in %d files; it took %.1f s.',
+            self._directory,
+            f'{count:,}',
+            memory.to_text(size),
+            len(names),
+            time.monotonic() - start,
+        )
+
+    def _estimate_shards(self, split, examples):
+        """Returns the number of files, from the size of some examples."""
+        numbers = range(0, len(examples), max(len(examples) // _SAMPLE, 1))[:_SAMPLE]
+        sample = [self._make(split, number, lambda i=number: examples[i]) for number in numbers]
+        size = sum(map(_size, sample)) / max(len(sample), 1) * len(examples)
+        return min(max(round(size / _SHARD_BYTES), NUM_SHARDS), _MAX_SHARDS)
+
+    def _write_shard(self, split, examples, shard, num_shards):
+        """Writes example i of a sequence, for i modulo num_shards, and returns the file's entry in the manifest."""
+        name = f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord'
+        numbers = range(shard, len(examples), num_shards)
+        kept = self._find_kept([name])
+        if kept:
+            self._count(len(numbers))
+            return kept[0]
+        with self._writing([name]) as ((writer,), entries):
+            for position, number in enumerate(numbers, 1):
+                record = self._make(split, number, lambda i=number: examples[i])
+                if record is not None:
+                    writer.write(record)
+                if position % _REPORT_EVERY == 0:
+                    self._count(_REPORT_EVERY)
+            self._count(len(numbers) % _REPORT_EVERY)
+        self._keep(entries, len(numbers))
+        return entries[0]
+
+    def _write_pass(self, split, examples):
+        """Writes an iterable to groups of NUM_SHARDS files, one group after the other; returns their entries."""
+        iterator, number, written = iter(examples), 0, []
+        while True:
+            names = [f'{split}-{shard:05d}.tfrecord' for shard in range(len(written), len(written) + NUM_SHARDS)]
+            kept = self._find_kept(names)
+            if kept:
+                skipped = self._kept[names[0]]['items']
+                self._count(sum(1 for _ in itertools.islice(iterator, skipped)))
+                number += skipped
+                written += kept
+                continue
+            first = next_item = self._next(split, number, iterator)
+            if first is _END and written:
+                return written
+            size, count, begin = 0, 0, number
+            with self._writing(names) as (writers, entries):
+                while next_item is not _END:
+                    record = self._make(split, number, lambda item=next_item: item)
+                    number += 1
+                    if number % _REPORT_EVERY == 0:
+                        self._count(_REPORT_EVERY)
+                    if record is not None:
+                        writers[count % NUM_SHARDS].write(record)
+                        size += _size(record)
+                        count += 1
+                    if size >= NUM_SHARDS * _SHARD_BYTES:
+                        break
+                    next_item = self._next(split, number, iterator)
+            self._count(number - begin - (number // _REPORT_EVERY - begin // _REPORT_EVERY) * _REPORT_EVERY)
+            written += entries
+            self._keep(entries, number - begin)
+            if next_item is _END:
+                return written
+
+    @contextlib.contextmanager
+    def _writing(self, names):
+        """Yields a writer for each file, and a list that has their entries in the manifest once the block ends."""
+        entries: list[dict[str, Any]] = []
+        with contextlib.ExitStack() as stack:
+            parts = [stack.enter_context(files.atomic_path(os.path.join(self._directory, name))) for name in names]
+            with contextlib.ExitStack() as open_files:
+                yield [open_files.enter_context(tf.io.TFRecordWriter(part)) for part in parts], entries
+            entries += [manifest.describe(name, tfrecord.scan(part)) for name, part in zip(names, parts)]
+
+    def _next(self, split, number, iterator):
+        try:
+            return next(iterator, _END)
+        except Exception as error:
+            raise self._error(split, number, error) from None
+
+    def _make(self, split, number, make):
+        """Returns an example, serialized; None for one to skip. Raises RunError if creating it fails."""
+        if self._stop.is_set():
+            raise concurrent.futures.CancelledError
+        try:
+            features = make()
+            return None if features is None else self._encode(features)
+        except Exception as error:
+            raise self._error(split, number, error) from None
+
+    def _error(self, split, number, error):
+        if isinstance(error, (UsageError, RunError)):
+            return error
+        return RunError(f'{self._directory}: example {number} of the split {split} cannot be made: {in_a_line(error)}')
+
+    def _count(self, number):
+        with self._lock:
+            before, self._items = self._items, self._items + number
+            self._bar.update(self._items - before)
+
+    def _load_progress(self):
+        """Finds out which files an interrupted run has finished."""
+        try:
+            progress = files.read_json(os.path.join(self._directory, _PROGRESS))
+            kept = {name: {'sha256': item['sha256'], 'items': item['items']} for name, item in progress['files'].items()}
+            is_same = progress['fingerprint'] == self._fingerprint
+        except (ValueError, KeyError, TypeError, AttributeError):
+            kept, is_same = {}, False
+        self._kept = kept if is_same else {}
+        self._obsolete |= {os.path.basename(name) for name in kept if not is_same}
+        if self._kept:
+            tf.logging.info('%s: continuing a conversion that was interrupted.', self._directory)
+
+    def _find_kept(self, names):
+        """Returns the entries of files that an interrupted run has finished; None if one is missing or has changed."""
+        entries = []
+        for name in names:
+            path = os.path.join(self._directory, name)
+            if name not in self._kept or not tf.io.gfile.exists(path):
+                return None
+            entries.append(manifest.describe(name, tfrecord.scan(path)))
+            if entries[-1]['sha256'] != self._kept[name]['sha256']:
+                return None
+        return entries
+
+    def _keep(self, entries, items):
+        """Writes down that files are finished: with those that this call returns, so many items of the examples are dealt with."""
+        if self._fingerprint is None:
+            return
+        with self._lock:
+            self._kept.update({entry['name']: {'sha256': entry['sha256'], 'items': items} for entry in entries})
+            path = os.path.join(self._directory, _PROGRESS)
+            files.write_json(path, {'fingerprint': self._fingerprint, 'files': self._kept})
+
+    def _remove(self, name):
+        path = os.path.join(self._directory, name)
+        if tf.io.gfile.exists(path):
+            tf.io.gfile.remove(path)
+
+
+
+
+def _is_sized(examples: Sequence | Iterable) -> bool:
+    return hasattr(examples, '__len__') and hasattr(examples, '__getitem__')
+
+
+def _size(record):
+    return 0 if record is None else len(record) + tfrecord.FRAMING

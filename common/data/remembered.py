@@ -1,0 +1,62 @@
+"""manifest.verified.json, next to the manifest: the state of files when they were verified, so that it is done only once."""
+
+from collections.abc import Mapping
+import contextlib
+import json
+import os
+from typing import Any
+import zlib
+
+import tensorflow.compat.v1 as tf
+
+from common.files import read_json, write_json
+from common.paths import is_remote
+
+_NAME = 'manifest.verified.json'
+
+
+def state(path: str, item: Mapping[str, Any]) -> list[int] | None:
+    """Returns the size of a file, the time of its last change, its inode, and a checksum of its entry in the manifest.
+
+    None if it is missing.
+    """
+    entry = zlib.crc32(json.dumps(item, sort_keys=True).encode())
+    try:
+        if is_remote(path):
+            stat = tf.io.gfile.stat(path)
+            return [stat.length, stat.mtime_nsec, 0, entry]
+        found = os.stat(path)
+        return [found.st_size, found.st_mtime_ns, found.st_ino, entry]
+    except (OSError, tf.errors.OpError):
+        return None
+
+
+def load(directory: str) -> dict[str, Any]:
+    """Returns {path: its `state` when it was verified}; empty for a remote directory, for which nothing is remembered."""
+    path = os.path.join(directory, _NAME)
+    if is_remote(path) or not os.path.exists(path):
+        return {}
+    try:
+        return {os.path.join(directory, name): state for name, state in read_json(path).items()}
+    except ValueError:
+        return {}
+
+
+def add(directory: str, states: Mapping[str, Any]) -> None:
+    """Remembers {path: state} of files; does nothing if the directory is remote or cannot be written."""
+    _save(directory, {**load(directory), **states})
+
+
+def forget(directory: str, path: str) -> None:
+    """Forgets that a file was verified."""
+    states = load(directory)
+    if states.pop(path, None):
+        _save(directory, states)
+
+
+def _save(directory, states):
+    if not is_remote(directory):
+        with contextlib.suppress(OSError, tf.errors.OpError):
+            write_json(
+                os.path.join(directory, _NAME), {os.path.basename(path): states[path] for path in sorted(states)}
+            )

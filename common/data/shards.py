@@ -1,0 +1,99 @@
+"""The TFRecord files behind a tf.data.Dataset, and where their records are: for reading from any place."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import functools
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from common.data import tfrecord
+
+_BUFFER = 1 << 18
+_READERS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Shards:
+    """The files of a split.
+
+    directory is theirs, and items are their entries in the manifest, in the order in which the split's records were given.
+    """
+
+    directory: str
+    items: Sequence[Mapping[str, Any]]
+
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return sum(item['count'] for item in self.items)
+
+    @property
+    def mean_bytes(self) -> float:
+        """The mean size of a record in its file."""
+        return sum(item['bytes'] for item in self.items) / max(self.count, 1)
+
+    @functools.cached_property
+    def paths(self) -> Sequence[str]:
+        return [os.path.join(self.directory, item['name']) for item in self.items]
+
+    @functools.cached_property
+    def blocks(self) -> np.ndarray:
+        """The split in blocks of consecutive records of a file: int64 [blocks, 4].
+
+        Columns: number of the file, byte at which the block begins, number of records in the split before it, counted file by
+        file, and number of records in it.
+        """
+        found, first = [], 0
+        for number, (path, item) in enumerate(zip(self.paths, self.items)):
+            index = item.get('index') or _scanned_index(path)
+            for block, offset in enumerate(index['offsets']):
+                size = min(index['every'], item['count'] - block * index['every'])
+                found.append((number, offset, first, size))
+                first += size
+        return np.array(found, np.int64).reshape([-1, 4])
+
+    def read(self, blocks: tf.Tensor) -> tf.data.Dataset:
+        """Reads parts of blocks.
+
+        Args:
+          blocks: int64 [n, 4]: number of the file, byte at which the block begins, records of it to skip, records to read.
+
+        Returns:
+          tf.data.Dataset of n string vectors.
+        """
+        paths = tf.constant(self.paths)
+
+        def read_block(block):
+            # tf.data.TFRecordDataset has no byte_offsets.
+            variant = tf.raw_ops.TFRecordDatasetV2(
+                filenames=[paths[block[0]]],
+                compression_type='',
+                buffer_size=tf.constant(_BUFFER, tf.int64),
+                byte_offsets=[block[1]],
+            )
+            records = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+            return tf.data.experimental.get_single_element(records.skip(block[2]).take(block[3]).batch(block[3]))
+
+        return tf.data.Dataset.from_tensor_slices(blocks).map(read_block, _READERS)
+
+
+@functools.cache
+def _scanned_index(path):
+    tf.logging.info('%s has no index, as it was written by an older version: it is read through.', path)
+    found = tfrecord.scan(path)
+    return tfrecord.make_index(found.offsets, found.bytes)
+
+
+def attach(records: tf.data.Dataset, shards: Shards) -> tf.data.Dataset:
+    """Returns the dataset of all records of the shards, marked as such; a transformation of it is not."""
+    records._shards = shards
+    return records
+
+
+def find(records: tf.data.Dataset, num_examples: int | None) -> Shards | None:
+    """Returns the Shards whose records a dataset has; None if it is another one, or num_examples are not all of them."""
+    shards = getattr(records, '_shards', None)
+    return shards if shards and shards.count == num_examples else None
