@@ -17,6 +17,7 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 from absl import flags
 
 from common import paths
+from common.data import manifest
 from common.data.source import DataSource
 from common.errors import UsageError
 from common.monitoring.profiler import parse_steps
@@ -52,6 +53,7 @@ def define_flags(FLAGS: flags.FlagValues | None = None) -> flags.FlagValues:
     flag = command.FlagGroup(FLAGS, 'Paths')
     flag.string('output_dir', None, 'Checkpoints, events, results. (default: output/DATASET/MODEL)')
     flag.string('data_dir', 'data', 'Converted data.')
+    flag.boolean('verify_data', False, 'Compare the checksums of all data files, also of those that were verified before.')
 
     flag = command.FlagGroup(FLAGS, 'Hyper-parameters')
     flag.string('hparams', '', 'Hyper-parameters, such as learning_rate=0.01,filters=[16,32].')
@@ -225,6 +227,8 @@ def load(FLAGS: flags.FlagValues) -> tuple[types.ModuleType, types.ModuleType, b
 def run(FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
     """Runs the schedule that the flags select and returns the result."""
     tf_config.clear_local(os.environ)
+    if FLAGS.verify_data:
+        manifest.clear_cache()
     model, dataset, params = load(FLAGS)
     output_dir = FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
     return runner.run(model, DataSource(dataset, FLAGS.data_dir, params), output_dir, from_flags(FLAGS), stop)

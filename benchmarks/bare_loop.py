@@ -19,7 +19,7 @@ BATCH_SIZE, STEPS_PER_CALL = 100, 100
 
 def trainer_input(params: HParams) -> tf.data.Dataset:
     """The input pipeline of trainer.py."""
-    return make_input_fn(DataSource(polynomial, '', params), tf.estimator.ModeKeys.TRAIN, 'train', params.num_samples)()
+    return make_input_fn(DataSource(polynomial, '', params), tf.estimator.ModeKeys.TRAIN, 'train', params.num_samples, True)()
 
 
 def shuffled_input(params: HParams) -> tf.data.Dataset:

@@ -53,7 +53,7 @@ def measure(precision: str, data_dir: str) -> dict[str, float]:
     with tf.Graph().as_default(), tf.Session(config=config.session_config) as session:
         mode = tf.estimator.ModeKeys.TRAIN
         batches = tf.data.make_initializable_iterator(
-            make_input_fn(DataSource(mnist, data_dir, params), mode, 'train', 60000)()
+            make_input_fn(DataSource(mnist, data_dir, params), mode, 'train', 60000, True)()
         )
         train_op = make_model_fn(alexnet, [], TrainingOptions(), total_steps=1000)(
             *batches.get_next(), mode, params, config

@@ -46,7 +46,7 @@ def read(data_dir: str, steps: int = 2000) -> dict[str, float]:
     """Measures the input pipeline alone: batches of parsed training examples."""
     params = build.make_hparams('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
     with tf.Graph().as_default(), tf.Session() as session:
-        dataset = make_input_fn(DataSource(mnist, data_dir, params), tf.estimator.ModeKeys.TRAIN, 'train', 60000)()
+        dataset = make_input_fn(DataSource(mnist, data_dir, params), tf.estimator.ModeKeys.TRAIN, 'train', 60000, True)()
         batches = tf.data.make_initializable_iterator(dataset)
         image = batches.get_next()[0]['image'].op  # An op is not fetched into Python.
         session.run(tf.global_variables_initializer())

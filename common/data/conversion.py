@@ -58,7 +58,9 @@ class Conversion:
             'Writing %s: %s.',
             self._directory,
             '; '.join(
-                f'{split}, {len(sized[split]):,} examples to {shards[split]} files' if split in sized else f'{split}, in one pass'
+                f'{split}, {len(sized[split]):,} examples to {shards[split]} files'
+                if split in sized
+                else f'{split}, in one pass'
                 for split in splits
             ),
         )
@@ -68,9 +70,7 @@ class Conversion:
             concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
         ):
             futures = {
-                split: [
-                    pool.submit(self._write_shard, split, examples, shard, shards[split]) for shard in range(shards[split])
-                ]
+                split: [pool.submit(self._write_shard, split, examples, shard, shards[split]) for shard in range(shards[split])]
                 for split, examples in sized.items()
             }
             try:
@@ -128,7 +128,8 @@ class Conversion:
 
     def _write_pass(self, split, examples):
         """Writes an iterable to groups of NUM_SHARDS files, one group after the other; returns their entries."""
-        iterator, number, written = iter(examples), 0, []
+        iterator, number = iter(examples), 0
+        written: list[dict[str, Any]] = []
         while True:
             names = [f'{split}-{shard:05d}.tfrecord' for shard in range(len(written), len(written) + NUM_SHARDS)]
             kept = self._find_kept(names)
@@ -138,8 +139,8 @@ class Conversion:
                 number += skipped
                 written += kept
                 continue
-            first = next_item = self._next(split, number, iterator)
-            if first is _END and written:
+            next_item = self._next(split, number, iterator)
+            if next_item is _END and written:
                 return written
             size, count, begin = 0, 0, number
             with self._writing(names) as (writers, entries):
@@ -201,12 +202,16 @@ class Conversion:
         """Finds out which files an interrupted run has finished."""
         try:
             progress = files.read_json(os.path.join(self._directory, _PROGRESS))
-            kept = {name: {'sha256': item['sha256'], 'items': item['items']} for name, item in progress['files'].items()}
-            is_same = progress['fingerprint'] == self._fingerprint
+            kept = {
+                os.path.basename(name): {'sha256': str(item['sha256']), 'items': int(item['items'])}
+                for name, item in progress['files'].items()
+                if name.endswith('.tfrecord')
+            }
+            is_same = self._fingerprint is not None and progress['fingerprint'] == self._fingerprint
         except (ValueError, KeyError, TypeError, AttributeError):
             kept, is_same = {}, False
-        self._kept = kept if is_same else {}
-        self._obsolete |= {os.path.basename(name) for name in kept if not is_same}
+        self._kept: dict[str, Any] = kept if is_same else {}
+        self._obsolete |= set() if is_same else {*kept}
         if self._kept:
             tf.logging.info('%s: continuing a conversion that was interrupted.', self._directory)
 
@@ -223,7 +228,7 @@ class Conversion:
         return entries
 
     def _keep(self, entries, items):
-        """Writes down that files are finished: with those that this call returns, so many items of the examples are dealt with."""
+        """Writes down that files are finished, and how many items of the examples went into them together."""
         if self._fingerprint is None:
             return
         with self._lock:
@@ -235,8 +240,6 @@ class Conversion:
         path = os.path.join(self._directory, name)
         if tf.io.gfile.exists(path):
             tf.io.gfile.remove(path)
-
-
 
 
 def _is_sized(examples: Sequence | Iterable) -> bool:

@@ -33,7 +33,7 @@ def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HPa
 
     Gathering whole batches from one tensor is several times as fast as a stream of single records.
     """
-    return _gather(_whole_orders(num_examples, params), records, num_examples, params)
+    return _gather(_whole_orders(num_examples, params, position(params)), records, num_examples, params)
 
 
 def window_size(shards: Shards, params: HParams) -> int:
@@ -41,8 +41,10 @@ def window_size(shards: Shards, params: HParams) -> int:
     return min(params.shuffle_buffer, max(int(WINDOW_BYTES / shards.mean_bytes), 1))
 
 
-def batches_of_shards(records: tf.data.Dataset, shards: Shards, params: HParams, cache: bool) -> tf.data.Dataset:
-    """Returns infinitely many batches of the records, starting at the global step; each epoch is shuffled differently.
+def batches_of_shards(
+    records: tf.data.Dataset, shards: Shards, params: HParams, cache: bool, start: tf.Tensor
+) -> tf.data.Dataset:
+    """Returns infinitely many batches of the records, from a position on; each epoch is shuffled differently.
 
     In each epoch all blocks of the files are strung together in another order, and the records of each window of this sequence
     are shuffled. Any position is found by arithmetic: nothing that was seen before is read again, except in its window.
@@ -52,15 +54,16 @@ def batches_of_shards(records: tf.data.Dataset, shards: Shards, params: HParams,
       shards: see `common.data.shards.find`.
       params: hyper-parameters.
       cache: whether to keep all records in memory, which is faster and does not change the result.
+      start: the position, int64, see `position`.
     """
     window = window_size(shards, params)
     if window >= shards.count:
-        orders = _whole_orders(shards.count, params)
+        orders = _whole_orders(shards.count, params, start)
         if cache:
             return _gather(orders, records, shards.count, params)
         loaded = orders.map(lambda order: (_in_one(records, shards.count), order))
     else:
-        windows = _windows(shards, window, params)
+        windows = _windows(shards, window, params, start)
         if cache:
             orders = windows.map(lambda parts, order: tf.gather(_positions(parts), order))
             return _gather(orders, tf.data.TFRecordDataset(shards.paths), shards.count, params)
@@ -95,9 +98,9 @@ def _in_one(records, num_examples):
     return tf.data.experimental.get_single_element(records.batch(_PIECE).rebatch(num_examples))
 
 
-def _whole_orders(num_examples, params):
-    """Returns the orders of epochs that are shuffled as a whole, from the current position on: vectors of record numbers."""
-    return _epochs(num_examples, params).map(
+def _whole_orders(num_examples, params, start):
+    """Returns the orders of epochs that are shuffled as a whole, from a position on: vectors of record numbers."""
+    return _epochs(num_examples, start).map(
         lambda epoch, seen: _shuffle(num_examples, tf.stack([tf.cast(params.seed, tf.int64), epoch]))[seen:]
     )
 
@@ -106,8 +109,8 @@ def _shuffle(count, seed):
     return tf2.random.experimental.stateless_shuffle(tf.range(count), seed)
 
 
-def _windows(shards, window, params):
-    """Returns the windows of all epochs from the current position on, and the order within each.
+def _windows(shards, window, params, start):
+    """Returns the windows of all epochs from a position on, and the order within each.
 
     Returns:
       tf.data.Dataset of (parts, order). parts are those of blocks: int64 [n, 5], of number of the file, byte at which the block
@@ -126,9 +129,7 @@ def _windows(shards, window, params):
 
         def window_at(number):
             begin, end = number * window, tf.minimum((number + 1) * window, count)
-            touched = slice(
-                tf.searchsorted(ends, [begin], side='right')[0], tf.searchsorted(starts, [end], side='left')[0]
-            )
+            touched = slice(tf.searchsorted(ends, [begin], side='right')[0], tf.searchsorted(starts, [end], side='left')[0])
             skipped = tf.maximum(begin - starts[touched], 0)
             taken = tf.minimum(end, ends[touched]) - starts[touched] - skipped
             parts = tf.concat([order[touched, :3], tf.stack([skipped, taken], axis=1)], axis=1)
@@ -137,7 +138,7 @@ def _windows(shards, window, params):
 
         return tf.data.Dataset.range(seen // window, -(-count // window)).map(window_at)
 
-    return _epochs(count, params).flat_map(windows_of)
+    return _epochs(count, start).flat_map(windows_of)
 
 
 def _positions(parts):
@@ -146,14 +147,16 @@ def _positions(parts):
     return tf.ragged.range(first, first + parts[:, 4]).flat_values
 
 
-def infinite_stream(records: tf.data.Dataset, num_examples: int, params: HParams, cache: bool) -> tf.data.Dataset:
-    """Repeats the records infinitely, starting at the global step; each epoch is shuffled differently.
+def infinite_stream(
+    records: tf.data.Dataset, num_examples: int, params: HParams, cache: bool, start: tf.Tensor
+) -> tf.data.Dataset:
+    """Repeats the records infinitely, from a position on; each epoch is shuffled differently.
 
     Epochs are concatenated by flat_map, not by repeat().shuffle(): that would mix them, and the start of an epoch could not
     be restored after a restart.
     """
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
-        return records.skip(_position(params))  # There are no epochs, so a shuffled order could not be restored.
+        return records.skip(start)  # There are no epochs, so a shuffled order could not be restored.
 
     # TensorFlow allocates the whole buffer at once.
     buffer = params.shuffle_buffer if num_examples < 0 else min(params.shuffle_buffer, num_examples + 1)
@@ -163,21 +166,20 @@ def infinite_stream(records: tf.data.Dataset, num_examples: int, params: HParams
 
     if num_examples == tf.data.experimental.UNKNOWN_CARDINALITY:  # Training ends within the first epoch.
         records = records.apply(tf.data.experimental.assert_cardinality(tf.data.experimental.INFINITE_CARDINALITY))
-        return shuffled(tf.constant(0, tf.int64), _position(params))
+        return shuffled(tf.constant(0, tf.int64), start)
     if cache:
         records = records.cache()
-    return _epochs(num_examples, params).flat_map(shuffled)
+    return _epochs(num_examples, start).flat_map(shuffled)
 
 
-def _epochs(num_examples, params):
-    """Returns an infinite dataset of (epoch, number of its examples already seen), int64 scalars, from the current epoch on."""
-    position = _position(params)
-    first = position // num_examples
+def _epochs(num_examples, start):
+    """Returns an infinite dataset of (epoch, number of its examples already seen), int64 scalars, from a position on."""
+    first = start // num_examples
     return tf.data.Dataset.range(first, _MAX_EPOCH).map(
-        lambda epoch: (epoch, tf.where(tf.equal(epoch, first), position % num_examples, tf.zeros_like(position)))
+        lambda epoch: (epoch, tf.where(tf.equal(epoch, first), start % num_examples, tf.zeros_like(start)))
     )
 
 
-def _position(params):
+def position(params: HParams) -> tf.Tensor:
     """Returns the number of examples trained on so far; iterators evaluate it after a checkpoint has been restored."""
     return tf.cast(tf.train.get_or_create_global_step(), tf.int64) * params.batch_size

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from common.data.epochs import batches_from_memory, infinite_stream, picks_batches, position
+from common.data import shards
+from common.data.epochs import batches_from_memory, batches_of_shards, infinite_stream, picks_batches, position
 from common.data.example_seed import set_position
 from common.data.length_groups import first_position, group_by_length
 from common.data.source import DataSource
@@ -46,48 +47,40 @@ def make_input_fn(
     def input_fn():
         with tf.name_scope('input'):
             records = source.read(split)
-            if mode != ModeKeys.TRAIN:
-                batches = parsed_batches(source, mode, records)
-            elif source.params.group_by_length:
-                batches = _batches_by_length(source, _limited(records, num_examples, is_part), num_examples, cache)
+            if mode == ModeKeys.TRAIN:
+                batches = _training_batches(source, records, num_examples, cache, is_part)
             else:
-                batches = _training_batches(source, _limited(records, num_examples, is_part), num_examples, cache)
+                batches = parsed_batches(source, mode, records)
             return disable_autotune(batches.prefetch(tf.data.AUTOTUNE))
 
     return input_fn
 
 
-def _limited(records, num_examples, is_part):
-    if num_examples <= 0:
-        return records
-    records = records.take(num_examples) if is_part else records
-    return records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Another number would shift the order.
-
-
-def _training_batches(source, records, num_examples, cache):
+def _training_batches(source, records, num_examples, cache, is_part):
+    """Returns infinitely many parsed batches. A batch may span two epochs."""
     params = source.params
-    if picks_batches(records, num_examples, params):
+    start = first_position(params) if params.group_by_length else position(params)
+    files = shards.find(records, num_examples)
+    if num_examples > 0:
+        records = records.take(num_examples) if is_part else records
+        records = records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Another number would shift the order.
+    if files:
+        batches = batches_of_shards(records, files, params, cache, start)
+    elif cache and picks_batches(records, num_examples, params) and not params.group_by_length:
         batches = batches_from_memory(records, num_examples, params)
-        records = None if source.parses_batches() else batches.unbatch()
     else:
-        records = infinite_stream(records, num_examples, params, cache)
-        batches = records.batch(params.batch_size, drop_remainder=True)
-    # Dropping the remainder loses nothing: a batch may span two epochs, and they never end.
+        batches = None
+        records = infinite_stream(records, num_examples, params, cache, start)
     if source.parses_batches():
-        return _parse_batches(source, ModeKeys.TRAIN, batches, params.batch_size, position(params))
-    return batch_examples(_parse_each(source, ModeKeys.TRAIN, records, position(params)), params.batch_size, True)
-
-
-def _batches_by_length(source, records, num_examples, cache):
-    params = source.params
-    flag = 'group_by_length=true'
-    if source.parses_batches():
-        raise UsageError(f'{flag} is for dataset modules with parse(): parse_batch() is given whole batches')
-    first = first_position(params)
-    records = infinite_stream(records, num_examples, params, cache, first)
-    examples = _parse_each(source, ModeKeys.TRAIN, records, first)
+        if params.group_by_length:
+            raise UsageError('group_by_length=true is for dataset modules with parse(): parse_batch() is given whole batches')
+        batches = batches or records.batch(params.batch_size, drop_remainder=True)
+        return _parse_batches(source, ModeKeys.TRAIN, batches, params.batch_size, start)
+    examples = _parse_each(source, ModeKeys.TRAIN, batches.unbatch() if batches else records, start)
+    if not params.group_by_length:
+        return batch_examples(examples, params.batch_size, True)
     if not has_variable_shapes(examples):
-        raise UsageError(f'{flag}: --dataset={params.dataset} has no features of variable length')
+        raise UsageError(f'group_by_length=true: --dataset={params.dataset} has no features of variable length')
     return group_by_length(examples, params)
 
 

@@ -57,7 +57,7 @@ def describe(name: str, found: tfrecord.Scan) -> dict[str, Any]:
 
 
 def fingerprint(directory: str) -> str | None:
-    """Returns what the files were made from, in the words of `records.write`; None if that is unknown, or nothing was written."""
+    """Returns what the files were made from, as given to `records.write`; None if that is unknown."""
     try:
         return read_json(_path(directory)).get('fingerprint')
     except ValueError:

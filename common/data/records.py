@@ -39,7 +39,7 @@ def encode(features: Mapping[str, Any]) -> bytes:
     example = tf.train.Example()
     for name, value in features.items():
         _set(example.features.feature[name], name, value)
-    return example.SerializeToString()
+    return example.SerializeToString(deterministic=True)  # Maps have no order of their own.
 
 
 def _set(feature, name, value):

@@ -57,6 +57,4 @@ def forget(directory: str, path: str) -> None:
 def _save(directory, states):
     if not is_remote(directory):
         with contextlib.suppress(OSError, tf.errors.OpError):
-            write_json(
-                os.path.join(directory, _NAME), {os.path.basename(path): states[path] for path in sorted(states)}
-            )
+            write_json(os.path.join(directory, _NAME), {os.path.basename(path): states[path] for path in sorted(states)})

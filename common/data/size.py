@@ -90,7 +90,7 @@ def fits_cache(source: DataSource, num_examples: int) -> bool:
         return False
     params = source.params
     free = max(memory.available() - _RESERVE, 0)
-    look = _look_at(lambda: source.read('train'), num_examples, params)
+    look = _look_at(lambda: source.read(params.train_split), num_examples, params)
     is_decided_by_data = False
     if look.files:
         buffer = window_size(look.files, params)

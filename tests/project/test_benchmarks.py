@@ -4,7 +4,7 @@ from unittest import mock
 
 import pytest
 
-from benchmarks import bare_loop, beam_search, merge, processes, step_shares, training, whole_runs
+from benchmarks import bare_loop, beam_search, merge, processes, resume, step_shares, training, whole_runs
 
 
 @mock.patch.multiple(beam_search, BATCH=2, WIDTH=3, UNITS=8, TOKENS=20, RUNS=1)
@@ -57,3 +57,12 @@ def test_the_shares_of_a_step_add_up(data_dir):
     assert sum(shares.values()) == pytest.approx(2 * shares['a step'])
     # By their operations: convolutions need ten times as many as the matrix products.
     assert sum(shares[name] for name in shares if name.startswith('conv')) > shares['matrix products']
+
+
+@mock.patch.multiple(resume, COUNT=500, BYTES=100)
+def test_reading_is_measured_from_any_place_of_an_epoch(tmp_path):
+    assert resume.convert(str(tmp_path))['seconds'] > 0
+    assert resume.verify(str(tmp_path))['seconds'] > 0
+    for at in (0.0, 0.9):
+        result = resume.train(str(tmp_path), at, 2)
+        assert result['first'] > 0 and result['megabytes_per_second'] > 0 and result['megabytes'] > 100

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import records
+from common.data import manifest, records
 from common.inference.evaluator import Evaluator
 from common.runs import schedules
 from common.storage import best_checkpoint, run_dir
@@ -133,6 +133,34 @@ def test_a_damaged_tfrecord_file_is_named_before_anything_is_trained(run, tmp_pa
     assert (code, result) == (1, None)
     assert err.splitlines()[-1] == f'trainer.py: {path}: {message}: delete {directory} to convert the data again'
     assert not list((tmp_path / 'output').glob('model.ckpt*'))
+
+
+@pytest.mark.parametrize('changes', ['', ',cache=false,shuffle_buffer=10'])
+def test_a_record_that_rots_after_its_file_was_verified_is_named_when_it_is_read_or_on_demand(
+    run, tmp_path, monkeypatch, changes
+):
+    def run_anew(*flags, output):
+        monkeypatch.setattr(manifest, '_verified', {})  # As in a new process.
+        monkeypatch.setattr(manifest, '_trusts', True)
+        flags = (SMALL[0] + changes, '--schedule=train', '--train_steps=5', f'--data_dir={tmp_path}/data', *flags)
+        code, _, err = run(*flags, output_dir=tmp_path / output)
+        return code, err.splitlines()[-1]
+
+    records.write(f'{tmp_path}/data/mnist', {'train': [example(i) for i in range(64)], 'eval': [example(0)]})
+    assert run_anew(output='sound')[0] == 0
+    path = tmp_path / 'data' / 'mnist' / 'train-00001-of-00004.tfrecord'
+    content, times = bytearray(path.read_bytes()), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    content[SIZE * 5 + 100] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=times)
+    expected = f'trainer.py: {path}: the record at byte {SIZE * 5} is corrupt: its checksum is wrong: delete '
+    remembered = (tmp_path / 'data' / 'mnist' / 'manifest.verified.json').read_text()
+    for flags, output, is_trained in (([], 'read', True), ([], 'known', False), (['--verify_data'], 'asked', False)):
+        if flags:
+            (tmp_path / 'data' / 'mnist' / 'manifest.verified.json').write_text(remembered)
+        code, line = run_anew(*flags, output=output)
+        assert code == 1 and line.startswith(expected)
+        assert bool(list((tmp_path / output).glob('model.ckpt*'))) == is_trained
 
 
 def test_what_a_datasets_own_reader_cannot_read_is_reported_with_the_split(run, tmp_path, monkeypatch):

@@ -1,0 +1,115 @@
+"""Files are verified once, until they change."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from common.data import manifest, records, tfrecord
+from common.errors import RunError
+
+
+@pytest.fixture
+def directory(tmp_path):
+    records.write(str(tmp_path), {'train': [{'id': i} for i in range(10)]}, num_shards=2)
+    return tmp_path
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Reads as a new process does; returns the names of the files that were read through."""
+    scanned = []
+    scan = tfrecord.scan
+    monkeypatch.setattr(tfrecord, 'scan', lambda path: scanned.append(os.path.basename(path)) or scan(path))
+
+    def call(directory, verify_data=False):
+        monkeypatch.setattr(manifest, '_verified', {})
+        monkeypatch.setattr(manifest, '_trusts', True)
+        if verify_data:
+            manifest.clear_cache()
+        scanned.clear()
+        records.read(str(directory), 'train')
+        return sorted(scanned)
+
+    return call
+
+
+NAMES = ['train-00000-of-00002.tfrecord', 'train-00001-of-00002.tfrecord']
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def flip_unnoticed(path):
+    times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    flip(path)
+    os.utime(path, ns=times)
+
+
+def test_a_later_process_trusts_what_was_verified(directory, read):
+    assert read(directory) == NAMES
+    assert read(directory) == []
+    assert read(directory, verify_data=True) == NAMES
+
+
+@pytest.mark.parametrize(
+    'touch',
+    [
+        lambda path: os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 1)),
+        lambda path: os.replace(shutil.copy2(path, f'{path}.copy'), path),
+    ],
+    ids=['time', 'inode'],
+)
+def test_a_file_that_may_have_changed_is_verified_again(directory, read, touch):
+    read(directory)
+    touch(directory / NAMES[1])
+    assert read(directory) == NAMES[1:]
+    assert read(directory) == []
+
+
+def test_a_file_whose_entry_in_the_manifest_changes_is_verified_again(directory, read):
+    read(directory)
+    path = directory / 'manifest.json'
+    content = json.loads(path.read_text())
+    content['splits']['train']['files'][0]['sha256'] = '0'
+    path.write_text(json.dumps(content))
+    with pytest.raises(RunError, match=f'{NAMES[0]}: is not what was written'):
+        read(directory)
+
+
+def test_a_change_that_keeps_size_time_and_inode_is_found_with_verify_data_and_then_not_trusted(directory, read):
+    read(directory)
+    flip_unnoticed(directory / NAMES[0])
+    assert read(directory) == []
+    for verify_data in (True, False):
+        with pytest.raises(RunError, match=f'{NAMES[0]}: the record at byte'):
+            read(directory, verify_data)
+
+
+def test_verify_always_compares(directory, read):
+    read(directory)
+    flip_unnoticed(directory / NAMES[0])
+    with pytest.raises(RunError, match='1 of 2 files are corrupt'):
+        list(manifest.verify(str(directory)))
+    with pytest.raises(RunError, match=f'{NAMES[0]}: the record at byte'):
+        read(directory)
+
+
+@pytest.mark.parametrize('content', ['', '{"train-00000-of-00002.tfrecord": 5}', '[]', '{"a": [1]}'])
+def test_what_is_remembered_may_be_corrupt(directory, read, content):
+    (directory / 'manifest.verified.json').write_text(content)
+    assert read(directory) == NAMES
+    assert read(directory) == []
+
+
+def test_a_directory_that_cannot_be_written_is_verified_each_time(directory, read, monkeypatch):
+    def refuse(path, value):
+        raise PermissionError(13, 'Permission denied', path)
+
+    monkeypatch.setattr('common.data.remembered.write_json', refuse)
+    assert read(directory) == read(directory) == NAMES
+    assert not (directory / 'manifest.verified.json').exists()
