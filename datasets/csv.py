@@ -76,8 +76,8 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
     Returns:
       features: 'numeric', float32 [batch, n], the columns standardized by the mean and standard deviation of the training
         data, 0 if missing, and 1 or 0 whether missing, for columns with missing values in training; 'categorical', int32
-        [batch, m], ids in the columns' vocabularies, 0 if unknown or missing; 'example_id', string [batch]. Each is there if there
-        are such columns.
+        [batch, m], ids in the columns' vocabularies, 0 if unknown or missing; 'example_id', string [batch]. Each is there if
+        there are such columns.
       labels: 'label', int32 [batch] for classification, float32 [batch] for regression; 'weight', float32 [batch], if the
         schema names it.
     """

@@ -6,7 +6,7 @@ Pictures may be of any size, in color or gray. They are squashed to squares, so 
 pixels by default: enough to recognize most objects, and a tenth of the work of 224 pixels.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 import functools
 import os
 import threading
@@ -131,7 +131,7 @@ class _Unreadable:
             tf.logging.warning('%s: they are left out.', text)
 
 
-class _Examples:
+class _Examples(Sequence):
     """The examples of a split for `records.write`, made on access; None for unreadable pictures."""
 
     def __init__(self, folders: ClassFolders, split: str, unreadable: _Unreadable):
@@ -224,7 +224,7 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
 
 
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
-    """Returns {'image': float32 [image_size, image_size, num_channels] in [0, 1], 'example_id': string []}, {'label': int32 []}.
+    """Returns {'image': float32 [image_size, image_size, num_channels] in [0, 1], 'example_id': string}, {'label': int32}.
 
     In PREDICT there are no labels, and only 'image' is required.
     """
