@@ -23,11 +23,11 @@ def predict(ids):
     return text_cnn.model({'text': ids}, None, ModeKeys.PREDICT, make_params(text_cnn, SMALL, METADATA))[0]['probabilities']
 
 
-def in_numpy(text):
+def in_numpy(text, values=variable_values):
     """The probabilities of a text by loops over its windows."""
     # Variables in the order of their names: dense/bias, dense/kernel, embedding, filters_2/bias, filters_2/kernel, ...
     shapes = [[2], [8, 2], [9, 3], [4], [2 * 3, 4], [4], [3 * 3, 4]]
-    bias, kernel, embedding, *filters = [variable_values(i, shape) for i, shape in enumerate(shapes)]
+    bias, kernel, embedding, *filters = [values(i, shape) for i, shape in enumerate(shapes)]
     vectors = embedding[text] if text else np.zeros([0, 3])
     maxima = []
     for width, filter_bias, filter_kernel in ((2, *filters[:2]), (3, *filters[2:])):
@@ -41,6 +41,17 @@ def in_numpy(text):
 @pytest.mark.parametrize('length', [5, 6, 20])
 def test_the_network_is_that_of_numpy_however_long_the_padding(length):
     np.testing.assert_allclose(evaluate(predict, pad(TEXTS, length)), [in_numpy(text) for text in TEXTS], rtol=1e-4)
+
+
+def test_no_window_reaches_into_the_padding_of_a_longer_text(session):
+    # With weights of both signs, such a window may have the maximum.
+    def values(i, shape):
+        return np.random.RandomState(i).normal(size=shape)
+
+    probabilities = predict(tf.constant(pad(TEXTS, 9)))
+    for i, variable in enumerate(sorted(tf.global_variables(), key=lambda variable: variable.name)):
+        variable.load(values(i, variable.shape), session)
+    np.testing.assert_allclose(session.run(probabilities), [in_numpy(text, values) for text in TEXTS], rtol=1e-4)
 
 
 @pytest.mark.parametrize('length', [0, 1, 2])
