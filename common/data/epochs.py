@@ -12,6 +12,7 @@ from hparams.build import HParams
 
 _MAX_EPOCH = 2**40
 _PIECE = 1000
+_MIXED_BLOCKS = 32  # At least, in a window.
 WINDOW_BYTES = 256 * 10**6
 READ_AHEAD_BYTES = 64 * 10**6  # Of a window: two of them are then in memory.
 
@@ -69,7 +70,7 @@ def batches_of_shards(
             return _gather(orders, tf.data.TFRecordDataset(shards.paths), shards.count, params)
 
         def load(parts, order):
-            found = shards.read(tf.gather(parts, [0, 1, 3, 4], axis=1)).rebatch(window)
+            found = shards.read(tf.gather(parts, [0, 1, 2, 4], axis=1)).rebatch(window)
             return tf.data.experimental.get_single_element(found), order
 
         loaded = windows.map(load)
@@ -113,26 +114,27 @@ def _windows(shards, window, params, start):
     """Returns the windows of all epochs from a position on, and the order within each.
 
     Returns:
-      tf.data.Dataset of (parts, order). parts are those of blocks: int64 [n, 5], of number of the file, byte at which the block
-      begins, number of records before it, records of the block to skip, records to take. order is a vector of record numbers
-      in the window, without those that were seen before.
+      tf.data.Dataset of (parts, order). parts are blocks, as `Shards.blocks` describes them, the first and the last of which
+      may be cut. order is a vector of record numbers in the window, without those that were seen before.
     """
     count = shards.count
     # Not a constant, which would be saved with the graph.
-    blocks = tf.ensure_shape(tf.py_func(lambda: shards.blocks, [], tf.int64, stateful=False), [None, 4])
+    blocks = tf.py_func(lambda: shards.blocks(window // _MIXED_BLOCKS), [], tf.int64, stateful=False)
+    blocks = tf.ensure_shape(blocks, [None, 5])
 
     def windows_of(epoch, seen):
         seed = tf.stack([tf.cast(params.seed, tf.int64), epoch])
         order = tf.gather(blocks, _shuffle(tf.shape(blocks)[0], seed))
-        ends = tf.cumsum(order[:, 3])
-        starts = ends - order[:, 3]
+        ends = tf.cumsum(order[:, 4])
+        starts = ends - order[:, 4]
 
         def window_at(number):
             begin, end = number * window, tf.minimum((number + 1) * window, count)
             touched = slice(tf.searchsorted(ends, [begin], side='right')[0], tf.searchsorted(starts, [end], side='left')[0])
-            skipped = tf.maximum(begin - starts[touched], 0)
-            taken = tf.minimum(end, ends[touched]) - starts[touched] - skipped
-            parts = tf.concat([order[touched, :3], tf.stack([skipped, taken], axis=1)], axis=1)
+            cut = tf.maximum(begin - starts[touched], 0)
+            left = tf.minimum(end, ends[touched]) - starts[touched] - cut
+            file, offset, skip, first, _ = tf.unstack(order[touched], axis=1)
+            parts = tf.stack([file, offset, skip + cut, first + cut, left], axis=1)
             shuffled = _shuffle(end - begin, tf2.random.experimental.stateless_fold_in(seed, number))
             return parts, shuffled[tf.maximum(seen - begin, 0) :]
 
@@ -143,8 +145,7 @@ def _windows(shards, window, params, start):
 
 def _positions(parts):
     """Returns the numbers of the records of parts of blocks, counted file by file."""
-    first = parts[:, 2] + parts[:, 3]
-    return tf.ragged.range(first, first + parts[:, 4]).flat_values
+    return tf.ragged.range(parts[:, 3], parts[:, 3] + parts[:, 4]).flat_values
 
 
 def infinite_stream(

@@ -23,7 +23,7 @@ from common.errors import RunError, UsageError, check_utf8, print_error
 from common.locks import taking_turns
 
 _MAX_SHOWN = 1000
-_BUFFERS, _MIN_BUFFER = 1 << 24, 1 << 14  # Bytes read ahead in all files together, and in each.
+_BUFFERS, _BUFFER = 1 << 24, 1 << 18  # Bytes read ahead in all files together, and at most in one.
 
 
 def encode(features: Mapping[str, Any]) -> bytes:
@@ -131,7 +131,7 @@ def _interleave(paths, width):
     groups = tf.data.Dataset.from_tensor_slices(np.reshape(paths, [-1, width]))
     return groups.flat_map(
         lambda group: tf.data.Dataset.from_tensor_slices(group).interleave(
-            lambda path: tf.data.TFRecordDataset(path, buffer_size=max(_BUFFERS // width, _MIN_BUFFER)),
+            lambda path: tf.data.TFRecordDataset(path, buffer_size=min(_BUFFERS // width, _BUFFER)),
             cycle_length=width,
             block_length=1,
         )

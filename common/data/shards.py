@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from common.data import tfrecord
 
+_MAX_BLOCKS = 1 << 20
 _BUFFER = 1 << 18
 _READERS = 4
 
@@ -39,27 +40,29 @@ class Shards:
     def paths(self) -> Sequence[str]:
         return [os.path.join(self.directory, item['name']) for item in self.items]
 
-    @functools.cached_property
-    def blocks(self) -> np.ndarray:
-        """The split in blocks of consecutive records of a file: int64 [blocks, 4].
+    def blocks(self, max_records: int) -> np.ndarray:
+        """Divides the split into blocks of at most so many consecutive records of a file.
 
-        Columns: number of the file, byte at which the block begins, number of records in the split before it, counted file by
-        file, and number of records in it.
+        Returns:
+          int64 [blocks, 5]: number of the file, byte from which to read, records to skip there, number of records in the split
+          before the block, counted file by file, and number of records in it.
         """
+        max_records = max(max_records, self.count // _MAX_BLOCKS, 1)
         found, first = [], 0
         for number, (path, item) in enumerate(zip(self.paths, self.items)):
             index = item.get('index') or _scanned_index(path)
-            for block, offset in enumerate(index['offsets']):
-                size = min(index['every'], item['count'] - block * index['every'])
-                found.append((number, offset, first, size))
+            for i, offset in enumerate(index['offsets']):
+                size = min(index['every'], item['count'] - i * index['every'])
+                for skip in range(0, size, max_records):
+                    found.append((number, offset, skip, first + skip, min(max_records, size - skip)))
                 first += size
-        return np.array(found, np.int64).reshape([-1, 4])
+        return np.array(found, np.int64).reshape([-1, 5])
 
     def read(self, blocks: tf.Tensor) -> tf.data.Dataset:
         """Reads parts of blocks.
 
         Args:
-          blocks: int64 [n, 4]: number of the file, byte at which the block begins, records of it to skip, records to read.
+          blocks: int64 [n, 4]: number of the file, byte from which to read, records to skip there, records to read.
 
         Returns:
           tf.data.Dataset of n string vectors.

@@ -89,8 +89,8 @@ def fits_cache(source: DataSource, num_examples: int) -> bool:
     if num_examples == INFINITE:
         return False
     params = source.params
-    free = max(memory.available() - _RESERVE, 0)
     look = _look_at(lambda: source.read(params.train_split), num_examples, params)
+    free = max(memory.available() - _RESERVE, 0)
     is_decided_by_data = False
     if look.files:
         buffer = window_size(look.files, params)

@@ -85,13 +85,15 @@ def test_a_set_that_fits_into_the_shuffle_buffer_is_shuffled_as_a_whole(tmp_path
         assert np.concatenate(ids(directory, 12, cache=cache, shuffle_buffer=50)).tolist() == expected[:48].tolist()
 
 
-def test_a_window_has_records_from_the_whole_set(tmp_path):
+@pytest.mark.parametrize('bytes_of_index', [150, 10**6])
+def test_a_window_has_records_from_the_whole_set(tmp_path, monkeypatch, bytes_of_index):
     """Data that is sorted by class, in files that are, too: 10 classes of 100."""
+    monkeypatch.setattr(tfrecord, '_INDEXED', bytes_of_index)
     directory = write(tmp_path, 1000, 4)
     flat = np.concatenate(ids(directory, 25, batch_size=40, shuffle_buffer=120))
     for window in flat[:960].reshape([8, 120]):
         classes = collections.Counter(window // 100)
-        # 12 of each are expected, in about 46 blocks of 2 to 3 records: the standard deviation is about 5.
+        # 12 of each are expected, in 50 blocks of 2 or 3 records: the standard deviation is about 5.
         assert len(classes) >= 9 and max(classes.values()) <= 32
     one_by_one = types.SimpleNamespace(
         read=lambda split, data_dir, params: records.read(data_dir, split).map(lambda record: record),
@@ -177,6 +179,8 @@ def test_blocks_cover_files_of_any_length(tmp_path):
             for i in range(length):
                 writer.write(records.encode({'id': i}))
         items.append(records.manifest.describe(path.name, tfrecord.scan(str(path))))
-    blocks = shards.Shards(str(tmp_path), items).blocks
-    # Of 31 bytes each: the second file of 279 bytes is one block.
-    assert blocks.tolist() == [[0, 0, 0, 1], [1, 0, 1, 9]]
+    found = shards.Shards(str(tmp_path), items)
+    # Of 31 bytes each: the second file, of 279 bytes, has one entry in its index.
+    assert found.blocks(9).tolist() == [[0, 0, 0, 0, 1], [1, 0, 0, 1, 9]]
+    assert found.blocks(4).tolist() == [[0, 0, 0, 0, 1], [1, 0, 0, 1, 4], [1, 0, 4, 5, 4], [1, 0, 8, 9, 1]]
+    assert found.blocks(0)[:, 4].tolist() == [1] * 10
