@@ -108,15 +108,18 @@ class _Unreadable:
     def __init__(self, path: str):
         self._path = path
         self._lock = threading.Lock()
-        self._added = 0
+        self._added: set[str] = set()
 
     def add(self, path: str, reason: str) -> None:
-        line = f'{path}: {reason}'
-        with self._lock, tf.io.gfile.GFile(self._path, 'ab') as file:
-            file.write(os.fsencode(' '.join(line.splitlines())) + b'\n')
-            self._added += 1
-        if self._added <= _MAX_LOGGED:
-            tf.logging.warning('%s', line)
+        line = ' '.join(f'{path}: {reason}'.splitlines())
+        with self._lock:
+            if line in self._added:  # The sizes of some pictures are looked at before they are converted.
+                return
+            self._added.add(line)
+            with tf.io.gfile.GFile(self._path, 'ab') as file:
+                file.write(os.fsencode(line) + b'\n')
+            if len(self._added) <= _MAX_LOGGED:
+                tf.logging.warning('%s', line)
 
     def check(self, params: HParams, total: int) -> None:
         """Logs how many there are; raises RunError if they are too many."""
@@ -142,7 +145,7 @@ class _Examples(Sequence):
     def __len__(self) -> int:
         return len(self._files)
 
-    def __getitem__(self, i: int) -> dict[str, Any] | None:
+    def __getitem__(self, i) -> Any:
         file = self._files[i]
         path = os.path.join(self._root, file.path)
         try:

@@ -11,12 +11,13 @@ import tensorflow.compat.v1 as tf
 from common.data import epochs, input_pipeline, records, shards, tfrecord
 from common.data.source import DataSource
 from hparams.build import HParams
+from hparams.defaults import DEFAULTS
 
 TRAIN = tf.estimator.ModeKeys.TRAIN
 
 
 def params(**changes):
-    return HParams({'dataset': 'd', 'seed': 1, 'batch_size': 4, 'cache': True, 'shuffle_buffer': 10, **changes})
+    return HParams({**DEFAULTS, 'dataset': 'd', 'seed': 1, 'batch_size': 4, 'cache': True, 'shuffle_buffer': 10, **changes})
 
 
 def write(directory, count, num_shards=3, **others):
