@@ -49,7 +49,7 @@ def model(
         tf.layers.flatten(net), [params.dense_units], is_training, batch_norm=params.batch_norm, drop_rate=params.drop_rate
     )
     logits = tf.layers.dense(net, params.num_classes)
-    return classifier_outputs(features, labels, logits, embedding=net)
+    return classifier_outputs(features, labels, logits, net, params.metadata.get('class_names'))
 
 
 def _check(params, size):
@@ -72,4 +72,4 @@ def eval_metrics(
 ) -> dict[str, tuple]:
     """Returns the accuracy, the confusion matrix and the precision-recall curve."""
     del features
-    return classification_metrics(labels, predictions, params.num_classes)
+    return classification_metrics(labels, predictions, params.num_classes, params.metadata.get('class_names'))

@@ -53,7 +53,9 @@ def model(
     if labels is not None:
         _check_label(labels['label'], params)
     if params.task == 'classification':
-        return classifier_outputs(features, labels, tf.layers.dense(net, params.num_classes), embedding=net)
+        return classifier_outputs(
+            features, labels, tf.layers.dense(net, params.num_classes), net, params.metadata.get('class_names')
+        )
 
     output = tf.squeeze(tf.layers.dense(net, 1), 1)
     mean, std = params.metadata.get('target_mean', 0.0), params.metadata.get('target_std', 1.0)
@@ -120,7 +122,7 @@ def eval_metrics(
     """Returns the metrics of classifiers, with two classes also the AUC; for regression, mean absolute error and RMSE."""
     del features
     if params.task == 'classification':
-        return classification_metrics(labels, predictions, params.num_classes)
+        return classification_metrics(labels, predictions, params.num_classes, params.metadata.get('class_names'))
     label = tf.cast(labels['label'], tf.float32)
     return {
         'mean_absolute_error': tf.metrics.mean_absolute_error(label, predictions['value']),

@@ -50,7 +50,7 @@ def model(
             net = _block(net, filters * params.width, 2 if i and not block else 1, is_training)
     net = tf.reduce_mean(net, [1, 2])
     logits = tf.layers.dense(net, params.num_classes, kernel_initializer=tf.initializers.he_normal())
-    return classifier_outputs(features, labels, logits, embedding=net)
+    return classifier_outputs(features, labels, logits, net, params.metadata.get('class_names'))
 
 
 def _block(net, filters, stride, is_training):
@@ -82,4 +82,4 @@ def eval_metrics(
 ) -> dict[str, tuple]:
     """Returns the accuracy, the confusion matrix and the precision-recall curve; with two classes also the AUC."""
     del features
-    return classification_metrics(labels, predictions, params.num_classes)
+    return classification_metrics(labels, predictions, params.num_classes, params.metadata.get('class_names'))

@@ -46,7 +46,9 @@ def model(
     net = tf.gather(table, ids) * tf.sequence_mask(lengths, tf.shape(ids)[1], tf.float32)[:, :, None]
     net = tf.concat([_max_over_time(net, lengths, width, params.num_filters) for width in params.filter_widths], 1)
     dropped = dropout(net, params.drop_rate, mode == tf.estimator.ModeKeys.TRAIN)
-    return classifier_outputs(features, labels, tf.layers.dense(dropped, params.num_classes), embedding=net)
+    return classifier_outputs(
+        features, labels, tf.layers.dense(dropped, params.num_classes), net, params.metadata.get('class_names')
+    )
 
 
 def _lengths(ids):
@@ -89,4 +91,4 @@ def eval_metrics(
 ) -> dict[str, tuple]:
     """Returns the accuracy, the confusion matrix and the precision-recall curve; with two classes also the AUC."""
     del features
-    return classification_metrics(labels, predictions, params.num_classes)
+    return classification_metrics(labels, predictions, params.num_classes, params.metadata.get('class_names'))

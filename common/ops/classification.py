@@ -1,6 +1,6 @@
 """What classifiers have in common: predictions, loss and metrics."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -13,7 +13,11 @@ NUM_IMAGES_SHOWN = 8
 
 
 def classifier_outputs(
-    features: Mapping[str, tf.Tensor], labels: Mapping[str, tf.Tensor] | None, logits: tf.Tensor, embedding: tf.Tensor
+    features: Mapping[str, tf.Tensor],
+    labels: Mapping[str, tf.Tensor] | None,
+    logits: tf.Tensor,
+    embedding: tf.Tensor,
+    class_names: Sequence[str] | None = None,
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
     """Returns what a classifier's `model` does: its predictions and its loss.
 
@@ -24,6 +28,7 @@ def classifier_outputs(
       labels: those of `model`, as for `classification_loss`, or None.
       logits: float32 [batch, num_classes].
       embedding: float32 [batch, units], the last hidden layer.
+      class_names: the names of the classes, for the images.
 
     Returns:
       {'class': int64 [batch], 'probabilities': float32 [batch, num_classes]}, and the loss, float32 [batch], or None if there
@@ -35,7 +40,8 @@ def classifier_outputs(
     predictions['embedding'] = embedding
     if 'image' in features and features['image'].shape.rank == 4 and features['image'].shape[3] in (1, 3):
         shown = slice(NUM_IMAGES_SHOWN)
-        labeled_images('inputs', features['image'][shown], labels['label'][shown], predictions['class'][shown])
+        shown_labels, shown_classes = labels['label'][shown], predictions['class'][shown]
+        labeled_images('inputs', features['image'][shown], shown_labels, shown_classes, class_names)
     return predictions, classification_loss(labels, logits)
 
 
@@ -67,18 +73,22 @@ def classification_loss(labels: Mapping[str, tf.Tensor], logits: tf.Tensor) -> t
 
 
 def classification_metrics(
-    labels: Mapping[str, tf.Tensor], predictions: Mapping[str, tf.Tensor], num_classes: int
+    labels: Mapping[str, tf.Tensor],
+    predictions: Mapping[str, tf.Tensor],
+    num_classes: int,
+    class_names: Sequence[str] | None = None,
 ) -> dict[str, tuple]:
     """Returns the accuracy, the confusion matrix, the precision-recall curve and, for two classes, the AUC.
 
     Args:
-      labels: 'label', int [batch].
+      labels: 'label', int [batch], and, if the examples are weighted, 'weight', float [batch], for the accuracy.
       predictions: 'class' and 'probabilities', as `classifier_outputs` makes them.
       num_classes: number of classes.
+      class_names: their names, for the confusion matrix.
     """
     metrics = {
-        'accuracy': tf.metrics.accuracy(labels['label'], predictions['class']),
-        'confusion_matrix': confusion_matrix(labels['label'], predictions['class'], num_classes),
+        'accuracy': tf.metrics.accuracy(labels['label'], predictions['class'], labels.get('weight')),
+        'confusion_matrix': confusion_matrix(labels['label'], predictions['class'], num_classes, class_names),
         'pr_curve': pr_curve(labels['label'], predictions['probabilities']),
     }
     if num_classes == 2:

@@ -1,10 +1,12 @@
 """The confusion matrix as a metric, with an image and a table for TensorBoard."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 import tensorflow.compat.v1 as tf
 
-from common.ops.images import RIGHT, WRONG
+from common.ops.images import RIGHT, WRONG, class_text, shorten
 
 _SIDE = 480  # Approximate size in pixels; larger for many classes.
 _MIN_LABELED_CELL = 24
@@ -12,13 +14,16 @@ _MARGIN = 56
 _MAX_TABLE = 100  # Classes; a larger table would be hard to read and slow to render.
 
 
-def confusion_matrix(labels: tf.Tensor, predictions: tf.Tensor, num_classes: int) -> tuple[tf.Tensor, tf.Tensor]:
+def confusion_matrix(
+    labels: tf.Tensor, predictions: tf.Tensor, num_classes: int, class_names: Sequence[str] | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Counts pairs of label and predicted class over an evaluation: a metric for `eval_metrics`.
 
     Args:
       labels: int [batch], in [0, num_classes).
       predictions: int [batch], in [0, num_classes).
       num_classes: number of classes.
+      class_names: the names of the classes, to be shown in place of their numbers.
 
     Returns:
       (value, update_op) as in tf.metrics. The value, a serialized tf.Summary, contains an image and, for up to 100 classes,
@@ -36,26 +41,27 @@ def confusion_matrix(labels: tf.Tensor, predictions: tf.Tensor, num_classes: int
             collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
         )
         update = tf.assign_add(counts, tf.math.confusion_matrix(labels, predictions, num_classes, dtype=tf.int64))
-        image = tf.numpy_function(lambda counts: draw(counts), [counts], tf.uint8)
+        image = tf.numpy_function(lambda counts: draw(counts, class_names), [counts], tf.uint8)
         image.set_shape([1, None, None, 3])
         summaries = [tf.summary.image('picture', image, collections=[])]
         if num_classes <= _MAX_TABLE:
-            numbers = [str(i) for i in range(num_classes)]
+            names = [class_text(i, class_names) for i in range(num_classes)]
             table = tf.concat(
-                [[['label \\ predicted', *numbers]], tf.concat([tf.constant(numbers)[:, None], tf.as_string(counts)], axis=1)],
+                [[['label \\ predicted', *names]], tf.concat([tf.constant(names)[:, None], tf.as_string(counts)], axis=1)],
                 axis=0,
             )
             summaries.append(tf.summary.text('table', table, collections=[]))
         return tf.summary.merge(summaries, collections=[]), update
 
 
-def draw(counts: np.ndarray) -> np.ndarray:
+def draw(counts: np.ndarray, class_names: Sequence[str] | None = None) -> np.ndarray:
     """Draws the counts: a row per label, a column per prediction. The larger the share of the row, the darker the cell.
 
     Correct predictions are green, wrong ones red.
 
     Args:
       counts: int [num_classes, num_classes].
+      class_names: see `confusion_matrix`; those that do not fit are shortened.
 
     Returns:
       uint8 [1, height, width, 3].
@@ -75,8 +81,9 @@ def draw(counts: np.ndarray) -> np.ndarray:
     if cell >= _MIN_LABELED_CELL:
         for i in range(num_classes):
             middle = _MARGIN + (i + 0.5) * cell
-            pen.text((middle, _MARGIN - 10), str(i), fill='black', font=font, anchor='mm')
-            pen.text((_MARGIN - 12, middle), str(i), fill='black', font=font, anchor='mm')
+            name = class_text(i, class_names)
+            pen.text((middle, _MARGIN - 10), shorten(name, cell - 4, font), fill='black', font=font, anchor='mm')
+            pen.text((_MARGIN - 6, middle), shorten(name, _MARGIN - 8, font), fill='black', font=font, anchor='rm')
         for (row, column), count in np.ndenumerate(counts):
             x, y = _MARGIN + column * cell, _MARGIN + row * cell
             pen.rectangle((x, y, x + cell, y + cell), outline=(220, 220, 220))

@@ -1,10 +1,10 @@
-"""Images drawn with Pillow for TensorBoard."""
+"""Images drawn with Pillow, for TensorBoard and contact sheets."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageFont
 import tensorflow.compat.v1 as tf
 
 # RGB colors of correct and wrong predictions in all images.
@@ -36,3 +36,17 @@ def enlarge(image: Image.Image, smallest_side: int) -> Image.Image:
     """Enlarges an image by an integer factor to at least smallest_side pixels, with nearest-neighbor interpolation."""
     scale = max(1, -(-smallest_side // min(image.size)))
     return image.resize((image.width * scale, image.height * scale), Image.Resampling.NEAREST)
+
+
+def class_text(number: int, class_names: Sequence[str] | None) -> str:
+    """Returns the name of a class; its number if the names are unknown."""
+    return class_names[number] if class_names and 0 <= number < len(class_names) else str(number)
+
+
+def shorten(text: str, width: float, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
+    """Returns a text with as many of its last characters replaced by an ellipsis as it takes to fit into `width` pixels."""
+    short = text
+    while font.getlength(short) > width and text:
+        text = text[:-1]
+        short = f'{text}…'
+    return short

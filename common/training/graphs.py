@@ -1,6 +1,6 @@
 """Searching TensorFlow graphs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import tensorflow.compat.v1 as tf
 
@@ -32,30 +32,30 @@ def ancestors(fetches: Iterable[tf.Operation | tf.Tensor]) -> set[tf.Operation]:
     return found
 
 
-def random_op(definition: tf.GraphDef) -> tuple[str, str] | None:
-    """Finds a seeded random op whose kernel holds the generator's state.
+def random_ops(definition: tf.GraphDef) -> Iterator[tuple[str, str, bool]]:
+    """Finds the random ops whose kernels hold the generator's state.
 
     Args:
       definition: a graph; the functions that its nodes call are searched, too.
 
-    Returns:
-      (name, type) of the op, or None if there is none.
+    Yields:
+      (name, type, whether it has a seed) of each op. Without a seed, its numbers differ in every run anyway.
     """
     functions = {function.signature.name: function.node_def for function in definition.library.function}
     pending = list(definition.node)
     while pending:
         node = pending.pop()
-        if _is_stateful_random(node):
-            return node.name, node.op
+        if 'seed2' in node.attr and not (node.op.startswith('CudnnRNN') and not node.attr['dropout'].f):
+            yield node.name, node.op, bool(node.attr['seed'].i or node.attr['seed2'].i)
         for name in _called_functions(node):
             pending += functions.pop(name, [])
-    return None
 
 
-def _is_stateful_random(node):
-    if 'seed2' not in node.attr or not (node.attr['seed'].i or node.attr['seed2'].i):
-        return False  # Without a seed it is not reproducible anyway.
-    return not (node.op.startswith('CudnnRNN') and not node.attr['dropout'].f)
+def subgraph(ops: Iterable[tf.Operation]) -> tf.GraphDef:
+    """Returns the definition of some ops of a graph, with all of its functions."""
+    nodes = list(ops)
+    library = nodes[0].graph.as_graph_def().library if nodes else None
+    return tf.GraphDef(node=[op.node_def for op in nodes], library=library)
 
 
 def _called_functions(node):

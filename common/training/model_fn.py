@@ -18,6 +18,7 @@ from common.training.memory_check import check_fits
 from common.training.multi_step import MultiStepHook
 from common.training.options import TrainingOptions
 from common.training.parallel import make_parallel
+from common.training.reproducibility import warn_of_random_ops
 from common.training.warm_start import warm_start
 from hparams.build import HParams
 
@@ -128,6 +129,7 @@ def make_model_fn(
         if options.warm_start_from:
             warm_start(options.warm_start_from, [v for v in tf.global_variables() if v is not tf.train.get_global_step()])
         spec = train_spec(features, predictions, example_loss, metrics, params, config)
+        warn_of_random_ops(spec.train_op)
         check_fits(
             [spec.train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())],
             params.batch_size // max(len(devices), 1),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
-from common.training.graphs import random_op
+from common.training.graphs import random_ops
 
 
 def repeat_step(train_op: tf.Operation, times: tf.Tensor) -> tf.Operation:
@@ -22,12 +22,13 @@ def repeat_step(train_op: tf.Operation, times: tf.Tensor) -> tf.Operation:
       UsageError: a variable is not a resource variable, or there is a random op whose state the copy would not share.
     """
     step, resources = _extract_subgraph(train_op)
-    found = random_op(step)
-    if found:
+    for name, kind, is_seeded in random_ops(step):
+        if not is_seeded:
+            continue
         raise UsageError(
-            '--steps_per_loop: {} ({}) is stateful, so numbers would be drawn twice: use '
+            f'--steps_per_loop: {name} ({kind}) is stateful, so numbers would be drawn twice: use '
             'common.ops.dropout, or tf.random.stateless_* with the seed of common.ops.step_seed, '
-            'or omit the flag'.format(*found)
+            'or omit the flag'
         )
 
     def body(count):

@@ -43,7 +43,7 @@ def make_parallel(fn: Callable, devices: Sequence[str], **tensors: Any) -> Any:
     """
     if not devices:
         return fn(**tensors)
-    shares, sizes = _split(tensors, len(devices))
+    shares, sizes, may_be_empty = _split(tensors, len(devices))
     outputs: list = []
     variables: list[tuple[str | None, tf.Variable]] = []
     kept: dict[str, int] = {}
@@ -53,7 +53,8 @@ def make_parallel(fn: Callable, devices: Sequence[str], **tensors: Any) -> Any:
         with tf.device(device), tf.name_scope(f'tower_{i}'):
             creator = _recording_creator(variables) if i == 0 else _reusing_creator(variables, i)
             with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE), tf.variable_creator_scope(creator):
-                outputs.append(fn(**share))
+                output = fn(**share)
+            outputs.append(_cut(output, sizes[i]) if may_be_empty else output)
         for key in _FROM_FIRST_TOWER:
             collection = tf.get_collection_ref(key)
             kept.setdefault(key, len(collection))
@@ -62,6 +63,11 @@ def make_parallel(fn: Callable, devices: Sequence[str], **tensors: Any) -> Any:
     of_activations = [activity for _, activity in penalties]
     tf.get_collection_ref(_PENALTIES).extend([*penalties[0][0], *_average(of_activations, sizes)])
     return tf.nest.map_structure(lambda *parts: None if parts[0] is None else tf.concat(parts, axis=0), *outputs)
+
+
+def _cut(output, size):
+    """Removes the examples that do not belong to a share."""
+    return tf.nest.map_structure(lambda part: None if part is None else part[:size], output)
 
 
 def _recording_creator(variables):
@@ -142,12 +148,27 @@ def _average(penalties, sizes):
 
 
 def _split(tensors, count):
-    """Splits a structure of tensors along the batch; returns lists of `count` structures and of their batch sizes."""
+    """Splits a structure of tensors along the batch.
+
+    Returns:
+      Lists of `count` structures and of their batch sizes, and whether some may be empty. Those that are have an example of
+      another share all the same, since TensorFlow's convolutions fail without one.
+    """
     flat = tf.nest.flatten(tensors)
     batch = get_shape(next(tensor for tensor in flat if tensor is not None))[0]
     sizes = [batch // count + tf.cast(i < batch % count, tf.int32) for i in range(count)]
-    split = [[None] * count if tensor is None else tf.split(tensor, sizes, num=count) for tensor in flat]
-    return [tf.nest.pack_sequence_as(tensors, list(share)) for share in zip(*split)], sizes
+    may_be_empty = not isinstance(batch, int) or batch < count
+
+    def split(tensor):
+        if tensor is None:
+            return [None] * count
+        parts = tf.split(tensor, sizes, num=count)
+        if not may_be_empty:
+            return parts
+        return [tf.concat([part, tensor[: tf.cast(tf.equal(size, 0), tf.int32)]], 0) for part, size in zip(parts, sizes)]
+
+    shares = [tf.nest.pack_sequence_as(tensors, list(share)) for share in zip(*map(split, flat))]
+    return shares, sizes, may_be_empty
 
 
 def tower_devices(options: TrainingOptions) -> list[str]:

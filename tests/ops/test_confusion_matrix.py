@@ -43,6 +43,17 @@ def test_many_classes_are_small_cells_of_a_confusion_matrix_without_numbers():
     assert confusion_matrix.draw(np.eye(30, dtype=int)).shape[1] < 600
 
 
+def test_a_confusion_matrix_shows_names_of_classes_in_picture_and_table(session):
+    names = ['cat', 'dog', 'a name that is much too long for its cell']
+    assert (confusion_matrix.draw(COUNTS, names) != confusion_matrix.draw(COUNTS)).any()
+    value, update = confusion_matrix.confusion_matrix(LABELS, PREDICTIONS, 3, names)
+    session.run(tf.local_variables_initializer())
+    session.run(update)
+    table = next(v.tensor for v in tf.Summary.FromString(session.run(value)).value if v.tag.endswith('table'))
+    words = tf.make_ndarray(table).astype(str)
+    assert words[0].tolist() == ['label \\ predicted', *names] and words[1:, 0].tolist() == names
+
+
 def test_very_many_classes_have_no_confusion_matrix(session):
     value, update = confusion_matrix.confusion_matrix([0, 150], [0, 100], 200)
     session.run(tf.local_variables_initializer())
@@ -53,7 +64,7 @@ def test_very_many_classes_have_no_confusion_matrix(session):
 def test_the_confusion_matrix_counts_all_batches_and_is_drawn_once(session, monkeypatch):
     calls = []
     draw = confusion_matrix.draw
-    monkeypatch.setattr(confusion_matrix, 'draw', lambda counts: calls.append(counts) or draw(counts))
+    monkeypatch.setattr(confusion_matrix, 'draw', lambda counts, names: calls.append(counts) or draw(counts))
     labels, predictions = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int32, [None])
     value, update = confusion_matrix.confusion_matrix(labels, predictions, 3)
     session.run(tf.local_variables_initializer())

@@ -43,6 +43,15 @@ def test_the_caption_of_a_labeled_image_shows_the_label_and_the_prediction():
     assert (differ[0][label] != differ[1][label]).any() and (differ[0][prediction] == differ[1][prediction]).all()
 
 
+def test_the_caption_of_a_labeled_image_shows_names_of_classes_if_they_are_known():
+    names = ['cat', 'dog']
+    named = labeled_images.draw(IMAGES[[0, 0]], [0, 7], [1, 7], names)
+    numbered = labeled_images.draw(IMAGES[[0, 0]], [0, 7], [1, 7])
+    assert (named[0] != numbered[0]).any() and (named[1] == numbered[1]).all()  # There is no name for the class 7.
+    other = labeled_images.draw(IMAGES[[0, 0]], [0, 7], [1, 7], ['cat', 'emu'])
+    assert (named[0][112:132] == other[0][112:132]).all() and (named[0][132:] != other[0][132:]).any()
+
+
 def test_labeled_images_of_floats_are_drawn_like_bytes():
     floats = IMAGES.astype(np.float32) / 255
     np.testing.assert_array_equal(labeled_images.draw(floats, [1] * 3, [1] * 3), labeled_images.draw(IMAGES, [1] * 3, [1] * 3))

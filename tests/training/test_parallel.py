@@ -43,6 +43,19 @@ def test_towers_give_the_loss_and_gradients_of_none(towers, batch, static):
     tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), actual, expected)
 
 
+@pytest.mark.parametrize('batch', [3, 1])
+def test_convolutions_work_in_towers_without_examples(session, batch):
+    def convolved(images):
+        net = tf.layers.conv2d(images, 4, 3, kernel_initializer=tf.ones_initializer(), padding='same')
+        return tf.layers.conv2d(net, 2, 3, kernel_initializer=tf.ones_initializer(), padding='same')[:, 2, 2]
+
+    images = tf.placeholder(tf.float32, [None, 5, 5, 1])
+    output = parallel.make_parallel(convolved, CPUS, images=images)
+    session.run(tf.global_variables_initializer())
+    found = session.run(output, {images: np.ones([batch, 5, 5, 1])})
+    np.testing.assert_array_equal(found, np.full([batch, 2], 9 * 9 * 4))
+
+
 def test_the_loss_of_towers_is_the_one_computed_by_hand():
     _, (output, loss, _) = loss_and_gradients(CPUS[:2], 12, True)
     expected = 3 * np.tanh(INPUTS.sum(1))
