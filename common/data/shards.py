@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 import dataclasses
 import functools
+import hashlib
 import os
 from typing import Any
 
@@ -35,6 +36,11 @@ class Shards:
     def mean_bytes(self) -> float:
         """The mean size of a record in its file."""
         return sum(item['bytes'] for item in self.items) / max(self.count, 1)
+
+    @property
+    def sha256(self) -> str:
+        """A checksum of the contents of all files, whatever their directory."""
+        return hashlib.sha256(' '.join(item['sha256'] for item in self.items).encode()).hexdigest()
 
     @functools.cached_property
     def paths(self) -> Sequence[str]:
@@ -96,7 +102,7 @@ def attach(records: tf.data.Dataset, shards: Shards) -> tf.data.Dataset:
     return records
 
 
-def find(records: tf.data.Dataset, num_examples: int | None) -> Shards | None:
+def find(records: tf.data.Dataset, num_examples: int | None = None) -> Shards | None:
     """Returns the Shards whose records a dataset has; None if it is another one, or num_examples are not all of them."""
     shards = getattr(records, '_shards', None)
-    return shards if shards and shards.count == num_examples else None
+    return shards if shards and num_examples in (None, shards.count) else None

@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from common.data import shards
 from common.data.input_pipeline import get_specs
 from common.data.source import DataSource
 from common.data.specs import Specs, from_json, to_json
@@ -17,10 +18,14 @@ from hparams.build import add_metadata
 
 @dataclasses.dataclass(frozen=True)
 class SavedDataset:
-    """The metadata of the training data, and the Specs of its records and features; None if they could not be determined."""
+    """The metadata of the training data, the Specs of its records and features, and the checksum of its files.
+
+    The latter two are None if they could not be determined.
+    """
 
     metadata: dict[str, Any]
     specs: Specs | None
+    sha256: str | None
 
 
 def load(output_dir: str) -> SavedDataset | None:
@@ -37,7 +42,7 @@ def load(output_dir: str) -> SavedDataset | None:
         specs = Specs(from_json(value['records']), from_json(value['features'])) if 'features' in value else None
         if not isinstance(value['metadata'], dict):
             raise TypeError
-        return SavedDataset(value['metadata'], specs)
+        return SavedDataset(value['metadata'], specs, value.get('sha256'))
     except ValueError as error:
         raise RunError(f'{error}; --schedule=train writes it anew if it is deleted') from None
     except (KeyError, TypeError, AttributeError):
@@ -46,7 +51,8 @@ def load(output_dir: str) -> SavedDataset | None:
 
 def save(output_dir: str, source: DataSource) -> None:
     """Writes the metadata and the specs of a training's dataset."""
-    value: dict[str, Any] = {'metadata': dict(source.params.metadata)}
+    files = shards.find(source.read(source.params.train_split))
+    value: dict[str, Any] = {'metadata': dict(source.params.metadata), 'sha256': files and files.sha256}
     with contextlib.suppress(Exception):  # A parser that fails without labels, or specs that JSON cannot represent.
         specs = get_specs(source)
         value |= {'records': to_json(specs.records), 'features': to_json(specs.features)}

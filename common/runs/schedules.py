@@ -16,9 +16,11 @@ from common.files import atomic_path, dumps, to_json
 from common.inference import serving
 from common.inference.contact_sheet import ContactSheet
 from common.inference.input_files import open_files
+from common.inference.model_card import extra_assets, make_card
 from common.inference.prediction import predict_files, predict_split
 from common.locks import taking_turns
 from common.monitoring import hparams_tab
+from common.runs import saved_dataset
 from common.runs.options import Options
 from common.storage import best_checkpoint, checkpoints
 from common.storage.metrics import add_metrics, evaluations_since_best, read_metric, read_metrics
@@ -200,7 +202,10 @@ def dry_run(experiment: 'Experiment') -> dict[str, Any]:
 
 
 def export(experiment: 'Experiment') -> dict[str, Any]:
-    """Writes a SavedModel under output_dir/export; see common/inference/serving.py for its signatures."""
+    """Writes a SavedModel under output_dir/export; see common/inference/serving.py for its signatures.
+
+    Its directory assets.extra has a model card and the names of the classes.
+    """
     estimator = experiment.estimator
     checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.inference.checkpoint)
     serving_input_fn = serving.make_serving_input_fn(experiment.source)
@@ -209,8 +214,12 @@ def export(experiment: 'Experiment') -> dict[str, Any]:
     with taking_turns(directory) as is_alone:
         if is_alone:
             serving.remove_leftovers(directory)
-        path = estimator.export_saved_model(directory, serving_input_fn, checkpoint_path=checkpoint)
-    return {'global_step': _global_step(checkpoint), 'export': path.decode()}
+        saved = saved_dataset.load(estimator.model_dir)
+        step, params = _global_step(checkpoint), experiment.source.params
+        card = make_card(estimator.model_dir, step, params, saved.sha256 if saved else None)
+        with extra_assets(card, params.metadata.get('class_names')) as assets:
+            path = estimator.export_saved_model(directory, serving_input_fn, assets, checkpoint_path=checkpoint)
+    return {'global_step': step, 'export': path.decode()}
 
 
 class Schedule(typing.NamedTuple):

@@ -1,6 +1,8 @@
 """What a run keeps of its dataset, and what it uses of that."""
 
+import hashlib
 import json
+import pathlib
 import shutil
 
 import numpy as np
@@ -117,6 +119,8 @@ def test_predictions_of_a_split_of_any_name_have_ids_and_class_names(command):
 
 def test_files_are_predicted_and_a_model_exported_without_the_data(command, tmp_path):
     train(command)
+    files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted((tmp_path / 'data').glob('train-*.tfrecord'))]
+    data_sha256 = hashlib.sha256(' '.join(files).encode()).hexdigest()
     shutil.rmtree(tmp_path / 'data')
     (tmp_path / 'data.txt').unlink()
     (tmp_path / 'input.txt').write_text('ie\nbcdbcd\n')
@@ -126,6 +130,14 @@ def test_files_are_predicted_and_a_model_exported_without_the_data(command, tmp_
 
     code, result, err = command('--schedule=export')
     assert code == 0, err
+    extra = pathlib.Path(result['export']) / 'assets.extra'
+    assert (extra / 'class_names.txt').read_text() == 'consonants\nvowels\n'
+    card = json.loads((extra / 'model_card.json').read_text())
+    assert card['global_step'] == 60 and card['hparams']['num_classes'] == 2
+    assert card['metrics']['fold3']['accuracy'] == 1
+    assert card['versions']['tensorflow'] == tf.__version__
+    assert card['data_sha256'] == data_sha256
+
     signatures = tf.saved_model.load(result['export']).signatures
     letters = np.array([[ord(letter) for letter in word] for word in ('ie\0\0', 'bcdb')], np.int32)
     assert signatures['serving_default'](letters=tf.constant(letters))['class'].numpy().tolist() == [1, 0]
