@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PEERS = {'keras': ['tensorflow', 'keras'], 'torch': ['torch', 'lightning', 'numpy']}
+PEERS = {'keras': ['tensorflow', 'keras'], 'torch': ['torch', 'lightning', 'numpy', 'pillow']}
 
 
 def compare(module: str, names: Sequence[str], rounds: int) -> dict[str, dict[str, float]]:

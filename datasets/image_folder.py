@@ -12,6 +12,7 @@ import os
 import threading
 from typing import Any
 
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from common.data import class_folders, images, records
@@ -252,7 +253,9 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
 def _resized(content, height, width, params):
     """Returns an image file, squashed to a square, as float32 [image_size, image_size, num_channels] from 0 to 255.
 
-    A JPEG file is decoded at the largest reduction at which it has at least as many pixels as are wanted: this is faster.
+    A JPEG file is decoded at the largest reduction at which it has at least as many pixels as are wanted: this is faster. Its
+    size is then rounded up, which moves what it shows by less than a pixel. Pixels are averaged; small images are enlarged
+    bilinearly.
 
     Args:
       content: string, the file.
@@ -260,17 +263,18 @@ def _resized(content, height, width, params):
       width: like height.
       params: hyper-parameters.
     """
-    size = params.image_size
-    index = tf.reduce_sum([tf.cast(tf.minimum(height, width) >= size * ratio, tf.int32) for ratio in _RATIOS[1:]])
+    size = [params.image_size] * 2
+    short_side = tf.minimum(height, width)
+    index = tf.reduce_sum([tf.cast(short_side >= params.image_size * ratio, tf.int32) for ratio in _RATIOS[1:]])
     image = tf.switch_case(index, [functools.partial(_decode, content, ratio, params.num_channels) for ratio in _RATIOS])
-    # The size of a reduced image is rounded up: its last pixels may reach beyond the edge.
-    decoded = tf.cast(tf.shape(image)[:2], tf.float32)
-    full = tf.cast(tf.stack([height, width]), tf.float32)
-    covered = tf.where(decoded < full, full / tf.gather(tf.constant(_RATIOS, tf.float32), index), decoded)
-    resized = tf.raw_ops.ScaleAndTranslate(
-        images=image[None], size=[size, size], scale=size / covered, translation=[0.0, 0.0], kernel_type='triangle'
+    images = tf.ensure_shape(image, [None, None, params.num_channels])[None]
+    # Averaging takes a third of the time of tf.image.resize with antialias=True.
+    resized = tf.cond(
+        tf.reduce_all(tf.shape(image)[:2] >= size),
+        lambda: tf.image.resize_area(images, size),
+        lambda: tf2.image.resize(images, size, antialias=True),
     )
-    return tf.ensure_shape(resized[0], [size, size, params.num_channels])
+    return tf.ensure_shape(resized[0], [*size, params.num_channels])
 
 
 def _upright(image, orientation):

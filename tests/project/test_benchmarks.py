@@ -2,9 +2,11 @@
 
 from unittest import mock
 
+import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
-from benchmarks import bare_loop, beam_search, merge, processes, resume, step_shares, training, whole_runs
+from benchmarks import bare_loop, beam_search, image_pipeline, merge, processes, resume, step_shares, training, whole_runs
 
 
 @mock.patch.multiple(beam_search, BATCH=2, WIDTH=3, UNITS=8, TOKENS=20, RUNS=1)
@@ -66,3 +68,25 @@ def test_reading_is_measured_from_any_place_of_an_epoch(tmp_path):
     for at in (0.0, 0.9):
         result = resume.train(str(tmp_path), at, 2)
         assert result['first'] > 0 and result['megabytes_per_second'] > 0 and result['megabytes'] > 100
+
+
+@mock.patch.multiple(image_pipeline, WIDTH=60, HEIGHT=40, RESIZED=12, CROPPED=8, BATCH_SIZE=4)
+def test_the_input_of_pictures_is_measured(tmp_path):
+    image_pipeline.generate(str(tmp_path / 'pictures'), 12)
+    assert image_pipeline.measure(str(tmp_path / 'pictures'), 2)['images_per_second'] > 0
+
+
+@mock.patch.multiple(image_pipeline, RESIZED=6, CROPPED=4)
+def test_a_cropped_and_mirrored_image_is_a_part_of_it(session):
+    images = np.arange(20 * 6 * 6 * 3, dtype=np.float32).reshape(20, 6, 6, 3)
+    seen = set()
+    for image, found in zip(images, session.run(image_pipeline.augment(tf.constant(images)))):
+        parts = {
+            (top, left, step): image[top : top + 4, left : left + 4][:, ::step]
+            for top in range(3)
+            for left in range(3)
+            for step in (1, -1)
+        }
+        (part,) = [name for name, values in parts.items() if np.array_equal(found, values)]
+        seen.add(part)
+    assert len(seen) > 5
