@@ -189,7 +189,7 @@ def test_jpeg_and_plain_png_files_are_kept_and_others_become_png(root, tmp_path)
         'g.png': (picture().convert('P'), {}),
         'h.png': (picture().convert('RGBA'), {}),
         'i.png': (Image.fromarray(np.full([8, 8], 1000, np.uint16)), {}),
-        'j.png': (picture(), {'transparency': (0, 0, 0)}),
+        'j.png': (Image.new('RGB', (8, 8)), {'transparency': (0, 0, 0)}),
         'k.gif': (picture(), {}),
         'l.bmp': (picture(), {}),
         'm.webp': (picture(), {}),
