@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from common.data import example_facts, table_facts
+from common.data.schema import read_schema
 from common.runs.schedules import SCHEDULES
 from common.sweep.space import read_space
 import sweep
@@ -70,7 +72,7 @@ def test_the_links_lead_somewhere(path):
 @pytest.mark.parametrize(
     'make',
     [
-        lambda: re.search('```json\n(.*?)```', TEXT, re.DOTALL)[1],
+        lambda: re.search('```json\n(.*?)```', TEXT[TEXT.index('## Search') :], re.DOTALL)[1],
         lambda: open(f'{ROOT}/{re.search("--space=(hparams/spaces/[a-z_]+.json)", TEXT)[1]}').read(),
     ],
 )
@@ -80,6 +82,12 @@ def test_the_spaces_are_of_alexnet_on_mnist(tmp_path, make):
     FLAGS(['trainer.py'])
     space = read_space(str(tmp_path / 'space.json'), trainer.load(FLAGS)[2])
     assert {'learning_rate', 'dense_units', 'filters'} <= space.keys()
+
+
+@pytest.mark.parametrize('entries, roles', [('columns', table_facts.ROLES), ('features', example_facts.ROLES)])
+def test_the_schemas_are_valid(tmp_path, entries, roles):
+    (tmp_path / 'schema.json').write_text(re.search(rf'```json\n({{\s*"{entries}".*?)```', TEXT, re.DOTALL)[1])
+    assert read_schema(str(tmp_path / 'schema.json'), entries, roles).keys() == {entries, *roles, 'task'}
 
 
 def test_the_sweep_of_the_readme_has_a_good_command_line():
