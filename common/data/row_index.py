@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 import functools
+import itertools
 import threading
 from typing import Any
 
@@ -11,8 +12,10 @@ import tensorflow.compat.v1 as tf
 from common.data.lines import Position, Row, convert
 from common.errors import RunError
 
-_BLOCK = 1000  # Rows.
-_KEPT_BLOCKS = 32
+# A block of rows ends at the first of these.
+_BLOCK_ROWS = 1000
+_BLOCK_BYTES = 1 << 20
+_KEPT_BLOCKS = 16
 
 
 class BadRows:
@@ -71,7 +74,7 @@ def index_rows(
 ) -> dict[str, SplitRows]:
     """Reads a file once and returns {split: examples}, sequences that read it again as they are indexed.
 
-    Only the places of every thousandth row and the last few blocks are kept in memory.
+    Only the place of every thousandth row, or mebibyte, and the last few blocks of rows are kept in memory.
 
     Args:
       path: the file, for messages.
@@ -86,31 +89,31 @@ def index_rows(
     """
     starts: list[Position] = []
     counts: dict[str, list[int]] = {split: [] for split in splits}
-    bad, num_rows = BadRows(max_bad_share), 0
+    sizes: list[int] = []
+    bad = BadRows(max_bad_share)
     for row in read(None):
-        if num_rows % _BLOCK == 0:
+        if not starts or sizes[-1] == _BLOCK_ROWS or row.position.offset - starts[-1].offset >= _BLOCK_BYTES:
             starts.append(row.position)
+            sizes.append(0)
             for split in splits:
                 counts[split].append(0)
-        num_rows += 1
+        sizes[-1] += 1
         try:
             convert(path, row, encode)
             counts[split_of(row.position.row)][-1] += 1
         except RunError as error:
             bad.add(error)
-    bad.check(path, num_rows)
+    bad.check(path, sum(sizes))
     lock = threading.Lock()
 
     @functools.lru_cache(_KEPT_BLOCKS)
     def load(block):
         examples: dict[str, list[Any]] = {split: [] for split in splits}
-        for count, row in enumerate(read(starts[block]), 1):
+        for row in itertools.islice(read(starts[block]), sizes[block]):
             try:
                 examples[split_of(row.position.row)].append(convert(path, row, encode))
             except RunError:
                 pass  # Counted above.
-            if count == _BLOCK:
-                break
         return examples
 
     def load_once(block):

@@ -159,6 +159,15 @@ def test_quoted_cells_may_contain_delimiters_quotes_and_line_breaks(tmp_path):
     assert [text['vocabulary'][i - 1][-1] for i in column(features, 'categorical', 0)] == [str(i) for i in labels['label']]
 
 
+def test_rows_may_be_long(tmp_path):
+    rows = [(letter * 10**5, i % 2) for i, letter in enumerate('abcdefghijklmnopqrst' * 2)]  # 4 MB.
+    dataset = prepared(write(tmp_path / 'a.csv', 'c,y', rows), tmp_path, 'target=y', 'eval_share=0')
+    vocabulary = next(c['vocabulary'] for c in dataset.metadata['columns'] if c['name'] == 'c')
+    features, labels = dataset.batch('train')
+    found = [(vocabulary[i - 1][0], label) for i, label in zip(column(features, 'categorical', 0), labels['label'])]
+    assert sorted(found) == sorted((text[0], label) for text, label in rows)
+
+
 def test_a_column_that_identifies_rows_is_no_feature_unless_the_schema_says_so(tmp_path):
     rows = [(f'row {i}', f'name {i}', i, i % 2) for i in range(50)]
     path = write(tmp_path / 'a.csv', 'Id,name,x,y', rows)
