@@ -153,6 +153,7 @@ def test_quoted_cells_may_contain_delimiters_quotes_and_line_breaks(tmp_path):
     rows = ''.join(f'{i},"a, ""b""\r\nc {i % 2}",{i % 2}\r\n' for i in range(2400))
     (tmp_path / 'a.csv').write_bytes(b'\xef\xbb\xbfx,text,y\r\n' + rows.encode())
     dataset = prepared(tmp_path / 'a.csv', tmp_path, 'target=y')
+    assert {c['name'] for c in dataset.metadata['columns']} == {'x', 'text', 'y'}  # Without the byte order mark.
     text = next(c for c in dataset.metadata['columns'] if c['name'] == 'text')
     assert set(text['vocabulary']) == {'a, "b"\r\nc 0', 'a, "b"\r\nc 1'}
     features, labels = dataset.batch('train')
@@ -199,13 +200,15 @@ def test_the_schema_overrides_what_is_inferred(tmp_path):
 
 
 def test_a_changed_file_or_hyper_parameter_converts_anew(splits, tmp_path):
-    directories = set()
-    for change in (lambda: None, lambda: None, lambda: os.utime(splits / 'eval.csv', (1, 1))):
-        change()
-        prepared(splits, tmp_path, 'target=kind')
-        directories |= {len(os.listdir(tmp_path / 'data'))}
-    prepared(splits, tmp_path, 'target=kind', 'min_count=1')
-    assert directories == {1, 2} and len(os.listdir(tmp_path / 'data')) == 3
+    def count(*hparams):
+        prepared(splits, tmp_path, 'target=kind', *hparams)
+        return len(os.listdir(tmp_path / 'data'))
+
+    assert count() == count() == 1
+    for number, name in enumerate(('eval.csv', 'train.csv'), 2):
+        os.utime(splits / name, (1, 1))
+        assert count() == number
+    assert count('min_count=1') == 4
 
 
 @pytest.mark.parametrize(
@@ -325,7 +328,7 @@ def test_a_column_without_known_categories_is_all_unknown(tmp_path):
 
 
 def test_large_numbers_and_constants_stay_finite(tmp_path):
-    rows = [(1e300 if i == 3 else 1, 0.1, 3e38 * (i % 2), i % 2) for i in range(40)]
+    rows = [(1e300 if i == 3 else 1, 5, 3e38 * (i % 2), i % 2) for i in range(40)]
     dataset = prepared(write(tmp_path / 'a.csv', 'huge,constant,wide,y', rows), tmp_path, 'target=y')
     kinds = {c['name']: c['kind'] for c in dataset.metadata['columns']}
     assert kinds['huge'] == 'categorical' and kinds['constant'] == kinds['wide'] == 'numeric'
