@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 import concurrent.futures
+import contextlib
 import os
 from typing import Any
 
@@ -134,10 +135,11 @@ def _find_defect(path, written):
 def locate_record(record: bytes) -> str | None:
     """Returns which of the verified files contains a serialized tf.train.Example, and where; None if none does."""
     for path in _verified:
-        offsets = tfrecord.scan(path).offsets
-        for number, found in enumerate(tfrecord.read(path, len(offsets))):
-            if found == record:
-                return f'{path}: record {number}, at byte {offsets[number]}'
+        with contextlib.suppress(tf.errors.OpError):  # It may have been deleted since.
+            offsets = tfrecord.scan(path).offsets
+            for number, found in enumerate(tfrecord.read(path, len(offsets))):
+                if found == record:
+                    return f'{path}: record {number}, at byte {offsets[number]}'
     return None
 
 

@@ -10,7 +10,7 @@ from PIL import Image
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import records
+from common.data import manifest, records
 from common.errors import RunError, UsageError
 from datasets import tfrecord
 from tests.datasets.own_data import Prepared
@@ -310,3 +310,12 @@ def test_a_model_learns_predicts_and_is_exported(run, tmp_path):
         serialized = [records.encode({'x': x, 'city': 'Rome'}) for x in (49.0, 0.0)]
         found = session.run(signature.outputs['class'].name, {signature.inputs['examples'].name: serialized})
     assert list(found) == [1, 0]
+
+
+def test_a_record_is_found_although_another_verified_file_is_gone(directory, tmp_path):
+    other = write(tmp_path / 'other' / 'train.tfrecord', [{'label': 0}])
+    manifest.check_alone(str(other))
+    other.unlink()
+    path = write(directory / 'train-00001-of-00002.tfrecord', [b'no example'])
+    with pytest.raises(RunError, match=f'{path}: record 0, at byte 0: is not a tf.train.Example'):
+        prepared(directory, tmp_path)
