@@ -134,7 +134,7 @@ def _find_defect(path, written):
 
 def locate_record(record: bytes) -> str | None:
     """Returns which of the verified files contains a serialized tf.train.Example, and where; None if none does."""
-    for path in _verified:
+    for path in reversed(_verified):
         with contextlib.suppress(tf.errors.OpError):  # It may have been deleted since.
             offsets = tfrecord.scan(path).offsets
             for number, found in enumerate(tfrecord.read(path, len(offsets))):
