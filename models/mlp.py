@@ -101,11 +101,12 @@ def _vocabulary_sizes(name, columns, params):
 def _check(params):
     check_range(params, 'hidden_units', 1)
     check_range(params, 'embedding_size', 1)
-    check_range(params, 'num_classes', 1)
     if not 0 <= params.drop_rate < 1:
         raise UsageError(f'drop_rate={params.drop_rate} must be at least 0 and less than 1')
     if params.task not in _TASKS:
         raise UsageError(f'task={params.task} is not one of {", ".join(_TASKS)}')
+    if params.task == 'classification':
+        check_range(params, 'num_classes', 1)
 
 
 def _check_label(label, params):
