@@ -14,9 +14,10 @@ import zlib
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.data import image_records, records
-from common.data.download import download, sha256_of
+from common.data import records
 from common.errors import RunError, UsageError
+from common.formats import image_records
+from common.formats.download import download, sha256_of
 from hparams.build import HParams
 
 CLASS_NAMES = ['airplane', 'automobile', 'bird', 'cat', 'deer', 'dog', 'frog', 'horse', 'ship', 'truck']

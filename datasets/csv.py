@@ -12,16 +12,16 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from common.data import records
-from common.data.columns import CATEGORICAL, NUMERIC
-from common.data.delimited import Table
-from common.data.lines import convert
-from common.data.row_index import BadRows, SplitRows, index_rows
-from common.data.schema import CLASSIFICATION, read_schema
-from common.data.splits import file_trained_on, find_files, fingerprint, split_trained_on, splits_of
-from common.data.table_facts import ID, ROLES, TARGET, WEIGHT, describe, find_roles, make_encoder
-from common.data.vocabulary import class_ids, column_ids
 from common.errors import RunError, check_range
 from common.files import read_json, write_json
+from common.formats.columns import CATEGORICAL, NUMERIC
+from common.formats.delimited import Table
+from common.formats.lines import convert
+from common.formats.row_index import BadRows, SplitRows, index_rows
+from common.formats.schema import CLASSIFICATION, read_schema
+from common.formats.splits import file_trained_on, find_files, fingerprint, split_trained_on, splits_of
+from common.formats.table_facts import ID, ROLES, TARGET, WEIGHT, describe, find_roles, make_encoder
+from common.formats.vocabulary import class_ids, column_ids
 from hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT

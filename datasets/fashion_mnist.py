@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.data import idx, image_records, records
-from common.data.download import download
+from common.data import records
 from common.errors import UsageError
+from common.formats import idx, image_records
+from common.formats.download import download
 from hparams.build import HParams
 
 DEBIAN_DIR = '/usr/share/datasets/fashion-mnist'

@@ -15,9 +15,10 @@ from typing import Any
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from common.data import class_folders, images, records
-from common.data.class_folders import ClassFolders
+from common.data import records
 from common.errors import RunError, UsageError, check_range
+from common.formats import class_folders, images
+from common.formats.class_folders import ClassFolders
 from hparams.build import HParams
 
 SUFFIXES = ('.bmp', '.gif', '.jfif', '.jpe', '.jpeg', '.jpg', '.png', '.webp')

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.data import idx, image_records, records
+from common.data import records
+from common.formats import idx, image_records
 from hparams.build import HParams
 
 RAW_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'raw', 'mnist')

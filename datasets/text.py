@@ -12,14 +12,15 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.data import records, tokens
-from common.data.lines import Lines, Position, Row
-from common.data.row_index import BadRows, SplitRows, index_rows
-from common.data.schema import CLASSIFICATION
-from common.data.splits import file_trained_on, find_files, fingerprint, split_trained_on, splits_of
-from common.data.vocabulary import class_ids, sorted_classes
+from common.data import records
 from common.errors import RunError, UsageError, check_range
 from common.files import read_json, write_json
+from common.formats import tokens
+from common.formats.lines import Lines, Position, Row
+from common.formats.row_index import BadRows, SplitRows, index_rows
+from common.formats.schema import CLASSIFICATION
+from common.formats.splits import file_trained_on, find_files, fingerprint, split_trained_on, splits_of
+from common.formats.vocabulary import class_ids, sorted_classes
 from hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT

@@ -15,15 +15,16 @@ import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from common.data import manifest, records, tfrecord, tokens
-from common.data.columns import CATEGORICAL, NUMERIC, Moments
+from common.data import manifest, records, tfrecord
 from common.data.elements import elements
-from common.data.example_facts import ID, IMAGE, LABEL, ROLES, TEXT, WEIGHT, find_roles, infer_features
-from common.data.schema import CLASSIFICATION, REGRESSION, read_schema
-from common.data.splits import fingerprint, split_trained_on
-from common.data.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
 from common.errors import RunError, UsageError, first_line
 from common.files import read_json, write_json
+from common.formats import tokens
+from common.formats.columns import CATEGORICAL, NUMERIC, Moments
+from common.formats.example_facts import ID, IMAGE, LABEL, ROLES, TEXT, WEIGHT, find_roles, infer_features
+from common.formats.schema import CLASSIFICATION, REGRESSION, read_schema
+from common.formats.splits import fingerprint, split_trained_on
+from common.formats.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
 from hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT

@@ -9,10 +9,11 @@ import numpy as np
 from PIL import Image
 import tensorflow.compat.v1 as tf
 
-from common.data import images, tfrecord
+from common.data import tfrecord
 from common.data.input_pipeline import get_specs
 from common.data.source import DataSource
 from common.errors import RunError, UsageError
+from common.formats import images
 from common.inference.serving import parse_records
 
 # What identifies an example, and the example itself or what is wrong with it.

@@ -11,9 +11,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from benchmarks import generated_images
-from common.data import images, records
+from common.data import records
 from common.data.elements import elements
 from common.errors import RunError, UsageError
+from common.formats import images
 from datasets import image_folder
 from hparams import build
 

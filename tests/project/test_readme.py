@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from common.data import example_facts, table_facts
-from common.data.schema import read_schema
+from common.formats import example_facts, table_facts
+from common.formats.schema import read_schema
 from common.runs.schedules import SCHEDULES
 from common.sweep.space import read_space
 import sweep

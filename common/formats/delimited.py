@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 import csv
 
-from common.data.lines import Lines, Position, Row
 from common.errors import RunError
+from common.formats.lines import Lines, Position, Row
 
 # What counts as a missing cell.
 MISSING = frozenset(['', 'NA', 'NaN', 'nan', 'null', 'NULL', 'None', '?'])

@@ -9,8 +9,8 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 import numpy as np
 import pytest
 
-from common.data.idx import read_idx
 from common.errors import RunError
+from common.formats.idx import read_idx
 
 CONTENT = bytes([0, 0, 8, 3]) + struct.pack('>3i', 2, 3, 300) + bytes(i % 256 for i in range(1800))
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from common.data import class_folders
 from common.errors import UsageError
+from common.formats import class_folders
 
 
 def make(root, *paths):

@@ -9,9 +9,9 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 import pytest
 
-from common.data import download as module
-from common.data.download import download
 from common.errors import RunError
+from common.formats import download as module
+from common.formats.download import download
 from tests.http_server import CONTENT, fail, send, serving
 from tests.together import run_together
 
@@ -218,7 +218,7 @@ def test_the_progress_bar_counts_from_what_is_there(path, monkeypatch):
 
 def test_two_processes_download_a_file_once(path, tmp_path):
     code = """
-from common.data.download import download
+from common.formats.download import download
 
 wait_for_the_others()
 download(*arguments)

@@ -8,9 +8,9 @@ from typing import Any
 from PIL import Image
 import tensorflow.compat.v1 as tf
 
-from common.data.columns import CATEGORICAL, NUMERIC
-from common.data.schema import check_kinds, check_names
 from common.errors import RunError, UsageError
+from common.formats.columns import CATEGORICAL, NUMERIC
+from common.formats.schema import check_kinds, check_names
 
 IMAGE, TEXT, IGNORE = 'image', 'text', 'ignore'
 KINDS = (NUMERIC, CATEGORICAL, IMAGE, TEXT, IGNORE)

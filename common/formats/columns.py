@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from common.data.delimited import MISSING, to_number
-from common.data.vocabulary import ValueCounts
+from common.formats.delimited import MISSING, to_number
+from common.formats.vocabulary import ValueCounts
 
 NUMERIC, CATEGORICAL = 'numeric', 'categorical'
 _MIN_DISTINCT_ROWS = 10

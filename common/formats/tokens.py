@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from common.data.vocabulary import ValueCounts, lookup_table
 from common.errors import UsageError, check_range
+from common.formats.vocabulary import ValueCounts, lookup_table
 
 WORDS, BYTES = KINDS = ('words', 'bytes')
 _UNKNOWN = 1

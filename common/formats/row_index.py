@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.data.lines import Position, Row, convert
 from common.errors import RunError
+from common.formats.lines import Position, Row, convert
 
 # A block of rows ends at the first of these.
 _BLOCK_ROWS = 1000

@@ -5,12 +5,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.data.columns import CATEGORICAL, NUMERIC, ColumnProfile
-from common.data.delimited import MISSING, Table, to_number
-from common.data.row_index import BadRows
-from common.data.schema import CLASSIFICATION, REGRESSION, check_kinds, check_names
-from common.data.vocabulary import ValueCounts, sorted_classes
 from common.errors import RunError, UsageError
+from common.formats.columns import CATEGORICAL, NUMERIC, ColumnProfile
+from common.formats.delimited import MISSING, Table, to_number
+from common.formats.row_index import BadRows
+from common.formats.schema import CLASSIFICATION, REGRESSION, check_kinds, check_names
+from common.formats.vocabulary import ValueCounts, sorted_classes
 from common.values import show
 
 IGNORE, TARGET, ID, WEIGHT = 'ignore', 'target', 'id', 'weight'
