@@ -49,9 +49,11 @@ def load(output_dir: str) -> SavedDataset | None:
         raise RunError(f'{path}: does not describe a dataset; --schedule=train writes it anew if it is deleted') from None
 
 
-def save(output_dir: str, source: DataSource) -> None:
-    """Writes the metadata and the specs of a training's dataset."""
+def save(output_dir: str, source: DataSource, saved: SavedDataset | None) -> None:
+    """Writes the metadata and the specs of a training's dataset; warns if its files differ from those of before."""
     files = shards.find(source.read(source.params.train_split))
+    if saved and saved.sha256 and files and files.sha256 != saved.sha256:
+        tf.logging.warning('The training data is not the data that this model was trained on so far.')
     value: dict[str, Any] = {'metadata': dict(source.params.metadata), 'sha256': files and files.sha256}
     with contextlib.suppress(Exception):  # A parser that fails without labels, or specs that JSON cannot represent.
         specs = get_specs(source)

@@ -162,6 +162,16 @@ def test_data_with_other_classes_is_refused(command, tmp_path, schedule):
     )
 
 
+def test_a_training_that_resumes_with_other_data_warns_of_it(command, tmp_path):
+    train(command)
+    shutil.rmtree(tmp_path / 'data')
+    (tmp_path / 'data.txt').write_text(WORDS.replace('aa', 'oo'))
+    code, _, err = command('--schedule=train', '--train_steps=62')
+    assert code == 0 and 'The training data is not the data that this model was trained on so far.' in err
+    code, _, err = command('--schedule=train', '--train_steps=64')
+    assert code == 0 and 'trained on so far' not in err
+
+
 def test_a_hyper_parameter_that_contradicts_the_data_is_refused(command):
     code, _, err = command('--hparams=num_classes=3', '--train_steps=1')
     assert code == 2 and err.splitlines()[-1].endswith('the data has num_classes=2, not 3: omit num_classes')
