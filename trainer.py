@@ -193,6 +193,8 @@ def check_flags(FLAGS: flags.FlagValues) -> None:
             raise UsageError(f'--{name} requires --schedule={" or ".join(schedules)}, not {FLAGS.schedule}')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics does not go with --schedule=export: the checks would become part of the model')
+    if FLAGS.visualize and not FLAGS.visualize.lower().endswith('.png'):
+        raise UsageError(f'--visualize={FLAGS.visualize} must be the name of a PNG file, such as predictions.png')
     if FLAGS.profile_steps:
         parse_steps(FLAGS.profile_steps)
     try:

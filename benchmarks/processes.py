@@ -13,7 +13,11 @@ import time
 from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PEERS = {'keras': ['tensorflow', 'keras'], 'torch': ['torch', 'lightning', 'numpy', 'pillow']}
+PEERS = {
+    'keras': ['tensorflow', 'keras'],
+    'sklearn': ['scikit-learn', 'statsmodels'],
+    'torch': ['torch', 'lightning', 'numpy', 'pillow'],
+}
 
 
 def compare(module: str, names: Sequence[str], rounds: int) -> dict[str, dict[str, float]]:

@@ -22,6 +22,19 @@ def identify(directory: str) -> tuple[int, int] | None:
     return stat and (stat.st_dev, stat.st_ino)
 
 
+def stamp(path: str) -> tuple[int, int, int]:
+    """Returns the size of a file, the time of its last change in ns, and its inode; 0 for the inode of a remote file.
+
+    Raises:
+      OSError, tf.errors.OpError: there is no such file.
+    """
+    if is_remote(path):
+        found = tf.io.gfile.stat(path)
+        return found.length, found.mtime_nsec, 0
+    stat = os.stat(path)  # TensorFlow's has the time in seconds.
+    return stat.st_size, stat.st_mtime_ns, stat.st_ino
+
+
 def check_identity(directory: str, identity: tuple[int, int] | None) -> None:
     """Raises RunError if a directory is no longer the one that `identify` saw."""
     if identify(directory) != identity:

@@ -17,8 +17,8 @@ from common.files import read_json, write_json
 from common.formats.columns import CATEGORICAL, NUMERIC
 from common.formats.delimited import Table
 from common.formats.lines import convert
-from common.formats.row_index import BadRows, SplitRows, index_rows
-from common.formats.schema import CLASSIFICATION, read_schema
+from common.formats.schema import CLASSIFICATION, check_same_kinds, read_schema
+from common.formats.split_rows import BadRows, SplitRows, split_rows
 from common.formats.splits import file_trained_on, find_files, fingerprint, split_trained_on, splits_of
 from common.formats.table_facts import ID, ROLES, TARGET, WEIGHT, describe, find_roles, make_encoder
 from common.formats.vocabulary import class_ids, column_ids
@@ -67,6 +67,8 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     """Returns serialized examples with the cells by column: float for a number, bytes for text; without those missing."""
+    columns = metadata(data_dir, params)['columns']
+    check_same_kinds(f'--hparams=csv_file={params.csv_file}', 'column', params.metadata.get('columns', ()), columns)
     return records.read(_directory(data_dir, params), split)
 
 
@@ -170,10 +172,10 @@ def _convert(directory, files, params):
     examples: dict[str, SplitRows] = {}
     for table, splits, split_of in tables:
         encode = make_encoder(table, facts, has_labels=True)
-        examples |= index_rows(table.path, splits, table.rows, split_of, encode, params.max_bad_share)
+        examples |= split_rows(table.path, splits, table.rows, split_of, encode, params.max_bad_share)
     for split, rows in examples.items():
-        if not len(rows):
+        if not rows.count:
             raise RunError(f'{params.csv_file}: has no row for the split {split}')
     tf.io.gfile.makedirs(directory)
     write_json(os.path.join(directory, 'metadata.json'), facts)
-    records.write(directory, examples)
+    records.write(directory, examples, fingerprint=os.path.basename(directory))

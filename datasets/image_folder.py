@@ -61,7 +61,7 @@ def prepare(data_dir: str, params: HParams) -> None:
         _log(folders, directory)
         tf.io.gfile.makedirs(directory)
         splits = {name: _Examples(folders, name, unreadable) for name in folders.splits}
-        records.write(directory, splits)
+        records.write(directory, splits, fingerprint=os.path.basename(directory))
     unreadable.check(params, sum(map(len, folders.splits.values())))
 
 

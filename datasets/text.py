@@ -17,8 +17,8 @@ from common.errors import RunError, UsageError, check_range
 from common.files import read_json, write_json
 from common.formats import tokens
 from common.formats.lines import Lines, Position, Row
-from common.formats.row_index import BadRows, SplitRows, index_rows
 from common.formats.schema import CLASSIFICATION
+from common.formats.split_rows import BadRows, SplitRows, split_rows
 from common.formats.splits import file_trained_on, find_files, fingerprint, split_trained_on, splits_of
 from common.formats.vocabulary import class_ids, sorted_classes
 from hparams.build import HParams
@@ -79,7 +79,7 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
         else:
             label, tab, text = row.value.partition('\t')
             is_labelled = tab and label.strip() in params.metadata['class_names']
-            yield {'line': row.position.line}, records.encode({'text': text if is_labelled else row.value})
+            yield {'line': row.position.line}, records.encode({'text': (text if is_labelled else row.value).strip()})
 
 
 def _lines(path: str, at: Position | None = None) -> Iterator[Row]:
@@ -144,9 +144,9 @@ def _convert(directory, files, params):
     vocabulary = tokens.make_vocabulary(_in_blocks(texts), params) if params.tokens == tokens.WORDS else []
     examples: dict[str, SplitRows] = {}
     for path, splits, split_of in sources:
-        examples |= index_rows(path, splits, functools.partial(_labelled, path), split_of, _encode, params.max_bad_share)
+        examples |= split_rows(path, splits, functools.partial(_labelled, path), split_of, _encode, params.max_bad_share)
     for split, lines in examples.items():
-        if not len(lines):
+        if not lines.count:
             raise RunError(f'{params.text_file}: has no line for the split {split}')
     size = tokens.vocabulary_size(params, vocabulary)
     shown = ', '.join(classes[:20])
@@ -154,7 +154,7 @@ def _convert(directory, files, params):
     tf.io.gfile.makedirs(directory)
     facts = {'task': CLASSIFICATION, 'class_names': classes, 'num_classes': len(classes)}
     write_json(os.path.join(directory, 'metadata.json'), {**facts, 'vocabulary_size': size, 'vocabulary': vocabulary})
-    records.write(directory, examples)
+    records.write(directory, examples, fingerprint=os.path.basename(directory))
 
 
 def _classes(paths, bad):

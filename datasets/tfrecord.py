@@ -148,7 +148,7 @@ def _spec(features, mode=None):
 def _standardized(values, feature):
     values = tf.cast(values, tf.float32)
     mean, std = (tf.constant(feature[name], tf.float32) for name in ('mean', 'std'))
-    return tf.where(tf.is_nan(values), tf.zeros_like(values), (values - mean) / std)
+    return tf.where(tf.math.is_finite(values), (values - mean) / std, tf.zeros_like(values))
 
 
 def _text_of(value):
@@ -276,7 +276,7 @@ def _count_values(params, split, features):
     def texts():
         for batch in _batches(params, split, _spec(counted)) if counted else ():
             for name, found in moments.items():
-                found.update(batch[name][~np.isnan(batch[name]).any(axis=1)])
+                found.update(batch[name])
             for name, values in counts.items():
                 values.update([_decoded(value) for value in batch[name].tolist()])
             if text:
@@ -306,16 +306,19 @@ def _decoded(value):
 def _describe_label(params, trained, label, task):
     """Returns the task and the classes, of all splits, or the mean and standard deviation of the split trained on."""
     name = label['name']
-    counts, moments = ValueCounts(_MAX_DISTINCT), Moments()
+    counts, moments, has_no_number = ValueCounts(_MAX_DISTINCT), Moments(), False
     for batch in _batches(params, trained, _spec([label])):
         counts.update([_decoded(value) for value in batch[name].tolist()])
         if label['stored'] != 'bytes':
             moments.update(batch[name])
+            has_no_number |= not np.isfinite(batch[name]).all()
     is_few = label['stored'] == 'int64' and len(counts) <= _MAX_INTEGER_CLASSES
     task = task or (CLASSIFICATION if is_few or label['stored'] == 'bytes' else REGRESSION)
     if task == REGRESSION:
         if label['stored'] == 'bytes':
             raise UsageError(f'{params.schema}: task is regression, but the label {name} is bytes')
+        if has_no_number:
+            raise RunError(f'{params.tfrecord_dir}: the label {name} is NaN or infinite in the split {trained}: correct it')
         return {'task': task, 'target_mean': moments.mean, 'target_std': moments.std}
     if label['stored'] == 'float':
         raise UsageError(f'{params.schema}: task is classification, but the label {name} is float')

@@ -155,7 +155,7 @@ def add_metadata(params: HParams, metadata: Mapping[str, Any]) -> HParams:
     """
     found = {key: value for key, value in metadata.items() if key in params}
     for key, value in found.items():
-        if params[key] and params[key] != value:
+        if params[key] and params[key] != HParams({key: value})[key]:
             raise UsageError(f'--dataset={params.dataset}: the data has {key}={value}, not {params[key]}: omit {key}')
     return HParams(override(params, f'--dataset={params.dataset}: metadata()', found), metadata)
 

@@ -111,10 +111,12 @@ def _check(params):
 
 def _check_label(label, params):
     is_class = label.dtype.is_integer
+    if params.task == 'regression' and 'class_names' in params.metadata:
+        raise UsageError(f'task=regression: --dataset={params.dataset} has classes, not numbers')
     if label.shape.rank != 1 or (params.task == 'classification' and not is_class):
         wanted = 'int32' if params.task == 'classification' else 'float32'
         fix = '' if label.shape.rank != 1 else ', or use task=regression'
-        raise UsageError(f'task={params.task} needs a label label, {wanted} [batch], not {describe(label)}{fix}')
+        raise UsageError(f'task={params.task} needs a label named label, {wanted} [batch], not {describe(label)}{fix}')
 
 
 def eval_metrics(

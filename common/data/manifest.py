@@ -12,6 +12,7 @@ from common import memory
 from common.data import remembered, tfrecord
 from common.errors import RunError, UsageError
 from common.files import read_json, write_json
+from common.paths import stamp
 
 _NAME = 'manifest.json'
 _LARGE = 10**9  # Bytes that take about a second to verify.
@@ -153,17 +154,18 @@ def check_alone(path: str) -> int:
       RunError: the file is missing, compressed or corrupt.
     """
     try:
-        stat = tf.io.gfile.stat(path)
-        state = (stat.length, stat.mtime_nsec)
+        state = stamp(path)
         if path not in _counts or _verified.get(path) != state:
-            with tf.io.gfile.GFile(path, 'rb') as file:
-                if file.read(2) == b'\x1f\x8b':
-                    raise RunError(f'{path}: is compressed with GZIP: decompress it, with gunzip')
             found = tfrecord.scan(path)
             defect = None if tfrecord.is_intact(path, found) else tfrecord.find_damage(path, found)
             if defect:
+                with tf.io.gfile.GFile(path, 'rb') as file:
+                    if file.read(2) == b'\x1f\x8b':
+                        raise RunError(f'{path}: is compressed with GZIP: decompress it, with gunzip')
                 raise RunError(f'{path}: {defect}: restore it')
             _counts[path] = found.count
+    except OSError as error:
+        raise RunError(f'{path}: cannot be read: {error.strerror}') from None
     except tf.errors.OpError as error:
         raise RunError(f'{path}: cannot be read: {error.message}') from None
     _verified[path] = state

@@ -90,7 +90,7 @@ def write(
     """
     try:
         tf.io.gfile.makedirs(directory)
-        was_written = is_written(directory)
+        was_written = is_written(directory, fingerprint)
         with taking_turns(os.path.join(directory, 'conversion')):
             if not was_written and is_written(directory, fingerprint):
                 return  # By the process that this one has waited for.

@@ -10,7 +10,7 @@ import zlib
 import tensorflow.compat.v1 as tf
 
 from common.files import read_json, write_json
-from common.paths import is_remote
+from common.paths import is_remote, stamp
 
 _NAME = 'manifest.verified.json'
 
@@ -22,11 +22,7 @@ def state(path: str, item: Mapping[str, Any]) -> list[int] | None:
     """
     entry = zlib.crc32(json.dumps(item, sort_keys=True).encode())
     try:
-        if is_remote(path):
-            stat = tf.io.gfile.stat(path)
-            return [stat.length, stat.mtime_nsec, 0, entry]
-        found = os.stat(path)
-        return [found.st_size, found.st_mtime_ns, found.st_ino, entry]
+        return [*stamp(path), entry]
     except (OSError, tf.errors.OpError):
         return None
 

@@ -15,11 +15,13 @@ _MIN_DISTINCT_ROWS = 10
 class Moments:
     """The mean and standard deviation of a stream of numbers or vectors, combined from those of its parts.
 
+    Numbers that are not finite do not count.
+
     (T. Chan, G. Golub, R. LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979.)
     """
 
     def __init__(self) -> None:
-        self.count = 0
+        self._count: Any = 0
         self._mean: Any = 0.0
         self._squares: Any = 0.0
 
@@ -28,11 +30,20 @@ class Moments:
         if not len(values):
             return
         array = np.asarray(values, np.float64)
-        count, mean = self.count + len(array), array.mean(axis=0)
+        is_finite = np.isfinite(array)
+        added = is_finite.sum(axis=0)
+        count = np.maximum(self._count + added, 1)
+        mean = np.where(is_finite, array, 0).sum(axis=0) / np.maximum(added, 1)
         delta = mean - self._mean
-        self._squares += np.square(array - mean).sum(axis=0) + delta * delta * self.count * len(array) / count
-        self._mean += delta * len(array) / count
-        self.count = count
+        deviations = np.where(is_finite, array - mean, 0)
+        self._squares = self._squares + np.square(deviations).sum(axis=0) + delta * delta * self._count * added / count
+        self._mean = self._mean + delta * added / count
+        self._count = self._count + added
+
+    @property
+    def count(self) -> int:
+        """How many numbers there were; of vectors, in the component that has the most."""
+        return int(np.max(self._count))
 
     @property
     def mean(self) -> Any:
@@ -40,9 +51,15 @@ class Moments:
         return np.asarray(self._mean).tolist()
 
     @property
+    def is_exact_in_float32(self) -> bool:
+        """Whether rounding to float32 changes the numbers by less than a hundredth of their standard deviation."""
+        spread = np.sqrt(self._squares / np.maximum(self._count, 1))
+        return bool(np.all((spread == 0) | (np.abs(self._mean) * 2.0**-24 < spread / 100)))
+
+    @property
     def std(self) -> Any:
         """A float, or a nested list; 1 where it is too small for the values, stored as float32, to differ."""
-        std = np.sqrt(self._squares / max(self.count, 1))
+        std = np.sqrt(self._squares / np.maximum(self._count, 1))
         return np.where(std > 1e-6 * np.abs(self._mean), std, 1.0).tolist()
 
 

@@ -26,7 +26,7 @@ class Table:
 
     def __init__(self, path: str):
         self.path = path
-        first = next(Lines(path), '')
+        first = next((line for line in Lines(path) if line.strip()), '')
         self._delimiter = _find_delimiter(first)
         lines = Lines(path)
         header = next(self._read(lines, 0), None)
@@ -49,30 +49,35 @@ class Table:
     def rows(self, at: Position | None = None) -> Iterator[Row]:
         """Yields the rows after the header, or from a position on; the value of a row is a list of cells."""
         at = at or self._start
-        for row in self._read(Lines(self.path, at), at.row):
-            if not isinstance(row.value, RunError) and len(row.value) != len(self.header):
-                text = f'{len(row.value)} cells, but the header has {len(self.header)}'
-                row = Row(row.position, RunError(f'{self.path}: line {row.position.line}: {text}'))
-            yield row
+        return self._read(Lines(self.path, at), at.row, len(self.header))
 
-    def _read(self, lines, number):
-        reader = csv.reader(lines, delimiter=self._delimiter, skipinitialspace=True, strict=True)
+    def _read(self, lines, number, width=None):
+        reader = self._reader(lines)
         while True:
             position = Position(lines.offset, lines.number, number)
             lines.is_utf8 = True
-            value: list[str] | RunError
+            cells, wrong = [], ''
             try:
-                value = [cell.strip() for cell in next(reader)]
-                if value in ([], ['']):
-                    continue
-                if not lines.is_utf8:
-                    value = RunError(f'{self.path}: line {position.line}: is not UTF-8')
+                cells = [cell.strip() for cell in next(reader)]
             except StopIteration:
                 return
             except csv.Error as error:
-                value = RunError(f'{self.path}: line {position.line}: {_explain(error)}')
-            yield Row(position, value)
+                wrong = _explain(error)
+            if not wrong and cells in ([], ['']):
+                continue
+            if not wrong and not lines.is_utf8:
+                wrong = 'is not UTF-8'
+            if not wrong and width not in (None, len(cells)):
+                wrong = f'{len(cells)} cells, but the header has {width}'
+            if wrong and lines.number > position.line + 1:  # A quote that is not closed must not hide the next rows.
+                lines = Lines(self.path, position)
+                next(lines)
+                reader = self._reader(lines)
+            yield Row(position, RunError(f'{self.path}: line {position.line}: {wrong}') if wrong else cells)
             number += 1
+
+    def _reader(self, lines):
+        return csv.reader(lines, delimiter=self._delimiter, skipinitialspace=True, strict=True)
 
 
 def _find_delimiter(header):
@@ -90,6 +95,12 @@ def _explain(error):
     if 'new-line character' in text:
         return 'contains a carriage return outside of quotes: lines must end with LF or CR LF'
     return f'{text}: a quote within a quoted cell must be doubled'
+
+
+def to_integer_text(cell: str) -> str:
+    """Returns an integer in its shortest form, such as '1' for '1.0'; any other cell as it is."""
+    number = to_number(cell)
+    return str(int(number)) if number is not None and number == int(number) else cell
 
 
 def to_number(cell: str) -> float | None:

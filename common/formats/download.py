@@ -156,7 +156,7 @@ def _read(response):
 
 
 def _reason(error):
-    error = getattr(error, 'reason', error)  # What an URLError wraps.
+    error = getattr(error, 'reason', error)  # What a URLError wraps.
     if isinstance(error, TimeoutError):
         return f'the server did not answer for {_TIMEOUT:g} seconds'
     return getattr(error, 'strerror', None) or str(error) or type(error).__name__

@@ -87,7 +87,7 @@ def infer_features(
         if len(several) > 1:
             raise UsageError(f'{source}: {", ".join(several)} are of kind {kind}: --hparams=schema must ignore all but one')
     if not features:
-        raise UsageError(f'{source}: there is no feature to learn from beside {", ".join(roles.values())}')
+        raise UsageError(f'{source}: there is no feature to learn from besides {", ".join(roles.values())}')
     return features
 
 

@@ -55,6 +55,22 @@ def check_names(path: str, what: str, names: Iterable[str], known: Collection[st
             raise UsageError(f'{path}: {source} has no {what} {name}{nearest(name, known)}; its {what}s are: {shown}')
 
 
+def check_same_kinds(source: str, what: str, trained: Iterable[Mapping[str, Any]], found: Iterable[Mapping[str, Any]]) -> None:
+    """Raises UsageError if the columns or features of some data are not those that a model was trained on.
+
+    Args:
+      source: what names the data.
+      what: 'column' or 'feature'.
+      trained: [{'name', 'kind'}] of the training data.
+      found: the same of the data.
+    """
+    kinds, kinds_found = ({item['name']: item['kind'] for item in items} for items in (trained, found))
+    for name, kind in kinds.items():
+        if kinds_found.get(name) != kind:
+            now = f'is {kinds_found[name]} now' if name in kinds_found else 'is missing now'
+            raise UsageError(f'{source}: the {what} {name}, on which the model was trained as {kind}, {now}')
+
+
 def check_kinds(path: str, what: str, kinds: Mapping[str, Any], known: Collection[str]) -> None:
     """Raises UsageError if a schema gives a column or feature an unknown kind."""
     for name, kind in kinds.items():

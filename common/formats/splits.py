@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from common.paths import stamp
 
 
 def find_files(name: str, path: str, suffixes: Iterable[str]) -> dict[str, str]:
@@ -77,6 +78,6 @@ def is_held_out(row: int, share: float) -> bool:
 
 
 def fingerprint(paths: Iterable[str], facts: Any) -> str:
-    """Returns a hash of the paths, sizes and modification times of files, and of facts that JSON can represent."""
-    stats = [(path, stat.length, stat.mtime_nsec) for path in paths for stat in [tf.io.gfile.stat(path)]]
+    """Returns a hash of the paths and stamps of files, and of facts that JSON can represent."""
+    stats = [(path, *stamp(path)) for path in paths]
     return hashlib.sha256(json.dumps([stats, facts], sort_keys=True).encode()).hexdigest()[:12]

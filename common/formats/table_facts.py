@@ -1,15 +1,16 @@
 """What a table of a user's own is about: which of its columns are features, of which kind, and what is to be predicted."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
 from common.formats.columns import CATEGORICAL, NUMERIC, ColumnProfile
-from common.formats.delimited import MISSING, Table, to_number
-from common.formats.row_index import BadRows
+from common.formats.delimited import MISSING, Table, to_integer_text, to_number
 from common.formats.schema import CLASSIFICATION, REGRESSION, check_kinds, check_names
+from common.formats.split_rows import BadRows
 from common.formats.vocabulary import ValueCounts, sorted_classes
 from common.values import show
 
@@ -89,14 +90,14 @@ def describe(
     if not target.values.total:
         raise RunError(f'{trained.path}: no row has a target to train on, in the column {roles[TARGET]}')
     facts = _describe_target(target, roles[TARGET], schema.get('task'), tables, trained, bad)
-    columns = list(_features(profiles, roles, given, min_count, max_vocabulary))
+    columns = list(_features(trained.path, profiles, roles, given, min_count, max_vocabulary))
     if ID not in roles:
         free = [name for name in profiles if name not in given and name not in roles.values()]
         for name in [name for name in free if name.lower() == ID and profiles[name].identifies][:1]:
             roles = {**roles, ID: name}
             columns = [column for column in columns if column['name'] != name]
     if not columns:
-        raise UsageError(f'{trained.path}: there is no column to learn from beside {", ".join(roles.values())}')
+        raise UsageError(f'{trained.path}: there is no column to learn from besides {", ".join(roles.values())}')
     columns += [{'name': name, 'kind': role} for role, name in roles.items()]
     sizes = [len(column['vocabulary']) + 1 for column in columns if column['kind'] == CATEGORICAL]
     facts |= {'columns': columns, 'vocabulary_sizes': {'categorical': sizes} if sizes else {}}
@@ -128,33 +129,48 @@ def _describe_target(profile, name, task, tables, trained, bad):
     if task == REGRESSION:
         if not profile.moments.count:
             raise UsageError(f'{trained.path}: the target {name} is not a number: --hparams=schema can give another task')
+        imprecise = _imprecise(trained.path, name, profile.moments)
+        if imprecise:
+            raise RunError(imprecise)
         return {'task': task, 'target_mean': profile.moments.mean, 'target_std': profile.moments.std}
     counts = ValueCounts(_MAX_CLASSES)
     for table in tables:
         if name in table.header:
             i = table.header.index(name)
             for cells in _blocks(row.value[i] for row in _sound(table, bad)):
-                counts.update([cell for cell in cells if cell not in MISSING])
+                present = [cell for cell in cells if cell not in MISSING]
+                counts.update([*map(to_integer_text, present)] if profile.is_integer else present)
     if not counts.is_exact or profile.identifies and counts.are_distinct:
         many = f'{trained.path}: the target {name} has too many different values to be classes'
         raise UsageError(f'{many}: name another, or "task": "regression" in the schema')
     if len(counts) < 2:
         value = next(iter(counts.values()))
         raise RunError(f'{trained.path}: the target {name} is always {value}: there is nothing to learn')
-    untrained = sorted(set(counts.values()) - set(profile.values.values())) if profile.values.is_exact else []
+    trained_on = set(map(to_integer_text, profile.values.values()) if profile.is_integer else profile.values.values())
+    untrained = sorted(set(counts.values()) - trained_on) if profile.values.is_exact else []
     if untrained:
         tf.logging.warning('%s: no row trained on is of the class %s.', trained.path, ', '.join(untrained[:10]))
     classes = sorted_classes(counts.values())
     return {'task': task, 'class_names': classes, 'num_classes': len(classes)}
 
 
-def _features(profiles, roles, given, min_count, max_vocabulary):
+def _imprecise(path, name, moments):
+    """Describes a column whose numbers float32 cannot tell apart; '' if it can."""
+    if moments.is_exact_in_float32:
+        return ''
+    return f'{path}: column {name}: the numbers around {moments.mean:g} differ too little for float32: subtract a constant'
+
+
+def _features(path, profiles, roles, given, min_count, max_vocabulary):
     """Yields the columns that are features."""
     for name, profile in profiles.items():
         if name in roles.values() or not profile.values.total and name not in given:
             continue
         if profile.is_numeric:
             moments = profile.moments
+            imprecise = _imprecise(path, name, moments)
+            if imprecise:
+                tf.logging.warning('%s', imprecise)
             yield {
                 'name': name,
                 'kind': NUMERIC,
@@ -210,6 +226,7 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> Ca
         for column in wanted
         if column['name'] in places
     ]
+    has_integer_classes = all(re.fullmatch(r'-?\d+', name) for name in facts.get('class_names', ()))
 
     def encode(cells):
         example = {}
@@ -219,7 +236,7 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> Ca
                 if kind in (TARGET, WEIGHT):
                     raise RunError(f'column {name}: the {kind} is missing')
             elif not is_number:
-                example[name] = cell
+                example[name] = to_integer_text(cell) if kind == TARGET and has_integer_classes else cell
             else:
                 number = example[name] = to_number(cell)
                 if number is None:

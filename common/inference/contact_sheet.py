@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
+import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.files import write
@@ -25,9 +26,15 @@ class ContactSheet:
     Args:
       path: of the file.
       class_names: the names of the classes, if known.
+
+    Raises:
+      UsageError: there is no such directory.
     """
 
     def __init__(self, path: str, class_names: Sequence[str] | None = None):
+        directory = os.path.dirname(path) or '.'
+        if not tf.io.gfile.isdir(directory):
+            raise UsageError(f'--visualize={path}: there is no directory {directory}')
         self._path = path
         self._class_names = class_names
         self._tiles: list[np.ndarray] = []
@@ -62,7 +69,7 @@ def _caption(prediction: Prediction, class_names: Sequence[str] | None) -> list[
         scalars = [(name, value) for name, value in values.items() if isinstance(value, (int, float, str))]
         lines = [f'{name} {value}' for name, value in scalars if name not in prediction.fields][:1]
     names = [str(value) for value in prediction.fields.values()]
-    return [*lines, *(os.path.basename(name) for name in names[:1])]
+    return [' '.join(line.split()) for line in [*lines, *(os.path.basename(name) for name in names[:1])]]
 
 
 def _draw(image: np.ndarray, lines: list[str]) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 import tensorflow.compat.v1 as tf
 
-from common.data import tfrecord
+from common.data import manifest, tfrecord
 from common.data.input_pipeline import get_specs
 from common.data.source import DataSource
 from common.errors import RunError, UsageError
@@ -40,7 +40,10 @@ def open_files(source: DataSource, pattern: str) -> InputFiles:
     Raises:
       UsageError: there are no files, or the dataset takes none.
     """
-    paths = sorted(tf.io.gfile.glob(pattern))
+    try:
+        paths = sorted(tf.io.gfile.glob(pattern))
+    except UnicodeDecodeError as error:
+        raise UsageError(f'--input={pattern}: the name of a file is not UTF-8: {error.object!r}') from None
     if not paths:
         raise UsageError(f'--input={pattern}: no such file')
     params, are_records = source.params, all('.tfrecord' in os.path.basename(path) for path in paths)
@@ -54,10 +57,10 @@ def open_files(source: DataSource, pattern: str) -> InputFiles:
     specs = get_specs(source)
     is_serialized = getattr(specs.records, 'dtype', None) == tf.string and specs.records.shape.rank == 0
     read: Callable[[str], Iterable[Entry]]
-    if are_records and is_serialized:
-        read = _records
-    elif source.reads_input():
+    if source.reads_input():
         read = functools.partial(_read_input, source)
+    elif are_records and is_serialized:
+        read = _records
     else:
         kinds = ' other than *.tfrecord' if is_serialized else ''
         raise UsageError(f'--input={pattern}: --dataset={params.dataset} takes no files{kinds}: it has no read_input()')
@@ -91,12 +94,8 @@ def _files(paths):
 
 
 def _records(path):
-    """Yields the records of a TFRecord file up to the first corrupt one."""
-    scan = tfrecord.scan(path)
-    defect = tfrecord.find_damage(path, scan)
-    if defect:
-        raise RunError(f'{path}: {defect}')
-    for number, record in enumerate(tfrecord.read(path, scan.count)):
+    """Yields the records of a TFRecord file; raises RunError if it is corrupt."""
+    for number, record in enumerate(tfrecord.read(path, manifest.check_alone(path))):
         yield {'record': number}, record
 
 

@@ -57,8 +57,7 @@ def predict_split(
         session.run(init)
         while True:
             batch = session.run(features)
-            ids = [{EXAMPLE_ID: to_json(value)} for value in batch.pop(EXAMPLE_ID, ())]
-            yield from _predictions(predictor, batch, ids or itertools.repeat({}))
+            yield from _predictions(predictor, batch, _ids(batch))
 
 
 def predict_files(
@@ -68,15 +67,14 @@ def predict_files(
     with tf.Graph().as_default() as graph:
         examples = tf.nest.map_structure(lambda spec: tf.placeholder(spec.dtype, [None, *spec.shape]), files.spec)
         features = dict(files.to_features(examples))
-        features.pop(EXAMPLE_ID, None)  # The fields identify the example.
         init = tf.tables_initializer()
-        specs = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in features.items()}
+        specs = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in features.items() if name != EXAMPLE_ID}
     predictor = Predictor(estimator, specs, checkpoint_path)
     with contextlib.closing(tf.Session(graph=graph)) as session:
         session.run(init)
 
         def parse(batch: list[Any]) -> dict[str, np.ndarray]:
-            stacked = tf.nest.map_structure(lambda *values: np.stack(values), *batch)
+            stacked = tf.nest.map_structure(_stack, *batch)
             feeds = zip(tf.nest.flatten(examples), tf.nest.flatten(stacked), strict=True)
             return session.run(features, dict(feeds))
 
@@ -103,7 +101,21 @@ def _predict_good(
         else:
             yield Prediction(entries[0][0], error=RunError(first_line(error)))
         return
-    yield from _predictions(predictor, features, (fields for fields, _ in entries))
+    ids = _ids(features)
+    yield from _predictions(predictor, features, [{**fields, **of_one} for (fields, _), of_one in zip(entries, ids)])
+
+
+def _stack(*values):
+    # NumPy's own arrays of bytes drop zeros at the end.
+    return np.array(values, object) if isinstance(values[0], (bytes, str)) else np.stack(values)
+
+
+def _ids(features):
+    """Removes the ids from a batch of features; returns a dict for each example with its id, unless there is none."""
+    ids = features.pop(EXAMPLE_ID, None)
+    if ids is None:
+        return itertools.repeat({})
+    return [{EXAMPLE_ID: to_json(value)} if value != b'' else {} for value in ids]
 
 
 def _predictions(predictor, features, all_fields):

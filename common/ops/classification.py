@@ -10,6 +10,7 @@ from common.ops.labeled_images import labeled_images
 from common.ops.pr_curve import pr_curve
 
 NUM_IMAGES_SHOWN = 8
+_MAX_MATRIX = 1000  # Classes: a larger confusion matrix takes much memory, and cannot be read.
 
 
 def classifier_outputs(
@@ -78,7 +79,7 @@ def classification_metrics(
     num_classes: int,
     class_names: Sequence[str] | None = None,
 ) -> dict[str, tuple]:
-    """Returns the accuracy, the confusion matrix, the precision-recall curve and, for two classes, the AUC.
+    """Returns the accuracy, the precision-recall curve, the confusion matrix for up to 1,000 classes, and the AUC for two.
 
     Args:
       labels: 'label', int [batch], and, if the examples are weighted, 'weight', float [batch], for the accuracy.
@@ -88,9 +89,10 @@ def classification_metrics(
     """
     metrics = {
         'accuracy': tf.metrics.accuracy(labels['label'], predictions['class'], labels.get('weight')),
-        'confusion_matrix': confusion_matrix(labels['label'], predictions['class'], num_classes, class_names),
         'pr_curve': pr_curve(labels['label'], predictions['probabilities']),
     }
+    if num_classes <= _MAX_MATRIX:
+        metrics['confusion_matrix'] = confusion_matrix(labels['label'], predictions['class'], num_classes, class_names)
     if num_classes == 2:
         log_probabilities = tf.log(predictions['probabilities'])
         metrics['auc'] = auc(labels['label'], log_probabilities[:, 1] - log_probabilities[:, 0])

@@ -60,6 +60,8 @@ def _weighted(loss, labels, params):
     if len(params.class_weights) == 1:
         return loss * params.class_weights[0] if params.class_weights[0] != 1 else loss
     if params.class_weights:
+        if not any(params.class_weights):
+            raise UsageError('class_weights are all 0: nothing would be learned')
         if 'label' not in labels or not labels['label'].dtype.is_integer or labels['label'].shape.rank != 1:
             raise UsageError(f'class_weights: --dataset={params.dataset} has no classes: no label named label, int [batch]')
         if len(params.class_weights) != params.get('num_classes', len(params.class_weights)):

@@ -64,8 +64,6 @@ def run(model: types.ModuleType, source: DataSource, output_dir: str, options: O
         if schedule.trains:
             build.save(source.params, run_dir.hparams_path(output_dir))
         experiment = make_experiment(model, source, config, options, stop)
-        if schedule.trains:
-            saved_dataset.save(output_dir, source, saved)
         with name_the_op(), diagnose_errors(experiment):
             result = schedule.run(experiment)
             if experiment.evaluators:

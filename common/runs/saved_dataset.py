@@ -49,8 +49,9 @@ def load(output_dir: str) -> SavedDataset | None:
         raise RunError(f'{path}: does not describe a dataset; --schedule=train writes it anew if it is deleted') from None
 
 
-def save(output_dir: str, source: DataSource, saved: SavedDataset | None) -> None:
-    """Writes the metadata and the specs of a training's dataset; warns if its files differ from those of before."""
+def save(output_dir: str, source: DataSource, is_resumed: bool) -> None:
+    """Writes the metadata and the specs of a training's dataset; warns if a resumed training's data is another."""
+    saved = load(output_dir) if is_resumed else None
     files = shards.find(source.read(source.params.train_split))
     if saved and saved.sha256 and files and files.sha256 != saved.sha256:
         tf.logging.warning('The training data is not the data that this model was trained on so far.')

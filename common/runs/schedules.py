@@ -42,6 +42,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
             experiment.train_steps,
         )
         return {'global_step': step}
+    saved_dataset.save(experiment.estimator.model_dir, experiment.source, is_resumed=step > 0)
     try:
         with hparams_tab.session(experiment.estimator.model_dir, experiment.source.params):
             experiment.estimator.train(
@@ -170,7 +171,9 @@ def predict(experiment: 'Experiment') -> dict[str, Any]:
             elif sheet:
                 sheet.add(prediction)
             file.write(dumps(prediction.to_json(class_names)) + '\n')
-        if total and len(errors) == total:
+        if not total:
+            raise UsageError(f'--input={options.input}: has no examples')
+        if len(errors) == total:
             raise type(errors[0])(f'--input={options.input}: nothing to predict: {errors[0]}')
     if errors:
         tf.logging.warning('%d of %d examples cannot be predicted; %s has their errors.', len(errors), total, path)

@@ -112,4 +112,4 @@ def _check_label(labels, params, name):
     label = labels.get('label')
     if not isinstance(label, tf.Tensor) or not label.dtype.is_integer or label.shape.rank != 1:
         found = f'has {describe(label)}' if 'label' in labels else f'has: {", ".join(labels)}'
-        raise UsageError(f'{_text(params, name)} needs a label label, int32 [batch]; --dataset={params.dataset} {found}')
+        raise UsageError(f'{_text(params, name)} needs a label named label, int32 [batch]; --dataset={params.dataset} {found}')

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from common.data import records
 from common.errors import RunError, UsageError
 from datasets import csv
+from hparams import build
 from tests.datasets.own_data import ModeKeys, Prepared, column
 
 MODEL = '--model=tests.datasets.tabular_model'
@@ -258,7 +259,7 @@ def test_wrong_rows_are_skipped_up_to_a_share(tmp_path, caplog):
         ('1,2', ('target=x',), RunError, 'line 1 must name the columns, but contains 1,2'),
         ('', ('target=x',), RunError, 'is empty'),
         ('x,y', ('target=y', 'eval_share=1.5'), UsageError, 'eval_share=1.5 must be from 0 to 0.9'),
-        ('y', ('target=y',), UsageError, 'no column to learn from beside y'),
+        ('y', ('target=y',), UsageError, 'no column to learn from besides y'),
     ],
 )
 def test_a_wrong_table_or_hyper_parameter_is_refused(tmp_path, header, hparams, error, message):
@@ -391,3 +392,51 @@ def test_a_model_learns_a_regression(run, tmp_path):
 def test_bad_input_ends_a_run_with_one_line(run, flags, code, message):
     found, _, err = run(MODEL, '--dataset=csv', *flags)
     assert found == code and message in err and 'Traceback' not in err
+
+
+@pytest.mark.parametrize('quote', ['"open', 'a "b" c"d', '"closed" too late'])
+def test_a_stray_quote_makes_one_bad_row_and_hides_no_other(tmp_path, quote):
+    rows = [(i, i % 2, '"a, b"' if i % 3 else 'plain') for i in range(3000)]
+    rows[1000] = (1000, 0, quote)
+    path = write(tmp_path / 'a.csv', 'x,y,note', rows)
+    dataset = prepared(path, tmp_path, 'target=y', 'eval_share=0', 'max_bad_share=0.01')
+    numbers = dataset.batch('train')[0]['numeric'][:, 0]
+    assert len(numbers) == 2999 + (quote == 'a "b" c"d')  # Within a cell that is not quoted, a quote is a character.
+
+
+def test_integer_classes_are_the_same_with_and_without_a_decimal_point(tmp_path):
+    write(tmp_path / 'table' / 'train.csv', 'x,y', [(i, f'{i % 2}.0') for i in range(40)])
+    write(tmp_path / 'table' / 'eval.csv', 'x,y', [(i, i % 2) for i in range(4)])
+    dataset = prepared(tmp_path / 'table', tmp_path, 'target=y')
+    assert dataset.metadata['class_names'] == ['0', '1']
+    assert dataset.batch('eval')[1]['label'].tolist() == [0, 1, 0, 1]
+
+
+def test_blank_lines_before_the_header_do_not_matter(tmp_path):
+    path = tmp_path / 'a.csv'
+    path.write_text('\n\nx;y\n' + ''.join(f'{i};{i % 2}\n' for i in range(40)))
+    assert [c['name'] for c in prepared(path, tmp_path, 'target=y').metadata['columns']] == ['x', 'y']
+
+
+def test_numbers_that_float32_cannot_tell_apart_are_warned_of_and_refused_as_a_target(tmp_path, caplog):
+    path = write(tmp_path / 'a.csv', 'time,y', [(1.7e9 + i, i / 7) for i in range(60)])
+    prepared(path, tmp_path, 'target=y')
+    assert 'a.csv: column time: the numbers around 1.7e+09 differ too little for float32: subtract a constant' in caplog.text
+    with pytest.raises(RunError, match='column time: the numbers around 1.7e.09 differ too little for float32'):
+        prepared(path, tmp_path, 'target=time')
+    small = write(tmp_path / 'b.csv', 'time,y', [(i * 60, i / 7) for i in range(60)])
+    assert prepared(small, tmp_path, 'target=time').metadata['task'] == 'regression'
+
+
+@pytest.mark.parametrize(
+    'header, message', [('z,kind', 'x, on which .* as numeric, is missing'), ('x,kind', 'x, .* is categorical now')]
+)
+def test_columns_other_than_those_of_the_training_are_refused(tmp_path, header, message):
+    path = write(tmp_path / 'a.csv', 'x,kind', [(i % 7, 'ab'[i % 2]) for i in range(60)])
+    trained = prepared(path, tmp_path, 'target=kind')
+    value = (lambda i: i % 7) if header.startswith('z') else (lambda i: 'cde'[i % 3])
+    write(path, header, [(value(i), 'ab'[i % 2]) for i in range(60)])
+    other = prepared(path, tmp_path, 'target=kind')
+    params = build.HParams(dict(other.params), trained.metadata)
+    with pytest.raises(UsageError, match=f'csv_file={path}: the column {message}'):
+        csv.read('eval', str(tmp_path / 'data'), params)

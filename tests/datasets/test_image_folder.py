@@ -222,7 +222,9 @@ def test_what_only_pillow_can_decode_is_converted(tmp_path, monkeypatch):
 def test_pictures_are_converted_once_until_they_change(root, tmp_path, monkeypatch):
     written = []
     write = records.write
-    monkeypatch.setattr(records, 'write', lambda directory, splits: (written.append(directory), write(directory, splits)))
+    monkeypatch.setattr(
+        records, 'write', lambda directory, *args, **kw: (written.append(directory), write(directory, *args, **kw))
+    )
     for _ in range(2):
         image_folder.prepare(str(tmp_path), params(root))
     image_folder.prepare(str(tmp_path), params(root, 'num_channels=1,max_bad_share=0.5'))

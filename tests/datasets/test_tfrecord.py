@@ -255,7 +255,7 @@ def test_examples_that_are_not_of_the_schema_are_refused(directory, tmp_path, co
     'examples, message',
     [
         ([{'x': 1.0, 'y': 1}], 'must name the "label": the features of .* are: x, y'),
-        ([{'label': 1}], 'no feature to learn from beside label'),
+        ([{'label': 1}], 'no feature to learn from besides label'),
         ([{'label': 1, 'a': png(0, 2)}, {'label': 0, 'a': png(0, 3)}], 'the images a are of different sizes'),
     ],
 )
@@ -319,3 +319,21 @@ def test_a_record_is_found_although_another_verified_file_is_gone(directory, tmp
     path = write(directory / 'train-00001-of-00002.tfrecord', [b'no example'])
     with pytest.raises(RunError, match=f'{path}: record 0, at byte 0: is not a tf.train.Example'):
         prepared(directory, tmp_path)
+
+
+def test_numbers_that_are_not_finite_count_as_missing(tmp_path):
+    values = [[1.0, float('nan')], [3.0, float('inf')], [float('-inf'), 5.0], [5.0, 9.0]]
+    write(tmp_path / 'own' / 'train.tfrecord', [{'v': value, 'label': i % 2} for i, value in enumerate(values)])
+    dataset = prepared(tmp_path / 'own', tmp_path)
+    (feature,) = [feature for feature in dataset.metadata['features'] if feature['kind'] == 'numeric']
+    assert (feature['mean'], feature['std']) == ([3, 7], [pytest.approx(np.std([1, 3, 5])), 2])
+    found = sorted(features['numeric'].tolist() for features, _ in dataset.examples('train'))
+    one = 2 / np.std([1, 3, 5])
+    np.testing.assert_allclose(found, [[-one, 0], [0, -1], [0, 0], [one, 1]], atol=1e-6)
+
+
+def test_a_regression_label_that_is_not_finite_is_reported(tmp_path):
+    examples = [{'x': float(i), 'label': float('nan') if i == 7 else i / 2} for i in range(20)]
+    write(tmp_path / 'own' / 'train.tfrecord', examples)
+    with pytest.raises(RunError, match='own: the label label is NaN or infinite in the split train: correct it'):
+        prepared(tmp_path / 'own', tmp_path)

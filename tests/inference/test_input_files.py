@@ -123,7 +123,7 @@ def test_a_corrupt_tfrecord_file_is_an_entry_with_its_error_and_the_next_is_read
     (tmp_path / '1.tfrecord').write_bytes(content)
     (fields, error), (_, example) = open_rows(tmp_path / '*.tfrecord').entries
     assert fields == {'input': f'{tmp_path}/1.tfrecord'}
-    assert str(error) == f'{tmp_path}/1.tfrecord: the record at byte 0 is corrupt: its checksum is wrong'
+    assert str(error) == f'{tmp_path}/1.tfrecord: the record at byte 0 is corrupt: its checksum is wrong: restore it'
     assert example == records.encode({'x': 1.0})
 
 

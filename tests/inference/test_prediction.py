@@ -62,6 +62,15 @@ def test_bad_examples_of_files_do_not_keep_the_others_from_being_predicted(tmp_p
     np.testing.assert_allclose([line['y'] for line in found if 'y' in line], x @ w[:, 0], rtol=1e-4)
 
 
+def test_records_that_end_in_zeros_are_predicted(tmp_path):
+    estimator, source, checkpoint, w = make(tmp_path)
+    assert records.encode({'x': [1.0, 0.0]}).endswith(b'\0')
+    (tmp_path / 'rows.txt').write_text('1 0\n0 0')
+    files = open_files(source, str(tmp_path / 'rows.txt'))
+    found = [prediction.to_json() for prediction in predict_files(estimator, files, 3, checkpoint)]
+    np.testing.assert_allclose([line['y'] for line in found], [w[0, 0], 0], rtol=1e-4)
+
+
 def test_a_class_is_written_with_its_name():
     prediction = Prediction({'input': 'a'}, {'class': np.int64(1)})
     assert prediction.to_json(['cat', 'dog']) == {'input': 'a', 'class': 1, 'class_name': 'dog'}

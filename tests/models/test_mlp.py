@@ -107,7 +107,8 @@ def test_a_feature_of_variable_length_is_refused_in_one_line():
         (
             '',
             tf.float32,
-            'task=classification needs a label label, int32 [batch], not a tensor of float32 (4,), or use task=regression',
+            'task=classification needs a label named label, int32 [batch], not a tensor of float32 (4,), '
+            'or use task=regression',
         ),
         ('task=guessing', tf.int32, 'task=guessing is not one of classification, regression'),
         ('drop_rate=1', tf.int32, 'drop_rate=1.0 must be at least 0 and less than 1'),

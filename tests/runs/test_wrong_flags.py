@@ -100,7 +100,7 @@ WRONG = [
     (['--schedule=evaluate'], 2, 'contains no checkpoint: train first'),
     (['--schedule=predict'], 2, 'contains no checkpoint: train first'),
     (['--schedule=export'], 2, 'contains no checkpoint: train first'),
-    (['--predict_split=test'], 2, '--predict_split=test: value should be one of <train|eval>'),
+    (['--predict_split=', '--schedule=predict'], 2, '--predict_split is empty'),
     (['--input=*.png'], 2, '--input requires --schedule=predict, not train_and_evaluate'),
     (['--predict_split=train', '--schedule=train'], 2, '--predict_split requires --schedule=predict, not train'),
     (['nonsense'], 2, 'nonsense: every argument is a flag'),

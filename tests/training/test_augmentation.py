@@ -169,7 +169,7 @@ def test_data_without_images_is_refused(name, value, features, found):
 def test_data_without_classes_is_refused(text, labels, found):
     with tf.Graph().as_default(), pytest.raises(UsageError) as error:
         augment(text, labels=labels())
-    assert str(error.value) == f'{text} needs a label label, int32 [batch]; --dataset=d {found}'
+    assert str(error.value) == f'{text} needs a label named label, int32 [batch]; --dataset=d {found}'
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ def test_weights_multiply_the_losses_exactly_whatever_the_towers(tmp_path, tower
     'text, labels, message',
     [
         (',class_weights=[1,-2]', {}, r'class_weights=\[1.0, -2.0\] must be at least 0'),
+        (',class_weights=[0,0,0]', {}, 'class_weights are all 0'),
         ('', {'weight': X}, 'the label weight must be of shape .batch., not'),
     ],
 )
