@@ -11,8 +11,7 @@ WINDOW = 50
 
 def first_position(params: HParams) -> tf.Tensor:
     """Returns the position in the training's stream of examples, int64, from which `group_by_length` has to be given them."""
-    step = tf.cast(tf.train.get_or_create_global_step(), tf.int64)
-    return step // WINDOW * WINDOW * params.batch_size
+    return _step() // WINDOW * WINDOW * params.batch_size
 
 
 def group_by_length(examples: tf.data.Dataset, params: HParams) -> tf.data.Dataset:
@@ -26,34 +25,40 @@ def group_by_length(examples: tf.data.Dataset, params: HParams) -> tf.data.Datas
       params: hyper-parameters.
 
     Returns:
-      Batches of batch_size examples, from the global step on, each padded to its largest.
+      Batches of batch_size examples, from the global step on, each padded with zeros, or empty strings, to its largest.
     """
-    size = WINDOW * params.batch_size
-    step = tf.cast(tf.train.get_or_create_global_step(), tf.int64)
-    specs = tf.nest.flatten(examples.element_spec)
+    step = _step()
+    flat_specs = tf.nest.flatten(examples.element_spec)
+    variable = [i for i, spec in enumerate(flat_specs) if not spec.shape.is_fully_defined()]
 
-    def with_shapes(*example):
+    def flatten(*example):
         tensors = tf.nest.flatten(example)
-        return tuple(tensors), tuple(tf.shape(tensor) for tensor in tensors)
+        return tuple(tensors), tf.add_n([tf.size(tensors[i]) for i in variable])
 
     def cut(number, window):
-        tensors, shapes = window
-        lengths = tf.add_n([tf.reduce_prod(s, 1) for s, spec in zip(shapes, specs) if not spec.shape.is_fully_defined()])
-        rows = tf.reshape(tf.argsort(lengths, stable=True), [WINDOW, params.batch_size])
+        tensors, sizes = window
+        rows = tf.reshape(tf.argsort(sizes, stable=True), [WINDOW, params.batch_size])
         rows = tf2.random.experimental.stateless_shuffle(rows, tf.stack([params.seed, number]))
         seen = tf.where(tf.equal(number, step // WINDOW), step % WINDOW, tf.zeros_like(step))
 
         def gather(rows):
             batch = []
-            for tensor, shape, spec in zip(tensors, shapes, specs):
-                largest = tf.concat([[params.batch_size], tf.reduce_max(tf.gather(shape, rows), 0)], 0)
-                values = tf.slice(tf.gather(tensor, rows), tf.zeros_like(largest), largest)
+            for tensor, spec in zip(tensors, flat_specs):
+                values = tf.gather(tensor, rows)
+                values = values.to_tensor() if isinstance(values, tf.RaggedTensor) else values
                 batch.append(tf.ensure_shape(values, [params.batch_size, *spec.shape]))
             return tf.nest.pack_sequence_as(examples.element_spec, batch)
 
         return tf.data.Dataset.from_tensor_slices(rows).skip(seen).map(gather)
 
-    windows = examples.map(with_shapes).padded_batch(size, drop_remainder=True)
+    # Ragged, so that one long example does not make the whole window as large as it is.
+    windows = examples.map(flatten).apply(
+        tf.data.experimental.dense_to_ragged_batch(WINDOW * params.batch_size, drop_remainder=True)
+    )
     return tf.data.Dataset.zip((tf.data.Dataset.range(step // WINDOW, 2**62), windows)).flat_map(
         lambda number, window: cut(number, window)
     )
+
+
+def _step():
+    return tf.cast(tf.train.get_or_create_global_step(), tf.int64)

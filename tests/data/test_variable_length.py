@@ -21,7 +21,8 @@ def texts(**functions):
 
     def parse(mode, params, record):
         length = record * 37 % 23 + 1
-        return {'x': tf.fill([length], record + 1), 'word': tf.fill([length, 2], 'a')}, {'y': record}
+        word, grid = tf.fill([length, 2], 'a'), tf.ones([length, 2 * length])
+        return {'x': tf.fill([length], record + 1), 'word': word, 'grid': grid}, {'y': record}
 
     functions = functions or {'parse': parse}
     return types.SimpleNamespace(read=lambda *_: tf.data.Dataset.range(COUNT), **functions)
@@ -65,6 +66,15 @@ def test_batches_grouped_by_length_contain_each_example_once_per_epoch():
 def test_batches_grouped_by_length_are_not_sorted():
     found = [length_of(batch[0]) for batch in numbers(batches(texts(), 50, group_by_length=True))]
     assert found != sorted(found) and found != sorted(found, reverse=True)
+
+
+def test_batches_grouped_by_length_are_padded_to_their_longest_example():
+    for features, labels in batches(texts(), 5, group_by_length=True):
+        lengths = np.array([length_of(i) for i in labels['y']])
+        assert features['x'].shape == (4, max(lengths)) and features['grid'].shape == (4, max(lengths), 2 * max(lengths))
+        assert (features['x'] > 0).sum(1).tolist() == lengths.tolist()
+        assert features['grid'].sum((1, 2)).tolist() == (2 * lengths**2).tolist()
+        assert set(features['word'].ravel()) <= {b'a', b''}
 
 
 @pytest.mark.parametrize('start', [1, 49, 50, 77])
