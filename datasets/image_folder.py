@@ -160,7 +160,7 @@ class _Examples(Sequence):
 def _read_picture(path):
     """Returns {'image': a JPEG or PNG file that TensorFlow decodes, 'height', 'width', 'orientation'}; raises ImageError.
 
-    JPEG and PNG files are kept if TensorFlow decodes them to the same size; others become PNG files. The orientation is the
+    JPEG and PNG files are kept if TensorFlow decodes them, too; others become PNG files. The orientation is the
     EXIF orientation of the kept file: rotating it here would make a JPEG file a PNG file of five times the size.
     """
     content = images.read(path)

@@ -78,8 +78,8 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
             yield {'line': row.position.line}, row.value
         else:
             label, tab, text = row.value.partition('\t')
-            is_labelled = tab and label.strip() in params.metadata['class_names']
-            yield {'line': row.position.line}, records.encode({'text': (text if is_labelled else row.value).strip()})
+            is_labeled = tab and label.strip() in params.metadata['class_names']
+            yield {'line': row.position.line}, records.encode({'text': (text if is_labeled else row.value).strip()})
 
 
 def _lines(path: str, at: Position | None = None) -> Iterator[Row]:
@@ -98,7 +98,7 @@ def _lines(path: str, at: Position | None = None) -> Iterator[Row]:
             number += 1
 
 
-def _labelled(path: str, at: Position | None = None) -> Iterator[Row]:
+def _labeled(path: str, at: Position | None = None) -> Iterator[Row]:
     """Yields the lines as pairs of label and text."""
     for row in _lines(path, at):
         if isinstance(row.value, RunError):
@@ -138,13 +138,13 @@ def _convert(directory, files, params):
         row.value[1]
         for path, splits, split_of in sources
         if trained in splits
-        for row in _labelled(path)
+        for row in _labeled(path)
         if not isinstance(row.value, RunError) and split_of(row.position.row) == trained
     )
     vocabulary = tokens.make_vocabulary(_in_blocks(texts), params) if params.tokens == tokens.WORDS else []
     examples: dict[str, SplitRows] = {}
     for path, splits, split_of in sources:
-        examples |= split_rows(path, splits, functools.partial(_labelled, path), split_of, _encode, params.max_bad_share)
+        examples |= split_rows(path, splits, functools.partial(_labeled, path), split_of, _encode, params.max_bad_share)
     for split, lines in examples.items():
         if not lines.count:
             raise RunError(f'{params.text_file}: has no line for the split {split}')
@@ -160,7 +160,7 @@ def _convert(directory, files, params):
 def _classes(paths, bad):
     classes = set()
     for path in paths:
-        for row in _labelled(path):
+        for row in _labeled(path):
             if isinstance(row.value, RunError):
                 bad.add(row.value)
                 continue

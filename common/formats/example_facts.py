@@ -78,7 +78,10 @@ def infer_features(
         if feature['kind'] == IGNORE:
             if name not in given:
                 tf.logging.info(
-                    '%s: the feature %s is ignored: %s. --hparams=schema can tell otherwise.', source, name, feature['reason']
+                    '%s: the feature %s is ignored: %s. --hparams=schema=FILE can override this.',
+                    source,
+                    name,
+                    feature['reason'],
                 )
             continue
         features.append(feature)

@@ -1,4 +1,4 @@
-"""Records of labelled images of one size: the raw bytes of the pixels, and a class."""
+"""Records of labeled images of one size: the raw bytes of the pixels, and a class."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -196,7 +196,7 @@ def _log(table, facts, profiles):
         if name not in used:
             reason = 'has a different value in each row' if profile.values.total else 'is empty'
             tf.logging.info(
-                '%s: the column %s is ignored: it %s. --hparams=schema can tell otherwise.', table.path, name, reason
+                '%s: the column %s is ignored: it %s. --hparams=schema=FILE can override this.', table.path, name, reason
             )
     if '' in table.header:
         tf.logging.info('%s: a column without a name is ignored.', table.path)
