@@ -104,8 +104,12 @@ def get_specs(source: DataSource) -> Specs:
     if source.specs:
         return source.specs
     with tf.Graph().as_default():
-        records = source.read(source.params.train_split)
-        return Specs(records.element_spec, parsed_batches(source, ModeKeys.PREDICT, records).element_spec)
+        return specs_of(source, source.read(source.params.train_split))
+
+
+def specs_of(source: DataSource, records: tf.data.Dataset) -> Specs:
+    """Returns the specs of records that `source.read` returned, and of their features in prediction."""
+    return Specs(records.element_spec, parsed_batches(source, ModeKeys.PREDICT, records).element_spec)
 
 
 def _parse_each(source, mode, records, first):

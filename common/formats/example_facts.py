@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
 from common.formats.columns import CATEGORICAL, NUMERIC
-from common.formats.schema import check_kinds, check_names
+from common.formats.schema import add_roles, check_kinds, check_names
 
 IMAGE, TEXT, IGNORE = 'image', 'text', 'ignore'
 KINDS = (NUMERIC, CATEGORICAL, IMAGE, TEXT, IGNORE)
@@ -42,10 +42,7 @@ def find_roles(schema: Mapping[str, Any], schema_path: str, names: Sequence[str]
     label = schema.get(LABEL) or (usual[0] if len(usual) == 1 else '')
     if not label:
         raise UsageError(f'--hparams=schema must name the "label": the features of {source} are: {", ".join(names)}')
-    roles = {LABEL: label, **{role: schema[role] for role in (WEIGHT, ID) if role in schema}}
-    if len(set(roles.values())) < len(roles):
-        raise UsageError(f'{schema_path}: {", ".join(roles)} must be different features')
-    return roles
+    return add_roles(schema, schema_path, 'feature', {LABEL: label}, (WEIGHT, ID))
 
 
 def infer_features(

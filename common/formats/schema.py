@@ -55,6 +55,27 @@ def check_names(path: str, what: str, names: Iterable[str], known: Collection[st
             raise UsageError(f'{path}: {source} has no {what} {name}{nearest(name, known)}; its {what}s are: {shown}')
 
 
+def add_roles(
+    schema: Mapping[str, Any], path: str, what: str, roles: Mapping[str, str], optional: Iterable[str]
+) -> dict[str, str]:
+    """Returns {role: name} with those of the optional roles that a schema names.
+
+    Args:
+      schema: from `read_schema`.
+      path: of the schema file.
+      what: 'column' or 'feature'.
+      roles: those that are known.
+      optional: further roles.
+
+    Raises:
+      UsageError: two roles have the same name.
+    """
+    found = {**roles, **{role: schema[role] for role in optional if role in schema}}
+    if len(set(found.values())) < len(found):
+        raise UsageError(f'{path}: {", ".join(found)} must be different {what}s')
+    return found
+
+
 def check_same_kinds(source: str, what: str, trained: Iterable[Mapping[str, Any]], found: Iterable[Mapping[str, Any]]) -> None:
     """Raises UsageError if the columns or features of some data are not those that a model was trained on.
 

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from common.errors import RunError, UsageError
 from common.formats.columns import CATEGORICAL, NUMERIC, ColumnProfile
 from common.formats.delimited import MISSING, Table, to_integer_text, to_number
-from common.formats.schema import CLASSIFICATION, REGRESSION, check_kinds, check_names
+from common.formats.schema import CLASSIFICATION, REGRESSION, add_roles, check_kinds, check_names
 from common.formats.split_rows import BadRows
 from common.formats.vocabulary import ValueCounts, sorted_classes
 from common.values import show
@@ -46,10 +46,7 @@ def find_roles(schema: Mapping[str, Any], schema_path: str, target: str, table: 
     target = target or schema.get(TARGET, '') or (usual[0] if len(usual) == 1 else '')
     if not target:
         raise UsageError(f'--hparams=target=COLUMN is required: the columns of {table.path} are: {", ".join(names)}')
-    roles = {TARGET: target, **{role: schema[role] for role in (ID, WEIGHT) if role in schema}}
-    if len(set(roles.values())) < len(roles):
-        raise UsageError(f'{schema_path}: {", ".join(roles)} must be different columns')
-    return roles
+    return add_roles(schema, schema_path, 'column', {TARGET: target}, (ID, WEIGHT))
 
 
 def describe(

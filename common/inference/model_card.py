@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from common.files import write, write_json
 from common.storage.metrics import read_metrics
 
-_PACKAGES = ('estimator-trainer', 'tensorflow', 'tensorflow-estimator', 'numpy')
+_PACKAGES = ('estimator-trainer', 'tensorflow-estimator', 'numpy')
 
 
 def make_card(output_dir: str, step: int, params: Mapping[str, Any], data_sha256: str | None) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def make_card(output_dir: str, step: int, params: Mapping[str, Any], data_sha256
         for row in read_metrics(output_dir)
         if int(row['global_step']) == step
     }
-    versions = {'python': platform.python_version()}
+    versions = {'python': platform.python_version(), 'tensorflow': tf.__version__}
     for package in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # A checkout need not be installed.
             versions[package] = importlib.metadata.version(package)
@@ -45,7 +45,7 @@ def make_card(output_dir: str, step: int, params: Mapping[str, Any], data_sha256
         'hparams': dict(params),
         'metrics': metrics,
         'data_sha256': data_sha256,
-        'versions': {**versions, 'tensorflow': tf.__version__},
+        'versions': versions,
     }
 
 

@@ -2,6 +2,8 @@
 
 import tensorflow.compat.v1 as tf
 
+from common.ops.metric_counts import make_counts
+
 _BINS = 2**16
 
 
@@ -20,14 +22,7 @@ def auc(labels: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
       update_op's value includes the batch.
     """
     with tf.variable_scope(None, 'auc'):
-        counts = tf.get_variable(
-            'counts',
-            [2, _BINS],
-            tf.int64,
-            tf.zeros_initializer(),
-            trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
-        )
+        counts = make_counts([2, _BINS])
         cells = tf.cast(tf.not_equal(tf.cast(labels, tf.int32), 0), tf.int32) * _BINS + _order(scores)
         new = tf.math.bincount(cells, minlength=2 * _BINS, maxlength=2 * _BINS, dtype=tf.int64)
         update = tf.assign_add(counts, tf.reshape(new, [2, _BINS]))

@@ -7,6 +7,7 @@ from PIL import Image, ImageDraw, ImageFont
 import tensorflow.compat.v1 as tf
 
 from common.ops.images import RIGHT, WRONG, class_text, shorten
+from common.ops.metric_counts import make_counts
 
 _SIDE = 480  # Approximate size in pixels; larger for many classes.
 _MIN_LABELED_CELL = 24
@@ -32,14 +33,7 @@ def confusion_matrix(
       one row per label.
     """
     with tf.variable_scope(None, 'confusion_matrix'):
-        counts = tf.get_variable(
-            'counts',
-            [num_classes, num_classes],
-            tf.int64,
-            tf.zeros_initializer(),
-            trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
-        )
+        counts = make_counts([num_classes, num_classes])
         update = tf.assign_add(counts, tf.math.confusion_matrix(labels, predictions, num_classes, dtype=tf.int64))
         image = tf.numpy_function(lambda counts: draw(counts, class_names), [counts], tf.uint8)
         image.set_shape([1, None, None, 3])

@@ -3,6 +3,8 @@
 from tensorboard.plugins.pr_curve import summary
 import tensorflow.compat.v1 as tf
 
+from common.ops.metric_counts import make_counts
+
 
 def pr_curve(labels: tf.Tensor, probabilities: tf.Tensor, num_thresholds: int = 101) -> tuple[tf.Tensor, tf.Tensor]:
     """Counts true and false positives over an evaluation, by threshold: a metric for `eval_metrics`.
@@ -22,14 +24,7 @@ def pr_curve(labels: tf.Tensor, probabilities: tf.Tensor, num_thresholds: int = 
       right classes whose probability reaches a threshold, but not the next.
     """
     with tf.variable_scope(None, 'pr_curve'):
-        counts = tf.get_variable(
-            'counts',
-            [2, num_thresholds],
-            tf.int64,
-            tf.zeros_initializer(),
-            trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
-        )
+        counts = make_counts([2, num_thresholds])
         is_label = tf.one_hot(labels, tf.shape(probabilities)[1], dtype=tf.int32)
         reached = tf.cast(tf.floor(tf.cast(probabilities, tf.float32) * (num_thresholds - 1)), tf.int32)
         cells = tf.reshape(is_label * num_thresholds + reached, [-1])

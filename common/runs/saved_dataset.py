@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from common.data import shards
-from common.data.input_pipeline import get_specs
+from common.data.input_pipeline import specs_of
 from common.data.source import DataSource
 from common.data.specs import Specs, from_json, to_json
 from common.errors import RunError
@@ -52,13 +52,15 @@ def load(output_dir: str) -> SavedDataset | None:
 def save(output_dir: str, source: DataSource, is_resumed: bool) -> None:
     """Writes the metadata and the specs of a training's dataset; warns if a resumed training's data is another."""
     saved = load(output_dir) if is_resumed else None
-    files = shards.find(source.read(source.params.train_split))
+    with tf.Graph().as_default():
+        records = source.read(source.params.train_split)
+        files = shards.find(records)
+        value: dict[str, Any] = {'metadata': dict(source.params.metadata), 'sha256': files and files.sha256}
+        with contextlib.suppress(Exception):  # A parser that fails without labels, or specs that JSON cannot represent.
+            specs = specs_of(source, records)
+            value |= {'records': to_json(specs.records), 'features': to_json(specs.features)}
     if saved and saved.sha256 and files and files.sha256 != saved.sha256:
         tf.logging.warning('The training data is not the data that this model was trained on so far.')
-    value: dict[str, Any] = {'metadata': dict(source.params.metadata), 'sha256': files and files.sha256}
-    with contextlib.suppress(Exception):  # A parser that fails without labels, or specs that JSON cannot represent.
-        specs = get_specs(source)
-        value |= {'records': to_json(specs.records), 'features': to_json(specs.features)}
     write_json(dataset_path(output_dir), value)
 
 
