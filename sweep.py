@@ -13,10 +13,12 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 from absl import flags
 
+from common.cluster import tf_config
 from common.errors import UsageError
 from common.files import read_json
 from common.paths import check_scheme, is_remote
-from common.runs import command, tf_config
+from common.runs import command, request
+from common.runs import flags as run_flags
 from common.runs.stop import StopOnSignal
 from common.storage.metrics import parse_objective
 from common.training.model_fn import check_hparams
@@ -41,6 +43,8 @@ _SAME = (
     'early_stopping_min_delta',
     'overfit_batches',
     'warm_start_from',
+    'warm_start_names',
+    'warm_start_exclude',
     'freeze',
 )
 # Flags of the sweep itself, and those that reach the trials in another way.
@@ -56,13 +60,14 @@ _NOT_PASSED_ON = (
     'train_steps',
     'num_epochs',
     'seed',
+    'log_file',
 )
 
 
 def define_flags() -> flags.FlagValues:
     """Returns the trainer's flags and the sweep's own."""
     FLAGS = flags.FlagValues()
-    flag = command.FlagGroup(FLAGS, 'Sweep')
+    flag = run_flags.FlagGroup(FLAGS, 'Sweep')
     flag.string(
         'space',
         '',
@@ -71,17 +76,20 @@ def define_flags() -> flags.FlagValues:
     )
     flag.integer('trials', 20, 'Total number of trials.', lower_bound=1, upper_bound=2**31 - 1)
     flag.integer('jobs', 1, 'Number of trials to run in parallel.', lower_bound=1, upper_bound=1024)
-    trainer.define_flags(FLAGS)
+    run_flags.define(FLAGS)
     FLAGS['output_dir'].help = 'The study, and the output_dir of each trial. (default: output/DATASET/MODEL_sweep)'
     return FLAGS
 
 
 def check_flags(FLAGS: flags.FlagValues) -> None:
     """Raises UsageError if flags are empty or incompatible."""
-    for name in ('schedule', 'checkpoint', 'eval_timeout', 'input', 'predict_split', 'visualize'):
+    for name in ('schedule', 'override_hparams', 'checkpoint', 'eval_timeout', 'input', 'predict_split', 'visualize'):
         if FLAGS[name].present:
             raise UsageError(f'--{name} is for trainer.py: a sweep trains and evaluates')
-    trainer.check_flags(FLAGS)
+    for name in ('local_cluster', 'restarts'):
+        if FLAGS[name].present:
+            raise UsageError(f'--{name} is for trainer.py: each trial of a sweep trains in one process')
+    run_flags.check(FLAGS)
     if not FLAGS.space:
         raise UsageError('--space is missing: a JSON file of what to search, such as hparams/spaces/alexnet_mnist.json')
     if is_remote(FLAGS.output_dir or ''):
@@ -90,8 +98,8 @@ def check_flags(FLAGS: flags.FlagValues) -> None:
 
 def run(FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
     """Runs the remaining trials and returns the result."""
-    tf_config.clear_local(os.environ)
-    _, _, params = trainer.load(FLAGS)
+    tf_config.refuse(os.environ, 'sweep.py')
+    _, _, params = request.load(FLAGS)
     check_scheme('space', FLAGS.space)
     objective = parse_objective(FLAGS.best_metric)
     space: dict[str, Any] = read_space(FLAGS.space, params, _given(FLAGS))
@@ -124,7 +132,7 @@ def _setup(FLAGS, params):
 
 def main(argv: list[str]) -> int:
     """Runs a command line and returns the exit code: 0 on success, 1 on failure, 2 for wrong usage."""
-    return command.execute(argv, __doc__, define_flags(), check_flags, run)
+    return command.execute(argv, define_flags(), lambda FLAGS: trainer.help_text(FLAGS, __doc__), check_flags, run)
 
 
 if __name__ == '__main__':

@@ -53,7 +53,7 @@ def train(flags: list[str], data_dir: str) -> dict[str, Any]:
         f'--data_dir={data_dir}',
         f'--train_steps={STEPS + 1}',
         f'--save_summary_steps={EVERY}',
-        f'--hparams=batch_size={BATCH_SIZE},learning_rate=0.001,learning_rate_schedule=constant,warmup_steps=0,max_shift=0',
+        f'--hparams=batch_size={BATCH_SIZE},learning_rate=0.001,learning_rate_schedule=constant,warmup_steps=0,augment_shift=0',
         *flags,
     )
     return {

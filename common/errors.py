@@ -16,9 +16,14 @@ class RunError(Exception):
     """The data, a checkpoint or the disk makes the run fail. The message names the file and the fix; exit code 1."""
 
 
+def error_line(program: str, error: BaseException | str) -> str:
+    """Returns an error as one line, even if the user's input in it contains line breaks."""
+    return ' '.join([f'{os.path.basename(program)}:', *str(error).splitlines()])
+
+
 def print_error(program: str, error: BaseException | str) -> None:
-    """Prints an error as one line on stderr, even if the user's input in it contains line breaks."""
-    print(f'{os.path.basename(program)}:', *str(error).splitlines(), file=sys.stderr)
+    """Prints an error as one line on stderr."""
+    print(error_line(program, error), file=sys.stderr)
 
 
 def first_line(error: BaseException) -> str:

@@ -101,8 +101,9 @@ def explain(error: BaseException) -> str | None:
     """Returns 'PATH: reason' for an error of TensorFlow or Python about a file; None for any other error."""
     if isinstance(error, OSError):
         return f'{error.filename}: {error.strerror}' if error.filename else None
-    match = re.search(r'^(\S*/.*)(?:; ([A-Z].*)| (is (?:not )?a directory))$', str(error), re.MULTILINE)
-    return match and f'{match[1]}: {match[2] or match[3]}'
+    patterns = (r'^(\S*/.*); ([A-Z].*)$', r'^(\S.*) (is (?:not )?a directory)$')
+    match = next(filter(None, (re.search(pattern, str(error), re.MULTILINE) for pattern in patterns)), None)
+    return match and f'{match[1]}: {match[2]}'
 
 
 def read_json(path: str) -> dict[str, Any]:

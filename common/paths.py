@@ -13,6 +13,11 @@ def is_remote(path: str) -> bool:
     return '://' in path
 
 
+def resolve(directory: str, name: str) -> str:
+    """Returns the path of a file that is named relative to a directory, or by a path of its own."""
+    return name if is_remote(name) else os.path.join(directory, name)
+
+
 def identify(directory: str) -> tuple[int, int] | None:
     """Returns the device and inode of a local directory; None if it does not exist or is remote."""
     try:

@@ -14,7 +14,7 @@ def describe(value: Any) -> str:
     if isinstance(value, (tf.Tensor, tf2.Variable)):
         return f'a tensor of {value.dtype.base_dtype.name} {value.shape}'
     if isinstance(value, np.ndarray):
-        return 'a NumPy array'
+        return f'a NumPy array of {value.dtype} {value.shape}'
     name = type(value).__name__
     size = f' of {len(value)}' if isinstance(value, (tuple, list)) else ''
     return f'{"an" if name[0].lower() in "aeiou" else "a"} {name}{size}'

@@ -14,30 +14,31 @@ import tensorflow.compat.v1 as tf
 from common.data import records
 from common.errors import RunError, check_range
 from common.files import read_json, write_json
-from common.formats.columns import CATEGORICAL, NUMERIC
+from common.formats.columns import CATEGORICAL, NUMERIC, standardize
 from common.formats.delimited import Table
 from common.formats.lines import convert
 from common.formats.schema import CLASSIFICATION, check_same_kinds, read_schema
 from common.formats.split_rows import BadRows, SplitRows, split_rows
-from common.formats.splits import file_trained_on, find_files, fingerprint, split_trained_on, splits_of
+from common.formats.splits import file_of, find_files, fingerprint, log_outdated, splits_of
 from common.formats.table_facts import ID, ROLES, TARGET, WEIGHT, describe, find_roles, make_encoder
 from common.formats.vocabulary import class_ids, column_ids
 from hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
+INPUT_PATTERNS = ('*.csv', '*.tsv')
 
 
 def get_params() -> dict[str, Any]:
     return {
-        'csv_file': '',
+        'csv_file': '',  # A file, or a directory of files named by their splits.
         'target': '',  # The column to predict; may be missing if the schema names it, or if it is called target or label.
         'schema': '',  # A JSON file, see README.md.
         'eval_share': 0.2,  # Of the rows of a single file.
-        'min_count': 2,  # Values of a categorical column that are rarer in training count as unknown; so do the rarest ...
-        'max_vocabulary': 10000,  # ... if there are more than so many.
+        'min_count': 2,  # Values of a categorical column that are rarer in training count as unknown.
+        'max_vocabulary': 10000,  # Values of a categorical column; the rarest beyond that count as unknown.
         'max_bad_share': 0.0,  # Of rows that may be wrong, and are then skipped.
-        'task': '',  # The metadata sets these two.
-        'num_classes': 0,
+        'task': '',  # Set by the metadata.
+        'num_classes': 0,  # Set by the metadata.
     }
 
 
@@ -69,6 +70,7 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     """Returns serialized examples with the cells by column: float for a number, bytes for text; without those missing."""
     columns = metadata(data_dir, params)['columns']
     check_same_kinds(f'--hparams=csv_file={params.csv_file}', 'column', params.metadata.get('columns', ()), columns)
+    file_of(split, 'csv_file', params.csv_file, _files(params), params.eval_share)
     return records.read(_directory(data_dir, params), split)
 
 
@@ -97,7 +99,7 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
     of_kind = {kind: [column for column in columns if column['kind'] == kind] for kind in (NUMERIC, CATEGORICAL, ID, *ROLES)}
     features = {}
     if of_kind[NUMERIC]:
-        features['numeric'] = _standardized(_stack(example, of_kind[NUMERIC]), of_kind[NUMERIC])
+        features['numeric'] = _numbers(_stack(example, of_kind[NUMERIC]), of_kind[NUMERIC])
     if of_kind[CATEGORICAL]:
         vocabularies = [column['vocabulary'] for column in of_kind[CATEGORICAL]]
         features['categorical'] = column_ids(_stack(example, of_kind[CATEGORICAL]), vocabularies)
@@ -129,14 +131,13 @@ def _stack(example, columns):
     return tf.stack([example[column['name']] for column in columns], axis=1)
 
 
-def _standardized(values, columns):
-    is_missing = tf.is_nan(values)
-    mean, std = (tf.constant([column[name] for column in columns], tf.float32) for name in ('mean', 'std'))
-    standardized = tf.where(is_missing, tf.zeros_like(values), (values - mean) / std)
+def _numbers(values, columns):
+    standardized = standardize(values, *([column[name] for column in columns] for name in ('mean', 'std')))
     indicated = [i for i, column in enumerate(columns) if column['indicator']]
     if not indicated:
         return standardized
-    return tf.concat([standardized, tf.cast(tf.gather(is_missing, indicated, axis=1), tf.float32)], axis=1)
+    is_missing = tf.is_nan(tf.gather(values, indicated, axis=1))
+    return tf.concat([standardized, tf.cast(is_missing, tf.float32)], axis=1)
 
 
 def _files(params):
@@ -149,13 +150,13 @@ def _schema(params):
 
 def _directory(data_dir, params):
     names = ('target', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
-    facts = [_schema(params), split_trained_on(params), *(params[name] for name in names)]
-    return os.path.join(data_dir, f'csv-{fingerprint(_files(params).values(), facts)}')
+    facts = [_schema(params), params.train_split, *(params[name] for name in names)]
+    return os.path.join(data_dir, f'csv-{fingerprint(params.csv_file, _files(params).values(), facts)}')
 
 
 def _convert(directory, files, params):
-    schema, trained = _schema(params), split_trained_on(params)
-    table = Table(file_trained_on('csv_file', files, trained))
+    schema, trained = _schema(params), params.train_split
+    table = Table(file_of(trained, 'csv_file', params.csv_file, files, params.eval_share))
     tables = [(Table(path), *splits_of(split, params.eval_share)) for split, path in files.items()]
     roles = find_roles(schema, params.schema, params.target, table)
     split_of = next(split_of for table, splits, split_of in tables if trained in splits)
@@ -173,9 +174,7 @@ def _convert(directory, files, params):
     for table, splits, split_of in tables:
         encode = make_encoder(table, facts, has_labels=True)
         examples |= split_rows(table.path, splits, table.rows, split_of, encode, params.max_bad_share)
-    for split, rows in examples.items():
-        if not rows.count:
-            raise RunError(f'{params.csv_file}: has no row for the split {split}')
     tf.io.gfile.makedirs(directory)
     write_json(os.path.join(directory, 'metadata.json'), facts)
     records.write(directory, examples, fingerprint=os.path.basename(directory))
+    log_outdated(directory, params.csv_file)

@@ -6,13 +6,12 @@ Pictures may be of any size, in color or gray. They are squashed to squares, so 
 pixels by default: enough to recognize most objects, and a tenth of the work of 224 pixels.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 import functools
 import os
 import threading
 from typing import Any
 
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from common.data import records
@@ -21,7 +20,7 @@ from common.formats import class_folders, images
 from common.formats.class_folders import ClassFolders
 from hparams.build import HParams
 
-SUFFIXES = ('.bmp', '.gif', '.jfif', '.jpe', '.jpeg', '.jpg', '.png', '.webp')
+INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in images.SUFFIXES)
 _FORMATS = ('BMP', 'GIF', 'JPEG', 'PNG', 'WEBP')
 _RATIOS = (1, 2, 4, 8)  # At which a JPEG file can be decoded.
 # EXIF orientations, and what makes images of these upright: one after the other.
@@ -36,7 +35,7 @@ _VERSION = 1  # Of the converted pictures: another one converts them anew.
 
 def get_params() -> dict[str, Any]:
     return {
-        'image_dir': '',
+        'image_dir': '',  # A directory with a folder for each class.
         'image_size': 64,
         'num_channels': 3,  # Or 1, for gray.
         'num_classes': 0,  # As many as there are.
@@ -88,7 +87,7 @@ def _scan(params):
 @functools.cache
 def _scanned(root, train_split, eval_share):
     """Returns the ClassFolders, always the same within a run."""
-    return class_folders.scan(root, SUFFIXES, train_split, eval_share)
+    return class_folders.scan(root, images.SUFFIXES, train_split, eval_share)
 
 
 def _directory(data_dir, folders):
@@ -166,19 +165,10 @@ def _read_picture(path):
     content = images.read(path)
     picture = images.decode(content, _FORMATS)
     orientation = images.orientation(picture)
-    if not (_is_plain(content, picture) and _decodes(content)):
+    if not (images.is_plain(content, picture) and _decodes(content)):
         picture, orientation = images.normalize(picture), 1
         content = images.to_png(picture)
     return {'image': content, 'height': picture.height, 'width': picture.width, 'orientation': orientation}
-
-
-def _is_plain(content, picture):
-    """Whether TensorFlow decodes a file as Pillow does, to 8 bits per channel."""
-    if picture.mode not in ('L', 'RGB') or picture.has_transparency_data:
-        return False
-    if picture.format == 'PNG':  # The byte is the bit depth.
-        return content[24] == 8 and not getattr(picture, 'is_animated', False)
-    return picture.format in ('JPEG', 'MPO')
 
 
 def _decodes(content):
@@ -225,7 +215,7 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
             f'image_dir={params.image_dir}: the classes are {", ".join(folders.class_names)}, but the model was trained with '
             f'{", ".join(trained)}'
         )
-    return records.read(_directory(data_dir, folders), folders.find_split(split))
+    return records.read(_directory(data_dir, folders), folders.find_split(split, params.train_split))
 
 
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
@@ -255,8 +245,7 @@ def _resized(content, height, width, params):
     """Returns an image file, squashed to a square, as float32 [image_size, image_size, num_channels] from 0 to 255.
 
     A JPEG file is decoded at the largest reduction at which it has at least as many pixels as are wanted: this is faster. Its
-    size is then rounded up, which moves what it shows by less than a pixel. Pixels are averaged; small images are enlarged
-    bilinearly.
+    size is then rounded up, which moves what it shows by less than a pixel.
 
     Args:
       content: string, the file.
@@ -264,18 +253,10 @@ def _resized(content, height, width, params):
       width: like height.
       params: hyper-parameters.
     """
-    size = [params.image_size] * 2
     short_side = tf.minimum(height, width)
     index = tf.reduce_sum([tf.cast(short_side >= params.image_size * ratio, tf.int32) for ratio in _RATIOS[1:]])
     image = tf.switch_case(index, [functools.partial(_decode, content, ratio, params.num_channels) for ratio in _RATIOS])
-    images = tf.ensure_shape(image, [None, None, params.num_channels])[None]
-    # Averaging takes a third of the time of tf.image.resize with antialias=True.
-    resized = tf.cond(
-        tf.reduce_all(tf.shape(image)[:2] >= size),
-        lambda: tf.image.resize_area(images, size),
-        lambda: tf2.image.resize(images, size, antialias=True),
-    )
-    return tf.ensure_shape(resized[0], [*size, params.num_channels])
+    return images.squash(tf.ensure_shape(image, [None, None, params.num_channels]), params.image_size)
 
 
 def _upright(image, orientation):
@@ -297,18 +278,14 @@ def image_features(params: HParams, raw: tf.Tensor) -> dict[str, tf.Tensor]:
     return {'image': tf.cast(raw, tf.float32) / 255}
 
 
-def read_input(path: str, params: HParams) -> Iterator[tuple[Mapping[str, Any], bytes | UsageError]]:
-    """Yields ({'input': path}, record) for a picture, or for each in a directory; an error instead of a record if it is bad.
+def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Yields ({}, record) for a picture.
 
     Raises:
-      UsageError: the directory has no pictures.
+      UsageError: it cannot be read.
     """
-    paths = sorted(found for found, _ in class_folders.files_of(path, SUFFIXES)) if os.path.isdir(path) else [path]
-    if not paths:
-        raise UsageError(f'--input={path}: has no files named *{", *".join(SUFFIXES)}')
-    for path in paths:
-        try:
-            record: bytes | UsageError = records.encode({**_read_picture(path), 'id': os.fsencode(path)})
-        except images.ImageError as error:
-            record = UsageError(f'--input: {path} {error}')
-        yield {'input': path}, record
+    del params
+    try:
+        yield {}, records.encode({**_read_picture(path), 'id': os.fsencode(path)})
+    except images.ImageError as error:
+        raise UsageError(f'{path} {error}') from None

@@ -19,21 +19,23 @@ from common.formats import tokens
 from common.formats.lines import Lines, Position, Row
 from common.formats.schema import CLASSIFICATION
 from common.formats.split_rows import BadRows, SplitRows, split_rows
-from common.formats.splits import file_trained_on, find_files, fingerprint, split_trained_on, splits_of
+from common.formats.splits import file_of, find_files, fingerprint, log_outdated, splits_of
 from common.formats.vocabulary import class_ids, sorted_classes
 from hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
+INPUT_PATTERNS = ('*.txt', '*.tsv')
 _BLOCK = 1000
 _MAX_CLASSES = 10000
+_MIN_DISTINCT_LINES = 10  # So many labels that are all different are texts, or ids.
 
 
 def get_params() -> dict[str, Any]:
     return {
-        'text_file': '',
+        'text_file': '',  # A file, or a directory of files named by their splits.
         'eval_share': 0.2,  # Of the lines of a single file.
         'max_bad_share': 0.0,  # Of lines that may be wrong, and are then skipped.
-        'num_classes': 0,  # The metadata sets it.
+        'num_classes': 0,  # Set by the metadata.
         **tokens.get_params(),
     }
 
@@ -56,6 +58,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     """Returns serialized examples: 'text' and 'label', both bytes."""
+    file_of(split, 'text_file', params.text_file, _files(params), params.eval_share)
     return records.read(_directory(data_dir, params), split)
 
 
@@ -106,9 +109,9 @@ def _labeled(path: str, at: Position | None = None) -> Iterator[Row]:
             continue
         label, tab, text = row.value.partition('\t')
         label, text = label.strip(), text.strip()
-        wrong = (
-            '' if tab and label and text else 'no tab after the label' if not tab else 'no label' if not label else 'no text'
-        )
+        wrong = 'no tab after the label' if not tab else 'no label' if not label else '' if text else 'no text'
+        if '\t' in text.partition('\r')[2]:
+            wrong = 'a carriage return between a text and the next label: lines must end with LF or CR LF'
         yield Row(row.position, RunError(f'{path}: line {row.position.line}: has {wrong}') if wrong else (label, text))
 
 
@@ -122,15 +125,15 @@ def _files(params):
 
 def _directory(data_dir, params):
     names = ('tokens', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
-    facts = [split_trained_on(params), *(params[name] for name in names)]
-    return os.path.join(data_dir, f'text-{fingerprint(_files(params).values(), facts)}')
+    facts = [params.train_split, *(params[name] for name in names)]
+    return os.path.join(data_dir, f'text-{fingerprint(params.text_file, _files(params).values(), facts)}')
 
 
 def _convert(directory, files, params):
-    trained = split_trained_on(params)
-    file_trained_on('text_file', files, trained)
+    trained = params.train_split
+    file_of(trained, 'text_file', params.text_file, files, params.eval_share)
     sources = [(path, *splits_of(split, params.eval_share)) for split, path in files.items()]
-    classes = _classes(files.values(), BadRows(params.max_bad_share))
+    classes = _classes(params.text_file, files.values(), BadRows(params.max_bad_share))
     if len(classes) < 2:
         found = f'only the class {classes[0]}' if classes else 'no line with a label and a text'
         raise RunError(f'{params.text_file}: has {found}: there is nothing to learn')
@@ -145,9 +148,6 @@ def _convert(directory, files, params):
     examples: dict[str, SplitRows] = {}
     for path, splits, split_of in sources:
         examples |= split_rows(path, splits, functools.partial(_labeled, path), split_of, _encode, params.max_bad_share)
-    for split, lines in examples.items():
-        if not lines.count:
-            raise RunError(f'{params.text_file}: has no line for the split {split}')
     size = tokens.vocabulary_size(params, vocabulary)
     shown = ', '.join(classes[:20])
     tf.logging.info('%s: %d classes: %s; %d ids of %s', params.text_file, len(classes), shown, size, params.tokens)
@@ -155,18 +155,22 @@ def _convert(directory, files, params):
     facts = {'task': CLASSIFICATION, 'class_names': classes, 'num_classes': len(classes)}
     write_json(os.path.join(directory, 'metadata.json'), {**facts, 'vocabulary_size': size, 'vocabulary': vocabulary})
     records.write(directory, examples, fingerprint=os.path.basename(directory))
+    log_outdated(directory, params.text_file)
 
 
-def _classes(paths, bad):
-    classes = set()
+def _classes(source, paths, bad):
+    classes, count = set(), 0
     for path in paths:
         for row in _labeled(path):
             if isinstance(row.value, RunError):
                 bad.add(row.value)
                 continue
             classes.add(row.value[0])
+            count += 1
             if len(classes) > _MAX_CLASSES:
                 raise UsageError(f'{path}: has more than {_MAX_CLASSES} labels: a line must be a label, a tab and a text')
+    if len(classes) == count >= _MIN_DISTINCT_LINES:
+        raise UsageError(f'{source}: each line has a label of its own: a line must be a label, a tab and a text')
     return sorted_classes(classes)
 
 

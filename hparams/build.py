@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import difflib
 import json
 import os
-import re
 import sys
 import types
 from typing import Any
@@ -16,6 +15,7 @@ from common.files import read_json, write_json
 from hparams.check import check_params
 from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM, RENAMED
 
+HISTORY = 'override_history'  # In an hparams.json; see hparams/overrides.py.
 SETS_DIR = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -26,20 +26,36 @@ class UnknownHParam(UsageError, AttributeError, KeyError):
 class HParams(Mapping):
     """Read-only hyper-parameters, by attribute or key: `params.batch_size`, `params['batch_size']`. Lists are tuples.
 
-    The attribute `metadata` is what the dataset module's function of this name returned: facts about the data, such as class
-    names. It is not a hyper-parameter.
+    Two attributes are no hyper-parameters. `metadata` is what the dataset module's function of this name returned: facts about
+    the data, such as class names. `batch_start` is (step, examples) at which batch_size became what it is.
     """
 
-    __slots__ = ('_values', '_metadata')
+    __slots__ = ('_values', '_metadata', '_batch_start')
 
-    def __init__(self, values: Mapping[str, Any], metadata: Mapping[str, Any] | None = None):
+    def __init__(
+        self, values: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, batch_start: tuple[int, int] = (0, 0)
+    ):
         frozen = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
         object.__setattr__(self, '_values', frozen)
         object.__setattr__(self, '_metadata', types.MappingProxyType(dict(metadata or {})))
+        object.__setattr__(self, '_batch_start', batch_start)
 
     @property
     def metadata(self) -> Mapping[str, Any]:
         return self._metadata
+
+    @property
+    def batch_start(self) -> tuple[int, int]:
+        return self._batch_start
+
+    def with_batch_start(self, batch_start: tuple[int, int]) -> 'HParams':
+        """Returns the same hyper-parameters with another `batch_start`."""
+        return HParams(self, self.metadata, batch_start)
+
+    def examples_at(self, step: Any) -> Any:
+        """Returns how many examples the training has seen at a global step, a number or a tensor of int64."""
+        first, examples = self._batch_start
+        return examples + (step - first) * self.batch_size
 
     def __getitem__(self, key: str) -> Any:
         try:
@@ -77,22 +93,35 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f', did you mean {found[0]}?' if found else ''
 
 
-def parse(text: str) -> dict[str, str]:
+def parse(text: str, source: str = '--hparams') -> dict[str, str]:
     """Splits 'a=1,b=[1,2]' into {'a': '1', 'b': '[1,2]'}.
 
     Raises:
       UsageError: an item is not of the form name=value, or a name is repeated.
     """
     pairs: dict[str, str] = {}
-    for item in filter(None, re.split(r',(?![^\[]*\])', text)):
+    for item in filter(None, _split(text)):
         name, equals, value = item.partition('=')
         name = name.strip()
         if not equals or not name:
-            raise UsageError(f'--hparams: {item!r} is not of the form name=value')
+            comma = ': a value with a comma can be given in a JSON file, with --hparams_set=FILE' if pairs else ''
+            raise UsageError(f'{source}: {item!r} is not of the form name=value{comma}')
         if name in pairs:
-            raise UsageError(f'--hparams: {name} is given twice')
+            raise UsageError(f'{source}: {name} is given twice')
         pairs[name] = value.strip()
     return pairs
+
+
+def _split(text):
+    """Splits at the commas outside of brackets."""
+    items, depth = [''], 0
+    for character in text:
+        depth += {'[': 1, ']': -1}.get(character, 0)
+        if character == ',' and depth <= 0:
+            items.append('')
+        else:
+            items[-1] += character
+    return items
 
 
 def _from_text(text, default):
@@ -102,7 +131,7 @@ def _from_text(text, default):
     if isinstance(default, (list, tuple)):
         if not (text.startswith('[') and text.endswith(']')):
             raise ValueError
-        items = [item.strip() for item in text[1:-1].split(',')] if text[1:-1].strip() else []
+        items = [item.strip() for item in _split(text[1:-1])] if text[1:-1].strip() else []
         return [_from_text(item, default[0] if default else '') for item in items]
     if isinstance(default, bool):
         return {'true': True, 'false': False}[text.lower()]
@@ -157,7 +186,17 @@ def add_metadata(params: HParams, metadata: Mapping[str, Any]) -> HParams:
     for key, value in found.items():
         if params[key] and params[key] != HParams({key: value})[key]:
             raise UsageError(f'--dataset={params.dataset}: the data has {key}={value}, not {params[key]}: omit {key}')
-    return HParams(override(params, f'--dataset={params.dataset}: metadata()', found), metadata)
+    return HParams(override(params, f'--dataset={params.dataset}: metadata()', found), metadata, params.batch_start)
+
+
+def add_overrides(params: HParams, text: str) -> tuple[HParams, list[str]]:
+    """Returns hyper-parameters overridden by the text of --override_hparams, and the names in it.
+
+    Raises:
+      UsageError: an unknown name, a wrong type or a value out of range.
+    """
+    changes = _typed(params, parse(text, '--override_hparams'))
+    return HParams(override(params, '--override_hparams', changes)), list(changes)
 
 
 def _typed(values, pairs):
@@ -181,17 +220,31 @@ def available_sets() -> list[str]:
     return sorted(name[:-5] for name in os.listdir(SETS_DIR) if name.endswith('.json'))
 
 
-def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the hyper-parameters of a file with old names replaced by the current ones."""
-    return {key if RENAMED.get(key) in values else RENAMED.get(key, key): value for key, value in values.items()}
+def renamed(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """Returns the hyper-parameters of a file with old names replaced by the current ones, unless a module defines the old ones.
+
+    If it has both, one of which has the default value, the other counts; otherwise both are kept.
+
+    Args:
+      values: of the file.
+      known: names that are defined.
+    """
+    old_names = {old: new for old, new in RENAMED.items() if old not in known}
+    found = {key: value for key, value in values.items() if key not in old_names and key != HISTORY}
+    for old, new in old_names.items():
+        if old in values and found.get(new, DEFAULTS[new]) == DEFAULTS[new]:
+            found[new] = values[old]
+        elif old in values and values[old] != DEFAULTS[new]:
+            found[old] = values[old]
+    return found
 
 
-def _load_set(name):
+def _load_set(name, known):
     path = set_path(name)
     if not tf.io.gfile.exists(path):
         raise UsageError(f'--hparams_set={name}: no file {path}; the sets are: {", ".join(available_sets())}')
     try:
-        return renamed(read_json(path))
+        return renamed(read_json(path), known)
     except ValueError as error:
         raise UsageError(f'--hparams_set: {error}') from None
 
@@ -203,6 +256,7 @@ def make_hparams(
     dataset_params: Mapping[str, Any],
     set_name: str = '',
     text: str = '',
+    given: Mapping[str, Any] = types.MappingProxyType({}),
     **flags: Any,
 ) -> HParams:
     """Merges the layers: defaults, the model's, the dataset's, the set, `--hparams`, other flags; later ones take precedence.
@@ -214,6 +268,7 @@ def make_hparams(
       dataset_params: like model_params.
       set_name: a file of hparams/ or a path to a JSON file; '' is MODEL_DATASET if that file exists.
       text: such as 'learning_rate=0.01,filters=[16,32]'.
+      given: hyper-parameters of the same layer, with values of their types.
       **flags: hyper-parameters with flags of their own; None is a flag that was not given.
 
     Raises:
@@ -227,14 +282,14 @@ def make_hparams(
     default_set = f'{model_name}_{dataset_name}'
     if set_name or default_set in available_sets():
         name = set_name or default_set
-        changes = _load_set(name)
+        changes = _load_set(name, values)
         _check_same_plugins(name, values, changes)
         values = override(values, f'--hparams_set={name}', changes)
-    changes = parse(text)
+    parsed = parse(text)
     for key in ('model', 'dataset', 'seed'):
-        if key in changes:
+        if key in parsed or key in given:
             raise UsageError(f'--hparams: {key} has its own flag, --{key}')
-    values = override(values, '--hparams', _typed(values, changes))
+    values = override(values, '--hparams', {**_typed(values, parsed), **given})
     return HParams(override(values, 'flags', {key: value for key, value in flags.items() if value is not None}))
 
 
@@ -250,19 +305,36 @@ def save(params: Mapping[str, Any], path: str) -> None:
     write_json(path, dict(params))
 
 
-def compare(params: HParams, path: str, free: Iterable[str] = ()) -> None:
+def compare(params: HParams, path: str, free: Iterable[str] = ()) -> HParams:
     """Checks that a run resumes with its saved hyper-parameters, except for the length of the training and those in `free`.
+
+    Returns:
+      The saved ones.
 
     Raises:
       UsageError: some differ, and the message gives both values; or the file cannot be read.
     """
     try:
-        saved = HParams({**DEFAULTS, **renamed(read_json(path))})  # Files of older versions lack some.
+        saved = HParams({**DEFAULTS, **renamed(read_json(path), params)})  # Files of older versions lack some.
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
     found = differences(saved, params, ('train_steps', 'num_epochs', *free))
     if found:
-        raise UsageError(f'{path}: {found}: reuse the saved values, with --hparams_set={path}, or choose another --output_dir')
+        is_other_data = any(saved.get(key) and params[key] not in ('', saved[key]) for key in params if _names_data(key))
+        hint = (
+            '; other data can be predicted, with --input=FILES, and evaluated, with --eval_splits=test, if it is the split '
+            'test of a directory that was trained on'
+        )
+        raise UsageError(
+            f'{path}: {found}: reuse the saved values, with --hparams_set={path}, or choose another --output_dir'
+            f'{hint if is_other_data else ""}'
+        )
+    return saved
+
+
+def _names_data(key):
+    """Whether a hyper-parameter is the path of a user's own data, such as csv_file or image_dir."""
+    return key.endswith(('_file', '_dir')) and key != 'raw_dir'
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str] = ()) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from common.errors import UsageError
 from common.values import describe, show
-from hparams.defaults import MAXIMUM, RENAMED
+from hparams.defaults import MAXIMUM
 
 
 def check_params(source: str, values: Any) -> None:
@@ -28,8 +28,6 @@ def check_params(source: str, values: Any) -> None:
                 f'{source} gives {show(key)}={show(value)}: the name of a hyper-parameter must be a Python '
                 'identifier, and neither metadata nor that of a method of dict'
             )
-        if key in RENAMED:
-            raise UsageError(f'{source} gives {key}, which is now called {RENAMED[key]}')
         items = value if isinstance(value, (list, tuple)) else [value]
         if any(type(item) not in (bool, int, float, str) or type(item) is not type(items[0]) for item in items):
             raise UsageError(

@@ -36,6 +36,9 @@ DEFAULTS: Mapping[str, Any] = types.MappingProxyType(
         'initial_lr_factor': 0.04,
         'cycle_steps': 1000,
         'warmup_fraction': 0.3,
+        # By layer: REGULAR_EXPRESSION:FACTOR, as in [conv:0.1,dense:2], multiplies the rate of the variables whose names match.
+        # The first that matches counts.
+        'learning_rate_factors': [],
         # Optimizer: adam, adamw, adagrad, ftrl, momentum, rmsprop or sgd; see common/training/optimizer.py.
         'optimizer': 'adam',
         'momentum': 0.9,
@@ -70,8 +73,37 @@ DEFAULTS: Mapping[str, Any] = types.MappingProxyType(
     }
 )
 
-# Old names in the files of older runs.
-RENAMED: Mapping[str, str] = types.MappingProxyType({'low_factor': 'initial_lr_factor', 'rise_share': 'warmup_fraction'})
+# What a training may resume with another value of: --override_hparams. A model adds its own by OVERRIDABLE_HPARAMS.
+OVERRIDABLE = (
+    'batch_size',
+    'eval_batch_size',
+    'class_weights',
+    'learning_rate',
+    'learning_rate_schedule',
+    'warmup_steps',
+    'decay_steps',
+    'decay_rate',
+    'piecewise_boundaries',
+    'piecewise_factors',
+    'initial_lr_factor',
+    'cycle_steps',
+    'warmup_fraction',
+    'weight_decay',
+    'gradient_clip_norm',
+    'augment_flip',
+    'augment_shift',
+    'augment_crop',
+    'augment_rotate',
+    'augment_cutout',
+    'augment_color',
+    'mixup_alpha',
+    'label_smoothing',
+)
+
+# Old names in the files of older runs. A module may define hyper-parameters of these names for itself.
+RENAMED: Mapping[str, str] = types.MappingProxyType(
+    {'low_factor': 'initial_lr_factor', 'rise_share': 'warmup_fraction', 'max_shift': 'augment_shift'}
+)
 
 # The maximum of any integer, and the minima of the numbers above. Models and datasets check their own hyper-parameters.
 MAXIMUM = 2**31 - 1

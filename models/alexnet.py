@@ -14,8 +14,9 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError, check_range
 from common.ops.classification import classification_metrics, classifier_outputs
 from common.ops.layers import conv_stack, dense_stack
-from common.ops.random_shift import random_shift
 from hparams.build import HParams
+
+OVERRIDABLE_HPARAMS = ('drop_rate',)
 
 
 def get_params() -> dict[str, Any]:
@@ -25,7 +26,6 @@ def get_params() -> dict[str, Any]:
         'drop_rate': 0.5,
         'batch_norm': False,  # Its moving averages need some 500 steps before evaluations are good.
         'data_format': 'NHWC',  # Or NCHW, which may be faster on GPUs.
-        'max_shift': 0,  # Augmentation: maximum shift of training images, in pixels.
         'num_classes': 10,
     }
 
@@ -41,7 +41,7 @@ def model(
     """
     _check(params, features['image'].shape[1:3].as_list())
     is_training = mode == tf.estimator.ModeKeys.TRAIN
-    net = random_shift(features['image'], params.max_shift, is_training)
+    net = features['image']
     if params.data_format == 'NCHW':
         net = tf.transpose(net, [0, 3, 1, 2])
     net = conv_stack(net, params.filters, is_training, batch_norm=params.batch_norm, data_format=params.data_format)
@@ -59,7 +59,6 @@ def _check(params, size):
     check_range(params, 'filters', 1)
     check_range(params, 'dense_units', 1)
     check_range(params, 'num_classes', 1)
-    check_range(params, 'max_shift', 0, min(size) - 1)
     if min(size) < 2 ** len(params.filters):
         raise UsageError(
             f'filters={list(params.filters)} must be at most {min(size).bit_length() - 1} numbers, each of which '

@@ -22,6 +22,9 @@ from hparams.build import HParams
 _TASKS = 'classification', 'regression'
 
 
+OVERRIDABLE_HPARAMS = ('drop_rate',)
+
+
 def get_params() -> dict[str, Any]:
     return {
         'task': 'classification',  # Or regression.

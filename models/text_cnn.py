@@ -14,6 +14,8 @@ from common.ops.dropout import dropout
 from common.values import describe
 from hparams.build import HParams
 
+OVERRIDABLE_HPARAMS = ('drop_rate',)
+
 
 def get_params() -> dict[str, Any]:
     return {

@@ -1,7 +1,9 @@
 """What the tests share. Every test writes below a directory of its own; only the converted MNIST is made once."""
 
+import functools
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -17,8 +19,26 @@ from tests.linear import input_fn, make_estimator
 import trainer
 
 # A small AlexNet, so that a run takes a second.
-SMALL = ('--hparams=filters=[4,8],dense_units=16,batch_size=32,drop_rate=0.0,max_shift=0,warmup_steps=0', '--eval_steps=1')
+SMALL = ('--hparams=filters=[4,8],dense_units=16,batch_size=32,drop_rate=0.0,augment_shift=0,warmup_steps=0', '--eval_steps=1')
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@functools.cache
+def _shares_fixtures(module):
+    return "scope='module'" in pathlib.Path(ROOT, module).read_text()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Runs the tests of a module whose fixtures they share in one process, and others wherever one is free."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            module = nodeid.partition('::')[0]
+            return module if _shares_fixtures(module) else nodeid
+
+    return Scheduling(config, log) if config.getvalue('dist') == 'load' else None
 
 
 @pytest.fixture(scope='session', autouse=True)

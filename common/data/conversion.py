@@ -10,12 +10,12 @@ import time
 from typing import Any
 
 import tensorflow.compat.v1 as tf
-import tqdm
 
 from common import files, memory
 from common.data import manifest, tfrecord
 from common.errors import RunError, UsageError
 from common.plugins.traceback_filter import in_a_line
+from common.progress import make_bar
 
 NUM_SHARDS = 4
 _MAX_SHARDS = 512  # Evaluation reads all of them at once, and 1,024 is a common limit of open files.
@@ -66,7 +66,7 @@ class Conversion:
         )
         total = sum(map(len, sized.values())) if len(sized) == len(splits) else None
         with (
-            tqdm.tqdm(total=total, unit='ex', desc=f'Writing {self._directory}', disable=None) as self._bar,
+            make_bar(total=total, unit='ex', desc=f'Writing {self._directory}') as self._bar,
             concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
         ):
             futures = {

@@ -7,7 +7,9 @@ records are kept, but not their order.
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from common.data.plain import plain
 from common.data.shards import Shards
+from common.data.share import WHOLE, Share
 from hparams.build import HParams
 
 _MAX_EPOCH = 2**40
@@ -29,12 +31,13 @@ def picks_batches(records: tf.data.Dataset, num_examples: int, params: HParams) 
     )
 
 
-def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HParams) -> tf.data.Dataset:
+def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HParams, share: Share = WHOLE) -> tf.data.Dataset:
     """Returns infinitely many batches of the records, starting at the global step; each epoch is shuffled differently.
 
     Gathering whole batches from one tensor is several times as fast as a stream of single records.
     """
-    return _gather(_whole_orders(num_examples, params, position(params)), records, num_examples, params)
+    orders = _whole_orders(num_examples, params, position(params), share)
+    return _gather(orders, records, num_examples, params, share)
 
 
 def window_size(shards: Shards, params: HParams) -> int:
@@ -43,7 +46,7 @@ def window_size(shards: Shards, params: HParams) -> int:
 
 
 def batches_of_shards(
-    records: tf.data.Dataset, shards: Shards, params: HParams, cache: bool, start: tf.Tensor
+    records: tf.data.Dataset, shards: Shards, params: HParams, cache: bool, start: tf.Tensor, share: Share = WHOLE
 ) -> tf.data.Dataset:
     """Returns infinitely many batches of the records, from a position on; each epoch is shuffled differently.
 
@@ -56,42 +59,50 @@ def batches_of_shards(
       params: hyper-parameters.
       cache: whether to keep all records in memory, which is faster and does not change the result.
       start: the position, int64, see `position`.
+      share: the part of each batch to return.
     """
     window = window_size(shards, params)
+    batch_size = params.batch_size // share.batch_parts
     if window >= shards.count:
-        orders = _whole_orders(shards.count, params, start)
+        orders = _whole_orders(shards.count, params, start, share)
         if cache:
-            return _gather(orders, records, shards.count, params)
-        loaded = orders.map(lambda order: (_in_one(records, shards.count), order))
+            return _gather(orders, records, shards.count, params, share)
+        loaded = orders.map(plain(lambda order: (_in_one(records, shards.count), order)))
     else:
-        windows = _windows(shards, window, params, start)
+        windows = _windows(shards, window, params, start, share)
         if cache:
-            orders = windows.map(lambda parts, order: tf.gather(_positions(parts), order))
-            return _gather(orders, tf.data.TFRecordDataset(shards.paths), shards.count, params)
+            orders = windows.map(plain(lambda parts, order: tf.gather(_positions(parts), order)))
+            return _gather(orders, tf.data.TFRecordDataset(shards.paths), shards.count, params, share)
 
+        @plain
         def load(parts, order):
+            parts, order = _only_needed(parts, order)
             found = shards.read(tf.gather(parts, [0, 1, 2, 4], axis=1)).rebatch(window)
             return tf.data.experimental.get_single_element(found), order
 
-        loaded = windows.map(load)
+        # A small window may have none of a share.
+        loaded = windows.filter(plain(lambda parts, order: tf.size(order) > 0)).map(load)
     if window * shards.mean_bytes <= READ_AHEAD_BYTES:
         loaded = loaded.prefetch(1)
 
+    @plain
     def shuffled(values, order):
-        return tf.data.Dataset.from_tensors(order).rebatch(params.batch_size).map(lambda some: tf.gather(values, some))
+        return tf.data.Dataset.from_tensors(order).rebatch(batch_size).map(plain(lambda some: tf.gather(values, some)))
 
-    return loaded.flat_map(shuffled).rebatch(params.batch_size, drop_remainder=True)
+    return loaded.flat_map(shuffled).rebatch(batch_size, drop_remainder=True)
 
 
-def _gather(orders, records, num_examples, params):
+def _gather(orders, records, num_examples, params, share):
     """Returns the batches of the records whose numbers are given, in vectors of any length."""
     all_records = _in_one(records, num_examples)
+    batch_size = params.batch_size // share.batch_parts
 
+    @plain
     def gather(indices):
-        indices = tf.ensure_shape(indices, [params.batch_size])
+        indices = tf.ensure_shape(indices, [batch_size])
         return tf.nest.map_structure(lambda values: tf.gather(values, indices), all_records)
 
-    return orders.rebatch(params.batch_size, drop_remainder=True).map(gather)
+    return orders.rebatch(batch_size, drop_remainder=True).map(gather)
 
 
 def _in_one(records, num_examples):
@@ -99,18 +110,22 @@ def _in_one(records, num_examples):
     return tf.data.experimental.get_single_element(records.batch(_PIECE).rebatch(num_examples))
 
 
-def _whole_orders(num_examples, params, start):
+def _whole_orders(num_examples, params, start, share):
     """Returns the orders of epochs that are shuffled as a whole, from a position on: vectors of record numbers."""
-    return _epochs(num_examples, start).map(
-        lambda epoch, seen: _shuffle(num_examples, tf.stack([tf.cast(params.seed, tf.int64), epoch]))[seen:]
-    )
+
+    @plain
+    def order(epoch, seen):
+        shuffled = _shuffle(num_examples, tf.stack([tf.cast(params.seed, tf.int64), epoch]))
+        return share.of(shuffled[seen:], epoch * num_examples + seen)
+
+    return _epochs(num_examples, start).map(order)
 
 
 def _shuffle(count, seed):
     return tf2.random.experimental.stateless_shuffle(tf.range(count), seed)
 
 
-def _windows(shards, window, params, start):
+def _windows(shards, window, params, start, share):
     """Returns the windows of all epochs from a position on, and the order within each.
 
     Returns:
@@ -122,12 +137,14 @@ def _windows(shards, window, params, start):
     blocks = tf.py_func(lambda: shards.blocks(window // _MIXED_BLOCKS), [], tf.int64, stateful=False)
     blocks = tf.ensure_shape(blocks, [None, 5])
 
+    @plain
     def windows_of(epoch, seen):
         seed = tf.stack([tf.cast(params.seed, tf.int64), epoch])
         order = tf.gather(blocks, _shuffle(tf.shape(blocks)[0], seed))
         ends = tf.cumsum(order[:, 4])
         starts = ends - order[:, 4]
 
+        @plain
         def window_at(number):
             begin, end = number * window, tf.minimum((number + 1) * window, count)
             touched = slice(tf.searchsorted(ends, [begin], side='right')[0], tf.searchsorted(starts, [end], side='left')[0])
@@ -136,11 +153,21 @@ def _windows(shards, window, params, start):
             file, offset, skip, first, _ = tf.unstack(order[touched], axis=1)
             parts = tf.stack([file, offset, skip + cut, first + cut, left], axis=1)
             shuffled = _shuffle(end - begin, tf2.random.experimental.stateless_fold_in(seed, number))
-            return parts, shuffled[tf.maximum(seen - begin, 0) :]
+            first = tf.maximum(seen - begin, 0)
+            return parts, share.of(shuffled[first:], epoch * count + begin + first)
 
         return tf.data.Dataset.range(seen // window, -(-count // window)).map(window_at)
 
     return _epochs(count, start).flat_map(windows_of)
+
+
+def _only_needed(parts, order):
+    """Leaves out the parts of a window that have none of the records of an order; returns both, the order renumbered."""
+    ends = tf.cumsum(parts[:, 4])
+    part = tf.searchsorted(ends, tf.cast(order, tf.int64), side='right')
+    is_needed = tf.math.bincount(part, minlength=tf.size(ends)) > 0
+    skipped = tf.cumsum(tf.where(is_needed, tf.zeros_like(ends), parts[:, 4]))
+    return tf.boolean_mask(parts, is_needed), order - tf.cast(tf.gather(skipped, part), order.dtype)
 
 
 def _positions(parts):
@@ -162,6 +189,7 @@ def infinite_stream(
     # TensorFlow allocates the whole buffer at once.
     buffer = params.shuffle_buffer if num_examples < 0 else min(params.shuffle_buffer, num_examples + 1)
 
+    @plain
     def shuffled(epoch, seen):
         return records.shuffle(buffer, seed=epoch * 1000003 + params.seed, reshuffle_each_iteration=False).skip(seen)
 
@@ -177,10 +205,10 @@ def _epochs(num_examples, start):
     """Returns an infinite dataset of (epoch, number of its examples already seen), int64 scalars, from a position on."""
     first = start // num_examples
     return tf.data.Dataset.range(first, _MAX_EPOCH).map(
-        lambda epoch: (epoch, tf.where(tf.equal(epoch, first), start % num_examples, tf.zeros_like(start)))
+        plain(lambda epoch: (epoch, tf.where(tf.equal(epoch, first), start % num_examples, tf.zeros_like(start))))
     )
 
 
 def position(params: HParams) -> tf.Tensor:
     """Returns the number of examples trained on so far; iterators evaluate it after a checkpoint has been restored."""
-    return tf.cast(tf.train.get_or_create_global_step(), tf.int64) * params.batch_size
+    return params.examples_at(tf.cast(tf.train.get_or_create_global_step(), tf.int64))

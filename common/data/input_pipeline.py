@@ -9,6 +9,7 @@ from common.data import shards
 from common.data.epochs import batches_from_memory, batches_of_shards, infinite_stream, picks_batches, position
 from common.data.example_seed import set_position
 from common.data.length_groups import first_position, group_by_length
+from common.data.share import WHOLE, Share
 from common.data.source import DataSource
 from common.data.specs import Specs
 from common.errors import UsageError
@@ -25,6 +26,7 @@ def make_input_fn(
     num_examples: int = 0,
     cache: bool = False,
     is_part: bool = False,
+    share: Share = WHOLE,
 ) -> Callable[[], tf.data.Dataset]:
     """Creates the input_fn that feeds a split to an Estimator.
 
@@ -39,6 +41,7 @@ def make_input_fn(
       num_examples: number of the split's records to train on, or a negative cardinality from `count_examples`; TRAIN only.
       cache: whether to cache the records in memory if they are read one by one, as `fits_cache` decided; TRAIN only.
       is_part: whether the split has more than num_examples records.
+      share: the share of each training batch to read, if several processes train together.
 
     Returns:
       A function that returns a tf.data.Dataset of (features, labels), in PREDICT of features.
@@ -48,7 +51,7 @@ def make_input_fn(
         with tf.name_scope('input'):
             records = source.read(split)
             if mode == ModeKeys.TRAIN:
-                batches = _training_batches(source, records, num_examples, cache, is_part)
+                batches = _training_batches(source, records, num_examples, cache, is_part, share)
             else:
                 batches = parsed_batches(source, mode, records)
             return disable_autotune(batches.prefetch(tf.data.AUTOTUNE))
@@ -56,32 +59,35 @@ def make_input_fn(
     return input_fn
 
 
-def _training_batches(source, records, num_examples, cache, is_part):
-    """Returns infinitely many parsed batches. A batch may span two epochs."""
+def _training_batches(source, records, num_examples, cache, is_part, share):
+    """Returns infinitely many parsed batches, or shares of them. A batch may span two epochs."""
     params = source.params
+    batch_size = params.batch_size // share.batch_parts
+    read = WHOLE if params.group_by_length else share  # To group them, all examples have to be read.
     start = first_position(params) if params.group_by_length else position(params)
     files = shards.find(records, num_examples)
     if num_examples > 0:
         records = records.take(num_examples) if is_part else records
         records = records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Another number would shift the order.
     if files:
-        batches = batches_of_shards(records, files, params, cache, start)
+        batches = batches_of_shards(records, files, params, cache, start, read)
     elif cache and picks_batches(records, num_examples, params) and not params.group_by_length:
-        batches = batches_from_memory(records, num_examples, params)
+        batches = batches_from_memory(records, num_examples, params, read)
     else:
         batches = None
         records = infinite_stream(records, num_examples, params, cache, start)
+        records = records.shard(read.count, read.index) if read.count > 1 else records
     if source.parses_batches():
         if params.group_by_length:
             raise UsageError('group_by_length=true is for dataset modules with parse(): parse_batch() is given whole batches')
-        batches = batches or records.batch(params.batch_size, drop_remainder=True)
-        return _parse_batches(source, ModeKeys.TRAIN, batches, params.batch_size, start)
-    examples = _parse_each(source, ModeKeys.TRAIN, batches.unbatch() if batches else records, start)
+        batches = batches or records.batch(batch_size, drop_remainder=True)
+        return _parse_batches(source, ModeKeys.TRAIN, batches, batch_size * share.count, start + read.index)
+    examples = _parse_each(source, ModeKeys.TRAIN, batches.unbatch() if batches else records, start + read.index, read.count)
     if not params.group_by_length:
-        return batch_examples(examples, params.batch_size, True)
+        return batch_examples(examples, batch_size, True)
     if not has_variable_shapes(examples):
         raise UsageError(f'group_by_length=true: --dataset={params.dataset} has no features of variable length')
-    return group_by_length(examples, params)
+    return group_by_length(examples, params, share)
 
 
 def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batch_size: int = 0) -> tf.data.Dataset:
@@ -112,8 +118,8 @@ def specs_of(source: DataSource, records: tf.data.Dataset) -> Specs:
     return Specs(records.element_spec, parsed_batches(source, ModeKeys.PREDICT, records).element_spec)
 
 
-def _parse_each(source, mode, records, first):
-    numbered = tf.data.Dataset.zip((tf.data.Dataset.range(first, _END), records))
+def _parse_each(source, mode, records, first, every=1):
+    numbered = tf.data.Dataset.zip((tf.data.Dataset.range(first, _END, every), records))
     return numbered.map(parser(source, mode), tf.data.AUTOTUNE)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 import concurrent.futures
 import contextlib
+import itertools
 import os
 from typing import Any
 
@@ -12,7 +13,7 @@ from common import memory
 from common.data import remembered, tfrecord
 from common.errors import RunError, UsageError
 from common.files import read_json, write_json
-from common.paths import stamp
+from common.paths import is_remote, resolve
 
 _NAME = 'manifest.json'
 _LARGE = 10**9  # Bytes that take about a second to verify.
@@ -67,11 +68,15 @@ def fingerprint(directory: str) -> str | None:
 
 
 def remove(directory: str) -> list[str]:
-    """Deletes the manifest, which makes the files invalid, and returns their names; none if it is missing or corrupt."""
+    """Deletes the manifest, which makes the files invalid, and returns their names; none if it is missing or corrupt.
+
+    Files elsewhere are not named.
+    """
     names = []
     if exists(directory):
         try:
             names = [item['name'] for entry in _load(directory).values() for item in entry['files']]
+            names = [name for name in names if not _is_elsewhere(name)]
         except RunError:
             pass
         tf.io.gfile.remove(_path(directory))
@@ -87,7 +92,10 @@ def load(directory: str, split: str) -> dict[str, Any]:
     """
     splits = _load(directory)
     if split not in splits:
-        raise UsageError(f'{_path(directory)}: unknown split {split}; available: {", ".join(splits)}')
+        raise UsageError(
+            f'{directory}: there is no split {split}: the splits are: {", ".join(splits)}: name one with --eval_splits, '
+            '--predict_split or --hparams=train_split'
+        )
     return {'interleaved': len(splits[split]['files']), **splits[split]}
 
 
@@ -99,7 +107,7 @@ def check(directory: str, items: Sequence[Mapping[str, Any]]) -> None:
     Raises:
       RunError: a file is missing, or differs from what was written.
     """
-    paths = {os.path.join(directory, item['name']): item for item in items}
+    paths = {resolve(directory, item['name']): item for item in items}
     states = {path: remembered.state(path, item) for path, item in paths.items()}
     known = {**(remembered.load(directory) if _trusts else {}), **_verified}
     pending = [path for path, state in states.items() if state is None or known.get(path) != state]
@@ -111,7 +119,9 @@ def check(directory: str, items: Sequence[Mapping[str, Any]]) -> None:
             for path, defect in zip(pending, pool.map(lambda path: _find_defect(path, paths[path]), pending)):
                 if defect:
                     remembered.forget(directory, path)
-                    raise RunError(f'{path}: {defect}: delete {directory} to convert the data again')
+                    is_own = not _is_elsewhere(paths[path]['name'])
+                    cure = f'delete {directory} to convert the data again' if is_own else 'restore it'
+                    raise RunError(f'{path}: {defect}: {cure}')
         finally:
             pool.shutdown(cancel_futures=True)
     _verified.update(states)
@@ -144,32 +154,55 @@ def locate_record(record: bytes) -> str | None:
     return None
 
 
-_counts: dict[str, int] = {}  # {path: number of records} of the files that `check_alone` has verified.
+def index(directory: str, splits: Mapping[str, Sequence[str]]) -> None:
+    """Writes the manifest of files elsewhere that others wrote, after it has verified them by their records' checksums.
+
+    Args:
+      directory: of the manifest.
+      splits: {split: paths}.
+
+    Raises:
+      RunError: a file is missing, compressed or corrupt.
+    """
+    files = {split: [path if is_remote(path) else os.path.abspath(path) for path in paths] for split, paths in splits.items()}
+    paths = list(itertools.chain(*files.values()))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        try:
+            items = {path: describe(path, found) for path, found in zip(paths, pool.map(_scan_intact, paths))}
+        finally:
+            pool.shutdown(cancel_futures=True)
+    save(directory, {split: [items[path] for path in paths] for split, paths in files.items()}, dict.fromkeys(files, 1), None)
+    states = {path: remembered.state(path, item) for path, item in items.items()}
+    _verified.update(states)
+    remembered.add(directory, states)
 
 
 def check_alone(path: str) -> int:
-    """Verifies a file that no manifest describes by its records' checksums, unless it was before; returns its records' number.
+    """Verifies a file that no manifest describes by its records' checksums; returns the number of its records.
 
     Raises:
       RunError: the file is missing, compressed or corrupt.
     """
+    found = _scan_intact(path)
+    _verified[path] = None
+    return found.count
+
+
+def _scan_intact(path):
+    """Returns the Scan of a file whose records have the right checksums; raises RunError if it is not one."""
     try:
-        state = stamp(path)
-        if path not in _counts or _verified.get(path) != state:
-            found = tfrecord.scan(path)
-            defect = None if tfrecord.is_intact(path, found) else tfrecord.find_damage(path, found)
-            if defect:
-                with tf.io.gfile.GFile(path, 'rb') as file:
-                    if file.read(2) == b'\x1f\x8b':
-                        raise RunError(f'{path}: is compressed with GZIP: decompress it, with gunzip')
-                raise RunError(f'{path}: {defect}: restore it')
-            _counts[path] = found.count
+        found = tfrecord.scan(path)
+        defect = None if tfrecord.is_intact(path, found) else tfrecord.find_damage(path, found)
+        if defect:
+            with tf.io.gfile.GFile(path, 'rb') as file:
+                if file.read(2) == b'\x1f\x8b':
+                    raise RunError(f'{path}: is compressed with GZIP: decompress it, with gunzip')
+            raise RunError(f'{path}: {defect}: restore it')
     except OSError as error:
         raise RunError(f'{path}: cannot be read: {error.strerror}') from None
     except tf.errors.OpError as error:
         raise RunError(f'{path}: cannot be read: {error.message}') from None
-    _verified[path] = state
-    return _counts[path]
+    return found
 
 
 def verify(directory: str) -> Iterator[str]:
@@ -183,7 +216,7 @@ def verify(directory: str) -> Iterator[str]:
     """
     files: dict[str, dict[str, Any] | None]
     if exists(directory):
-        files = {os.path.join(directory, item['name']): item for entry in _load(directory).values() for item in entry['files']}
+        files = {resolve(directory, item['name']): item for entry in _load(directory).values() for item in entry['files']}
     else:
         files = dict.fromkeys(sorted(tf.io.gfile.glob(os.path.join(directory, '*.tfrecord'))))
     if not files:
@@ -225,7 +258,7 @@ def _is_valid(entry):
         and all(
             isinstance(item['name'], str)
             and item['name']
-            and item['name'] == os.path.basename(item['name'])
+            and (item['name'] == os.path.basename(item['name']) or _is_elsewhere(item['name']))
             and isinstance(item['sha256'], str)
             and all(map(_is_count, [item['count'], item['bytes'], *item.get('crc32', [])]))
             and _is_index(item.get('index'))
@@ -236,6 +269,11 @@ def _is_valid(entry):
         and entry.get('interleaved', 1) > 0
         and len(names) % entry.get('interleaved', 1) == 0
     )
+
+
+def _is_elsewhere(name):
+    """Whether a file lies outside of the manifest's directory: one that `index` describes."""
+    return os.path.isabs(name) or is_remote(name)
 
 
 def _is_index(index):

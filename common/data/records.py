@@ -5,6 +5,7 @@ python -m common.data.records show FILE           prints the number of records, 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
 import numbers
 import os
 import signal
@@ -19,6 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from common.data import manifest, shards, tfrecord
 from common.data.conversion import Conversion
+from common.data.plain import plain
 from common.errors import RunError, UsageError, check_utf8, print_error
 from common.locks import taking_turns
 
@@ -37,8 +39,9 @@ def encode(features: Mapping[str, Any]) -> bytes:
       TypeError: a value is of another type.
     """
     example = tf.train.Example()
+    stored = example.features.feature
     for name, value in features.items():
-        _set(example.features.feature[name], name, value)
+        _set(stored[name], name, value)
     return example.SerializeToString(deterministic=True)  # Maps have no order of their own.
 
 
@@ -47,6 +50,9 @@ def _set(feature, name, value):
         value = value.encode()
     if isinstance(value, bytes):
         feature.bytes_list.value.append(value)
+        return
+    if isinstance(value, float):
+        feature.float_list.value.append(value)
         return
     if isinstance(value, numbers.Integral):
         feature.int64_list.value.append(int(value))
@@ -88,16 +94,40 @@ def write(
     Raises:
       RunError: the directory cannot be written, or creating an example fails.
     """
+    was_written = is_written(directory, fingerprint)
+    with _writing(directory):
+        if was_written or not is_written(directory, fingerprint):  # Another process may have written it by now.
+            Conversion(directory, encode, fingerprint).run(splits, num_shards)
+
+
+@contextlib.contextmanager
+def _writing(directory):
+    """Creates the directory, and lets one process at a time write it; raises RunError if it cannot be written."""
     try:
         tf.io.gfile.makedirs(directory)
-        was_written = is_written(directory, fingerprint)
         with taking_turns(os.path.join(directory, 'conversion')):
-            if not was_written and is_written(directory, fingerprint):
-                return  # By the process that this one has waited for.
-            Conversion(directory, encode, fingerprint).run(splits, num_shards)
+            yield
     except (tf.errors.OpError, OSError) as error:
         reason = getattr(error, 'message', None) or getattr(error, 'strerror', None) or error
         raise RunError(f'{directory}: cannot be written: {reason}; --data_dir names another place') from None
+
+
+def index(directory: str, files: Mapping[str, Sequence[str]]) -> None:
+    """Describes TFRecord files that others wrote, wherever they are: `read(directory, split)` then reads them like its own.
+
+    They are read once, to verify their records' checksums. Nothing is done if the directory has been written.
+
+    Args:
+      directory: created if it does not exist.
+      files: {split: paths}; the records of a split are in the order of its files.
+
+    Raises:
+      RunError: a file is missing, compressed or corrupt, or the directory cannot be written.
+    """
+    if not is_written(directory):
+        with _writing(directory):
+            if not is_written(directory):  # Another process may have written it by now.
+                manifest.index(directory, files)
 
 
 def is_written(directory: str, fingerprint: str | None = None) -> bool:
@@ -129,13 +159,16 @@ def read(directory: str, split: str) -> tf.data.Dataset:
 def _interleave(paths, width):
     """Returns the records of files: one of each of the first `width` files in turn, then those of the next."""
     groups = tf.data.Dataset.from_tensor_slices(np.reshape(paths, [-1, width]))
-    return groups.flat_map(
-        lambda group: tf.data.Dataset.from_tensor_slices(group).interleave(
-            lambda path: tf.data.TFRecordDataset(path, buffer_size=min(_BUFFERS // width, _BUFFER)),
+
+    @plain
+    def interleaved(group):
+        return tf.data.Dataset.from_tensor_slices(group).interleave(
+            plain(lambda path: tf.data.TFRecordDataset(path, buffer_size=min(_BUFFERS // width, _BUFFER))),
             cycle_length=width,
             block_length=1,
         )
-    )
+
+    return groups.flat_map(interleaved)
 
 
 def show(path: str) -> Iterator[str]:

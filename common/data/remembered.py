@@ -1,4 +1,4 @@
-"""manifest.verified.json, next to the manifest: the state of files when they were verified, so that it is done only once."""
+"""manifest.verified.json in a directory: the state of files when they were verified, so that it is done only once."""
 
 from collections.abc import Mapping
 import contextlib
@@ -10,7 +10,7 @@ import zlib
 import tensorflow.compat.v1 as tf
 
 from common.files import read_json, write_json
-from common.paths import is_remote, stamp
+from common.paths import is_remote, resolve, stamp
 
 _NAME = 'manifest.verified.json'
 
@@ -33,7 +33,7 @@ def load(directory: str) -> dict[str, Any]:
     if is_remote(path) or not os.path.exists(path):
         return {}
     try:
-        return {os.path.join(directory, name): state for name, state in read_json(path).items()}
+        return {resolve(directory, name): state for name, state in read_json(path).items()}
     except ValueError:
         return {}
 
@@ -53,4 +53,8 @@ def forget(directory: str, path: str) -> None:
 def _save(directory, states):
     if not is_remote(directory):
         with contextlib.suppress(OSError, tf.errors.OpError):
-            write_json(os.path.join(directory, _NAME), {os.path.basename(path): states[path] for path in sorted(states)})
+            write_json(os.path.join(directory, _NAME), {_name(directory, path): states[path] for path in sorted(states)})
+
+
+def _name(directory, path):
+    return path.removeprefix(os.path.join(directory, ''))

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 import functools
 import hashlib
-import os
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common.data import tfrecord
+from common.data.plain import plain
+from common.paths import resolve
 
 _MAX_BLOCKS = 1 << 20
 _BUFFER = 1 << 18
@@ -44,7 +45,7 @@ class Shards:
 
     @functools.cached_property
     def paths(self) -> Sequence[str]:
-        return [os.path.join(self.directory, item['name']) for item in self.items]
+        return [resolve(self.directory, item['name']) for item in self.items]
 
     def blocks(self, max_records: int) -> np.ndarray:
         """Divides the split into blocks of at most so many consecutive records of a file.
@@ -75,6 +76,7 @@ class Shards:
         """
         paths = tf.constant(self.paths)
 
+        @plain
         def read_block(block):
             # tf.data.TFRecordDataset has no byte_offsets.
             variant = tf.raw_ops.TFRecordDatasetV2(

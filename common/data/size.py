@@ -12,6 +12,7 @@ from common import memory
 from common.data import shards
 from common.data.elements import INFINITE, cardinality, iterate, opened
 from common.data.epochs import READ_AHEAD_BYTES, picks_batches, window_size
+from common.data.plain import plain
 from common.data.source import DataSource
 from common.errors import RunError, first_line
 from hparams.build import HParams
@@ -59,7 +60,7 @@ def count_examples(source: DataSource, split: str, at_most: int | None = None) -
 
 def _count(session, records, at_most, split):
     with session.graph.as_default():
-        ones = records.take(-1 if at_most is None else at_most).map(lambda *_: 1).batch(_COUNT_BATCH)
+        ones = records.take(-1 if at_most is None else at_most).map(plain(lambda *_: 1)).batch(_COUNT_BATCH)
     count, last_report = 0, time.monotonic()
     for batch in iterate(session, ones):
         count += len(batch)
@@ -155,7 +156,9 @@ def _look_at(make_records: Callable[[], tf.data.Dataset], num_examples: int, par
         if all(isinstance(spec, tf.TensorSpec) and spec.dtype != tf.string and spec.shape.is_fully_defined() for spec in specs):
             return _Look(None, is_picked, sum(memory.size(spec.shape, spec.dtype) for spec in specs), len(specs))
         with session.graph.as_default():
-            first = records.take(_SAMPLE_SIZE).map(lambda *record: tuple(tf.nest.flatten(record, expand_composites=True)))
+            first = records.take(_SAMPLE_SIZE).map(
+                plain(lambda *record: tuple(tf.nest.flatten(record, expand_composites=True)))
+            )
         sizes = []
         with contextlib.suppress(tf.errors.OpError):  # Training will report it.
             for values in iterate(session, first):

@@ -70,5 +70,12 @@ class DataSource:
         return hasattr(self.module, 'read_input')
 
     def has_images(self) -> bool:
-        """Whether the module has `image_features`, which converts raw images to features."""
-        return hasattr(self.module, 'image_features')
+        """Whether the module's `image_features` converts raw images to features."""
+        if not hasattr(self.module, 'image_features'):
+            return False
+        with tf.Graph().as_default():
+            return self.module.image_features(self.params, tf.zeros([0, *self.image_shape()], tf.uint8)) is not None
+
+    def image_shape(self) -> list[int]:
+        """Returns the shape of a raw image that `image_features` takes."""
+        return [self.params.image_size, self.params.image_size, self.params.num_channels]

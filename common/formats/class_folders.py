@@ -42,9 +42,9 @@ class ClassFolders:
         content = repr([(split, [file[:4] for file in files]) for split, files in sorted(self.splits.items())])
         return hashlib.sha256(content.encode('utf-8', 'surrogateescape')).hexdigest()[:16]
 
-    def find_split(self, split: str) -> str:
+    def find_split(self, split: str, train_split: str) -> str:
         """Returns the name under which a split is listed: eval may be called val, valid or validation."""
-        return next((name for name in _EVAL if name in self.splits), split) if split == 'eval' else split
+        return next((name for name in _eval_names(train_split) if name in self.splits), split) if split == 'eval' else split
 
 
 def scan(root: str, suffixes: Collection[str], train_split: str, eval_share: float) -> ClassFolders:
@@ -100,12 +100,17 @@ def _with_split_folders(root, folders, suffixes, train_split, eval_share, ignore
         if names:  # Without classes, as in some test splits, there is nothing to evaluate.
             splits[split] = _files(root, split, names, class_names, suffixes, ignored)
     _check_classes(os.path.join(root, train_split), class_names, splits[train_split], suffixes)
-    held_out = next((name for name in _EVAL if name in splits), None)
+    held_out = next((name for name in _eval_names(train_split) if name in splits), None)
     if held_out:
         _check_classes(os.path.join(root, held_out), class_names, splits[held_out], suffixes)
     else:
         splits[train_split], splits['eval'] = _hold_out(root, splits[train_split], eval_share)
     return ClassFolders(root, class_names, splits, ignored)
+
+
+def _eval_names(train_split):
+    """Returns what the split 'eval' may be called: not as the one trained on, unless that is 'eval' itself."""
+    return [name for name in _EVAL if name != train_split or name == 'eval']
 
 
 def _check_classes(directory, class_names, files, suffixes):

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
-from common.formats.delimited import MISSING, to_number
+from common.formats.delimited import MISSING, is_almost_number, to_number
 from common.formats.vocabulary import ValueCounts
 
 NUMERIC, CATEGORICAL = 'numeric', 'categorical'
 _MIN_DISTINCT_ROWS = 10
+_FLOAT32_TINY = 1e-37  # Smaller numbers may count as 0.
 
 
 class Moments:
@@ -60,7 +62,20 @@ class Moments:
     def std(self) -> Any:
         """A float, or a nested list; 1 where it is too small for the values, stored as float32, to differ."""
         std = np.sqrt(self._squares / np.maximum(self._count, 1))
-        return np.where(std > 1e-6 * np.abs(self._mean), std, 1.0).tolist()
+        return np.where(std > np.maximum(1e-6 * np.abs(self._mean), _FLOAT32_TINY), std, 1.0).tolist()
+
+
+def standardize(values: tf.Tensor, mean: Any, std: Any) -> tf.Tensor:
+    """Returns numbers minus the mean, divided by the standard deviation, as float32; 0 for those that are not finite.
+
+    Args:
+      values: of any shape and numeric type; NaN is missing.
+      mean: a float, or a nested list that broadcasts.
+      std: like mean.
+    """
+    values, mean, std = tf.cast(values, tf.float32), tf.constant(mean, tf.float32), tf.constant(std, tf.float32)
+    standardized = (values / 2 - mean / 2) / std * 2  # A difference of two numbers may exceed float32.
+    return tf.where(tf.math.is_finite(values), standardized, tf.zeros_like(values))
 
 
 class ColumnProfile:
@@ -72,33 +87,50 @@ class ColumnProfile:
 
     Attributes:
       values: counts of the distinct cells that are not missing.
-      moments: of its numbers, if is_numeric.
-      is_numeric: whether each cell that is not missing is a number.
-      is_integer: whether each is an integer.
+      moments: of its numbers; only if is_numeric, or is_mostly_numeric, of all.
+      is_integer: whether each cell that is not missing is an integer.
+      first_text: (line, cell) of the first cell that is neither missing nor a number; None if the kind is given.
       num_missing: how many are missing.
     """
 
     def __init__(self, max_distinct: int, kind: str | None = None):
         self.values = ValueCounts(max_distinct)
         self.moments = Moments()
-        self.is_numeric = self.is_integer = kind != CATEGORICAL
-        self._is_given = kind == NUMERIC
+        self.is_integer = self._is_parsed = kind != CATEGORICAL
+        self.first_text: tuple[int, str] | None = None
+        self._is_given = kind is not None
+        self._num_texts = 0  # Without those that almost are numbers.
         self.num_missing = 0
 
-    def update(self, cells: Sequence[str]) -> None:
+    def update(self, cells: Sequence[str], lines: Sequence[int]) -> None:
+        """Adds cells, and the lines that they are in."""
         present = [cell for cell in cells if cell not in MISSING]
         self.num_missing += len(cells) - len(present)
         self.values.update(present)
-        if not self.is_numeric:
+        if not self._is_parsed:
             return
-        numbers = [to_number(cell) for cell in present]
-        if self._is_given:  # Rows without a number are reported later.
-            numbers = [number for number in numbers if number is not None]
-        if None in numbers:
-            self.is_numeric = self.is_integer = False
-            return
-        self.is_integer = self.is_integer and all(number.is_integer() for number in numbers)  # type: ignore[union-attr]
-        self.moments.update(numbers)  # type: ignore[arg-type]
+        found = [to_number(cell) for cell in present]
+        numbers = [number for number in found if number is not None]
+        if len(numbers) < len(found) and not self._is_given:  # If it is given, rows without a number are reported later.
+            self.is_integer = False
+            self._add_texts([cell for cell, number in zip(present, found) if number is None], cells, lines)
+        self.is_integer = self.is_integer and all(number.is_integer() for number in numbers)
+        self.moments.update(numbers)
+
+    def _add_texts(self, texts, cells, lines):
+        self.first_text = self.first_text or (lines[cells.index(texts[0])], texts[0])
+        self._num_texts += sum(not is_almost_number(text) for text in texts)
+        self._is_parsed = self._num_texts <= self.values.total / 2  # There will hardly be nine numbers for each of these texts.
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether each cell that is not missing is a number."""
+        return self._is_parsed and self.first_text is None
+
+    @property
+    def is_mostly_numeric(self) -> bool:
+        """Whether some cells are not numbers, but nine in ten are, or almost are."""
+        return self._is_parsed and self.first_text is not None and self._num_texts <= self.values.total / 10
 
     @property
     def identifies(self) -> bool:

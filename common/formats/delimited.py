@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 import csv
+import re
 
 from common.errors import RunError
 from common.formats.lines import Lines, Position, Row
@@ -10,6 +11,7 @@ from common.formats.lines import Lines, Position, Row
 MISSING = frozenset(['', 'NA', 'NaN', 'nan', 'null', 'NULL', 'None', '?'])
 _DELIMITERS = (',', ';', '\t', '|')
 _FLOAT32_MAX = 3.4028234e38
+_INTEGER = re.compile(r'[+-]?[0-9]{1,39}')
 
 
 class Table:
@@ -40,6 +42,8 @@ class Table:
 
     def _check_header(self):
         names = [name for name in self.header if name]
+        if any('\0' in name for name in names):
+            raise RunError(f'{self.path}: line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8')
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice:
             raise RunError(f'{self.path}: line 1 names two columns {twice}: rename one')
@@ -100,7 +104,9 @@ def _explain(error):
 def to_integer_text(cell: str) -> str:
     """Returns an integer in its shortest form, such as '1' for '1.0'; any other cell as it is."""
     number = to_number(cell)
-    return str(int(number)) if number is not None and number == int(number) else cell
+    if number is None or number != int(number):
+        return cell
+    return str(int(cell if _INTEGER.fullmatch(cell) else number))  # A float may not hold all digits.
 
 
 def to_number(cell: str) -> float | None:
@@ -110,3 +116,12 @@ def to_number(cell: str) -> float | None:
     except ValueError:
         return None
     return value if abs(value) <= _FLOAT32_MAX and '_' not in cell else None  # Python reads 1_0 as 10.
+
+
+def is_almost_number(cell: str) -> bool:
+    """Whether a cell is a number with a decimal comma, or one that is too large or infinite."""
+    try:
+        float(cell.replace(',', '.'))
+    except ValueError:
+        return False
+    return '_' not in cell

@@ -9,11 +9,11 @@ import urllib.request
 import uuid
 
 import tensorflow.compat.v1 as tf
-import tqdm
 
 from common.errors import RunError
 from common.locks import taking_turns
 from common.paths import is_remote
+from common.progress import make_bar
 
 _ATTEMPTS = 4  # In a row that bring no new byte.
 _PAUSE = 0.5  # Seconds before the next attempt, doubled for each in a row that brought no new byte.
@@ -119,13 +119,12 @@ def _receive(url, part):
         end = None if response.length is None else begin + response.length
         with (
             open(part, 'ab' if begin else 'wb') as file,
-            tqdm.tqdm(
+            make_bar(
                 desc=f'Downloading {os.path.basename(url)}',
                 initial=begin,
                 total=end,
                 unit='B',
                 unit_scale=True,
-                disable=None,
             ) as bar,
         ):
             position = begin

@@ -5,7 +5,7 @@ import io
 import math
 from typing import Any
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
@@ -16,8 +16,9 @@ IMAGE, TEXT, IGNORE = 'image', 'text', 'ignore'
 KINDS = (NUMERIC, CATEGORICAL, IMAGE, TEXT, IGNORE)
 LABEL, WEIGHT, ID = ROLES = ('label', 'weight', 'id')
 _OPTIONS = {NUMERIC: ('shape',), IMAGE: ('size', 'channels')}
-_USUAL_LABELS = ('label', 'target')
+USUAL_LABELS = ('label', 'target')
 _MAGIC = (b'\xff\xd8\xff', b'\x89PNG', b'GIF8', b'BM')
+_COLORED = (b'GIF8', b'BM')  # Which TensorFlow decodes in color only.
 _WORDS_OF_A_TEXT = 3
 _MAX_NUMBERS = 10**6
 
@@ -38,7 +39,7 @@ def find_roles(schema: Mapping[str, Any], schema_path: str, names: Sequence[str]
     """
     given = schema.get('features', {})
     check_names(schema_path, 'feature', [*given, *(schema[role] for role in ROLES if role in schema)], names, source)
-    usual = [name for name in names if name in _USUAL_LABELS]
+    usual = [name for name in names if name in USUAL_LABELS]
     label = schema.get(LABEL) or (usual[0] if len(usual) == 1 else '')
     if not label:
         raise UsageError(f'--hparams=schema must name the "label": the features of {source} are: {", ".join(names)}')
@@ -130,7 +131,7 @@ def _infer(name, found, given, source):
 
 def _kind_of_bytes(found):
     values = [values[0] for _, values in found if values]
-    if all(value.startswith(_MAGIC) for value in values):
+    if any(values) and all(value.startswith(_MAGIC) for value in values if value):
         return IMAGE
     try:
         texts = [value.decode() for value in values]
@@ -144,6 +145,9 @@ def _kind_of_bytes(found):
 def _image_facts(name, images, given, source):
     """Returns the 'size', the 'channels', and whether the values are pixels instead of files."""
     size, channels = given.get('size'), given.get('channels')
+    empty = sum(not image for image in images)
+    if empty:
+        raise RunError(f'{source}: the image {name} is empty in {empty} of the first {len(images)} examples that have it')
     is_raw = not all(image.startswith(_MAGIC) for image in images)
     if is_raw:
         lengths = {len(image) for image in images}
@@ -158,12 +162,23 @@ def _image_facts(name, images, given, source):
         if len(set(sizes)) > 1 or sizes[0][0] != sizes[0][1]:
             raise UsageError(f'{source}: the images {name} are of different sizes, or not square: give a "size" in the schema')
         size = sizes[0][0]
-    return {'size': size, 'channels': channels or (1 if set(modes) <= {'1', 'L'} else 3), 'is_raw': False}
+    is_colored = any(image.startswith(_COLORED) for image in images)
+    channels = channels or (1 if set(modes) <= {'1', 'L'} and not is_colored else 3)
+    known = (3,) if is_colored else (1, 3, 4)
+    if channels not in known:
+        kinds = 'GIF and BMP files are' if is_colored else 'an image file is'
+        wanted = ' or '.join(map(str, known))
+        raise UsageError(f'{source}: {channels} channels of the image {name}: {kinds} decoded to {wanted} channels')
+    if any(image.startswith(b'BM') and mode in ('1', 'L', 'P') for image, mode in zip(images, modes)):
+        raise RunError(f'{source}: the image {name} is a BMP file, gray or with a palette, which cannot be decoded: use PNG')
+    return {'size': size, 'channels': channels, 'is_raw': False}
 
 
 def _open(image, name, source):
     try:
         with Image.open(io.BytesIO(image)) as opened:  # Reads only its header.
             return opened.size, opened.mode
+    except UnidentifiedImageError:
+        raise RunError(f'{source}: the image {name} is not an image of a kind that Pillow reads') from None
     except Exception as error:  # Pillow raises errors of many types.
         raise RunError(f'{source}: the image {name} cannot be read: {error}') from None

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from common.data.plain import plain
 from common.errors import UsageError
 from hparams.build import HParams
 
@@ -45,6 +46,7 @@ def check_params(dataset: str, params: Mapping[str, Any], given: Mapping[str, An
         )
 
 
+@plain
 def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns the features of `image_features`, and {'label': int32 [batch]}; no labels in PREDICT.
 
@@ -72,6 +74,7 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
         return features, {'label': tf.identity(label)}
 
 
+@plain
 def image_features(params: HParams, images: tf.Tensor) -> dict[str, tf.Tensor]:
     """Returns {'image': float32 in [0, 1]} for images, uint8 [batch, image_size, image_size, num_channels]."""
     del params

@@ -1,13 +1,15 @@
-"""Image files as Pillow decodes them: upright, with 8 bits and without transparency."""
+"""Image files as Pillow decodes them, upright, with 8 bits and without transparency; and resizing, in TensorFlow and Pillow."""
 
 import io
 
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from common.paths import is_remote
 
+SUFFIXES = ('.bmp', '.gif', '.jfif', '.jpe', '.jpeg', '.jpg', '.png', '.webp')
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -88,6 +90,46 @@ def normalize(image: Image.Image, num_channels: int = 0) -> Image.Image:
         image = Image.alpha_composite(Image.new('RGBA', image.size, 'white'), image)
     is_gray = num_channels == 1 or not num_channels and image.mode in ('1', 'L')
     return image.convert('L' if is_gray else 'RGB')
+
+
+def is_plain(content: bytes, image: Image.Image) -> bool:
+    """Whether TensorFlow decodes an image file as Pillow does, to 8 bits per channel; the EXIF orientation is left aside."""
+    if image.mode not in ('L', 'RGB') or image.has_transparency_data:
+        return False
+    if image.format == 'PNG':  # The byte is the bit depth.
+        return content[24] == 8 and not getattr(image, 'is_animated', False)
+    return image.format in ('JPEG', 'MPO')
+
+
+def to_pixels(image: Image.Image, size: int, num_channels: int) -> np.ndarray:
+    """Returns an image, normalized and squashed to a square, as uint8 [size, size, num_channels].
+
+    Raises:
+      ImageError: num_channels is neither 1 nor 3.
+    """
+    if num_channels not in (1, 3):
+        raise ImageError(f'is gray or in color, not of {num_channels} channels')
+    image = normalize(image, num_channels).resize((size, size), Image.Resampling.BILINEAR)
+    return np.asarray(image, np.uint8).reshape(size, size, num_channels)
+
+
+def squash(image: tf.Tensor, size: int) -> tf.Tensor:
+    """Resizes an image to a square: pixels are averaged; small images are enlarged bilinearly.
+
+    Args:
+      image: [height, width, channels], the number of channels known.
+      size: of the square, in pixels.
+
+    Returns:
+      float32 [size, size, channels], in the range of the image.
+    """
+    # Averaging takes a third of the time of tf.image.resize with antialias=True.
+    resized = tf.cond(
+        tf.reduce_all(tf.shape(image)[:2] >= size),
+        lambda: tf.image.resize_area(image[None], [size, size]),
+        lambda: tf2.image.resize(image[None], [size, size], antialias=True),
+    )
+    return tf.ensure_shape(resized[0], [size, size, image.shape[2]])
 
 
 def to_png(image: Image.Image) -> bytes:

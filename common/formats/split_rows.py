@@ -1,7 +1,6 @@
 """The rows of a file that belong to a split, without holding them in memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-import dataclasses
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -41,24 +40,43 @@ class BadRows:
         tf.logging.warning('%s: %d of %d rows are skipped; the first: %s', path, self._count, num_rows, self._first)
 
 
-@dataclasses.dataclass(frozen=True)
 class SplitRows(Iterable[Any]):
-    """The examples of one split in a file, for `records.write`: each iteration reads the file. count is their number."""
+    """The examples of one split in a file, for `records.write`: an iteration reads the file, and checks it by the way.
 
-    path: str
-    split: str
-    count: int
-    read: Callable[[], Iterator[Row]]
-    split_of: Callable[[int], str]
-    encode: Callable[[Any], Any]
+    Iterating raises RunError if a split has no row, or, at the end of the last split, if too many rows are wrong.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        split: str,
+        read: Callable[[], Iterator[Row]],
+        split_of: Callable[[int], str],
+        encode: Callable[[Any], Any],
+        bad: BadRows,
+        is_last: bool,
+    ):
+        """Takes what `split_rows` takes; bad counts the wrong rows of all splits, and is_last says that none follows."""
+        self._path, self._split, self._is_last = path, split, is_last
+        self._read, self._split_of, self._encode = read, split_of, encode
+        self._bad = bad
 
     def __iter__(self) -> Iterator[Any]:
-        for row in self.read():
-            if self.split_of(row.position.row) == self.split:
+        total = count = 0
+        for row in self._read():
+            total += 1
+            if self._split_of(row.position.row) == self._split:
                 try:
-                    yield convert(self.path, row, self.encode)
-                except RunError:
-                    pass  # Counted by `split_rows`.
+                    example = convert(self._path, row, self._encode)
+                except RunError as error:
+                    self._bad.add(error)
+                else:
+                    count += 1
+                    yield example
+        if not count:
+            raise RunError(f'{self._path}: has no row for the split {self._split}')
+        if self._is_last:
+            self._bad.check(self._path, total)
 
 
 def split_rows(
@@ -69,7 +87,7 @@ def split_rows(
     encode: Callable[[Any], Any],
     max_bad_share: float,
 ) -> dict[str, SplitRows]:
-    """Reads a file once, to check and count its rows, and returns {split: examples}.
+    """Returns {split: examples} of a file; each is to be iterated over once, in this order.
 
     Args:
       path: the file, for messages.
@@ -78,18 +96,6 @@ def split_rows(
       split_of: returns the split of the row with this number.
       encode: returns the example of a row's value, or raises RunError if the row is wrong.
       max_bad_share: as for `BadRows`.
-
-    Raises:
-      RunError: too many rows are wrong.
     """
-    counts = dict.fromkeys(splits, 0)
-    bad, total = BadRows(max_bad_share), 0
-    for row in read():
-        total += 1
-        try:
-            convert(path, row, encode)
-            counts[split_of(row.position.row)] += 1
-        except RunError as error:
-            bad.add(error)
-    bad.check(path, total)
-    return {split: SplitRows(path, split, counts[split], read, split_of, encode) for split in splits}
+    bad = BadRows(max_bad_share)
+    return {split: SplitRows(path, split, read, split_of, encode, bad, split == splits[-1]) for split in splits}

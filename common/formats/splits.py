@@ -11,6 +11,8 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError
 from common.paths import stamp
 
+_VERSION = 1  # Of what is converted to: another one converts anew.
+
 
 def find_files(name: str, path: str, suffixes: Iterable[str]) -> dict[str, str]:
     """Returns {split: path} of the files of a directory, such as train.csv; or {'': path} if the path is a file.
@@ -44,18 +46,31 @@ def find_files(name: str, path: str, suffixes: Iterable[str]) -> dict[str, str]:
     return files
 
 
-def split_trained_on(params: Mapping[str, Any]) -> str:
-    """Returns the name of the split whose statistics count."""
-    return params.get('train_split', 'train')
+def file_of(split: str, name: str, path: str, files: Mapping[str, str], eval_share: float) -> str:
+    """Returns the file that contains a split.
 
+    Args:
+      split: its name.
+      name: the hyper-parameter that gives the path, for messages.
+      path: what it gives.
+      files: from `find_files`.
+      eval_share: as for `splits_of`.
 
-def file_trained_on(name: str, files: Mapping[str, str], split: str) -> str:
-    """Returns the file that contains the split that is trained on; raises UsageError if there is none."""
-    path = files.get('' if '' in files and split in ('train', 'eval') else split)
-    if path is None:
-        found = 'train, eval' if '' in files else ', '.join(files)
-        raise UsageError(f'--hparams={name}: there is no split {split}: the splits are: {found}')
-    return path
+    Raises:
+      UsageError: there is no such split.
+    """
+    known = [known for file_split in files for known in splits_of(file_split, eval_share)[0]]
+    if split not in known:
+        wanted = f'{split}{os.path.splitext(next(iter(files.values())))[1]}'
+        if '' in files:
+            cure = 'raise eval_share' if split == 'eval' else f'give a directory with {wanted}'
+        else:
+            cure = f'add {wanted}'
+        raise UsageError(
+            f'--hparams={name}={path}: there is no split {split}: the splits are: {", ".join(known)}: {cure}, or name another '
+            'with --eval_splits, --predict_split or --hparams=train_split'
+        )
+    return files[''] if '' in files else files[split]
 
 
 def splits_of(file_split: str, eval_share: float) -> tuple[list[str], Callable[[int], str]]:
@@ -77,7 +92,29 @@ def is_held_out(row: int, share: float) -> bool:
     return int.from_bytes(checksum, 'little') < share * 2**64
 
 
-def fingerprint(paths: Iterable[str], facts: Any) -> str:
-    """Returns a hash of the paths and stamps of files, and of facts that JSON can represent."""
-    stats = [(path, *stamp(path)) for path in paths]
-    return hashlib.sha256(json.dumps([stats, facts], sort_keys=True).encode()).hexdigest()[:12]
+def fingerprint(source: str, paths: Iterable[str], facts: Any) -> str:
+    """Returns KEY-STATE: a hash of what is converted and how, and one of the state of the files and of the converter.
+
+    Args:
+      source: what the user gives, a file or a directory.
+      paths: of its files.
+      facts: what else the conversion depends on, in a form that JSON can represent.
+    """
+    return f'{_hash([source, facts])}-{_hash([_VERSION, [(path, *stamp(path)) for path in paths]])}'
+
+
+def _hash(value):
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def log_outdated(directory: str, source: str) -> None:
+    """Logs which conversions beside that in a directory, named by `fingerprint`, are of earlier states of its source.
+
+    They are not deleted: another training may be reading them.
+    """
+    found = tf.io.gfile.glob(f'{directory.rpartition("-")[0]}-*')
+    outdated = sorted(path for path in found if os.path.basename(path) != os.path.basename(directory))
+    if outdated:
+        tf.logging.info(
+            '%s: earlier conversions, which can be deleted unless a training is reading them: %s', source, ' '.join(outdated)
+        )

@@ -1,6 +1,7 @@
 """What a table of a user's own is about: which of its columns are features, of which kind, and what is to be predicted."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import itertools
 import re
 from typing import Any
 
@@ -8,7 +9,8 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
 from common.formats.columns import CATEGORICAL, NUMERIC, ColumnProfile
-from common.formats.delimited import MISSING, Table, to_integer_text, to_number
+from common.formats.delimited import MISSING, Table, is_almost_number, to_integer_text, to_number
+from common.formats.lines import Row
 from common.formats.schema import CLASSIFICATION, REGRESSION, add_roles, check_kinds, check_names
 from common.formats.split_rows import BadRows
 from common.formats.vocabulary import ValueCounts, sorted_classes
@@ -20,7 +22,7 @@ _USUAL_TARGETS = ('target', 'label')
 _BLOCK = 1000
 _MAX_DISTINCT = 2 * 10**6  # In all columns together.
 _MAX_CLASSES = 10**5
-_MAX_INTEGER_CLASSES = 20
+_MAX_INTEGER_CLASSES = 20  # More integers in a column are amounts, such as ages or years, rather than classes.
 
 
 def find_roles(schema: Mapping[str, Any], schema_path: str, target: str, table: Table) -> dict[str, str]:
@@ -75,18 +77,30 @@ def describe(
       UsageError: there is no feature.
       RunError: there are no rows, or the target has only one value.
     """
-    given = schema.get('columns', {})
+    given, target = schema.get('columns', {}), roles[TARGET]
     limit = max(_MAX_DISTINCT // len(trained.header), 1000)
     profiles = {name: ColumnProfile(limit, given.get(name)) for name in trained.header if name and given.get(name) != IGNORE}
     profiles |= {name: ColumnProfile(limit) for name in roles.values()}
-    for rows in _blocks(row.value for row in _sound(trained, bad) if is_trained_on(row.position.row)):
-        for name, cells in zip(trained.header, zip(*rows)):
+    classes = ValueCounts(_MAX_CLASSES)
+    for block in _blocks(_sound(trained, bad)):
+        _count_classes(classes, block, trained, target)
+        rows = [row for row in block if is_trained_on(row.position.row)]
+        lines = [row.position.line for row in rows]
+        for name, cells in zip(trained.header, zip(*(row.value for row in rows))):
             if name in profiles:
-                profiles[name].update(cells)
-    target = profiles[roles[TARGET]]
-    if not target.values.total:
-        raise RunError(f'{trained.path}: no row has a target to train on, in the column {roles[TARGET]}')
-    facts = _describe_target(target, roles[TARGET], schema.get('task'), tables, trained, bad)
+                profiles[name].update(cells, lines)
+    if not profiles[target].values.total:
+        raise RunError(f'{trained.path}: no row has a target to train on, in the column {target}')
+    task = schema.get('task') or _infer_task(profiles[target])
+    if task == CLASSIFICATION:
+        for table in tables:
+            if table.path != trained.path and target in table.header:
+                for block in _blocks(_sound(table, bad)):
+                    _count_classes(classes, block, table, target)
+        wrong = '' if 'task' in schema else _explain_text(trained.path, target, profiles[target])
+        facts = _describe_classes(profiles[target], target, classes, trained, wrong)
+    else:
+        facts = _describe_numbers(profiles[target], target, trained)
     columns = list(_features(trained.path, profiles, roles, given, min_count, max_vocabulary))
     if ID not in roles:
         free = [name for name in profiles if name not in given and name not in roles.values()]
@@ -110,45 +124,73 @@ def _sound(table, bad):
             yield row
 
 
-def _blocks(values: Iterable[Any]) -> Iterator[list[Any]]:
-    block = []
-    for value in values:
-        block.append(value)
-        if len(block) == _BLOCK:
-            yield block
-            block = []
-    yield block
+def _blocks(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    while block := list(itertools.islice(rows, _BLOCK)):
+        yield block
 
 
-def _describe_target(profile, name, task, tables, trained, bad):
+def _count_classes(classes, rows, table, target):
+    i = table.header.index(target)
+    classes.update([cell for cell in (row.value[i] for row in rows) if cell not in MISSING])
+
+
+def _infer_task(profile):
     is_few = profile.is_integer and profile.values.is_exact and len(profile.values) <= _MAX_INTEGER_CLASSES
-    task = task or (CLASSIFICATION if is_few or not profile.is_numeric else REGRESSION)
-    if task == REGRESSION:
-        if not profile.moments.count:
-            raise UsageError(f'{trained.path}: the target {name} is not a number: --hparams=schema can give another task')
-        imprecise = _imprecise(trained.path, name, profile.moments)
-        if imprecise:
-            raise RunError(imprecise)
-        return {'task': task, 'target_mean': profile.moments.mean, 'target_std': profile.moments.std}
-    counts = ValueCounts(_MAX_CLASSES)
-    for table in tables:
-        if name in table.header:
-            i = table.header.index(name)
-            for cells in _blocks(row.value[i] for row in _sound(table, bad)):
-                present = [cell for cell in cells if cell not in MISSING]
-                counts.update([*map(to_integer_text, present)] if profile.is_integer else present)
+    return CLASSIFICATION if is_few or not profile.is_numeric else REGRESSION
+
+
+def _describe_numbers(profile, name, trained):
+    if not profile.moments.count:
+        raise UsageError(f'{trained.path}: the target {name} is not a number: --hparams=schema can give another task')
+    if profile.values.is_exact and len(profile.values) == 1:
+        raise RunError(_constant(trained.path, name, *profile.values.values()))
+    imprecise = _imprecise(trained.path, name, profile.moments)
+    if imprecise:
+        raise RunError(imprecise)
+    return {'task': REGRESSION, 'target_mean': profile.moments.mean, 'target_std': profile.moments.std}
+
+
+def _describe_classes(profile, name, counts, trained, wrong):
+    """Returns the facts about a target of classes.
+
+    Args:
+      profile: of the rows trained on.
+      name: of the column.
+      counts: of its cells in all rows.
+      trained: the table that is trained on.
+      wrong: why the target is not a number, if most of its cells are; or ''.
+    """
     if not counts.is_exact or profile.identifies and counts.are_distinct:
         many = f'{trained.path}: the target {name} has too many different values to be classes'
-        raise UsageError(f'{many}: name another, or "task": "regression" in the schema')
-    if len(counts) < 2:
-        value = next(iter(counts.values()))
-        raise RunError(f'{trained.path}: the target {name} is always {value}: there is nothing to learn')
-    trained_on = set(map(to_integer_text, profile.values.values()) if profile.is_integer else profile.values.values())
-    untrained = sorted(set(counts.values()) - trained_on) if profile.values.is_exact else []
+        raise UsageError(wrong or f'{many}: name another, or "task": "regression" in the schema')
+    names, trained_on = (
+        set(map(to_integer_text, values) if profile.is_integer else values)
+        for values in (counts.values(), profile.values.values())
+    )
+    if len(names) < 2:
+        raise RunError(_constant(trained.path, name, *names))
+    if wrong:
+        tf.logging.warning('%s, or give the task, regression or classification, in --hparams=schema=FILE', wrong)
+    untrained = sorted(names - trained_on) if profile.values.is_exact else []
     if untrained:
         tf.logging.warning('%s: no row trained on is of the class %s.', trained.path, ', '.join(untrained[:10]))
-    classes = sorted_classes(counts.values())
-    return {'task': task, 'class_names': classes, 'num_classes': len(classes)}
+    return {'task': CLASSIFICATION, 'class_names': sorted_classes(names), 'num_classes': len(names)}
+
+
+def _constant(path, name, value):
+    return f'{path}: the target {name} is always {value}: there is nothing to learn'
+
+
+def _explain_text(path, name, profile):
+    """Describes the first cell that makes a column of numbers one of text; '' if it has no or many such cells."""
+    if not profile.is_mostly_numeric:
+        return ''
+    line, cell = profile.first_text
+    if ',' in cell and is_almost_number(cell):
+        reason, cure = 'has a decimal comma', 'write decimal points'
+    else:
+        reason, cure = 'is not a number, as nearly all others are', 'correct it'
+    return f'{path}: line {line}: column {name}: {show(cell)} {reason}, so the column is not numeric: {cure}'
 
 
 def _imprecise(path, name, moments):
@@ -175,7 +217,11 @@ def _features(path, profiles, roles, given, min_count, max_vocabulary):
                 'std': moments.std,
                 'indicator': profile.num_missing > 0,
             }
-        elif name in given or not profile.identifies:
+            continue
+        wrong = _explain_text(path, name, profile)
+        if wrong:
+            tf.logging.warning('%s, or give its kind, numeric or categorical, in --hparams=schema=FILE', wrong)
+        if name in given or not profile.identifies:
             vocabulary = profile.values.most_common(min_count, max_vocabulary)
             yield {'name': name, 'kind': CATEGORICAL, 'vocabulary': vocabulary}
 

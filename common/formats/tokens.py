@@ -25,8 +25,8 @@ def get_params() -> dict[str, Any]:
     return {
         'tokens': WORDS,  # Or bytes.
         'max_length': 400,  # In tokens; longer texts are cut off.
-        'min_count': 2,  # Of a word in the texts trained on; rarer ones are unknown ...
-        'max_vocabulary': 20000,  # ... and so are the rarest, if there are more than so many.
+        'min_count': 2,  # Of a word in the texts trained on; rarer ones are unknown.
+        'max_vocabulary': 20000,  # Words; the rarest beyond that are unknown.
     }
 
 
@@ -71,11 +71,18 @@ def vocabulary_size(params: Mapping[str, Any], vocabulary: Sequence[str]) -> int
 
 
 def make_vocabulary(blocks: Iterable[Sequence[str | bytes]], params: Mapping[str, Any]) -> list[str]:
-    """Returns the words of the texts in blocks, the most frequent first."""
+    """Returns the words of the texts in blocks, the most frequent first; warns if none is frequent enough."""
     counts = ValueCounts(_MAX_DISTINCT)
     for words in _words(blocks):
         counts.update(words)
-    return counts.most_common(params['min_count'], params['max_vocabulary'])
+    vocabulary = counts.most_common(params['min_count'], params['max_vocabulary'])
+    if not vocabulary:
+        tf.logging.warning(
+            'min_count=%d: no word of the texts trained on occurs so often, so all words are unknown: lower it, or set '
+            '--hparams=tokens=bytes',
+            params['min_count'],
+        )
+    return vocabulary
 
 
 def _words(blocks: Iterable[Sequence[str | bytes]]) -> Iterator[list[str]]:

@@ -1,9 +1,9 @@
-"""A picture of many predictions: the images in a grid, each with what was predicted."""
+"""A picture of many predictions: the images in a grid, each with what was predicted, and with its class if that was wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import io
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -13,80 +13,140 @@ from common.errors import UsageError
 from common.files import write
 from common.inference.prediction import Prediction
 from common.ops import image_grid
-from common.ops.images import enlarge, to_pil_images
+from common.ops.images import RIGHT, WRONG, class_text, shorten, to_pil_images
+from common.plugins.dataset_contract import EXAMPLE_ID
 
-_MAX_IMAGES = 100
+MAX_IMAGES = 100
 _SIDE = 128  # Pixels of an image; larger ones are scaled down.
-_LINE = 18
+_FRAME = 4
+_LINE = 17
+_GRAY = (110, 110, 110)
+
+
+class _Tile(NamedTuple):
+    image: np.ndarray
+    predicted: str
+    probability: str  # Of it, if known.
+    label: str  # The class, if the prediction is wrong.
+    is_right: bool | None  # None if the class is unknown.
+    name: str
 
 
 class ContactSheet:
-    """Collects the first 100 predictions of images, and saves them as one PNG file.
+    """Collects the first MAX_IMAGES predictions of images, and saves them as one PNG file.
+
+    Wrong predictions have a red frame, and their class in the caption. The class is known from `labels`, or from the folder
+    of a file that is called as a class.
 
     Args:
       path: of the file.
-      class_names: the names of the classes, if known.
+      class_names: the names of the classes, if known; else they are called by their numbers.
+      labels: the classes of the predictions that will be added, in their order, if known.
 
     Raises:
       UsageError: there is no such directory.
     """
 
-    def __init__(self, path: str, class_names: Sequence[str] | None = None):
+    def __init__(self, path: str, class_names: Sequence[str] | None = None, labels: Iterable[int] = ()):
         directory = os.path.dirname(path) or '.'
         if not tf.io.gfile.isdir(directory):
             raise UsageError(f'--visualize={path}: there is no directory {directory}')
         self._path = path
         self._class_names = class_names
-        self._tiles: list[np.ndarray] = []
+        self._labels = iter(labels)
+        self._tiles: list[_Tile] = []
 
     def add(self, prediction: Prediction) -> None:
-        """Adds a prediction, unless there are 100.
+        """Adds a prediction, unless there are MAX_IMAGES.
 
         Raises:
           UsageError: it has no image.
         """
-        if len(self._tiles) == _MAX_IMAGES:
+        if len(self._tiles) == MAX_IMAGES:
             return
         image = prediction.image
         if image is None or image.ndim != 3 or image.shape[2] not in (1, 3):
             raise UsageError('--visualize: the dataset has no feature image of shape [height, width, 1 or 3]')
-        self._tiles.append(_draw(image, _caption(prediction, self._class_names)))
+        number, label = _class_of(prediction), next(self._labels, None)
+        if number is None:
+            tile = _Tile(image, _first_value(prediction), '', '', None, _name(prediction, len(self._tiles)))
+        else:
+            label = _folder_label(prediction, self._class_names) if label is None else label
+            probabilities: Any = prediction.values.get('probabilities')
+            is_known = probabilities is not None and probabilities.ndim == 1 and number < len(probabilities)
+            tile = _Tile(
+                image,
+                class_text(number, self._class_names),
+                f' {100 * probabilities[number]:.0f}%' if is_known else '',
+                '' if label in (None, number) else class_text(label, self._class_names),
+                None if label is None else label == number,
+                _name(prediction, len(self._tiles)),
+            )
+        self._tiles.append(tile)
 
     def save(self) -> None:
+        """Writes the file."""
+        num_lines = 3 if any(tile.label for tile in self._tiles) else 2
+        grid = image_grid.draw(np.stack([_draw(tile, num_lines) for tile in self._tiles]), gap=8)[0]
+        height, width = grid.shape[:2]
+        sheet = Image.new('RGB', (width + 16, height + 16), 'white')
+        sheet.paste(Image.fromarray(grid), (8, 8))
         content = io.BytesIO()
-        Image.fromarray(image_grid.draw(np.stack(self._tiles), gap=6)[0]).save(content, 'png')
+        sheet.save(content, 'png')
         write(self._path, content.getvalue())
 
 
-def _caption(prediction: Prediction, class_names: Sequence[str] | None) -> list[str]:
-    """Returns two lines: the class with its probability, or else the first predictions, and the name of the example."""
-    values = prediction.to_json(list(class_names or ()))
-    lines = [str(values[name]) for name in ('class_name', 'class') if name in values][:1]
-    probabilities = prediction.values.get('probabilities')
-    if lines and probabilities is not None and probabilities.ndim == 1:
-        lines[0] += f' {100 * probabilities.max():.0f}%'
-    if not lines:
-        scalars = [(name, value) for name, value in values.items() if isinstance(value, (int, float, str))]
-        lines = [f'{name} {value}' for name, value in scalars if name not in prediction.fields][:1]
-    names = [str(value) for value in prediction.fields.values()]
-    return [' '.join(line.split()) for line in [*lines, *(os.path.basename(name) for name in names[:1])]]
+def _class_of(prediction):
+    """Returns the number of the predicted class; None if no class is predicted."""
+    value = prediction.values.get('class')
+    return int(value) if value is not None and value.ndim == 0 and value.dtype.kind in 'iu' else None
 
 
-def _draw(image: np.ndarray, lines: list[str]) -> np.ndarray:
-    """Returns uint8 [_SIDE + 2 lines, _SIDE, 3]."""
-    canvas = Image.new('RGB', (_SIDE, _SIDE + 2 * _LINE), 'white')
-    (picture,) = to_pil_images(image[None])
-    picture = enlarge(picture, _SIDE // 2)
-    picture.thumbnail((_SIDE, _SIDE))
-    canvas.paste(picture, ((_SIDE - picture.width) // 2, (_SIDE - picture.height) // 2))
+def _first_value(prediction):
+    """Returns the name and value of the first prediction that is a number or a text."""
+    values = Prediction({}, prediction.values).to_json()
+    scalars = [(name, value) for name, value in values.items() if isinstance(value, (int, float, str))]
+    return ' '.join(f'{name} {f"{value:.4g}" if isinstance(value, float) else value}' for name, value in scalars[:1])
+
+
+def _name(prediction, position):
+    """Returns the id of an example, or its file and its place in it, or its place in the split."""
+    fields = prediction.fields
+    if EXAMPLE_ID in fields:
+        return os.path.basename(str(fields[EXAMPLE_ID]))
+    if not fields:
+        return f'example {position}'
+    return ' '.join(os.path.basename(str(value)) for value in fields.values())
+
+
+def _folder_label(prediction, class_names):
+    """Returns the class after which the folder of a file is called; None if there is none."""
+    folder = os.path.basename(os.path.dirname(str(prediction.fields.get('input', ''))))
+    probabilities = prediction.values.get('probabilities', np.zeros(0))
+    names = list(class_names or map(str, range(probabilities.size)))
+    return names.index(folder) if folder in names else None
+
+
+def _draw(tile: _Tile, num_lines: int) -> np.ndarray:
+    """Returns uint8 [height, width, 3], of one size for all tiles."""
+    side = _SIDE + 2 * _FRAME
+    canvas = Image.new('RGB', (side, side + num_lines * _LINE + 2), 'white')
     pen, font = ImageDraw.Draw(canvas), ImageFont.load_default(13)
-    for i, line in enumerate(lines[:2]):
-        pen.text((2, _SIDE + i * _LINE), _fit(line, pen, font), fill='black' if i == 0 else 'gray', font=font)
+    (picture,) = to_pil_images(tile.image[None])
+    scale = _SIDE / max(picture.size)
+    # Small images show their pixels.
+    scale, method = (int(scale), Image.Resampling.NEAREST) if scale >= 1 else (scale, Image.Resampling.LANCZOS)
+    picture = picture.resize([max(1, round(length * scale)) for length in picture.size], method)
+    left, top = (side - picture.width) // 2, (side - picture.height) // 2
+    if tile.is_right is False:
+        box = (left - _FRAME, top - _FRAME, left + picture.width + _FRAME - 1, top + picture.height + _FRAME - 1)
+        pen.rectangle(box, fill=WRONG)
+    canvas.paste(picture, (left, top))
+    color = {None: (0, 0, 0), True: RIGHT, False: WRONG}[tile.is_right]
+    lines = [(tile.predicted, tile.probability, color), (tile.name, '', _GRAY)]
+    if tile.label:
+        lines.insert(1, (f'label {tile.label}', '', WRONG))
+    for i, (line, end, color) in enumerate(lines):
+        text = shorten(' '.join(line.split()), side - font.getlength(end), font) + end
+        pen.text((side / 2, side + (i + 0.5) * _LINE), text, fill=color, font=font, anchor='mm')
     return np.asarray(canvas)
-
-
-def _fit(text: str, pen: Any, font: Any) -> str:
-    """Shortens a text from its beginning until it fits into a tile."""
-    while pen.textlength(text, font=font) > _SIDE - 4:
-        text = '…' + text[2:]
-    return text

@@ -1,6 +1,6 @@
 """Evaluates many checkpoints on one graph."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
 import os
 from typing import Any
@@ -8,9 +8,11 @@ from typing import Any
 from google.protobuf.message import DecodeError
 import numpy as np
 import tensorflow.compat.v1 as tf
-import tqdm
+from tensorflow.python.training.monitored_session import _HookedSession
 
-from common.storage.restore import make_session, restore
+from common.errors import RunError
+from common.progress import make_bar
+from common.storage.restore import make_saver, make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -20,22 +22,34 @@ class Evaluator:
 
     The graph and the session are created once, at the first use; after that, only weights are restored. `Estimator.evaluate`
     creates both each time, which costs half a second and some memory. Event files are written to the same directory:
-    output_dir/eval for the split 'eval', output_dir/eval_NAME for another.
+    output_dir/eval for the split 'eval', output_dir/eval_NAME for another. If model_fn returns hooks, the graph is created for
+    each evaluation, as the hooks belong to one.
 
     Args:
-      estimator: its model_fn must not return hooks in evaluation.
+      estimator: provides the model_fn and the directory.
       input_fn: returns a tf.data.Dataset of (features, labels).
       split: name of the split.
       steps: maximum number of batches to evaluate.
+      at_least: how many batches the split has at least.
     """
 
-    def __init__(self, estimator: tf.estimator.Estimator, input_fn: Callable[[], tf.data.Dataset], split: str, steps: int):
+    def __init__(
+        self,
+        estimator: tf.estimator.Estimator,
+        input_fn: Callable[[], tf.data.Dataset],
+        split: str,
+        steps: int,
+        at_least: int = 0,
+    ):
         self.split = split
         self.events_dir = os.path.join(estimator.model_dir, 'eval' if split == 'eval' else f'eval_{split}')
         self._estimator = estimator
         self._input_fn = input_fn
         self._steps = steps
+        self._at_least = at_least
         self._session: Any = None
+        self._hooks: Sequence[tf.train.SessionRunHook] = ()
+        self._is_used = False
 
     def metric_names(self) -> list[str]:
         """Returns the names of the scalar numeric metrics, sorted."""
@@ -43,14 +57,36 @@ class Evaluator:
         return sorted(name for name, value in self._values.items() if value.dtype != tf.string and value.shape.rank == 0)
 
     def evaluate(self, checkpoint_path: str) -> dict[str, Any]:
-        """Returns {name: value} of the metrics and 'global_step', for a checkpoint's path without suffix: model.ckpt-100."""
+        """Returns {name: value} of the metrics and 'global_step', for a checkpoint's path without suffix: model.ckpt-100.
+
+        Raises:
+          RunError: the checkpoint is corrupt or belongs to another model, or the split ends early.
+        """
+        if self._hooks and self._is_used:
+            self._session.close()
+            self._session = None
         self._build()
+        self._is_used = True
         restore(self._saver, self._session, checkpoint_path)
         with self._session.graph.as_default():
             self._session.run(self._reset)
+            session = _HookedSession(self._session, self._hooks)
+            for hook in self._hooks:
+                hook.after_create_session(self._session, tf.train.Coordinator())
+            done = 0
             with contextlib.suppress(tf.errors.OutOfRangeError):  # The split may have fewer batches.
-                for _ in tqdm.trange(self._steps, desc='Evaluating', leave=False, disable=None):
-                    self._session.run(self._updates)
+                for _ in make_bar(range(self._steps), desc='Evaluating', leave=False):
+                    session.run(self._updates)
+                    done += 1
+                    if session.should_stop():
+                        break
+            if done < self._at_least and not session.should_stop():
+                raise RunError(
+                    f'the split {self.split} ended after {done} of {self._at_least} batches: a Python function of the dataset '
+                    'may have raised StopIteration'
+                )
+            for hook in self._hooks:
+                hook.end(self._session)
             step, values = self._session.run((self._global_step, self._values))
             self._write(step, values)
         return {'global_step': int(step), **values}
@@ -85,8 +121,12 @@ class Evaluator:
             metrics = {'loss': tf.metrics.mean(spec.loss), **spec.eval_metric_ops}
             self._values = {name: value for name, (value, _) in metrics.items()}
             self._updates = [update for _, update in metrics.values()]
+            self._hooks = spec.evaluation_hooks
+            for hook in self._hooks:
+                hook.begin()
             self._reset = [tf.local_variables_initializer(), tf.tables_initializer(), iterator.initializer]
-            self._session, self._saver = make_session(spec, config)
+            self._session, self._saver = make_session(config), make_saver(spec)
+            self._is_used = False
             graph.finalize()
 
     def _write(self, step, values):

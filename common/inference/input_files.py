@@ -1,12 +1,11 @@
 """The files of --input: a stream of images or records, and the ops that make features of them."""
 
 from collections.abc import Callable, Iterable, Iterator
+import fnmatch
 import functools
 import os
 from typing import Any, NamedTuple
 
-import numpy as np
-from PIL import Image
 import tensorflow.compat.v1 as tf
 
 from common.data import manifest, tfrecord
@@ -15,6 +14,10 @@ from common.data.source import DataSource
 from common.errors import RunError, UsageError
 from common.formats import images
 from common.inference.serving import parse_records
+from common.paths import identify, is_remote
+
+_ANY = ('*',)
+_RECORDS = '*.tfrecord*'
 
 # What identifies an example, and the example itself or what is wrong with it.
 Entry = tuple[dict[str, Any], Any]
@@ -32,7 +35,10 @@ class InputFiles(NamedTuple):
 
 
 def open_files(source: DataSource, pattern: str) -> InputFiles:
-    """Finds the files of a glob pattern, to be read as the dataset reads such files.
+    """Finds the file of this name, or the files of a glob pattern, to be read as the dataset reads such files.
+
+    A folder stands for the files beneath it that match the INPUT_PATTERNS of a dataset module with `read_input`, by default for
+    all but hidden ones.
 
     Dataset modules with `read_input` read any files. Other modules take image files if they have `image_features`, and
     TFRecord files if their records are serialized tf.train.Example.
@@ -41,16 +47,17 @@ def open_files(source: DataSource, pattern: str) -> InputFiles:
       UsageError: there are no files, or the dataset takes none.
     """
     try:
-        paths = sorted(tf.io.gfile.glob(pattern))
+        # A name may contain what a pattern has a meaning for, such as [1].
+        paths = [pattern] if tf.io.gfile.exists(pattern) else sorted(tf.io.gfile.glob(pattern))
     except UnicodeDecodeError as error:
         raise UsageError(f'--input={pattern}: the name of a file is not UTF-8: {error.object!r}') from None
     if not paths:
         raise UsageError(f'--input={pattern}: no such file')
-    params, are_records = source.params, all('.tfrecord' in os.path.basename(path) for path in paths)
+    params, are_records = source.params, all(map(_is_records, paths))
     if source.has_images() and not are_records and not source.reads_input():
-        spec = tf.TensorSpec([params.image_size, params.image_size, params.num_channels], tf.uint8)
+        spec = tf.TensorSpec(source.image_shape(), tf.uint8)
         return InputFiles(
-            _entries(_files(paths), lambda path: [({}, _image(path, params))]),
+            _entries(paths, _ANY, lambda path: [({}, _image(path, params))]),
             spec,
             lambda batch: source.module.image_features(params, batch),
         )
@@ -58,39 +65,68 @@ def open_files(source: DataSource, pattern: str) -> InputFiles:
     is_serialized = getattr(specs.records, 'dtype', None) == tf.string and specs.records.shape.rank == 0
     read: Callable[[str], Iterable[Entry]]
     if source.reads_input():
-        read = functools.partial(_read_input, source)
-    elif are_records and is_serialized:
-        read = _records
+        read, patterns = functools.partial(_read_input, source), getattr(source.module, 'INPUT_PATTERNS', _ANY)
+    elif is_serialized and all(_is_records(path) or tf.io.gfile.isdir(path) for path in paths):
+        read, patterns = _records, (_RECORDS,)
     else:
         kinds = ' other than *.tfrecord' if is_serialized else ''
         raise UsageError(f'--input={pattern}: --dataset={params.dataset} takes no files{kinds}: it has no read_input()')
-    return InputFiles(_entries(paths, read), specs.records, lambda records: parse_records(source, specs.features, records))
+    return InputFiles(
+        _entries(paths, patterns, read), specs.records, lambda records: parse_records(source, specs.features, records)
+    )
+
+
+def _is_records(path):
+    return fnmatch.fnmatchcase(os.path.basename(path), _RECORDS)
 
 
 def _read_input(source, path):
     return source.module.read_input(path, source.params)
 
 
-def _entries(paths, read):
-    """Yields the entries of all files; a file that cannot be read is one entry."""
+def _entries(paths, patterns, read):
+    """Yields the entries of all files and folders; one that cannot be read, or is a folder without files, is one entry."""
     for path in paths:
         try:
-            for fields, example in read(path):
-                yield {'input': path, **fields}, example
-        except (UsageError, RunError) as error:
+            for file in _files_in(path, patterns) if tf.io.gfile.isdir(path) else [path]:
+                yield from _entries_of(file, read)
+        except UsageError as error:
             yield {'input': path}, error
-        except tf.errors.OpError as error:
-            yield {'input': path}, RunError(f'{path}: cannot be read: {error.message}')
+        except OSError as error:
+            yield {'input': path}, RunError(f'{error.filename}: cannot be read: {error.strerror}')
 
 
-def _files(paths):
-    """Yields the paths, and in place of directories those of the files in them, sorted."""
-    for path in paths:
-        if tf.io.gfile.isdir(path):
-            for directory, _, names in sorted(tf.io.gfile.walk(path)):
-                yield from (os.path.join(directory, name) for name in sorted(names) if not name.startswith('.'))
-        else:
-            yield path
+def _entries_of(path, read):
+    try:
+        for fields, example in read(path):
+            yield {'input': path, **fields}, example
+    except (UsageError, RunError) as error:
+        yield {'input': path}, error
+    except tf.errors.OpError as error:
+        yield {'input': path}, RunError(f'{path}: cannot be read: {error.message}')
+
+
+def _files_in(folder, patterns):
+    """Returns the paths of the files beneath a folder that match a pattern, sorted; hidden ones are left out."""
+    found, seen = [], {identify(folder)}
+    walk = tf.io.gfile.walk(folder) if is_remote(folder) else os.walk(folder, onerror=_raise, followlinks=True)
+    for directory, folders, names in walk:
+        folders[:] = [name for name in folders if not name.startswith('.')]
+        for name in list(folders):
+            identity = identify(os.path.join(directory, name))
+            if identity and identity in seen:  # A link to a folder that contains it.
+                folders.remove(name)
+            seen.add(identity)
+        for name in names:
+            if not name.startswith('.') and any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in patterns):
+                found.append(os.path.join(directory, name))
+    if not found:
+        raise UsageError(f'{folder}: has no files' + (f' named {", ".join(patterns)}' if patterns != _ANY else ''))
+    return sorted(found)
+
+
+def _raise(error):
+    raise error
 
 
 def _records(path):
@@ -102,8 +138,6 @@ def _records(path):
 def _image(path, params):
     """Returns the pixels of an image, uint8 [image_size, image_size, num_channels], or a UsageError."""
     try:
-        image = images.normalize(images.decode(images.read(path)), params.num_channels)
+        return images.to_pixels(images.decode(images.read(path)), params.image_size, params.num_channels)
     except images.ImageError as error:
         return UsageError(f'{path} {error}')
-    image = image.resize((params.image_size, params.image_size), Image.Resampling.BILINEAR)
-    return np.asarray(image, np.uint8).reshape(params.image_size, params.image_size, params.num_channels)

@@ -1,19 +1,24 @@
-"""The files that go with an exported model: its model card and the names of its classes."""
+"""The files that go with an exported model: its model card, the names of its classes, example requests."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 import contextlib
 import importlib.metadata
 import os
 import platform
+import re
 import tempfile
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.files import write, write_json
+from common.files import dumps, write, write_json
+from common.inference.requests import write_requests
 from common.storage.metrics import read_metrics
+from hparams.build import HParams
+from hparams.defaults import DEFAULTS
 
 _PACKAGES = ('estimator-trainer', 'tensorflow-estimator', 'numpy')
+_MAX_CLASSES = 100
 
 
 def make_card(output_dir: str, step: int, params: Mapping[str, Any], data_sha256: str | None) -> dict[str, Any]:
@@ -50,15 +55,59 @@ def make_card(output_dir: str, step: int, params: Mapping[str, Any], data_sha256
 
 
 @contextlib.contextmanager
-def extra_assets(card: Mapping[str, Any], class_names: list[str] | None) -> Iterator[dict[str, str]]:
-    """Yields {name in assets.extra: path} of temporary files: model_card.json and, if known, class_names.txt, one a line."""
+def extra_assets(
+    card: Mapping[str, Any], class_names: list[str] | None, inputs: Mapping[str, tf.TensorSpec]
+) -> Iterator[dict[str, str]]:
+    """Yields {name in assets.extra: path} of temporary files.
+
+    They are model_card.json, model_card.md, the same to be read by people, if known, class_names.txt, one a line, and what
+    `write_requests` writes for the inputs of the default signature.
+    """
     with tempfile.TemporaryDirectory() as directory:
-        assets = {'model_card.json': os.path.join(directory, 'model_card.json')}
+        assets = {name: os.path.join(directory, name) for name in ('model_card.json', 'model_card.md')}
         write_json(assets['model_card.json'], card)
+        write(assets['model_card.md'], to_markdown(card, class_names or []))
         if class_names:
             assets['class_names.txt'] = os.path.join(directory, 'class_names.txt')
             write(assets['class_names.txt'], ''.join(f'{" ".join(name.splitlines())}\n' for name in class_names))
-        yield assets
+        yield {**assets, **write_requests(directory, inputs)}
+
+
+def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
+    """Returns a model card as Markdown; of the hyper-parameters those that differ from the framework's defaults."""
+    hparams, metrics = card['hparams'], card['metrics']
+    chosen = {name: value for name, value in hparams.items() if name not in DEFAULTS or HParams(DEFAULTS)[name] != value}
+    names = sorted({name for values in metrics.values() for name in values})
+    numbers = [(name, *(f'{values[name]:.6g}' if name in values else '' for values in metrics.values())) for name in names]
+    shown = ', '.join(class_names[:_MAX_CLASSES]) + (', ...' if len(class_names) > _MAX_CLASSES else '')
+    facts = {
+        'Global step': card['global_step'],
+        **({f'{len(class_names)} classes': shown} if class_names else {}),
+        'SHA-256 of the training data': card['data_sha256'] or 'unknown',
+    }
+    parts = [
+        f'# {_cell(hparams["model"])}, trained on {_cell(hparams["dataset"])}',
+        _table(('', ''), facts.items()),
+        '## Metrics',
+        _table(('metric', *metrics), numbers) if metrics else 'None: this step was not evaluated.',
+        '## Hyper-parameters',
+        "Those that differ from the framework's defaults; model_card.json has all.",
+        _table(('name', 'value'), chosen.items()),
+        '## Versions',
+        _table(('package', 'version'), card['versions'].items()),
+    ]
+    return '\n\n'.join(parts) + '\n'
+
+
+def _table(titles, rows):
+    lines = [titles, ['---'] * len(titles), *rows]
+    return '\n'.join(f'| {" | ".join(map(_cell, line))} |' for line in lines)
+
+
+def _cell(value):
+    """Returns a value as text in which Markdown and HTML see nothing to format."""
+    text = value if isinstance(value, str) else dumps(value)
+    return re.sub(r'([\\`*_\[\]<>|&])', r'\\\1', ' '.join(text.split()))
 
 
 def _is_number(text):

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from common.data.input_pipeline import make_input_fn
 from common.data.source import DataSource
-from common.errors import RunError, first_line
+from common.errors import RunError, UsageError, first_line
 from common.files import to_json
 from common.inference.input_files import Entry, InputFiles
 from common.inference.predictor import Predictor
@@ -58,6 +58,24 @@ def predict_split(
         while True:
             batch = session.run(features)
             yield from _predictions(predictor, batch, _ids(batch))
+
+
+def read_labels(source: DataSource, split: str, count: int) -> list[int]:
+    """Returns the classes of the first examples of a split, in the order of `predict_split`; none if it has no such labels."""
+    found: list[int] = []
+    try:
+        with tf.Graph().as_default(), tf.Session() as session:
+            batches = tf.data.make_initializable_iterator(make_input_fn(source, tf.estimator.ModeKeys.EVAL, split)())
+            label = batches.get_next()[1].get('label')
+            if not isinstance(label, tf.Tensor) or not label.dtype.is_integer or label.shape.rank != 1:
+                return []
+            session.run([tf.tables_initializer(), batches.initializer])
+            with contextlib.suppress(tf.errors.OutOfRangeError):
+                while len(found) < count:
+                    found += session.run(label).tolist()
+    except (tf.errors.OpError, RunError, UsageError):  # A split to predict may have no labels.
+        return []
+    return found[:count]
 
 
 def predict_files(

@@ -1,11 +1,17 @@
 """Predicts many times with one graph and session."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+import contextlib
+import threading
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.storage.restore import make_session, restore
+from common.paths import stamp
+from common.storage.checkpoints import latest_intact
+from common.storage.restore import make_saver, make_session, restore
+from common.values import describe
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -13,40 +19,109 @@ ModeKeys = tf.estimator.ModeKeys
 class Predictor:
     """Predicts like `Estimator.predict`, but creates the graph and the session once: single examples are 100 times faster.
 
+    Any number of threads may predict at once, also while another one reloads.
+
     Args:
       estimator: the model.
-      feature_specs: {name: tf.TensorSpec of shape [batch, ...]}, the features; the batch may have any size.
+      input_specs: {name: tf.TensorSpec of shape [batch, ...]}, what `predict` takes; the batch may have any size.
       checkpoint_path: without suffix, as in model.ckpt-100.
+      make_features: function of {name: tensor} with the inputs that returns the features; by default they are the inputs.
 
     Raises:
       RunError: the checkpoint is corrupt, or belongs to another model.
     """
 
-    def __init__(self, estimator: tf.estimator.Estimator, feature_specs: Mapping[str, tf.TensorSpec], checkpoint_path: str):
+    def __init__(
+        self,
+        estimator: tf.estimator.Estimator,
+        input_specs: Mapping[str, tf.TensorSpec],
+        checkpoint_path: str,
+        make_features: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]] = dict,
+    ):
+        self._estimator = estimator
+        self._specs = dict(input_specs)
+        self._lock = threading.Lock()
         config = estimator.config
-        with tf.Graph().as_default() as graph:
+        with tf.Graph().as_default() as self._graph:
             tf.set_random_seed(config.tf_random_seed)
             tf.train.create_global_step()
-            self._features = {
-                name: tf.placeholder(spec.dtype, [None, *spec.shape.as_list()[1:]]) for name, spec in feature_specs.items()
+            self._inputs = {
+                name: tf.placeholder(spec.dtype, [None, *spec.shape.as_list()[1:]]) for name, spec in input_specs.items()
             }
-            spec = estimator.model_fn(self._features, None, ModeKeys.PREDICT, config)
-            self._session, self._saver = make_session(spec, config)
-            self._session.run([tf.local_variables_initializer(), tf.tables_initializer()])
-            graph.finalize()
-        self._predict = self._session.make_callable(spec.predictions, list(self._features.values()))
+            spec = estimator.model_fn(make_features(self._inputs), None, ModeKeys.PREDICT, config)
+            self._predictions, self._saver = spec.predictions, make_saver(spec)
+            self._init = [tf.local_variables_initializer(), tf.tables_initializer()]
+            self._graph.finalize()
+        self._checkpoint_path, self._latest = '', None  # The latter as `_newest` saw it.
         self.reload(checkpoint_path)
 
-    def predict(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns predictions {name: array [batch, ...]} for features {name: array [batch, ...]}.
+    def predict(self, inputs: Mapping[str, Any] | Any) -> dict[str, np.ndarray]:
+        """Returns the predictions for a batch, or for a single example.
+
+        Args:
+          inputs: {name: array [batch, ...]}, or the array alone if the model has one input. Without the dimension of the batch,
+            it is a single example.
+
+        Returns:
+          {name: array [batch, ...]}; [...] for a single example.
 
         Raises:
-          ValueError: the names or shapes of the features do not match the model.
+          ValueError: the names or shapes do not match the model.
         """
-        if features.keys() != self._features.keys():
-            raise ValueError(f'the features are {", ".join(self._features)}, not {", ".join(features)}')
-        return self._predict(*(features[name] for name in self._features))
+        if not isinstance(inputs, Mapping) and len(self._specs) == 1:
+            inputs = dict.fromkeys(self._specs, inputs)
+        if not isinstance(inputs, Mapping) or inputs.keys() != self._specs.keys():
+            given = (', '.join(inputs) or 'none') if isinstance(inputs, Mapping) else describe(inputs)
+            raise ValueError(f'the inputs are {", ".join(self._specs)}, not {given}')
+        values = [
+            np.asarray(value) if isinstance(value, tf.Tensor) else value for value in (inputs[name] for name in self._specs)
+        ]
+        try:
+            is_single = all(np.ndim(value) == spec.shape.rank - 1 for value, spec in zip(values, self._specs.values()))
+            found = self._predict(*([value] for value in values)) if is_single else self._predict(*values)
+        except (TypeError, ValueError):
+            self._check(values)
+            raise
+        return {name: array[0] for name, array in found.items()} if is_single else found
 
-    def reload(self, checkpoint_path: str) -> None:
-        """Loads another checkpoint."""
-        restore(self._saver, self._session, checkpoint_path)
+    def _check(self, values):
+        """Raises ValueError with the name of an input that has another shape or type than the model's."""
+        for (name, spec), value in zip(self._specs.items(), values):
+            try:
+                value = np.asarray(value)
+                is_right = spec.shape.is_compatible_with(value.astype(spec.dtype.as_numpy_dtype).shape)
+            except (TypeError, ValueError):
+                is_right = False
+            if not is_right:
+                raise ValueError(f'the input {name} must be {spec.dtype.name} {spec.shape}, not {describe(value)}') from None
+
+    def reload(self, checkpoint_path: str | None = None) -> str:
+        """Loads another checkpoint, by default the latest intact one of the model's directory, and returns its path.
+
+        Predictions that have begun end with the weights that they began with. The weights are in memory twice meanwhile.
+
+        Raises:
+          RunError: the checkpoint is corrupt, or belongs to another model; the weights stay those of before.
+        """
+        with self._lock:
+            path, is_new = (checkpoint_path, True) if checkpoint_path else self._newest()
+            if is_new:
+                session = make_session(self._estimator.config, self._graph)
+                restore(self._saver, session, path)
+                session.run(self._init)
+                self._predict = session.make_callable(self._predictions, list(self._inputs.values()))
+                self._checkpoint_path = path
+        return path
+
+    def _newest(self):
+        """Returns the path of the latest intact checkpoint, and whether it is not loaded; reads them only if so."""
+        latest: Any = None
+        with contextlib.suppress(ValueError, OSError, tf.errors.OpError):  # It may be about to be written or deleted.
+            path = self._estimator.latest_checkpoint()
+            latest = path and (path, stamp(f'{path}.index'))
+        if latest in (None, self._latest):
+            return self._checkpoint_path, False
+        is_first, self._latest = self._latest is None, latest
+        intact = latest_intact(self._estimator.model_dir)
+        is_new = intact is not None and (intact != self._checkpoint_path or not is_first)
+        return intact if is_new else self._checkpoint_path, is_new

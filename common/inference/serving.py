@@ -12,7 +12,7 @@ from common.data.input_pipeline import get_specs, parser
 from common.data.source import DataSource
 from common.errors import UsageError
 from common.plugins.dataset_contract import EXAMPLE_ID
-from common.storage.restore import make_session, restore
+from common.storage.restore import make_saver, make_session, restore
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
@@ -21,11 +21,9 @@ def make_serving_input_fn(source: DataSource) -> Callable[[], tf.estimator.expor
     """Creates the serving_input_receiver_fn for `Estimator.export_saved_model`.
 
     The exported model has two groups of signatures. The default takes raw tensors: {'image': uint8 [batch, image_size,
-    image_size, num_channels]} if the dataset module has `image_features`, else the features themselves. The other,
+    image_size, num_channels]} if the dataset module makes its features of images, else the features themselves. The other,
     'examples:...', takes {'examples': string [batch]}, serialized tf.train.Example.
     """
-
-    params = source.params
 
     def serving_input_receiver_fn():
         specs = get_specs(source)
@@ -36,16 +34,17 @@ def make_serving_input_fn(source: DataSource) -> Callable[[], tf.estimator.expor
                     f'--schedule=export: the feature {name} must have a shape whose first dimension alone is unknown, '
                     f'not {spec.shape[1:]}'
                 )
-        if source.has_images():
-            raw = {'image': _optional('image', [params.image_size, params.image_size, params.num_channels], tf.uint8)}
-            from_raw = source.module.image_features(params, raw['image'])
-        else:
-            raw = {name: _optional(name, spec.shape.as_list()[1:], spec.dtype) for name, spec in feature_specs.items()}
-            from_raw = raw
-        serialized = _optional('examples', [], tf.string)
-        from_serialized = _parse_serialized(source, serialized, specs.records, feature_specs)
-        # Each signature feeds one of the two, and the other stays empty, so that one network serves both.
-        features = {name: _join(from_raw[name], from_serialized[name]) for name in feature_specs}
+        with tf.name_scope('inputs'):  # A variable of the model may have the name of a feature.
+            if source.has_images():
+                raw = {'image': _optional('image', source.image_shape(), tf.uint8)}
+                from_raw = source.module.image_features(source.params, raw['image'])
+            else:
+                raw = {name: _optional(name, spec.shape.as_list()[1:], spec.dtype) for name, spec in feature_specs.items()}
+                from_raw = raw
+            serialized = _optional('examples', [], tf.string)
+            from_serialized = _parse_serialized(source, serialized, specs.records, feature_specs)
+            # Each signature feeds one of the two, and the other stays empty, so that one network serves both.
+            features = {name: _join(from_raw[name], from_serialized[name]) for name in feature_specs}
         return tf.estimator.export.ServingInputReceiver(features, raw, {'examples': {'examples': serialized}})
 
     return serving_input_receiver_fn
@@ -55,13 +54,23 @@ def check_exportable(
     estimator: tf.estimator.Estimator,
     serving_input_fn: Callable[[], tf.estimator.export.ServingInputReceiver],
     checkpoint_path: str,
-) -> None:
-    """Raises UsageError if the model calls Python functions, which exist only in this process; RunError like `restore`."""
+) -> dict[str, tf.TensorSpec]:
+    """Checks a model before its export.
+
+    Returns:
+      {name: tf.TensorSpec [batch, ...]}, the inputs of the default signature.
+
+    Raises:
+      UsageError: the model calls Python functions, which exist only in this process.
+      RunError: as for `restore`.
+    """
     with tf.Graph().as_default() as graph:
         tf.train.create_global_step()
-        spec = estimator.model_fn(serving_input_fn().features, None, PREDICT, estimator.config)
-        session, saver = make_session(spec, estimator.config)
-        with session:
+        receiver = serving_input_fn()
+        inputs = {name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in receiver.receiver_tensors.items()}
+        spec = estimator.model_fn(receiver.features, None, PREDICT, estimator.config)
+        saver = make_saver(spec)
+        with make_session(estimator.config) as session:
             restore(saver, session, checkpoint_path)
         definition = graph.as_graph_def()
     for node in itertools.chain(definition.node, *(function.node_def for function in definition.library.function)):
@@ -70,6 +79,7 @@ def check_exportable(
                 f'--schedule=export: {node.name} is a Python function, which only this process could run: '
                 'build it from TensorFlow ops'
             )
+    return inputs
 
 
 def remove_leftovers(export_dir: str) -> None:

@@ -54,7 +54,7 @@ class Profiler(tf.train.SessionRunHook):
         if self._is_running:
             self._trace.__exit__(None, None, None)
         self._step = run_values.results + 1
-        if self._step == self._end:
+        if self._step >= self._end:
             self.end(run_context.session)
 
     def end(self, session):

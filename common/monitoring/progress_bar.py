@@ -1,31 +1,29 @@
-"""A progress bar for training, on a terminal."""
+"""A progress bar for training, on a terminal or in a notebook."""
 
 import tensorflow.compat.v1 as tf
-import tqdm
+
+from common.monitoring.summaries import Length
+from common.progress import make_bar
 
 
 class ProgressBar(tf.train.SessionRunHook):
-    """Shows steps, epochs, examples/sec, loss and remaining time on stderr, if that is a terminal.
+    """Shows steps, epochs, examples/sec, loss and remaining time on a terminal, or in a notebook.
 
     Args:
       loss: scalar tensor.
-      total_steps: the step at which training ends.
-      epoch_steps: steps per epoch; 0 if the data is infinite.
-      batch_size: examples per step.
+      length: of the training.
     """
 
-    def __init__(self, loss: tf.Tensor, total_steps: int, epoch_steps: float, batch_size: int):
+    def __init__(self, loss: tf.Tensor, length: Length):
         self._loss = loss
-        self._total_steps = total_steps
-        self._epoch_steps = epoch_steps
-        self._batch_size = batch_size
+        self._length = length
 
     def begin(self):
         self._global_step = tf.train.get_global_step()
 
     def after_create_session(self, session, coord):
-        self._bar = tqdm.tqdm(
-            desc='Training', total=self._total_steps, initial=int(session.run(self._global_step)), leave=False, disable=None
+        self._bar = make_bar(
+            desc='Training', total=self._length.total_steps, initial=int(session.run(self._global_step)), leave=False
         )
 
     def before_run(self, run_context):
@@ -37,8 +35,9 @@ class ProgressBar(tf.train.SessionRunHook):
         loss, step = run_values.results
         self._bar.update(step + 1 - self._bar.n)
         rate = self._bar.format_dict['rate'] or 0
-        shown = {'epoch': f'{self._bar.n / self._epoch_steps:.2f}'} if self._epoch_steps else {}
-        shown = {**shown, 'examples/sec': f'{rate * self._batch_size:.0f}', 'loss': f'{loss:.4g}'}
+        epoch = self._length.epoch(self._bar.n)
+        shown = {'epoch': epoch} if epoch else {}
+        shown = {**shown, 'examples/sec': f'{rate * self._length.params.batch_size:.0f}', 'loss': f'{loss:.4g}'}
         self._bar.set_postfix(shown, refresh=False)
 
     def end(self, session):

@@ -1,10 +1,27 @@
 """Training summaries and log lines, from a session hook."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+import dataclasses
 import time
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+import tqdm
+
+from hparams.build import HParams
+
+
+@dataclasses.dataclass(frozen=True)
+class Length:
+    """How long a training is. num_examples is that of an epoch, 0 if there are none; total_steps the step at which it ends."""
+
+    params: HParams
+    num_examples: int
+    total_steps: int
+
+    def epoch(self, step: int) -> str:
+        """Returns the number of epochs up to a step, such as '0.25'; '' if there are none."""
+        return f'{self.params.examples_at(step) / self.num_examples:.2f}' if self.num_examples else ''
 
 
 class TrainingSummaries(tf.train.SessionRunHook):
@@ -18,34 +35,40 @@ class TrainingSummaries(tf.train.SessionRunHook):
 
     Args:
       loss: scalar tensor.
+      mean_loss: scalar tensor, the value of tf.metrics.mean of the loss of each step, for the log.
       metrics: {name: (value, update_op)}, as created by tf.metrics; only scalars are written.
       waited: scalar variable in METRIC_VARIABLES, the seconds that `measure_wait` counts.
       every_steps: steps between writes.
-      batch_size: examples per step.
+      length: of the training.
       output_dir: where the event files go.
-      multi_step: common.training.multi_step.MultiStepHook, which knows the next step that hooks see.
+      steps: the hook that knows the next step that hooks see, by `next_visible_step()`.
+      on_metrics: called with {'global_step': int, 'train': {name: float}} at each write; None for nothing.
     """
 
     def __init__(
         self,
         loss: tf.Tensor,
+        mean_loss: tf.Tensor,
         metrics: Mapping[str, tuple[Any, Any]],
         waited: tf.Variable,
         every_steps: int,
-        batch_size: int,
+        length: Length,
         output_dir: str,
-        multi_step,
+        steps,
+        on_metrics: Callable[[dict[str, Any]], None] | None = None,
     ):
         self._loss = loss
+        self._mean_loss = mean_loss
         self._metrics = {
             name: update for name, (_, update) in metrics.items() if isinstance(update, tf.Tensor) and update.shape.rank == 0
         }
         self._waited = waited
         self._reset = tf.variables_initializer(tf.get_collection(tf.GraphKeys.METRIC_VARIABLES))
         self._timer = tf.train.SecondOrStepTimer(every_steps=every_steps)
-        self._batch_size = batch_size
+        self._length = length
         self._output_dir = output_dir
-        self._multi_step = multi_step
+        self._steps = steps
+        self._on_metrics = on_metrics
 
     def begin(self):
         self._writer = tf.summary.FileWriterCache.get(self._output_dir)
@@ -56,9 +79,10 @@ class TrainingSummaries(tf.train.SessionRunHook):
         # Makes TensorBoard discard later steps that were written by an earlier, killed training.
         self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), int(session.run(self._global_step)) + 1)
         self._seconds: float = 0
+        tf.logging.info('Running the first step, which optimizes the graph and waits for the first batch.')
 
     def before_run(self, run_context):
-        self._step = self._multi_step.next_visible_step()
+        self._step = self._steps.next_visible_step()
         self._is_due = self._timer.should_trigger_for_step(self._step)
         self._started = time.perf_counter()
         return tf.train.SessionRunArgs(self._fetches) if self._is_due else None
@@ -73,25 +97,46 @@ class TrainingSummaries(tf.train.SessionRunHook):
     def _write(self, session, loss, metrics, summaries):
         scalars = dict(metrics)
         elapsed, steps = self._timer.update_last_triggered_step(self._step)
+        epoch = self._length.epoch(self._step)
+        progress = [f'epoch {epoch}'] if epoch else []
         since = ''
         if steps:  # The time of the first step is mostly start-up.
             scalars.update(
                 {
                     'global_step/sec': steps / elapsed,
-                    'examples/sec': steps * self._batch_size / self._seconds,
+                    'examples/sec': steps * self._length.params.batch_size / self._seconds,
                     'input/wait_fraction': session.run(self._waited) / self._seconds,
                 }
             )
             since = f' ({elapsed:.3f} sec)'
             tf.logging.info(f'global_step/sec: {steps / elapsed:g}')
-        tf.logging.info(f'loss = {loss!s}, step = {self._step - 1}{since}')
+            left = max(self._length.total_steps - self._step, 0) * elapsed / steps
+            progress.append(f'{tqdm.tqdm.format_interval(left)} left')
+        mean = session.run(self._mean_loss)
+        tf.logging.info(', '.join([f'loss = {mean!s}, step = {self._step - 1}{since}', *progress]))
         self._writer.add_summary(summaries, self._step)
         self._writer.add_summary(
             tf.Summary(value=[tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]), self._step
         )
+        if self._on_metrics:
+            values = {name: float(value) for name, value in {'loss': loss, **scalars}.items()}
+            self._on_metrics({'global_step': int(self._step), 'train': values})
 
     def end(self, session):
         self._writer.flush()
+
+
+def close_writers(output_dir: str) -> None:
+    """Closes the event files that TensorFlow keeps open for a directory and those below it.
+
+    A later training there would otherwise write to the same files, even if they were deleted.
+    """
+    cache, top = tf.summary.FileWriterCache, f'{output_dir.rstrip("/")}/'
+    with cache._lock:
+        found = [path for path in cache._cache if f'{path}/'.startswith(top)]
+        writers = [cache._cache.pop(path) for path in found]
+    for writer in writers:
+        writer.close()
 
 
 def measure_wait(inputs: Any) -> tuple[tf.Variable, tf.Operation]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any
+import unicodedata
 
 import numpy as np
 from PIL import Image, ImageFont
@@ -39,13 +40,25 @@ def enlarge(image: Image.Image, smallest_side: int) -> Image.Image:
 
 
 def class_text(number: int, class_names: Sequence[str] | None) -> str:
-    """Returns the name of a class; its number if the names are unknown."""
-    return class_names[number] if class_names and 0 <= number < len(class_names) else str(number)
+    """Returns the name of a class; its number if the names are unknown; both if the font has not all of the name."""
+    if not class_names or not 0 <= number < len(class_names):
+        return str(number)
+    name = class_names[number]
+    return f'{number}: {name}' if '?' in drawable(name.replace('?', '')) else name
+
+
+def drawable(text: str) -> str:
+    """Returns a text in ASCII, all that Pillow's own font has: without accents, and with other characters as question marks."""
+    parts = (char for char in unicodedata.normalize('NFKD', text) if not unicodedata.combining(char))
+    return ''.join(char if ' ' <= char <= '~' else '?' for char in parts)
 
 
 def shorten(text: str, width: float, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
-    """Returns a text with as many of its last characters replaced by an ellipsis as it takes to fit into `width` pixels."""
-    short = text
+    """Returns a text that can be drawn, with as many of its last characters as it takes to fit into `width` pixels cut off.
+
+    An ellipsis stands for them.
+    """
+    short = text = drawable(text)
     while font.getlength(short) > width and text:
         text = text[:-1]
         short = f'{text}…'

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.plugins.contract import COMPOSITE, DENSE, check_dict, check_pair, not_a_tensor_error, unknown_shape_error
-from common.values import show
+from common.values import describe, show
 from hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
@@ -19,7 +19,7 @@ def check_metadata(metadata: Any, params: HParams) -> dict[str, Any]:
     """Returns what a dataset module's `metadata` returned as JSON would give it back: tuples become lists.
 
     Raises:
-      UsageError: it is not a dict that JSON can represent, or class_names is not a list of distinct texts.
+      UsageError: it is not a dict that JSON can represent, or class_names is not a list of num_classes distinct texts.
     """
     source = f'--dataset={params.dataset}: metadata()'
     check_dict(source, 'its items', metadata)
@@ -30,6 +30,9 @@ def check_metadata(metadata: Any, params: HParams) -> dict[str, Any]:
     names = metadata.get('class_names', [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise UsageError(f'{source}: class_names must be a list of distinct strings, not {show(names)}')
+    num_classes = metadata.get('num_classes', len(names))
+    if names and num_classes != len(names):
+        raise UsageError(f'{source}: num_classes is {show(num_classes)}, but there are {len(names)} class_names')
     return metadata
 
 
@@ -52,12 +55,26 @@ def check_parsed(
     features, labels = check_pair(source, '(features, labels)', parsed)
     min_rank = int(function == 'parse_batch')
     features = _tensors(source, 'feature', features, mode, min_rank)
+    _check_id(source, features.get(EXAMPLE_ID), min_rank)
     if mode == PREDICT:
         return features, None
     if labels is None:
         raise UsageError(f'{source} must return labels in training and evaluation, not None: an empty dict if there are none')
     labels = _tensors(source, 'label', labels, mode, min_rank)
     return _check_batch_sizes(source, features, labels) if function == 'parse_batch' else (features, labels)
+
+
+def _check_id(source, value, rank):
+    if value is None or isinstance(value, DENSE) and value.shape.rank in (None, rank) and _is_id(value.dtype):
+        return
+    shape = '[batch]' if rank else '[]'
+    raise UsageError(
+        f'{source}: the feature {EXAMPLE_ID} must be a string or an integer of shape {shape}, not {describe(value)}'
+    )
+
+
+def _is_id(dtype):
+    return dtype == tf.string or dtype.is_integer
 
 
 def _check_batch_sizes(source, features, labels):

@@ -15,6 +15,9 @@ _ARGUMENTS = {
         'get_params': '',
         'model': 'features, labels, mode, params',
         'eval_metrics': 'features, labels, predictions, params',
+        'optimizer': 'rate, params',
+        'learning_rate': 'step, total_steps, params',
+        'hooks': 'mode, params',
     },
     'dataset': {
         'get_params': '',
@@ -27,7 +30,7 @@ _ARGUMENTS = {
         'read_input': 'path, params',
     },
 }
-_OPTIONAL = ('eval_metrics', 'metadata', 'parse', 'parse_batch', 'image_features', 'read_input')
+_REQUIRED = ('get_params', 'model', 'prepare', 'read')
 
 
 def available(kind: str) -> list[str]:
@@ -66,7 +69,7 @@ def load(kind: str, name: str) -> types.ModuleType:
     return module
 
 
-def check_module(kind: str, name: str, module: types.ModuleType) -> None:
+def check_module(kind: str, name: str, module: Any) -> None:
     """Raises UsageError if a required function of a module is missing or takes other arguments.
 
     Args:
@@ -75,13 +78,17 @@ def check_module(kind: str, name: str, module: types.ModuleType) -> None:
       module: the module to check.
     """
     functions: dict[str, Any] = {function: getattr(module, function, None) for function in _ARGUMENTS[kind]}
-    missing = [function for function, value in functions.items() if function not in _OPTIONAL and not callable(value)]
+    missing = [function for function, value in functions.items() if function in _REQUIRED and not callable(value)]
     if kind == 'dataset' and not (functions['parse'] or functions['parse_batch']):
         missing.append('parse')
     if missing:
-        raise UsageError(f'--{kind}={name}: {module.__name__} must define {", ".join(missing)}; see README.md')
+        source = getattr(module, '__name__', name)
+        raise UsageError(f'--{kind}={name}: {source} must define {", ".join(missing)}; see README.md')
     if kind == 'model' and hasattr(module, 'FREE_HPARAMS'):
         raise UsageError(f'--{kind}={name}: FREE_HPARAMS is now called INFERENCE_HPARAMS')
+    for attribute in ('INFERENCE_HPARAMS', 'OVERRIDABLE_HPARAMS'):
+        if isinstance(getattr(module, attribute, ()), str):
+            raise UsageError(f'--{kind}={name}: {attribute} must be a tuple of names, such as ("drop_rate",)')
     for function, value in functions.items():
         if value is not None and not _takes(value, _ARGUMENTS[kind][function].split(', ')):
             raise UsageError(f'--{kind}={name}: {function}() must be a function of ({_ARGUMENTS[kind][function]})')

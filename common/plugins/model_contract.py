@@ -4,6 +4,7 @@ from collections.abc import Mapping
 import types
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError, check_range
@@ -11,6 +12,7 @@ from common.plugins.contract import DENSE, check_dict, check_pair, not_a_tensor_
 from common.values import describe, show
 from hparams.build import HParams
 
+LOSS_PREFIX = 'loss/'  # Of the metrics that are named losses.
 _RESERVED = ('loss', 'global_step', 'split')
 
 
@@ -20,14 +22,15 @@ def call_model(
     labels: Mapping[str, Any] | None,
     mode: str,
     params: HParams,
-) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
-    """Returns the predictions and the loss of a model module; the loss is None if there are no labels.
+) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
+    """Returns the predictions and the losses of a model module, {name: loss}; the losses are None if there are no labels.
 
-    The losses are multiplied by the label `weight`, float [batch], if there is one, and by the class_weights of the label
-    `label`. The mean of the losses is over the number of examples, whatever their weights.
+    A loss without a name has the name ''. The losses are multiplied by the label `weight`, float [batch], if there is one,
+    and by the class_weights of the label `label`. The mean of the losses is over the number of examples, whatever their
+    weights.
 
     Raises:
-      UsageError: they are not a dict of tensors [batch, ...] and a float32 tensor [batch].
+      UsageError: they are not a dict of tensors [batch, ...], and a float32 tensor [batch] or a dict of such.
     """
     source = f'--model={params.model}: model()'
     predictions, loss = check_pair(source, '(predictions, loss)', model.model(features, labels, mode, params))
@@ -37,7 +40,8 @@ def call_model(
     for name, value in predictions.items():
         if not isinstance(value, DENSE):
             raise not_a_tensor_error(source, 'prediction', name, value)
-    batch = tf.TensorShape([None]) if labels is None else _check_loss(source, loss)
+    losses = None if labels is None else _check_losses(source, loss)
+    batch = tf.TensorShape([None]) if losses is None else next(iter(losses.values())).shape
     for name, value in predictions.items():
         if not value.shape[:1].is_compatible_with(batch):
             size = batch.num_elements()
@@ -45,7 +49,9 @@ def call_model(
                 f'{source}: the prediction {name} must be of shape [batch, ...], '
                 f'{f"with a batch of {size}, " if size else ""}not {value.shape}'
             )
-    return dict(predictions), None if labels is None else _weighted(loss, labels, params)
+    if losses is None or labels is None:
+        return dict(predictions), None
+    return dict(predictions), {name: _weighted(loss, labels, params) for name, loss in losses.items()}
 
 
 def _weighted(loss, labels, params):
@@ -70,15 +76,26 @@ def _weighted(loss, labels, params):
     return loss
 
 
-def _check_loss(source, loss):
-    """Checks that a loss is float32 of shape [batch], and returns its static shape."""
-    if not isinstance(loss, tf.Tensor) or loss.shape.rank != 1 or loss.dtype != tf.float32:
-        is_cast = isinstance(loss, tf.Tensor) and loss.shape.rank == 1 and loss.dtype.is_floating
-        raise UsageError(
-            f'{source} must return a loss of shape [batch] and type float32, one for each example, not '
-            f'{describe(loss)}{": tf.cast(loss, tf.float32)" if is_cast else ""}'
-        )
-    return loss.shape
+def _check_losses(source, losses):
+    """Returns the losses by name, once each is float32 of shape [batch]."""
+    if isinstance(losses, Mapping):
+        check_dict(source, 'losses', losses)
+        if not losses:
+            raise UsageError(f'{source} must return a loss, not an empty dict')
+    else:
+        losses = {'': losses}
+    for name, loss in losses.items():
+        if not isinstance(loss, tf.Tensor) or loss.shape.rank != 1 or loss.dtype != tf.float32:
+            is_cast = isinstance(loss, tf.Tensor) and loss.shape.rank == 1 and loss.dtype.is_floating
+            raise UsageError(
+                f'{source} must return a loss{name and f" {name}"} of shape [batch] and type float32, one for each example, '
+                f'not {describe(loss)}{": tf.cast(loss, tf.float32)" if is_cast else ""}'
+            )
+    (first, size), *others = ((name, loss.shape) for name, loss in losses.items())
+    for name, shape in others:
+        if not shape.is_compatible_with(size):
+            raise UsageError(f'{source}: the losses must be of the same batch, but {first} is of {size}, and {name} of {shape}')
+    return dict(losses)
 
 
 def call_eval_metrics(
@@ -93,7 +110,7 @@ def call_eval_metrics(
     Raises:
       UsageError: they are not of this form, or a name is reserved.
     """
-    if not hasattr(model, 'eval_metrics'):
+    if not getattr(model, 'eval_metrics', None):
         return {}
     source = f'--model={params.model}: eval_metrics()'
     created = []
@@ -122,6 +139,58 @@ def call_eval_metrics(
             raise UsageError(
                 f'{source} must return pairs (value, update_op) of tensors, as tf.metrics makes them: {name} is {show(metric)}'
             )
-        if name in _RESERVED:
+        if name in _RESERVED or name.startswith(LOSS_PREFIX):
             raise UsageError(f'{source} must not name a metric {name}: the framework uses that name')
     return dict(metrics)
+
+
+def make_optimizer(model: types.ModuleType, rate: tf.Tensor, params: HParams) -> tf.train.Optimizer:
+    """Returns what the function `optimizer` of a model module does.
+
+    Raises:
+      UsageError: it is not a tf.train.Optimizer.
+    """
+    optimizer = model.optimizer(rate, params)
+    if not isinstance(optimizer, tf.train.Optimizer):
+        raise UsageError(
+            f'--model={params.model}: optimizer() must return a tf.train.Optimizer (tf is tensorflow.compat.v1), not '
+            f'{show(optimizer)}'
+        )
+    return optimizer
+
+
+def learning_rate(model: types.ModuleType, step: tf.Tensor, total_steps: int, params: HParams) -> tf.Tensor:
+    """Returns what the function `learning_rate` of a model module does, as a float32 scalar.
+
+    Args:
+      model: a model module.
+      step: float32 scalar, 0 for the first step.
+      total_steps: the step at which training ends.
+      params: hyper-parameters.
+
+    Raises:
+      UsageError: it is not a number.
+    """
+    rate = model.learning_rate(step, total_steps, params)
+    if isinstance(rate, DENSE) and rate.shape.rank == 0 and (rate.dtype.is_floating or rate.dtype.is_integer):
+        return tf.cast(rate, tf.float32)
+    if isinstance(rate, (int, float, np.number)) and not isinstance(rate, bool):
+        return tf.constant(rate, tf.float32)
+    raise UsageError(f'--model={params.model}: learning_rate() must return a number or a scalar tensor, not {show(rate)}')
+
+
+def make_hooks(model: types.ModuleType, mode: str, params: HParams) -> list[tf.train.SessionRunHook]:
+    """Returns the session hooks of a model module; none if it defines none.
+
+    Raises:
+      UsageError: they are not a list of tf.train.SessionRunHook.
+    """
+    if not getattr(model, 'hooks', None):
+        return []
+    hooks = model.hooks(mode, params)
+    if not isinstance(hooks, (list, tuple)) or not all(isinstance(hook, tf.train.SessionRunHook) for hook in hooks):
+        raise UsageError(
+            f'--model={params.model}: hooks() must return a list of tf.train.SessionRunHook (tf is tensorflow.compat.v1), not '
+            f'{show(hooks)}'
+        )
+    return list(hooks)

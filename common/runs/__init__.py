@@ -1,1 +1,1 @@
-"""What a command does: experiment, schedules, signals. May import: data, inference, monitoring, plugins, storage, training."""
+"""A command: experiment, schedules, signals. May import: cluster, data, inference, monitoring, plugins, storage, training."""

@@ -7,10 +7,21 @@ import tensorflow.compat.v1 as tf
 
 from common import files
 from common.data.bad_records import ERRORS, check_records
-from common.errors import RunError
+from common.errors import RunError, UsageError
+from common.plugins.traceback_filter import original
 from common.runs.experiment import Experiment
+from common.storage.checkpoints import has_checkpoint
 
 ModeKeys = tf.estimator.ModeKeys
+
+
+def find_cause(error: Exception) -> UsageError | RunError | None:
+    """Returns the error of one line that an exception is, that AutoGraph has wrapped, or that names the file of it."""
+    found = original(error)
+    if isinstance(found, (UsageError, RunError)):
+        return found
+    explanation = isinstance(found, (tf.errors.OpError, OSError, RuntimeError)) and files.explain(found)
+    return RunError(f'{explanation}: fix this, then rerun the command') if explanation else None
 
 
 @contextlib.contextmanager
@@ -33,7 +44,9 @@ def _diagnose(experiment, error):
     if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)) and not files.explain(error):
         name = 'batch_size' if experiment.schedule.trains else 'eval_batch_size'
         size = experiment.source.params[name]
-        return RunError(f'out of memory with {name}={size}: use a smaller one, such as --hparams={name}={max(size // 2, 1)}')
+        is_resumed = experiment.schedule.trains and has_checkpoint(experiment.estimator.model_dir)
+        flag = 'override_hparams' if is_resumed else 'hparams'
+        return RunError(f'out of memory with {name}={size}: use a smaller one, such as --{flag}={name}={max(size // 2, 1)}')
     return None
 
 

@@ -4,11 +4,15 @@ from collections.abc import Callable, Sequence
 import dataclasses
 import math
 import types
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from common.cluster.asynchronous import AsynchronousTask
+from common.cluster.task import TrainingTask
 from common.data.input_pipeline import make_input_fn
 from common.data.length_groups import WINDOW
+from common.data.share import WHOLE, Share
 from common.data.size import count_examples, fits_cache
 from common.data.source import DataSource
 from common.errors import UsageError
@@ -31,7 +35,8 @@ class Experiment:
     """The argument of the functions of common/runs/schedules.py.
 
     train_steps is the global step at which training ends. evaluators has one for each split to evaluate, and is empty for
-    schedules that do not evaluate; objective compares the metrics of the first.
+    schedules that do not evaluate; objective compares the metrics of the first. task is this
+    process's if it trains in a cluster.
     """
 
     estimator: tf.estimator.Estimator
@@ -43,6 +48,8 @@ class Experiment:
     objective: Objective
     options: Options
     stop: StopOnSignal
+    task: TrainingTask | None = None
+    on_metrics: Callable[[dict[str, Any]], None] | None = None
 
     @property
     def schedule(self) -> Schedule:
@@ -55,6 +62,8 @@ def make_experiment(
     config: tf.estimator.RunConfig,
     options: Options,
     stop: StopOnSignal,
+    task: TrainingTask | None = None,
+    on_metrics: Callable[[dict[str, Any]], None] | None = None,
 ) -> Experiment:
     """Builds the Estimator, its input functions and its evaluators.
 
@@ -64,15 +73,18 @@ def make_experiment(
       config: what `common.training.session_config.make_run_config` returned for these options.
       options: splits that their schedule does not need are not read.
       stop: the hook that ends the training on a signal.
+      task: this process's task if it trains in a cluster.
+      on_metrics: see `common.runs.api.train`.
 
     Raises:
-      UsageError: the batch size is not divisible by the number of towers, epochs are undefined for an infinite dataset, or
-        there is no such split or metric.
+      UsageError: the batch size is not divisible by the number of tasks and towers, epochs are undefined for an infinite
+        dataset, or there is no such split or metric.
       RunError: a split is empty, or not even its shuffle buffer fits into memory.
     """
     params, schedule, training, evaluation = source.params, SCHEDULES[options.schedule], options.training, options.evaluation
     devices = tower_devices(training)
-    _check_batch(params, len(devices))
+    is_resumed = schedule.trains and checkpoints.has_checkpoint(config.model_dir)
+    _check_batch(params, task.batch_parts if task else 1, len(devices), 'override_hparams' if is_resumed else 'hparams')
     objective = parse_objective(evaluation.best_metric)
     num_examples, train_steps = 0, 1
     if schedule.trains or schedule.follows:
@@ -91,22 +103,33 @@ def make_experiment(
         devices,
         training,
         total_steps=train_steps,
-        epoch_steps=max(num_examples, 0) / params.batch_size,
+        num_examples=max(num_examples, 0),
         checkpoint_periods=[save_steps, eval_every_steps],
+        task=task,
+        stop=stop,
+        on_metrics=on_metrics,
     )
     if training.debug_numerics:
         model_fn = check_numerics(model_fn)
     with quiet():  # The Estimator logs its entire configuration.
-        estimator = tf.estimator.Estimator(model_fn, config=config, params=params)
+        estimator = evaluated = tf.estimator.Estimator(model_fn, config=config, params=params)
+        if config.device_fn:  # Only the training uses the parameter servers.
+            evaluated = tf.estimator.Estimator(model_fn, config=config.replace(device_fn=None), params=params)
     evaluators = []
     if schedule.evaluates:
-        evaluators = [_make_evaluator(estimator, source, split, schedule, evaluation) for split in evaluation.eval_splits]
+        evaluators = [_make_evaluator(evaluated, source, split, schedule, evaluation) for split in evaluation.eval_splits]
         _check_objective(objective, evaluators[0], evaluation.best_metric)
     return Experiment(
         estimator=estimator,
         source=source,
         train_input_fn=make_input_fn(
-            source, ModeKeys.TRAIN, params.train_split, trained_examples, cache, is_part=bool(training.overfit_batches)
+            source,
+            ModeKeys.TRAIN,
+            params.train_split,
+            trained_examples,
+            cache,
+            is_part=bool(training.overfit_batches),
+            share=Share(task.index, task.count, isinstance(task, AsynchronousTask)) if task else WHOLE,
         ),
         train_steps=train_steps,
         eval_every_steps=eval_every_steps,
@@ -114,12 +137,14 @@ def make_experiment(
         objective=objective,
         options=options,
         stop=stop,
+        task=task,
+        on_metrics=on_metrics,
     )
 
 
 def _make_evaluator(estimator, source, split, schedule, options):
-    steps = _eval_steps(source, split, schedule, options)
-    return Evaluator(estimator, make_input_fn(source, ModeKeys.EVAL, split), split, steps)
+    steps, at_least = _eval_steps(source, split, schedule, options)
+    return Evaluator(estimator, make_input_fn(source, ModeKeys.EVAL, split), split, steps, at_least)
 
 
 def _check_objective(objective, evaluator, text):
@@ -131,12 +156,14 @@ def _check_objective(objective, evaluator, text):
         )
 
 
-def _check_batch(params, towers):
-    if towers and params.batch_size % towers:
-        below = params.batch_size // towers * towers
-        sizes = f'{below} or {below + towers}' if below else f'{towers}'
+def _check_batch(params, tasks, towers, flag):
+    shares = tasks * max(towers, 1)
+    if params.batch_size % shares:
+        below = params.batch_size // shares * shares
+        sizes = f'{below} or {below + shares}' if below else f'{shares}'
+        parts = [f'{tasks} tasks'] * (tasks > 1) + [f'{towers} towers'] * bool(towers)
         raise UsageError(
-            f'batch_size={params.batch_size} is not divisible by {towers} towers: use --hparams=batch_size={sizes}'
+            f'batch_size={params.batch_size} is not divisible by {" of ".join(parts)}: use --{flag}=batch_size={sizes}'
         )
 
 
@@ -147,7 +174,7 @@ def _needed_examples(params, schedule):
     if not params.train_steps:
         return None
     # Grouping by length reads whole windows.
-    return (params.train_steps + params.group_by_length * WINDOW) * params.batch_size + params.shuffle_buffer
+    return params.examples_at(params.train_steps + params.group_by_length * WINDOW) + params.shuffle_buffer
 
 
 def _train_steps(params, num_examples):
@@ -155,7 +182,8 @@ def _train_steps(params, num_examples):
         return params.train_steps
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={params.dataset} is infinite, so epochs are undefined: set --train_steps')
-    steps = params.num_epochs * num_examples / params.batch_size
+    first, seen = params.batch_start
+    steps = first + (params.num_epochs * num_examples - seen) / params.batch_size
     if steps > MAX_STEPS:
         raise UsageError(f'num_epochs={params.num_epochs} makes more than {MAX_STEPS} steps: lower it, or set --train_steps')
     steps = math.ceil(steps)
@@ -165,13 +193,15 @@ def _train_steps(params, num_examples):
 
 
 def _eval_steps(source, split, schedule, options):
+    """Returns how many batches to evaluate at most, and how many there must be."""
     if schedule.is_dry_run or options.eval_steps:
         count_examples(source, split, at_most=1)  # Raises if the split is unknown or empty.
-        return 1 if schedule.is_dry_run else options.eval_steps
+        return 1 if schedule.is_dry_run else options.eval_steps, 1
     num_examples = count_examples(source, split)
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: set --eval_steps')
-    return math.ceil((num_examples + 1) / source.params.eval_batch_size)  # One more, to reach the end of the split.
+    size = source.params.eval_batch_size
+    return math.ceil((num_examples + 1) / size), math.ceil(num_examples / size)  # One more, to reach the end of the split.
 
 
 def _trained_examples(num_examples, params, options):

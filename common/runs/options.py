@@ -7,6 +7,7 @@ from typing import Any
 from absl import flags
 
 from common.training.options import TrainingOptions
+from hparams.build import parse
 
 MAX_STEPS = 2**63 - 1  # TensorFlow counts them in int64.
 
@@ -35,19 +36,36 @@ class InferenceOptions:
 
 
 @dataclasses.dataclass(frozen=True)
+class ClusterOptions:
+    """The flags of the same names, which trainer.py explains."""
+
+    cluster_timeout: float = 600.0
+
+
+@dataclasses.dataclass(frozen=True)
 class Options:
-    """All options; schedule is a name in `common.runs.schedules.SCHEDULES`."""
+    """All options; schedule is a name in `common.runs.schedules.SCHEDULES`, overrides are the names in --override_hparams."""
 
     schedule: str = 'train_and_evaluate'
     training: TrainingOptions = TrainingOptions()
     evaluation: EvaluationOptions = EvaluationOptions()
     inference: InferenceOptions = InferenceOptions()
+    cluster: ClusterOptions = ClusterOptions()
+    overrides: Sequence[str] = ()
 
 
 def from_flags(FLAGS: flags.FlagValues) -> Options:
     """Returns the options of parsed flags."""
 
-    def read(kind: Any) -> Any:
-        return kind(**{field.name: FLAGS[field.name].value for field in dataclasses.fields(kind)})
+    def read(kind: type) -> Any:
+        values = {field.name: FLAGS[field.name].value for field in dataclasses.fields(kind)}
+        return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
-    return Options(FLAGS.schedule, read(TrainingOptions), read(EvaluationOptions), read(InferenceOptions))
+    return Options(
+        FLAGS.schedule,
+        read(TrainingOptions),
+        read(EvaluationOptions),
+        read(InferenceOptions),
+        read(ClusterOptions),
+        tuple(parse(FLAGS.override_hparams, '--override_hparams')),
+    )

@@ -1,29 +1,64 @@
 """One run of a schedule in its output_dir."""
 
+from collections.abc import Callable, Iterator
 import contextlib
+import dataclasses
 import random
+import sys
 import tempfile
 import types
 from typing import Any
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
+from common.cluster.asynchronous import AsynchronousTask, ParameterServer
+from common.cluster.synchronous import SynchronousTask
+from common.cluster.task import TrainingTask
+from common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
 from common.data.source import DataSource
+from common.errors import UsageError
+from common.files import dumps
 from common.monitoring import projector
+from common.monitoring.summaries import close_writers
 from common.runs import saved_dataset
 from common.runs.diagnosis import diagnose_errors
-from common.runs.experiment import make_experiment
+from common.runs.experiment import Experiment, make_experiment
 from common.runs.options import Options
 from common.runs.schedules import SCHEDULES, reads_data
 from common.runs.stop import StopOnSignal
 from common.storage import checkpoints, run_dir
 from common.training.numerics import name_the_op
-from common.training.session_config import make_run_config
-from hparams import build
+from common.training.parallel import tower_devices
+from common.training.session_config import make_run_config, make_session_config
+from hparams import build, overrides
+
+# Options that tasks may be given differently.
+_OWN_OPTIONS = (
+    'warm_start_from',
+    'warm_start_names',
+    'warm_start_exclude',
+    'keep_checkpoint_max',
+    'inter_op_threads',
+    'intra_op_threads',
+    'metadata',
+)
 
 
-def run(model: types.ModuleType, source: DataSource, output_dir: str, options: Options, stop: StopOnSignal) -> dict[str, Any]:
+def run(
+    model: types.ModuleType,
+    source: DataSource,
+    output_dir: str,
+    options: Options,
+    stop: StopOnSignal,
+    cluster: ClusterConfig | None = None,
+    on_metrics: Callable[[dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
     """Runs the schedule of the options, saves its result in results.json, and returns it.
+
+    In a cluster, chief and workers train together, parameter servers hold the variables if there are any, and an evaluator
+    evaluates the checkpoints; other schedules are run by the chief alone. Workers and parameter servers do not use the
+    output_dir.
 
     Args:
       model: a model module, see README.md.
@@ -31,17 +66,61 @@ def run(model: types.ModuleType, source: DataSource, output_dir: str, options: O
       output_dir: the run's directory; a dry run uses a temporary one instead.
       options: what to run, and how.
       stop: already entered.
+      cluster: this process's place in a cluster.
+      on_metrics: see `common.runs.api.train`.
 
     Raises:
       UsageError: the options, hyper-parameters, modules or the directory are invalid or incompatible.
       RunError: files are missing or corrupt, memory or disk space is insufficient, or the training fails.
     """
+    params, schedule = source.params, SCHEDULES[options.schedule]
+    is_worker = cluster is not None and cluster.is_worker
+    if cluster and schedule.trains and not schedule.is_dry_run:
+        options = _for_cluster(options, params, cluster)
+        schedule = SCHEDULES[options.schedule]
+    elif cluster and (is_worker or cluster.job == PS or cluster.job == EVALUATOR and options.schedule != 'continuous_eval'):
+        tf.logging.info('--schedule=%s: the chief runs it alone.', options.schedule)
+        return {}
+    if cluster and cluster.job == PS:
+        return _serve(cluster, options, stop)
+    with contextlib.ExitStack() as cleanup:
+        task = None
+        if cluster and schedule.trains and not schedule.is_dry_run and len(cluster.members) > 1:
+            task = cleanup.enter_context(_joined(cluster, params, options))
+        if schedule.is_dry_run or is_worker:
+            output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
+        experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics))
+        with name_the_op(), diagnose_errors(experiment):
+            result = schedule.run(experiment)
+            if experiment.evaluators:
+                projector.show(experiment.evaluators[0])
+        if task:
+            task.leave()
+        if not (cluster and cluster.addresses.get(EVALUATOR) and schedule.trains):  # Otherwise they are the evaluator's.
+            run_dir.save_results(output_dir, result)
+    return result
+
+
+@contextlib.contextmanager
+def opened(
+    model: Any,
+    source: DataSource,
+    output_dir: str,
+    options: Options,
+    stop: StopOnSignal,
+    task: TrainingTask | None = None,
+    on_metrics: Callable[[dict[str, Any]], None] | None = None,
+) -> Iterator[Experiment]:
+    """Yields the Experiment of a run, once its output_dir is found to go with it; a training's is locked within the block.
+
+    Args and errors are those of `run`; task is this process's if it trains in a cluster.
+    """
     params, schedule, saved = source.params, SCHEDULES[options.schedule], None
     with contextlib.ExitStack() as cleanup:
-        if schedule.is_dry_run:
-            output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
-        config = make_run_config(output_dir, params.seed, options.training)  # May fail, so before the directory is created.
-        free = () if schedule.trains else ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
+        # May fail, so before the directory is created.
+        config = make_run_config(output_dir, params.seed, options.training, task)
+        of_inference = ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
+        free = options.overrides if schedule.trains else (*options.overrides, *of_inference)
         is_resumed = checkpoints.has_checkpoint(output_dir)
         if is_resumed:
             saved = saved_dataset.load(output_dir)
@@ -53,23 +132,125 @@ def run(model: types.ModuleType, source: DataSource, output_dir: str, options: O
         elif schedule.needs_checkpoint:
             checkpoints.require_checkpoint(output_dir)
 
-        random.seed(params.seed)
-        np.random.seed(params.seed)
+        cleanup.enter_context(_seeded(params.seed))
         if saved and saved.specs and not reads_data(options):
             source = saved_dataset.without_data(source, saved)
         else:
+            tf.logging.info('Checking the data: %s.', source.data_dir)
             source = saved_dataset.prepare(source, saved, schedule.trains)
-        if is_resumed and not saved:
+        if is_resumed and not saved and not schedule.trains:
             build.compare(source.params, run_dir.hparams_path(output_dir), free)
-        if schedule.trains:
-            build.save(source.params, run_dir.hparams_path(output_dir))
-        experiment = make_experiment(model, source, config, options, stop)
-        with name_the_op(), diagnose_errors(experiment):
-            result = schedule.run(experiment)
-            if experiment.evaluators:
-                projector.show(experiment.evaluators[0])
-        run_dir.save_results(output_dir, result)
-    return result
+        if not schedule.trains:
+            yield make_experiment(model, source, config, options, stop, task, on_metrics)
+            return
+        history, step = _history(source.params, output_dir, options.overrides)
+        params = _with_history(source.params, history, task)
+        source = dataclasses.replace(source, params=params)
+        experiment = make_experiment(model, source, config, options, stop, task, on_metrics)
+        if not step or step < experiment.train_steps:
+            overrides.save(params, history, run_dir.hparams_path(output_dir))
+        cleanup.callback(close_writers, output_dir)
+        yield experiment
+
+
+def _history(params, output_dir, names):
+    """Returns the history of a training's hyper-parameters, with what changes as it resumes, and the step at which it does."""
+    path, history, step = run_dir.hparams_path(output_dir), [], 0
+    if checkpoints.has_checkpoint(output_dir):
+        saved = build.compare(params, path, names)
+        step = checkpoints.global_step(tf.train.latest_checkpoint(output_dir))
+        history = overrides.add_entry(overrides.read_history(path), saved, params, names, step)
+        for entry in history:
+            for name, (old, new) in entry['hparams'].items():
+                tf.logging.info('From step %d on: %s is %s; it was %s.', entry['global_step'], name, dumps(new), dumps(old))
+    return history, step
+
+
+def _with_history(params, history, task):
+    """Returns hyper-parameters that know at which step batch_size changed."""
+    batch_start = overrides.batch_start(history)
+    if batch_start != (0, 0) and (task or params.group_by_length):
+        raise UsageError(
+            f'--override_hparams: batch_size changed at step {batch_start[0]}, after which this training cannot go on '
+            f'{"in a cluster" if task else "with group_by_length"}: start over in another --output_dir'
+        )
+    return params.with_batch_start(batch_start)
+
+
+def _for_cluster(options, params, cluster):
+    """Returns the options of this task, checked."""
+    schedule, training = options.schedule, options.training
+    if cluster.addresses.get(PS):
+        _check_asynchronous(params, training)
+    is_evaluator, has_evaluator = cluster.job == EVALUATOR, bool(cluster.addresses.get(EVALUATOR))
+    if (is_evaluator or has_evaluator) and options.evaluation.early_stopping_patience:
+        raise UsageError('--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster')
+    if is_evaluator:
+        return dataclasses.replace(options, schedule='continuous_eval')
+    if cluster.is_worker:  # The chief has the weights.
+        training = dataclasses.replace(training, warm_start_from='')
+    if cluster.is_worker or has_evaluator:
+        schedule = 'train'
+    return dataclasses.replace(options, schedule=schedule, training=training)
+
+
+def _check_asynchronous(params, training):
+    """Raises UsageError if an option or a hyper-parameter needs steps of all tasks together."""
+    is_given = {
+        '--steps_per_loop': training.steps_per_loop > 1,
+        '--precision=float16': training.precision == 'float16',
+        'gradient_accumulation_steps': params.gradient_accumulation_steps > 1,
+        'group_by_length': params.group_by_length,
+    }
+    given = [name for name, value in is_given.items() if value]
+    if given:
+        raise UsageError(f'{given[0]} does not go with parameter servers: omit it, or leave ps out of the cluster')
+
+
+def _serve(cluster, options, stop):
+    """Runs a parameter server until the training has ended."""
+    number = ParameterServer(cluster, options.cluster.cluster_timeout).serve(stop)
+    if number:
+        sys.exit(128 + number)
+    return {}
+
+
+@contextlib.contextmanager
+def _seeded(seed):
+    """Within the block, Python and NumPy draw the numbers of a seed, and so do the initializers of Keras, which use Python's.
+
+    After tf.keras.utils.set_random_seed, these use a generator of their own.
+    """
+    state, numpy_state = random.getstate(), np.random.get_state()
+    modules: list[Any] = [sys.modules.get(name) for name in ('tf_keras.src.backend', 'keras.src.backend')]
+    of_keras: list[Any] = [vars(module._SEED_GENERATOR) for module in modules if hasattr(module, '_SEED_GENERATOR')]
+    generators = [names.pop('generator', None) for names in of_keras]
+    random.seed(seed)
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        np.random.set_state(numpy_state)
+        for names, generator in zip(of_keras, generators):
+            if generator:
+                names['generator'] = generator
+
+
+@contextlib.contextmanager
+def _joined(cluster, params, options):
+    """Yields this process's Task, once all are there."""
+    training = options.training
+    task_class = AsynchronousTask if cluster.addresses.get(PS) else SynchronousTask
+    task = task_class(cluster, options.cluster.cluster_timeout, make_session_config(tower_devices(training), training))
+    facts = {'TensorFlow': tf.__version__, 'eval_every_steps': options.evaluation.eval_every_steps}
+    for values in (params, dataclasses.asdict(training)):
+        facts |= {name: value for name, value in values.items() if name not in _OWN_OPTIONS}
+    try:
+        task.meet({name: dumps(value) for name, value in facts.items()})
+        yield task
+    finally:
+        task.end_watch()
 
 
 @contextlib.contextmanager

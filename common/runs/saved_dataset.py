@@ -1,52 +1,72 @@
 """dataset.json in an output_dir: what evaluation, prediction and export need to know of the training data."""
 
-import contextlib
 import dataclasses
+import hashlib
+import os
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from common import paths
 from common.data import shards
 from common.data.input_pipeline import specs_of
 from common.data.source import DataSource
 from common.data.specs import Specs, from_json, to_json
-from common.errors import RunError
-from common.files import read_json, write_json
+from common.errors import RunError, UsageError
+from common.files import dumps, read_json, write_json
+from common.plugins.traceback_filter import in_a_line, original
 from common.storage.run_dir import dataset_path
 from hparams.build import add_metadata
 
 
 @dataclasses.dataclass(frozen=True)
 class SavedDataset:
-    """The metadata of the training data, the Specs of its records and features, and the checksum of its files.
+    """The metadata of the training data, the Specs of its records and features, the checksum of its files and their directory.
 
-    The latter two are None if they could not be determined.
+    The latter three are None if they could not be determined.
     """
 
     metadata: dict[str, Any]
     specs: Specs | None
     sha256: str | None
+    data_dir: str | None
 
 
 def load(output_dir: str) -> SavedDataset | None:
     """Returns what `save` wrote; None if there is nothing.
 
     Raises:
-      RunError: the file is corrupt.
+      RunError: the file is corrupt, or was changed.
     """
-    path = dataset_path(output_dir)
+    path, cure = dataset_path(output_dir), '--schedule=train writes it anew if it is deleted'
     if not tf.io.gfile.exists(path):
         return None
     try:
         value = read_json(path)
-        specs = Specs(from_json(value['records']), from_json(value['features'])) if 'features' in value else None
-        if not isinstance(value['metadata'], dict):
-            raise TypeError
-        return SavedDataset(value['metadata'], specs, value.get('sha256'))
     except ValueError as error:
-        raise RunError(f'{error}; --schedule=train writes it anew if it is deleted') from None
-    except (KeyError, TypeError, AttributeError):
-        raise RunError(f'{path}: does not describe a dataset; --schedule=train writes it anew if it is deleted') from None
+        raise RunError(f'{error}; {cure}') from None
+    if 'checksum' in value and value.pop('checksum') != _checksum(value):  # Files of older versions have none.
+        raise RunError(f'{path}: was changed after it was written: restore the file; {cure}')
+    try:
+        return _from_json(value)
+    except Exception:  # TensorFlow raises errors of many types for a wrong shape or dtype.
+        raise RunError(f'{path}: does not describe a dataset; {cure}') from None
+
+
+def _from_json(value):
+    """Returns the SavedDataset in the content of a file; raises any error if it is not one."""
+    metadata, sha256, data_dir = value['metadata'], value.get('sha256'), value.get('data_dir')
+    names = metadata.get('class_names', [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise TypeError
+    if not isinstance(sha256, str | None) or not isinstance(data_dir, str | None):
+        raise TypeError
+    if 'features' not in value:
+        return SavedDataset(metadata, None, sha256, data_dir)
+    features = from_json(value['features'])
+    if not all(isinstance(spec, tf.TensorSpec) for spec in features.values()):
+        raise TypeError
+    return SavedDataset(metadata, Specs(from_json(value['records']), features), sha256, data_dir)
 
 
 def save(output_dir: str, source: DataSource, is_resumed: bool) -> None:
@@ -56,12 +76,40 @@ def save(output_dir: str, source: DataSource, is_resumed: bool) -> None:
         records = source.read(source.params.train_split)
         files = shards.find(records)
         value: dict[str, Any] = {'metadata': dict(source.params.metadata), 'sha256': files and files.sha256}
-        with contextlib.suppress(Exception):  # A parser that fails without labels, or specs that JSON cannot represent.
-            specs = specs_of(source, records)
-            value |= {'records': to_json(specs.records), 'features': to_json(specs.features)}
+        value['data_dir'] = source.data_dir if paths.is_remote(source.data_dir) else os.path.abspath(source.data_dir)
+        value |= _described(source, records)
     if saved and saved.sha256 and files and files.sha256 != saved.sha256:
         tf.logging.warning('The training data is not the data that this model was trained on so far.')
-    write_json(dataset_path(output_dir), value)
+    write_json(dataset_path(output_dir), {**value, 'checksum': _checksum(value)})
+
+
+def _described(source, records):
+    """Returns the items of the specs; none, after a warning, if they cannot be determined."""
+    flag = f'--dataset={source.params.dataset}'
+    try:
+        specs = specs_of(source, records)
+    except Exception as error:  # Whatever the module raises without labels: training does not need this.
+        found = original(error)
+        reason = found if isinstance(found, UsageError) else f'{flag}: {in_a_line(error)}'
+        tf.logging.warning('--schedule=predict and export will fail: %s', reason)
+        return {}
+    try:
+        return {'records': to_json(specs.records), 'features': to_json(specs.features)}
+    except TypeError as error:
+        tf.logging.warning('%s: --input and export will need the data: its records contain %s, not only tensors', flag, error)
+        return {}
+
+
+def _checksum(value):
+    return hashlib.sha256(dumps(value).encode()).hexdigest()
+
+
+def facts(source: DataSource) -> dict[str, str]:
+    """Returns what the tasks of a cluster compare: {name: checksum} of the training files and of the metadata."""
+    with tf.Graph().as_default():
+        files = shards.find(source.read(source.params.train_split))
+    metadata = _checksum(dict(source.params.metadata))
+    return {'the checksum of the training data': files.sha256 if files else '', 'the metadata of the dataset': metadata}
 
 
 def prepare(source: DataSource, saved: SavedDataset | None, trains: bool) -> DataSource:

@@ -1,6 +1,7 @@
 """What a run does: SCHEDULES maps each name to a function of an Experiment that returns the result to print."""
 
 from collections.abc import Callable, Mapping, Sequence
+import contextlib
 import os
 import re
 import types
@@ -8,25 +9,25 @@ import typing
 from typing import Any
 
 import tensorflow.compat.v1 as tf
-import tqdm
 
 from common.data.size import count_examples
 from common.errors import RunError, UsageError
 from common.files import atomic_path, dumps, to_json
 from common.inference import serving
-from common.inference.contact_sheet import ContactSheet
+from common.inference.contact_sheet import MAX_IMAGES, ContactSheet
 from common.inference.input_files import open_files
 from common.inference.model_card import extra_assets, make_card
-from common.inference.prediction import predict_files, predict_split
+from common.inference.prediction import predict_files, predict_split, read_labels
 from common.locks import taking_turns
 from common.monitoring import hparams_tab
+from common.progress import make_bar
 from common.runs import saved_dataset
 from common.runs.options import Options
 from common.storage import best_checkpoint, checkpoints
 from common.storage.metrics import add_metrics, evaluations_since_best, read_metric, read_metrics
-from common.storage.restore import CheckpointGone, open_checkpoint
+from common.storage.restore import CheckpointGone
 from common.training.optimizer import LOSS_SCALING_VARIABLES
-from common.training.saving import EvaluateAfterSave
+from common.training.saving import NOT_FINITE_HINT, EvaluateAfterSave
 
 if typing.TYPE_CHECKING:  # It imports this module.
     from common.runs.experiment import Experiment
@@ -34,7 +35,9 @@ if typing.TYPE_CHECKING:  # It imports this module.
 
 def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.CheckpointSaverListener] = ()) -> dict[str, Any]:
     """Trains up to train_steps, resuming from the latest checkpoint."""
-    step = _latest_step(experiment)
+    step, output_dir = _latest_step(experiment), experiment.estimator.model_dir
+    if step < experiment.train_steps or not saved_dataset.load(output_dir):
+        saved_dataset.save(output_dir, experiment.source, is_resumed=step > 0)
     if step >= experiment.train_steps:
         tf.logging.info(
             'Nothing to train: step %d is reached, and training ends at %d; raise --train_steps or --num_epochs to continue.',
@@ -42,15 +45,21 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
             experiment.train_steps,
         )
         return {'global_step': step}
-    saved_dataset.save(experiment.estimator.model_dir, experiment.source, is_resumed=step > 0)
+    task = experiment.task
+    if task and not task.start(saved_dataset.facts(experiment.source)):
+        tf.logging.info('The chief has nothing to train.')
+        return {'global_step': step}
+    naming_lost_tasks = task.naming_lost_tasks if task else contextlib.nullcontext
     try:
-        with hparams_tab.session(experiment.estimator.model_dir, experiment.source.params):
+        with naming_lost_tasks(), hparams_tab.session(output_dir, experiment.source.params):
             experiment.estimator.train(
                 experiment.train_input_fn,
-                hooks=[experiment.stop],
+                hooks=[] if task else [experiment.stop],  # A cluster stops as a whole.
                 max_steps=experiment.train_steps,
                 saving_listeners=list(saving_listeners),
             )
+    except tf.estimator.NanLossDuringTrainingError:  # Of a worker, whose own hooks come after the Estimator's.
+        raise RunError(f'the loss of a step after step {task.last_step if task else step} is nan: {NOT_FINITE_HINT}') from None
     except tf.errors.NotFoundError as error:
         missing = re.search(r'Key (\S+) not found in checkpoint', error.message)
         if not missing:
@@ -65,7 +74,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
     finally:
         experiment.stop.end(None)  # Also after an error, whose diagnosis may take long.
     experiment.stop.exit_if_received()
-    return {'global_step': _latest_step(experiment)}
+    return {'global_step': _latest_step(experiment) if not task or task.is_chief else task.last_step}
 
 
 def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> dict[str, Any]:
@@ -82,6 +91,8 @@ def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> di
         }
     if checkpoints.is_of(output_dir, path):
         add_metrics(output_dir, result)
+    if experiment.on_metrics:
+        experiment.on_metrics(result)
     return result
 
 
@@ -160,11 +171,14 @@ def predict(experiment: 'Experiment') -> dict[str, Any]:
     checkpoint = checkpoints.find_checkpoint(estimator.model_dir, options.checkpoint)
     path = os.path.join(estimator.model_dir, 'predictions.jsonl')
     class_names = experiment.source.params.metadata.get('class_names')
-    sheet = ContactSheet(options.visualize, class_names) if options.visualize else None
+    sheet = None
+    if options.visualize:
+        labels = [] if options.input else read_labels(experiment.source, options.predict_split, MAX_IMAGES)
+        sheet = ContactSheet(options.visualize, class_names, labels)
     errors = []
     total = 0
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'w') as file:
-        for prediction in tqdm.tqdm(predictions(checkpoint), 'Predicting', unit='ex', leave=False, disable=None):
+        for prediction in make_bar(predictions(checkpoint), desc='Predicting', unit='ex', leave=False):
             total += 1
             if prediction.error:
                 errors.append(prediction.error)
@@ -177,7 +191,7 @@ def predict(experiment: 'Experiment') -> dict[str, Any]:
             raise type(errors[0])(f'--input={options.input}: nothing to predict: {errors[0]}')
     if errors:
         tf.logging.warning('%d of %d examples cannot be predicted; %s has their errors.', len(errors), total, path)
-    result = {'global_step': _global_step(checkpoint), 'predictions': path}
+    result = {'global_step': checkpoints.global_step(checkpoint), 'predictions': path}
     if sheet:
         sheet.save()
         result['visualize'] = options.visualize
@@ -207,20 +221,20 @@ def dry_run(experiment: 'Experiment') -> dict[str, Any]:
 def export(experiment: 'Experiment') -> dict[str, Any]:
     """Writes a SavedModel under output_dir/export; see common/inference/serving.py for its signatures.
 
-    Its directory assets.extra has a model card and the names of the classes.
+    Its directory assets.extra has a model card, the names of the classes, an example request and one to warm up with.
     """
     estimator = experiment.estimator
     checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.inference.checkpoint)
     serving_input_fn = serving.make_serving_input_fn(experiment.source)
-    serving.check_exportable(estimator, serving_input_fn, checkpoint)
+    inputs = serving.check_exportable(estimator, serving_input_fn, checkpoint)
     directory = os.path.join(estimator.model_dir, 'export')
     with taking_turns(directory) as is_alone:
         if is_alone:
             serving.remove_leftovers(directory)
         saved = saved_dataset.load(estimator.model_dir)
-        step, params = _global_step(checkpoint), experiment.source.params
+        step, params = checkpoints.global_step(checkpoint), experiment.source.params
         card = make_card(estimator.model_dir, step, params, saved.sha256 if saved else None)
-        with extra_assets(card, params.metadata.get('class_names')) as assets:
+        with extra_assets(card, params.metadata.get('class_names'), inputs) as assets:
             path = estimator.export_saved_model(directory, serving_input_fn, assets, checkpoint_path=checkpoint)
     return {'global_step': step, 'export': path.decode()}
 
@@ -259,8 +273,4 @@ def reads_data(options: Options) -> bool:
 def _latest_step(experiment):
     """Returns the step of the latest checkpoint; 0 if there is none."""
     checkpoint = experiment.estimator.latest_checkpoint()
-    return _global_step(checkpoint) if checkpoint else 0
-
-
-def _global_step(checkpoint_path):
-    return int(open_checkpoint(checkpoint_path).get_tensor(tf.GraphKeys.GLOBAL_STEP))
+    return checkpoints.global_step(checkpoint) if checkpoint else 0

@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from common.children import SIGNALS
 from common.errors import print_error
 
 # Seconds that the process may take to exit before it is forced to. Kubernetes kills 30 seconds after SIGTERM: if a step waited
@@ -56,12 +57,17 @@ class StopOnSignal(tf.train.SessionRunHook):
 
     def __exit__(self, *unused_exception):
         _active.remove(self)
-        self._restore(self._previous_fd)
+        signal.set_wakeup_fd(self._previous_fd)
+        self._restore()
         self._sender.close()
         self._watcher.join()
 
-    def _restore(self, wakeup_fd):
-        signal.set_wakeup_fd(wakeup_fd)
+    def leave_in_child(self) -> None:
+        """To be called in a forked process, which a signal is to end."""
+        signal.set_wakeup_fd(-1)
+        self._restore()
+
+    def _restore(self):
         for number, handler in self._previous.items():
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, handler)
@@ -74,7 +80,10 @@ class StopOnSignal(tf.train.SessionRunHook):
         if self._received is None:
             self._received, self._since = number, time.monotonic()
         if is_second or self._phase[0] == _OUTSIDE:
-            sys.exit(128 + number)
+            self._exit(number)
+
+    def _exit(self, number):
+        sys.exit(128 + number)
 
     def _watch(self, receiver):
         """Ends the process if the main thread does not."""
@@ -118,13 +127,25 @@ class StopOnSignal(tf.train.SessionRunHook):
         self._enter(_STEPPING)
 
     def after_run(self, run_context, run_values):
+        self.finish_step(run_context, self._received)
+
+    @property
+    def received(self) -> int | None:
+        """The number of the first signal."""
+        return self._received
+
+    def hear(self, number: int) -> None:
+        """To be called with the signal of another process of a cluster that this one is to stop on, too."""
+        self._received = self._received or number
+
+    def finish_step(self, run_context: tf.train.SessionRunContext, number: int | None) -> None:
+        """To be called after each step, with the signal to stop on: here, or in another process of a cluster."""
         _, since = self._phase
         self._longest_step = max(self._longest_step, time.monotonic() - since)
         self._enter(_STEPPING)
-        if self._received:
-            tf.logging.info(
-                '%s: stopping after saving a checkpoint; rerun the command to resume.', signal.Signals(self._received).name
-            )
+        if number:
+            self.hear(number)
+            tf.logging.info('%s: stopping after saving a checkpoint; rerun the command to resume.', signal.Signals(number).name)
             self._enter(_SAVING)
             run_context.request_stop()
 
@@ -134,25 +155,60 @@ class StopOnSignal(tf.train.SessionRunHook):
     def exit_if_received(self) -> None:
         """Ends the process if a signal was received."""
         if self._received:
-            sys.exit(128 + self._received)
+            self._exit(self._received)
 
     @contextlib.contextmanager
     def defer_signals(self) -> Iterator[None]:
         """Within the block, a signal is only recorded, for `exit_if_received`."""
+        phase, _ = self._phase
         self._enter(_DEFERRING)
         try:
             yield
         finally:
-            self._enter(_OUTSIDE)
+            self._enter(phase)
 
     def call_outside_training(self, fn: Callable[[], Any]) -> Any:
-        """Calls `fn` during the training, right after a checkpoint: a signal then ends the process without waiting for `fn`."""
+        """Calls `fn` during the training, right after a checkpoint: a signal interrupts it; it then returns None."""
         if self._received:
             return None
         self._enter(_OUTSIDE)
-        result = fn()
-        self._enter(_STEPPING)
-        return result
+        try:
+            return fn()
+        except (SystemExit, KeyboardInterrupt):
+            if not self._received:
+                raise
+            return None
+        finally:
+            self._enter(_STEPPING)
+
+
+class StopInProgram(StopOnSignal):
+    """StopOnSignal for a program that trains among other things, in any thread.
+
+    In the main thread, it takes those signals that have Python's own handlers. Nothing ends the process by force, and Ctrl-C
+    becomes a KeyboardInterrupt, after the checkpoint.
+    """
+
+    def __enter__(self) -> 'StopInProgram':
+        numbers = []
+        if threading.current_thread() is threading.main_thread():
+            defaults = (signal.SIG_DFL, signal.default_int_handler)
+            numbers = [number for number in SIGNALS if signal.getsignal(number) in defaults]
+        self._previous = {number: signal.signal(number, self._handle) for number in numbers}
+        _active.append(self)
+        return self
+
+    def __exit__(self, *unused_exception):
+        _active.remove(self)
+        self._restore()
+
+    def leave_in_child(self) -> None:
+        self._restore()
+
+    def _exit(self, number):
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        super()._exit(number)
 
 
 _active: list[StopOnSignal] = []
@@ -161,7 +217,7 @@ _active: list[StopOnSignal] = []
 def _restore_in_child():
     """In a process forked by a model or dataset, signals end that process, and do not reach the parent's watcher."""
     for stop in _active:
-        stop._restore(-1)
+        stop.leave_in_child()
 
 
 os.register_at_fork(after_in_child=_restore_in_child)

@@ -11,7 +11,7 @@ from common.errors import RunError, UsageError
 from common.files import remove_abandoned
 from common.paths import is_remote
 from common.storage.best_checkpoint import best_dir, find_best
-from common.storage.restore import is_intact, without_suffix
+from common.storage.restore import is_intact, open_checkpoint, without_suffix
 
 # Temporary files of TensorFlow and of common/files.py, which an interrupted save leaves behind.
 _LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?/?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
@@ -22,6 +22,15 @@ _REPORT_SECONDS = 60
 def has_checkpoint(output_dir: str) -> bool:
     """Whether a training has saved a checkpoint there, intact or not."""
     return any(step > 0 or tf.io.gfile.exists(f'{path}.index') for step, path in _list(output_dir))
+
+
+def global_step(checkpoint_path: str) -> int:
+    """Returns the step of a checkpoint, given by its path without suffix.
+
+    Raises:
+      RunError: it is corrupt or missing.
+    """
+    return int(open_checkpoint(checkpoint_path).get_tensor(tf.GraphKeys.GLOBAL_STEP))
 
 
 def latest_intact(output_dir: str) -> str | None:

@@ -20,16 +20,24 @@ def without_suffix(path: str) -> str:
     return re.sub(r'\.(index|meta|data-\d+-of-\d+)$', '', path)
 
 
-def make_session(spec, config) -> tuple[tf.Session, tf.train.Saver]:
-    """Creates a session of the default graph, and the saver that restores the model in it.
+def make_session(config, graph: tf.Graph | None = None) -> tf.Session:
+    """Creates a session of a graph, by default the default graph, on this machine.
 
     Args:
-      spec: tf.estimator.EstimatorSpec of the graph.
       config: tf.estimator.RunConfig.
+      graph: the session's.
     """
-    # Ops without a kernel for their device run on another, as in the Estimator's own sessions.
-    session_config = config.session_config or tf.ConfigProto(allow_soft_placement=True)
-    return tf.Session(config=session_config), spec.scaffold.saver or tf.train.Saver()
+    session_config = tf.ConfigProto(allow_soft_placement=True)  # As in the Estimator's own sessions.
+    if config.session_config:
+        session_config.CopyFrom(config.session_config)
+        for name in ('device_filters', 'experimental'):  # These are for training in a cluster; this session is local.
+            session_config.ClearField(name)
+    return tf.Session(graph=graph, config=session_config)
+
+
+def make_saver(spec) -> tf.train.Saver:
+    """Returns the saver that restores the model of a tf.estimator.EstimatorSpec in the default graph."""
+    return spec.scaffold.saver or tf.train.Saver()
 
 
 def open_checkpoint(checkpoint_path: str):

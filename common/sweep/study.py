@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import json
 import os
-import signal
 import subprocess
 import time
 from typing import Any
@@ -17,6 +16,7 @@ import sqlalchemy
 import tensorflow.compat.v1 as tf
 
 from common import files, locks
+from common.children import was_stopped
 from common.errors import RunError, UsageError
 from common.storage.metrics import Objective
 from common.sweep.trials import TrialRunner
@@ -25,8 +25,7 @@ from hparams.defaults import DEFAULTS
 
 _FILE, _NAME = 'study.db', 'sweep'
 _POLL_SECONDS = 0.2
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_STOPPED = [code for number in _SIGNALS for code in (128 + number, -number)]  # The latter while Python starts.
+_ADDED_FLAGS = {'--warm_start_names': [], '--warm_start_exclude': ''}
 
 
 def lock(directory: str) -> contextlib.AbstractContextManager[int]:
@@ -74,8 +73,9 @@ def open_study(directory: str, objective: Objective, seed: int, setup: Mapping[s
         )
         # The number of trials is part of the seed: a resumed study would otherwise sample the same values again.
         study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), constant_liar=True)
-        known = {key: DEFAULTS[key] for key in DEFAULTS.keys() & setup.keys()}  # Studies of older versions lack some.
-        found = differences({**known, **renamed(study.user_attrs.get('setup', setup))}, setup)
+        defaults = {**DEFAULTS, **_ADDED_FLAGS}
+        known = {key: defaults[key] for key in defaults.keys() & setup.keys()}  # Studies of older versions lack some.
+        found = differences({**known, **renamed(study.user_attrs.get('setup', setup), setup)}, setup)
         if found:
             raise UsageError(f'{path}: {found}: use the same values, or choose another --output_dir')
         study.set_user_attr('setup', setup)
@@ -185,7 +185,7 @@ def _finish(study, training, values, objective, trial_runner):
     trial, code, best = training.trial, training.process.returncode, objective.best(values)
     if training.is_pruned:
         return study.tell(trial, state=TrialState.PRUNED)
-    if code in _STOPPED:
+    if was_stopped(code):
         raise RunError(f'trial {trial.number} was interrupted: rerun the command to resume')
     if code or best is None:
         # Not FAIL, which the sampler ignores: mostly the hyper-parameters are the cause, as when the loss diverges.

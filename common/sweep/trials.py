@@ -3,16 +3,14 @@
 from collections.abc import Mapping, Sequence
 import dataclasses
 import os
-import re
-import signal
 import subprocess
-import sys
 import time
 from typing import Any
 
 import optuna
 import tensorflow.compat.v1 as tf
 
+from common import children
 from common.errors import RunError, UsageError
 from common.files import read_json, to_json
 from common.storage import run_dir
@@ -21,8 +19,6 @@ from common.sweep.space import decode
 from hparams import build
 
 _POLL_SECONDS = 0.1
-# Error lines of the trainer or of Python: 'trainer.py: ...', 'ValueError: ...', 'a.b.ResourceExhaustedError: ...'.
-_ERROR = re.compile(r'trainer\.py: .*|[\w.]*(Error|Exception)\b.*')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +62,7 @@ class TrialRunner:
                 process.wait()
         if process.returncode:
             error = UsageError if process.returncode == 2 else RunError
-            raise error(f'a dry run failed: {_explain(log, process.returncode)}')
+            raise error(f'a dry run failed: {children.explain(log, process.returncode)}')
 
     def start(self, trial: optuna.Trial) -> subprocess.Popen:
         """Starts or resumes the training of a trial, and returns its process.
@@ -88,7 +84,7 @@ class TrialRunner:
 
     def explain(self, trial: optuna.Trial, code: int) -> str:
         """Returns why the training of a trial failed with an exit code, and the path of its log."""
-        return _explain(os.path.join(self.directory(trial), 'log.txt'), code)
+        return children.explain(os.path.join(self.directory(trial), 'log.txt'), code)
 
     def save_hparams(self, trial: optuna.Trial | optuna.trial.FrozenTrial, path: str) -> None:
         """Writes the hyper-parameters of a trial as a set."""
@@ -103,7 +99,8 @@ class TrialRunner:
         if not os.path.exists(path):
             return
         try:
-            found = build.differences(build.HParams(build.renamed(read_json(path))), self._hparams(trial))
+            expected = self._hparams(trial)
+            found = build.differences(build.HParams(build.renamed(read_json(path), expected)), expected)
         except ValueError as error:
             found = str(error)
         if found:
@@ -112,23 +109,5 @@ class TrialRunner:
             )
 
     def _start(self, hparams, log_path, *flags):
-        with open(log_path, 'ab') as log:
-            # In a new session, so that Ctrl-C does not reach it: the sweep stops it, once, and it saves a checkpoint.
-            return subprocess.Popen(
-                [sys.executable, self.script, *self.flags, f'--hparams_set={hparams}', *flags],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                pass_fds=[self.lock],
-                start_new_session=True,
-            )
-
-
-def _explain(log_path, code):
-    with open(log_path, encoding='utf-8', errors='replace') as log:
-        errors = [line for line in log.read().splitlines() if _ERROR.match(line)]
-    if code < 0:
-        cause = f'was killed by {signal.Signals(-code).name}'
-    else:
-        cause = errors[-1] if errors else f'exit code {code}'
-    return f'{cause} (log: {log_path})'
+        arguments = [self.script, *self.flags, f'--hparams_set={hparams}', *flags]
+        return children.start(arguments, log_path, stdout=subprocess.DEVNULL, pass_fds=[self.lock])

@@ -1,1 +1,1 @@
-"""The training graph and its session: model_fn, towers, optimizers, hooks. May import: monitoring, ops, plugins, storage."""
+"""The training graph: model_fn, towers, optimizers, hooks. May import: cluster, monitoring, ops, plugins, storage."""

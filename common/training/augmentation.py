@@ -1,6 +1,6 @@
 """Augmentation of training batches, as the hyper-parameters say; the ops are in common/ops."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import json
 from typing import Any
 
@@ -76,10 +76,10 @@ def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
     return features, labels
 
 
-def check_used(labels: Mapping[str, tf.Tensor], loss: tf.Tensor, params: HParams) -> None:
-    """Raises UsageError if a model's loss does not depend on the labels that `augment` has added."""
+def check_used(labels: Mapping[str, tf.Tensor], losses: Iterable[tf.Tensor], params: HParams) -> None:
+    """Raises UsageError if a model's losses do not depend on the labels that `augment` has added."""
     added = {label: name for label, name in _ADDED_LABELS.items() if _is_on(params, name)}
-    used = ancestors([loss]) if added else set()
+    used = ancestors([*losses]) if added else set()
     for label, name in added.items():
         if labels[label].op not in used:
             raise UsageError(
@@ -105,7 +105,11 @@ def _check_image(features, params, name):
             f'--dataset={params.dataset} {found}'
         )
     if name == 'augment_shift' and None not in image.shape[1:3].as_list():
-        check_range(params, name, 0, min(image.shape[1:3].as_list()) - 1)
+        height, width = image.shape[1:3].as_list()
+        if params[name] >= min(height, width):
+            raise UsageError(
+                f'{_text(params, name)} must be less than {min(height, width)}: images have {height}x{width} pixels'
+            )
 
 
 def _check_label(labels, params, name):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 import math
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -88,19 +89,28 @@ def check(params: HParams) -> None:
         )
 
 
-def learning_rate(step: tf.Tensor, total_steps: int, params: HParams) -> tf.Tensor:
+def by_name(step: tf.Tensor, total_steps: int, params: HParams) -> tf.Tensor | float:
+    """Returns the rate of the schedule that the hyper-parameter `learning_rate_schedule` names, without its warmup."""
+    return RATE_SCHEDULES[params.learning_rate_schedule](step, total_steps, params)
+
+
+def learning_rate(
+    step: tf.Tensor, total_steps: int, params: HParams, schedule: Callable[[tf.Tensor, int, HParams], Any] = by_name
+) -> tf.Tensor:
     """Returns the learning rate of a step.
 
-    During the first warmup_steps the rate increases linearly, from learning_rate / warmup_steps at step 0.
+    During the first warmup_steps the schedule's rate is multiplied by a factor that increases linearly, from
+    1 / warmup_steps at step 0.
 
     Args:
       step: int64 scalar tensor, 0 for the first step.
       total_steps: the step at which training ends.
       params: hyper-parameters.
+      schedule: function of the step, float32 scalar, total_steps and params, that returns a rate.
 
     Returns:
       float32 scalar tensor.
     """
     step = tf.cast(step, tf.float32)
-    rate = tf.convert_to_tensor(RATE_SCHEDULES[params.learning_rate_schedule](step, total_steps, params), tf.float32)
+    rate = tf.convert_to_tensor(schedule(step, total_steps, params), tf.float32)
     return rate * tf.minimum(1.0, (step + 1) / max(params.warmup_steps, 1))

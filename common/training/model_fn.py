@@ -1,16 +1,25 @@
 """The model_fn of an Estimator, from a model module, towers and an optimizer."""
 
 from collections.abc import Callable, Sequence
+import contextlib
+import functools
 import re
 import types
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from common.cluster.asynchronous import AsynchronousTask
+from common.cluster.asynchronous_hooks import StopAsynchronous, WaitingScaffold
+from common.cluster.deadline import StepDeadline
+from common.cluster.synchronous import SynchronousTask
+from common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMeans, StopTogether
+from common.cluster.task import TrainingTask
 from common.errors import UsageError
 from common.monitoring.model_summary import describe
 from common.monitoring.profiler import Profiler, parse_steps
 from common.monitoring.progress_bar import ProgressBar
-from common.monitoring.summaries import TrainingSummaries, measure_wait
+from common.monitoring.summaries import Length, TrainingSummaries, measure_wait
 from common.plugins import dataset_contract, model_contract
 from common.training import augmentation, graphs, learning_rate, moving_average, optimizer, saving
 from common.training.keras_layers import collect_keras_layers
@@ -56,19 +65,26 @@ def make_model_fn(
     devices: Sequence[str],
     options: TrainingOptions,
     total_steps: int,
-    epoch_steps: float = 0.0,
+    num_examples: int = 0,
     checkpoint_periods: Sequence[int] = (1000,),
+    task: TrainingTask | None = None,
+    stop=None,
+    on_metrics: Callable[[dict[str, Any]], None] | None = None,
 ) -> Callable[..., tf.estimator.EstimatorSpec]:
     """Makes the model_fn of an Estimator for a model module, for all three modes.
 
     Args:
-      model: module with `model(features, labels, mode, params)` and, optionally, `eval_metrics`; see README.md.
+      model: module with `model(features, labels, mode, params)` and, optionally, further functions; see README.md.
       devices: one per tower; empty for no towers. Prediction does not use towers, so that an exported model loads on any
         machine.
       options: num_gpus and num_towers are ignored.
       total_steps: the global step at which training ends; learning rate schedules need it.
-      epoch_steps: steps per epoch; 0 if the data is infinite.
+      num_examples: of an epoch; 0 if the data is infinite.
       checkpoint_periods: checkpoints are saved at the multiples of each.
+      task: this process's task if it trains in a cluster. The chief's hooks are the only ones that write; the gradients are
+        averaged over all tasks, or with parameter servers applied to the variables there.
+      stop: common.runs.stop.StopOnSignal; for a task only.
+      on_metrics: see TrainingSummaries.
 
     Returns:
       Function (features, labels, mode, params, config).
@@ -76,23 +92,63 @@ def make_model_fn(
 
     def train_spec(features, predictions, example_loss, metrics, params, config):
         loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
-        waited, count_wait = measure_wait(features)
-        train_op = _train_op(loss, metrics, count_wait, total_steps, options, params)
+        with _local(task):
+            waited, count_wait = measure_wait(features)
+        means = StepMeans(task.collectives, loss) if isinstance(task, SynchronousTask) else None
+        train_op = _train_op(model, loss, metrics, count_wait, total_steps, options, params, means)
+        loss = means.loss if means else loss
+        with _local(task):
+            mean_loss, count_loss = tf.metrics.mean(loss)
+        train_op = tf.group(train_op, count_loss)
+        length = Length(params, num_examples, total_steps)
         profiled = parse_steps(options.profile_steps) if options.profile_steps else ()
-        multi_step = MultiStepHook(
-            train_op, options.steps_per_loop, options.save_summary_steps, checkpoint_periods, [total_steps, *profiled]
-        )
+        if isinstance(task, AsynchronousTask):
+            last_hook: StopAsynchronous | MultiStepHook = StopAsynchronous(task, stop)
+        else:
+            last_hook = MultiStepHook(
+                train_op, options.steps_per_loop, options.save_summary_steps, checkpoint_periods, [total_steps, *profiled]
+            )
         hooks = [
-            saving.LossCheck(loss),
+            saving.StepCheck(loss),
             TrainingSummaries(
-                loss, metrics, waited, options.save_summary_steps, params.batch_size, config.model_dir, multi_step
+                loss,
+                mean_loss,
+                metrics,
+                waited,
+                options.save_summary_steps,
+                length,
+                config.model_dir,
+                last_hook,
+                on_metrics,
             ),
             saving.CheckpointSaver(config.model_dir, checkpoint_periods),
-            ProgressBar(loss, total_steps, epoch_steps, params.batch_size),
+            ProgressBar(loss, length),
             *([Profiler(profiled, config.model_dir)] if profiled else []),
-            multi_step,
         ]
-        return tf.estimator.EstimatorSpec(ModeKeys.TRAIN, predictions, loss, train_op, training_chief_hooks=hooks)
+        if task and not task.is_chief:
+            del hooks[1:]
+        hooks += [*model_contract.make_hooks(model, ModeKeys.TRAIN, params), last_hook]
+        scaffold = None
+        if isinstance(task, SynchronousTask) and means:
+            hooks.insert(0, EndTogether(task))
+            hooks.insert(-1, StopTogether(task, means, stop, checkpoint_periods, total_steps, last_hook))
+            scaffold = SharedScaffold(task)
+        elif isinstance(task, AsynchronousTask) and isinstance(last_hook, StopAsynchronous):
+            hooks.insert(0, last_hook.hearing())
+            scaffold = WaitingScaffold(task, config.keep_checkpoint_max)
+        if task:
+            hooks.insert(0, StepDeadline(task, options.steps_per_loop))
+        # A worker of an asynchronous training is none of the Estimator's chiefs, whose own hooks are the only ones to run.
+        of_chief, of_worker = (hooks, ()) if config.is_chief else ((), hooks)
+        return tf.estimator.EstimatorSpec(
+            ModeKeys.TRAIN,
+            predictions,
+            loss,
+            train_op,
+            scaffold=scaffold,
+            training_chief_hooks=of_chief,
+            training_hooks=of_worker,
+        )
 
     def model_fn(features, labels, mode, params, config):
         features = Features((name, value) for name, value in features.items() if name != dataset_contract.EXAMPLE_ID)
@@ -112,31 +168,39 @@ def make_model_fn(
             with collect_keras_layers(is_training=mode == ModeKeys.TRAIN):
                 if mode == ModeKeys.TRAIN:
                     features, labels = augmentation.augment(features, labels, params)
-                predictions, loss = model_contract.call_model(model, features, labels, mode, params)
-                if mode == ModeKeys.TRAIN:
-                    augmentation.check_used(labels, loss, params)
-                return predictions, loss
+                predictions, losses = model_contract.call_model(model, features, labels, mode, params)
+                if mode == ModeKeys.TRAIN and losses:
+                    augmentation.check_used(labels, losses.values(), params)
+                return predictions, losses
 
         # The scope keeps the model's ops from taking the names of the summaries below, which are shown in TensorBoard.
         with tf.name_scope('model'):
-            predictions, example_loss = make_parallel(tower, devices, features=features, labels=labels)
-        with tf.name_scope('metrics'):
+            predictions, losses = make_parallel(tower, devices, features=features, labels=labels)
+            example_loss = tf.add_n([*losses.values()])
+        with tf.name_scope('metrics'), _local(task if mode == ModeKeys.TRAIN else None):
             metrics = model_contract.call_eval_metrics(model, features, labels, predictions, params)
+            metrics |= {f'{model_contract.LOSS_PREFIX}{name}': tf.metrics.mean(loss) for name, loss in losses.items() if name}
         if mode == ModeKeys.EVAL:
-            return _eval_spec(predictions, example_loss, metrics, params)
+            return _eval_spec(predictions, example_loss, metrics, model_contract.make_hooks(model, mode, params), params)
         for line in describe(features, labels, tf.trainable_variables()):
             tf.logging.info(line)
         if options.warm_start_from:
-            warm_start(options.warm_start_from, [v for v in tf.global_variables() if v is not tf.train.get_global_step()])
+            variables = [v for v in tf.global_variables() if v is not tf.train.get_global_step()]
+            warm_start(options.warm_start_from, variables, options.warm_start_names, options.warm_start_exclude)
         spec = train_spec(features, predictions, example_loss, metrics, params, config)
         warn_of_random_ops(spec.train_op)
         check_fits(
             [spec.train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())],
-            params.batch_size // max(len(devices), 1),
+            params.batch_size // (max(len(devices), 1) * (task.batch_parts if task else 1)),
         )
         return spec
 
     return model_fn
+
+
+def _local(task):
+    """Within it, variables are not on a parameter server."""
+    return tf.device(task.device) if isinstance(task, AsynchronousTask) else contextlib.nullcontext()
 
 
 def _unfrozen(variables, freeze):
@@ -152,12 +216,17 @@ def _unfrozen(variables, freeze):
     return [variable for variable in variables if variable not in frozen]
 
 
-def _eval_spec(predictions, example_loss, metrics, params):
+def _eval_spec(predictions, example_loss, metrics, hooks, params):
     # The Estimator averages the loss over batches, which gives a smaller last batch the weight of a full one. Given a loss
     # per example, it averages over examples; only a tensor of unknown rank passes its check for a scalar.
     loss = tf.placeholder_with_default(example_loss + tf.losses.get_regularization_loss(), shape=None)
     return tf.estimator.EstimatorSpec(
-        ModeKeys.EVAL, predictions, loss, eval_metric_ops=metrics, scaffold=moving_average.restoring_scaffold(params)
+        ModeKeys.EVAL,
+        predictions,
+        loss,
+        eval_metric_ops=metrics,
+        scaffold=moving_average.restoring_scaffold(params),
+        evaluation_hooks=hooks,
     )
 
 
@@ -172,15 +241,26 @@ def _weight_reads(tensors):
     return sorted(reads, key=lambda op: op.name)
 
 
-def _train_op(loss, metrics, count_wait, total_steps, options, params):
+def _train_op(model, loss, metrics, count_wait, total_steps, options, params, average):
     """Returns the op that runs a training step."""
     step = tf.train.get_or_create_global_step()
+    make_optimizer = (
+        functools.partial(model_contract.make_optimizer, model) if getattr(model, 'optimizer', None) else optimizer.by_name
+    )
+    schedule = (
+        functools.partial(model_contract.learning_rate, model)
+        if getattr(model, 'learning_rate', None)
+        else learning_rate.by_name
+    )
+    if schedule is not learning_rate.by_name and make_optimizer is optimizer.by_name and params.optimizer == 'ftrl':
+        raise UsageError(f'--model={params.model}: optimizer=ftrl needs a constant learning rate, without learning_rate()')
     with tf.name_scope('schedule'):
-        rate = learning_rate.learning_rate(step, total_steps, params)
+        rate = learning_rate.learning_rate(step, total_steps, params, schedule)
     tf.summary.scalar('learning_rate', rate)
     for variable in tf.trainable_variables():
         tf.summary.histogram(f'weights/{variable.op.name}', variable)
     reads = _weight_reads([*tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())])
     with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait, *reads]):
         trained = _unfrozen(tf.trainable_variables(), options.freeze)
-        return optimizer.minimize(loss, trained, rate, step, params, loss_scaling=options.precision == 'float16')
+        is_scaled = options.precision == 'float16'
+        return optimizer.minimize(loss, trained, rate, step, params, is_scaled, average, make_optimizer)

@@ -1,11 +1,12 @@
 """Optimizers by name, and how a training step applies the gradients."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
-from common.training import moving_average
+from common.training import layer_rates, moving_average
 from hparams.build import HParams
 
 
@@ -66,6 +67,12 @@ def check(params: HParams) -> None:
         raise UsageError('optimizer=ftrl needs a constant learning rate: give learning_rate_schedule=constant,warmup_steps=0')
     if params.optimizer == 'adagrad' and not params.adagrad_initial_accumulator:
         raise UsageError('adagrad_initial_accumulator=0.0 must be more than 0')
+    layer_rates.check(params)
+
+
+def by_name(rate: tf.Tensor, params: HParams) -> tf.train.Optimizer:
+    """Returns the optimizer that the hyper-parameter `optimizer` names."""
+    return OPTIMIZERS[params.optimizer](rate, params)
 
 
 def minimize(
@@ -75,6 +82,8 @@ def minimize(
     step: tf.Variable,
     params: HParams,
     loss_scaling: bool = False,
+    average: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
+    make_optimizer: Callable[[tf.Tensor, HParams], tf.train.Optimizer] = by_name,
 ) -> tf.Operation:
     """Makes the op of a training step. It increments the global step at the end.
 
@@ -94,11 +103,14 @@ def minimize(
       step: int64 scalar, the global step.
       params: hyper-parameters.
       loss_scaling: whether to use dynamic loss scaling.
+      average: function of the gradients that returns their means over the processes of a cluster.
+      make_optimizer: function of a learning rate, float32 scalar, and the hyper-parameters.
 
     Raises:
-      UsageError: the loss depends on no trainable variable.
+      UsageError: the loss depends on no trainable variable, or learning_rate_factors match none.
     """
-    optimizer = OPTIMIZERS[params.optimizer](rate, params)
+    optimizer = layer_rates.with_factors(make_optimizer, rate, variables, params)
+    is_decoupled = make_optimizer is by_name and params.optimizer == 'adamw'
     if loss_scaling:
         optimizer = tf.mixed_precision.MixedPrecisionLossScaleOptimizer(optimizer, tf.mixed_precision.DynamicLossScale())
     pairs = []
@@ -108,10 +120,12 @@ def minimize(
     if not pairs:
         raise UsageError(f'--model={params.model}: its loss depends on no variable that could be trained')
     gradients, variables = zip(*((_merge_duplicates(gradient), variable) for gradient, variable in pairs))
+    if average:
+        gradients = tuple(map(_merge_duplicates, average(gradients)))
     tf.summary.scalar('gradient_norm', tf.global_norm(gradients))
 
     def update(gradients):
-        return _update(optimizer, gradients, variables, step, params)
+        return _update(optimizer, gradients, variables, step, params, 0.0 if is_decoupled else params.weight_decay)
 
     count = params.gradient_accumulation_steps
     updated = update(gradients) if count == 1 else _accumulate(gradients, variables, step, count, update)
@@ -128,13 +142,13 @@ def _merge_duplicates(gradient):
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
 
 
-def _update(optimizer, gradients, variables, step, params):
+def _update(optimizer, gradients, variables, step, params, weight_decay):
     """Returns the op that applies the gradients to the variables."""
     if params.gradient_clip_norm:
         gradients, _ = tf.clip_by_global_norm(gradients, params.gradient_clip_norm)
-    if params.weight_decay and params.optimizer != 'adamw':
+    if weight_decay:
         gradients = [
-            tf.convert_to_tensor(gradient) + params.weight_decay * variable if _is_decayed(variable) else gradient
+            tf.convert_to_tensor(gradient) + weight_decay * variable if _is_decayed(variable) else gradient
             for gradient, variable in zip(gradients, variables)
         ]
     applied = optimizer.apply_gradients(zip(gradients, variables))

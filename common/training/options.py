@@ -1,5 +1,6 @@
 """Training options: how a training runs. What changes the trained model is a hyper-parameter."""
 
+from collections.abc import Sequence
 import dataclasses
 
 
@@ -20,5 +21,7 @@ class TrainingOptions:
     profile_steps: str = ''
     overfit_batches: int = 0
     warm_start_from: str = ''
+    warm_start_names: Sequence[str] = ()
+    warm_start_exclude: str = ''
     freeze: str = ''
     debug_numerics: bool = False

@@ -15,6 +15,8 @@ from common.training.options import TrainingOptions
 # Collections that keep only the first tower's items: batch norm's updates of the shared averages, and summaries, which would
 # show a curve for each tower.
 _FROM_FIRST_TOWER = (tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.SUMMARIES)
+# The ops of tf.summary: the first input is the tag.
+_TAGGED = ('ScalarSummary', 'HistogramSummary', 'ImageSummary', 'AudioSummary', 'TensorSummaryV2')
 _PENALTIES = tf.GraphKeys.REGULARIZATION_LOSSES
 
 
@@ -50,11 +52,13 @@ def make_parallel(fn: Callable, devices: Sequence[str], **tensors: Any) -> Any:
     penalties: list[tuple[list, list]] = []
     start = len(tf.get_collection(_PENALTIES))
     for i, (device, share) in enumerate(zip(devices, shares)):
-        with tf.device(device), tf.name_scope(f'tower_{i}'):
+        with tf.device(device), tf.name_scope(f'tower_{i}') as scope:
             creator = _recording_creator(variables) if i == 0 else _reusing_creator(variables, i)
             with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE), tf.variable_creator_scope(creator):
                 output = fn(**share)
             outputs.append(_cut(output, sizes[i]) if may_be_empty else output)
+        if i == 0:
+            _untag(tf.get_collection_ref(tf.GraphKeys.SUMMARIES), scope)
         for key in _FROM_FIRST_TOWER:
             collection = tf.get_collection_ref(key)
             kept.setdefault(key, len(collection))
@@ -63,6 +67,22 @@ def make_parallel(fn: Callable, devices: Sequence[str], **tensors: Any) -> Any:
     of_activations = [activity for _, activity in penalties]
     tf.get_collection_ref(_PENALTIES).extend([*penalties[0][0], *_average(of_activations, sizes)])
     return tf.nest.map_structure(lambda *parts: None if parts[0] is None else tf.concat(parts, axis=0), *outputs)
+
+
+def _untag(summaries, scope):
+    """Gives the summaries made in a tower's name scope the tags that they have without towers."""
+    outer = scope.removesuffix('/').rpartition('/')[0]
+    for i, summary in enumerate(summaries):
+        op = getattr(summary, 'op', None)
+        if op is None or op.type not in _TAGGED or not op.name.startswith(scope):
+            continue
+        tag = tf.get_static_value(op.inputs[0])
+        if tag is not None:
+            tag = tag.item().decode().replace(scope, f'{outer}/' if outer else '')
+            with tf.control_dependencies(op.control_inputs):
+                inputs = [tf.constant(tag), *op.inputs[1:]]
+                name = op.name.removeprefix(scope)
+                summaries[i] = op.graph.create_op(op.type, inputs, [tf.string], name=name, attrs=op.node_def.attr).outputs[0]
 
 
 def _cut(output, size):

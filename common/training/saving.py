@@ -9,25 +9,39 @@ import tensorflow.compat.v1 as tf
 from common.errors import RunError
 from common.paths import check_identity, identify
 
-_HINT = 'lower learning_rate, or find the op that made it with --debug_numerics'
+NOT_FINITE_HINT = 'lower learning_rate, or find the op that made it with --debug_numerics'
 
 
-class LossCheck(tf.train.SessionRunHook):
-    """Raises a RunError if the loss, a scalar tensor, is not finite, before that step is saved."""
+class StepCheck(tf.train.SessionRunHook):
+    """Raises a RunError if a step's loss, a scalar tensor, is not finite, before that step is saved; or if the data ends.
+
+    Training data never ends, but TensorFlow takes an error such as StopIteration in a Python function for its end.
+    """
 
     def __init__(self, loss: tf.Tensor):
         self._loss = loss
+        self._is_running = False
 
     def begin(self):
         self._global_step = tf.train.get_global_step()
 
     def before_run(self, run_context):
+        self._is_running = True
         return tf.train.SessionRunArgs(self._loss)
 
     def after_run(self, run_context, run_values):
+        self._is_running = False
         if not math.isfinite(run_values.results):
             step = run_context.session.run(self._global_step)
-            raise RunError(f'the loss of step {step} is {run_values.results}: {_HINT}')
+            raise RunError(f'the loss of step {step} is {run_values.results}: {NOT_FINITE_HINT}')
+
+    def end(self, session):
+        if self._is_running:
+            step = session.run(self._global_step)
+            raise RunError(
+                f'the training data ended at step {step}, although it is repeated: a Python function of the dataset or a hook '
+                'may have raised StopIteration or OutOfRangeError'
+            )
 
 
 class CheckpointSaver(tf.train.CheckpointSaverHook):
@@ -68,7 +82,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         if not (self._is_starting and tf.io.gfile.exists(f'{self._save_path}-{step}.index')):
             not_finite = [name for name, is_finite in session.run(self._are_finite).items() if not is_finite]
             if not_finite:
-                raise RunError(f'{not_finite[0]} is not finite after step {step}, which is not saved: {_HINT}')
+                raise RunError(f'{not_finite[0]} is not finite after step {step}, which is not saved: {NOT_FINITE_HINT}')
             tf.logging.info('Saving checkpoints for %d into %s.', step, self._save_path)
             self._get_saver().save(session, self._save_path, global_step=step)
         return any([listener.after_save(session, step) for listener in self._listeners])  # noqa: C419 - all must be called
@@ -108,7 +122,9 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
         if self._last_step is None:
             self._last_step = global_step_value
             return False
-        return global_step_value % self._every_steps == 0 and self._run(global_step_value)
+        # With parameter servers, a multiple may be passed by.
+        is_due = global_step_value // self._every_steps > self._last_step // self._every_steps
+        return is_due and self._run(global_step_value)
 
     def end(self, session, global_step_value):
         if global_step_value != self._last_step:

@@ -1,54 +1,123 @@
 """Warm start: initializing the weights from another training."""
 
+import atexit
 from collections.abc import Sequence
 import contextlib
 import os
+import re
+import shutil
+import tempfile
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
 from common.storage.checkpoints import latest_intact
 from common.storage.restore import is_intact, open_checkpoint, without_suffix
+from common.training import keras_weights
+
+_AVERAGE = '/ExponentialMovingAverage'
 
 
-def warm_start(path: str, variables: Sequence[tf.Variable]) -> None:
+def parse_names(items: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns the pairs (name in the checkpoint, name in the model) of --warm_start_names.
+
+    Args:
+      items: such as 'old/kernel:new/kernel', or 'encoder/:model/encoder/' for all names of a scope; 'encoder/:' and
+        ':encoder/' remove a scope and add one.
+
+    Raises:
+      UsageError: an item is not of this form.
+    """
+    pairs = []
+    for item in items:
+        old, colon, new = item.partition(':')
+        if not colon or ':' in new or not (old or new) or _is_scope(old) != _is_scope(new):
+            raise UsageError(
+                f'--warm_start_names: {item} is not of the form OLD:NEW, names of variables, or of scopes with a / at the end'
+            )
+        pairs.append((old, new))
+    return pairs
+
+
+def _is_scope(name):
+    return not name or name.endswith('/')
+
+
+def warm_start(path: str, variables: Sequence[tf.Variable], names: Sequence[str] = (), exclude: str = '') -> None:
     """Initializes variables from those of the same name and shape in a checkpoint, and logs which were loaded.
 
     If the checkpoint has moving averages of the weights, these are loaded, since they are what was evaluated.
 
     Args:
-      path: a checkpoint, a directory of checkpoints (the last one is used), output_dir/best, or a SavedModel.
+      path: a checkpoint, a directory of checkpoints (the last one is used), output_dir/best, a SavedModel, or what Keras has
+        saved (see common/training/keras_weights.py), where the names may lack the scopes of the graph.
       variables: the variables to initialize.
+      names: which have other names in the checkpoint; see `parse_names`. The first that fits a variable counts.
+      exclude: regular expression; variables whose names match it keep their own initializers.
 
     Raises:
-      UsageError: there is no checkpoint at the path, or none of its variables matches.
+      UsageError: there is no checkpoint at the path, none of its variables matches, or a name or `exclude` fits none.
       RunError: the checkpoint is corrupt.
     """
-    found = _find(path)
+    excluded = {variable.op.name for variable in variables if exclude and re.search(exclude, variable.op.name)}
+    if exclude and not excluded:
+        raise UsageError(f'--warm_start_exclude={exclude}: matches none of the variables: {_list_names(variables)}')
+    pairs = parse_names(names)
+    for old, new in pairs:
+        if not any(_renamed(variable.op.name, old, new) for variable in variables):
+            raise UsageError(f'--warm_start_names: {old}:{new}: the model has no {new}; it has: {_list_names(variables)}')
+    is_of_keras = keras_weights.is_of_keras(path)
+    found = _converted(path) if is_of_keras else _find(path)
     if not is_intact(found):
         raise RunError(f'--warm_start_from={path}: {found} is corrupt: choose another checkpoint')
     shapes = open_checkpoint(found).get_variable_to_shape_map()
-    matching = {}
+    matching: dict[str, list[tf.Variable]] = {}
+    unused = set(pairs)
     tf.logging.info('Starting from the weights in %s:', found)
     for variable in variables:
         name, shape = variable.op.name, variable.shape.as_list()
-        average = f'{name}/ExponentialMovingAverage'
-        source = average if average in shapes else name
+        pair = next((pair for pair in pairs if _renamed(name, *pair)), None)
+        source = _renamed(name, *pair) if pair else name
+        if is_of_keras and source not in shapes:
+            source = max((saved for saved in shapes if source.endswith(f'/{saved}')), key=len, default=source)
+        source = f'{source}{_AVERAGE}' if f'{source}{_AVERAGE}' in shapes else source
         saved_shape = shapes.get(source)
-        if saved_shape == shape:
-            matching[source] = variable
-        tf.logging.info(
-            '  %-40s %s',
-            name,
-            'skipped: missing'
-            if saved_shape is None
-            else 'loaded'
-            if saved_shape == shape
-            else f'skipped: its shape is {saved_shape}, not {shape}',
-        )
+        if saved_shape is not None and pair:
+            unused.discard(pair)
+        if name in excluded:
+            outcome = 'skipped: excluded'
+        elif saved_shape is None:
+            outcome = 'skipped: missing' if source == name else f'skipped: {source} is missing'
+        elif saved_shape != shape:
+            outcome = f'skipped: its shape is {saved_shape}, not {shape}'
+        else:
+            outcome = 'loaded' if source in (name, f'{name}{_AVERAGE}') else f'loaded from {source}'
+            matching.setdefault(source, []).append(variable)
+        tf.logging.info('  %-40s %s', name, outcome)
+    for old, new in sorted(unused):
+        raise UsageError(f'--warm_start_names: {old}:{new}: {found} has no {old} for a variable of the model')
     if not matching:
         raise UsageError(f'--warm_start_from={path}: no variable matches one of the model in name and shape')
-    tf.train.init_from_checkpoint(found, matching)
+    for i in range(max(map(len, matching.values()))):  # Several variables may have the same source.
+        tf.train.init_from_checkpoint(found, {source: targets[i] for source, targets in matching.items() if i < len(targets)})
+
+
+def _renamed(name, old, new):
+    """Returns what a variable of the model is called in the checkpoint if NEW fits its name, else ''."""
+    if _is_scope(new):
+        return old + name.removeprefix(new) if name.startswith(new) else ''
+    return old if name == new else ''
+
+
+def _list_names(variables):
+    return ', '.join(variable.op.name for variable in variables)
+
+
+def _converted(path):
+    """Returns the path of a checkpoint with the weights of a file of Keras; it is there until this process ends."""
+    directory = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return keras_weights.to_checkpoint(path, directory)
 
 
 def _find(path):

@@ -9,6 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.data import epochs, input_pipeline, records, shards, tfrecord
+from common.data.share import WHOLE, Share
 from common.data.source import DataSource
 from hparams.build import HParams
 from hparams.defaults import DEFAULTS
@@ -32,8 +33,8 @@ def short_blocks(monkeypatch):
     monkeypatch.setattr(tfrecord, '_INDEXED', 150)  # Two or three records of the tests.
 
 
-def ids(directory, steps, start=0, cache=False, module=None, **changes):
-    """Returns the ids of batches, from a fresh graph, as after a restore at global step `start`."""
+def ids(directory, steps, start=0, cache=False, module=None, share=WHOLE, **changes):
+    """Returns the ids of batches, or of shares of them, from a fresh graph, as after a restore at global step `start`."""
 
     def parse_batch(mode, params, serialized):
         found = tf.io.parse_example(serialized, {'id': tf.io.FixedLenFeature([], tf.int64)})
@@ -46,7 +47,7 @@ def ids(directory, steps, start=0, cache=False, module=None, **changes):
         tf.set_random_seed(start)  # The order is to follow from params.seed alone.
         source = DataSource(module, directory, params(**changes))
         count = records.manifest.load(directory, 'train')['count']
-        dataset = input_pipeline.make_input_fn(source, TRAIN, 'train', count, cache)()
+        dataset = input_pipeline.make_input_fn(source, TRAIN, 'train', count, cache, share=share)()
         iterator = tf.data.make_initializable_iterator(dataset)
         element = iterator.get_next()
         session.run(tf.assign(tf.train.get_or_create_global_step(), start))
@@ -185,3 +186,22 @@ def test_blocks_cover_files_of_any_length(tmp_path):
     assert found.blocks(9).tolist() == [[0, 0, 0, 0, 1], [1, 0, 0, 1, 9]]
     assert found.blocks(4).tolist() == [[0, 0, 0, 0, 1], [1, 0, 0, 1, 4], [1, 0, 4, 5, 4], [1, 0, 8, 9, 1]]
     assert found.blocks(0)[:, 4].tolist() == [1] * 10
+
+
+@pytest.mark.parametrize('cache', [True, False])
+@pytest.mark.parametrize('window', [3, 13, 100])
+@pytest.mark.parametrize('start', [0, 5, 30])
+def test_the_shares_of_a_batch_are_its_slices(tmp_path, cache, window, start):
+    directory = write(tmp_path, 47)
+    batches = ids(directory, 30, start, cache, shuffle_buffer=window)
+    for i in range(2):
+        shares = ids(directory, 30, start, cache, share=Share(i, 2), shuffle_buffer=window)
+        assert shares == [batch[i::2] for batch in batches]
+
+
+def test_blocks_with_no_record_of_a_share_are_not_read():
+    parts = np.array([[0, 10, 0, 0, 2], [0, 20, 0, 2, 3], [1, 10, 1, 5, 1]])  # Records 0 and 1; 2, 3 and 4; 5.
+    with tf.Graph().as_default(), tf.Session() as session:
+        kept, order = session.run(epochs._only_needed(tf.constant(parts, tf.int64), tf.constant([5, 0, 5, 1])))
+    assert kept.tolist() == [parts[0].tolist(), parts[2].tolist()]
+    assert order.tolist() == [2, 0, 2, 1]

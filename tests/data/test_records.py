@@ -310,6 +310,7 @@ def test_a_manifest_that_says_nothing_is_named(tmp_path, manifest):
 
 
 def test_a_record_is_found_again_in_its_file(tmp_path):
+    manifest.clear_cache()  # Of what other tests have read.
     records.write(str(tmp_path), {'train': [{'name': f'record {i} of this test'} for i in range(6)]}, num_shards=2)
     records.read(str(tmp_path), 'train')
     size = os.path.getsize(tmp_path / 'train-00001-of-00002.tfrecord') // 3

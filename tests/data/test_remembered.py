@@ -5,8 +5,10 @@ import os
 import shutil
 
 import pytest
+import tensorflow.compat.v1 as tf
 
-from common.data import manifest, records, tfrecord
+from common.data import manifest, records, shards, tfrecord
+from common.data.elements import elements
 from common.errors import RunError
 
 
@@ -113,3 +115,34 @@ def test_a_directory_that_cannot_be_written_is_verified_each_time(directory, rea
     monkeypatch.setattr('common.data.remembered.write_json', refuse)
     assert read(directory) == read(directory) == NAMES
     assert not (directory / 'manifest.verified.json').exists()
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A directory with a manifest of files that lie in another, without one."""
+    records.write(str(tmp_path / 'own'), {'train': [{'id': i} for i in range(10)]}, num_shards=2)
+    for name in ('manifest.json', 'conversion.lock'):
+        (tmp_path / 'own' / name).unlink()
+    records.index(str(tmp_path / 'index'), {'train': [str(tmp_path / 'own' / name) for name in NAMES]})
+    return tmp_path / 'index'
+
+
+def test_files_elsewhere_are_described_once_and_read_file_by_file(elsewhere, read):
+    assert sorted(path.name for path in (elsewhere.parent / 'own').iterdir()) == NAMES  # Nothing is written there.
+    assert read(elsewhere) == []
+    with tf.Graph().as_default():
+        found = shards.find(records.read(str(elsewhere), 'train'))
+    assert found.count == 10
+    ids = [records.decode(record)['id'][1][0] for record in elements(lambda: records.read(str(elsewhere), 'train'))]
+    assert ids == [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]
+
+
+def test_a_file_elsewhere_that_has_changed_is_to_be_restored(elsewhere, read):
+    flip(elsewhere.parent / 'own' / NAMES[0])
+    with pytest.raises(RunError, match=f'own/{NAMES[0]}: the record at byte .*: restore it'):
+        read(elsewhere)
+
+
+def test_files_elsewhere_are_not_deleted_where_a_directory_is_written_anew(elsewhere):
+    records.write(str(elsewhere), {'train': [{'id': 1}]})
+    assert sorted(path.name for path in (elsewhere.parent / 'own').iterdir()) == NAMES

@@ -129,7 +129,8 @@ def test_a_generator_without_end_is_trained_on_for_so_many_steps(run, tmp_path, 
     (tmp_path / 'endless').mkdir()
     (tmp_path / 'endless' / 'data.py').write_text(ENDLESS)
     monkeypatch.syspath_prepend(tmp_path)
-    flags = ('--model=polynomial', '--dataset=endless.data', '--eval_steps=2', '--hparams=learning_rate_schedule=constant')
+    hparams = '--hparams=learning_rate_schedule=constant,shuffle_buffer=100,batch_size=8,eval_batch_size=8'
+    flags = ('--model=polynomial', '--dataset=endless.data', '--eval_steps=2', hparams)
     assert run(*flags, '--train_steps=20')[1]['global_step'] == 20
     assert run(*flags, '--train_steps=40')[1]['global_step'] == 40
     assert run(*flags, '--train_steps=40', '--schedule=train', output_dir=tmp_path / 'whole')[0] == 0
@@ -276,7 +277,7 @@ TOO_LARGE = [
         r'with a batch of 2147483647, \S+ makes a tensor of \S+ TB, and \S+ GB of memory is available: use '
         'a smaller batch_size, or make the model smaller',
     ),
-    ('batch_size=300000,filters=[2000],max_shift=0', r'with a batch of 300000, \S+ makes a tensor of 1\.88 TB, and .*'),
+    ('batch_size=300000,filters=[2000],augment_shift=0', r'with a batch of 300000, \S+ makes a tensor of 1\.88 TB, and .*'),
     (
         'dense_units=2147483647',
         VARIABLES + r'30 TB, of which dense/kernel takes 9\.9 TB, and \S+ GB of memory is available: make the model smaller',

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from common.data import records
 from common.errors import RunError, UsageError
+from common.formats import splits as splits_module
 from datasets import csv
 from hparams import build
 from tests.datasets.own_data import ModeKeys, Prepared, column
@@ -131,8 +132,40 @@ def test_each_file_of_a_directory_is_a_split_and_any_may_be_trained_on(splits, t
     shutil.copy(splits / 'eval.csv', splits / 'fold3.csv')
     dataset = prepared(splits, tmp_path, 'target=kind')
     assert [len(dataset.batch(split)[1]['label']) for split in ('train', 'eval', 'fold3')] == [5, 2, 2]
-    with pytest.raises(UsageError, match='no_such; available: eval, fold3, train'):
+    with pytest.raises(
+        UsageError, match='/table: there is no split no_such: the splits are: eval, fold3, train: add no_such.csv, or'
+    ):
         dataset.batch('no_such')
+
+
+@pytest.mark.parametrize(
+    'hparams, split, message',
+    [
+        ((), 'test', 'there is no split test: the splits are: train, eval: give a directory with test.csv, or name another'),
+        (('eval_share=0',), 'eval', 'there is no split eval: the splits are: train: raise eval_share, or name another'),
+        (
+            ('eval_share=0', 'train_split=eval'),
+            'eval',
+            'there is no split eval: the splits are: train: raise eval_share, or name',
+        ),
+    ],
+)
+def test_a_split_that_a_single_file_does_not_have_is_named(tmp_path, hparams, split, message):
+    path = write(tmp_path / 'a.csv', 'x,y', [(i, i % 2) for i in range(50)])
+    with pytest.raises(UsageError, match=f'csv_file={path}: {message}'):
+        prepared(path, tmp_path, 'target=y', *hparams).source.read(split)
+
+
+def test_a_directory_without_the_evaluated_split_is_named_before_the_training(run, splits, tmp_path):
+    (splits / 'eval.csv').unlink()
+    code, _, err = run(
+        MODEL, '--dataset=csv', f'--hparams=csv_file={splits},target=kind', f'--data_dir={tmp_path}/data', *STEPS
+    )
+    assert code == 2 and 'Saving checkpoints' not in err
+    assert err.splitlines()[-1] == (
+        f'trainer.py: --hparams=csv_file={splits}: there is no split eval: the splits are: train: add eval.csv, or name '
+        'another with --eval_splits, --predict_split or --hparams=train_split'
+    )
 
 
 def test_the_split_trained_on_determines_the_statistics(splits, tmp_path, monkeypatch):
@@ -200,6 +233,12 @@ def test_the_schema_overrides_what_is_inferred(tmp_path):
     assert labels['label'].dtype == np.float32 and set(labels['weight']) == {0, 0.5, 1}
 
 
+def test_a_negative_weight_is_named(tmp_path):
+    path = write(tmp_path / 'a.csv', 'x,w,y', [(i, -1 if i == 7 else 2, i % 2) for i in range(40)])
+    with pytest.raises(RunError, match=f'{path}: line 9: column w: a weight must not be negative, but is -1'):
+        prepared(path, tmp_path, schema(tmp_path, target='y', weight='w'))
+
+
 def test_a_changed_file_or_hyper_parameter_converts_anew(splits, tmp_path):
     def count(*hparams):
         prepared(splits, tmp_path, 'target=kind', *hparams)
@@ -210,6 +249,36 @@ def test_a_changed_file_or_hyper_parameter_converts_anew(splits, tmp_path):
         os.utime(splits / name, (1, 1))
         assert count() == number
     assert count('min_count=1') == 4
+
+
+def test_another_version_of_the_converter_converts_anew(splits, tmp_path, monkeypatch):
+    prepared(splits, tmp_path, 'target=kind')
+    monkeypatch.setattr(splits_module, '_VERSION', 0)
+    prepared(splits, tmp_path, 'target=kind')
+    assert len(os.listdir(tmp_path / 'data')) == 2
+
+
+def test_conversions_of_earlier_states_of_the_files_are_named(splits, tmp_path, caplog):
+    caplog.set_level('INFO', 'tensorflow')
+    prepared(splits, tmp_path, 'target=kind', 'min_count=1')
+    prepared(splits, tmp_path, 'target=kind')
+    known = set(os.listdir(tmp_path / 'data'))
+    assert 'can be deleted' not in caplog.text
+    outdated = []
+    for time in (1, 2):
+        outdated.append(prepared(splits, tmp_path, 'target=kind').source.read('train')._shards.directory)
+        os.utime(splits / 'eval.csv', (time, time))
+        write(splits / f'test{time}.csv', 'x,y,city', [(3, 7, 'Rome')])
+        caplog.clear()
+        prepared(splits, tmp_path, 'target=kind')
+        assert caplog.text.endswith(
+            f'{splits}: earlier conversions, which can be deleted unless a training is reading them: '
+            f'{" ".join(sorted(outdated))}\n'
+        )
+    assert known < set(os.listdir(tmp_path / 'data'))
+    caplog.clear()
+    prepared(splits, tmp_path, 'target=kind')
+    assert 'can be deleted' not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -337,6 +406,15 @@ def test_large_numbers_and_constants_stay_finite(tmp_path):
     assert np.isfinite(features['numeric']).all() and np.abs(features['numeric'][:, 0]).max() < 1e-6
 
 
+def test_the_largest_and_smallest_numbers_are_standardized(tmp_path):
+    rows = [(3.4e38 if i % 4 else -3.4e38, 1e-60 * i, 1e-40 * i, i % 2) for i in range(40)]
+    path = write(tmp_path / 'a.csv', 'large,tiny,denormal,y', rows)
+    numbers = prepared(path, tmp_path, 'target=y', 'eval_share=0').batch('train')[0]['numeric']
+    expected = [3**-0.5 if row[0] > 0 else -(3**0.5) for row in rows]  # The mean is 1/2, and the variance 3/4, of the largest.
+    assert sorted(numbers[:, 0].tolist()) == pytest.approx(sorted(expected))
+    assert not numbers[:, 1:].any()
+
+
 def test_a_model_learns_predicts_and_is_exported(run, tmp_path):
     path = write(tmp_path / 'people.csv', 'age,city,target', people(400))
     flags = (
@@ -367,6 +445,25 @@ def test_a_model_learns_predicts_and_is_exported(run, tmp_path):
         assert list(found) == [0, 1]
 
 
+def test_how_to_use_a_model_on_other_data_is_said(run, tmp_path):
+    path = write(tmp_path / 'people.csv', 'age,city,target', people(100))
+    shutil.copy(path, tmp_path / 'new.csv')
+    flags = (MODEL, '--dataset=csv', f'--data_dir={tmp_path}/data')
+    assert run(*flags, f'--hparams=csv_file={path}', '--train_steps=1', '--schedule=train')[0] == 0
+    saved = f'{tmp_path}/output/hparams.json'
+    refused = (
+        f'trainer.py: {saved}: csv_file was "{path}", now it is "%s": reuse the saved values, with --hparams_set={saved}, or '
+        'choose another --output_dir'
+    )
+    code, _, err = run(*flags, f'--hparams=csv_file={tmp_path}/new.csv', '--schedule=evaluate')
+    assert code == 2 and err.splitlines()[-1] == refused % f'{tmp_path}/new.csv' + (
+        '; other data can be predicted, with --input=FILES, and evaluated, with --eval_splits=test, if it is the split test '
+        'of a directory that was trained on'
+    )
+    assert run(*flags, '--schedule=evaluate')[0] == 0
+    assert run(*flags, f'--hparams_set={saved}', '--schedule=evaluate')[0] == 0
+
+
 def test_a_model_learns_a_regression(run, tmp_path):
     path = write(
         tmp_path / 'lines.csv', 'x,c,y', [(i % 50, 'ab'[i % 2], 3 * (i % 50) + 100 * (i % 2) + 0.5) for i in range(500)]
@@ -394,6 +491,51 @@ def test_bad_input_ends_a_run_with_one_line(run, flags, code, message):
     assert found == code and message in err and 'Traceback' not in err
 
 
+def test_a_data_dir_that_is_a_file_is_named(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path / 'a.csv', 'x,y', [(i, i % 2) for i in range(40)])
+    code, _, err = run(MODEL, '--dataset=csv', f'--hparams=csv_file={path},target=y', '--data_dir=a.csv')
+    assert code == 1 and 'trainer.py: a.csv: is not a directory: fix this' in err and 'Traceback' not in err
+
+
+@pytest.mark.parametrize('cell', ['inf', '1e999', '9' * 400, 'NAN', 'n.a.'])
+@pytest.mark.parametrize('role', ['feature', 'target'])
+def test_a_cell_that_makes_a_column_of_numbers_one_of_text_is_warned_of(tmp_path, caplog, cell, role):
+    rows = [(cell if i == 1200 else i % 70 / 2, i % 50 / 2) for i in range(1300)]
+    path = write(tmp_path / 'a.csv', 'x,y', [row if role == 'feature' else row[::-1] for row in rows])
+    dataset = prepared(path, tmp_path, 'target=y', 'eval_share=0')
+    name = 'x' if role == 'feature' else 'y'
+    shown = f"'{cell}'" if len(cell) < 99 else "'9999"
+    assert f'{path}: line 1202: column {name}: {shown}' in caplog.text
+    assert 'is not a number, as nearly all others are, so the column is not numeric: correct it, or give ' in caplog.text
+    assert dataset.metadata['task'] == ('regression' if role == 'feature' else 'classification')
+
+
+def test_a_column_of_decimal_commas_is_warned_of(tmp_path, caplog):
+    rows = [(i % 20 if i % 3 else f'{i % 20},5', 'ab'[i % 2]) for i in range(60)]
+    path = write(tmp_path / 'a.csv', 'x;y', rows, ';')
+    prepared(path, tmp_path, 'target=y', 'eval_share=0')
+    assert f"{path}: line 2: column x: '0,5' has a decimal comma, so the column is not numeric: write decimal" in caplog.text
+    path = write(tmp_path / 'b.csv', 'x;y', [(f'{i},5', 1.5) for i in range(60)], ';')
+    with pytest.raises(UsageError, match=r"line \d: column x: '\d,5' has a decimal comma, .*: write decimal points$"):
+        prepared(path, tmp_path, 'target=x')
+
+
+def test_a_column_of_text_and_one_whose_kind_is_given_are_not_warned_of(tmp_path, caplog):
+    rows = [('x' if i % 7 == 0 else i, 'n.a.' if i == 3 else i % 5, 'low' if i == 4 else i % 3) for i in range(140)]
+    path = write(tmp_path / 'a.csv', 'mixed,zip,y', rows)
+    given = schema(tmp_path, columns={'zip': 'categorical'}, task='classification')
+    dataset = prepared(path, tmp_path, 'target=y', given, 'eval_share=0')
+    assert 'so the column is not numeric' not in caplog.text
+    assert dataset.metadata['class_names'] == ['0', '1', '2', 'low']
+
+
+def test_each_split_has_rows(splits, tmp_path):
+    (splits / 'eval.csv').write_text('x,y,city,kind\n')
+    with pytest.raises(RunError, match='eval.csv: has no row for the split eval'):
+        prepared(splits, tmp_path, 'target=kind')
+
+
 @pytest.mark.parametrize('quote', ['"open', 'a "b" c"d', '"closed" too late'])
 def test_a_stray_quote_makes_one_bad_row_and_hides_no_other(tmp_path, quote):
     rows = [(i, i % 2, '"a, b"' if i % 3 else 'plain') for i in range(3000)]
@@ -410,6 +552,28 @@ def test_integer_classes_are_the_same_with_and_without_a_decimal_point(tmp_path)
     dataset = prepared(tmp_path / 'table', tmp_path, 'target=y')
     assert dataset.metadata['class_names'] == ['0', '1']
     assert dataset.batch('eval')[1]['label'].tolist() == [0, 1, 0, 1]
+
+
+def test_integer_classes_keep_all_their_digits(tmp_path):
+    ids = [10**17 + i % 3 for i in range(40)]
+    path = write(tmp_path / 'a.csv', 'x,y', [(i, f'{"+" if i % 2 else "00"}{value}') for i, value in enumerate(ids)])
+    dataset = prepared(path, tmp_path, 'target=y', 'eval_share=0')
+    assert dataset.metadata['class_names'] == ['100000000000000000', '100000000000000001', '100000000000000002']
+    assert np.bincount(dataset.batch('train')[1]['label']).tolist() == [14, 13, 13]
+
+
+@pytest.mark.parametrize('value', [1, 1.5, 'a'])
+def test_a_target_that_does_not_vary_is_refused(tmp_path, value):
+    path = write(tmp_path / 'a.csv', 'x,y', [(i, value) for i in range(40)])
+    with pytest.raises(RunError, match=f'the target y is always {value}: there is nothing to learn'):
+        prepared(path, tmp_path, 'target=y')
+
+
+def test_a_file_in_utf_16_is_named(tmp_path):
+    path = tmp_path / 'a.csv'
+    path.write_bytes('x,y\n1,a\n'.encode('utf-16-le'))
+    with pytest.raises(RunError, match='a.csv: line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8'):
+        prepared(path, tmp_path, 'target=y')
 
 
 def test_blank_lines_before_the_header_do_not_matter(tmp_path):

@@ -38,7 +38,7 @@ def first_batch(name, mode, split, data_dir, text=''):
 
 
 # They need files of the user's; each has a test file of its own.
-OWN_DATA = {'csv', 'text', 'tfrecord'}
+OWN_DATA = {'csv', 'text', 'tfds', 'tfrecord'}
 
 
 @pytest.mark.parametrize('name', sorted({*loader.available('dataset')} - OWN_DATA))

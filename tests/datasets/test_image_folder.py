@@ -13,8 +13,11 @@ import tensorflow.compat.v1 as tf
 from benchmarks import generated_images
 from common.data import records
 from common.data.elements import elements
+from common.data.source import DataSource
+from common.data.specs import Specs
 from common.errors import RunError, UsageError
 from common.formats import images
+from common.inference.input_files import open_files
 from datasets import image_folder
 from hparams import build
 
@@ -291,16 +294,20 @@ def test_input_is_parsed_as_the_examples_of_a_split(root, tmp_path):
     np.testing.assert_array_equal(found, expected['image'] * 255)
 
 
+def open_folder(path):
+    return open_files(DataSource(image_folder, '', params(''), Specs(tf.TensorSpec([], tf.string), {})), str(path)).entries
+
+
 def test_a_directory_as_input_gives_its_pictures_and_an_error_for_each_bad_one(bad):
     (bad / 'cat' / 'notes.txt').write_text('of no interest')
-    found = list(image_folder.read_input(str(bad), params('')))
+    found = list(open_folder(bad))
     assert [fields['input'] for fields, _ in found] == sorted(str(path) for path in bad.glob('*/*') if path.suffix != '.txt')
     errors = {fields['input']: str(record) for fields, record in found if isinstance(record, UsageError)}
     assert len(errors) == 4
-    assert errors[f'{bad}/dog/text.jpg'] == f'--input: {bad}/dog/text.jpg is not an image of a kind that Pillow reads'
-    with pytest.raises(UsageError, match='has no files named'):
-        (bad / 'none').mkdir()
-        list(image_folder.read_input(str(bad / 'none'), params('')))
+    assert errors[f'{bad}/dog/text.jpg'] == f'{bad}/dog/text.jpg is not an image of a kind that Pillow reads'
+    (bad / 'none').mkdir()
+    ((_, error),) = open_folder(bad / 'none')
+    assert str(error).startswith(f'{bad}/none: has no files named *.bmp, *.gif, ')
 
 
 def test_an_example_needs_only_the_image_to_be_predicted():

@@ -94,6 +94,13 @@ def test_long_texts_are_cut_off(splits, tmp_path, tokens, expected):
     assert ids(prepared(splits, tmp_path, 'max_length=2', f'tokens={tokens}'), 'eval') == expected
 
 
+@pytest.mark.parametrize('hparams, warns', [('min_count=9', True), ('min_count=1', False), ('min_count=9,tokens=bytes', False)])
+def test_an_empty_vocabulary_is_warned_of(splits, tmp_path, caplog, hparams, warns):
+    prepared(splits, tmp_path, hparams)
+    warning = 'min_count=9: no word of the texts trained on occurs so often, so all words are unknown: lower it'
+    assert (warning in caplog.text) == warns
+
+
 def test_a_text_without_a_word_is_one_unknown_word(splits, tmp_path):
     dataset = prepared(splits, tmp_path)
     with tf.Graph().as_default(), tf.Session() as session:
@@ -128,6 +135,12 @@ def test_further_tabs_and_line_ends_belong_to_the_text(splits, tmp_path):
     assert ids(prepared(splits, tmp_path), 'eval') == [[3, 2, 4], [3]]
 
 
+def test_a_label_of_its_own_for_each_line_is_refused(tmp_path):
+    path = write(tmp_path / 'a.txt', [(f'a text, {i}', 'pos') for i in range(12)])
+    with pytest.raises(UsageError, match='a.txt: each line has a label of its own: a line must be a label, a tab and a text'):
+        prepared(path, tmp_path)
+
+
 @pytest.mark.parametrize(
     'line, message',
     [
@@ -135,6 +148,7 @@ def test_further_tabs_and_line_ends_belong_to_the_text(splits, tmp_path):
         (b'\ttext', 'has no label'),
         (b'pos\t ', 'has no text'),
         (b'pos\t\xff', 'is not UTF-8'),
+        (b'pos\ta\rneg\tb', 'has a carriage return between a text and the next label: lines must end with LF or CR LF'),
     ],
 )
 def test_a_wrong_line_is_named_or_skipped(splits, tmp_path, caplog, line, message):
@@ -167,7 +181,7 @@ def test_one_class_is_nothing_to_learn(tmp_path):
 
 def test_a_missing_split_lists_those_that_there_are(splits, tmp_path):
     os.rename(splits / 'train.txt', splits / 'training.txt')
-    with pytest.raises(UsageError, match='there is no split train: the splits are: eval, training'):
+    with pytest.raises(UsageError, match='/texts: there is no split train: the splits are: eval, training: add train.txt'):
         prepared(splits, tmp_path)
 
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import shutil
 
 import numpy as np
@@ -11,8 +12,11 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.data import manifest, records
+from common.data import tfrecord as scanner
 from common.errors import RunError, UsageError
-from datasets import tfrecord
+from common.formats import example_metadata
+from datasets import image_folder, tfrecord
+from hparams.build import HParams
 from tests.datasets.own_data import Prepared
 from tests.tfrecords import header
 
@@ -98,7 +102,7 @@ def test_all_files_of_a_split_are_read(directory, tmp_path):
     [
         ('train.tfrecord', 'train'),
         ('train.tfrecords', 'train'),
-        ('train-00001-of-00004.tfrecord', 'train'),
+        ('train-00000-of-00001.tfrecord', 'train'),
         ('train-3.tfrecord', 'train'),
         ('train.tfrecord-00000-of-00001', 'train'),
         ('mnist-train.tfrecord-00000-of-00001', 'train'),
@@ -151,6 +155,18 @@ def test_classes_may_be_names_and_examples_weighted(tmp_path):
     assert found == [(1, 0), (0, 1), (1, 2), (0, 3)]
 
 
+@pytest.mark.parametrize('weight', [-1.0, float('nan')])
+def test_a_wrong_weight_is_named(run, tmp_path, weight):
+    for split, wrong in (('eval', 1.0), ('train', weight)):
+        examples = [{'x': float(i), 'label': i % 2, 'w': wrong if i == 6 else 0.0} for i in range(8)]
+        path = write(tmp_path / 'own' / f'{split}.tfrecord', examples)
+    hparams = f'--hparams=tfrecord_dir={tmp_path}/own,batch_size=4,{schema(tmp_path, weight="w")}'
+    code, _, err = run(MODEL, '--dataset=tfrecord', hparams, f'--data_dir={tmp_path}/data', '--train_steps=2')
+    assert code == 1
+    place = f'{path}: record 6, at byte {6 * path.stat().st_size // 8}'
+    assert err.splitlines()[-1].endswith(f'{place}: Key: w. A weight must not be negative, NaN or infinite')
+
+
 def test_missing_numbers_are_0_and_missing_categories_unknown(tmp_path):
     examples = [{'x': float(i), 'c': 'ab'[i // 2], 'label': i % 2} for i in range(4)]
     write(tmp_path / 'own' / 'train.tfrecord', [*examples, {'label': 1}])
@@ -166,6 +182,42 @@ def test_files_that_the_framework_wrote_are_verified_by_their_manifest(tmp_path)
     write(tmp_path / 'own' / 'eval-00000-of-00004.tfrecord', examples)
     with pytest.raises(RunError, match='2 records were written, but the file has 8'):
         dataset.source.read('eval')
+
+
+def test_a_later_process_reads_only_files_that_changed_since_they_were_verified(directory, tmp_path, monkeypatch):
+    scanned, scan = [], scanner.scan
+    monkeypatch.setattr(scanner, 'scan', lambda path: scanned.append(os.path.basename(path)) or scan(path))
+
+    def prepare(verify_data=False):
+        for name, value in (('_verified', {}), ('_trusts', True)):  # As in a new process.
+            monkeypatch.setattr(manifest, name, value)
+        if verify_data:
+            manifest.clear_cache()
+        scanned.clear()
+        found = prepared(directory, tmp_path)
+        assert len(found.examples('train')) == 40
+        found.source.read('eval')
+        return sorted(scanned)
+
+    names = ['eval.tfrecord', 'train-00000-of-00002.tfrecord', 'train-00001-of-00002.tfrecord']
+    assert prepare() == names
+    assert prepare() == []
+    assert prepare(verify_data=True) == names
+    path = directory / names[0]
+    content, times = path.read_bytes(), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    os.utime(path, ns=times)
+    assert prepare() == []  # The change cannot be seen.
+    for verify_data in (True, False):  # What was found to be corrupt is no longer trusted.
+        with pytest.raises(RunError, match='eval.tfrecord: the record at byte .* is corrupt.*: restore it'):
+            prepare(verify_data)
+    path.write_bytes(content)
+    assert prepare() == names
+    assert prepare() == []
+    for memory in (tmp_path / 'data').glob('*/manifest.verified.json'):
+        memory.write_text(json.dumps({str(path): [], str(directory / names[1]): 5}))
+    assert prepare() == names
+    assert sorted(os.listdir(directory)) == names
 
 
 @pytest.mark.parametrize(
@@ -211,7 +263,7 @@ def test_a_feature_whose_values_differ_in_number_is_ignored_unless_the_schema_sa
 
 
 def test_a_record_that_differs_after_the_sample_is_named(directory, tmp_path, monkeypatch):
-    monkeypatch.setattr(tfrecord, '_SAMPLE', 10)
+    monkeypatch.setattr(example_metadata, '_SAMPLE', 10)
     path = write(directory / 'train-00001-of-00002.tfrecord', [mixed(0), {**mixed(1), 'x': [1.0, 2.0]}])
     with pytest.raises(RunError, match=f'{path}: record 1, at byte .*Key: x'):
         prepared(directory, tmp_path)
@@ -265,10 +317,82 @@ def test_examples_that_do_not_say_enough_need_a_schema(tmp_path, examples, messa
         prepared(tmp_path / 'own', tmp_path)
 
 
+def encoded(kind, mode='RGB'):
+    content = io.BytesIO()
+    Image.new(mode, (4, 4)).save(content, kind)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    'images, options, message',
+    [
+        ([png(0), b''], {}, 'the image a is empty in 1 of the first 2 examples that have it'),
+        ([b'\x89PNG', b'\x89PNG'], {}, 'the image a is not an image of a kind that Pillow reads'),
+        ([png(0), png(1)], {'channels': 2}, '2 channels of the image a: an image file is decoded to 1 or 3 or 4 channels'),
+        ([encoded('gif'), png(1)], {'channels': 1}, '1 channels of the image a: GIF and BMP files are decoded to 3 channels'),
+        ([encoded('bmp', 'L')] * 2, {}, 'the image a is a BMP file, gray or with a palette, which cannot be decoded: use PNG'),
+        ([np.zeros(16)] * 2, {'size': 4}, 'the feature a has 16 values of float, but image needs 1 of bytes'),
+    ],
+)
+def test_images_that_cannot_be_decoded_are_refused(tmp_path, images, options, message):
+    write(tmp_path / 'own' / 'train.tfrecord', [{'a': image, 'label': i} for i, image in enumerate(images)])
+    given = [schema(tmp_path, features={'a': {'kind': 'image', **options}})] if options else []
+    with pytest.raises((RunError, UsageError), match=message):
+        prepared(tmp_path / 'own', tmp_path, *given)
+
+
+@pytest.mark.parametrize('kind', ['gif', 'bmp'])
+def test_gif_and_bmp_images_are_in_color(tmp_path, kind):
+    write(tmp_path / 'own' / 'train.tfrecord', [{'a': encoded(kind), 'label': i} for i in range(2)])
+    ((features, _), _) = prepared(tmp_path / 'own', tmp_path).examples('train')
+    assert features['image'].tolist() == np.zeros([4, 4, 3]).tolist()
+
+
+def test_an_image_after_the_sample_that_cannot_be_decoded_is_named(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(example_metadata, '_SAMPLE', 4)
+    for split in ('train', 'eval'):
+        images = [png(i, 8) for i in range(6)] + [b'' if split == 'train' else png(6, 8)]
+        write(tmp_path / 'own' / f'{split}.tfrecord', [{'a': image, 'label': i % 2} for i, image in enumerate(images)])
+    hparams = f'--hparams=tfrecord_dir={tmp_path}/own,filters=[4],dense_units=8,batch_size=7'
+    code, _, err = run('--dataset=tfrecord', hparams, f'--data_dir={tmp_path}/data', '--train_steps=2')
+    assert code == 1
+    assert 'train.tfrecord: record 6, at byte' in err.splitlines()[-1] and 'Input is empty' in err.splitlines()[-1]
+
+
+def test_an_empty_split_is_named_and_an_empty_file_has_no_examples(run, tmp_path):
+    write(tmp_path / 'own' / 'train-00000-of-00002.tfrecord', [{'x': float(i), 'label': i % 2} for i in range(8)])
+    write(tmp_path / 'own' / 'train-00001-of-00002.tfrecord', [])
+    write(tmp_path / 'own' / 'eval.tfrecord', [])
+    code, _, err = run(
+        MODEL, '--dataset=tfrecord', f'--hparams=tfrecord_dir={tmp_path}/own', f'--data_dir={tmp_path}/data', '--train_steps=2'
+    )
+    assert code == 1 and 'the split eval' in err.splitlines()[-1] and 'empty' in err.splitlines()[-1]
+    assert len(prepared(tmp_path / 'own', tmp_path).examples('train')) == 8
+
+
+@pytest.mark.parametrize(
+    'names, missing',
+    [
+        (['train-00000-of-00003.tfrecord', 'train-00002-of-00003.tfrecord'], 'train-00001-of-00003.tfrecord'),
+        (['own-train.tfrecord-00001-of-00002'], 'own-train.tfrecord-00000-of-00002'),
+        (['train-1-of-3.tfrecord', 'train-3-of-3.tfrecord'], 'train-2-of-3.tfrecord'),
+        (['train-1-of-2.tfrecord', 'train-2-of-2.tfrecord'], None),
+    ],
+)
+def test_a_missing_file_of_several_is_named(tmp_path, names, missing):
+    for name in names:
+        write(tmp_path / 'own' / name, [{'x': float(i), 'label': i % 2} for i in range(4)])
+    if missing:
+        with pytest.raises(RunError, match=f'/own/{missing}: is missing, but others'):
+            prepared(tmp_path / 'own', tmp_path)
+    else:
+        assert len(prepared(tmp_path / 'own', tmp_path).examples('train')) == 8
+
+
 def test_a_missing_directory_or_split_is_named(directory, tmp_path):
     with pytest.raises(UsageError, match='tfrecord_dir=/no/such: there is no such directory'):
         prepared('/no/such', tmp_path)
-    with pytest.raises(UsageError, match='there is no split test: the splits are: eval, train'):
+    with pytest.raises(UsageError, match='there is no split test: the splits are: eval, train: name one with --eval_splits, '):
         prepared(directory, tmp_path).source.read('test')
 
 
@@ -310,6 +434,67 @@ def test_a_model_learns_predicts_and_is_exported(run, tmp_path):
         serialized = [records.encode({'x': x, 'city': 'Rome'}) for x in (49.0, 0.0)]
         found = session.run(signature.outputs['class'].name, {signature.inputs['examples'].name: serialized})
     assert list(found) == [1, 0]
+
+
+@pytest.mark.parametrize('is_raw', [False, True])
+def test_a_model_of_images_alone_takes_pictures_and_is_exported_with_the_signature_image(run, tmp_path, is_raw):
+    flags = ['--model=alexnet', '--dataset=tfrecord', f'--data_dir={tmp_path}/data', '--train_steps=20']
+    hparams = f'tfrecord_dir={tmp_path}/own,filters=[4],dense_units=8,drop_rate=0.0,batch_size=10,learning_rate=0.02'
+    if is_raw:
+        examples = [{'photo': bytes([255 * (i % 2)] * 64), 'label': i % 2} for i in range(40)]
+        hparams += ',' + schema(tmp_path, features={'photo': {'kind': 'image', 'size': 8}})
+    else:
+        examples = [{'photo': png(255 * (i % 2), size=8), 'label': i % 2, 'row': i} for i in range(40)]
+        hparams += ',' + schema(tmp_path, id='row')
+    for split in ('train', 'eval'):
+        write(tmp_path / 'own' / f'{split}.tfrecord', examples)
+    flags.append(f'--hparams={hparams}')
+    assert run(*flags)[1]['eval']['accuracy'] == 1
+    shutil.rmtree(tmp_path / 'own')
+    (tmp_path / 'input').mkdir()
+    Image.new('RGBA', (30, 20), (0, 0, 0, 0)).save(tmp_path / 'input' / 'a.png')  # Transparent: white.
+    Image.new('RGB', (5, 5)).save(tmp_path / 'input' / 'b.jpg')
+    (tmp_path / 'input' / 'c.png').write_text('text')
+    code, result, err = run(*flags, '--schedule=predict', f'--input={tmp_path}/input/*')
+    assert code == 0 and result['errors'] == 1, err
+    found = [json.loads(line) for line in open(result['predictions'])]
+    assert [line.get('class') for line in found] == [1, 0, None]
+    assert [line['input'] for line in found] == [f'{tmp_path}/input/{name}' for name in ('a.png', 'b.jpg', 'c.png')]
+    assert found[2]['error'] == f'{tmp_path}/input/c.png is not an image of a kind that Pillow reads'
+    _, result, _ = run(*flags, '--schedule=export')
+    images = np.stack([np.full([8, 8, 1], value, np.uint8) for value in (255, 0)])
+    with tf.Graph().as_default(), tf.Session() as session:
+        signature = tf.saved_model.load(session, ['serve'], result['export']).signature_def['serving_default']
+        assert list(session.run(signature.outputs['class'].name, {signature.inputs['image'].name: images})) == [1, 0]
+
+
+def test_pictures_are_not_enough_for_a_model_of_other_features(directory, tmp_path):
+    dataset = prepared(directory, tmp_path)
+    assert not dataset.source.has_images()
+    with pytest.raises(RunError, match='/x.PNG: the model needs the features city, photo, review, v, x: give TFRecord files'):
+        list(tfrecord.read_input('/x.PNG', dataset.params))
+
+
+@pytest.mark.parametrize('shape', [(8, 8), (4, 4), (12, 12), (8, 16), (2, 2), (2, 8)])
+def test_images_are_resized_as_those_of_image_folder(tmp_path, shape):
+    pixels = np.random.RandomState(1).randint(0, 256, [*shape, 3], np.uint8)
+    content = io.BytesIO()
+    Image.fromarray(pixels).save(content, 'png')
+    write(tmp_path / 'own' / 'train.tfrecord', [{'photo': content.getvalue(), 'label': i} for i in range(2)])
+    given = schema(tmp_path, features={'photo': {'kind': 'image', 'size': 4}})
+    features, _ = prepared(tmp_path / 'own', tmp_path, given).examples('train')[0]
+    image, (height, width) = features['image'] * 255, shape
+    if height % 4 == width % 4 == 0:  # The means of blocks.
+        expected = pixels.reshape(4, height // 4, 4, width // 4, 3).mean((1, 3))
+        np.testing.assert_allclose(image, expected, atol=1e-3)
+    else:  # Pillow rounds after each of the two directions.
+        expected = np.asarray(Image.fromarray(pixels).resize((4, 4), Image.Resampling.BILINEAR), np.float32)
+        np.testing.assert_allclose(image, expected, atol=1.01)
+    hparams = HParams({'image_size': 4, 'num_channels': 3})
+    with tf.Graph().as_default(), tf.Session() as session:
+        record = records.encode({'image': content.getvalue(), 'height': height, 'width': width})
+        same, _ = image_folder.parse(tf.estimator.ModeKeys.PREDICT, hparams, record)
+        np.testing.assert_allclose(session.run(same['image']), features['image'], rtol=1e-6)
 
 
 def test_a_record_is_found_although_another_verified_file_is_gone(directory, tmp_path):

@@ -105,7 +105,7 @@ def test_folders_of_splits_are_taken_as_they_are(tmp_path):
         'val': 2,
     }
     assert labels(folders, 'test') == {f'test/b/{i}.png': 1 for i in range(3)}
-    assert folders.find_split('eval') == 'eval' and folders.find_split('test') == 'test'
+    assert folders.find_split('eval', 'train') == 'eval' and folders.find_split('test', 'train') == 'test'
 
 
 @pytest.mark.parametrize('name', ['val', 'valid', 'validation'])
@@ -113,7 +113,7 @@ def test_a_validation_split_is_also_called_eval(tmp_path, name):
     make(tmp_path, *many(2, 'train/a', 'train/b', f'{name}/a', f'{name}/b'))
     folders = scan(tmp_path)
     assert folders.splits.keys() == {'train', name}
-    assert folders.find_split('eval') == name == folders.find_split(name)
+    assert folders.find_split('eval', 'train') == name == folders.find_split(name, 'train')
 
 
 def test_without_a_folder_for_evaluation_a_share_of_train_is_held_out(tmp_path):
@@ -128,6 +128,21 @@ def test_without_a_folder_for_evaluation_a_share_of_train_is_held_out(tmp_path):
 def test_the_split_to_train_on_may_have_another_name(tmp_path):
     make(tmp_path, *many(2, 'training/a', 'training/b', 'val/a', 'val/b'))
     assert scan(tmp_path, 'training').splits.keys() == {'training', 'val'}
+
+
+@pytest.mark.parametrize(
+    'trained, others, expected',
+    [('val', '', 'eval'), ('val', 'valid', 'valid'), ('validation', 'val', 'val'), ('eval', '', 'eval')],
+)
+def test_the_split_trained_on_is_not_that_for_evaluation(tmp_path, trained, others, expected):
+    for split in [trained, *others.split()]:
+        make(tmp_path, *many(30, f'{split}/a', f'{split}/b'))
+    folders = scan(tmp_path, trained)
+    assert folders.find_split('eval', trained) == expected
+    assert folders.find_split(trained, trained) == trained
+    counts = {split: len(files) for split, files in folders.splits.items()}
+    held_out = counts['eval'] if trained == 'val' and not others else 0
+    assert counts[trained] == 60 - held_out and (held_out or expected != 'eval' or trained == 'eval')
 
 
 def test_train_may_be_the_name_of_a_class(tmp_path):

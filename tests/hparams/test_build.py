@@ -53,6 +53,7 @@ def test_text_of_hparams_is_read_as_the_type_of_the_default():
     assert params.floats == (1.0, 0.0025)
     assert params.texts == ('a', 'b')
     assert make('ints=[]', model=model).ints == ()
+    assert make('texts=[a[12]:1,b[3,4]],an_int=5', model=model).texts == ('a[12]:1', 'b[3,4]')
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,10 @@ def test_text_of_hparams_is_read_as_the_type_of_the_default():
         ('filters=[1,x]', 'filters=[1,x] must be a list such as [1]'),
         ('batch_size', "'batch_size' is not of the form name=value"),
         ('=3', "'=3' is not of the form name=value"),
+        (
+            'batch_size=1,x',
+            "'x' is not of the form name=value: a value with a comma can be given in a JSON file, with --hparams_set=",
+        ),
         ('batch_size=1,batch_size=2', 'batch_size is given twice'),
         ('seed=3', 'seed has its own flag, --seed'),
         ('__import__("os")=1', 'unknown hyper-parameter'),
@@ -128,7 +133,7 @@ def test_a_plug_in_whose_defaults_no_flag_could_express_is_named(value):
 
 
 def test_the_set_of_model_and_dataset_is_the_default():
-    params = build.make_hparams('alexnet', {'max_shift': 0}, 'mnist', {})
+    params = build.make_hparams('alexnet', {}, 'mnist', {})
     with open(build.set_path('alexnet_mnist')) as file:
         assert params.learning_rate == json.load(file)['learning_rate'] != DEFAULTS['learning_rate']
 
@@ -198,6 +203,34 @@ def test_files_of_older_runs_load_under_the_names_of_today(tmp_path):
         make('rise_share=0.5')
 
 
-def test_a_module_that_gives_a_renamed_hyper_parameter_is_refused():
-    with pytest.raises(UsageError, match=r'--model=m: get_params\(\) gives low_factor, which is now called initial_lr_factor'):
-        make(model={'low_factor': 0.5})
+@pytest.mark.parametrize(
+    'old, shift', [({'max_shift': 2}, 2), ({'max_shift': 2, 'augment_shift': 0}, 2), ({'max_shift': 0, 'augment_shift': 3}, 3)]
+)
+def test_an_old_name_beside_the_current_one_counts_unless_it_has_the_default_value(tmp_path, old, shift):
+    path = tmp_path / 'hparams.json'
+    path.write_text(json.dumps({**{key: value for key, value in make().items() if key != 'augment_shift'}, **old}))
+    assert make(set_name=str(path)).augment_shift == shift
+    build.compare(make(f'augment_shift={shift}'), str(path))
+    with pytest.raises(UsageError, match=f'augment_shift was {shift}, now it is 1'):
+        build.compare(make('augment_shift=1'), str(path))
+
+
+def test_an_old_and_a_current_name_that_were_both_in_effect_are_refused(tmp_path):
+    path = tmp_path / 'hparams.json'
+    path.write_text(json.dumps({'max_shift': 2, 'augment_shift': 3}))
+    with pytest.raises(UsageError, match='unknown hyper-parameter max_shift, did you mean augment_shift?'):
+        make(set_name=str(path))
+    with pytest.raises(UsageError, match='max_shift was 2, now it is absent'):
+        build.compare(make('augment_shift=3'), str(path))
+
+
+def test_a_module_may_define_a_hyper_parameter_of_an_old_name(tmp_path):
+    module = {'max_shift': 3}
+    assert (make(model=module).max_shift, make('max_shift=4', model=module).max_shift) == (3, 4)
+    path = write_set(tmp_path, {'max_shift': 5, 'rise_share': 0.5})
+    found = make(model=module, set_name=path)
+    assert (found.max_shift, found.augment_shift, found.warmup_fraction) == (5, 0, 0.5)
+    build.save(found, path)
+    build.compare(found, path)
+    with pytest.raises(UsageError, match='max_shift was 5, now it is 3'):
+        build.compare(make('warmup_fraction=0.5', dataset=module), path)

@@ -11,6 +11,7 @@ from common.data import records
 from common.data.source import DataSource
 from common.errors import UsageError
 from common.inference.input_files import open_files
+from common.plugins import loader
 from hparams.build import HParams
 
 
@@ -83,6 +84,16 @@ def test_a_folder_stands_for_the_files_in_it(tmp_path):
     assert names == ['a/3.png', 'b/2.png', 'b/c/1.png']
 
 
+@pytest.mark.parametrize('name', ['photo [1].png', '[old] photos/1.png', 'what?*.png'])
+def test_a_file_or_folder_that_is_there_is_taken_by_its_name(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    for each in (name, 'photo 1.png', 'what is.png'):
+        Image.new('L', (3, 3)).save(tmp_path / each)
+    assert [fields['input'] for fields, _ in open_images(tmp_path / name).entries] == [f'{tmp_path}/{name}']
+    if '/' in name:
+        assert [fields['input'] for fields, _ in open_images((tmp_path / name).parent).entries] == [f'{tmp_path}/{name}']
+
+
 def test_a_file_that_is_no_image_is_an_entry_with_its_error(tmp_path):
     Image.new('L', (3, 3)).save(tmp_path / '1.png')
     (tmp_path / '2.png').write_text('text')
@@ -137,6 +148,59 @@ def test_a_module_reads_files_of_its_own_kind(tmp_path):
     entries = list(open_rows(tmp_path / '*.txt', read_input=read_input).entries)
     assert [fields.get('line') for fields, _ in entries] == [1, 2, 3, None]
     assert [str(entry) for _, entry in entries[1::2]] == ['is empty', f'{tmp_path}/x.txt: has no end']
+
+
+def read_name(path, params):
+    yield {}, path
+
+
+@pytest.mark.parametrize('patterns, names', [(('*.txt',), ['a.TXT', 'b/c/2.txt']), (None, ['a.TXT', 'b/1.csv', 'b/c/2.txt'])])
+def test_a_folder_stands_for_the_files_of_the_dataset_beneath_it(tmp_path, patterns, names):
+    for name in ('b/1.csv', 'b/c/2.txt', 'a.TXT', '.a.txt', '.b/3.txt'):
+        (tmp_path / 'in' / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / 'in' / name).write_text('')
+    (tmp_path / 'in' / 'b' / 'loop').symlink_to(tmp_path / 'in')
+    functions = {'read_input': read_name, **({'INPUT_PATTERNS': patterns} if patterns else {})}
+    found = [(fields['input'], entry) for fields, entry in open_rows(tmp_path / 'in', **functions).entries]
+    assert found == [(f'{tmp_path}/in/{name}',) * 2 for name in names]
+
+
+@pytest.mark.parametrize(
+    'name, names',
+    [
+        ('csv', ['a.csv', 'b.tsv']),
+        ('text', ['b.tsv', 'c.txt']),
+        ('image_folder', ['e.PNG']),
+        ('tfrecord', ['d.tfrecord-00000-of-00001', 'e.PNG']),
+        ('tfds', ['d.tfrecord-00000-of-00001', 'e.PNG']),
+    ],
+)
+def test_of_a_folder_a_dataset_of_own_files_reads_those_of_its_kind(tmp_path, name, names):
+    for file in ('README.md', 'a.csv', 'b.tsv', 'c.txt', 'd.tfrecord-00000-of-00001', 'e.PNG'):
+        (tmp_path / file).write_text('')
+    patterns = loader.load('dataset', name).INPUT_PATTERNS
+    found = [entry for _, entry in open_rows(tmp_path, read_input=read_name, INPUT_PATTERNS=patterns).entries]
+    assert found == [f'{tmp_path}/{file}' for file in names]
+
+
+def test_an_empty_folder_is_an_entry_with_its_error(tmp_path):
+    (tmp_path / 'in').mkdir()
+    (tmp_path / 'in' / 'x.csv').write_text('')
+    for functions, named in (
+        ({'read_input': read_name, 'INPUT_PATTERNS': ('*.txt', '*.tsv')}, '*.txt, *.tsv'),
+        ({}, '*.tfrecord*'),
+    ):
+        ((fields, error),) = open_rows(tmp_path / 'in', **functions).entries
+        assert fields == {'input': f'{tmp_path}/in'}
+        assert isinstance(error, UsageError) and str(error) == f'{tmp_path}/in: has no files named {named}'
+
+
+def test_a_folder_of_tfrecord_files_is_read_where_records_are_serialized_examples(tmp_path):
+    for name in ('2/x.tfrecord', '1/x.tfrecord-00000-of-00001', 'README.md'):
+        (tmp_path / 'in' / name).parent.mkdir(parents=True, exist_ok=True)
+        with tf.io.TFRecordWriter(str(tmp_path / 'in' / name)) as writer:
+            writer.write(name.encode())
+    assert [entry for _, entry in open_rows(tmp_path / 'in').entries] == [b'1/x.tfrecord-00000-of-00001', b'2/x.tfrecord']
 
 
 def test_a_dataset_that_takes_no_files_is_reported(tmp_path):

@@ -1,5 +1,9 @@
 """Asking a model many times: the Estimator's numbers, without its building everything anew."""
 
+import re
+import threading
+import types
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -51,12 +55,62 @@ def test_a_predictor_builds_the_model_once(trained, tmp_path, monkeypatch):
     assert len(calls) == 1
 
 
-def test_a_predictor_refuses_other_features(trained, tmp_path):
+def test_a_predictor_refuses_other_inputs(trained, tmp_path):
     predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
-    with pytest.raises(ValueError, match='the features are x, not y'):
+    with pytest.raises(ValueError, match='the inputs are x, not y'):
         predictor.predict({'y': X})
-    with pytest.raises(ValueError, match='shape'):
-        predictor.predict({'x': np.zeros([3, 5], np.float32)})
+    wrong = {
+        'a NumPy array of float32 (3, 5)': np.zeros([3, 5], np.float32),
+        'a NumPy array of <U1 (2,)': ['a', 'b'],
+        'a list of 2': [[1], 2],
+    }
+    for text, value in wrong.items():
+        with pytest.raises(ValueError, match=re.escape(f'the input x must be float32 (None, 2), not {text}')):
+            predictor.predict({'x': value})
+
+
+def test_a_single_example_is_predicted_as_in_a_batch_and_an_only_input_needs_no_name(trained, tmp_path):
+    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
+    found = predictor.predict({'x': X[3]})['y']
+    assert found.shape == () and found == predictor.predict(X[3].tolist())['y']
+    np.testing.assert_allclose(found, expected(tmp_path, 4, X)[3], rtol=1e-5)
+
+
+def test_threads_predict_with_the_weights_of_one_checkpoint_while_another_is_loaded(tmp_path):
+    def model(features, labels, mode, params):
+        several = [tf.get_variable(f'w{i}', [1000, 100], initializer=tf.zeros_initializer()) for i in range(20)]
+        return {'y': features['x'] + tf.stack([variable[-1, -1] for variable in several])}, None
+
+    estimator = make_estimator(tmp_path, model=types.SimpleNamespace(model=model))
+    with tf.Graph().as_default(), tf.Session() as session:
+        step = tf.train.create_global_step()
+        model({'x': tf.zeros([1, 1])}, None, None, None)
+        for number in (1, 2):
+            session.run(
+                [
+                    variable.assign(tf.fill(variable.shape, tf.cast(number, variable.dtype)))
+                    for variable in tf.global_variables()
+                ]
+            )
+            tf.train.Saver().save(session, f'{tmp_path}/model.ckpt', step)
+    predictor = Predictor(estimator, {'x': tf.TensorSpec([None, 1], tf.float32)}, f'{tmp_path}/model.ckpt-1')
+    assert predictor.reload() == f'{tmp_path}/model.ckpt-2'
+    found, is_over = [], threading.Event()
+
+    def predict():
+        while not is_over.is_set():
+            found.append(predictor.predict([[0.0]])['y'])
+
+    threads = [threading.Thread(target=predict) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for i in range(20):
+        predictor.reload(f'{tmp_path}/model.ckpt-{i % 2 + 1}')
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    kinds = {tuple(values.ravel()) for values in found}
+    assert kinds == {(1.0,) * 20, (2.0,) * 20} and len(found) > 20
 
 
 def test_a_checkpoint_that_does_not_fit_or_is_damaged_is_named(trained, tmp_path):

@@ -3,11 +3,13 @@
 import tensorflow.compat.v1 as tf
 
 from common.monitoring import progress_bar
+from common.monitoring.summaries import Length
+from hparams.build import HParams
 
 
 def test_the_progress_bar_counts_from_the_global_step(monkeypatch):
     bars = []
-    monkeypatch.setattr(progress_bar.tqdm, 'tqdm', lambda **options: bars.append(Bar(options)) or bars[-1])
+    monkeypatch.setattr(progress_bar, 'make_bar', lambda **options: bars.append(Bar(options)) or bars[-1])
 
     class Bar:
         disable, format_dict = False, {'rate': 2.5}
@@ -32,11 +34,13 @@ def test_the_progress_bar_counts_from_the_global_step(monkeypatch):
         step = tf.train.get_or_create_global_step()
         count = tf.assign_add(step, 4)
         scaffold = tf.train.Scaffold(init_op=tf.assign(step, 7))
-        bar_hooks = [progress_bar.ProgressBar(tf.constant(0.12345), 16, epoch_steps, 32) for epoch_steps in (4.0, 0)]
+        bar_hooks = [
+            progress_bar.ProgressBar(tf.constant(0.12345), Length(HParams({'batch_size': 32}), size, 16)) for size in (128, 0)
+        ]
         with tf.train.SingularMonitoredSession([*bar_hooks, Train()], scaffold=scaffold) as session:
             for _ in range(3):
                 session.run(step)
     assert [(bar.options['desc'], bar.options['total'], bar.n) for bar in bars] == [('Training', 16, 16)] * 2
     assert bars[0].postfix == {'epoch': '4.00', 'examples/sec': '80', 'loss': '0.1235'}
     assert 'epoch' not in bars[1].postfix
-    assert all(bar.closed and bar.options['disable'] is None for bar in bars)  # None: only on a terminal.
+    assert all(bar.closed for bar in bars)

@@ -39,4 +39,4 @@ def test_variable_summaries_of_a_tensor_of_any_batch_come_once_for_all_towers(se
 
     x = tf.placeholder_with_default(VALUES, [None, 4])
     make_parallel(tower, CPUS, x=x)
-    assert sorted(values_of(session)) == [f'tower_0/hidden/{name}' for name in ('histogram', 'max', 'mean', 'min', 'stddev')]
+    assert sorted(values_of(session)) == [f'hidden/{name}' for name in ('histogram', 'max', 'mean', 'min', 'stddev')]

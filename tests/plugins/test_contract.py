@@ -78,7 +78,7 @@ WRONG = [  # The source of the function, VALUE in it, and the message after the 
     (
         MODEL,
         '{"a": np.zeros(4)}, loss',
-        'model(): the prediction a must be a tensor, not a NumPy array: tf.convert_to_tensor(it) makes one',
+        'model(): the prediction a must be a tensor, not a NumPy array of float64 (4,): tf.convert_to_tensor(it) makes one',
     ),
     (MODEL, '{"a": predictions}, loss', f'model(): the prediction a {NO_DICT} a'),
     (MODEL, '{"a": tf.sparse.from_dense(predictions["class"])}, loss', f'model(): the prediction a {SPARSE}'),
@@ -93,7 +93,7 @@ WRONG = [  # The source of the function, VALUE in it, and the message after the 
     (MODEL, 'predictions, tf.cast(loss, tf.int32)', f'{LOSS} a tensor of int32 (4,)'),
     (MODEL, 'predictions, tf.as_string(loss)', f'{LOSS} a tensor of string (4,)'),
     (MODEL, 'predictions, 0.5', f'{LOSS} a float'),
-    (MODEL, 'predictions, np.zeros(4)', f'{LOSS} a NumPy array'),
+    (MODEL, 'predictions, np.zeros(4)', f'{LOSS} a NumPy array of float64 (4,)'),
     (MODEL, 'predictions, tf.reduce_mean(loss)', f'{LOSS} a tensor of float32 ()'),
     (METRICS, 'None', 'eval_metrics() must return metrics as a dict, not None'),
     (METRICS, '[tf.metrics.mean(1.0)]', 'eval_metrics() must return metrics as a dict, not a list of 1'),
@@ -121,6 +121,16 @@ WRONG = [  # The source of the function, VALUE in it, and the message after the 
     ),
     (PARSE + DENSE, '{"x": tf.sparse.from_dense(record["x"])}, LABEL', f'parse(): the feature x {SPARSE}'),
     (PARSE_BATCH, '{"x": record["x"], "n": 3}, LABEL', 'parse_batch(): the feature n must be of shape [batch, ...], not ()'),
+    (
+        PARSE,
+        '{"x": record["x"], "example_id": record["x"]}, LABEL',
+        'parse(): the feature example_id must be a string or an integer of shape [], not a tensor of float32 (3,)',
+    ),
+    (
+        'def metadata(data_dir, params): return VALUE',
+        '{"class_names": ["a", "b"], "num_classes": 3}',
+        'metadata(): num_classes is 3, but there are 2 class_names',
+    ),
     (PARSE, 'params.nix', '{}--model=MODULE and --dataset=MODULE define no hyper-parameter nix'),
 ]
 

@@ -10,9 +10,10 @@ import tensorflow.compat.v1 as tf
 from common.errors import RunError
 from common.plugins.traceback_filter import in_a_line, user_traceback
 from common.runs import command
+from common.runs import flags as run_flags
 from tests.conftest import ROOT
+from tests.runs.shared import without_log
 from tests.soak import wrong_modules
-import trainer
 
 FUNCTION = """
 def NAME(ARGUMENTS):
@@ -239,7 +240,7 @@ def test_a_wrong_module_as_a_process_of_its_own_shows_nothing_else(tmp_path):
         text=True,
         check=False,
     )
-    lines = [line for line in process.stderr.splitlines() if not line.startswith('INFO:')]
+    lines = without_log(process.stderr)
     assert process.returncode == 1
     assert [line.replace(str(tmp_path / 'mine' / 'module.py'), 'module.py') for line in lines] == traceback(
         'model', wrong_modules.GOOD.count('\n') + 4
@@ -267,7 +268,7 @@ def parse(mode, params, record):
 
 def test_an_exception_without_a_line_of_the_users_is_shown_whole():
     with pytest.raises((TypeError, ValueError)):
-        command.execute(['trainer.py'], '', trainer.define_flags(), lambda FLAGS: None, tf.matmul)
+        command.execute(['trainer.py'], run_flags.define(), lambda FLAGS: '', lambda FLAGS: None, tf.matmul)
 
 
 def test_an_exception_in_a_line_has_its_type_and_place():

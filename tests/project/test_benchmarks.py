@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from benchmarks import bare_loop, beam_search, image_pipeline, merge, processes, resume, step_shares, training, whole_runs
+from benchmarks import (
+    bare_loop,
+    beam_search,
+    cluster,
+    image_pipeline,
+    merge,
+    processes,
+    resume,
+    step_shares,
+    training,
+    whole_runs,
+)
 
 
 @mock.patch.multiple(beam_search, BATCH=2, WIDTH=3, UNITS=8, TOKENS=20, RUNS=1)
@@ -90,3 +101,19 @@ def test_a_cropped_and_mirrored_image_is_a_part_of_it(session):
         (part,) = [name for name, values in parts.items() if np.array_equal(found, values)]
         seen.add(part)
     assert len(seen) > 5
+
+
+@mock.patch.multiple(cluster, STEPS=20, EVERY=5)
+def test_processes_send_what_a_ring_has_to(data_dir):
+    result = cluster.train(
+        2, 1, '--model=mlp', f'--data_dir={data_dir}', '--hparams=batch_size=4,hidden_units=[400]', '--intra_op_threads=1'
+    )
+    # In float32, with biases. Each of two processes sends the half that it has summed up, and before it the other half.
+    assert result['model'] == pytest.approx(4e-6 * (785 * 400 + 401 * 10))
+    assert result['sent'] > 2 * result['model'] * 0.99
+    assert result['steps_per_second'] > 0
+
+
+@mock.patch.multiple(cluster, REDUCTIONS=2)
+def test_the_all_reduce_is_measured_alone():
+    assert cluster.reduce(2, 1)['milliseconds'] > 0

@@ -8,13 +8,23 @@ import pytest
 
 from common.formats import example_facts, table_facts
 from common.formats.schema import read_schema
+from common.runs import flags as run_flags
+from common.runs import request
 from common.runs.schedules import SCHEDULES
 from common.sweep.space import read_space
 import sweep
 from tests.conftest import ROOT
-import trainer
 
 TEXT = open(os.path.join(ROOT, 'README.md')).read()
+PAGES = [f'{ROOT}/README.md', *sorted(glob.glob(f'{ROOT}/docs/*.md')), f'{ROOT}/deploy/README.md']
+OTHER_FLAGS = set(  # Of other programs.
+    """
+    inside_saves modules signal times
+    its own logdir follow build-arg no-cache-dir rm create-home home-dir uid
+    cpus-per-task exclusive gpus-per-task job-name kill-on-bad-exit label mem nodes ntasks-per-node open-mode output requeue
+    time wait
+    """.split()
+)
 MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
 
 
@@ -43,10 +53,16 @@ def test_the_table_lists_every_flag_with_its_default():
     for names, default in rows.items():
         defaults = [FLAGS[name].default for name in re.findall(r'--(\w+)`', names)]
         defaults = [','.join(value) if isinstance(value, list) else value for value in defaults]
-        if all(isinstance(value, int) and not isinstance(value, bool) for value in defaults):
+        if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in defaults):
             assert default == ', '.join(map(str, defaults))
         elif all(defaults):
             assert default == ', '.join(defaults)
+
+
+@pytest.mark.parametrize('path', sorted({*PAGES, *glob.glob(f'{ROOT}/deploy/*')}))
+def test_every_flag_that_is_named_exists(path):
+    named = set(re.findall(r'(?<![\w-])--([a-zA-Z][\w-]*)', open(path).read()))
+    assert named - OTHER_FLAGS <= {*sweep.define_flags()}
 
 
 def test_every_schedule_is_explained():
@@ -55,7 +71,7 @@ def test_every_schedule_is_explained():
         assert name in table
 
 
-@pytest.mark.parametrize('path', [f'{ROOT}/README.md', *sorted(glob.glob(f'{ROOT}/docs/*.md'))])
+@pytest.mark.parametrize('path', PAGES)
 def test_the_links_lead_somewhere(path):
     text = re.sub('```.*?```', '', open(path).read(), flags=re.DOTALL)
     for target in re.findall(r'\]\(([^)]+)\)', text):
@@ -78,9 +94,9 @@ def test_the_links_lead_somewhere(path):
 )
 def test_the_spaces_are_of_alexnet_on_mnist(tmp_path, make):
     (tmp_path / 'space.json').write_text(make())
-    FLAGS = trainer.define_flags()
+    FLAGS = run_flags.define()
     FLAGS(['trainer.py'])
-    space = read_space(str(tmp_path / 'space.json'), trainer.load(FLAGS)[2])
+    space = read_space(str(tmp_path / 'space.json'), request.load(FLAGS)[2])
     assert {'learning_rate', 'dense_units', 'filters'} <= space.keys()
 
 

@@ -13,6 +13,11 @@ def losses(log):
     return {int(step): float(loss) for loss, step in re.findall(r'loss = (\S+), step = (\d+)', log)}
 
 
+def without_log(err):
+    """Returns the lines of stderr that the log has not written."""
+    return [line for line in err.splitlines() if not re.match(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (INFO|WARNING) ', line)]
+
+
 def rows(path):
     with open(path) as file:
         return list(csv.DictReader(file))

@@ -3,11 +3,15 @@
 import hashlib
 import json
 import pathlib
+import re
 import shutil
 
 import numpy as np
 import pytest
 import tensorflow as tf
+
+from common.errors import RunError
+from common.runs import saved_dataset
 
 MODULE = '''
 """A model and a dataset of words, which are told apart by their letters."""
@@ -137,6 +141,8 @@ def test_files_are_predicted_and_a_model_exported_without_the_data(command, tmp_
     assert card['metrics']['fold3']['accuracy'] == 1
     assert card['versions']['tensorflow'] == tf.__version__
     assert card['data_sha256'] == data_sha256
+    text = (extra / 'model_card.md').read_text()
+    assert data_sha256 in text and '| 2 classes | consonants, vowels |' in text
 
     signatures = tf.saved_model.load(result['export']).signatures
     letters = np.array([[ord(letter) for letter in word] for word in ('ie\0\0', 'bcdb')], np.int32)
@@ -196,3 +202,106 @@ def test_a_corrupt_dataset_json_is_reported(command, tmp_path, content):
     code, _, err = command('--schedule=evaluate', '--eval_splits=train')
     assert code == 1
     assert 'o/dataset.json' in err.splitlines()[-1] and 'if it is deleted' in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    'path, value',
+    [
+        (['metadata'], {}),
+        (['metadata', 'class_names'], {'a': 1}),
+        (['metadata', 'class_names', 0], 5),
+        (['features', 'dict', 'letters'], {'dtype': 'int32', 'shape': ['a']}),
+        (['sha256'], []),
+    ],
+)
+def test_a_dataset_json_with_other_contents_than_those_written_is_reported(command, tmp_path, path, value):
+    train(command)
+    file = tmp_path / 'o' / 'dataset.json'
+    content = json.loads(file.read_text())
+    *parents, key = path
+    item = content
+    for parent in parents:
+        item = item[parent]
+    item[key] = value
+    file.write_text(json.dumps(content))
+    for flags in (['--schedule=evaluate', '--eval_splits=train'], ['--schedule=export']):
+        code, _, err = command(*flags)
+        assert code == 1 and 'Traceback' not in err
+        assert err.splitlines()[-1].endswith(
+            'o/dataset.json: was changed after it was written: restore the file; '
+            '--schedule=train writes it anew if it is deleted'
+        )
+
+
+def test_a_dataset_json_of_before_has_no_checksum(command, tmp_path):
+    train(command)
+    file = tmp_path / 'o' / 'dataset.json'
+    content = json.loads(file.read_text())
+    del content['checksum']
+    file.write_text(json.dumps(content))
+    assert command('--schedule=export')[0] == 0
+
+
+def test_wrong_contents_of_a_dataset_json_without_a_checksum_are_reported(command, tmp_path):
+    train(command)
+    file = tmp_path / 'o' / 'dataset.json'
+    content = file.read_text()
+    for *parents, key, value in (
+        ('metadata', [1]),
+        ('metadata', 'class_names', {'a': 1}),
+        ('metadata', 'class_names', 0, 5),
+        ('features', {'tuple': []}),
+        ('features', 'dict', 'letters', {'dict': {}}),
+        ('features', 'dict', 'letters', {'dtype': 'int32', 'shape': ['a']}),
+        ('features', 'dict', 'letters', {'dtype': 'int32', 'shape': [-5]}),
+        ('features', 'dict', 'letters', {'dtype': 'no_such', 'shape': []}),
+        ('records', None),
+        ('sha256', []),
+    ):
+        changed = json.loads(content)
+        del changed['checksum']
+        item = changed
+        for parent in parents:
+            item = item[parent]
+        item[key] = value
+        file.write_text(json.dumps(changed))
+        with pytest.raises(RunError, match='o/dataset.json: does not describe a dataset; --schedule=train writes it anew'):
+            saved_dataset.load(str(tmp_path / 'o'))
+
+
+def test_a_deleted_dataset_json_is_written_anew_even_if_there_is_nothing_to_train(command, tmp_path):
+    train(command)
+    file = tmp_path / 'o' / 'dataset.json'
+    content = file.read_bytes()
+    file.unlink()
+    code, _, err = command('--schedule=train', '--train_steps=60')
+    assert code == 0 and 'Nothing to train' in err and file.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    'old, new, message',
+    [
+        (
+            'if mode == tf.estimator.ModeKeys.PREDICT:',
+            "if mode == tf.estimator.ModeKeys.PREDICT and params.metadata['no_such']:",
+            "--schedule=predict and export will fail: --dataset=.*KeyError: 'no_such' \\(.*words.py, line .*\\)",
+        ),
+        (
+            "{'letters': tf.cast(",
+            "{'bad': tf.sparse.from_dense([1]), 'letters': tf.cast(",
+            '--schedule=predict and export will fail: --dataset=.*: the feature bad must be a tensor, not a SparseTensor',
+        ),
+        (
+            'return records.read(data_dir, split)',
+            "return records.read(data_dir, split).map(lambda record: {'record': record, 'x': tf.ragged.constant([[1], []])})",
+            '--input and export will need the data: its records contain RaggedTensorSpec',
+        ),
+    ],
+)
+def test_what_will_not_work_without_the_data_is_logged(command, tmp_path, old, new, message):
+    path = next(tmp_path.glob('*/words.py'))
+    parse = 'def parse(mode, params, record):\n'
+    taken = parse + '    record = record if isinstance(record, tf.Tensor) else record["record"]\n'
+    path.write_text(MODULE.replace(old, new, 1).replace(parse, taken))
+    code, _, err = command('--train_steps=1', '--schedule=train', '--hparams=batch_size=1')
+    assert code == 0 and re.search(message, err), err

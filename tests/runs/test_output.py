@@ -86,10 +86,10 @@ def test_the_chosen_steps_are_profiled(run, tmp_path, steps, count):
 
 def test_the_log_opens_with_the_model(run):
     _, _, log = run(*SMALL, '--schedule=dry_run')
-    assert re.search(r'INFO:tensorflow:Input image: float32 \(None, 28, 28, 1\)', log)
-    assert re.search(r'INFO:tensorflow:dense_1/kernel +\(16, 10\) +160\n', log)
+    assert re.search(r'INFO Input image: float32 \(None, 28, 28, 1\)', log)
+    assert re.search(r'INFO dense_1/kernel +\(16, 10\) +160\n', log)
     # By hand: 3x3x1x4 + 4, 3x3x4x8 + 8, 72x16 + 16, 16x10 + 10; 28 becomes 14, then 7, then no more.
-    assert f'{40 + 296 + 7 * 7 * 8 * 16 + 16 + 170:,}' in re.search(r'INFO:tensorflow:total +([\d,]+)', log).group(1)
+    assert f'{40 + 296 + 7 * 7 * 8 * 16 + 16 + 170:,}' in re.search(r'INFO total +([\d,]+)', log).group(1)
 
 
 def test_the_default_directories_follow_from_the_names(run, tmp_path, monkeypatch, capsys):
@@ -102,7 +102,7 @@ def test_progress_bars_are_drawn_on_a_terminal(tmp_path):
     output = run_on_terminal(tmp_path, '--train_steps=300', '--save_checkpoints_steps=300')
     assert re.search(r'Training: +\d+%', output)
     assert re.search(r'\d+it/s, epoch=\d\.\d\d, examples/sec=\d+, loss=\d', output)
-    assert output.count('INFO:tensorflow:loss = ') == 3  # The lines are still there, each once.
+    assert output.count('INFO loss = ') == 3  # The lines are still there, each once.
 
 
 def run_on_terminal(tmp_path, *flags):

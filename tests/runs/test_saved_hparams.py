@@ -39,7 +39,8 @@ def test_a_models_own_bounds_are_one_line(run):
 
 def test_the_saved_hparams_bring_their_seed(run, tmp_path):
     assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=3', '--seed=5')[0] == 0
-    assert run(*POLYNOMIAL, '--schedule=evaluate')[0] == 2
+    assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=4')[0] == 2
+    assert run(*POLYNOMIAL, '--schedule=evaluate')[0] == 0
     saved = f'--hparams_set={tmp_path}/output/hparams.json'
     assert run(*POLYNOMIAL, '--schedule=evaluate', saved)[0] == 0
     assert run(*POLYNOMIAL, '--schedule=evaluate', saved, '--seed=6')[0] == 2

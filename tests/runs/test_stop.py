@@ -88,9 +88,17 @@ def test_a_second_sigterm_does_not_keep_the_checkpoint_from_being_saved():
         assert train_until(stop, 2, twice) in (2, 3)
 
 
-def test_an_evaluation_during_the_training_ends_at_once():
-    with StopOnSignal() as stop, pytest.raises(SystemExit):
-        train_until(stop, 3, lambda: stop.call_outside_training(send(signal.SIGTERM)))
+def test_a_signal_ends_an_evaluation_during_the_training_at_once_and_the_training_after_the_step():
+    ended = []
+
+    def evaluate():
+        send(signal.SIGTERM)()
+        ended.append(True)
+
+    with StopOnSignal() as stop:
+        assert train_until(stop, 3, lambda: stop.call_outside_training(evaluate)) in (3, 4)
+        assert stop.received == signal.SIGTERM
+    assert not ended
 
 
 def test_after_a_signal_nothing_is_evaluated():
@@ -301,4 +309,4 @@ def test_a_step_that_ends_in_time_or_takes_as_long_as_others_is_the_last(seconds
 
 
 def test_a_process_that_does_not_end_after_its_training_is_ended():
-    assert signal_in_third_step([0, 0, 0], after=1000)[:2] == (143, 'stopped\n')
+    assert signal_in_third_step([0, 0, 0.5], after=1000)[:2] == (143, 'stopped\n')

@@ -3,7 +3,7 @@
 import pytest
 
 from datasets import polynomial as polynomial_dataset
-from tests.runs.shared import POLYNOMIAL
+from tests.runs.shared import POLYNOMIAL, without_log
 
 STEPS, INT32 = 2**63 - 1, 2**31 - 1
 
@@ -58,7 +58,7 @@ WRONG = [
     ([*POLYNOMIAL, '--eval_splits=test', '--schedule=dry_run'], 2, '--dataset=polynomial: unknown split test'),
     (['--best_metric=loss:min', '--schedule=train'], 2, '--best_metric requires --schedule=train_and_evaluate or '),
     (['--early_stopping_patience=1', '--schedule=train'], 2, '--early_stopping_patience requires --schedule=train_and_'),
-    (['--eval_splits=test'], 2, 'manifest.json: unknown split test; available: train, eval'),
+    (['--eval_splits=test'], 2, ': there is no split test: the splits are: train, eval: name one with --eval_splits'),
     ([*POLYNOMIAL, '--eval_splits=eval,test'], 2, '--dataset=polynomial: unknown split test'),
     (['--best_metric=accuracy'], 2, '--best_metric=accuracy is not of the form METRIC:min or METRIC:max'),
     (
@@ -72,6 +72,11 @@ WRONG = [
     (['--profile_steps=10'], 2, '--profile_steps=10 is not of the form FIRST:END, FIRST < END, such as 100:110'),
     (['--profile_steps=10:10'], 2, '--profile_steps=10:10 is not of the form'),
     (['--overfit_batches=-1'], 2, 'flag --overfit_batches=-1'),
+    (
+        ['--schedule=predict', '--input=a.png', '--predict_split=eval'],
+        2,
+        '--input=a.png does not go with --predict_split=eval: give one of the two',
+    ),
     (['--checkpoint=best'], 2, '--checkpoint requires --schedule=evaluate or predict or export, not train_and_evaluate'),
     (['--hparams=ema_decay=1.0'], 2, 'ema_decay=1.0 must be less than 1'),
     (['--hparams=piecewise_boundaries=[5]'], 2, 'piecewise_boundaries=[5] must be steps in ascending order'),
@@ -135,7 +140,7 @@ WRONG = [
 @pytest.mark.parametrize('flags, code, message', WRONG, ids=[' '.join(row[0])[:80] for row in WRONG])
 def test_wrong_usage_is_one_line_that_names_it(run, tmp_path, flags, code, message):
     found, result, err = run(*flags)
-    lines = [line for line in err.splitlines() if not line.startswith('INFO:')]
+    lines = without_log(err)
     assert (found, result) == (code, None)
     assert len(lines) == 1
     assert lines[0].startswith('trainer.py: ') and message in lines[0]

@@ -16,12 +16,13 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from common.runs import flags as run_flags
 from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
 from tests.soak import wrong_modules
 from tests.soak.bounded import end_after
 import trainer
 
-FLAGS = trainer.define_flags()
+FLAGS = run_flags.define()
 _POLYNOMIAL = ['--model=polynomial', '--dataset=polynomial']
 # Also what is not UTF-8, as Python has it in sys.argv; but no NUL, which no argument can hold.
 _TEXT = st.text(st.characters(min_codepoint=1, exclude_categories=['Cs']) | st.integers(0xDC80, 0xDCFF).map(chr), max_size=20)

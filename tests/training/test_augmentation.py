@@ -179,7 +179,7 @@ def test_data_without_classes_is_refused(text, labels, found):
         ('augment_crop=1.5', 'augment_crop=1.5 must be more than 0 and at most 1'),
         ('augment_rotate=181', 'augment_rotate=181.0 must be from 0 to 180'),
         ('augment_color=1.1', 'augment_color=1.1 must be from 0 to 1'),
-        ('augment_shift=28', 'augment_shift=28 must be from 0 to 27'),
+        ('augment_shift=28', 'augment_shift=28 must be less than 28: images have 28x28 pixels'),
         ('label_smoothing=1', 'label_smoothing=1.0 must be less than 1, such as 0.1'),
         ('augment_cutout=-1', '--hparams: augment_cutout=-1 must be at least 0'),
         ('augment_flip=1', '--hparams: augment_flip=1 must be true or false'),

@@ -5,7 +5,9 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
+from common.training.warm_start import warm_start
 from tests.conftest import SMALL
 from tests.weights import read_weights
 import trainer
@@ -79,6 +81,67 @@ def test_a_warm_start_takes_averages_of_the_weights_from_the_best_checkpoint(run
     assert (found['conv2d/kernel'] != weights(source)['conv2d/kernel']).any()
 
 
+def test_variables_of_other_names_are_found_and_excluded_ones_start_anew(run, tmp_path, source):
+    names = '--warm_start_names=conv2d_1/:conv2d/,dense_1/bias:dense/bias,dense/:dense_1/'
+    shapes = '--hparams=filters=[8,8],dense_units=10,batch_size=32,drop_rate=0.0,augment_shift=0,warmup_steps=0'
+    flags = (
+        shapes,
+        '--eval_steps=1',
+        '--schedule=train',
+        '--train_steps=1',
+        f'--warm_start_from={source}',
+        '--freeze=^conv|bias',
+    )
+    directory = str(tmp_path / 'renamed')
+    code, _, log = run(*flags, names, '--warm_start_exclude=^conv2d_1/kernel', output_dir=directory)
+    assert code == 0, log
+    found, expected = weights(directory), weights(source)
+    np.testing.assert_array_equal(found['conv2d/bias'], expected['conv2d_1/bias'])
+    np.testing.assert_array_equal(found['conv2d_1/bias'], expected['conv2d_1/bias'])
+    np.testing.assert_array_equal(found['dense/bias'], expected['dense_1/bias'])
+    assert not found['dense_1/bias'].any()
+    for line in (
+        'conv2d/bias                              loaded from conv2d_1/bias',
+        'conv2d/kernel                            skipped: its shape is [3, 3, 4, 8], not [3, 3, 1, 8]',
+        'conv2d_1/bias                            loaded',
+        'conv2d_1/kernel                          skipped: excluded',
+        'dense/bias                               loaded from dense_1/bias',
+        'dense_1/bias                             skipped: its shape is [16], not [10]',
+    ):
+        assert f'  {line}\n' in log
+
+
+@pytest.mark.parametrize(
+    'names, expected',
+    [
+        (
+            [':new/', 'old/:'],
+            {'b': 2.0, 'new/a': 1.0, 'new/old/b': 2.0},
+        ),  # The first that fits counts: an empty scope is in all.
+        (['a:x', 'a:y'], {'x': 1.0, 'y': 1.0, 'a': 1.0}),
+    ],
+)
+def test_scopes_are_added_and_removed_and_a_variable_may_start_several(tmp_path, names, expected):
+    path = str(tmp_path / 'model.ckpt')
+    with tf.Graph().as_default(), tf.Session() as session:
+        saved = [tf.get_variable(name, initializer=value) for name, value in (('a', 1.0), ('old/b', 2.0))]
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver(saved).save(session, path)
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = [tf.get_variable(name, initializer=0.0) for name in expected]
+        warm_start(path, variables, names)
+        session.run(tf.global_variables_initializer())
+        assert dict(zip(expected, session.run(variables))) == expected
+
+
+def test_a_name_that_the_checkpoint_has_not_is_refused(run, source):
+    flags = (*SMALL, '--schedule=train', '--train_steps=1', f'--warm_start_from={source}', '--warm_start_names=dens/:dense/')
+    code, _, err = run(*flags)
+    assert code == 2 and err.splitlines()[-1] == (
+        f'trainer.py: --warm_start_names: dens/:dense/: {source}/model.ckpt-5 has no dens/ for a variable of the model'
+    )
+
+
 def test_a_training_that_resumes_keeps_its_own_weights(run, tmp_path, source):
     frozen_at_the_start(run, tmp_path, source)
     before = weights(tmp_path / 'frozen')
@@ -110,6 +173,21 @@ def test_a_training_resumes_with_the_same_freeze_only(run, tmp_path, source):
         (['--freeze=nosuch'], '--freeze=nosuch: matches none of the variables: conv2d/kernel, conv2d/bias, '),
         (['--freeze=.'], '--freeze=.: matches all of the variables: '),
         (['--freeze=('], '--freeze=( is not a regular expression: '),
+        (['--warm_start_names=a:b'], '--warm_start_names requires --warm_start_from'),
+        (['--warm_start_exclude=a'], '--warm_start_exclude requires --warm_start_from'),
+        (['--warm_start_from=x', '--warm_start_exclude=('], '--warm_start_exclude=( is not a regular expression: '),
+        (
+            ['--warm_start_from=x', '--warm_start_exclude=nosuch'],
+            '--warm_start_exclude=nosuch: matches none of the variables: ',
+        ),
+        (
+            ['--warm_start_from=x', '--warm_start_names=a:b'],
+            '--warm_start_names: a:b: the model has no b; it has: conv2d/kernel',
+        ),
+        *(
+            (['--warm_start_from=x', f'--warm_start_names={item}'], f'--warm_start_names: {item} is not of the form OLD:NEW')
+            for item in ('a', 'a/:b', 'a:b/', 'a:b:c', ':', ':a')
+        ),
     ],
 )
 def test_mistakes_in_a_warm_start_are_one_line(run, flags, message):

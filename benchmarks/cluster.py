@@ -1,0 +1,164 @@
+"""Training by several processes on loopback, compared with one process with as many towers; and what they send.
+
+    python -m benchmarks.cluster
+
+The global batch, 120 images of MNIST, is the same for all. Speed and bytes are measured between the chief's second and last log
+lines, the bytes by the counter of the loopback device: nothing else may use it meanwhile. The second table is of the all-reduce
+alone, of a vector without a model. Runs alternate; the tables show medians.
+"""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import functools
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+
+import tensorflow.compat.v1 as tf
+
+from benchmarks.processes import ROOT, median_of_rounds
+from common.cluster import local, tf_config
+from common.cluster.synchronous import SynchronousTask
+
+ROUNDS, STEPS, EVERY = 3, 200, 20
+COUNTS = (1, 2, 3, 4)  # Of processes, and of towers.
+HPARAMS = 'batch_size=120,learning_rate=0.001,learning_rate_schedule=constant,warmup_steps=0'
+MODELS = {
+    'alexnet': ['--model=alexnet', f'--hparams={HPARAMS},augment_shift=0'],
+    'mlp, 10 MB': ['--model=mlp', f'--hparams={HPARAMS},hidden_units=[1240,1240]'],
+}
+REDUCED, REDUCTIONS = (1, 10, 100), 20  # MB; times.
+
+
+def sent() -> int:
+    """Returns how many bytes went through the loopback device since the machine was started."""
+    with open('/proc/net/dev', encoding='ascii') as file:
+        return int(re.search(r'\blo: *(\d+)', file.read())[1])
+
+
+@contextlib.contextmanager
+def start(count: int, *arguments: str) -> Iterator[Any]:
+    """Runs Python with these arguments in each task of a cluster; yields the chief's output as a file, stderr included.
+
+    Raises:
+      RuntimeError: a task failed.
+    """
+    cluster = local.free_addresses({'worker': count})
+    processes = []
+    try:
+        for i in range(count):
+            config = json.dumps({'cluster': cluster, 'task': {'type': 'worker', 'index': i}})
+            out = subprocess.DEVNULL if i else subprocess.PIPE
+            environ = {**os.environ, 'TF_CONFIG': config}
+            processes.append(
+                subprocess.Popen([sys.executable, *arguments], env=environ, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+            )
+        yield processes[0].stdout
+        codes = [process.wait() for process in processes]
+        if any(codes):
+            raise RuntimeError(f'{" ".join(arguments)}: the exit codes of {count} processes are {codes}')
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def train(processes: int, towers: int, *flags: str) -> dict[str, float]:
+    """Returns the steps per second, the MB that all processes together send in a step, and the model's size in MB."""
+    points = []
+    with tempfile.TemporaryDirectory() as output_dir:
+        command = [
+            os.path.join(ROOT, 'trainer.py'),
+            '--dataset=mnist',
+            '--schedule=train',
+            f'--output_dir={output_dir}',
+            f'--train_steps={STEPS + 1}',
+            f'--save_checkpoints_steps={STEPS + 1}',
+            f'--save_summary_steps={EVERY}',
+            f'--num_towers={towers}',
+            *flags,
+        ]
+        with start(processes, *command) as log:
+            for line in log:
+                if weights := re.search(rb'total +([\d,]+)', line):
+                    megabytes = 4e-6 * int(weights[1].replace(b',', b''))
+                if step := re.search(rb' step = (\d+)', line):
+                    points.append((int(step[1]), time.perf_counter(), sent()))
+    steps, seconds, sent_bytes = (last - first for first, last in zip(points[1], points[-1]))
+    return {'steps_per_second': steps / seconds, 'sent': sent_bytes / steps / 1e6, 'model': megabytes}
+
+
+def reduce(processes: int, megabytes: int) -> dict[str, float]:
+    """Returns the milliseconds that the processes' all-reduce of a vector takes."""
+    with start(processes, '-m', 'benchmarks.cluster', str(megabytes)) as out:
+        *_, last = out
+    return json.loads(last)
+
+
+def reduce_as_task(megabytes: int) -> dict[str, float]:
+    """What each process of `reduce` does."""
+    task = SynchronousTask(tf_config.read(os.environ), 60, None)
+    task.meet({})
+    with tf.Graph().as_default():
+        vector = tf.Variable(tf.zeros([megabytes * 250_000]), use_resource=True)
+        (mean,) = task.collectives.mean([vector.read_value()])
+        initialize = tf.global_variables_initializer()
+        with tf.Session(task.target, config=task.session_config) as session:
+            session.run(initialize)
+            seconds = []
+            for _ in range(1 + REDUCTIONS):
+                before = time.perf_counter()
+                session.run(mean.op)
+                seconds.append(time.perf_counter() - before)
+    task.end_watch()
+    task.exchange('the end')  # None ends before all have received their sums.
+    return {'milliseconds': 1000 * statistics.median(seconds[1:])}
+
+
+def ring_megabytes(processes: int, megabytes: float) -> float:
+    """Returns what one process sends to its neighbor for a ring all-reduce: all but its own part, twice."""
+    return 2 * (processes - 1) / processes * megabytes
+
+
+def main() -> None:
+    runs: dict[Any, Callable[[], dict[str, Any]]] = {}
+    for name, flags in MODELS.items():
+        for count in COUNTS:
+            runs[name, count, 1] = functools.partial(train, count, 1, *flags)
+            runs[name, 1, count] = functools.partial(train, 1, count, *flags)
+    for megabytes in REDUCED:
+        for count in COUNTS[1:]:
+            runs[megabytes, count] = functools.partial(reduce, count, megabytes)
+    results = median_of_rounds(runs, ROUNDS)
+
+    print('| model | processes | steps/s | of one process | of as many towers | MB sent a step | worked out |')
+    print('| --- | --- | --- | --- | --- | --- | --- |')
+    for name in MODELS:
+        for count in COUNTS:
+            result = results[name, count, 1]
+            speeds = [result['steps_per_second'] / results[name, 1, towers]['steps_per_second'] for towers in (1, count)]
+            print(
+                f'| {name} | {count} | {result["steps_per_second"]:.1f} | {speeds[0]:.2f} | {speeds[1]:.2f} | '
+                f'{result["sent"]:.2f} | {count * ring_megabytes(count, result["model"]):.2f} |'
+            )
+    print('\n| vector, MB | processes | ms | MB sent by each | Gbit/s of each |\n| --- | --- | --- | --- | --- |')
+    for megabytes in REDUCED:
+        for count in COUNTS[1:]:
+            milliseconds, each = results[megabytes, count]['milliseconds'], ring_megabytes(count, megabytes)
+            print(f'| {megabytes} | {count} | {milliseconds:.0f} | {each:.1f} | {each * 8 / milliseconds:.1f} |')
+
+
+if __name__ == '__main__':
+    if len(sys.argv) == 1:
+        main()
+    else:
+        print(json.dumps(reduce_as_task(int(sys.argv[1]))), flush=True)
+        os._exit(0)  # TensorFlow's server would keep the process.

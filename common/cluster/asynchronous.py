@@ -1,0 +1,126 @@
+"""The tasks of a cluster with parameter servers: each worker updates the variables there at its own pace."""
+
+from collections.abc import Callable, Mapping
+import json
+import time
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.cluster.notices import GOING_ON, Notices
+from common.cluster.placement import LeastLoaded
+from common.cluster.task import Task, TrainingTask, make_session_config
+from common.cluster.tf_config import PS, ClusterConfig
+from common.cluster.watch import ANSWERS, SILENT
+from common.errors import RunError
+
+_POLL_SECONDS = 0.5
+_NOTHING = 'null'
+
+
+class AsynchronousTask(TrainingTask):
+    """A process that waits for no other in its steps. See Task for the arguments.
+
+    A worker that is lost can be started again by itself, and takes part from then on. If the chief or a parameter server is
+    lost, all others end.
+    """
+
+    def __init__(self, config: ClusterConfig, timeout: float, session_config: tf.ConfigProto | None):
+        super().__init__(config, timeout, make_session_config(config, session_config, f'/job:{PS}'))
+        self.batch_parts = 1
+        self.device = f'/job:{config.job}/task:{config.index}'
+
+    def device_function(self) -> Callable[[tf.Operation], str]:
+        """Returns what places the ops of a training graph, for tf.device: variables on the servers, others on this task."""
+        return tf.train.replica_device_setter(
+            ps_tasks=self.num_servers, worker_device=self.device, ps_strategy=LeastLoaded(self.num_servers)
+        )
+
+    def meet(self, facts: Mapping[str, str]) -> None:
+        """Waits until the others are there, a worker for the chief and the servers, and checks that the chief agrees."""
+        servers = range(self.count, self.count + self.num_servers)
+        if self.is_chief:
+            self._wait_and_watch(range(1, self.count + self.num_servers), servers)
+        else:
+            self._wait_and_watch([0, *servers], [0, *servers])
+        self._compare('facts', {**facts, **self._cluster})
+
+    def _start(self, facts):
+        return self._compare('start', facts)
+
+    def _leave(self):
+        self._run(lambda notices: notices.texts['start'].assign(_NOTHING))
+        self.end_servers(0)
+
+    def end_servers(self, number: int) -> None:
+        """Tells the parameter servers that the training has ended, once all workers have.
+
+        Args:
+          number: of the signal that ended it, or 0.
+        """
+
+        def running():
+            return [i for i, state in self._states(range(1, self.count)).items() if state in (ANSWERS, SILENT)]
+
+        try:
+            self.wait_until(lambda: not running(), 'workers have not ended')
+        except RunError:
+            tf.logging.warning('%s: has not ended for %g seconds; the training ends.', self._describe(running()), self._timeout)
+        self._run(lambda notices: [end.assign(number) for end in notices.ends])
+        self.end_watch()
+
+    def _compare(self, name, facts):
+        """Raises UsageError if the chief has other facts; returns False if it has left."""
+        if self.is_chief:
+            self._run(lambda notices: notices.texts[name].assign(json.dumps(dict(facts))))
+            return True
+        theirs = json.loads(self._run(lambda notices: notices.texts[name].read_value()))
+        if theirs is None:
+            return False
+        self._check(self._names[0], theirs, facts)
+        return True
+
+    def _run(self, fetch: Callable[[Notices], Any]) -> Any:
+        """Returns what is fetched of the notices, once the servers have initialized them, and it is not empty."""
+        with self.naming_lost_tasks(), tf.Graph().as_default():
+            notices = Notices(self.num_servers)
+            fetched = fetch(notices)
+            is_initialized = notices.is_initialized()
+            with self.session() as session:
+                self.wait_until(lambda: session.run(is_initialized), 'a parameter server has not begun')
+                for name, addresses in zip(self._names[self.count :], session.run(notices.clusters)):
+                    self._check(name, {'TF_CONFIG': addresses.decode()}, self._cluster)
+                return self.wait_until(lambda: session.run(fetched), 'chief has not begun')
+
+
+class ParameterServer(Task):
+    """A process that holds variables until the chief has ended. See Task for the arguments."""
+
+    def __init__(self, config: ClusterConfig, timeout: float):
+        without_gpus = tf.ConfigProto(device_count={'GPU': 0})
+        super().__init__(config, timeout, make_session_config(config, without_gpus, f'/job:{PS}'))
+
+    def serve(self, stop: Any) -> int:
+        """Returns the number of the signal that ended the training, or 0.
+
+        Args:
+          stop: StopOnSignal. A signal to this process stops the training.
+
+        Raises:
+          RunError: the chief cannot be reached, or is lost.
+        """
+        self._wait_and_watch([0, *range(self.count, len(self._names))], [0])
+        with self.naming_lost_tasks(), tf.Graph().as_default():
+            notices, own = Notices(self.num_servers, self._cluster['TF_CONFIG']), self.index - self.count
+            end, number = notices.ends[own].read_value(), tf.placeholder(tf.int32, [])
+            stops, tell = notices.stop.read_value(), notices.stop.assign(number)
+            with self.session() as session:
+                session.run([variable.initializer for variable in notices.of_server(own)])
+                with stop.defer_signals():
+                    while (ended := session.run(end)) < 0:
+                        if stop.received and session.run(stops) == GOING_ON:
+                            session.run(tell, {number: stop.received})
+                        time.sleep(_POLL_SECONDS)
+                    time.sleep(_POLL_SECONDS)  # The chief is still to be answered.
+        self.end_watch()
+        return int(ended)

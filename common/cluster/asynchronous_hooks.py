@@ -1,0 +1,108 @@
+"""The session of a training with parameter servers: the chief starts it, and all stop when one has to."""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.cluster.asynchronous import AsynchronousTask
+from common.cluster.notices import CHIEF_STOPS, GOING_ON, Notices
+from common.cluster.one_session import OneSession
+
+
+class WaitingScaffold(OneSession):
+    """Lets a worker wait until the chief has initialized or restored the variables; the chief saves them itself.
+
+    TensorFlow's own worker looks every 30 seconds, and its sharded checkpoints are written by the parameter servers.
+
+    Args:
+      task: this process's.
+      keep_checkpoint_max: see tf.train.Saver.
+    """
+
+    def __init__(self, task: AsynchronousTask, keep_checkpoint_max: int):
+        super().__init__(task)
+        saver = tf.train.Saver(max_to_keep=keep_checkpoint_max, defer_build=True, save_relative_paths=True)
+        tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
+
+    def finalize(self):
+        finalized = super().finalize()
+        if not self.task.is_chief:
+            with self.task.session() as session:
+                self.task.wait_until(
+                    lambda: not session.run(self.ready_for_local_init_op).size, 'chief has not initialized the variables'
+                )
+        return finalized
+
+
+class StopAsynchronous(tf.train.SessionRunHook):
+    """Stops all processes if one of them receives a signal, or if the chief stops. It must follow the hook that saves
+    checkpoints. It also knows the step, as MultiStepHook does without parameter servers.
+
+    Args:
+      task: this process's.
+      stop: common.runs.stop.StopOnSignal.
+    """
+
+    def __init__(self, task: AsynchronousTask, stop: Any):
+        self._task = task
+        self._stop = stop
+        notice = Notices(task.num_servers).stop
+        self._notice, self._own = notice.read_value(), tf.placeholder(tf.int32, [], 'notice')
+        self._tell = notice.assign(self._own)
+
+    def hearing(self) -> 'HearNotice':
+        """Returns the hook that hears of a signal before the hook that saves checkpoints does its work."""
+        return HearNotice(self._notice, self._stop)
+
+    def begin(self):
+        self._stop.begin()
+        self._global_step = tf.train.get_global_step()
+
+    def after_create_session(self, session, coord):
+        self._task.last_step = int(session.run(self._global_step))
+
+    def next_visible_step(self) -> int:
+        """Returns the step that this process makes next, or a later one, as others make some, too."""
+        return self._task.last_step + 1
+
+    def before_run(self, run_context):
+        return tf.train.SessionRunArgs([self._global_step, self._notice])
+
+    def after_run(self, run_context, run_values):
+        step, notice = map(int, run_values.results)
+        self._task.last_step = max(self._task.last_step + 1, step)
+        own = self._stop.received or (CHIEF_STOPS if self._task.is_chief and run_context.stop_requested else GOING_ON)
+        if own and not notice:
+            run_context.session.run(self._tell, {self._own: own})
+            notice = own
+        if notice == CHIEF_STOPS:
+            run_context.request_stop()
+        self._stop.finish_step(run_context, notice if notice > 0 else None)
+
+    def end(self, session):
+        with self._stop.defer_signals():
+            self._task.last_step = int(session.run(self._global_step))
+            if self._task.is_chief:
+                self._task.end_servers(self._stop.received or 0)
+            self._task.end_watch()
+        self._stop.end(session)
+
+
+class HearNotice(tf.train.SessionRunHook):
+    """Lets the chief not evaluate a checkpoint if all are to stop. It must precede the hook that saves checkpoints.
+
+    Args:
+      notice: int32 scalar, see Notices.
+      stop: common.runs.stop.StopOnSignal.
+    """
+
+    def __init__(self, notice: tf.Tensor, stop: Any):
+        self._notice = notice
+        self._stop = stop
+
+    def before_run(self, run_context):
+        return tf.train.SessionRunArgs(self._notice)
+
+    def after_run(self, run_context, run_values):
+        if run_values.results > 0:
+            self._stop.hear(int(run_values.results))

@@ -1,0 +1,27 @@
+"""Bounds the time that a step waits for other tasks."""
+
+import tensorflow.compat.v1 as tf
+
+from common.cluster.task import TrainingTask
+
+
+class StepDeadline(tf.train.SessionRunHook):
+    """Ends the process if a session call waits longer than the timeout for another task. It must be the first hook.
+
+    Args:
+      task: this process's.
+      steps: of a session call, at most.
+    """
+
+    def __init__(self, task: TrainingTask, steps: int):
+        self._task = task
+        self._steps = steps
+
+    def after_create_session(self, session, coord):
+        self._task.set_deadline(0)
+
+    def before_run(self, run_context):
+        self._task.set_deadline(self._steps)
+
+    def after_run(self, run_context, run_values):
+        self._task.set_deadline(0)

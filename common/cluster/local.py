@@ -1,0 +1,280 @@
+"""A cluster on this machine: a process for each task, all of which are started again if one fails."""
+
+from collections.abc import Mapping, MutableMapping, Sequence
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+import tqdm
+
+from common import children
+from common.cluster.tf_config import CHIEF, EVALUATOR, JOBS, PS, WORKER, ClusterConfig
+from common.errors import RunError, UsageError
+
+_MAX_TASKS = 64
+_POLL_SECONDS = 0.2
+# After a task has failed, the others end within seconds by themselves, unless they wait for it to start, or evaluate.
+_TERMINATE_SECONDS, _KILL_SECONDS = 10, 60
+_PIPE = 'LOCAL_CLUSTER_PIPE'  # The environment variable with the file descriptor of `end_with_launcher`.
+
+
+def parse(text: str) -> dict[str, int]:
+    """Returns the number of tasks of each job.
+
+    Args:
+      text: such as 'chief:1,worker:2,evaluator:1'.
+
+    Raises:
+      UsageError: it does not describe a cluster that can train.
+    """
+    counts: dict[str, int] = {}
+    for part in text.split(','):
+        job, _, count = part.partition(':')
+        if job not in JOBS or job in counts or not re.fullmatch('[1-9][0-9]{0,8}', count):
+            raise UsageError(
+                f'--local_cluster={text} must list jobs, each once, with their numbers of tasks, such as worker:2 or '
+                f'chief:1,worker:2,ps:1,evaluator:1; the jobs are: {", ".join(JOBS)}'
+            )
+        counts[job] = int(count)
+    for job in (CHIEF, EVALUATOR):
+        if counts.get(job, 0) > 1:
+            raise UsageError(f'--local_cluster={text}: a cluster has at most one {job}')
+    total = sum(counts.values())
+    if total > _MAX_TASKS:
+        raise UsageError(f'--local_cluster={text}: {total} processes are too many for one machine: at most {_MAX_TASKS}')
+    if total < 2:
+        raise UsageError(f'--local_cluster={text}: one task is no cluster: add workers or an evaluator, or omit the flag')
+    if not counts.get(CHIEF) and not counts.get(WORKER):
+        raise UsageError(f'--local_cluster={text}: none of its tasks trains: add workers, or omit the flag')
+    return counts
+
+
+def run(command: Sequence[str], counts: Mapping[str, int], output_dir: str, restarts: int, stop: Any) -> dict[str, Any]:
+    """Trains, and returns the chief's result. The output of each task is appended to its log in output_dir/cluster.
+
+    Args:
+      command: the trainer's script and the flags of all tasks.
+      counts: of the tasks, as `parse` returned.
+      output_dir: a local directory, which exists.
+      restarts: how often all tasks may be started again because one has failed.
+      stop: StopOnSignal; a signal is passed on to all tasks.
+
+    Raises:
+      UsageError: a task refuses its flags, hyper-parameters or modules.
+      RunError: a task failed once more than restarts allow.
+      SystemExit: the tasks were stopped by a signal, after a checkpoint.
+    """
+    directory = os.path.join(output_dir, 'cluster')
+    os.makedirs(directory, exist_ok=True)
+    tf.logging.info('The logs of all tasks are in %s.', directory)
+    num_restarts = 0
+    with stop.defer_signals(), _Status() as status:
+        while True:
+            note = f'restarts: {num_restarts} of {restarts}' if num_restarts else ''
+            with _started(command, counts, directory) as (tasks, chief_output):
+                failed = _watch(tasks, stop, status, note)
+                chief_output.seek(0)
+                printed = chief_output.read().decode(errors='replace')
+            if not failed:
+                return _result(tasks[0].process.returncode, printed, stop)
+            code = failed.process.returncode
+            cause = children.explain(failed.log_path, code, failed.log_start).removeprefix('trainer.py: ')
+            reason = f'{failed.config.name} failed: {cause}'
+            if code == 2:
+                raise UsageError(reason)
+            if stop.received or num_restarts == restarts:
+                raise RunError(f'{reason}; the training resumes from its latest checkpoint if you rerun the command')
+            num_restarts += 1
+            tf.logging.warning('%s; starting all tasks again (restart %d of %d).', reason, num_restarts, restarts)
+
+
+def share_gpus(num_tasks: int, num_gpus: int, visible: str) -> list[dict[str, str]]:
+    """Returns the environment variables that give each task a GPU of its own; none if there are too few.
+
+    Args:
+      num_tasks: the number of tasks.
+      num_gpus: the number of GPUs that TensorFlow can use.
+      visible: CUDA_VISIBLE_DEVICES, '' if it is not set.
+    """
+    if num_gpus < num_tasks:
+        return [{}] * num_tasks
+    names = visible.split(',') if visible else map(str, range(num_gpus))
+    return [{'CUDA_VISIBLE_DEVICES': name} for name, _ in zip(names, range(num_tasks))]
+
+
+def end_with_launcher(environ: MutableMapping[str, str]) -> None:
+    """Ends this process as SIGTERM does when `run`, which has started it, has ended, however that was; else does nothing."""
+    pipe = environ.pop(_PIPE, '')
+    if not pipe:
+        return
+
+    def wait():
+        os.read(int(pipe), 1)  # Nothing is ever written: it returns when the other end is closed.
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@dataclasses.dataclass
+class _Task:
+    """A process of the cluster. log_start is where its part of the log begins; loss is the last that it has logged."""
+
+    config: ClusterConfig
+    log_path: str
+    log_start: int
+    process: subprocess.Popen
+    loss: str = ''
+
+    def __post_init__(self):
+        self._position = self.log_start
+
+    def read_log(self) -> None:
+        """Updates the loss."""
+        with open(self.log_path, 'rb') as log:
+            log.seek(self._position)
+            lines, newline, _ = log.read().rpartition(b'\n')
+        self._position += len(lines + newline)
+        for match in re.finditer(rb'loss = \S+, step = \d+', lines):
+            self.loss = match[0].decode()
+
+    @property
+    def state(self) -> str:
+        code = self.process.returncode
+        if code is None:
+            return 'running'
+        return 'stopped' if children.was_stopped(code) else 'failed' if code else 'ended'
+
+
+@contextlib.contextmanager
+def _started(command, counts, directory):
+    """Starts a process for each task, and yields them, the chief first, and the file of its stdout; kills them at the end."""
+    addresses = free_addresses(counts)
+    configs = [ClusterConfig(addresses, job, index) for job in JOBS for index in range(counts.get(job, 0))]
+    num_gpus = len(tf.config.list_physical_devices('GPU'))
+    gpus = share_gpus(len(configs), num_gpus, os.environ.get('CUDA_VISIBLE_DEVICES', ''))
+    tasks: list[_Task] = []
+    receiver, sender = os.pipe()
+    try:
+        with tempfile.TemporaryFile() as chief_output:
+            for config, gpu in zip(configs, gpus):
+                log_path = os.path.join(directory, f'{config.name.replace(" ", "-")}.log')
+                log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
+                task = {'type': config.job, 'index': config.index}
+                tf_config = json.dumps({'cluster': addresses, 'task': task})
+                process = children.start(
+                    command,
+                    log_path,
+                    stdout=None if tasks else chief_output,
+                    env={**os.environ, **gpu, 'TF_CONFIG': tf_config, _PIPE: str(receiver)},
+                    pass_fds=[receiver],
+                )
+                tasks.append(_Task(config, log_path, log_start, process))
+            yield tasks, chief_output
+    finally:
+        for started in tasks:
+            started.process.kill()
+            started.process.wait()
+        os.close(receiver)
+        os.close(sender)
+
+
+def free_addresses(counts: Mapping[str, int]) -> dict[str, list[str]]:
+    """Returns free addresses of this machine for so many tasks of each job."""
+    with contextlib.ExitStack() as open_until_all_are_chosen:
+
+        def choose():
+            listener = open_until_all_are_chosen.enter_context(socket.socket())
+            listener.bind(('127.0.0.1', 0))
+            return f'127.0.0.1:{listener.getsockname()[1]}'
+
+        return {job: [choose() for _ in range(count)] for job, count in counts.items()}
+
+
+def _watch(tasks, stop, status, note):
+    """Waits until all tasks have ended; returns the one that failed first, if one did."""
+    running, failed, cause, broken_since = list(tasks), None, None, math.inf
+    is_passed_on = is_terminated = False
+    while True:
+        tasks[0].read_log()
+        for task in list(running):
+            if task.process.poll() is None:
+                continue
+            running.remove(task)
+            if task.state == 'failed':
+                failed = failed or task
+            if task.state == 'failed' or task.state == 'stopped' and task.config.job != EVALUATOR:
+                broken_since = min(broken_since, time.monotonic())
+        status.show(tasks, note)
+        if not running:
+            # After a signal, others may have failed because the chief has ended before the first step, at once.
+            return cause if (stop.received or is_terminated) and tasks[0].state == 'stopped' else failed
+        time.sleep(_POLL_SECONDS)
+        seconds = time.monotonic() - broken_since
+        if stop.received and not is_passed_on:
+            is_passed_on = True
+            name = signal.Signals(stop.received).name
+            tf.logging.info('%s: stopping all tasks after saving a checkpoint; rerun the command to resume.', name)
+            _send(running, stop.received)
+        elif seconds > _TERMINATE_SECONDS and not is_passed_on and not is_terminated:
+            is_terminated, cause = True, failed
+            # Between steps, without parameter servers, tasks that train have stopped each other, and are saving a checkpoint.
+            have_stopped = not failed and tasks[0].loss and not any(task.config.job == PS for task in tasks)
+            _send([task for task in running if not have_stopped or task.config.job == EVALUATOR], signal.SIGTERM)
+        elif seconds > _KILL_SECONDS and failed:
+            _send(running, signal.SIGKILL)
+
+
+def _send(tasks, number):
+    for task in tasks:
+        task.process.send_signal(number)
+
+
+def _result(code, printed, stop):
+    """Returns the result that the chief has printed; ends this process as the chief's has ended."""
+    if code:
+        stop.exit_if_received()
+        sys.exit(128 - code if code < 0 else code)  # The former was stopped before it could heed a signal.
+    *lines, result = printed.splitlines()
+    for line in lines:  # Of a model or dataset module.
+        print(line)
+    return json.loads(result)
+
+
+class _Status:
+    """Shows the states of the tasks: a line that is refreshed if stderr is a terminal, else log lines when they change."""
+
+    def __enter__(self) -> '_Status':
+        self._line = tqdm.tqdm(bar_format='{desc}', leave=False, disable=None)
+        self._shown = ''
+        return self
+
+    def __exit__(self, *unused_exception):
+        self._line.close()
+
+    def show(self, tasks: Sequence[_Task], note: str) -> None:
+        """Shows the states, the chief's last step and a note."""
+        names: dict[str, list[str]] = {}
+        for task in tasks:
+            names.setdefault(task.state, []).append(task.config.name)
+        parts = [f'{state}: {", ".join(of_state)}' for state, of_state in names.items()]
+        text = '; '.join(filter(None, [*parts, tasks[0].loss, note]))
+        if text == self._shown:
+            return
+        self._shown = text
+        if self._line.disable:
+            tf.logging.info(text)
+        else:
+            self._line.set_description_str(text[: shutil.get_terminal_size().columns - 1])

@@ -1,0 +1,90 @@
+"""A task of a cluster that trains synchronously: chief and workers, each with all variables."""
+
+from collections.abc import Mapping
+import json
+import queue
+import threading
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from common.cluster.collectives import Collectives
+from common.cluster.task import TrainingTask, make_session_config
+from common.cluster.tf_config import ClusterConfig
+
+_RESET_SECONDS = 3
+# A collective op that comes to its timeout now and then crashes the process, as it goes on with what the step has freed. So
+# the watch is to end the step before.
+_MARGIN_SECONDS = 60
+
+
+class SynchronousTask(TrainingTask):
+    """A process that makes each step together with all others. See Task for the arguments."""
+
+    def __init__(self, config: ClusterConfig, timeout: float, session_config: tf.ConfigProto | None):
+        own_config = make_session_config(config, session_config)  # The collectives reach the others all the same.
+        job, index = config.trainers[0]
+        own_config.experimental.collective_group_leader = f'/job:{job}/replica:0/task:{index}'
+        super().__init__(config, timeout, own_config)
+        self.batch_parts = self.count
+        self.collectives = Collectives(self.count, self.index, timeout + _MARGIN_SECONDS)
+
+    def meet(self, facts: Mapping[str, str]) -> None:
+        """See TrainingTask."""
+        others = range(self.count)
+        self._wait_and_watch(others, others[1:] if self.is_chief else others[:1])
+        self._start({**facts, **self._cluster})
+
+    def _leave(self):
+        self.exchange('null')
+
+    def _start(self, facts):
+        found = [json.loads(text) for text in self.exchange(json.dumps(dict(facts)))]
+        if found[0] is None:
+            return False
+        for name, theirs in zip(self._names, found):
+            self._check(name, theirs, facts)
+        return True
+
+    def _on_loss(self):
+        """Ends the waiting for a lost task, with an error in the thread that waits; if it cannot be ended, the process."""
+        thread = threading.Thread(target=tf.Session.reset, args=(self.target, None, self.session_config), daemon=True)
+        thread.start()
+        thread.join(_RESET_SECONDS)
+        if thread.is_alive():  # TensorFlow asks the chief for the number of a graph's first step until it gets it.
+            self._end_process()
+
+    def exchange(self, text: str) -> list[str]:
+        """Returns the texts with which all tasks call it, in the order of the tasks."""
+        data = np.frombuffer(text.encode(), np.uint8).astype(np.int32)
+        (sizes,) = np.array(self._gather(np.array([[len(data)]], np.int32))).T
+        padded = np.pad(data, [0, max(sizes) - len(data)])[np.newaxis]
+        return [row[:size].astype(np.uint8).tobytes().decode() for row, size in zip(self._gather(padded), sizes)]
+
+    def _gather(self, array):
+        answers: queue.SimpleQueue = queue.SimpleQueue()
+
+        def run():
+            answer: tuple[Any, Exception | None]
+            try:
+                with tf.Graph().as_default():
+                    gathered = self.collectives.gather(tf.constant(array))
+                    with self.session() as session:
+                        answer = session.run(gathered), None
+            except Exception as error:
+                answer = None, error
+            answers.put(answer)
+
+        # TensorFlow would wait forever for a program at the chief's address that is not a task.
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        with self.naming_lost_tasks():
+            try:
+                gathered, error = answers.get(timeout=self._timeout)
+            except queue.Empty:
+                raise tf.errors.DeadlineExceededError(None, None, '') from None
+            thread.join()
+            if error:
+                raise error
+            return gathered

@@ -1,0 +1,126 @@
+"""The session of a training by several processes: it starts, stops and ends in all of them at the same step."""
+
+from collections.abc import Sequence
+import signal
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.cluster.collectives import Collectives
+from common.cluster.one_session import OneSession
+from common.cluster.synchronous import SynchronousTask
+from common.errors import UsageError
+
+
+class SharedScaffold(OneSession):
+    """Gives all processes the chief's variables when the session is made."""
+
+    def __init__(self, task: SynchronousTask):
+        # Runs before the initializers of iterators, which read the global step.
+        start = task.collectives.broadcast(tf.global_variables())
+        super().__init__(task, tf.group(tf.train.Scaffold.default_local_init_op(), start))
+
+    def finalize(self):
+        finalized = super().finalize()
+        self.task.set_deadline(1)
+        return finalized
+
+
+class StepMeans:
+    """Averages the gradients over the processes, and with them, in the same message, what each should know of the others.
+
+    Args:
+      collectives: see common/cluster/collectives.py.
+      loss: float32 scalar, of this process's share of the batch.
+
+    Attributes:
+      vote: float32 scalar placeholder: whether this process wants to stop.
+      votes: float32 scalar: the mean of the votes; once the gradients were given.
+      loss: float32 scalar: the mean loss; once the gradients were given.
+    """
+
+    def __init__(self, collectives: Collectives, loss: tf.Tensor):
+        self._collectives = collectives
+        self.loss = loss
+        self.vote = tf.placeholder_with_default(0.0, [], 'vote')
+        self.votes = self.vote
+
+    def __call__(self, gradients: Sequence[Any]) -> Sequence[Any]:
+        """Returns the means of the gradients, tf.Tensors and tf.IndexedSlices."""
+        *means, self.loss, self.votes = self._collectives.mean([*gradients, self.loss, self.vote])
+        return means
+
+
+class EndTogether(tf.train.SessionRunHook):
+    """Ends no process before all have run their last step: others may still fetch parts of its sums from it.
+
+    It precedes the hook that saves the last checkpoint, for which the others need not wait.
+    """
+
+    def __init__(self, task: SynchronousTask):
+        self._task = task
+        self._barrier = task.collectives.maximum(tf.zeros([1])).op
+
+    def end(self, session):
+        self._task.end_watch()
+        try:
+            session.run(self._barrier)
+        except tf.errors.OpError as error:
+            # Another one can have ended only after all have come here.
+            tf.logging.info('Another task ended first (%s).', type(error).__name__)
+
+
+class StopTogether(tf.train.SessionRunHook):
+    """Stops all processes after the same step if one of them receives a signal, or if the chief stops.
+
+    Each step tells all whether one has received a signal. After each step at which the chief may have evaluated, the others
+    wait for it to tell them whether to stop. It must come after the hook that saves checkpoints.
+
+    Args:
+      task: this process's.
+      means: of the training step.
+      stop: common.runs.stop.StopOnSignal.
+      periods: the chief may evaluate, and hooks may stop the training, at the multiples of each.
+      total_steps: the step at which the training ends.
+      multi_step: common.training.multi_step.MultiStepHook, which knows the next step that hooks see.
+    """
+
+    def __init__(self, task: SynchronousTask, means: StepMeans, stop, periods: Sequence[int], total_steps: int, multi_step):
+        self._task = task
+        self._means = means
+        self._stop = stop
+        self._periods = periods
+        self._total_steps = total_steps
+        self._multi_step = multi_step
+        self._reason = tf.placeholder_with_default(tf.zeros([2]), [2], 'reason')
+        self._reasons = task.collectives.maximum(self._reason)
+
+    def begin(self):
+        self._stop.begin()
+
+    def before_run(self, run_context):
+        self._step = self._multi_step.next_visible_step()
+        return tf.train.SessionRunArgs(self._means.votes, {self._means.vote: float(self._stop.received is not None)})
+
+    def after_run(self, run_context, run_values):
+        self._task.last_step = self._step
+        is_signalled = run_values.results > 0
+        is_shared_step = any(self._step % period == 0 for period in self._periods)
+        if run_context.stop_requested and not is_shared_step and self._step < self._total_steps:
+            periods = ' or '.join(map(str, sorted(set(self._periods))))
+            raise UsageError(
+                f'a hook of the model stops the training after step {self._step}: in a cluster that is possible only at the '
+                f'multiples of {periods}, where the tasks wait for the chief to save or evaluate'
+            )
+        if not is_signalled and is_shared_step:
+            reason = [self._stop.received is not None, run_context.stop_requested]
+            self._task.set_deadline(1)
+            with self._stop.defer_signals(), self._task.naming_lost_tasks():
+                is_signalled, is_over = run_context.session.run(self._reasons, {self._reason: reason})
+            self._task.set_deadline(0)
+            if is_over:
+                run_context.request_stop()
+        self._stop.finish_step(run_context, (self._stop.received or signal.SIGTERM) if is_signalled else None)
+
+    def end(self, session):
+        self._stop.end(session)

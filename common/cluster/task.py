@@ -1,0 +1,245 @@
+"""This process's task of a cluster, and what it knows of the other tasks."""
+
+import abc
+from collections.abc import Callable, Collection, Iterator, Mapping
+import contextlib
+import re
+import sys
+import threading
+import time
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.cluster.server import exit_process, start_server
+from common.cluster.tf_config import ClusterConfig, task_name
+from common.cluster.watch import ANSWERS, LOST, SILENT, UNREACHABLE, Watch, probe_all
+from common.errors import RunError, UsageError, print_error
+
+_RETRY_SECONDS = 0.2
+_REMINDER_SECONDS = 20
+_END_SECONDS = 3
+_FAILED = {  # What is said of one task, and of several.
+    LOST: ('is lost; its own log', 'are lost; their own logs'),
+    SILENT: ('does not answer; its own log', 'do not answer; their own logs'),
+    UNREACHABLE: ('cannot be reached; its own log', 'cannot be reached; their own logs'),
+}
+_RESTART = 'start all tasks again, and the training resumes from its latest checkpoint'
+
+
+class Task:
+    """One of the processes of a cluster.
+
+    Args:
+      config: the cluster, with this process's task.
+      timeout: seconds to wait for the other tasks, whenever they are waited for.
+      session_config: of the sessions of the training.
+
+    Raises:
+      RunError: the port is in use.
+    """
+
+    def __init__(self, config: ClusterConfig, timeout: float, session_config: tf.ConfigProto):
+        self.name = config.name
+        self.index = config.members.index((config.job, config.index))
+        self.count = len(config.trainers)
+        self.num_servers = len(config.members) - self.count
+        self.session_config = session_config
+        self._source = config.source
+        self._watch: Watch | None = None
+        self._has_ended = threading.Event()
+        self._timeout = timeout
+        self._names = [task_name(*member) for member in config.members]
+        self._addresses = [config.addresses[job][i] for job, i in config.members]
+        self.target = start_server(config, session_config)
+
+    def end_watch(self) -> None:
+        """To be called when the training is over, so that the others may end, and before the process ends."""
+        self._has_ended.set()
+        if self._watch:
+            self._watch.stop()
+
+    def _wait_and_watch(self, awaited: Collection[int], watched: Collection[int]) -> None:
+        """Waits until other tasks can be reached; from then on, the loss of a watched one ends the waiting for it."""
+        deadline = time.monotonic() + self._timeout
+        reminder = time.monotonic() + _REMINDER_SECONDS
+        while missing := [i for i, state in self._states(awaited).items() if state != ANSWERS]:
+            if time.monotonic() > deadline:
+                raise RunError(
+                    f'{self._source}: {self._describe(missing)} cannot be reached for {self._timeout:g} seconds '
+                    '(--cluster_timeout): check that it runs and that its address is right'
+                )
+            if time.monotonic() > reminder:
+                tf.logging.info('Waiting for %s.', self._describe(missing))
+                reminder += _REMINDER_SECONDS
+            time.sleep(_RETRY_SECONDS)
+        self._watch = Watch([self._addresses[i] for i in watched], self._timeout, self._on_loss)
+
+    def set_deadline(self, steps: int) -> None:
+        """Bounds the time that this process waits for others from now on by the timeout for each step; 0: no longer."""
+        if self._watch:
+            self._watch.set_deadline(steps)
+
+    def _on_loss(self):
+        """Is called in a thread of its own when a watched task is lost: ends the process if the main thread does not."""
+        if not self._has_ended.wait(_END_SECONDS):
+            self._end_process()
+
+    def _end_process(self):
+        print_error(sys.argv[0], self.loss(tf.errors.DeadlineExceededError(None, None, '')))
+        exit_process(1)
+
+    @property
+    def _cluster(self) -> dict[str, str]:
+        """The addresses, as a fact that the tasks compare."""
+        return {'TF_CONFIG': ' '.join(self._addresses)}
+
+    def _check(self, name: str, theirs: Mapping[str, str], mine: Mapping[str, str]) -> None:
+        """Raises UsageError if another task has other facts."""
+        for key in [*mine, *theirs]:
+            if theirs.get(key) != mine.get(key):
+                raise UsageError(
+                    f'{name} has {key}={theirs.get(key)}, but {self.name} has {key}={mine.get(key)}: '
+                    'start all tasks with the same command, the same data and the same cluster'
+                )
+
+    @contextlib.contextmanager
+    def naming_lost_tasks(self) -> Iterator[None]:
+        """Within the block, a TensorFlow error of another task's loss is replaced with a RunError that names the task."""
+        logger = tf.get_logger()
+        logger.addFilter(_is_news)
+        try:
+            yield
+        except tf.errors.OpError as error:
+            if re.search(_OTHER_CLUSTER, str(error)):
+                raise UsageError(
+                    f'{self._source}: {self.name} has the cluster {" ".join(self._addresses)}, and another task has another '
+                    'one: give all the same addresses, in the same order'
+                ) from None
+            if not isinstance(error, _LOSSES) and 'ollective' not in str(error):
+                raise
+            raise self.loss(error) from None
+        finally:
+            logger.removeFilter(_is_news)
+
+    def loss(self, error: tf.errors.OpError | None = None) -> RunError:
+        """Returns the error that names the tasks that are lost, or do not answer."""
+        states = self._states(range(len(self._names)))
+        time.sleep(1)  # Until the others have seen who is lost: this process will be, too.
+        for state, texts in _FAILED.items():
+            if tasks := [i for i in states if states[i] == state]:
+                return RunError(f'{self._describe(tasks)} {texts[len(tasks) > 1]} may say why: {_RESTART}')
+        if isinstance(error, tf.errors.DeadlineExceededError) or (self._watch and self._watch.is_late):
+            return RunError(
+                f'another task has not answered for {self._timeout:g} seconds: {_RESTART}; if a task is that slow, for example '
+                'in an evaluation, raise --cluster_timeout'
+            )
+        reason = f' ({_cause(error)})' if error else ''
+        return RunError(f'another task has failed{reason}; its own log may say why: {_RESTART}')
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[tf.Session]:
+        """Yields a session of the default graph. After an error it is not closed, which would print that it is lost."""
+        session = tf.Session(self.target, config=self.session_config)
+        yield session
+        session.close()
+
+    def wait_until(self, is_true: Callable[[], Any], what: str) -> Any:
+        """Returns what a function returns once that is true.
+
+        Raises:
+          RunError: that is not so within the timeout; its message begins with `what`.
+        """
+        deadline = time.monotonic() + self._timeout
+        while not (result := is_true()):
+            if time.monotonic() > deadline:
+                raise RunError(f'{what} for {self._timeout:g} seconds (--cluster_timeout): its own log may say why')
+            time.sleep(_RETRY_SECONDS)
+        return result
+
+    def _states(self, tasks):
+        """Returns {index: state} of other tasks, see common/cluster/watch.py."""
+        others = {i: self._addresses[i] for i in tasks if i != self.index}
+        found = probe_all(others.values())
+        return {i: found[address] for i, address in others.items()}
+
+    def _describe(self, tasks):
+        return ', '.join(f'{self._names[i]} ({self._addresses[i]})' for i in tasks)
+
+
+class TrainingTask(Task, abc.ABC):
+    """A process that trains: the chief or a worker. See Task for the arguments.
+
+    Attributes:
+      is_chief: whether this process saves, logs and evaluates.
+      batch_parts: how many processes share a batch.
+      last_step: the global step after this process's last step.
+    """
+
+    batch_parts: int
+
+    def __init__(self, config: ClusterConfig, timeout: float, session_config: tf.ConfigProto):
+        super().__init__(config, timeout, session_config)
+        self.is_chief = self.index == 0
+        self.last_step = 0
+        self._has_started = False
+
+    @abc.abstractmethod
+    def meet(self, facts: Mapping[str, str]) -> None:
+        """Waits until the other tasks are there, and checks that they agree.
+
+        Args:
+          facts: what must be the same for all, {name: value}.
+
+        Raises:
+          UsageError: a task was started with something else.
+          RunError: a task cannot be reached within the timeout.
+        """
+
+    def start(self, facts: Mapping[str, str]) -> bool:
+        """Returns whether the chief trains, which it has then told the others.
+
+        Raises:
+          UsageError: the tasks differ in the facts, such as {'the training data': checksum}.
+        """
+        self._has_started = True
+        return self._start(facts)
+
+    def leave(self) -> None:
+        """To be called at the end: a chief that has not called `start` tells the others that there is nothing to train."""
+        if self.is_chief and not self._has_started:
+            self._leave()
+
+    @abc.abstractmethod
+    def _start(self, facts: Mapping[str, str]) -> bool:
+        """See `start`."""
+
+    @abc.abstractmethod
+    def _leave(self) -> None:
+        """See `leave`."""
+
+
+def make_session_config(config: ClusterConfig, given: tf.ConfigProto | None, *devices: str) -> tf.ConfigProto:
+    """Returns a copy of a tf.ConfigProto, for sessions that use this process's devices and those given, such as '/job:ps'.
+
+    A session waits for the tasks of all devices that it may use.
+    """
+    session_config = tf.ConfigProto(allow_soft_placement=True)
+    if given:
+        session_config.CopyFrom(given)
+    session_config.device_filters.extend([f'/job:{config.job}/task:{config.index}', *devices])
+    return session_config
+
+
+def _is_news(record):
+    """Whether a log record is not one of MonitoredSession's about a lost task, which come with tracebacks."""
+    return not str(record.msg).startswith(('An error was raised. This may be', 'An error occurred when attempting to close'))
+
+
+def _cause(error):
+    """Returns what another task's error says, without the tasks that it came by."""
+    return re.split(r'Collective ops is aborted by: ', re.split(r' Additional GRPC| The error could be|\n', str(error))[0])[-1]
+
+
+_OTHER_CLUSTER = 'is joining a group with size|unknown device'
+_LOSSES = (tf.errors.UnavailableError, tf.errors.DeadlineExceededError, tf.errors.AbortedError, tf.errors.CancelledError)

@@ -1,0 +1,162 @@
+"""The cluster of TF_CONFIG, the environment variable that Kubernetes' TFJob and Vertex AI set on each host, or of SLURM."""
+
+from collections.abc import Mapping, MutableMapping, Sequence
+import dataclasses
+import json
+import re
+
+from tensorflow.python.distribute.cluster_resolver.slurm_cluster_resolver import expand_hostlist, expand_tasks_per_node
+
+from common.errors import UsageError
+
+CHIEF, WORKER, PS, EVALUATOR = JOBS = ('chief', 'worker', 'ps', 'evaluator')
+_FIX = 'correct it, or unset it to train on one machine'
+_SLURM_FIX = 'start the tasks with srun, or unset SLURM_STEP_NUM_TASKS to train on one machine'
+_SLURM_NAMES = ('SLURM_STEP_NUM_TASKS', 'SLURM_STEP_NODELIST', 'SLURM_STEP_TASKS_PER_NODE', 'SLURM_PROCID')
+_SLURM_PORT = 8888  # And those after it, for further tasks of a host.
+_OLD_NAMES = {'master': CHIEF}
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterConfig:
+    """A cluster: the addresses of its tasks, by job, and the job and index of this process's own task.
+
+    If there is no chief, the first worker does the chief's work.
+
+    Attributes:
+      source: where it is described, for messages.
+    """
+
+    addresses: Mapping[str, Sequence[str]]
+    job: str
+    index: int
+    source: str = 'TF_CONFIG'
+
+    @property
+    def trainers(self) -> list[tuple[str, int]]:
+        """The (job, index) of the tasks that train, the chief first."""
+        return [(job, i) for job in (CHIEF, WORKER) for i in range(len(self.addresses.get(job, ())))]
+
+    @property
+    def members(self) -> list[tuple[str, int]]:
+        """The (job, index) of the tasks that exchange tensors: those that train, then the parameter servers."""
+        return [*self.trainers, *((PS, i) for i in range(len(self.addresses.get(PS, ()))))]
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether this process trains, but does not do the chief's work."""
+        return (self.job, self.index) in self.trainers[1:]
+
+    @property
+    def name(self) -> str:
+        """The own task's name, such as 'worker 1'."""
+        return task_name(self.job, self.index)
+
+
+def task_name(job: str, index: int) -> str:
+    """Returns a task's name, such as 'worker 1'."""
+    return job if job == CHIEF else f'{job} {index}'
+
+
+def read(environ: MutableMapping[str, str]) -> ClusterConfig | None:
+    """Returns the cluster that os.environ describes; None if this process trains alone.
+
+    TF_CONFIG is removed, as the Estimator would make a cluster of parameter servers of it, or use its model_dir.
+
+    Raises:
+      UsageError: TF_CONFIG does not describe a cluster with this process in it.
+    """
+    text = environ.pop('TF_CONFIG', '')
+    config = _parse(text) if text else _from_slurm(environ)
+    if config is None or config.job != EVALUATOR and sum(map(len, config.addresses.values())) < 2:
+        return None
+    return config
+
+
+def refuse(environ: MutableMapping[str, str], program: str) -> None:
+    """Removes a TF_CONFIG of one task from os.environ.
+
+    Raises:
+      UsageError: it has several tasks, or is invalid.
+    """
+    if read(environ):
+        raise UsageError(f'TF_CONFIG or Slurm names a cluster, and {program} runs on one machine: unset it, or start one task')
+
+
+def _parse(text):
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f'TF_CONFIG is not JSON ({error}): {_FIX}') from None
+    if not isinstance(value, dict):
+        raise UsageError(f'TF_CONFIG is not a JSON object: {_FIX}')
+    addresses = _addresses(value.get('cluster', {}))
+    task = value.get('task', {})
+    if not isinstance(task, dict) or not isinstance(task.get('type', ''), str) or not _is_index(task.get('index', 0)):
+        raise UsageError(f'TF_CONFIG: its task is not an object of a type and an index: {_FIX}')
+    job, index = task.get('type', ''), int(task.get('index', 0))
+    job = _OLD_NAMES.get(job, job)
+    if job == EVALUATOR:  # Outside of the cluster as TFJob describes it.
+        return ClusterConfig(addresses, job, index)
+    count = len(addresses.get(job, ()))
+    if sum(map(len, addresses.values())) > 1:
+        if not job:
+            raise UsageError(f'TF_CONFIG: its task has no type, which says which task of the cluster this one is: {_FIX}')
+        if job not in JOBS:
+            raise UsageError(f'TF_CONFIG: its task has the type {job}, which is not one of {", ".join(JOBS)}: {_FIX}')
+        if index >= count:
+            raise UsageError(f'TF_CONFIG: its task is {job} {index}, and the cluster has {count} of this type: {_FIX}')
+    return ClusterConfig(addresses, job, index)
+
+
+def _is_index(value):
+    return not isinstance(value, bool) and str(value).isdecimal()
+
+
+def _addresses(cluster):
+    """Returns a cluster's addresses by job, checked."""
+    if not isinstance(cluster, dict) or not all(
+        isinstance(hosts, list) and all(isinstance(host, str) for host in hosts) for hosts in cluster.values()
+    ):
+        raise UsageError(f'TF_CONFIG: its cluster is not an object of lists of hosts: {_FIX}')
+    addresses: dict[str, list[str]] = {}
+    for job, hosts in cluster.items():
+        job = _OLD_NAMES.get(job, job)
+        if job not in JOBS:
+            raise UsageError(f'TF_CONFIG: its cluster has the job {job}, which is not one of {", ".join(JOBS)}: {_FIX}')
+        addresses.setdefault(job, []).extend(hosts)
+    if len(addresses.get(CHIEF, ())) > 1:
+        raise UsageError(f'TF_CONFIG: its cluster has {len(addresses[CHIEF])} chiefs: {_FIX}')
+    if addresses.get(PS) and not addresses.get(CHIEF) and not addresses.get(WORKER):
+        raise UsageError(f'TF_CONFIG: its cluster has parameter servers, ps, and no chief or worker: {_FIX}')
+    known = [address for hosts in addresses.values() for address in hosts]
+    for address in known:
+        port = re.fullmatch(r'(?:\[[^\[\]\s]+\]|[^\s:\[\]]+):(\d{1,5})', address)
+        if not port or not 0 < int(port[1]) < 2**16:
+            example = '[::1]:2222' if address.count(':') > 1 else 'host:2222'
+            raise UsageError(f'TF_CONFIG: the address {address} is not a host and a port, such as {example}: {_FIX}')
+        if known.count(address) > 1:
+            raise UsageError(f'TF_CONFIG: the address {address} is given to several tasks: {_FIX}')
+    return {job: hosts for job, hosts in addresses.items() if hosts}
+
+
+def _from_slurm(environ):
+    """Returns the cluster of a job step that srun started with several tasks; None if there is none.
+
+    Slurm numbers the tasks in the order of its list of hosts; TensorFlow's SlurmClusterResolver sorts them, n10 before n9.
+    """
+    if environ.get('SLURM_STEP_NUM_TASKS', '1') == '1':
+        return None
+    try:
+        hosts = expand_hostlist(environ['SLURM_STEP_NODELIST'])
+        counts = expand_tasks_per_node(environ['SLURM_STEP_TASKS_PER_NODE'])
+        count, index = int(environ['SLURM_STEP_NUM_TASKS']), int(environ['SLURM_PROCID'])
+    except KeyError as error:
+        raise UsageError(f'{error.args[0]} is missing: {_SLURM_FIX}') from None
+    except ValueError as error:
+        raise UsageError(f"one of Slurm's variables cannot be read ({error}): {_SLURM_FIX}") from None
+    addresses = [f'{host}:{_SLURM_PORT + i}' for host, tasks in zip(hosts, counts) for i in range(tasks)]
+    if not len(hosts) == len(counts) or not 0 <= index < count == len(addresses) == len(set(addresses)):
+        given = ' '.join(f'{name}={environ[name]}' for name in _SLURM_NAMES)
+        raise UsageError(f"Slurm's variables contradict each other ({given}): {_SLURM_FIX}")
+    return ClusterConfig({WORKER: addresses}, WORKER, index, 'Slurm')

@@ -1,0 +1,65 @@
+"""Example requests for an exported model: in JSON for HTTP, and those with which TensorFlow Serving warms it up."""
+
+from collections.abc import Mapping
+import os
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from common.files import dumps, to_json
+
+SIGNATURE = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+
+def write_requests(directory: str, specs: Mapping[str, tf.TensorSpec]) -> dict[str, str]:
+    """Writes files for assets.extra, and returns {name: path}.
+
+    request.json is a request for the REST API; tf_serving_warmup_requests is what TensorFlow Serving predicts before it takes
+    requests, as the first prediction is slow: see
+    https://www.tensorflow.org/tfx/serving/saved_model_warmup.
+
+    Args:
+      directory: a local one.
+      specs: {name: tf.TensorSpec [batch, ...]}, the inputs of the default signature.
+    """
+    example = make_example(specs)
+    paths = {name: os.path.join(directory, name) for name in ('request.json', 'tf_serving_warmup_requests')}
+    with open(paths['request.json'], 'w', encoding='utf-8') as file:
+        instance = {name: to_json(value[0]) for name, value in example.items()}
+        file.write(f'{dumps({"signature_name": SIGNATURE, "instances": [instance]})}\n')
+    with tf.io.TFRecordWriter(paths['tf_serving_warmup_requests']) as writer:
+        writer.write(prediction_log(example))
+    return paths
+
+
+def make_example(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray]:
+    """Returns a batch of one example of zeros, or of empty strings; dimensions of any size have one element."""
+
+    def example(spec):
+        shape = [1, *(size or 1 for size in spec.shape.as_list()[1:])]
+        return np.full(shape, b'', object) if spec.dtype == tf.string else np.zeros(shape, spec.dtype.as_numpy_dtype)
+
+    return {name: example(spec) for name, spec in specs.items()}
+
+
+def prediction_log(example: Mapping[str, np.ndarray]) -> bytes:
+    """Returns a serialized tensorflow.serving.PredictionLog with a request for the default signature.
+
+    The message is written by hand, as the package with its definition would have to be installed for nothing else:
+    https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis.
+    """
+    inputs = b''.join(
+        _field(2, _field(1, name.encode()) + _field(2, tf.make_tensor_proto(value).SerializeToString()))
+        for name, value in example.items()
+    )
+    request = _field(1, _field(3, SIGNATURE.encode())) + inputs  # PredictRequest: model_spec.signature_name, inputs.
+    return _field(6, _field(1, request))  # PredictionLog.predict_log.request.
+
+
+def _field(number, content):
+    """Returns a length-delimited field of a protocol buffer."""
+    return bytes([number << 3 | 2]) + _varint(len(content)) + content
+
+
+def _varint(number):
+    return bytes([number & 127 | 128]) + _varint(number >> 7) if number > 127 else bytes([number])

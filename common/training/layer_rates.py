@@ -1,0 +1,101 @@
+"""Learning rates by layer: the rate of some variables is multiplied by a factor."""
+
+from collections.abc import Callable, Mapping, Sequence
+import math
+import re
+
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+from hparams.build import HParams
+
+
+def check(params: HParams) -> None:
+    """Raises UsageError if an item of learning_rate_factors is not a regular expression and a positive number."""
+    _parse(params)
+
+
+def variable_factors(variables: Sequence[tf.Variable], params: HParams) -> list[float]:
+    """Returns each variable's factor: that of the first expression which matches its name, or 1.
+
+    Raises:
+      UsageError: an expression matches no variable.
+    """
+    pairs = _parse(params)
+    names = [variable.op.name for variable in variables]
+    for pattern, _ in pairs:
+        if not any(pattern.search(name) for name in names):
+            raise UsageError(
+                f'learning_rate_factors: {pattern.pattern} matches none of the variables that are trained: {", ".join(names)}'
+            )
+    return [next((factor for pattern, factor in pairs if pattern.search(name)), 1.0) for name in names]
+
+
+class LayerRatesOptimizer(tf.train.Optimizer):
+    """Applies the gradients of each variable with an optimizer of its factor.
+
+    Scaling gradients instead would change nothing with Adam, whose updates do not depend on their scale.
+
+    Args:
+      optimizers: {factor: optimizer whose learning rate has been multiplied by it}.
+      factors: {name of a variable: factor}.
+    """
+
+    def __init__(self, optimizers: Mapping[float, tf.train.Optimizer], factors: Mapping[str, float]):
+        super().__init__(use_locking=False, name='LayerRates')
+        self._optimizers = optimizers
+        self._factors = factors
+
+    def compute_gradients(self, *args, **kwargs):
+        return next(iter(self._optimizers.values())).compute_gradients(*args, **kwargs)  # The same for each rate.
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        groups: dict[float, list] = {}
+        for gradient, variable in grads_and_vars:
+            groups.setdefault(self._factors[variable.op.name], []).append((gradient, variable))
+        return tf.group(*(self._optimizers[factor].apply_gradients(groups[factor]) for factor in sorted(groups)), name=name)
+
+
+def with_factors(
+    make_optimizer: Callable[[tf.Tensor, HParams], tf.train.Optimizer],
+    rate: tf.Tensor,
+    variables: Sequence[tf.Variable],
+    params: HParams,
+) -> tf.train.Optimizer:
+    """Returns an optimizer of the variables, whose learning rates are multiplied by learning_rate_factors.
+
+    Args:
+      make_optimizer: function of a learning rate, float32 scalar, and the hyper-parameters.
+      rate: float32 scalar tensor.
+      variables: those that are trained.
+      params: hyper-parameters.
+
+    Raises:
+      UsageError: see `variable_factors`.
+    """
+    factors = variable_factors(variables, params)
+    if set(factors) <= {1.0}:
+        return make_optimizer(rate, params)
+    optimizers = {factor: make_optimizer(rate * factor, params) for factor in set(factors)}
+    return LayerRatesOptimizer(optimizers, {variable.op.name: factor for variable, factor in zip(variables, factors)})
+
+
+def _parse(params):
+    """Returns pairs (compiled expression, factor)."""
+    pairs = []
+    for item in map(str, params.learning_rate_factors):
+        expression, colon, text = item.rpartition(':')
+        try:
+            factor = float(text)
+        except ValueError:
+            factor = math.nan
+        if not colon or not expression or not 0 < factor < math.inf:
+            raise UsageError(
+                f'learning_rate_factors: {item} is not a regular expression and a positive number, such as dense:0.1; '
+                '--freeze keeps variables as they are'
+            )
+        try:
+            pairs.append((re.compile(expression), factor))
+        except re.error as error:
+            raise UsageError(f'learning_rate_factors: {expression} is not a regular expression: {error}') from None
+    return pairs

@@ -1,0 +1,155 @@
+"""A dataset that lies on disk in TensorFlow Datasets' format, of TFRecord files; they are read as they are, and nothing else.
+
+    python trainer.py --model=alexnet --dataset=tfds --hparams=tfds_dir=~/tensorflow_datasets/mnist/3.0.1
+
+This needs the package tensorflow-datasets: pip install -e '.[tfds]'. Exported models and --input do not.
+"""
+
+import functools
+import itertools
+import os
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.data import manifest, records
+from common.errors import RunError, UsageError, check_range
+from common.files import read_json, write_json
+from common.formats import example_input, example_metadata, example_parser, tokens
+from common.formats.example_facts import IMAGE, LABEL, ROLES, TEXT, USUAL_LABELS, WEIGHT
+from common.formats.schema import read_schema
+from common.formats.splits import fingerprint
+from common.formats.tfds_directory import open_directory
+from hparams.build import HParams
+
+_USUAL_SIZE = 64  # As in image_folder.
+_EVAL_SPLITS = ('eval', 'test', 'validation')  # The first of these is for evaluation.
+
+INPUT_PATTERNS = example_input.INPUT_PATTERNS
+parse = example_parser.parse
+image_features = example_parser.image_features
+read_input = example_input.read_input
+
+
+def get_params() -> dict[str, Any]:
+    return {
+        'tfds_dir': '',  # The directory of one version of a dataset, such as mnist/3.0.1.
+        'schema': '',  # A JSON file, see README.md.
+        'image_size': 0,  # That of the images; if it varies, 64.
+        **tokens.get_params(),  # min_count and max_vocabulary also hold for the values of a categorical feature.
+        'task': '',  # Set by the metadata.
+        'num_classes': 0,  # Set by the metadata.
+        'num_channels': 0,  # Set by the metadata.
+    }
+
+
+def prepare(data_dir: str, params: HParams) -> None:
+    """Verifies the files, and collects the facts about the features, once for each state of the files and hyper-parameters."""
+    tokens.check_params(params)
+    check_range(params, 'image_size', 0, 10000)
+    _opened.cache_clear()
+    found = _open(params)
+    trained = _find_split(found, params.train_split, params)
+    directory = _directory(data_dir, params)
+    records.index(directory, found.files)
+    _check_lengths(directory, found)
+    path = example_metadata.facts_path(directory, params)
+    if not tf.io.gfile.exists(path):
+        examples = example_metadata.Examples(
+            found.path, list(found.files), trained, lambda split: records.read(directory, split)
+        )
+        write_json(path, _describe(examples, found, params))
+
+
+def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
+    """Returns what `example_metadata.describe` says of the examples trained on."""
+    return read_json(example_metadata.facts_path(_directory(data_dir, params), params))
+
+
+def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
+    """Returns the examples as they are in the files, which are verified first; for eval those of test or validation."""
+    return records.read(_directory(data_dir, params), _find_split(_open(params), split, params))
+
+
+def _open(params):
+    if not params.tfds_dir:
+        raise UsageError('--dataset=tfds needs a directory of TensorFlow Datasets: give it with --hparams=tfds_dir=PATH')
+    return _opened(params.tfds_dir)
+
+
+@functools.cache
+def _opened(path):
+    """Returns the TfdsDirectory, always the same within a run."""
+    return open_directory(path)
+
+
+def _directory(data_dir, params):
+    """Returns the directory of what is known about the files."""
+    found = _open(params)
+    paths = [*found.facts_files, *itertools.chain(*found.files.values())]
+    return os.path.join(data_dir, f'tfds-{fingerprint(found.path, paths, None)}')
+
+
+def _find_split(found, split, params):
+    is_other = split == 'eval' != params.train_split  # What was trained on is not for evaluation.
+    usual = [name for name in _EVAL_SPLITS if name != params.train_split] if is_other else (split,)
+    for name in usual:
+        if name in found.files:
+            return name
+    cure = '; --eval_splits and --predict_split name those to use' if split == 'eval' else ''
+    raise UsageError(f'{found.path}: there is no split {" or ".join(usual)}: the splits are: {", ".join(found.files)}{cure}')
+
+
+def _check_lengths(directory, found):
+    """A file that was cut off between two records looks intact."""
+    for split, lengths in found.lengths.items():
+        for item, length in zip(manifest.load(directory, split)['files'], lengths):
+            if item['count'] != length:
+                raise RunError(f'{item["name"]}: has {item["count"]} records, but dataset_info.json says {length}: restore it')
+
+
+def _describe(examples, found, params):
+    """Returns the metadata: of the features that the dataset is meant for, if it says so, and those that the schema names."""
+    schema = read_schema(params.schema, 'features', ROLES)
+    roles = {**_known_roles(found), **{role: schema[role] for role in ROLES if role in schema}}
+    _check_label(found, roles.get(LABEL, ''))
+    inputs = {*(found.supervised[0] if found.supervised else found.features)} & {*found.features}
+    names = {*inputs, *roles.values(), *schema.get('features', ())}
+    _log_ignored(found, names)
+    derived = {name: _given(found, name, params) for name in inputs - {*roles.values()}}
+    features = {**{name: given for name, given in derived.items() if given}, **schema.get('features', {})}
+    return example_metadata.describe(examples, {**schema, **roles, 'features': features}, params, names, found.class_names)
+
+
+def _known_roles(found):
+    """Returns {role: feature} as far as the dataset says it."""
+    if found.supervised:
+        _, label, weight = found.supervised
+        return {LABEL: label, WEIGHT: weight} if weight else {LABEL: label}
+    is_named = any(name in found.features for name in USUAL_LABELS)
+    return {LABEL: next(iter(found.class_names))} if len(found.class_names) == 1 and not is_named else {}
+
+
+def _check_label(found, label):
+    given = found.features.get(label, {})
+    if label in found.ignored or given.get('shape') or given.get('kind') == IMAGE:
+        raise UsageError(
+            f'{found.path}: the label {label} is neither a class nor a number nor a text: a schema, given with '
+            '--hparams=schema=FILE, can name another'
+        )
+
+
+def _log_ignored(found, names):
+    types = {**dict.fromkeys(found.features, 'not an input'), **found.ignored}
+    ignored = ', '.join(f'{name} ({types[name]})' for name in sorted(types) if name not in names)
+    if ignored:
+        tf.logging.info('%s: ignored: %s. --hparams=schema=FILE can override this.', found.path, ignored)
+
+
+def _given(found, name, params):
+    """Returns what a schema would say of a feature; {} if the values have to tell it."""
+    given = found.features[name]
+    if given.get('kind') == IMAGE:
+        return {**given, 'size': params.image_size or given['size'] or _USUAL_SIZE}
+    is_text = given.get('kind') == TEXT and not found.supervised  # It may be a name or an id, too.
+    return {} if is_text else given

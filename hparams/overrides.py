@@ -1,0 +1,69 @@
+"""Hyper-parameters that a training resumes with other values of, and the history of them in its hparams.json."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from common.errors import UsageError
+from common.files import read_json
+from hparams import build
+from hparams.defaults import OVERRIDABLE
+
+
+def check_names(names: Collection[str], of_model: Collection[str]) -> None:
+    """Raises UsageError if a hyper-parameter is not one that a training may resume with another value of.
+
+    Args:
+      names: of hyper-parameters.
+      of_model: OVERRIDABLE_HPARAMS of the model.
+    """
+    for name in names:
+        if name not in (*OVERRIDABLE, *of_model):
+            raise UsageError(
+                f'--override_hparams: a training cannot resume with another {name}; it can with '
+                f'{", ".join([*OVERRIDABLE, *of_model])}'
+            )
+
+
+def read_history(path: str) -> list[dict[str, Any]]:
+    """Returns the history in an hparams.json: [{'global_step': int, 'hparams': {name: [old, new]}}], ordered by step.
+
+    Raises:
+      UsageError: the file cannot be read, or has something else there.
+    """
+    try:
+        history = read_json(path).get(build.HISTORY, [])
+        for entry in history:
+            if type(entry['global_step']) is not int or not all(len(pair) == 2 for pair in entry['hparams'].values()):
+                raise TypeError
+    except ValueError as error:
+        raise UsageError(f'{error}; choose another --output_dir') from None
+    except (KeyError, TypeError, AttributeError):
+        raise UsageError(f'{path}: {build.HISTORY} is corrupt: restore the file, or choose another --output_dir') from None
+    return history
+
+
+def add_entry(
+    history: list[dict[str, Any]], saved: Mapping[str, Any], params: Mapping[str, Any], names: Collection[str], step: int
+) -> list[dict[str, Any]]:
+    """Returns a history with what changes at a step: the values of these names that differ from the saved ones.
+
+    Changes at later steps, which the training has lost since, count from this one on.
+    """
+    found = [{**entry, 'global_step': min(entry['global_step'], step)} for entry in history]
+    changed = {name: [saved[name], params[name]] for name in names if name in saved and saved[name] != params[name]}
+    return [*found, {'global_step': step, 'hparams': changed}] if changed else found
+
+
+def batch_start(history: list[dict[str, Any]]) -> tuple[int, int]:
+    """Returns the step of the last change of batch_size, and how many examples were seen before; (0, 0) if there is none."""
+    step = examples = 0
+    for entry in history:
+        if 'batch_size' in entry['hparams']:
+            old, _ = entry['hparams']['batch_size']
+            step, examples = entry['global_step'], examples + (entry['global_step'] - step) * old
+    return step, examples
+
+
+def save(params: Mapping[str, Any], history: list[dict[str, Any]], path: str) -> None:
+    """Writes hyper-parameters with their history as JSON, in the form that `--hparams_set` reads."""
+    build.save({**params, build.HISTORY: history} if history else params, path)

@@ -1,0 +1,127 @@
+"""Clusters of the trainer's processes on loopback."""
+
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from tests import fork_server
+from tests.conftest import ROOT
+from tests.weights import read_weights
+
+TINY = ('--model=tests.cluster.tiny_model', '--dataset=tests.cluster.tiny_data')
+_SECONDS = 100
+
+
+def free_ports(count):
+    """Returns free ports, none of those that outgoing connections take."""
+    ports = []
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(10000, 32000)
+        with socket.socket() as server:
+            try:
+                server.bind(('', port))
+            except OSError:
+                continue
+        ports.append(port)
+    return ports
+
+
+def addresses(**jobs):
+    """Returns free addresses for so many tasks of each job, {job: ['host:port', ...]}."""
+    return {job: [f'127.0.0.1:{port}' for port in free_ports(count)] for job, count in jobs.items()}
+
+
+def tf_config(cluster, job, index=0):
+    """Returns the TF_CONFIG of a task."""
+    return json.dumps({'cluster': cluster, 'task': {'type': job, 'index': index}})
+
+
+class Run:
+    """Tasks of a cluster, which are started with the same flags.
+
+    Args:
+      directory: gets the logs, and the directory `output` as output_dir.
+      cluster: {job: addresses}, for TF_CONFIG; empty for a single process, named chief0.
+      *flags: of all tasks.
+      only: {name of a task: further flags}.
+      configs: {name of a task: its own TF_CONFIG}.
+      environ: further environment variables.
+      environs: {name of a task: its own further environment variables}.
+      popen: subprocess.Popen, or what starts processes as it does.
+    """
+
+    def __init__(
+        self, directory, cluster, *flags, only=None, configs=None, environ=None, environs=None, popen=fork_server.Popen
+    ):
+        directory.mkdir(parents=True, exist_ok=True)
+        self.output_dir = directory / 'output'
+        self.processes = {}
+        self._directory = directory
+        self._cluster, self._configs = cluster, configs or {}
+        self._flags, self._only = flags, only or {}
+        self._environ, self._environs, self._popen = environ or {}, environs or {}, popen
+        for job, index in [(job, i) for job, hosts in cluster.items() for i in range(len(hosts))] or [('chief', 0)]:
+            self.start(job, index)
+
+    def start(self, job, index=0):
+        """Starts a task, or starts it again."""
+        name = f'{job}{index}'
+        variables = {key: value for key, value in os.environ.items() if key != 'TF_CONFIG'}
+        variables |= self._environ | self._environs.get(name, {})
+        if self._cluster:
+            variables['TF_CONFIG'] = self._configs.get(name) or tf_config(self._cluster, job, index)
+        command = [sys.executable, os.path.join(ROOT, 'trainer.py'), f'--output_dir={self.output_dir}', *self._flags]
+        with open(self._directory / f'{name}.out', 'w') as out, open(self._directory / f'{name}.err', 'w') as err:
+            self.processes[name] = self._popen(
+                [*command, *self._only.get(name, ())], stdout=out, stderr=err, cwd=self._directory, env=variables
+            )
+
+    def wait(self):
+        """Waits until all have ended, and returns their exit codes."""
+        deadline = time.monotonic() + _SECONDS
+        try:
+            return [process.wait(max(deadline - time.monotonic(), 0.1)) for process in self.processes.values()]
+        except subprocess.TimeoutExpired:
+            raise AssertionError({name: self.log(name) for name in self.processes}) from None
+        finally:
+            self.kill()
+
+    def kill(self):
+        """Kills those that still run."""
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+
+    def log(self, name):
+        return (self._directory / f'{name}.err').read_text()
+
+    def error(self, name):
+        """Returns the last line of a task's log."""
+        return self.log(name).splitlines()[-1]
+
+    def result(self, name='chief0'):
+        return json.loads((self._directory / f'{name}.out').read_text())
+
+    def weights(self):
+        return read_weights(self.output_dir)
+
+    def wait_for(self, name, text):
+        """Waits until a task has logged a text."""
+        self._wait_until(name, lambda log: text in log)
+
+    def wait_for_step(self, name, step):
+        """Waits until a task has logged a step, or a later one."""
+        self._wait_until(name, lambda log: any(int(found) >= step for found in re.findall(r'step = (\d+)\b', log)))
+
+    def _wait_until(self, name, is_logged):
+        deadline = time.monotonic() + _SECONDS
+        while not is_logged(self.log(name)):
+            assert self.processes[name].poll() is None and time.monotonic() < deadline, self.log(name)
+            time.sleep(0.02)

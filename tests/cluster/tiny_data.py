@@ -1,0 +1,58 @@
+"""A dataset in the TFRecord files that `write` writes: numbers, words, and what to predict from them."""
+
+import os
+import time
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from common.data import records
+
+WORDS = 30
+
+
+def write(data_dir, seed=0):
+    """Writes 100 examples to train on and 20 to evaluate; another seed makes others."""
+    random = np.random.RandomState(seed)
+
+    def examples(count):
+        for _ in range(count):
+            x, words = random.uniform(-1, 1, 3), random.randint(0, WORDS, 4)
+            yield {'x': x.tolist(), 'words': (words * random.randint(0, 2, 4)).tolist(), 'y': float(np.tanh(x).sum())}
+
+    records.write(str(data_dir), {'train': examples(100), 'eval': examples(20)}, num_shards=2)
+
+
+def get_params():
+    return {}
+
+
+def prepare(data_dir, params):
+    del data_dir, params
+
+
+def read(split, data_dir, params):
+    return records.read(data_dir, split)
+
+
+def parse_batch(mode, params, serialized):
+    """Takes TINY_SECONDS, an environment variable, if that is set.
+
+    Returns {'x': float32 [batch, 3], 'words': int64 [batch, 4], 0 where there is none}, {'y': float32 [batch]}.
+    """
+    if 'TINY_SECONDS' in os.environ:
+        serialized = tf.ensure_shape(tf.py_func(_wait, [serialized], tf.string), serialized.shape)
+    found = tf.io.parse_example(
+        serialized,
+        {
+            'x': tf.io.FixedLenFeature([3], tf.float32),
+            'words': tf.io.FixedLenFeature([4], tf.int64),
+            'y': tf.io.FixedLenFeature([], tf.float32),
+        },
+    )
+    return {'x': found['x'], 'words': found['words']}, {'y': found['y']}
+
+
+def _wait(value):
+    time.sleep(float(os.environ['TINY_SECONDS']))
+    return value

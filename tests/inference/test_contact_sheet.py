@@ -1,0 +1,96 @@
+"""The picture of --visualize: what is drawn for each prediction."""
+
+import json
+
+import numpy as np
+from PIL import Image, ImageDraw
+import pytest
+
+from common.inference.contact_sheet import ContactSheet
+from common.inference.prediction import Prediction
+from common.ops.images import WRONG
+from tests.conftest import SMALL
+
+NAMES = ['cat', 'dog', 'Übergröße', '猫']
+
+
+@pytest.fixture
+def captions(monkeypatch):
+    """The texts that are drawn."""
+    drawn = []
+    text = ImageDraw.ImageDraw.text
+    monkeypatch.setattr(ImageDraw.ImageDraw, 'text', lambda *args, **kwargs: drawn.append(args[2]) or text(*args, **kwargs))
+    return drawn
+
+
+def prediction(number, share=0.9, shape=(28, 28, 1), **fields):
+    probabilities = np.full(4, (1 - share) / 3)
+    probabilities[number] = share
+    return Prediction(fields, {'class': np.int64(number), 'probabilities': probabilities}, image=np.zeros(shape, np.float32))
+
+
+def draw(path, predictions, **options):
+    sheet = ContactSheet(str(path), **options)
+    for one in predictions:
+        sheet.add(one)
+    sheet.save()
+    return np.asarray(Image.open(path))
+
+
+def count(pixels, color):
+    return int((pixels == color).all(-1).sum())
+
+
+def test_a_wrong_prediction_has_a_red_frame_and_its_label(tmp_path, captions):
+    pixels = draw(tmp_path / 'x.png', [prediction(0), prediction(1)], class_names=NAMES, labels=[0, 0])
+    assert captions == ['cat 90%', 'example 0', 'dog 90%', 'label cat', 'example 1']
+    frame = 120**2 - 112**2  # Of 4 pixels, around 28 pixels that are enlarged 4 times.
+    assert count(pixels, (0, 0, 0)) == 2 * 112**2
+    middle = pixels.shape[1] // 2
+    assert count(pixels[:, :middle], WRONG) == 0
+    assert frame <= count(pixels[:, middle:], WRONG) < frame + 300  # And letters.
+
+
+def test_the_folder_of_a_file_may_be_its_class(tmp_path, captions):
+    paths = [f'/in/{folder}/{i}.png' for i, folder in enumerate(['cat', 'dog', 'new'])]
+    pixels = draw(tmp_path / 'x.png', [prediction(0, input=path) for path in paths], class_names=NAMES)
+    assert captions == ['cat 90%', '0.png', 'cat 90%', 'label dog', '1.png', 'cat 90%', '2.png']
+    assert count(pixels, WRONG) > 0
+
+
+def test_classes_without_names_are_numbers_in_folders_too(tmp_path, captions):
+    draw(tmp_path / 'x.png', [prediction(3, input=f'/in/{folder}/a.png') for folder in ('3', '2', '2024')])
+    assert captions == ['3 90%', 'a.png', '3 90%', 'label 2', 'a.png', '3 90%', 'a.png']
+
+
+def test_what_the_font_lacks_is_replaced_and_long_texts_are_shortened(tmp_path, captions):
+    found = [prediction(2), prediction(3, 1.0, example_id='dir/' + 40 * 'ä')]
+    draw(tmp_path / 'x.png', found, class_names=NAMES)
+    assert captions[:3] == ['2: Ubergro?e 90%', 'example 0', '3: ? 100%']
+    assert captions[3].strip('a') == '…' and 10 < len(captions[3]) < 40
+
+
+@pytest.mark.parametrize('shape, size', [((300, 200, 3), (128, 85)), ((64, 32, 1), (128, 64)), ((1, 2000, 3), (1, 128))])
+def test_images_of_any_shape_fit_into_their_tiles(tmp_path, shape, size):
+    pixels = draw(tmp_path / 'x.png', [prediction(0, shape=shape)])
+    rows, columns = np.nonzero((pixels[:140] == 0).all(-1))
+    assert (np.ptp(rows) + 1, np.ptp(columns) + 1) == size
+
+
+def test_a_prediction_without_a_class_shows_its_first_number(tmp_path, captions):
+    image = np.zeros([28, 28, 1], np.float32)
+    draw(tmp_path / 'x.png', [Prediction({'example_id': 7}, {'value': np.float32(0.123456)}, image=image)], labels=[1])
+    assert captions == ['value 0.1235', '7']
+
+
+def test_the_labels_of_a_split_are_compared_with_its_predictions(run, tmp_path, captions):
+    assert run(*SMALL, '--schedule=train', '--train_steps=5')[0] == 0
+    captions.clear()
+    code, result, err = run(*SMALL, '--schedule=predict', f'--visualize={tmp_path}/x.png')
+    assert code == 0, err
+    found = [json.loads(line)['class'] for line in open(result['predictions'])][:100]
+    labels = [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]  # Of the first test digits.
+    expected = []
+    for i, (number, label) in enumerate(zip(found, labels)):
+        expected += [str(number), *([f'label {label}'] if number != label else []), f'example {i}']
+    assert [text.split(' ')[0] if text.endswith('%') else text for text in captions][: len(expected)] == expected

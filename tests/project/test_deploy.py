@@ -1,0 +1,116 @@
+"""The files of deploy/ are valid, and fit the trainer."""
+
+import configparser
+import os
+import subprocess
+
+import pytest
+import yaml
+
+from common.runs import flags as run_flags
+from tests.conftest import ROOT
+
+DEPLOY = os.path.join(ROOT, 'deploy')
+
+
+@pytest.fixture(params=['tfjob.yaml', 'tfjob_evaluator.yaml'])
+def manifests(request):
+    """The documents of a manifest, by kind."""
+    with open(os.path.join(DEPLOY, request.param)) as file:
+        return {document['kind']: document for document in yaml.safe_load_all(file)}
+
+
+def parse(replica):
+    """Returns the flags of a replica's container."""
+    (container,) = replica['template']['spec']['containers']
+    FLAGS = run_flags.define()
+    FLAGS(['trainer.py', *container['args']])
+    run_flags.check(FLAGS)
+    return FLAGS
+
+
+def test_the_replicas_of_a_tfjob_run_the_trainer_on_shared_storage(manifests):
+    replicas = manifests['TFJob']['spec']['tfReplicaSpecs']
+    assert {'Chief', 'Worker'} <= replicas.keys() <= {'Chief', 'Worker', 'Evaluator'}
+    assert replicas['Chief']['template'] == replicas['Worker']['template']
+    assert [replicas[name]['replicas'] for name in replicas if name != 'Worker'] == [1] * (len(replicas) - 1)
+    batch_size = int(parse(replicas['Chief']).hparams.partition('batch_size=')[2])
+    assert batch_size % (1 + replicas['Worker']['replicas']) == 0
+    for replica in replicas.values():
+        assert replica['restartPolicy'] == 'OnFailure'  # It restarts after exit code 1, too.
+        spec = replica['template']['spec']
+        (container,) = spec['containers']
+        assert container['name'] == 'tensorflow'  # The operator gives TF_CONFIG to no other.
+        assert container['resources']['requests'] and container['resources']['limits']
+        (mount,), (volume,) = container['volumeMounts'], spec['volumes']
+        assert mount['name'] == volume['name'] and 'persistentVolumeClaim' in volume
+        FLAGS = parse(replica)
+        for path in (FLAGS.output_dir, FLAGS.data_dir):
+            assert path.startswith(mount['mountPath'] + '/')
+
+
+def test_either_the_chief_or_an_evaluator_evaluates(manifests):
+    spec = manifests['TFJob']['spec']
+    schedules = {name: parse(replica).schedule for name, replica in spec['tfReplicaSpecs'].items()}
+    if 'Evaluator' not in schedules:
+        assert schedules == dict.fromkeys(['Chief', 'Worker'], 'train_and_evaluate')
+        return
+    assert schedules == {'Chief': 'train', 'Worker': 'train', 'Evaluator': 'continuous_eval'}
+    assert spec['runPolicy']['cleanPodPolicy'] == 'None'  # Else the operator deletes it when the chief has ended.
+    chief, evaluator = (parse(spec['tfReplicaSpecs'][name]) for name in ('Chief', 'Evaluator'))
+    assert all(chief[name].value == evaluator[name].value for name in ('model', 'dataset', 'hparams', 'output_dir', 'data_dir'))
+
+
+def test_only_the_pods_of_a_job_may_connect_to_each_other(manifests):
+    pods = {'matchLabels': {'training.kubeflow.org/job-name': manifests['TFJob']['metadata']['name']}}
+    policy = manifests['NetworkPolicy']['spec']
+    assert policy == {'podSelector': pods, 'policyTypes': ['Ingress'], 'ingress': [{'from': [{'podSelector': pods}]}]}
+
+
+@pytest.fixture
+def submit(tmp_path):
+    """Runs the SLURM script with an srun that returns these exit codes: submit(1, 0) -> (exit code, calls of srun)."""
+    activate, srun = tmp_path / '.venv/bin/activate', tmp_path / 'bin/srun'
+    for path in (activate, srun):
+        path.parent.mkdir(parents=True)
+    activate.write_text('')
+    srun.write_text('#!/bin/bash\necho "$*" >> calls\nread -r code < codes\nsed -i 1d codes\nexit "$code"\n')
+    srun.chmod(0o755)
+
+    def call(*codes):
+        (tmp_path / 'codes').write_text(''.join(f'{code}\n' for code in codes))
+        environ = {**os.environ, 'SLURM_SUBMIT_DIR': str(tmp_path), 'PATH': f'{srun.parent}:{os.environ["PATH"]}'}
+        code = subprocess.run(
+            ['bash', f'{DEPLOY}/slurm.sh', '--model=mlp', '--hparams=hidden_units=[2, 3]'], env=environ, stderr=subprocess.PIPE
+        ).returncode
+        return code, (tmp_path / 'calls').read_text().splitlines()
+
+    return call
+
+
+def test_the_slurm_script_passes_flags_on_and_never_lets_srun_kill_tasks(submit):
+    code, (call,) = submit(0)
+    assert code == 0
+    options, _, command = call.partition(' python ')
+    assert {'--kill-on-bad-exit=0', '--wait=0'} <= {*options.split()}
+    assert command == 'trainer.py --model=mlp --hparams=hidden_units=[2, 3]'
+
+
+@pytest.mark.parametrize(
+    'codes, expected, count', [([1, 137, 0], 0, 3), ([143, 0], 143, 1), ([2, 0], 2, 1), ([1, 1, 1, 1, 1, 0], 1, 5)]
+)
+def test_the_slurm_script_starts_again_if_a_task_was_lost(submit, codes, expected, count):
+    code, calls = submit(*codes)
+    assert (code, len(calls)) == (expected, count)
+
+
+def test_an_image_gets_what_setup_cfg_installs_and_nothing_else():
+    with open(os.path.join(ROOT, '.dockerignore')) as file:
+        lines = file.read().splitlines()
+    assert lines[1] == '*'
+    config = configparser.ConfigParser()
+    config.read(os.path.join(ROOT, 'setup.cfg'))
+    packages = {name.rstrip('*') for name in config['options.packages.find']['include'].split()}
+    modules = {f'{name}.py' for name in config['options']['py_modules'].split()}
+    files = {'setup.cfg', 'pyproject.toml', 'README.md', 'LICENSE'}
+    assert {line[1:] for line in lines if line.startswith('!')} == packages | modules | files
