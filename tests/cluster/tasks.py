@@ -18,11 +18,22 @@ TINY = ('--model=tests.cluster.tiny_model', '--dataset=tests.cluster.tiny_data')
 _SECONDS = 100
 
 
+def _candidates():
+    """Yields ports below those that outgoing connections take, without end, no port of another pytest process."""
+    process = int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw'))
+    ports = range(10000 + process, 32000, int(os.environ.get('PYTEST_XDIST_WORKER_COUNT', 1)))
+    while True:
+        yield from random.SystemRandom().sample(ports, len(ports))
+
+
+_unused_ports = _candidates()  # One iterator, so that no port is given out twice.
+
+
 def free_ports(count):
-    """Returns free ports, none of those that outgoing connections take."""
+    """Returns different free ports."""
     ports = []
     while len(ports) < count:
-        port = random.SystemRandom().randrange(10000, 32000)
+        port = next(_unused_ports)
         with socket.socket() as server:
             try:
                 server.bind(('', port))
