@@ -1,9 +1,11 @@
 """tf.keras layers and models in a model module: adds their losses and updates to the graph collections, as tf.layers does."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import functools
 import sys
+import threading
+from typing import Any
 import warnings
 
 import tensorflow.compat.v1 as tf
@@ -165,27 +167,46 @@ _reject_foreign = _reject('was created outside of model(): create it inside, as 
 
 @contextlib.contextmanager
 def _learning_phase(is_training):
-    with warnings.catch_warnings():
+    scope = tf.keras.backend.learning_phase_scope(int(is_training))
+    with _lock, warnings.catch_warnings():  # The warnings that are shown are the same for all threads.
         warnings.simplefilter('ignore')  # learning_phase_scope is deprecated.
-        with tf.keras.backend.learning_phase_scope(int(is_training)):
-            yield
+        scope.__enter__()
+    with contextlib.ExitStack() as stack:
+        stack.push(scope)
+        yield
+
+
+_lock = threading.RLock()
+_replaced: dict[tuple[type, str], tuple[Any, dict[int, Callable]]] = {}  # {(class, name): (its own method, {thread: function})}
 
 
 @contextlib.contextmanager
 def _patched(owner, name, function):
-    """Within the block, replaces a method of a class by `function(original_method, *args, **kwargs)`."""
-    original = getattr(owner, name)
-
-    @functools.wraps(original)
-    def replacement(*args, **kwargs):
-        return function(original, *args, **kwargs)
-
-    own = vars(owner).get(name)
-    setattr(owner, name, replacement)
+    """Within the block, replaces a method of a class by `function(original_method, *args, **kwargs)`, for this thread alone."""
+    thread = threading.get_ident()
+    with _lock:
+        if (owner, name) not in _replaced:
+            _replaced[owner, name] = vars(owner).get(name), {}
+            setattr(owner, name, _per_thread(getattr(owner, name), _replaced[owner, name][1]))
+        own, functions = _replaced[owner, name]
+        functions[thread] = function
     try:
         yield
     finally:
-        if own is None:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, own)
+        with _lock:
+            del functions[thread]
+            if not functions:
+                del _replaced[owner, name]
+                if own is None:  # It is inherited.
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, own)
+
+
+def _per_thread(original, functions):
+    @functools.wraps(original)
+    def replacement(*args, **kwargs):
+        function = functions.get(threading.get_ident())
+        return function(original, *args, **kwargs) if function else original(*args, **kwargs)
+
+    return replacement

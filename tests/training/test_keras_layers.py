@@ -1,5 +1,6 @@
 """tf.keras layers and models within a model module, compared with Keras's own training."""
 
+import threading
 import types
 
 import numpy as np
@@ -8,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.training import model_fn, parallel
+from common.training.keras_layers import collect_keras_layers
 from common.training.options import TrainingOptions
 from hparams import build
 from tests.linear import CPUS, X, Y, input_fn
@@ -420,3 +422,30 @@ def test_a_keras_model_trained_in_towers_is_evaluated_predicted_and_exported_wit
     assert evaluated['eval']['loss'] == pytest.approx(trained['eval']['loss'], rel=1e-5)
     assert run(*flags, '--schedule=predict', '--train_steps=20')[0] == 0
     assert run(*flags, '--schedule=export', '--train_steps=20')[0] == 0
+
+
+def test_graphs_that_threads_build_at_once_leave_keras_as_it_was():
+    before = {owner: dict(vars(owner)) for owner in (*tf.layers.Layer.__mro__, tf.keras.Model)}
+    second_is_in, first_is_out = threading.Event(), threading.Event()
+    penalties = {}
+
+    def build(name, entered, goes_on, left):
+        with tf.Graph().as_default():
+            with collect_keras_layers(is_training=True):
+                entered.set()
+                assert goes_on.wait(60)
+                hidden()(tf.ones([1, 2]))
+            penalties[name] = len(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES))
+        left.set()
+
+    first_is_in = threading.Event()
+    first = threading.Thread(target=build, args=['first', first_is_in, second_is_in, first_is_out])
+    second = threading.Thread(target=build, args=['second', second_is_in, first_is_out, threading.Event()])
+    first.start()
+    assert first_is_in.wait(60)
+    tf.keras.layers.Dense(1)(tf.ones([1, 2]))  # Neither thread's concern.
+    second.start()
+    first.join()
+    second.join()
+    assert penalties == {'first': 2, 'second': 2}
+    assert {owner: dict(vars(owner)) for owner in before} == before
