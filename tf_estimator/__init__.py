@@ -19,8 +19,8 @@ is kept quiet. Where something is missing, the import raises ImportError and nam
 TensorFlow's own notices of deprecation, and what its libraries write as they load, are kept out of the log. To see the
 latter, set the environment variable TF_CPP_MIN_LOG_LEVEL to 0.
 
-Not restored, and refused with an error that says so: TPUs, `train_distribute` over several machines (on one machine it
-works, and so does TF_CONFIG with parameter servers), and `tf.data.experimental.CheckpointInputPipelineHook`.
+Not restored, and refused with an error that says so: TPUs, a `remote_cluster`, and
+`tf.data.experimental.CheckpointInputPipelineHook`.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""`python -m tf_estimator SCRIPT ARGS...` runs an old script unchanged."""
+"""`python -m tf_estimator`: see the command's --help."""
 
 import sys
 
-from tf_estimator.runner import run_script
+from tf_estimator.command import main
 
 if __name__ == '__main__':
-    run_script(sys.argv[1:])
+    main(sys.argv[1:])

@@ -42,16 +42,3 @@ def refuse_tpu(estimator_class: Any) -> None:
         init(self, *args, **kwargs)
 
     estimator_class.__init__ = checked_init
-
-
-def refuse_strategy_over_machines(config: Any, tf_config: dict[str, Any]) -> None:
-    """Raises ValueError if a RunConfig would train with a distribution strategy on several machines."""
-    cluster = tf_config.get('cluster', {})
-    if config.train_distribute and cluster and 'master' not in cluster:
-        raise ValueError(
-            'train_distribute over the machines of TF_CONFIG needs TensorFlow 2.15 or older: use it on '
-            'one machine without TF_CONFIG, or drop train_distribute and let TF_CONFIG name parameter '
-            'servers.'
-        )
-    if config._experimental_distribute is not None:
-        raise ValueError('experimental_distribute needs TensorFlow 2.15 or older: use train_distribute and eval_distribute.')

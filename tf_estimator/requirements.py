@@ -9,14 +9,16 @@ import types
 SUPPORTED = 'TensorFlow 2.15 to 2.21 with tensorflow-estimator 2.15.0'
 CURE = f'This needs {SUPPORTED}: pip install "tensorflow>=2.15,<2.22" "tf-keras>=2.15,<2.22" tensorflow-estimator==2.15.0'
 
-# What tensorflow-estimator looks up in tensorflow.python at run time, and the names of tf_export that restore.py uses. All
-# of it is private, so any release may move it. What is looked up on import needs no list: it fails on import.
+# What tensorflow-estimator looks up in tensorflow.python at run time, and the names that this package uses itself. All of it
+# is private, so any release may move it. What is looked up on import needs no list: it fails on import.
 PRIVATE_NAMES = {
     'checkpoint.checkpoint': 'Checkpoint frozen_saver',
     'checkpoint.checkpoint_management': 'latest_checkpoint',
     'checkpoint.graph_view': 'ObjectGraphView',
     'checkpoint.saveable_compat': 'legacy_saveable_name',
     'distribute': '',
+    'distribute.distribute_coordinator': 'CoordinatorMode run_distribute_coordinator',
+    'distribute.distribute_coordinator_context': 'get_current_worker_context',
     'eager.context': 'graph_mode',
     'eager.monitoring': 'BoolGauge StringGauge',
     'feature_column.feature_column': 'InputLayer _DenseColumn _LazyBuilder _LinearModel _NumericColumn',

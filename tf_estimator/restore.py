@@ -7,8 +7,10 @@ import types
 from typing import Any
 
 from tf_estimator import refusals
+from tf_estimator.aliases import Aliases
 from tf_estimator.requirements import CURE
 
+_OLD_PATH = 'tensorflow.python.estimator'  # Its modules, before they became the package tensorflow-estimator.
 _TPU_MODULES = ('tpu_embedding', 'tpu_embedding_gradient', 'session_support')
 _TPU_SYMBOLS = ('AdagradParameters', 'AdamParameters', 'FtrlParameters', 'StochasticGradientDescentParameters')
 
@@ -22,12 +24,21 @@ def restore(tf: types.ModuleType) -> None:
     for api in (tf, tf.compat.v1, tf.compat.v2):
         api.compat.v1.estimator = v1
         api.compat.v2.estimator = v2
-    for name, package in (('', v2), ('compat.v1.', v1), ('compat.v2.', v2)):
-        _alias(package, f'tensorflow.{name}estimator')
+    _add_module(_OLD_PATH, __path__=[])
+    names = {
+        'tensorflow.estimator': v2.__name__,
+        'tensorflow.compat.v1.estimator': v1.__name__,
+        'tensorflow.compat.v2.estimator': v2.__name__,
+        f'{_OLD_PATH}.keras': 'tensorflow_estimator.python.estimator.keras_lib',
+        _OLD_PATH: 'tensorflow_estimator.python.estimator',
+    }
+    sys.meta_path.insert(0, Aliases(names))  # Before what would find a file in one of these packages, and load it again.
 
 
 def _restore_what_estimator_imports(tf: types.ModuleType) -> None:
     """Puts back the modules and names that tensorflow-estimator imports and TensorFlow has dropped."""
+    from tf_estimator import multi_worker
+
     from tensorflow.python.util import tf_export
 
     tf_export.ESTIMATOR_API_NAME = 'estimator'
@@ -36,8 +47,11 @@ def _restore_what_estimator_imports(tf: types.ModuleType) -> None:
 
     _add_module(
         'tensorflow.python.distribute.estimator_training',
-        init_run_config=_init_run_config,
-        should_run_distribute_coordinator=lambda config: False,
+        init_run_config=multi_worker.init_run_config,
+        should_run_distribute_coordinator=multi_worker.should_run_distribute_coordinator,
+        train_and_evaluate=multi_worker.train_and_evaluate,
+        estimator_train=multi_worker.refuse,
+        estimator_evaluate=multi_worker.refuse,
     )
     for name in _TPU_MODULES:
         _add_module(f'tensorflow.python.tpu.{name}', __getattr__=refusals.unavailable_on_tpu)
@@ -58,14 +72,6 @@ def _add_module(name: str, **attributes: Any) -> None:
         setattr(importlib.import_module(package), base, module)
 
 
-def _init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
-    """Completes a RunConfig that names a distribution strategy; tf_config is the content of TF_CONFIG."""
-    refusals.refuse_strategy_over_machines(config, tf_config)
-    config._distribute_coordinator_mode = None
-    config._init_distributed_setting_from_environment_var(tf_config)
-    config._maybe_overwrite_session_config_for_distributed_training()
-
-
 def _import_estimator(tf: types.ModuleType) -> list[types.ModuleType]:
     """Returns the packages behind tf.compat.v1.estimator and tf.estimator."""
     try:
@@ -75,10 +81,3 @@ def _import_estimator(tf: types.ModuleType) -> list[types.ModuleType]:
         ]
     except (ImportError, AttributeError) as error:
         raise ImportError(f'tensorflow-estimator does not load on TensorFlow {tf.__version__}: {error}. {CURE}') from error
-
-
-def _alias(package: types.ModuleType, name: str) -> None:
-    """Makes a loaded package, and its submodules, importable under another name."""
-    for module_name, module in list(sys.modules.items()):
-        if module_name == package.__name__ or module_name.startswith(f'{package.__name__}.'):
-            sys.modules[name + module_name[len(package.__name__) :]] = module

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
-from tests.tf_estimator.programs import not_on_2_15, set_tf_config
+from tests.tf_estimator.programs import not_on_2_15
 from tests.tf_estimator.slope import model_fn
 
 
@@ -28,14 +28,3 @@ def test_the_input_pipeline_hook_is_refused_with_what_to_use():
     for api in (tf, tf1):
         with pytest.raises(NotImplementedError, match='CheckpointInputPipelineHook: .*make_saveable_from_iterator'):
             api.data.experimental.CheckpointInputPipelineHook(None)
-
-
-@not_on_2_15
-def test_a_strategy_over_machines_is_refused_with_the_cure(monkeypatch):
-    strategy = tf.distribute.OneDeviceStrategy('/cpu:0')
-    with pytest.raises(ValueError, match='experimental_distribute needs TensorFlow 2.15 or older'):
-        tf.estimator.RunConfig(experimental_distribute=strategy)
-    assert tf.estimator.RunConfig(train_distribute=strategy).train_distribute is strategy
-    set_tf_config(monkeypatch, {'chief': ['a:1'], 'worker': ['b:1']}, 'chief')
-    with pytest.raises(ValueError, match='needs TensorFlow 2.15 or older: use it on one machine without TF_CONFIG'):
-        tf.estimator.RunConfig(train_distribute=strategy)

@@ -43,6 +43,8 @@ def test_the_list_of_what_is_checked_is_complete():
     wanted = private_names()
     del wanted['distribute.estimator_training']
     wanted['distribute'] = set()
+    wanted['distribute.distribute_coordinator'] = {'CoordinatorMode', 'run_distribute_coordinator'}
+    wanted['distribute.distribute_coordinator_context'] = {'get_current_worker_context'}
     wanted['util.tf_export'] |= {'API_ATTRS', 'API_ATTRS_V1', '_Attributes'}
     wanted['util.tf_export'].remove('ESTIMATOR_API_NAME')
     assert {name: set(attributes.split()) for name, attributes in requirements.PRIVATE_NAMES.items()} == wanted

@@ -1,7 +1,10 @@
 """tf.estimator is found wherever it used to be, and is put back only once."""
 
+import importlib
+
 import tf_estimator  # noqa: F401 - before TensorFlow
 
+import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
@@ -24,6 +27,28 @@ def test_every_way_to_import_it_gives_the_same():
     assert numpy_input_fn is tf1.estimator.inputs.numpy_input_fn
     assert ServingInputReceiver is tf.estimator.export.ServingInputReceiver
     assert 'estimator' in dir(tf) and 'estimator' in dir(tf1)
+
+
+def test_the_modules_that_old_libraries_import_are_those_of_tensorflow_estimator():
+    from tensorflow.python.estimator import estimator_lib, keras
+    from tensorflow.python.estimator.canned import head
+    from tensorflow.python.estimator.estimator import EstimatorV2
+    from tensorflow.python.estimator.export.export import ServingInputReceiver
+    import tensorflow.python.estimator.inputs.queues.feeding_functions as feeding
+    from tensorflow.python.estimator.run_config import TaskType
+    from tensorflow_estimator.python.estimator import keras_lib, run_config
+    from tensorflow_estimator.python.estimator.canned import head as real_head
+    from tensorflow_estimator.python.estimator.inputs.queues import feeding_functions
+
+    assert EstimatorV2 is tf.estimator.Estimator
+    assert estimator_lib.Estimator is tf1.estimator.Estimator
+    assert keras.model_to_estimator is keras_lib.model_to_estimator
+    assert head._Head is real_head._Head
+    assert ServingInputReceiver is tf.estimator.export.ServingInputReceiver
+    assert feeding._ArrayFeedFn is feeding_functions._ArrayFeedFn
+    assert TaskType is run_config.TaskType
+    with pytest.raises(ModuleNotFoundError, match='tensorflow.python.estimator.none'):
+        importlib.import_module('tensorflow.python.estimator.none')
 
 
 def test_tf_keras_is_keras_2_everywhere():

@@ -1,0 +1,41 @@
+"""Makes modules importable by names that they do not have."""
+
+from collections.abc import Callable, Mapping
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from typing import Any
+
+
+class Aliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports modules, and what is in them, by other names, as the same modules.
+
+    Args:
+      names: {alias: name of the module}; of nested aliases, the inner one comes first.
+      on_import: called with the alias and the name of each module that is imported by one.
+    """
+
+    def __init__(self, names: Mapping[str, str], on_import: Callable[[str, str], None] | None = None) -> None:
+        self._names = names
+        self._on_import = on_import
+
+    def find_spec(self, name: str, *unused_args: Any) -> importlib.machinery.ModuleSpec | None:
+        real = self._real(name)
+        is_there = real and importlib.util.find_spec(real)
+        return importlib.util.spec_from_loader(name, self) if is_there else None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        real = self._real(module.__name__)
+        assert real
+        if self._on_import:
+            self._on_import(module.__name__, real)
+        sys.modules[module.__name__] = importlib.import_module(real)
+
+    def _real(self, name):
+        for alias, real in self._names.items():
+            if name == alias or name.startswith(f'{alias}.'):
+                return real + name[len(alias) :]
+        return None

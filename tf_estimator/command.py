@@ -1,0 +1,46 @@
+"""The command line `python -m tf_estimator`."""
+
+import sys
+
+from tf_estimator import environment, runner
+from tf_estimator.errors import CommandError
+
+_USAGE = """\
+python -m tf_estimator SCRIPT ARGS...      runs a script, with tf.estimator
+python -m tf_estimator -m MODULE ARGS...   runs a module, as python -m does, with tf.estimator
+python -m tf_estimator enable [--force]    gives tf.estimator to all programs of this virtual environment;
+                                           with --force, also where Python is not in a virtual environment
+python -m tf_estimator disable             ends that
+python -m tf_estimator status              tells whether it is enabled, and works; the exit code is 1 if not
+"""
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the command; exits with a message of one line if it cannot."""
+    try:
+        _run(arguments)
+    except CommandError as error:
+        print(f'python -m tf_estimator: {error}', file=sys.stderr)
+        sys.exit(error.code)
+
+
+def _run(arguments):
+    match arguments:
+        case ['-h' | '--help', *_]:
+            print(_USAGE, end='')
+        case []:
+            raise CommandError('SCRIPT is missing: python -m tf_estimator SCRIPT ARGS...', 2)
+        case ['-m']:
+            raise CommandError('MODULE is missing: python -m tf_estimator -m MODULE ARGS...', 2)
+        case ['-m', module, *rest]:
+            runner.run_module(module, rest)
+        case ['enable'] | ['enable', '--force']:
+            print(environment.enable(is_forced=len(arguments) > 1))
+        case ['disable']:
+            print(environment.disable())
+        case ['status']:
+            print(environment.status())
+        case ['enable' | 'disable' | 'status' as command, *rest]:
+            raise CommandError(f'{command} does not take {" ".join(rest)} (see python -m tf_estimator --help)', 2)
+        case [script, *rest]:
+            runner.run_script(script, rest)

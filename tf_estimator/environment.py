@@ -1,0 +1,107 @@
+"""Enables tf.estimator in a whole virtual environment: each Python process there finds it when it imports TensorFlow."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+import sys
+import sysconfig
+import tempfile
+
+from tf_estimator import requirements
+from tf_estimator.errors import CommandError
+
+_HOOK = '_tf_estimator_hook'
+_SOURCE = pathlib.Path(__file__).with_name('import_hook.py')
+# The hook is used first; then importing the package says what is wrong, if something is.
+_CHECK = """
+import tensorflow as tf
+print(hasattr(tf, 'estimator'), tf.__version__)
+import tf_estimator
+"""
+
+
+def enable(is_forced: bool) -> str:
+    """Puts the hook into site-packages, tries it out, and returns what to say; CommandError if it does not work there."""
+    if requirements.has_own_estimator():
+        return f'The TensorFlow in {sys.prefix} has tf.estimator itself: there is nothing to enable.'
+    if sys.prefix == sys.base_prefix and not is_forced:
+        raise CommandError(
+            f'{sys.prefix} is not a virtual environment: use one (python -m venv DIR), or say --force to '
+            'enable tf.estimator for all programs of this Python'
+        )
+    try:
+        for path, text in _files().items():
+            _write(path, text)
+        version = _check()
+    except CommandError:
+        disable()
+        raise
+    return (
+        f'tf.estimator is enabled in {sys.prefix}: each Python process there finds it when it imports TensorFlow {version}. '
+        'tf.keras is Keras 2 for all of them.'
+    )
+
+
+def disable() -> str:
+    """Removes what `enable` wrote, and returns what to say."""
+    files = list(_files())
+    found = [path for path in reversed(files) if path.exists()]  # First what has Python import the other.
+    cache = files[0].parent / '__pycache__'
+    with _errors_named():
+        for path in [*found, *cache.glob(f'{_HOOK}.*')]:
+            path.unlink()
+    with contextlib.suppress(OSError):  # If something else is there, too.
+        cache.rmdir()
+    return f'tf.estimator is {"no longer" if found else "not"} enabled in {sys.prefix}.'
+
+
+def status() -> str:
+    """Returns that tf.estimator is enabled, having tried it out; CommandError if it is not, or does not work."""
+    files = _files()
+    found = [path for path in files if path.exists()]
+    if not found:
+        raise CommandError(f'tf.estimator is not enabled in {sys.prefix}. To enable it: python -m tf_estimator enable')
+    if any(path not in found or path.read_text(encoding='utf-8') != text for path, text in files.items()):
+        raise CommandError(f'{found[0]} is not of this version: run python -m tf_estimator enable')
+    return f'tf.estimator is enabled in {sys.prefix}, for TensorFlow {_check()}.'
+
+
+def _files():
+    """Returns what lies in site-packages where tf.estimator is enabled, {path: text}."""
+    site_packages = pathlib.Path(sysconfig.get_path('purelib'))
+    return {
+        site_packages / f'{_HOOK}.py': _SOURCE.read_text(encoding='utf-8'),
+        site_packages / 'tf_estimator.pth': f'import {_HOOK}\n',
+    }
+
+
+def _write(path, text):
+    beside = path.with_name(f'.{path.name}.{os.getpid()}')
+    with _errors_named():
+        try:
+            beside.write_text(text, encoding='utf-8')
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _errors_named():
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f'{error.filename2 or error.filename}: {error.strerror}') from None
+
+
+def _check():
+    """Returns the version of TensorFlow if a process of its own finds tf.estimator; CommandError with the reason if not."""
+    environ = {name: value for name, value in os.environ.items() if name not in ('PYTHONPATH', 'TF_USE_LEGACY_KERAS')}
+    with tempfile.TemporaryDirectory() as elsewhere:  # Where no package lies by chance.
+        process = subprocess.run([sys.executable, '-c', _CHECK], cwd=elsewhere, env=environ, capture_output=True, text=True)
+    is_there, _, version = process.stdout.strip().partition(' ')
+    if process.returncode or is_there != 'True':
+        reason = process.stderr.strip().rpartition('\n')[2].removeprefix('ImportError: ')
+        unread = f'Python does not read the .pth files in {sysconfig.get_path("purelib")}'
+        raise CommandError(f'tf.estimator does not work in {sys.prefix}: {reason or unread}')
+    return version

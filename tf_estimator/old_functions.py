@@ -1,0 +1,70 @@
+"""What Python and NumPy have dropped without something that does just the same: MODULE_NAME for module.name."""
+
+import collections
+import inspect
+import unittest
+
+import numpy as np
+
+ArgSpec = collections.namedtuple('ArgSpec', 'args varargs keywords defaults')
+
+
+def inspect_getargspec(function):
+    spec = inspect.getfullargspec(function)
+    if spec.kwonlyargs or spec.annotations:
+        raise ValueError('the function has keyword-only parameters or annotations: inspect.getfullargspec shows them')
+    return ArgSpec(spec.args, spec.varargs, spec.varkw, spec.defaults)
+
+
+def unittest_makeSuite(test_case, prefix='test', sort_using=None, suite_class=unittest.TestSuite):
+    loader = unittest.TestLoader()
+    loader.testMethodPrefix, loader.suiteClass = prefix, suite_class
+    if sort_using:
+        loader.sortTestMethodsUsing = sort_using
+    return loader.loadTestsFromTestCase(test_case)
+
+
+def unittest_TestCase_assertDictContainsSubset(self, subset, dictionary, msg=None):
+    self.assertEqual(dictionary, {**dictionary, **subset}, msg)
+
+
+numpy_NINF = -np.inf
+numpy_NZERO = -0.0
+numpy_PZERO = 0.0
+numpy_sctypes = {
+    'int': [np.int8, np.int16, np.int32, np.int64],
+    'uint': [np.uint8, np.uint16, np.uint32, np.uint64],
+    'float': [np.float16, np.float32, np.float64, np.longdouble],
+    'complex': [np.complex64, np.complex128, np.clongdouble],
+    'others': [bool, object, bytes, str, np.void],
+}
+
+
+def numpy_alen(a):
+    return len(np.atleast_1d(a))
+
+
+def numpy_asfarray(a, dtype=np.float64):
+    return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
+
+
+def numpy_asscalar(a):
+    return a.item()
+
+
+def numpy_in1d(ar1, ar2, **kwargs):
+    return np.isin(np.ravel(ar1), ar2, **kwargs)
+
+
+def numpy_msort(a):
+    return np.sort(a, axis=0)
+
+
+class _Cast:
+    """numpy.cast[dtype](x)"""
+
+    def __getitem__(self, dtype):
+        return lambda x: np.asarray(x, dtype)
+
+
+numpy_cast = _Cast()
