@@ -2,13 +2,18 @@
 
     python trainer.py --model=keras --dataset=mnist --hparams=keras_model=my_package.networks.make
 
-calls `make(params)` of my_package/networks.py in each graph; it returns a tf.keras model, or layer, from the features to logits
-[batch, num_classes]. A class of tf.keras.applications, such as tf.keras.applications.MobileNetV2, is called with the shape of
-the images and num_classes, and without weights. To start from weights, give a file of them: --warm_start_from=weights.h5.
+calls `make(params)` of my_package/networks.py in each graph; it returns a new tf.keras model, or layer, from the features to
+logits [batch, num_classes]. Features are what the dataset gives: a single one is a tensor, several are a dict, such as the
+'numeric', float32 [batch, columns], and 'categorical', int32 [batch, columns], of --dataset=csv.
+
+A class of tf.keras.applications, such as tf.keras.applications.MobileNetV2, is called with the shape of the images and
+num_classes, and without weights. To start from weights, give a file of them: --warm_start_from=weights.h5.
 """
 
+import concurrent.futures
 import importlib
 import inspect
+import operator
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -17,6 +22,8 @@ from common.errors import UsageError
 from common.ops.classification import classification_metrics, classifier_outputs
 from common.values import describe
 from hparams.build import HParams
+
+_APPLICATIONS = ('tf.keras.applications.', 'tensorflow.keras.applications.', 'tf_keras.applications.')
 
 
 def get_params() -> dict[str, Any]:
@@ -39,7 +46,19 @@ def model(
     if len(inputs) == 1:
         (inputs,) = inputs.values()
     network = _make(params, inputs)
-    logits = network(inputs)
+    try:
+        logits = network(inputs)
+    except ValueError as error:
+        if not str(error).startswith(('Input ', 'Missing data for input')):
+            raise  # Of the network's own code.
+        fed = ', '.join(f'{name}: {describe(feature)}' for name, feature in features.items())
+        raise UsageError(
+            f'keras_model={params.keras_model}: does not take the features ({fed}): {_first_line(error)}'
+        ) from None
+    if _last_activation(network) is tf.keras.activations.softmax:
+        tf.logging.warning(
+            'keras_model=%s: ends with softmax, but its outputs are taken as logits: drop it', params.keras_model
+        )
     if not isinstance(logits, tf.Tensor) or logits.shape.rank != 2 or logits.shape[1] != params.num_classes:
         raise UsageError(
             f'keras_model={params.keras_model}: must give logits [batch, {params.num_classes}], as num_classes says, not '
@@ -58,18 +77,27 @@ def eval_metrics(
 
 def _make(params, inputs):
     """Returns the Keras model."""
-    function = _find(params.keras_model)
-    if params.keras_model.startswith(('tf.keras.applications.', 'tf_keras.applications.')):
-        arguments = {'input_shape': inputs.shape.as_list()[1:], 'classes': params.num_classes}
-        if 'classifier_activation' in inspect.signature(function).parameters:
-            arguments['classifier_activation'] = None
-        try:
-            return function(weights=None, **arguments)
-        except ValueError as error:
-            raise UsageError(f'keras_model={params.keras_model}: {error}') from None
-    made = function(params)
-    if not callable(made):
-        raise UsageError(f'keras_model={params.keras_model}: must return a tf.keras model or layer, not {describe(made)}')
+    name = params.keras_model
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:  # In a thread of its own there is no graph: a module has none.
+        function = pool.submit(_find, name).result()
+    try:
+        if name.startswith(_APPLICATIONS):
+            arguments = {'input_shape': inputs.shape.as_list()[1:], 'classes': params.num_classes}
+            if 'classifier_activation' in inspect.signature(function).parameters:
+                arguments['classifier_activation'] = None
+            try:
+                return function(weights=None, **arguments)
+            except ValueError as error:
+                raise UsageError(f'keras_model={name}: {_first_line(error)}') from None
+        made = function(params)
+    except RuntimeError as error:
+        if 'EagerTensor' not in str(error):
+            raise
+        raise UsageError(
+            f'keras_model={name}: uses a tensor that was made outside of the function: make it inside, or use a NumPy array'
+        ) from None
+    if not callable(made) or inspect.isclass(made):
+        raise UsageError(f'keras_model={name}: must return a tf.keras model or layer, not {describe(made)}')
     return made
 
 
@@ -78,15 +106,30 @@ def _find(name):
     path, _, attribute = name.rpartition('.')
     if not path:
         raise UsageError(f'keras_model={name}: must be the dotted name of a function, such as my_package.networks.make')
-    if path == 'tf.keras.applications':
-        found: Any = tf.keras.applications
-    else:
-        try:
-            found = importlib.import_module(path)
-        except ModuleNotFoundError as error:
-            if not f'{path}.'.startswith(f'{error.name}.'):
-                raise  # Of an import in the module.
-            raise UsageError(f'keras_model={name}: no module {path}') from None
-    if not callable(getattr(found, attribute, None)):
+    if name.startswith('keras.applications.'):
+        raise UsageError(f'keras_model={name}: say tf.{name}, which is Keras 2')
+    try:
+        # TensorFlow has modules that cannot be imported by the names that they have in its API.
+        found = operator.attrgetter(path.partition('.')[2])(tf) if path.startswith('tf.') else importlib.import_module(path)
+    except (ModuleNotFoundError, AttributeError) as error:
+        if not path.startswith('tf.') and not f'{path}.'.startswith(f'{error.name}.'):
+            raise  # Of an import in the module.
+        raise UsageError(f'keras_model={name}: no module {path}') from None
+    function = getattr(found, attribute, None)
+    if not callable(function):
         raise UsageError(f'keras_model={name}: {path} has no function {attribute}')
-    return getattr(found, attribute)
+    if not name.startswith(_APPLICATIONS):
+        try:
+            inspect.signature(function).bind(None)
+        except TypeError as error:
+            raise UsageError(f'keras_model={name}: must be a function of the hyper-parameters, make(params): {error}') from None
+    return function
+
+
+def _last_activation(network):
+    layers = getattr(network, 'layers', None)
+    return getattr(layers[-1] if layers else network, 'activation', None)
+
+
+def _first_line(error):
+    return str(error).partition('\n')[0]

@@ -1,6 +1,7 @@
 """tf.keras layers and models in a model module: adds their losses and updates to the graph collections, as tf.layers does."""
 
 from collections.abc import Callable, Iterator
+import concurrent.futures
 import contextlib
 import functools
 import sys
@@ -13,12 +14,15 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError
 from common.training.graphs import ancestors, reachable
 
+_LAYERS = tf.compat.v2.keras.layers
+_RANDOM_LAYERS = tuple(getattr(_LAYERS, name) for name in dir(_LAYERS) if name.startswith('Random'))  # They augment images.
+
 # pylint: disable=protected-access; the public `losses` and `updates` of a model repeat those of its layers.
 
 
 @contextlib.contextmanager
-def collect_keras_layers(is_training: bool) -> Iterator[None]:
-    """Within the block, tf.keras layers work in a graph as tf.layers do.
+def collect_keras_layers(is_training: bool) -> Iterator[list[Any]]:
+    """Within the block, tf.keras layers work in a graph as tf.layers do; yields a list that gets the tf.keras models called.
 
     Layers that depend on the learning phase, such as dropout and batch norm, use `is_training`. At the end of the block,
     the layers' updates are in tf.GraphKeys.UPDATE_OPS, the losses of regularizers and of `add_loss` in
@@ -30,7 +34,7 @@ def collect_keras_layers(is_training: bool) -> Iterator[None]:
         losses or updates within a loop or a function, assigns to variables although nothing depends on the assignment, or
         is given weights, which training would overwrite.
     """
-    collector = _Collector()
+    collector = _Collector(is_training)
     graph_layer = tf.layers.Layer.__bases__[0]  # The base of all tf.keras layers created in a graph: not in the public API.
     with contextlib.ExitStack() as scopes:
         scopes.enter_context(_learning_phase(is_training))
@@ -55,14 +59,17 @@ def collect_keras_layers(is_training: bool) -> Iterator[None]:
                     _reject('is a Keras 3 layer, which cannot be trained in a graph: use tf.keras, which is Keras 2 here'),
                 )
             )
-        yield
+        yield collector.networks
     collector.collect()
+    collector.restore_classes()
 
 
 class _Collector:
     """Tracks the layers that are called, with their losses and updates."""
 
-    def __init__(self):
+    def __init__(self, is_training):
+        self.networks = []  # The models called, but not those within another one.
+        self._is_training = is_training
         self._layers = {}
         self._symbolic = []  # For each active call: whether it is symbolic, that is, builds a model from keras.Input.
         self._symbolic_ids = set()
@@ -71,15 +78,20 @@ class _Collector:
         """Calls a layer."""
         if isinstance(layer, tf.layers.Layer):  # tf.layers fill the collections themselves.
             return original(layer, *args, **kwargs)
-        if not hasattr(layer, '_originally_built_as_v1'):
-            _reject_foreign(original, layer)
-        self._layers.update((id(sublayer), sublayer) for sublayer in layer._flatten_layers())
-        self._symbolic.append(
-            self._symbolic[-1]
-            if self._symbolic
-            else any(hasattr(value, '_keras_history') for value in tf.nest.flatten((args, kwargs)))
-        )
         graph = tf.get_default_graph()
+        outermost = _outermost(graph)
+        if not hasattr(layer, '_originally_built_as_v1') or any(weight.graph is not outermost for weight in _weights(layer)):
+            _reject_foreign(original, layer)
+        if isinstance(layer, _RANDOM_LAYERS):  # By themselves, these do not know the learning phase of a graph.
+            kwargs['training'] = self._is_training
+        self._layers.update((id(sublayer), sublayer) for sublayer in layer._flatten_layers())
+        if self._symbolic:
+            is_symbolic = self._symbolic[-1]
+        else:
+            is_symbolic = any(hasattr(value, '_keras_history') for value in tf.nest.flatten((args, kwargs)))
+            if isinstance(layer, tf.keras.Model) and not is_symbolic:
+                self.networks.append(layer)
+        self._symbolic.append(is_symbolic)
         before = len(graph.get_operations()), {id(item) for item in _losses_and_updates(layer)}
         # If a layer is called twice, the second call updates the moving averages that the first one has updated.
         earlier_updates = self._without_symbolic([op for op in layer._updates if op.graph is graph])
@@ -87,7 +99,7 @@ class _Collector:
             with tf.control_dependencies(earlier_updates):
                 outputs = original(layer, *args, **kwargs)
         finally:
-            is_symbolic = self._symbolic.pop()
+            self._symbolic.pop()
         if is_symbolic:
             self._symbolic_ids.update({id(item) for item in _losses_and_updates(layer)} - before[1])
         # Again, since the call may have created sublayers.
@@ -126,6 +138,15 @@ class _Collector:
         trainable = tf.get_collection_ref(tf.GraphKeys.TRAINABLE_VARIABLES)
         trainable[:] = [variable for variable in trainable if variable.name not in frozen]
 
+    def restore_classes(self):
+        """Gives the layers' classes the bases that they have outside of graphs.
+
+        Keras changes them as it makes an object in a graph, or in eager mode; then objects of the other kind do not work.
+        """
+        classes: set[Any] = {type(layer) for layer in self._layers.values()}
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:  # In a thread of its own there is no graph.
+            pool.submit(lambda: [layer_class.__new__(layer_class) for layer_class in classes]).result()
+
     def _without_symbolic(self, items):
         """Returns `items` without the losses and updates of symbolic calls, which only build a model."""
         items = [item for item in items if item is not None and id(item) not in self._symbolic_ids]
@@ -149,6 +170,20 @@ class _Collector:
 def _as_float32(item):
     """Casts a loss to float32, the dtype of the total loss; returns an update unchanged."""
     return tf.cast(item, tf.float32) if isinstance(item, tf.Tensor) and item.dtype.is_floating else item
+
+
+def _outermost(graph):
+    """Returns the graph that a graph of a loop or function is in."""
+    while hasattr(graph, 'outer_graph'):
+        graph = graph.outer_graph
+    return graph
+
+
+def _weights(layer):
+    """Yields the weights that there are by now; `layer.weights` raises an error before a model is called."""
+    for sublayer in layer._flatten_layers():
+        yield from sublayer._trainable_weights
+        yield from sublayer._non_trainable_weights
 
 
 def _losses_and_updates(layer):

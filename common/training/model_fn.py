@@ -164,14 +164,17 @@ def make_model_fn(
         if devices:
             dataset_contract.check_divisible(features, labels, params)
 
+        networks: list[Any] = []
+
         def tower(features, labels):
-            with collect_keras_layers(is_training=mode == ModeKeys.TRAIN):
+            with collect_keras_layers(is_training=mode == ModeKeys.TRAIN) as called:
                 if mode == ModeKeys.TRAIN:
                     features, labels = augmentation.augment(features, labels, params)
                 predictions, losses = model_contract.call_model(model, features, labels, mode, params)
                 if mode == ModeKeys.TRAIN and losses:
                     augmentation.check_used(labels, losses.values(), params)
-                return predictions, losses
+            networks.extend(called)
+            return predictions, losses
 
         # The scope keeps the model's ops from taking the names of the summaries below, which are shown in TensorBoard.
         with tf.name_scope('model'):
@@ -186,7 +189,7 @@ def make_model_fn(
             tf.logging.info(line)
         if options.warm_start_from:
             variables = [v for v in tf.global_variables() if v is not tf.train.get_global_step()]
-            warm_start(options.warm_start_from, variables, options.warm_start_names, options.warm_start_exclude)
+            warm_start(options.warm_start_from, variables, options.warm_start_names, options.warm_start_exclude, networks)
         spec = train_spec(features, predictions, example_loss, metrics, params, config)
         warn_of_random_ops(spec.train_op)
         check_fits(

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -43,17 +44,25 @@ def _is_scope(name):
     return not name or name.endswith('/')
 
 
-def warm_start(path: str, variables: Sequence[tf.Variable], names: Sequence[str] = (), exclude: str = '') -> None:
+def warm_start(
+    path: str,
+    variables: Sequence[tf.Variable],
+    names: Sequence[str] = (),
+    exclude: str = '',
+    networks: Sequence[Any] = (),
+) -> None:
     """Initializes variables from those of the same name and shape in a checkpoint, and logs which were loaded.
 
     If the checkpoint has moving averages of the weights, these are loaded, since they are what was evaluated.
 
     Args:
       path: a checkpoint, a directory of checkpoints (the last one is used), output_dir/best, a SavedModel, or what Keras has
-        saved (see common/training/keras_weights.py), where the names may lack the scopes of the graph.
+        saved (see common/training/keras_weights.py).
       variables: the variables to initialize.
       names: which have other names in the checkpoint; see `parse_names`. The first that fits a variable counts.
       exclude: regular expression; variables whose names match it keep their own initializers.
+      networks: the tf.keras models that were called, for what Keras has saved. Variables of a model that is made of the same
+        layers are matched as Keras does it, and others by their names, before which the graph may have scopes.
 
     Raises:
       UsageError: there is no checkpoint at the path, none of its variables matches, or a name or `exclude` fits none.
@@ -66,20 +75,23 @@ def warm_start(path: str, variables: Sequence[tf.Variable], names: Sequence[str]
     for old, new in pairs:
         if not any(_renamed(variable.op.name, old, new) for variable in variables):
             raise UsageError(f'--warm_start_names: {old}:{new}: the model has no {new}; it has: {_list_names(variables)}')
-    is_of_keras = keras_weights.is_of_keras(path)
-    found = _converted(path) if is_of_keras else _find(path)
+    keras = keras_weights.read(path) if keras_weights.is_of_keras(path) else None
+    found = _converted(keras) if keras else _find(path)
     if not is_intact(found):
         raise RunError(f'--warm_start_from={path}: {found} is corrupt: choose another checkpoint')
     shapes = open_checkpoint(found).get_variable_to_shape_map()
+    places = keras_weights.match(keras, networks) if keras else {}
+    shown = {key: name for name, key in keras.names.items()} if keras else {}
     matching: dict[str, list[tf.Variable]] = {}
+    missing: list[str] = []
     unused = set(pairs)
-    tf.logging.info('Starting from the weights in %s:', found)
+    tf.logging.info('Starting from the weights in %s:', path if keras else found)
     for variable in variables:
         name, shape = variable.op.name, variable.shape.as_list()
         pair = next((pair for pair in pairs if _renamed(name, *pair)), None)
         source = _renamed(name, *pair) if pair else name
-        if is_of_keras and source not in shapes:
-            source = max((saved for saved in shapes if source.endswith(f'/{saved}')), key=len, default=source)
+        if keras:
+            source = _of_name(source, keras.names) if pair or name not in places else places[name]
         source = f'{source}{_AVERAGE}' if f'{source}{_AVERAGE}' in shapes else source
         saved_shape = shapes.get(source)
         if saved_shape is not None and pair:
@@ -88,16 +100,35 @@ def warm_start(path: str, variables: Sequence[tf.Variable], names: Sequence[str]
             outcome = 'skipped: excluded'
         elif saved_shape is None:
             outcome = 'skipped: missing' if source == name else f'skipped: {source} is missing'
+            missing.append(name)
         elif saved_shape != shape:
             outcome = f'skipped: its shape is {saved_shape}, not {shape}'
         else:
-            outcome = 'loaded' if source in (name, f'{name}{_AVERAGE}') else f'loaded from {source}'
+            saved_name = shown.get(source, source)
+            outcome = 'loaded' if saved_name in (name, f'{name}{_AVERAGE}') else f'loaded from {saved_name}'
             matching.setdefault(source, []).append(variable)
         tf.logging.info('  %-40s %s', name, outcome)
     for old, new in sorted(unused):
         raise UsageError(f'--warm_start_names: {old}:{new}: {found} has no {old} for a variable of the model')
+    if not matching and keras and keras.has_paths:
+        raise UsageError(
+            f'--warm_start_from={path}: has the weights of a model that is made of other layers than those of --model, and no '
+            'names for them: save them by save_weights to a name that ends with .h5, but not with .weights.h5'
+        )
     if not matching:
-        raise UsageError(f'--warm_start_from={path}: no variable matches one of the model in name and shape')
+        raise UsageError(
+            f'--warm_start_from={path}: no variable matches one of the model in name and shape; it has '
+            f'{_shortened(keras.names if keras else shapes)}'
+        )
+    left = [shown.get(key, key) for key in keras.arrays if key not in matching] if keras else []
+    if missing and left:
+        tf.logging.warning(
+            '--warm_start_from=%s: has no weights for %s; it has %s, which are not used: if these are the same, say so by '
+            '--warm_start_names',
+            path,
+            _shortened(missing),
+            _shortened(left),
+        )
     for i in range(max(map(len, matching.values()))):  # Several variables may have the same source.
         tf.train.init_from_checkpoint(found, {source: targets[i] for source, targets in matching.items() if i < len(targets)})
 
@@ -109,15 +140,27 @@ def _renamed(name, old, new):
     return old if name == new else ''
 
 
+def _of_name(source, names):
+    """Returns the key of a name in a file of Keras, where names may lack the scopes of the graph."""
+    if source not in names:
+        source = max((name for name in names if source.endswith(f'/{name}')), key=len, default=source)
+    return names.get(source, source)
+
+
+def _shortened(names):
+    names = sorted(names)
+    return ', '.join(names[:10]) + (f' and {len(names) - 10} more' if len(names) > 10 else '')
+
+
 def _list_names(variables):
     return ', '.join(variable.op.name for variable in variables)
 
 
-def _converted(path):
-    """Returns the path of a checkpoint with the weights of a file of Keras; it is there until this process ends."""
+def _converted(weights):
+    """Returns the path of a checkpoint with what Keras has saved; it is there until this process ends."""
     directory = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return keras_weights.to_checkpoint(path, directory)
+    return keras_weights.to_checkpoint(weights, directory)
 
 
 def _find(path):

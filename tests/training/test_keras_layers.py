@@ -449,3 +449,26 @@ def test_graphs_that_threads_build_at_once_leave_keras_as_it_was():
     second.join()
     assert penalties == {'first': 2, 'second': 2}
     assert {owner: dict(vars(owner)) for owner in before} == before
+
+
+@pytest.mark.parametrize('kind', ['sequential', 'functional'])
+def test_layers_that_augment_do_so_in_training_only(kind):
+    images = np.random.RandomState(0).uniform(size=[4, 8, 8, 1]).astype(np.float32)
+
+    def outputs(is_training):
+        with tf.Graph().as_default(), tf.Session() as session:
+            with collect_keras_layers(is_training):
+                rotation = tf.compat.v2.keras.layers.RandomRotation(0.5)
+                if kind == 'sequential':
+                    network = tf.keras.Sequential([rotation])
+                else:
+                    inputs = tf.keras.Input([8, 8, 1])
+                    network = tf.keras.Model(inputs, rotation(inputs))
+                result = network(tf.constant(images))
+            session.run(tf.global_variables_initializer())
+            return session.run(result), session.run(result)
+
+    for evaluated in outputs(is_training=False):
+        np.testing.assert_array_equal(evaluated, images)
+    first, second = outputs(is_training=True)
+    assert (first != images).any() and (first != second).any()

@@ -1,0 +1,164 @@
+"""Weights of tf.keras models start graphs in which the models predict what they predict in Keras itself."""
+
+import json
+import os
+import zipfile
+
+import numpy as np
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
+from common.training import keras_weights
+from common.training.keras_layers import collect_keras_layers
+from common.training.warm_start import warm_start
+
+X = np.random.RandomState(0).normal(size=[3, 4]).astype(np.float32)
+layers = tf.keras.layers
+
+
+def sequential():
+    return tf.keras.Sequential([layers.Dense(4), layers.Dense(4, 'tanh'), layers.Dense(4)])
+
+
+def branches():
+    """Two models with layers of the same names."""
+    inputs = layers.Input([4])
+    made = []
+    for name in ('a', 'b'):
+        own = layers.Input([4])
+        made.append(tf.keras.Model(own, layers.Dense(4, name='same')(own), name=name)(inputs))
+    return tf.keras.Model(inputs, layers.Subtract()(made))
+
+
+def frozen():
+    base = tf.keras.Sequential([layers.Dense(4), layers.BatchNormalization(), layers.Dense(4), layers.BatchNormalization()])
+    base.trainable = False
+    return tf.keras.Sequential([base, layers.Dense(2)])
+
+
+class Network(tf.keras.Model):
+    """Layers in attributes, in a list and in a dict, and layers within layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = [layers.Dense(4), layers.LayerNormalization(), layers.Dense(4)]
+        self.heads = {'one': layers.Dense(3), 'two': layers.Dense(3)}
+        self.both_ways = layers.Bidirectional(layers.LSTM(2))
+
+    def call(self, inputs):
+        for block in self.blocks:
+            inputs = block(inputs)
+        return tf2.concat([self.heads['one'](inputs) - self.heads['two'](inputs), self.both_ways(inputs[:, None])], 1)
+
+
+MODELS = {'sequential': sequential, 'branches': branches, 'frozen': frozen, 'subclassed': Network}
+
+
+def with_random_weights(network, seed=1):
+    network(X)
+    random = np.random.RandomState(seed)
+    network.set_weights([random.uniform(0.1, 0.9, value.shape) for value in network.get_weights()])
+    return network
+
+
+def started(make, path, names=()):
+    """Returns what the model predicts in a graph that starts from a file."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        with tf.name_scope('model'), collect_keras_layers(is_training=False) as networks:
+            outputs = make()(tf.constant(X))
+        warm_start(str(path), tf.global_variables(), names, networks=networks)
+        session.run(tf.global_variables_initializer())
+        return session.run(outputs)
+
+
+@pytest.mark.parametrize('name', ['w.h5', 'w.weights.h5', 'm.h5', 'm.keras'])
+@pytest.mark.parametrize('make', MODELS.values(), ids=MODELS)
+@pytest.mark.filterwarnings('ignore:You are saving your model as an HDF5')
+def test_a_model_predicts_as_in_keras_whatever_its_layers_are_called(make, name, tmp_path):
+    if make is Network and name == 'm.h5':
+        pytest.skip('Keras does not save such models so')
+    layers.Dense(1)(X)  # So that the numbers in names that Keras gives are not those in the graph.
+    network = with_random_weights(make())
+    (network.save_weights if name.startswith('w') else network.save)(str(tmp_path / name))
+    np.testing.assert_allclose(started(make, tmp_path / name), network(X).numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize('name', ['checkpoint', 'saved_model'])
+def test_checkpoints_and_saved_models_are_matched_by_the_names_of_variables(name, tmp_path):
+    def make():
+        return tf.keras.Sequential([layers.Dense(4, name='first'), layers.Dense(2, name='second')])
+
+    network = with_random_weights(make())
+    if name == 'checkpoint':
+        network.save_weights(str(tmp_path / name))
+    else:
+        network.save(str(tmp_path / name), save_format='tf')
+    np.testing.assert_allclose(started(make, tmp_path / name), network(X).numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize('name', ['base.h5', 'base.keras'])
+def test_weights_of_a_part_are_those_of_the_model_within(name, tmp_path):
+    base = with_random_weights(sequential())
+    (base.save if name.endswith('.keras') else base.save_weights)(str(tmp_path / name))
+
+    def make():
+        inputs = layers.Input([4])
+        return tf.keras.Model(inputs, layers.Dense(2, kernel_initializer='ones')(sequential()(2 * inputs - 1)))
+
+    expected = base(2 * X - 1).numpy().sum(1, keepdims=True).repeat(2, 1)
+    np.testing.assert_allclose(started(make, tmp_path / name), expected, rtol=1e-5)
+
+
+def test_weights_that_may_have_another_name_are_warned_of(tmp_path, caplog):
+    network = with_random_weights(tf.keras.Sequential([layers.Dense(4, name='old'), layers.Dense(4, name='same')]))
+    path = tmp_path / 'weights.h5'
+    network.save_weights(str(path))
+
+    def make():
+        return tf.keras.Sequential([layers.Dense(4, name='new'), layers.Dense(4, name='same'), layers.Dense(1, name='last')])
+
+    started(make, path)
+    assert (
+        'has no weights for last/bias, last/kernel, new/bias, new/kernel; it has old/bias, old/kernel, which are not used: '
+        'if these are the same, say so by --warm_start_names'
+    ) in caplog.text.replace('model/sequential/', '').replace('sequential/', '')
+
+
+def test_a_file_without_names_has_to_fit(tmp_path):
+    with_random_weights(sequential()).save(str(tmp_path / 'model.keras'))
+    with pytest.raises(UsageError, match='made of other layers than those of --model, and no names for them: save them by'):
+        started(frozen, tmp_path / 'model.keras')
+
+
+def test_no_code_of_a_file_is_run(tmp_path):
+    """Layers that call any function by its name, as Keras itself does when it loads the model."""
+    network = with_random_weights(sequential())
+    network.save(str(tmp_path / 'model.keras'))
+    with zipfile.ZipFile(tmp_path / 'model.keras') as archive:
+        config, weights = json.loads(archive.read('config.json')), archive.read('model.weights.h5')
+    function = {'module': 'os', 'class_name': 'function', 'config': 'system', 'registered_name': 'system'}
+    arguments = {'name': 'run', 'trainable': True, 'dtype': 'float32', 'function': function, 'function_type': 'function'}
+    config['config']['layers'].append(
+        {'module': 'keras.layers', 'class_name': 'Lambda', 'config': {**arguments, 'module': 'os', 'arguments': {}}}
+    )
+    with zipfile.ZipFile(tmp_path / 'evil.keras', 'w') as archive:
+        archive.writestr('config.json', json.dumps(config))
+        archive.writestr('model.weights.h5', weights)
+    calls = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, 'system', calls.append)
+        np.testing.assert_allclose(started(sequential, tmp_path / 'evil.keras'), network(X).numpy(), rtol=1e-5)
+    assert calls == []
+
+
+def test_a_saved_model_is_read_but_not_loaded(tmp_path, monkeypatch):
+    network = with_random_weights(sequential())
+    network.save(str(tmp_path / 'saved'), save_format='tf')
+    monkeypatch.setattr(tf.saved_model, 'load_v2', None)
+    (tmp_path / 'saved' / 'saved_model.pb').write_bytes(b'')
+    found = keras_weights.read(str(tmp_path / 'saved'))
+    values = {name: found.arrays[key] for name, key in found.names.items()}
+    for variable in network.weights:
+        np.testing.assert_array_equal(values[variable.name.removesuffix(':0')], variable.numpy())
