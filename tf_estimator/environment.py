@@ -12,7 +12,6 @@ from tf_estimator import requirements
 from tf_estimator.errors import CommandError
 
 _HOOK = '_tf_estimator_hook'
-_SOURCE = pathlib.Path(__file__).with_name('import_hook.py')
 # The hook is used first; then importing the package says what is wrong, if something is.
 _CHECK = """
 import tensorflow as tf
@@ -31,7 +30,7 @@ def enable(is_forced: bool) -> str:
             'enable tf.estimator for all programs of this Python'
         )
     try:
-        for path, text in _files().items():
+        for path, text in files(_site_packages()).items():
             _write(path, text)
         version = _check()
     except CommandError:
@@ -45,9 +44,9 @@ def enable(is_forced: bool) -> str:
 
 def disable() -> str:
     """Removes what `enable` wrote, and returns what to say."""
-    files = list(_files())
-    found = [path for path in reversed(files) if path.exists()]  # First what has Python import the other.
-    cache = files[0].parent / '__pycache__'
+    site_packages = _site_packages()
+    found = [path for path in reversed(files(site_packages)) if path.exists()]  # First what has Python import the other.
+    cache = site_packages / '__pycache__'
     with _errors_named():
         for path in [*found, *cache.glob(f'{_HOOK}.*')]:
             path.unlink()
@@ -58,22 +57,25 @@ def disable() -> str:
 
 def status() -> str:
     """Returns that tf.estimator is enabled, having tried it out; CommandError if it is not, or does not work."""
-    files = _files()
-    found = [path for path in files if path.exists()]
+    wanted = files(_site_packages())
+    found = [path for path in wanted if path.exists()]
     if not found:
         raise CommandError(f'tf.estimator is not enabled in {sys.prefix}. To enable it: python -m tf_estimator enable')
-    if any(path not in found or path.read_text(encoding='utf-8') != text for path, text in files.items()):
+    if any(path not in found or path.read_text(encoding='utf-8') != text for path, text in wanted.items()):
         raise CommandError(f'{found[0]} is not of this version: run python -m tf_estimator enable')
     return f'tf.estimator is enabled in {sys.prefix}, for TensorFlow {_check()}.'
 
 
-def _files():
+def files(site_packages: pathlib.Path) -> dict[pathlib.Path, str]:
     """Returns what lies in site-packages where tf.estimator is enabled, {path: text}."""
-    site_packages = pathlib.Path(sysconfig.get_path('purelib'))
     return {
-        site_packages / f'{_HOOK}.py': _SOURCE.read_text(encoding='utf-8'),
+        site_packages / f'{_HOOK}.py': pathlib.Path(__file__).with_name('import_hook.py').read_text(encoding='utf-8'),
         site_packages / 'tf_estimator.pth': f'import {_HOOK}\n',
     }
+
+
+def _site_packages():
+    return pathlib.Path(sysconfig.get_path('purelib'))
 
 
 def _write(path, text):
@@ -102,6 +104,6 @@ def _check():
     is_there, _, version = process.stdout.strip().partition(' ')
     if process.returncode or is_there != 'True':
         reason = process.stderr.strip().rpartition('\n')[2].removeprefix('ImportError: ')
-        unread = f'Python does not read the .pth files in {sysconfig.get_path("purelib")}'
+        unread = f'Python does not read the .pth files in {_site_packages()}'
         raise CommandError(f'tf.estimator does not work in {sys.prefix}: {reason or unread}')
     return version

@@ -28,11 +28,12 @@ def compute(sources, targets, mode=ModeKeys.EVAL, devices=(), params=PARAMS, gra
         variables = sorted(tf.trainable_variables(), key=lambda variable: variable.name)
         if gradients:
             outputs += (tf.gradients(tf.reduce_mean(outputs[1]), variables),)
+        initial = {}  # Fed, since each run of other tensors optimizes the graph anew.
         for i, variable in enumerate(variables):
-            values = np.random.RandomState(i).normal(size=variable.shape)
+            values = initial[variable.initializer.inputs[1]] = np.random.RandomState(i).normal(size=variable.shape)
             if variable.name.endswith('tokens/bias:0'):
                 values[seq2seq.END] += 6  # So that texts end.
-            variable.load(values, session)
+        session.run([variable.initializer for variable in variables], initial)
         return session.run([output for output in outputs if output is not None])
 
 

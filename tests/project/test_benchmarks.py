@@ -1,5 +1,6 @@
 """The benchmarks run, and compare forms that compute the same."""
 
+import subprocess
 from unittest import mock
 
 import numpy as np
@@ -13,6 +14,7 @@ from benchmarks import (
     image_pipeline,
     merge,
     processes,
+    python_start,
     resume,
     step_shares,
     training,
@@ -117,3 +119,11 @@ def test_processes_send_what_a_ring_has_to(data_dir):
 @mock.patch.multiple(cluster, REDUCTIONS=2)
 def test_the_all_reduce_is_measured_alone():
     assert cluster.reduce(2, 1)['milliseconds'] > 0
+
+
+def test_the_start_of_python_is_measured_with_the_hook_and_without(tmp_path):
+    for is_enabled in (False, True):
+        python = python_start.make_environment(str(tmp_path / str(is_enabled)), is_enabled)
+        code = 'import sys; print("_tf_estimator_hook" in sys.modules)'
+        assert subprocess.run([python, '-c', code], capture_output=True, text=True).stdout == f'{is_enabled}\n'
+    assert all(value > 0 for values in python_start.measure(rounds=1).values() for value in values)
