@@ -140,22 +140,22 @@ def test_a_bad_trial_is_pruned(search, tmp_path):
 
 
 def test_a_stopped_sweep_resumes_as_if_it_had_not_been_stopped(start, search, run, tmp_path):
-    steps = ('--eval_every_steps=500', '--save_checkpoints_steps=500', '--eval_steps=10')
+    steps = ('--eval_every_steps=1500', '--save_checkpoints_steps=1500', '--eval_steps=10')
     flags = [{'learning_rate': [0.01]}, '--trials=1', '--train_steps=3000', *steps]
     process = start(*flags)
     trial = tmp_path / 'output' / 'trial-0'
     wait_until((trial / 'log.txt').exists)
-    wait_until(lambda: 'step = 600 ' in (trial / 'log.txt').read_text())  # Amid the steps, not the evaluation.
+    wait_until(lambda: 'step = 100 ' in (trial / 'log.txt').read_text())
     os.killpg(process.pid, signal.SIGINT)  # As Ctrl-C does, which the trainings must not get.
     assert process.wait(60) == 130
     steps_saved = [int(path.stem.split('-')[1]) for path in trial.glob('model.ckpt-*.index')]
-    assert len(losses(trial)) < 6 and max(steps_saved) % 500  # One more than it would have saved by itself.
+    assert 100 < max(steps_saved) < 3000
     assert [trial.state for trial in trials_of(tmp_path)] == [TrialState.RUNNING]
 
     assert search(*flags)[0] == 0
     assert [trial.state for trial in trials_of(tmp_path)] == [TrialState.COMPLETE]
     assert run(*FLAGS, *steps, f'--hparams_set={trial}/hparams.json', output_dir=tmp_path / 'unstopped')[0] == 0
-    assert losses(trial) == losses(tmp_path / 'unstopped') and len(losses(trial)) == 6
+    assert losses(trial) == losses(tmp_path / 'unstopped') and len(losses(trial)) == 2
 
 
 def test_trainings_of_a_killed_sweep_are_waited_for(start, search, tmp_path):
