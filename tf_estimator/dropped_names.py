@@ -1,4 +1,7 @@
-"""Names that Python 3.8 to 3.13 and NumPy 1.18 to 2.4 have dropped, put back for old programs. Each is logged when it is used.
+"""Names that old programs use and that are gone, put back: each is logged when it is used.
+
+They are those that Python 3.8 to 3.13 and NumPy 1.18 to 2.4 have dropped, and TensorFlow's package `training.tracking`, which
+was private, moved in 2.9, and is imported by libraries all the same.
 
 Not put back: what has no equivalent that is as good (the modules cgi, imghdr and telnetlib, numpy.find_common_type), and
 names of types that are written in C (array.array.tostring, numpy.ndarray.ptp). setuptools, which TensorFlow needs, has
@@ -12,6 +15,7 @@ import inspect
 import logging
 import pkgutil
 import sys
+import types
 from typing import Any
 
 from tf_estimator import old_functions
@@ -93,6 +97,13 @@ _METHODS: Mapping[str, Mapping[str, str]] = {
     },
 }
 _MODULES = {'imp': 'tf_estimator.old_imp', 'xml.etree.cElementTree': 'xml.etree.ElementTree'}
+_TRACKING = 'tensorflow.python.training.tracking'
+_TRACKING_MODULES = {
+    f'{_TRACKING}.graph_view': 'tensorflow.python.checkpoint.graph_view',
+    f'{_TRACKING}.tracking': 'tensorflow.python.trackable.autotrackable',
+    f'{_TRACKING}.util': 'tensorflow.python.checkpoint.checkpoint',
+    _TRACKING: 'tensorflow.python.trackable',  # The others, which kept their names.
+}
 
 
 def restore() -> None:
@@ -106,6 +117,15 @@ def restore() -> None:
                 setattr(owner, old, _renamed(f'{path}.{old}', new))
     _restore_newshape(importlib.import_module('numpy'))
     sys.meta_path.append(Aliases(_MODULES, on_import=_log))  # Last: where the module is still there, it is found before.
+    _restore_tracking()
+
+
+def _restore_tracking() -> None:
+    """Puts TensorFlow's package `training.tracking` back."""
+    package = types.ModuleType(_TRACKING)
+    package.__path__ = []
+    sys.modules[_TRACKING] = importlib.import_module('tensorflow.python.training').tracking = package
+    sys.meta_path.insert(0, Aliases(_TRACKING_MODULES, on_import=_log))
 
 
 def _restore_attributes(module, names: Mapping[str, str]) -> None:
@@ -158,6 +178,6 @@ def _old_function(path):
 
 @functools.cache  # So that each is said once.
 def _log(old: str, new: str) -> None:
-    dropped_by = 'NumPy' if old.startswith('numpy.') else 'Python'
+    dropped_by = {'numpy': 'NumPy', 'tensorflow': 'TensorFlow'}.get(old.partition('.')[0], 'Python')
     by = f'; {new} takes its place' if new else ' without a successor; it is put back'
     logging.getLogger('tensorflow').warning('%s: %s has dropped it%s.', old, dropped_by, by)

@@ -23,11 +23,17 @@ import threading
 import unittest
 import xml.etree.cElementTree as ElementTree
 import numpy as np
+from tensorflow.python.checkpoint import graph_view as new_graph_view
+from tensorflow.python.trackable import base as new_base
+from tensorflow.python.training.tracking import base, graph_view
+import tensorflow.python.training.tracking.util as tracking_util
 
 print(Mapping.__module__, OrderedDict.__module__, fractions.gcd(12, 18), ElementTree.fromstring('<a/>').tag)
 print(inspect.getargspec(lambda a, b=1, *c, **d: 0)[:], imp.new_module('m').__name__)
 print(np.array([1.9], np.int), np.float(1), np.asscalar(np.array([3])), np.int is np.int)
 print(np.float_(2).dtype, np.product([2, 3]), np.reshape([1, 2], newshape=(2, 1)).shape, threading.Thread().isAlive())
+print(base is new_base, graph_view is new_graph_view)
+print(tracking_util.__name__)
 for module in (np, inspect):
     try:
         module.nothing
@@ -58,6 +64,8 @@ def test_a_program_with_dropped_names_runs_and_each_is_said_once(tmp_path):
         "(['a', 'b'], 'c', 'd', (1,)) m",
         '[1] 1.0 3 True',
         'float64 6 (2, 1) False',
+        'True True',
+        'tensorflow.python.checkpoint.checkpoint',
         "module 'numpy' has no attribute 'nothing'",
         "module 'inspect' has no attribute 'nothing'",
     ]
@@ -66,6 +74,8 @@ def test_a_program_with_dropped_names_runs_and_each_is_said_once(tmp_path):
         'WARNING:tensorflow:collections.Mapping: Python has dropped it; collections.abc.Mapping takes its place.',
         'WARNING:tensorflow:fractions.gcd: Python has dropped it; math.gcd takes its place.',
         'WARNING:tensorflow:inspect.getargspec: Python has dropped it without a successor; it is put back.',
+        'WARNING:tensorflow:tensorflow.python.training.tracking.graph_view: TensorFlow has dropped it; '
+        'tensorflow.python.checkpoint.graph_view takes its place.',
         'WARNING:tensorflow:numpy.int: NumPy has dropped it; int takes its place.',
         'WARNING:tensorflow:unittest.TestCase.assertItemsEqual: Python has dropped it; assertCountEqual takes its place.',
     }
