@@ -1,0 +1,67 @@
+"""Runs the own tests of libraries that stand on tf.estimator, through this project, on several releases of TensorFlow.
+
+    python -m tests.compat [--tensorflow=2.15.1,2.21.0] [--work=DIR] [LIBRARY...]
+
+They run as `python -m tf_estimator TEST` does, in virtual environments that are made in DIR, where the libraries'
+repositories are cloned, too. `--tensorflow=nightly` takes TensorFlow's nightly build. Prints the table of
+docs/compatibility.md, and why tests fail; the exit code is 1 if one fails for a reason that libraries.py does not know.
+"""
+
+import argparse
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+import re
+import sys
+import tempfile
+
+from tests.compat import environments, results
+from tests.compat.libraries import LIBRARIES, Library
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('libraries', nargs='*', metavar='LIBRARY', help=', '.join(LIBRARIES))
+    parser.add_argument('--tensorflow', default='2.15.1,2.21.0', help='versions, or nightly (default: %(default)s)')
+    parser.add_argument('--work', default=Path(tempfile.gettempdir(), 'compat'), type=Path, help='default: %(default)s')
+    parser.add_argument('--jobs', default=2, type=int, help='files at once (default: %(default)s)')
+    arguments = parser.parse_args()
+    unknown = set(arguments.libraries) - LIBRARIES.keys()
+    if unknown:
+        parser.error(f'no such library: {", ".join(sorted(unknown))}; there are {", ".join(LIBRARIES)}')
+    versions = arguments.tensorflow.split(',')
+    work = arguments.work.resolve()
+    rows, notes, is_new = [], [], False
+    for name in arguments.libraries or LIBRARIES:
+        cells = []
+        for version in versions:
+            found = _run(work, LIBRARIES[name], version, arguments.jobs)
+            ran = [result for result in found.values() if result != results.SKIPPED]
+            cells.append(f'{ran.count(results.PASSED)} of {len(ran)}')
+            for test, error in found.items():
+                if error not in (results.PASSED, results.SKIPPED):
+                    reason = _reason(LIBRARIES[name], test)
+                    is_new |= reason is None
+                    notes.append(f'{name} on {version}: {test}: {error} ({reason or "no known reason"})')
+        rows.append(f'| {LIBRARIES[name].release.replace("==", " ")} | {" | ".join(cells)} |')
+        print(rows[-1], file=sys.stderr)
+    print(f'| library | {" | ".join(versions)} |', f'|---|{"---|" * len(versions)}', *rows, sep='\n')
+    print('', *notes, sep='\n')
+    sys.exit(int(is_new))
+
+
+def _run(work: Path, library: Library, version: str, jobs: int) -> dict[str, str]:
+    python = environments.python(work, version)
+    folder, files = environments.checkout(work, library)
+    found: dict[str, str] = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        for of_file in pool.map(lambda file: results.run(python, folder, library, file), files):
+            found.update(of_file)
+    return found
+
+
+def _reason(library: Library, test: str) -> str | None:
+    return next((reason for pattern, reason in library.known.items() if re.search(pattern, test)), None)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,12 @@
+"""Runs a program as TensorFlow 1 does: `as_tensorflow_1.py SCRIPT ARGS...`."""
+
+import os
+import runpy
+import sys
+
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+sys.argv = sys.argv[1:]
+sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name='__main__')

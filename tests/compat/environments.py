@@ -1,0 +1,58 @@
+"""What a library is tested in: a virtual environment of each TensorFlow, and the library's repository at its release."""
+
+from pathlib import Path
+import re
+import subprocess
+import venv
+
+from tests.compat.libraries import LIBRARIES, Library
+
+ROOT = Path(__file__).parents[2]
+NIGHTLY = 'nightly'
+
+
+def python(work: Path, tensorflow: str) -> Path:
+    """Returns the Python of an environment with this project, a TensorFlow and the libraries; makes it if it is not there."""
+    folder = work / f'tensorflow-{tensorflow}'
+    found = folder / 'bin' / 'python'
+    done = folder / 'done'
+    if not done.exists():
+        venv.create(folder, with_pip=True, clear=True)
+        needs = {need for library in LIBRARIES.values() for need in library.needs}
+        project = ['--editable', str(ROOT)]
+        if tensorflow == NIGHTLY:  # Which none of these lists as one that it works with.
+            _pip(found, '--pre', 'tf-nightly')
+            _pip(found, 'h5py', 'pillow', 'tensorboard', 'tqdm')
+            _pip(found, '--no-deps', 'tensorflow-estimator==2.15.0', 'tf-keras', *project)
+        else:
+            _pip(found, f'tensorflow=={tensorflow}', *project)
+        _pip(found, 'pytest', *sorted(needs))
+        _pip(found, '--no-deps', *(library.release for library in LIBRARIES.values()))
+        done.touch()
+    return found
+
+
+def _pip(found, *arguments):
+    subprocess.run([found, '-m', 'pip', 'install', '--quiet', *arguments], check=True)
+
+
+def checkout(work: Path, library: Library) -> tuple[Path, list[str]]:
+    """Returns the folder of a library's repository, cloned if it is not there, and the paths of the tests in it."""
+    folder = work / library.repository.replace('/', '-')
+    done = folder / '.git' / 'done'
+    if not done.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        url = f'https://github.com/{library.repository}'
+        for arguments in (
+            ('init', '--quiet'),
+            ('fetch', '--quiet', '--depth=1', url, library.revision),
+            ('checkout', '--quiet', '--force', 'FETCH_HEAD'),
+        ):
+            subprocess.run(['git', *arguments], cwd=folder, check=True)
+        done.touch()
+    paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob('*.py'))}
+    files = [name for name in paths if re.fullmatch(library.tests, name)]
+    if library.is_apart:
+        for name in paths.keys() - set(files):
+            paths[name].unlink()
+    return folder, files

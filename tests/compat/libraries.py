@@ -1,0 +1,86 @@
+"""The libraries: what is installed, where their tests are, and which of these fail for a reason that is known."""
+
+from collections.abc import Mapping
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """A library whose tests are run.
+
+    Attributes:
+      release: what pip installs, without what it asks for: it would refuse the TensorFlow that is tested.
+      repository: on GitHub.
+      revision: tag or commit of that release.
+      tests: regular expression that the paths of the tests match from their beginning.
+      runner: 'script' if the tests are programs, or 'pytest'.
+      needs: further packages that the library or its tests import.
+      is_apart: the tests run against the installed package, which has all that they need, not against the repository's.
+      known: {regular expression of tests or files: why they fail}.
+    """
+
+    release: str
+    repository: str
+    revision: str
+    tests: str
+    runner: str = 'script'
+    needs: tuple[str, ...] = ()
+    is_apart: bool = False
+    known: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+LIBRARIES = {
+    'tensorflow-estimator': Library(
+        release='tensorflow-estimator==2.15.0',
+        repository='tensorflow/estimator',
+        revision='v2.15.0',
+        tests=r'tensorflow_estimator/python/estimator/(?!tpu/).*_test(_fc)?(_v\d)*\.py',
+        needs=('portpicker', 'scikit-learn'),
+        is_apart=True,
+    ),
+    'adanet': Library(
+        release='adanet==0.9.0',
+        repository='tensorflow/adanet',
+        revision='v0.9.0',
+        tests=r'adanet/(?!experimental/|modelflow).*_test\.py',
+        needs=('mock', 'six'),
+        known={
+            'AutoEnsembleEstimatorV2Test': 'the test gives tf.keras.optimizers.SGD, where Estimator needs one of optimizers.legacy'
+            ' since 2.11',
+        },
+    ),
+    'tensorflow-ranking': Library(
+        release='tensorflow-ranking==0.5.5',
+        repository='tensorflow/ranking',
+        revision='5b1d1338c1cb76507466d062e2d48bae57b17ac4',
+        tests=r'tensorflow_ranking/(python/[a-z_]*|examples/[a-z_]*|python/keras/estimator)_test\.py',
+        needs=('six',),
+    ),
+    'tf-slim': Library(
+        release='tf-slim==1.1.0',
+        repository='google-research/tf-slim',
+        revision='v1.1.0',
+        tests=r'tf_slim/.*_test\.py',
+    ),
+    'tensorflow-hub': Library(
+        release='tensorflow-hub==0.16.1',
+        repository='tensorflow/hub',
+        revision='v0.16.1',
+        tests=r'tensorflow_hub/(?!feature_column_v2|saved_model_lib).*_test\.py',  # The release is without these.
+        known={'test_load_v1': 'its data is an archive that only the build of the library makes'},
+    ),
+    'tensorflow-gan': Library(
+        release='tensorflow-gan==2.1.0',
+        repository='tensorflow/gan',
+        revision='723ce1e3627778b979f048d817f834f253611ff4',
+        tests=r'tensorflow_gan/.*estimator/.*_test\.py',
+    ),
+    'deepctr': Library(
+        release='deepctr==0.9.4',
+        repository='shenweichen/DeepCTR',
+        revision='v0.9.4',
+        tests=r'tests/.*_test\.py',
+        runner='pytest',
+        needs=('requests',),
+    ),
+}

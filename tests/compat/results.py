@@ -1,0 +1,64 @@
+"""Runs a file of tests, and reads what became of them."""
+
+import os
+from pathlib import Path
+import subprocess
+import tempfile
+from xml.etree import ElementTree
+
+from tests.compat.libraries import Library
+
+AS_TENSORFLOW_1 = Path(__file__).with_name('as_tensorflow_1.py')
+PASSED, SKIPPED = 'passed', 'skipped'
+TIME_LIMIT = 3600  # Seconds.
+
+
+def run(python: Path, folder: Path, library: Library, file: str) -> dict[str, str]:
+    """Returns {test: 'passed', 'skipped' or its error} of a file.
+
+    Tests that are skipped because they are for TensorFlow 1 run a second time, as programs do that call
+    `tf.disable_v2_behavior()`.
+    """
+    if library.runner == 'pytest':
+        return _run(python, folder, library, file, ['-m', 'pytest', '-q', '--tb=native', '--assert=plain', file], '--junitxml')
+    found = _run(python, folder, library, file, [file], '--xml_output_file')
+    skipped = [test.partition('::')[2] for test, result in found.items() if result == SKIPPED and 'test_session' not in test]
+    if skipped:
+        found |= _run(python, folder, library, file, [str(AS_TENSORFLOW_1), file, *skipped], '--xml_output_file')
+    return found
+
+
+def _run(python, folder, library, file, arguments, xml_flag):
+    environment = {**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '3'}
+    if not library.is_apart:
+        environment['PYTHONPATH'] = str(folder)
+    with tempfile.TemporaryDirectory() as scratch:
+        xml = Path(scratch) / 'results.xml'
+        command = [python, '-m', 'tf_estimator', *arguments, f'{xml_flag}={xml}']
+        try:
+            process = subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, text=True, errors='replace', timeout=TIME_LIMIT
+            )
+        except subprocess.TimeoutExpired:
+            return {file: f'not done after {TIME_LIMIT} s'}
+        if not xml.exists():
+            lines = process.stderr.strip().splitlines() or process.stdout.strip().splitlines()
+            return {file: lines[-1] if lines else f'exit code {process.returncode}'}
+        return read(xml, file)
+
+
+def read(xml: Path, file: str) -> dict[str, str]:
+    """Returns {'FILE::CLASS.TEST': 'passed', 'skipped' or the last line of its error} of an XML file of absltest or pytest."""
+    found = {}
+    for case in ElementTree.parse(xml).iter('testcase'):
+        name = f'{file}::{case.get("classname", "").rpartition(".")[2]}.{case.get("name")}'
+        failure = case.find('failure')
+        failure = case.find('error') if failure is None else failure
+        if failure is not None:
+            lines = (failure.text or failure.get('message') or 'failed').strip().splitlines()
+            found[name] = lines[-1]
+        elif case.find('skipped') is not None or case.get('status') == 'notrun':
+            found[name] = SKIPPED
+        else:
+            found[name] = PASSED
+    return found

@@ -1,0 +1,71 @@
+"""What the tests of a library gave is read from what they write, of absltest and of pytest."""
+
+from pathlib import Path
+import sys
+
+import pytest
+
+from tests.compat import results
+from tests.compat.libraries import Library
+from tests.conftest import ROOT
+
+TESTS = """
+import unittest
+
+import tensorflow as tf
+
+
+class Test(tf.test.TestCase):
+
+    def test_passing(self):
+        tf.estimator.Estimator
+
+    def test_failing(self):
+        assert 1 + 1 == 3, 'one and one'
+
+    def test_raising(self):
+        raise ValueError('two\\nlines')
+
+    @unittest.skip('never')
+    def test_skipped(self):
+        pass
+
+    def test_for_tensorflow_1(self):
+        if tf.executing_eagerly():
+            self.skipTest('for TensorFlow 1')
+
+
+if __name__ == '__main__':
+    tf.test.main()
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs a file of tests: run(text, runner) -> {test: result}."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv('PYTHONPATH', ROOT)
+
+    def call(text, runner):
+        (tmp_path / 'own_test.py').write_text(text)
+        library = Library(release='', repository='', revision='', tests='', runner=runner, is_apart=True)
+        return results.run(Path(sys.executable), tmp_path, library, 'own_test.py')
+
+    return call
+
+
+@pytest.mark.parametrize('runner, of_tensorflow_1', [('script', 'passed'), ('pytest', 'skipped')])
+def test_each_test_has_its_result(run, runner, of_tensorflow_1):
+    found = run(TESTS, runner)
+    found.pop('own_test.py::Test.test_session', None)
+    assert found == {
+        'own_test.py::Test.test_passing': 'passed',
+        'own_test.py::Test.test_failing': 'AssertionError: one and one',
+        'own_test.py::Test.test_raising': 'lines',
+        'own_test.py::Test.test_skipped': 'skipped',
+        'own_test.py::Test.test_for_tensorflow_1': of_tensorflow_1,
+    }
+
+
+def test_a_file_that_cannot_be_imported_has_its_error(run):
+    assert run('import none_such', 'script') == {'own_test.py': "ModuleNotFoundError: No module named 'none_such'"}
