@@ -124,7 +124,8 @@ def _restore_tracking() -> None:
     """Puts TensorFlow's package `training.tracking` back."""
     package = types.ModuleType(_TRACKING)
     package.__path__ = []
-    sys.modules[_TRACKING] = importlib.import_module('tensorflow.python.training').tracking = package
+    sys.modules[_TRACKING] = package
+    vars(importlib.import_module('tensorflow.python.training'))['tracking'] = package
     sys.meta_path.insert(0, Aliases(_TRACKING_MODULES, on_import=_log))
 
 

@@ -45,8 +45,7 @@ LIBRARIES = {
         tests=r'adanet/(?!experimental/|modelflow).*_test\.py',
         needs=('mock', 'six'),
         known={
-            'AutoEnsembleEstimatorV2Test': 'the test gives tf.keras.optimizers.SGD, where Estimator needs one of optimizers.legacy'
-            ' since 2.11',
+            'AutoEnsembleEstimatorV2Test': 'since TensorFlow 2.11, Estimator refuses the tf.keras.optimizers.SGD that it gives',
         },
     ),
     'tensorflow-ranking': Library(
