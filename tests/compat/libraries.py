@@ -14,6 +14,7 @@ class Library:
       revision: tag or commit of that release.
       tests: regular expression that the paths of the tests match from their beginning.
       runner: 'script' if the tests are programs, or 'pytest'.
+      select: which tests pytest runs, as its -k takes it.
       needs: further packages that the library or its tests import.
       is_apart: the tests run against the installed package, which has all that they need, not against the repository's.
       known: {regular expression of tests or files: why they fail}.
@@ -24,6 +25,7 @@ class Library:
     revision: str
     tests: str
     runner: str = 'script'
+    select: str = ''
     needs: tuple[str, ...] = ()
     is_apart: bool = False
     known: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -78,8 +80,9 @@ LIBRARIES = {
         release='deepctr==0.9.4',
         repository='shenweichen/DeepCTR',
         revision='v0.9.4',
-        tests=r'tests/.*_test\.py',
+        tests=r'tests/models/(AFM|AutoInt|CCPM|DCN|DeepFEFM|DeepFM|FiBiNET|FNN|FwFM|NFM|PNN|WDL|xDeepFM)_test\.py',
         runner='pytest',
+        select='Estimator',
         needs=('requests',),
     ),
 }
