@@ -1,9 +1,7 @@
 """Hyper-parameters: merged from their layers, parsed from text, read-only, saved and compared."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-import difflib
 import json
-import os
 import sys
 import types
 from typing import Any
@@ -14,9 +12,10 @@ from common.errors import UsageError
 from common.files import read_json, write_json
 from hparams.check import check_params
 from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM, RENAMED
+from hparams.sets import available_sets, missing_set, set_path
+from hparams.text import nearest, parse, typed
 
 HISTORY = 'override_history'  # In an hparams.json; see hparams/overrides.py.
-SETS_DIR = os.path.dirname(os.path.abspath(__file__))
 
 
 class UnknownHParam(UsageError, AttributeError, KeyError):
@@ -87,59 +86,6 @@ class HParams(Mapping):
         return f'HParams({self._values})'
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns ', did you mean X?' for the known name most similar to a mistyped one, or '' if none is similar."""
-    found = [RENAMED[name]] if name in RENAMED else difflib.get_close_matches(name, list(known), n=1)
-    return f', did you mean {found[0]}?' if found else ''
-
-
-def parse(text: str, source: str = '--hparams') -> dict[str, str]:
-    """Splits 'a=1,b=[1,2]' into {'a': '1', 'b': '[1,2]'}.
-
-    Raises:
-      UsageError: an item is not of the form name=value, or a name is repeated.
-    """
-    pairs: dict[str, str] = {}
-    for item in filter(None, _split(text)):
-        name, equals, value = item.partition('=')
-        name = name.strip()
-        if not equals or not name:
-            comma = ': a value with a comma can be given in a JSON file, with --hparams_set=FILE' if pairs else ''
-            raise UsageError(f'{source}: {item!r} is not of the form name=value{comma}')
-        if name in pairs:
-            raise UsageError(f'{source}: {name} is given twice')
-        pairs[name] = value.strip()
-    return pairs
-
-
-def _split(text):
-    """Splits at the commas outside of brackets."""
-    items, depth = [''], 0
-    for character in text:
-        depth += {'[': 1, ']': -1}.get(character, 0)
-        if character == ',' and depth <= 0:
-            items.append('')
-        else:
-            items[-1] += character
-    return items
-
-
-def _from_text(text, default):
-    """Parses text as a value of the type of `default`; raises ValueError or KeyError if it is not one."""
-    if isinstance(default, str):
-        return text
-    if isinstance(default, (list, tuple)):
-        if not (text.startswith('[') and text.endswith(']')):
-            raise ValueError
-        items = [item.strip() for item in _split(text[1:-1])] if text[1:-1].strip() else []
-        return [_from_text(item, default[0] if default else '') for item in items]
-    if isinstance(default, bool):
-        return {'true': True, 'false': False}[text.lower()]
-    if '_' in text:  # Python reads 1_0 as 10.
-        raise ValueError
-    return type(default)(text)
-
-
 def _has_type(value, default):
     if isinstance(default, (list, tuple)):
         return isinstance(value, (list, tuple)) and (not default or all(_has_type(item, default[0]) for item in value))
@@ -195,29 +141,8 @@ def add_overrides(params: HParams, text: str) -> tuple[HParams, list[str]]:
     Raises:
       UsageError: an unknown name, a wrong type or a value out of range.
     """
-    changes = _typed(params, parse(text, '--override_hparams'))
+    changes = typed(params, parse(text, '--override_hparams'))
     return HParams(override(params, '--override_hparams', changes)), list(changes)
-
-
-def _typed(values, pairs):
-    """Converts parsed `pairs` to the types of `values`; what cannot be converted stays text, for the error message."""
-    typed = {}
-    for key, text in pairs.items():
-        try:
-            typed[key] = _from_text(text, values[key])
-        except (KeyError, ValueError):
-            typed[key] = text
-    return typed
-
-
-def set_path(name: str) -> str:
-    """Returns the path of a set: `name` itself if it ends with .json, else that of the file in this directory."""
-    return name if name.endswith('.json') else os.path.join(SETS_DIR, f'{name}.json')
-
-
-def available_sets() -> list[str]:
-    """Returns the names of the sets in this directory."""
-    return sorted(name[:-5] for name in os.listdir(SETS_DIR) if name.endswith('.json'))
 
 
 def renamed(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
@@ -242,7 +167,7 @@ def renamed(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]
 def _load_set(name, known):
     path = set_path(name)
     if not tf.io.gfile.exists(path):
-        raise UsageError(f'--hparams_set={name}: no file {path}; the sets are: {", ".join(available_sets())}')
+        raise missing_set(name)
     try:
         return renamed(read_json(path), known)
     except ValueError as error:
@@ -289,7 +214,7 @@ def make_hparams(
     for key in ('model', 'dataset', 'seed'):
         if key in parsed or key in given:
             raise UsageError(f'--hparams: {key} has its own flag, --{key}')
-    values = override(values, '--hparams', {**_typed(values, parsed), **given})
+    values = override(values, '--hparams', {**typed(values, parsed), **given})
     return HParams(override(values, 'flags', {key: value for key, value in flags.items() if value is not None}))
 
 

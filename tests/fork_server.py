@@ -115,7 +115,10 @@ if __name__ == '__main__':
     before = dict(os.environ)
     import tf_estimator  # noqa: F401 - before TensorFlow
 
-    import sweep  # noqa: F401 - and with it the trainer
+    import common.runs.launch
+    import common.runs.log
+    import common.runs.report
+    import common.sweep.launch  # noqa: F401
 
     set_by_imports = {name: value for name, value in os.environ.items() if before.get(name) != value}
     request_fds = _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -21,45 +21,13 @@ import tensorflow.compat.v1 as tf
 import tqdm
 
 from common import children
-from common.cluster.tf_config import CHIEF, EVALUATOR, JOBS, PS, WORKER, ClusterConfig
+from common.cluster.tf_config import EVALUATOR, JOBS, PS, ClusterConfig
 from common.errors import RunError, UsageError
 
-_MAX_TASKS = 64
 _POLL_SECONDS = 0.2
 # After a task has failed, the others end within seconds by themselves, unless they wait for it to start, or evaluate.
 _TERMINATE_SECONDS, _KILL_SECONDS = 10, 60
 _PIPE = 'LOCAL_CLUSTER_PIPE'  # The environment variable with the file descriptor of `end_with_launcher`.
-
-
-def parse(text: str) -> dict[str, int]:
-    """Returns the number of tasks of each job.
-
-    Args:
-      text: such as 'chief:1,worker:2,evaluator:1'.
-
-    Raises:
-      UsageError: it does not describe a cluster that can train.
-    """
-    counts: dict[str, int] = {}
-    for part in text.split(','):
-        job, _, count = part.partition(':')
-        if job not in JOBS or job in counts or not re.fullmatch('[1-9][0-9]{0,8}', count):
-            raise UsageError(
-                f'--local_cluster={text} must list jobs, each once, with their numbers of tasks, such as worker:2 or '
-                f'chief:1,worker:2,ps:1,evaluator:1; the jobs are: {", ".join(JOBS)}'
-            )
-        counts[job] = int(count)
-    for job in (CHIEF, EVALUATOR):
-        if counts.get(job, 0) > 1:
-            raise UsageError(f'--local_cluster={text}: a cluster has at most one {job}')
-    total = sum(counts.values())
-    if total > _MAX_TASKS:
-        raise UsageError(f'--local_cluster={text}: {total} processes are too many for one machine: at most {_MAX_TASKS}')
-    if total < 2:
-        raise UsageError(f'--local_cluster={text}: one task is no cluster: add workers or an evaluator, or omit the flag')
-    if not counts.get(CHIEF) and not counts.get(WORKER):
-        raise UsageError(f'--local_cluster={text}: none of its tasks trains: add workers, or omit the flag')
-    return counts
 
 
 def run(command: Sequence[str], counts: Mapping[str, int], output_dir: str, restarts: int, stop: Any) -> dict[str, Any]:
@@ -67,7 +35,7 @@ def run(command: Sequence[str], counts: Mapping[str, int], output_dir: str, rest
 
     Args:
       command: the trainer's script and the flags of all tasks.
-      counts: of the tasks, as `parse` returned.
+      counts: of the tasks, as `common.cluster.local_tasks.parse` returned.
       output_dir: a local directory, which exists.
       restarts: how often all tasks may be started again because one has failed.
       stop: StopOnSignal; a signal is passed on to all tasks.

@@ -1,14 +1,12 @@
 """The server through which a process exchanges tensors with the other tasks of its cluster."""
 
-from collections.abc import Callable
 import os
-import sys
-import traceback
 
 import tensorflow.compat.v1 as tf
 
 from common.cluster.tf_config import ClusterConfig
 from common.errors import RunError, message
+from common.process import keep_threads
 
 _started: list[tf.train.Server] = []  # They do not end before the process does.
 
@@ -30,25 +28,5 @@ def start_server(config: ClusterConfig, session_config: tf.ConfigProto) -> str:
             f'port ({message(error)})'
         ) from None
     _started.append(server)
+    keep_threads()
     return server.target
-
-
-def exit_process(code: int) -> None:
-    """Ends the process; after a training in a cluster at once, as TensorFlow's threads may still wait for other tasks."""
-    if _started:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
-
-
-def run_and_exit(main: Callable[[], int]) -> None:
-    """Ends the process with the exit code that a function returns, or with which it calls sys.exit."""
-    try:
-        code = main()
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
-    except Exception:
-        traceback.print_exc()
-        code = 1
-    exit_process(code)

@@ -11,10 +11,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.server import exit_process, start_server
+from common.cluster.server import start_server
 from common.cluster.tf_config import ClusterConfig, task_name
 from common.cluster.watch import ANSWERS, LOST, SILENT, UNREACHABLE, Watch, probe_all
 from common.errors import RunError, UsageError, print_error
+from common.process import exit_process
 
 _RETRY_SECONDS = 0.2
 _REMINDER_SECONDS = 20

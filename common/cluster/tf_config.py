@@ -5,8 +5,6 @@ import dataclasses
 import json
 import re
 
-from tensorflow.python.distribute.cluster_resolver.slurm_cluster_resolver import expand_hostlist, expand_tasks_per_node
-
 from common.errors import UsageError
 
 CHIEF, WORKER, PS, EVALUATOR = JOBS = ('chief', 'worker', 'ps', 'evaluator')
@@ -147,6 +145,9 @@ def _from_slurm(environ):
     """
     if environ.get('SLURM_STEP_NUM_TASKS', '1') == '1':
         return None
+    # Only now: TensorFlow takes seconds to import.
+    from tensorflow.python.distribute.cluster_resolver.slurm_cluster_resolver import expand_hostlist, expand_tasks_per_node
+
     try:
         hosts = expand_hostlist(environ['SLURM_STEP_NODELIST'])
         counts = expand_tasks_per_node(environ['SLURM_STEP_TASKS_PER_NODE'])

@@ -9,8 +9,9 @@ import zlib
 
 import tensorflow.compat.v1 as tf
 
+from common.file_systems import stamp
 from common.files import read_json, write_json
-from common.paths import is_remote, resolve, stamp
+from common.paths import is_remote, resolve
 
 _NAME = 'manifest.verified.json'
 

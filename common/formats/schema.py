@@ -5,7 +5,7 @@ from typing import Any
 
 from common.errors import UsageError
 from common.files import read_json
-from hparams.build import nearest
+from hparams.text import nearest
 
 CLASSIFICATION, REGRESSION = TASKS = ('classification', 'regression')
 

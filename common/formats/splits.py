@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
-from common.paths import stamp
+from common.file_systems import stamp
 
 _VERSION = 1  # Of what is converted to: another one converts anew.
 

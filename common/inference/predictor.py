@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.paths import stamp
+from common.file_systems import stamp
 from common.storage.checkpoints import latest_intact
 from common.storage.restore import make_saver, make_session, restore
 from common.values import describe

@@ -1,25 +1,7 @@
 """Profiling a range of training steps."""
 
-import re
-
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
-
-from common.errors import UsageError
-
-
-def parse_steps(text: str) -> tuple[int, int]:
-    """Parses FIRST:END, such as '100:110'.
-
-    Raises:
-      UsageError: the text does not have this form, or the range is empty or too large.
-    """
-    steps = re.fullmatch(r'(\d+):(\d+)', text)
-    if steps and any(len(step) > len(str(tf.int64.max)) or int(step) > tf.int64.max for step in steps.groups()):
-        raise UsageError(f'--profile_steps={text}: there are at most {tf.int64.max} steps')
-    if not steps or int(steps[1]) >= int(steps[2]):
-        raise UsageError(f'--profile_steps={text} is not of the form FIRST:END, FIRST < END, such as 100:110')
-    return int(steps[1]), int(steps[2])
 
 
 class Profiler(tf.train.SessionRunHook):

@@ -1,6 +1,7 @@
 """Imports model and dataset modules by file name or dotted path: there is no registry."""
 
 import importlib
+import importlib.util
 import inspect
 import os
 import pkgutil
@@ -61,12 +62,23 @@ def load(kind: str, name: str) -> types.ModuleType:
             if not f'{path}.'.startswith(f'{error.name}.'):
                 raise
     if module is None:
-        raise UsageError(
-            f'--{kind}={name}: no module {path}; the {kind}s are: {", ".join(available(kind))}; '
-            f'give your own by its dotted path, such as my_package.my_{kind}'
-        )
+        raise _missing(kind, name)
     check_module(kind, name, module)
     return module
+
+
+def check_name(kind: str, name: str) -> None:
+    """Raises UsageError if there is no module of this name under models/ or datasets/; a dotted path is not looked up."""
+    if '.' not in name and importlib.util.find_spec(f'{kind}s.{name}') is None:
+        raise _missing(kind, name)
+
+
+def _missing(kind, name):
+    path = name if '.' in name else f'{kind}s.{name}'
+    return UsageError(
+        f'--{kind}={name}: no module {path}; the {kind}s are: {", ".join(available(kind))}; '
+        f'give your own by its dotted path, such as my_package.my_{kind}'
+    )
 
 
 def check_module(kind: str, name: str, module: Any) -> None:

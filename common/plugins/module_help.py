@@ -1,4 +1,4 @@
-"""What model and dataset modules say about themselves, for --help and --list."""
+"""What model and dataset modules say about themselves, for --help."""
 
 import ast
 import inspect
@@ -8,10 +8,10 @@ import tokenize
 import types
 from typing import Any
 
-from common.errors import first_line
+import tf_estimator  # noqa: F401 - before TensorFlow
+
 from common.files import dumps
 from common.plugins import loader
-from hparams.build import available_sets
 from hparams.check import check_params
 
 _WIDTH = 100
@@ -44,26 +44,6 @@ def describe_module(kind: str, name: str) -> str:
     if not params:
         lines.append('  none')
     return '\n'.join(lines)
-
-
-def list_modules() -> str:
-    """Returns the names of all models and datasets, with the first lines of their docstrings, and of the sets."""
-    lines = []
-    for kind in ('model', 'dataset'):
-        lines.append(f'--{kind}=')
-        lines += [f'  {name:<16} {_summary(kind, name)}' for name in loader.available(kind)]
-        lines.append('')
-    lines.append('--hparams_set=')
-    lines += [f'  {name}' for name in available_sets()]
-    return '\n'.join(lines)
-
-
-def _summary(kind, name):
-    """Returns the first line of a module's docstring, or why it cannot be imported."""
-    try:
-        return (inspect.getdoc(loader.load(kind, name)) or '').partition('\n')[0]
-    except Exception as error:  # Of a user's file.
-        return f'cannot be used: {first_line(error)}'
 
 
 def _text(value: Any) -> str:

@@ -2,21 +2,16 @@
 
 from collections.abc import Callable, Sequence
 import contextlib
-import logging
 import signal
 import sys
-import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
-import tensorflow.compat.v1 as tf
-from tqdm.contrib.logging import logging_redirect_tqdm
 
-from common import files
-from common.errors import UsageError, check_utf8, error_line, first_line
-from common.plugins.traceback_filter import made_at, original, user_traceback
-from common.runs.diagnosis import find_cause
-from common.runs.stop import StopOnSignal
+from common.errors import RunError, UsageError, check_utf8, error_line
+
+if TYPE_CHECKING:
+    from common.runs.stop import StopOnSignal
 
 
 def execute(
@@ -24,7 +19,7 @@ def execute(
     FLAGS: flags.FlagValues,
     help_text: Callable[[flags.FlagValues], str],
     check: Callable[[flags.FlagValues], None],
-    run: Callable[[flags.FlagValues, StopOnSignal], dict[str, Any]],
+    run: Callable[[flags.FlagValues, 'StopOnSignal'], dict[str, Any]],
 ) -> int:
     """Runs a command and prints its result as a line of JSON.
 
@@ -47,8 +42,7 @@ def execute(
             _print_help(text)
             return 0
         check(FLAGS)
-        with StopOnSignal() as stop, _log(FLAGS):
-            result = run(FLAGS, stop)
+        result = _run(FLAGS, run)
     except Exception as error:
         code, text = _report(argv[0], error, FLAGS)
         _append(FLAGS['log_file'].value, text)  # The flags may not be parsed.
@@ -56,46 +50,38 @@ def execute(
             raise
         print(text, end='', file=sys.stderr)
         return code
-    print(files.dumps(result))
+    print(result)
     return 0
 
 
-@contextlib.contextmanager
-def _log(FLAGS):
-    """Within the block, TensorFlow's log has the time in each line, and is written to --log_file, too."""
-    logger = tf.get_logger()
-    tf.logging.set_verbosity(FLAGS.verbosity.upper())
-    formatter = logging.Formatter('%(asctime)s %(levelname)s %(message)s', '%Y-%m-%d %H:%M:%S')
-    for handler in logger.handlers:
-        handler.setFormatter(formatter)
-    with contextlib.ExitStack() as cleanup:
-        if sys.stderr.isatty():  # Log lines would break a progress bar.
-            cleanup.enter_context(logging_redirect_tqdm([logger]))
-        if FLAGS.log_file:
-            try:
-                handler = _FileHandler(FLAGS.log_file, encoding='utf-8')
-            except OSError as error:
-                raise UsageError(f'--log_file={FLAGS.log_file}: cannot be written: {error.strerror}') from None
-            handler.setFormatter(formatter)
-            logger.addHandler(handler)
-            cleanup.callback(handler.close)
-            cleanup.callback(logger.removeHandler, handler)
-        yield
+# The functions below import what imports TensorFlow, which takes seconds: not before the command line is known to be right.
 
 
-class _FileHandler(logging.FileHandler):
-    """Goes on without the file if it can no longer be written, as on a full disk."""
+def _run(FLAGS, run):
+    try:
+        import tf_estimator  # noqa: F401 - before TensorFlow
+    except ImportError as error:  # It names what to install.
+        raise RunError(str(error)) from None
 
-    def handleError(self, record):
-        if not self._is_broken:
-            self._is_broken = True
-            print(f'{self.baseFilename}: cannot be written any more: {sys.exc_info()[1]}', file=sys.stderr)
+    from common.files import dumps
+    from common.runs.log import log
+    from common.runs.stop import StopOnSignal
 
-    def close(self):
-        with contextlib.suppress(OSError):
-            super().close()
+    with StopOnSignal() as stop, log(FLAGS):
+        return dumps(run(FLAGS, stop))
 
-    _is_broken = False
+
+def _report(program, error, FLAGS):
+    """Returns the exit code for an exception and what to say of it; the code is 0 if its own traceback is to be shown."""
+    is_wrapped = error.__cause__ or hasattr(error, 'ag_error_metadata')  # By a module's exception, or by AutoGraph.
+    if isinstance(error, (UsageError, RunError)) and not is_wrapped:
+        return 2 if isinstance(error, UsageError) else 1, f'{error_line(program, error)}\n'
+
+    import tf_estimator  # noqa: F401 - before TensorFlow
+
+    from common.runs.report import report
+
+    return report(program, error, FLAGS)
 
 
 def _append(path, text):
@@ -103,25 +89,6 @@ def _append(path, text):
     if path:
         with contextlib.suppress(OSError), open(path, 'a', encoding='utf-8') as file:  # The disk may be full.
             file.write(text)
-
-
-def _report(program, error, FLAGS):
-    """Returns the exit code for an exception and what to say of it; the code is 0 if its own traceback is to be shown."""
-    found = find_cause(error)
-    if found:
-        of_user = _traceback(found.__cause__, FLAGS) if found.__cause__ else ''  # An exception in the user's Python code.
-        return 2 if isinstance(found, UsageError) else 1, f'{of_user}{error_line(program, found)}\n'
-    if FLAGS.full_traceback:
-        return 0, _traceback(error, FLAGS)
-    made = original(error)
-    text, location = user_traceback(error), made_at(made)
-    if not text and location:
-        text = error_line(program, f'{first_line(made)} ({location})') + '\n'
-    return (1, text) if text else (0, ''.join(traceback.format_exception(error)))
-
-
-def _traceback(error, FLAGS):
-    return ''.join(traceback.format_exception(error)) if FLAGS.full_traceback else user_traceback(error)
 
 
 def flags_help(doc: str | None, FLAGS: flags.FlagValues) -> str:

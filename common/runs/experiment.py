@@ -18,13 +18,14 @@ from common.data.source import DataSource
 from common.errors import UsageError
 from common.inference.evaluator import Evaluator
 from common.quiet import quiet
-from common.runs.options import MAX_STEPS, Options
-from common.runs.schedules import SCHEDULES, Schedule
+from common.runs.options import Options
+from common.runs.schedule import SCHEDULES, Schedule
 from common.runs.stop import StopOnSignal
 from common.storage import checkpoints
 from common.storage.metrics import Objective, parse_objective
 from common.training.model_fn import make_model_fn
 from common.training.numerics import check_numerics
+from common.training.options import MAX_STEPS
 from common.training.parallel import tower_devices
 
 ModeKeys = tf.estimator.ModeKeys

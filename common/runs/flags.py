@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 import functools
 import math
+import os
 import re
 from typing import Any
 
 from absl import flags
 
 from common import paths
-from common.cluster import local
+from common.cluster import local_tasks
 from common.errors import UsageError
-from common.monitoring.profiler import parse_steps
-from common.runs.options import MAX_STEPS
-from common.runs.schedules import SCHEDULES
-from common.training.session_config import PRECISIONS
-from common.training.warm_start import parse_names
-from hparams.build import nearest
+from common.plugins import loader
+from common.runs.schedule import SCHEDULES
+from common.training.options import MAX_STEPS, PRECISIONS, parse_names, parse_steps
 from hparams.defaults import MAXIMUM
+from hparams.sets import missing_set, set_path
+from hparams.text import nearest, parse
 
 _MAX_DEVICES = 1024  # And threads: more than any machine has, but not enough to exhaust it.
 
@@ -237,7 +237,7 @@ def check(FLAGS: flags.FlagValues) -> None:
     if FLAGS.visualize and not FLAGS.visualize.lower().endswith('.png'):
         raise UsageError(f'--visualize={FLAGS.visualize} must be the name of a PNG file, such as predictions.png')
     if FLAGS.local_cluster:
-        local.parse(FLAGS.local_cluster)
+        local_tasks.parse(FLAGS.local_cluster)
         if paths.is_remote(FLAGS.output_dir or ''):
             raise UsageError(f'--output_dir={FLAGS.output_dir}: --local_cluster needs a local directory for its logs')
     if FLAGS.restarts and not FLAGS.local_cluster:
@@ -255,6 +255,17 @@ def check(FLAGS: flags.FlagValues) -> None:
             raise UsageError(f'--{name} requires --warm_start_from')
     if FLAGS.output_dir and set('*?[]\\') & set(FLAGS.output_dir):
         raise UsageError(f'--output_dir={FLAGS.output_dir}: TensorFlow reads * ? [ ] \\ as glob patterns: use other characters')
+
+
+def check_names(FLAGS: flags.FlagValues) -> None:
+    """Raises UsageError if there is no model, dataset or set of hyper-parameters of a name, or --hparams is malformed."""
+    for kind in ('model', 'dataset'):
+        loader.check_name(kind, FLAGS[kind].value or '')
+    name = FLAGS.hparams_set
+    if name and not paths.is_remote(name) and not os.path.exists(set_path(name)):
+        raise missing_set(name)
+    for flag in ('hparams', 'override_hparams'):
+        parse(FLAGS[flag].value or '', f'--{flag}')
 
 
 def from_values(values: Mapping[str, Any]) -> flags.FlagValues:

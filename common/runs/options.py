@@ -7,9 +7,7 @@ from typing import Any
 from absl import flags
 
 from common.training.options import TrainingOptions
-from hparams.build import parse
-
-MAX_STEPS = 2**63 - 1  # TensorFlow counts them in int64.
+from hparams.text import parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +42,7 @@ class ClusterOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """All options; schedule is a name in `common.runs.schedules.SCHEDULES`, overrides are the names in --override_hparams."""
+    """All options; schedule is a name in `common.runs.schedule.SCHEDULES`, overrides are the names in --override_hparams."""
 
     schedule: str = 'train_and_evaluate'
     training: TrainingOptions = TrainingOptions()

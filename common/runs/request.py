@@ -8,15 +8,15 @@ from typing import Any
 from absl import flags
 import tensorflow.compat.v1 as tf
 
-from common import paths
 from common.cluster.tf_config import ClusterConfig
 from common.data import manifest
 from common.data.source import DataSource
+from common.file_systems import check_scheme
 from common.plugins import loader
 from common.runs import runner, saved_run
 from common.runs.experiment import Experiment
 from common.runs.options import from_flags
-from common.runs.schedules import SCHEDULES
+from common.runs.schedule import SCHEDULES
 from common.runs.stop import StopOnSignal
 from common.training.model_fn import check_hparams
 from hparams import build, overrides
@@ -47,7 +47,7 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects()) -> tuple[Any, An
     model = _module('model', FLAGS.model, objects.model)
     dataset = _module('dataset', FLAGS.dataset, objects.dataset)
     for name in _PATHS:  # Only now, as the modules may register file systems.
-        paths.check_scheme(name, FLAGS[name].value or '')
+        check_scheme(name, FLAGS[name].value or '')
     params = build.make_hparams(
         FLAGS.model,
         model.get_params(),

@@ -25,7 +25,8 @@ from common.runs import saved_dataset
 from common.runs.diagnosis import diagnose_errors
 from common.runs.experiment import Experiment, make_experiment
 from common.runs.options import Options
-from common.runs.schedules import SCHEDULES, reads_data
+from common.runs.schedule import SCHEDULES, reads_data
+from common.runs.schedules import RUN
 from common.runs.stop import StopOnSignal
 from common.storage import checkpoints, run_dir
 from common.training.numerics import name_the_op
@@ -91,7 +92,7 @@ def run(
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics))
         with name_the_op(), diagnose_errors(experiment):
-            result = schedule.run(experiment)
+            result = RUN[options.schedule](experiment)
             if experiment.evaluators:
                 projector.show(experiment.evaluators[0])
         if task:

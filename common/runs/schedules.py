@@ -1,10 +1,9 @@
-"""What a run does: SCHEDULES maps each name to a function of an Experiment that returns the result to print."""
+"""What the schedules do: RUN maps the name of each to a function of an Experiment that returns the result to print."""
 
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import os
 import re
-import types
 import typing
 from typing import Any
 
@@ -22,7 +21,6 @@ from common.locks import taking_turns
 from common.monitoring import hparams_tab
 from common.progress import make_bar
 from common.runs import saved_dataset
-from common.runs.options import Options
 from common.storage import best_checkpoint, checkpoints
 from common.storage.metrics import add_metrics, evaluations_since_best, read_metric, read_metrics
 from common.storage.restore import CheckpointGone
@@ -239,38 +237,12 @@ def export(experiment: 'Experiment') -> dict[str, Any]:
     return {'global_step': step, 'export': path.decode()}
 
 
-class Schedule(typing.NamedTuple):
-    """What to do: run is a function of an Experiment that returns the result; the other fields describe it."""
-
-    run: Callable[..., dict[str, Any]]
-    trains: bool = False
-    evaluates: bool = False
-    predicts: bool = False
-    follows: bool = False  # Another process trains.
-    is_dry_run: bool = False  # One step, and no output is kept.
-    needs_checkpoint: bool = False
-
-
-SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
-    {
-        'train_and_evaluate': Schedule(train_and_evaluate, trains=True, evaluates=True),
-        'train': Schedule(train, trains=True),
-        'evaluate': Schedule(evaluate, evaluates=True, needs_checkpoint=True),
-        'continuous_eval': Schedule(continuous_eval, evaluates=True, follows=True),
-        'predict': Schedule(predict, predicts=True, needs_checkpoint=True),
-        'export': Schedule(export, needs_checkpoint=True),
-        'dry_run': Schedule(dry_run, trains=True, evaluates=True, is_dry_run=True),
-    }
-)
-
-
-def reads_data(options: Options) -> bool:
-    """Whether a run reads splits of its dataset."""
-    schedule = SCHEDULES[options.schedule]
-    return schedule.trains or schedule.evaluates or schedule.predicts and not options.inference.input
-
-
 def _latest_step(experiment):
     """Returns the step of the latest checkpoint; 0 if there is none."""
     checkpoint = experiment.estimator.latest_checkpoint()
     return checkpoints.global_step(checkpoint) if checkpoint else 0
+
+
+RUN: Mapping[str, Callable[..., dict[str, Any]]] = {
+    function.__name__: function for function in (train_and_evaluate, train, evaluate, continuous_eval, predict, export, dry_run)
+}

@@ -17,7 +17,7 @@ from common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMe
 from common.cluster.task import TrainingTask
 from common.errors import UsageError
 from common.monitoring.model_summary import describe
-from common.monitoring.profiler import Profiler, parse_steps
+from common.monitoring.profiler import Profiler
 from common.monitoring.progress_bar import ProgressBar
 from common.monitoring.summaries import Length, TrainingSummaries, measure_wait
 from common.plugins import dataset_contract, model_contract
@@ -25,7 +25,7 @@ from common.training import augmentation, graphs, learning_rate, moving_average,
 from common.training.keras_layers import collect_keras_layers
 from common.training.memory_check import check_fits
 from common.training.multi_step import MultiStepHook
-from common.training.options import TrainingOptions
+from common.training.options import TrainingOptions, parse_steps
 from common.training.parallel import make_parallel
 from common.training.reproducibility import warn_of_random_ops
 from common.training.warm_start import warm_start

@@ -11,7 +11,6 @@ from common.training.options import TrainingOptions
 from common.training.parallel import tower_devices
 
 _SEED_STEP = 1000003  # A prime, so that close seeds of different tasks do not coincide.
-PRECISIONS = ('float32', 'bfloat16', 'float16')
 
 
 def make_run_config(

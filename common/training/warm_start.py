@@ -15,33 +15,9 @@ from common.errors import RunError, UsageError
 from common.storage.checkpoints import latest_intact
 from common.storage.restore import is_intact, open_checkpoint, without_suffix
 from common.training import keras_weights
+from common.training.options import is_scope, parse_names
 
 _AVERAGE = '/ExponentialMovingAverage'
-
-
-def parse_names(items: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns the pairs (name in the checkpoint, name in the model) of --warm_start_names.
-
-    Args:
-      items: such as 'old/kernel:new/kernel', or 'encoder/:model/encoder/' for all names of a scope; 'encoder/:' and
-        ':encoder/' remove a scope and add one.
-
-    Raises:
-      UsageError: an item is not of this form.
-    """
-    pairs = []
-    for item in items:
-        old, colon, new = item.partition(':')
-        if not colon or ':' in new or not (old or new) or _is_scope(old) != _is_scope(new):
-            raise UsageError(
-                f'--warm_start_names: {item} is not of the form OLD:NEW, names of variables, or of scopes with a / at the end'
-            )
-        pairs.append((old, new))
-    return pairs
-
-
-def _is_scope(name):
-    return not name or name.endswith('/')
 
 
 def warm_start(
@@ -135,7 +111,7 @@ def warm_start(
 
 def _renamed(name, old, new):
     """Returns what a variable of the model is called in the checkpoint if NEW fits its name, else ''."""
-    if _is_scope(new):
+    if is_scope(new):
         return old + name.removeprefix(new) if name.startswith(new) else ''
     return old if name == new else ''
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from common import children
-from common.cluster import local
+from common.cluster import local, local_tasks
 from common.errors import UsageError
 import sweep
 from tests import fork_server
@@ -175,8 +175,8 @@ def is_alive(pid):
 
 
 def test_the_tasks_are_counted_by_job():
-    assert local.parse('worker:2') == {'worker': 2}
-    assert local.parse('evaluator:1,worker:12,chief:1') == {'evaluator': 1, 'worker': 12, 'chief': 1}
+    assert local_tasks.parse('worker:2') == {'worker': 2}
+    assert local_tasks.parse('evaluator:1,worker:12,chief:1') == {'evaluator': 1, 'worker': 12, 'chief': 1}
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_the_tasks_are_counted_by_job():
 )
 def test_what_is_no_cluster_is_refused(text, message):
     with pytest.raises(UsageError, match=f'^--local_cluster={text}:? {message}'):
-        local.parse(text)
+        local_tasks.parse(text)
 
 
 @pytest.mark.parametrize(

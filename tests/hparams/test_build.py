@@ -8,6 +8,7 @@ import pytest
 from common.errors import UsageError
 from hparams import build
 from hparams.defaults import DEFAULTS
+from hparams.sets import set_path
 
 
 def make(text='', model=None, dataset=None, set_name='', **flags):
@@ -134,7 +135,7 @@ def test_a_plug_in_whose_defaults_no_flag_could_express_is_named(value):
 
 def test_the_set_of_model_and_dataset_is_the_default():
     params = build.make_hparams('alexnet', {}, 'mnist', {})
-    with open(build.set_path('alexnet_mnist')) as file:
+    with open(set_path('alexnet_mnist')) as file:
         assert params.learning_rate == json.load(file)['learning_rate'] != DEFAULTS['learning_rate']
 
 

@@ -10,7 +10,7 @@ from common.formats import example_facts, table_facts
 from common.formats.schema import read_schema
 from common.runs import flags as run_flags
 from common.runs import request
-from common.runs.schedules import SCHEDULES
+from common.runs.schedule import SCHEDULES
 from common.sweep.space import read_space
 import sweep
 from tests.conftest import ROOT

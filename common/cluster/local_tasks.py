@@ -1,0 +1,39 @@
+"""The tasks that --local_cluster names."""
+
+import re
+
+from common.cluster.tf_config import CHIEF, EVALUATOR, JOBS, WORKER
+from common.errors import UsageError
+
+_MAX_TASKS = 64
+
+
+def parse(text: str) -> dict[str, int]:
+    """Returns the number of tasks of each job.
+
+    Args:
+      text: such as 'chief:1,worker:2,evaluator:1'.
+
+    Raises:
+      UsageError: it does not describe a cluster that can train.
+    """
+    counts: dict[str, int] = {}
+    for part in text.split(','):
+        job, _, count = part.partition(':')
+        if job not in JOBS or job in counts or not re.fullmatch('[1-9][0-9]{0,8}', count):
+            raise UsageError(
+                f'--local_cluster={text} must list jobs, each once, with their numbers of tasks, such as worker:2 or '
+                f'chief:1,worker:2,ps:1,evaluator:1; the jobs are: {", ".join(JOBS)}'
+            )
+        counts[job] = int(count)
+    for job in (CHIEF, EVALUATOR):
+        if counts.get(job, 0) > 1:
+            raise UsageError(f'--local_cluster={text}: a cluster has at most one {job}')
+    total = sum(counts.values())
+    if total > _MAX_TASKS:
+        raise UsageError(f'--local_cluster={text}: {total} processes are too many for one machine: at most {_MAX_TASKS}')
+    if total < 2:
+        raise UsageError(f'--local_cluster={text}: one task is no cluster: add workers or an evaluator, or omit the flag')
+    if not counts.get(CHIEF) and not counts.get(WORKER):
+        raise UsageError(f'--local_cluster={text}: none of its tasks trains: add workers, or omit the flag')
+    return counts

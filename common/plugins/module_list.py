@@ -1,0 +1,32 @@
+"""The models, the datasets and the sets of hyper-parameters that there are, for --list."""
+
+import ast
+import importlib.util
+from pathlib import Path
+
+from common.errors import first_line
+from common.plugins import loader
+from hparams.sets import available_sets
+
+
+def list_modules() -> str:
+    """Returns the names of all models and datasets, with the first lines of their docstrings, and of the sets."""
+    lines = []
+    for kind in ('model', 'dataset'):
+        lines.append(f'--{kind}=')
+        lines += [f'  {name:<16} {_summary(kind, name)}' for name in loader.available(kind)]
+        lines.append('')
+    lines.append('--hparams_set=')
+    lines += [f'  {name}' for name in available_sets()]
+    return '\n'.join(lines)
+
+
+def _summary(kind, name):
+    """Returns the first line of a module's docstring, without importing it, or why it has none."""
+    spec = importlib.util.find_spec(f'{kind}s.{name}')
+    assert spec and spec.origin
+    try:
+        tree = ast.parse(Path(spec.origin).read_bytes(), f'{name}.py')
+        return (ast.get_docstring(tree) or '').partition('\n')[0]
+    except (OSError, SyntaxError, ValueError) as error:  # Of a user's file.
+        return f'cannot be used: {first_line(error)}'

@@ -1,0 +1,36 @@
+"""From the flags of trainer.py to a run in this process, or to the processes of a local cluster."""
+
+import os
+from typing import Any
+
+from absl import flags
+
+from common.cluster import local, local_tasks, tf_config
+from common.runs import request
+from common.runs.stop import StopOnSignal
+from common.storage import run_dir
+
+_OF_LAUNCHER = ('local_cluster', 'restarts', 'log_file', 'verbosity')
+
+
+def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
+    """Runs the schedule that the flags select and returns the result.
+
+    Args:
+      script: trainer.py, which the tasks of a local cluster run.
+      FLAGS: of trainer.py.
+      stop: ends the run after a signal.
+    """
+    if FLAGS.local_cluster:
+        return _run_local_cluster(script, FLAGS, stop)
+    local.end_with_launcher(os.environ)
+    return request.run(FLAGS, stop, tf_config.read(os.environ))
+
+
+def _run_local_cluster(script, FLAGS, stop):
+    tf_config.refuse(os.environ, '--local_cluster')
+    request.load(FLAGS)  # Finds most mistakes before any task is started.
+    output_dir = request.output_dir(FLAGS)
+    run_dir.ensure_writable(output_dir)
+    flags_of_tasks = [FLAGS[name].serialize() for name in FLAGS if FLAGS[name].present and name not in _OF_LAUNCHER]
+    return local.run([script, *flags_of_tasks], local_tasks.parse(FLAGS.local_cluster), output_dir, FLAGS.restarts, stop)

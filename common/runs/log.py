@@ -1,0 +1,50 @@
+"""The log of a command: the time in each line, --verbosity, --log_file."""
+
+from collections.abc import Iterator
+import contextlib
+import logging
+import sys
+
+from absl import flags
+import tensorflow.compat.v1 as tf
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from common.errors import UsageError
+
+
+@contextlib.contextmanager
+def log(FLAGS: flags.FlagValues) -> Iterator[None]:
+    """Within the block, TensorFlow's log has the time in each line, and is written to --log_file, too."""
+    logger = tf.get_logger()
+    tf.logging.set_verbosity(FLAGS.verbosity.upper())
+    formatter = logging.Formatter('%(asctime)s %(levelname)s %(message)s', '%Y-%m-%d %H:%M:%S')
+    for handler in logger.handlers:
+        handler.setFormatter(formatter)
+    with contextlib.ExitStack() as cleanup:
+        if sys.stderr.isatty():  # Log lines would break a progress bar.
+            cleanup.enter_context(logging_redirect_tqdm([logger]))
+        if FLAGS.log_file:
+            try:
+                handler = _FileHandler(FLAGS.log_file, encoding='utf-8')
+            except OSError as error:
+                raise UsageError(f'--log_file={FLAGS.log_file}: cannot be written: {error.strerror}') from None
+            handler.setFormatter(formatter)
+            logger.addHandler(handler)
+            cleanup.callback(handler.close)
+            cleanup.callback(logger.removeHandler, handler)
+        yield
+
+
+class _FileHandler(logging.FileHandler):
+    """Goes on without the file if it can no longer be written, as on a full disk."""
+
+    def handleError(self, record):
+        if not self._is_broken:
+            self._is_broken = True
+            print(f'{self.baseFilename}: cannot be written any more: {sys.exc_info()[1]}', file=sys.stderr)
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            super().close()
+
+    _is_broken = False

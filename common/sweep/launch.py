@@ -1,0 +1,90 @@
+"""From the flags of sweep.py to a search."""
+
+import os
+from typing import Any
+
+from absl import flags
+
+from common.cluster import tf_config
+from common.file_systems import check_scheme
+from common.files import read_json
+from common.runs import request
+from common.runs.stop import StopOnSignal
+from common.storage.metrics import parse_objective
+from common.sweep.search import search
+from common.sweep.space import read_space
+from common.sweep.trials import TrialRunner
+from common.training.model_fn import check_hparams
+from hparams import build
+from hparams.text import parse
+
+# Flags that must be the same for trials to be comparable.
+_SAME = (
+    'best_metric',
+    'eval_splits',
+    'eval_steps',
+    'eval_every_steps',
+    'save_checkpoints_steps',
+    'early_stopping_patience',
+    'early_stopping_min_delta',
+    'overfit_batches',
+    'warm_start_from',
+    'warm_start_names',
+    'warm_start_exclude',
+    'freeze',
+)
+# Flags of the sweep itself, and those that reach the trials in another way.
+_NOT_PASSED_ON = (
+    'space',
+    'trials',
+    'jobs',
+    'model',
+    'dataset',
+    'output_dir',
+    'hparams',
+    'hparams_set',
+    'train_steps',
+    'num_epochs',
+    'seed',
+    'log_file',
+)
+
+
+def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
+    """Runs the remaining trials and returns the result.
+
+    Args:
+      script: trainer.py, which trials run.
+      FLAGS: of sweep.py.
+      stop: ends the sweep after a signal.
+    """
+    tf_config.refuse(os.environ, 'sweep.py')
+    _, _, params = request.load(FLAGS)
+    check_scheme('space', FLAGS.space)
+    objective = parse_objective(FLAGS.best_metric)
+    space: dict[str, Any] = read_space(FLAGS.space, params, _given(FLAGS))
+    for name in space.keys() & {'optimizer', 'learning_rate_schedule'}:
+        for choice in space[name].choices:
+            check_hparams(build.HParams(build.override(params, '--space', {name: choice})))
+    passed_on = [FLAGS[name].serialize() for name in FLAGS if FLAGS[name].present and name not in _NOT_PASSED_ON]
+    trial_runner = TrialRunner(
+        script,
+        [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *passed_on],
+        params,
+        FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}_sweep',
+        FLAGS.eval_splits[0],
+        objective,
+    )
+    return search(trial_runner, space, _setup(FLAGS, params), FLAGS.trials, FLAGS.jobs, stop)
+
+
+def _given(FLAGS):
+    """Returns the names of the hyper-parameters that flags set, which must not be searched."""
+    given = {*parse(FLAGS.hparams), *(name for name in ('train_steps', 'num_epochs', 'seed') if FLAGS[name].present)}
+    return {*given, 'train_steps', 'num_epochs'} if given & {'train_steps', 'num_epochs'} else given
+
+
+def _setup(FLAGS, params):
+    """Returns what trials must have in common to be comparable."""
+    space = {f'the space of {name}': values for name, values in read_json(FLAGS.space).items()}
+    return {**params, **space, **{f'--{name}': FLAGS[name].value for name in _SAME}}

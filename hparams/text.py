@@ -1,0 +1,72 @@
+"""Hyper-parameters as text: parsed, converted to their types, and the nearest name to a mistyped one."""
+
+from collections.abc import Iterable, Mapping
+import difflib
+from typing import Any
+
+from common.errors import UsageError
+from hparams.defaults import RENAMED
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Returns ', did you mean X?' for the known name most similar to a mistyped one, or '' if none is similar."""
+    found = [RENAMED[name]] if name in RENAMED else difflib.get_close_matches(name, list(known), n=1)
+    return f', did you mean {found[0]}?' if found else ''
+
+
+def parse(text: str, source: str = '--hparams') -> dict[str, str]:
+    """Splits 'a=1,b=[1,2]' into {'a': '1', 'b': '[1,2]'}.
+
+    Raises:
+      UsageError: an item is not of the form name=value, or a name is repeated.
+    """
+    pairs: dict[str, str] = {}
+    for item in filter(None, _split(text)):
+        name, equals, value = item.partition('=')
+        name = name.strip()
+        if not equals or not name:
+            comma = ': a value with a comma can be given in a JSON file, with --hparams_set=FILE' if pairs else ''
+            raise UsageError(f'{source}: {item!r} is not of the form name=value{comma}')
+        if name in pairs:
+            raise UsageError(f'{source}: {name} is given twice')
+        pairs[name] = value.strip()
+    return pairs
+
+
+def _split(text):
+    """Splits at the commas outside of brackets."""
+    items, depth = [''], 0
+    for character in text:
+        depth += {'[': 1, ']': -1}.get(character, 0)
+        if character == ',' and depth <= 0:
+            items.append('')
+        else:
+            items[-1] += character
+    return items
+
+
+def _from_text(text, default):
+    """Parses text as a value of the type of `default`; raises ValueError or KeyError if it is not one."""
+    if isinstance(default, str):
+        return text
+    if isinstance(default, (list, tuple)):
+        if not (text.startswith('[') and text.endswith(']')):
+            raise ValueError
+        items = [item.strip() for item in _split(text[1:-1])] if text[1:-1].strip() else []
+        return [_from_text(item, default[0] if default else '') for item in items]
+    if isinstance(default, bool):
+        return {'true': True, 'false': False}[text.lower()]
+    if '_' in text:  # Python reads 1_0 as 10.
+        raise ValueError
+    return type(default)(text)
+
+
+def typed(values: Mapping[str, Any], pairs: Mapping[str, str]) -> dict[str, Any]:
+    """Converts the parsed `pairs` to the types of `values`; what cannot be converted stays text, for the error message."""
+    found: dict[str, Any] = {}
+    for key, text in pairs.items():
+        try:
+            found[key] = _from_text(text, values[key])
+        except (KeyError, ValueError):
+            found[key] = text
+    return found
