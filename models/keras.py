@@ -82,6 +82,9 @@ def _make(params, inputs):
         function = pool.submit(_find, name).result()
     try:
         if name.startswith(_APPLICATIONS):
+            if not isinstance(inputs, tf.Tensor) or inputs.shape.rank != 4:
+                fed = tf.nest.map_structure(describe, inputs)
+                raise UsageError(f'keras_model={name}: takes images [batch, height, width, channels], not {fed}')
             arguments = {'input_shape': inputs.shape.as_list()[1:], 'classes': params.num_classes}
             if 'classifier_activation' in inspect.signature(function).parameters:
                 arguments['classifier_activation'] = None
@@ -104,7 +107,7 @@ def _make(params, inputs):
 def _find(name):
     """Returns the function of a dotted name."""
     path, _, attribute = name.rpartition('.')
-    if not path:
+    if not path or path.startswith('.'):
         raise UsageError(f'keras_model={name}: must be the dotted name of a function, such as my_package.networks.make')
     if name.startswith('keras.applications.'):
         raise UsageError(f'keras_model={name}: say tf.{name}, which is Keras 2')
@@ -118,7 +121,10 @@ def _find(name):
     function = getattr(found, attribute, None)
     if not callable(function):
         raise UsageError(f'keras_model={name}: {path} has no function {attribute}')
-    if not name.startswith(_APPLICATIONS):
+    if name.startswith(_APPLICATIONS):
+        if not {'weights', 'classes', 'input_shape'} <= inspect.signature(function).parameters.keys():
+            raise UsageError(f'keras_model={name}: is not one of the networks of tf.keras.applications')
+    else:
         try:
             inspect.signature(function).bind(None)
         except TypeError as error:

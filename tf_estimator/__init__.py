@@ -13,34 +13,49 @@ An old script runs unchanged, without that import:
 
 The code behind `tf.estimator` is the package `tensorflow-estimator` 2.15.0. It imports a few modules and constants that
 TensorFlow has dropped since; they are put back. `tf.layers` and the canned estimators need Keras 2, which is the package
-`tf-keras`; `tf.keras` is then Keras 2 for the whole program. On 2.15, where TensorFlow still has all of this, only the log
-is kept quiet. Where something is missing, the import raises ImportError and names what to install.
+`tf-keras`; `tf.keras` is then Keras 2 for the whole program. Private names of TensorFlow that have moved, and that libraries
+import, are put back, too. On 2.15, which still has tf.estimator, that and a quiet log are all that this package does. Where
+something is missing, the import raises ImportError and names what to install.
 
-TensorFlow's own notices of deprecation, and what its libraries write as they load, are kept out of the log. To see the
-latter, set the environment variable TF_CPP_MIN_LOG_LEVEL to 0.
+TensorFlow's own notices of deprecation are kept out of the log, and so is all that its native libraries write to stderr but
+what ends the process: set the environment variable TF_CPP_MIN_LOG_LEVEL to 0 to see it, also if importing TensorFlow ends
+Python without a word.
 
 Not restored, and refused with an error that says so: TPUs, a `remote_cluster`, and
 `tf.data.experimental.CheckpointInputPipelineHook`.
 """
 
+from collections.abc import Iterator
+import contextlib
 import os
 import sys
 import types
 
-from tf_estimator import quiet, requirements, restore
+from tf_estimator import moved_names, quiet, requirements, restore
 
 
 def install() -> None:
     """Imports TensorFlow and puts `tf.estimator` in place; raises ImportError, with the cure, if something is missing."""
+    with around_import():
+        import tensorflow  # noqa: F401
+
+
+@contextlib.contextmanager
+def around_import() -> Iterator[None]:
+    """Puts `tf.estimator` in place after the block, which imports TensorFlow; raises ImportError if something is missing."""
     own_estimator = requirements.has_own_estimator()
     if not own_estimator:
         requirements.check_packages()
         os.environ['TF_USE_LEGACY_KERAS'] = '1'  # Read when TensorFlow is imported.
-    tf = quiet.import_tensorflow()
+    with quiet.quiet_import():
+        yield
+    tf = sys.modules['tensorflow']
+    quiet.leave_to_root(tf)
     requirements.check_version(tf)
     if not own_estimator and not hasattr(tf, 'estimator'):
         requirements.check_foundation(tf)
         restore.restore(tf)
+    moved_names.restore()
 
 
 def _is_imported_by_runpy() -> bool:
@@ -51,7 +66,13 @@ def _is_imported_by_runpy() -> bool:
     return frame is not None and frame.f_globals.get('__name__') == 'runpy'
 
 
+def _is_imported_by_hook() -> bool:
+    """Whether TensorFlow is being imported where `enable` has been called, and this package for that."""
+    hook = getattr(sys.modules.get('_tf_estimator_hook'), 'Hook', None)
+    return hook is not None and hook.is_loading
+
+
 # With -m, Python imports this before the runner, which calls install() itself: not before its arguments are checked, because
 # TensorFlow takes seconds to import, and with an error message of one line in place of a traceback.
-if not _is_imported_by_runpy():
+if not _is_imported_by_runpy() and not _is_imported_by_hook():
     install()

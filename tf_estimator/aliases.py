@@ -1,10 +1,11 @@
-"""Makes modules importable by names that they do not have."""
+"""Makes modules, and what is in them, available by names that they do not have."""
 
 from collections.abc import Callable, Mapping
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import pkgutil
 import sys
 import types
 from typing import Any
@@ -39,3 +40,27 @@ class Aliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             if name == alias or name.startswith(f'{alias}.'):
                 return real + name[len(alias) :]
         return None
+
+
+def add_names(module: Any, names: Mapping[str, str], on_use: Callable[[str], None] | None = None) -> None:
+    """Gives a module names that it does not have (PEP 562); the first use of one looks it up, and puts it into the module.
+
+    Args:
+      module: the module.
+      names: {name: path of what it is, such as 'package.module.name'}.
+      on_use: called with a name at its first use.
+    """
+    own: Callable[[str], Any] | None = vars(module).get('__getattr__')
+
+    def getattribute(name):
+        if name not in names:
+            if own:
+                return own(name)
+            raise AttributeError(f'module {module.__name__!r} has no attribute {name!r}')
+        value = pkgutil.resolve_name(names[name])
+        if on_use:
+            on_use(name)
+        setattr(module, name, value)
+        return value
+
+    module.__getattr__ = getattribute

@@ -6,7 +6,7 @@ from tf_estimator import environment, runner
 from tf_estimator.errors import CommandError
 
 _USAGE = """\
-python -m tf_estimator SCRIPT ARGS...      runs a script, with tf.estimator
+python -m tf_estimator SCRIPT ARGS...      runs a script, with tf.estimator; - runs what is on stdin
 python -m tf_estimator -m MODULE ARGS...   runs a module, as python -m does, with tf.estimator
 python -m tf_estimator enable [--force]    gives tf.estimator to all programs of this virtual environment;
                                            with --force, also where Python is not in a virtual environment
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> None:
 
 def _run(arguments):
     match arguments:
-        case ['-h' | '--help', *_]:
+        case ['-h' | '--help', *_] | ['enable' | 'disable' | 'status', '-h' | '--help']:
             print(_USAGE, end='')
         case []:
             raise CommandError('SCRIPT is missing: python -m tf_estimator SCRIPT ARGS...', 2)
@@ -42,5 +42,7 @@ def _run(arguments):
             print(environment.status())
         case ['enable' | 'disable' | 'status' as command, *rest]:
             raise CommandError(f'{command} does not take {" ".join(rest)} (see python -m tf_estimator --help)', 2)
+        case [option, *_] if option.startswith('-') and option != '-':
+            raise CommandError(f'there is no option {option}: python -m tf_estimator [-m MODULE | SCRIPT] ARGS...', 2)
         case [script, *rest]:
             runner.run_script(script, rest)

@@ -1,14 +1,13 @@
 """Names that old programs use and that are gone, put back: each is logged when it is used.
 
-They are those that Python 3.8 to 3.13 and NumPy 1.18 to 2.4 have dropped, and TensorFlow's package `training.tracking`, which
-was private, moved in 2.9, and is imported by libraries all the same.
+They are the most used of those that Python 3.8 to 3.13 and NumPy 1.18 to 2.5 have dropped.
 
 Not put back: what has no equivalent that is as good (the modules cgi, imghdr and telnetlib, numpy.find_common_type), and
 names of types that are written in C (array.array.tostring, numpy.ndarray.ptp). setuptools, which TensorFlow needs, has
 distutils.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 import functools
 import importlib
 import inspect
@@ -19,15 +18,17 @@ import types
 from typing import Any
 
 from tf_estimator import old_functions
-from tf_estimator.aliases import Aliases
+from tf_estimator.aliases import Aliases, add_names
 
 _ABSTRACT = (
     'Awaitable Coroutine AsyncIterable AsyncIterator AsyncGenerator Hashable Iterable Iterator Generator Reversible Sized '
     'Container Callable Collection Set MutableSet Mapping MutableMapping MappingView KeysView ItemsView ValuesView Sequence '
     'MutableSequence ByteString'
 )
+_NUMPY_EXCEPTIONS = 'AxisError ComplexWarning ModuleDeprecationWarning RankWarning TooHardError VisibleDeprecationWarning'
 # {module: {dropped name: path of what takes its place, '' for one of old_functions}}
 _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
+    'asyncio': {'coroutine': 'types.coroutine'},
     'base64': {'encodestring': 'base64.encodebytes', 'decodestring': 'base64.decodebytes'},
     'collections': {name: f'collections.abc.{name}' for name in _ABSTRACT.split()},
     'configparser': {'SafeConfigParser': 'configparser.ConfigParser'},
@@ -35,7 +36,7 @@ _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     'inspect': {'getargspec': ''},
     'locale': {'format': 'locale.format_string'},
     'time': {'clock': 'time.perf_counter'},
-    'unittest': {'makeSuite': ''},
+    'unittest': {'makeSuite': '', '_TextTestResult': 'unittest.TextTestResult'},
     'numpy': {
         **{name: f'builtins.{name}' for name in ('bool', 'complex', 'float', 'int', 'object', 'str')},
         'long': 'builtins.int',
@@ -43,6 +44,8 @@ _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(('Inf', 'Infinity', 'PINF', 'infty'), 'numpy.inf'),
         **dict.fromkeys(('NAN', 'NaN'), 'numpy.nan'),
         **dict.fromkeys(('NINF', 'NZERO', 'PZERO', 'alen', 'asfarray', 'asscalar', 'cast', 'in1d', 'msort', 'sctypes'), ''),
+        **{name: f'numpy.exceptions.{name}' for name in _NUMPY_EXCEPTIONS.split()},
+        'DataSource': 'numpy.lib.npyio.DataSource',
         'alltrue': 'numpy.all',
         'bool8': 'numpy.bool_',
         'bytes0': 'numpy.bytes_',
@@ -52,14 +55,16 @@ _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
         'cumproduct': 'numpy.cumprod',
         'float_': 'numpy.float64',
         'int0': 'numpy.intp',
-        'issubclass_': 'builtins.issubclass',
+        'issubclass_': '',
         'longcomplex': 'numpy.clongdouble',
         'longfloat': 'numpy.longdouble',
         'mat': 'numpy.asmatrix',
+        'math': 'math',
         'object0': 'numpy.object_',
         'product': 'numpy.prod',
         'rank': 'numpy.ndim',
         'round_': 'numpy.round',
+        'safe_eval': 'ast.literal_eval',
         'row_stack': 'numpy.vstack',
         'singlecomplex': 'numpy.complex64',
         'sometrue': 'numpy.any',
@@ -96,14 +101,7 @@ _METHODS: Mapping[str, Mapping[str, str]] = {
         'failUnlessRaises': 'assertRaises',
     },
 }
-_MODULES = {'imp': 'tf_estimator.old_imp', 'xml.etree.cElementTree': 'xml.etree.ElementTree'}
-_TRACKING = 'tensorflow.python.training.tracking'
-_TRACKING_MODULES = {
-    f'{_TRACKING}.graph_view': 'tensorflow.python.checkpoint.graph_view',
-    f'{_TRACKING}.tracking': 'tensorflow.python.trackable.autotrackable',
-    f'{_TRACKING}.util': 'tensorflow.python.checkpoint.checkpoint',
-    _TRACKING: 'tensorflow.python.trackable',  # The others, which kept their names.
-}
+_MODULES = {'imp': 'tf_estimator.old_imp', 'pipes': 'shlex', 'xml.etree.cElementTree': 'xml.etree.ElementTree'}
 
 
 def restore() -> None:
@@ -117,34 +115,12 @@ def restore() -> None:
                 setattr(owner, old, _renamed(f'{path}.{old}', new))
     _restore_newshape(importlib.import_module('numpy'))
     sys.meta_path.append(Aliases(_MODULES, on_import=_log))  # Last: where the module is still there, it is found before.
-    _restore_tracking()
 
 
-def _restore_tracking() -> None:
-    """Puts TensorFlow's package `training.tracking` back."""
-    package = types.ModuleType(_TRACKING)
-    package.__path__ = []
-    sys.modules[_TRACKING] = package
-    vars(importlib.import_module('tensorflow.python.training'))['tracking'] = package
-    sys.meta_path.insert(0, Aliases(_TRACKING_MODULES, on_import=_log))
-
-
-def _restore_attributes(module, names: Mapping[str, str]) -> None:
-    """Makes names of a module that it does not have (PEP 562); the first use logs, and puts the name into the module."""
-    own: Callable[[str], Any] | None = vars(module).get('__getattr__')
-
-    def getattribute(name):
-        if name not in names:
-            if own:
-                return own(name)
-            raise AttributeError(f'module {module.__name__!r} has no attribute {name!r}')
-        path = f'{module.__name__}.{name}'
-        value = pkgutil.resolve_name(names[name]) if names[name] else _old_function(path)
-        _log(path, names[name].removeprefix('builtins.'))
-        setattr(module, name, value)
-        return value
-
-    module.__getattr__ = getattribute
+def _restore_attributes(module: types.ModuleType, names: Mapping[str, str]) -> None:
+    functions = {name: f'{old_functions.__name__}.{_identifier(f"{module.__name__}.{name}")}' for name in names}
+    paths = {name: path or functions[name] for name, path in names.items()}
+    add_names(module, paths, lambda name: _log(f'{module.__name__}.{name}', names[name].removeprefix('builtins.')))
 
 
 def _renamed(path, new):
@@ -174,11 +150,15 @@ def _restore_newshape(numpy: Any) -> None:
 
 
 def _old_function(path):
-    return getattr(old_functions, path.replace('.', '_'))
+    return getattr(old_functions, _identifier(path))
+
+
+def _identifier(path):
+    return path.replace('.', '_')
 
 
 @functools.cache  # So that each is said once.
 def _log(old: str, new: str) -> None:
-    dropped_by = {'numpy': 'NumPy', 'tensorflow': 'TensorFlow'}.get(old.partition('.')[0], 'Python')
-    by = f'; {new} takes its place' if new else ' without a successor; it is put back'
+    dropped_by = 'NumPy' if old.startswith('numpy.') else 'Python'
+    by = f'; {new} takes its place' if new else '; it is put back'
     logging.getLogger('tensorflow').warning('%s: %s has dropped it%s.', old, dropped_by, by)

@@ -1,31 +1,82 @@
-"""Has tf_estimator imported before TensorFlow. A copy of this file lies where Python looks for it at each start.
+"""Has tf.estimator put in place as TensorFlow is imported. A copy of this file lies where Python looks for it at each start.
 
 `python -m tf_estimator enable` puts it there, as _tf_estimator_hook.py, beside a .pth file that imports it. It imports nothing
 that Python has not imported by then, and does nothing but wait until a program imports TensorFlow.
 """
 
+import _thread
 import sys
 
-# The last two import TensorFlow, and tf_estimator imports them when it has.
-_PACKAGES = ('tensorflow', 'tf_keras', 'tensorflow_estimator')
+_OTHERS = ('tf_keras', 'tensorflow_estimator')  # They import TensorFlow, and are imported as tf.estimator is put in place.
 
 
 class Hook:
-    """Finds these packages where they are, and has tf_estimator imported before the first of them."""
+    """Finds these packages where they are. What it gives for TensorFlow puts tf.estimator in place as it is loaded."""
+
+    is_loading = False  # tf_estimator does nothing by itself then.
+
+    def __init__(self):
+        self._thread = None
 
     def find_spec(self, name, path=None, target=None):
-        if name not in _PACKAGES:
+        if name != 'tensorflow' and name not in _OTHERS:
             return None
         import importlib.machinery
 
+        if name in _OTHERS:
+            return None if self._thread == _thread.get_ident() else _after_tensorflow(name)
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(self, spec.loader)  # type: ignore[assignment]
         return spec
 
+    def load(self, loader, module):
+        """Loads TensorFlow into its module."""
+        self._thread = _thread.get_ident()
+        is_loaded = is_failing = False
+        try:
+            Hook.is_loading = True
+            import tf_estimator
+
+            with tf_estimator.around_import():
+                is_failing = True
+                loader.exec_module(module)
+                is_loaded, is_failing = True, False
+        except ImportError as error:
+            if is_failing:  # TensorFlow itself.
+                raise
+            _report(error)
+        finally:
+            Hook.is_loading = False
+            self._thread = None
+        if not is_loaded:
+            loader.exec_module(module)
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+
+def _report(error):
+    cure = f'delete {__file__} and tf_estimator.pth beside it'
+    problem = f'the package tf_estimator is no longer installed (to disable it: {cure})'
+    if error.name != 'tf_estimator':
+        problem = f'{error} (to disable it: python -m tf_estimator disable, or {cure})'
+    print(f'tf.estimator is enabled in {sys.prefix}, but does not work: {problem}', file=sys.stderr)
+
+
+def _after_tensorflow(name):
+    """Imports TensorFlow, and returns the spec of a package that may have been imported with it; None if it has not."""
+    import importlib.util
+
+    try:
+        importlib.import_module('tensorflow')
+    except ImportError:  # The package itself says what is missing.
+        return None
+    loaded = sys.modules.get(name)
+    return loaded and importlib.util.spec_from_loader(name, _Loaded(loaded), is_package=True)  # type: ignore[arg-type]
+
 
 class _Loader:
-    """A package's loader, but for what it does when it is to load the package."""
+    """TensorFlow's loader, but for what it does when it is to load TensorFlow."""
 
     def __init__(self, hook, loader):
         self._hook = hook
@@ -38,22 +89,20 @@ class _Loader:
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
-        import importlib
+        self._hook.load(self._loader, module)
 
-        name = module.__name__
-        del sys.modules[name]
-        if self._hook in sys.meta_path:
-            sys.meta_path.remove(self._hook)
-        try:
-            import tf_estimator  # noqa: F401 - it imports TensorFlow
-        except ImportError as error:
-            problem = 'the package tf_estimator is no longer installed' if error.name == 'tf_estimator' else error
-            print(
-                f'tf.estimator is enabled in {sys.prefix}, but does not work: {problem} (to disable it: python -m tf_estimator '
-                f'disable, or delete {__file__} and tf_estimator.pth beside it)',
-                file=sys.stderr,
-            )
-        importlib.import_module(name)  # The import system takes it from sys.modules.
+
+class _Loaded:
+    """A loader of a module that is loaded."""
+
+    def __init__(self, module):
+        self._module = module
+
+    def create_module(self, spec):
+        return self._module
+
+    def exec_module(self, module):
+        pass
 
 
 sys.meta_path.insert(0, Hook())

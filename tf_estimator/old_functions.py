@@ -52,8 +52,15 @@ def numpy_asscalar(a):
     return a.item()
 
 
-def numpy_in1d(ar1, ar2, **kwargs):
-    return np.isin(np.ravel(ar1), ar2, **kwargs)
+def numpy_in1d(ar1, ar2, *args, **kwargs):
+    return np.isin(np.ravel(ar1), ar2, *args, **kwargs)
+
+
+def numpy_issubclass_(arg1, arg2):
+    try:
+        return issubclass(arg1, arg2)
+    except TypeError:
+        return False
 
 
 def numpy_msort(a):
@@ -64,7 +71,7 @@ class _Cast:
     """numpy.cast[dtype](x)"""
 
     def __getitem__(self, dtype):
-        return lambda x: np.asarray(x, dtype)
+        return lambda x: np.asarray(x).astype(dtype)
 
 
 numpy_cast = _Cast()

@@ -84,9 +84,15 @@ def load_dynamic(name, path, file=None):
 
 def _load(name, path, loader, locations=None):
     spec: Any = importlib.util.spec_from_file_location(name, path, loader=loader, submodule_search_locations=locations)
-    module = importlib.util.module_from_spec(spec)
+    loaded = sys.modules.get(name)
+    module = importlib.util.module_from_spec(spec) if loaded is None else loaded  # Run again, if it is loaded.
     sys.modules[name] = module
-    loader.exec_module(module)
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        if loaded is None:
+            del sys.modules[name]
+        raise
     return sys.modules[name]
 
 

@@ -24,17 +24,17 @@ _DEPRECATION_WARNINGS = (
 )
 
 
-def import_tensorflow() -> types.ModuleType:
-    """Imports TensorFlow without a line in the log, unless TF_CPP_MIN_LOG_LEVEL asks for its lines, and returns it."""
+def quiet_import() -> contextlib.AbstractContextManager[None]:
+    """Returns a context in which TensorFlow is imported without a line, unless TF_CPP_MIN_LOG_LEVEL asks for its lines."""
     _drop_deprecations()
-    if os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3') != '3':
-        import tensorflow as tf
-    else:
-        with _native_stderr_closed():
-            import tensorflow as tf
+    is_quiet = os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3') == '3'
+    return _native_stderr_closed() if is_quiet else contextlib.nullcontext()
+
+
+def leave_to_root(tf: types.ModuleType) -> None:
+    """Keeps TensorFlow's handlers from repeating what the root logger's handlers write to the same stream."""
     for handler in tf.get_logger().handlers:
         _leave_to_root(handler)
-    return tf
 
 
 def _drop_deprecations() -> None:
@@ -65,7 +65,7 @@ def _native_stderr_closed() -> Iterator[None]:
 
 
 def _leave_to_root(handler: logging.StreamHandler) -> None:
-    """Keeps TensorFlow's handler from repeating what the root logger's handlers write to the same stream.
+    """Keeps a handler from repeating what the root logger's write.
 
     TensorFlow sees to that when it is imported, but tf.app.run and logging.basicConfig add their handlers later.
     """

@@ -69,11 +69,14 @@ def has_own_estimator() -> bool:
 
 
 def check_packages() -> None:
-    """Raises ImportError unless the packages needed beside TensorFlow are installed, in the right version."""
+    """Raises ImportError unless the packages needed beside TensorFlow are installed."""
     for package, distribution in (('tensorflow_estimator', 'tensorflow-estimator'), ('tf_keras', 'tf-keras')):
         if importlib.util.find_spec(package) is None:
             raise ImportError(f'The package {distribution} is missing. {CURE}')
-    version = metadata.version('tensorflow-estimator')
+    try:
+        version = metadata.version('tensorflow-estimator')
+    except metadata.PackageNotFoundError:
+        raise ImportError(f'The package tensorflow-estimator is not installed as pip does it. {CURE}') from None
     if version != '2.15.0':
         raise ImportError(f'tensorflow-estimator is {version}. {CURE}')
 

@@ -13,23 +13,51 @@ from tf_estimator.errors import CommandError
 
 
 def run_script(script: str, arguments: list[str]) -> None:
-    """Runs a script as `python SCRIPT ARGS...` does; CommandError if it cannot start."""
-    if not os.path.isfile(script):
+    """Runs a script as `python SCRIPT ARGS...` does; CommandError if it cannot start.
+
+    Args:
+      script: a file, also of bytecode; a directory or zip file with a __main__.py; or '-' for stdin.
+      arguments: of the script.
+    """
+    if script != '-' and not os.path.exists(script):
         raise CommandError(f'{script}: no such file', 2)
+    if os.path.isdir(script) and not os.path.exists(os.path.join(script, '__main__.py')):
+        raise CommandError(f'{script}: is a directory without __main__.py', 2)
     _install()
     sys.argv = [script, *arguments]
+    if script != '-' and (os.path.isdir(script) or _is_binary(script)):
+        runpy.run_path(script, run_name='__main__')
+        return
+    if script == '-':
+        path = '<stdin>'
+        directory = ''
+    else:
+        path = os.path.abspath(script)
+        directory = os.path.dirname(os.path.realpath(script))
     if not (sys.flags.isolated or getattr(sys.flags, 'safe_path', False)):
-        sys.path[0] = os.path.dirname(os.path.realpath(script))
+        sys.path[0] = directory
     main = sys.modules['__main__'] = types.ModuleType('__main__')
-    main.__file__ = os.path.abspath(script)
-    _ScriptLoader('__main__', main.__file__).exec_module(main)
+    main.__file__ = path
+    _ScriptLoader('__main__', path).exec_module(main)
+
+
+def _is_binary(script):
+    """Whether a file is bytecode or a zip file."""
+    if not os.path.isfile(script):
+        return False  # What a pipe has can be read only once.
+    with open(script, 'rb') as file:
+        return b'\0' in file.read(1 << 16)
 
 
 class _ScriptLoader(importlib.machinery.SourceFileLoader):
-    """Loads a script and, as `python SCRIPT` does, leaves no bytecode beside it."""
+    """Loads a script, from a file or stdin, and, as `python SCRIPT` does, leaves no bytecode beside it."""
 
-    def set_data(self, *unused_args: Any, **unused_kwargs: Any) -> None:
-        pass
+    def get_data(self, path: Any) -> bytes:
+        return sys.stdin.buffer.read() if path == '<stdin>' else super().get_data(path)
+
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)  # Once, as pipes cannot be read again.
 
 
 def run_module(module: str, arguments: list[str]) -> None:
@@ -42,7 +70,9 @@ def run_module(module: str, arguments: list[str]) -> None:
         spec = importlib.util.find_spec(module)
         if spec and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f'{module}.__main__')
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if not f'{module}.__main__.'.startswith(f'{error.name}.'):
+            raise  # Of an import in the package.
         spec = None
     if spec is None:
         raise CommandError(f'no module named {module}, or it is a package without __main__', 2)
@@ -58,3 +88,17 @@ def _install():
     from tf_estimator import dropped_names
 
     dropped_names.restore()
+    _hide_own_frames()
+
+
+def _hide_own_frames():
+    """Has tracebacks begin with the program's first line, as without this runner."""
+    show = sys.excepthook
+    own = (os.path.dirname(__file__) + os.sep, runpy.__file__, '<frozen runpy>', '<frozen importlib.')
+
+    def show_without(kind, error, traceback):
+        while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(own):
+            traceback = traceback.tb_next
+        show(kind, error.with_traceback(traceback), traceback)
+
+    sys.excepthook = show_without

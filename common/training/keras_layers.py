@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 import concurrent.futures
 import contextlib
 import functools
+import importlib
 import sys
 import threading
 from typing import Any
@@ -35,9 +36,20 @@ def collect_keras_layers(is_training: bool) -> Iterator[list[Any]]:
         is given weights, which training would overwrite.
     """
     collector = _Collector(is_training)
+    try:
+        with _patches(collector, is_training):
+            yield collector.networks
+        collector.collect()
+    finally:
+        collector.restore_classes()
+
+
+@contextlib.contextmanager
+def _patches(collector, is_training):
     graph_layer = tf.layers.Layer.__bases__[0]  # The base of all tf.keras layers created in a graph: not in the public API.
     with contextlib.ExitStack() as scopes:
         scopes.enter_context(_learning_phase(is_training))
+        scopes.enter_context(_patched(graph_layer, '__init__', collector.initialize))
         scopes.enter_context(_patched(graph_layer, '__call__', collector.call))
         scopes.enter_context(_patched(graph_layer.__bases__[0], '__call__', _reject_foreign))
         for owner, name in ((graph_layer, 'set_weights'), (tf.keras.Model, 'load_weights')):
@@ -50,18 +62,20 @@ def collect_keras_layers(is_training: bool) -> Iterator[list[Any]]:
                     ),
                 )
             )
-        keras = sys.modules.get('keras')
-        if keras is not None and keras.__version__.startswith('3.'):
-            scopes.enter_context(
-                _patched(
-                    keras.layers.Layer,
-                    '__call__',
-                    _reject('is a Keras 3 layer, which cannot be trained in a graph: use tf.keras, which is Keras 2 here'),
-                )
-            )
-        yield collector.networks
-    collector.collect()
-    collector.restore_classes()
+        for layer_class, reason in _other_layers():
+            scopes.enter_context(_patched(layer_class, '__call__', _reject(reason)))
+        yield
+
+
+def _other_layers():
+    """Yields (base class of layers, why they are refused) for the Keras packages imported that are not tf.keras."""
+    keras, tf_keras = sys.modules.get('keras'), sys.modules.get('tf_keras')
+    if keras is not None and keras.__version__.startswith('3.'):
+        yield keras.layers.Layer, 'is a Keras 3 layer, which cannot be trained in a graph: use tf.keras, which is Keras 2 here'
+    if tf_keras is not None and tf_keras.layers.Layer is not tf.keras.layers.Layer:
+        reason = 'is of the package tf_keras, which is not tf.keras on TensorFlow 2.15: use tf.keras'
+        yield tf_keras.layers.Layer, reason
+        yield importlib.import_module('tf_keras.src.engine.base_layer_v1').Layer, reason  # Their base in a graph.
 
 
 class _Collector:
@@ -71,8 +85,15 @@ class _Collector:
         self.networks = []  # The models called, but not those within another one.
         self._is_training = is_training
         self._layers = {}
+        self._classes = set()  # Of the layers created.
         self._symbolic = []  # For each active call: whether it is symbolic, that is, builds a model from keras.Input.
         self._symbolic_ids = set()
+
+    def initialize(self, original, layer, *args, **kwargs):
+        """Initializes a layer."""
+        if not isinstance(layer, tf.layers.Layer):
+            self._classes.add(type(layer))
+        original(layer, *args, **kwargs)
 
     def call(self, original, layer, *args, **kwargs):
         """Calls a layer."""
@@ -143,7 +164,7 @@ class _Collector:
 
         Keras changes them as it makes an object in a graph, or in eager mode; then objects of the other kind do not work.
         """
-        classes: set[Any] = {type(layer) for layer in self._layers.values()}
+        classes: set[Any] = self._classes | {type(layer) for layer in self._layers.values()}
         with concurrent.futures.ThreadPoolExecutor(1) as pool:  # In a thread of its own there is no graph.
             pool.submit(lambda: [layer_class.__new__(layer_class) for layer_class in classes]).result()
 

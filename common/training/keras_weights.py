@@ -7,7 +7,9 @@ import importlib
 import os
 from typing import Any
 import zipfile
+import zlib
 
+from google.protobuf.message import DecodeError
 import h5py
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -19,6 +21,8 @@ from common.storage.restore import open_checkpoint, without_suffix
 _HDF5 = ('.h5', '.hdf5')
 _ZIP = '.keras'
 _OBJECT_GRAPH = '_CHECKPOINTABLE_OBJECT_GRAPH'
+_OF_TRAINING = {'optimizer', 'metrics'}  # Groups in the files of models that were compiled.
+_CORRUPT = (OSError, KeyError, EOFError, RuntimeError, TypeError, ValueError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +67,10 @@ def read(path: str) -> SavedWeights:
     try:
         if path.lower().endswith(_ZIP):
             with zipfile.ZipFile(path) as archive, archive.open('model.weights.h5') as file, h5py.File(file) as group:
-                return SavedWeights(dict(_datasets(group)), has_paths=True)
+                return _read_paths(group)
         with h5py.File(path) as file:
             return _read_hdf5(file)
-    except (OSError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except _CORRUPT as error:
         raise RunError(f'--warm_start_from={path}: is corrupt: {str(error) or type(error).__name__}') from None
 
 
@@ -158,12 +162,18 @@ def _datasets(group, path=''):
             yield f'{path}{name}', np.array(item)
 
 
+def _read_paths(file):
+    """Returns what is in a file whose groups are the places of layers."""
+    arrays = {key: array for key, array in _datasets(file) if key.partition('/')[0] not in _OF_TRAINING}
+    return SavedWeights(arrays, has_paths=True)
+
+
 def _read_hdf5(file):
     """Returns what is in a file that has the weights of a model, or the whole model."""
     group = file['model_weights'] if 'model_weights' in file else file
     layers = {layer: _list(group[layer], 'weight_names') for layer in _list(group, 'layer_names')}
     if not layers:  # save_weights writes these to names that end with .weights.h5.
-        return SavedWeights(dict(_datasets(file)), has_paths=True)
+        return _read_paths(file)
     arrays: dict[str, np.ndarray] = {}
     keys, by_layer = [], []
     for layer, names in layers.items():
@@ -193,7 +203,10 @@ def _find_objects(path):
 def _read_objects(path):
     """Returns what is in a checkpoint of objects, which names each variable beside the path that it has in the objects."""
     reader = open_checkpoint(path)
-    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(reader.get_tensor(_OBJECT_GRAPH))
+    try:
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(reader.get_tensor(_OBJECT_GRAPH))
+    except DecodeError as error:
+        raise RunError(f'--warm_start_from={path}: is corrupt: {error}') from None
     saved = [attribute for node in graph.nodes for attribute in node.attributes if attribute.name == 'VARIABLE_VALUE']
     arrays = {attribute.checkpoint_key: reader.get_tensor(attribute.checkpoint_key) for attribute in saved}
     return SavedWeights(arrays, _unique((attribute.full_name, attribute.checkpoint_key) for attribute in saved))

@@ -52,7 +52,7 @@ def main() -> None:
 def _run(work: Path, library: Library, version: str, jobs: int) -> dict[str, str]:
     python = environments.python(work, version)
     folder, files = environments.checkout(work, library)
-    found: dict[str, str] = {}
+    found = {} if files else {library.tests: 'matches no file'}
     with ThreadPoolExecutor(jobs) as pool:
         for of_file in pool.map(lambda file: results.run(python, folder, library, file), files):
             found.update(of_file)

@@ -16,9 +16,11 @@ def python(work: Path, tensorflow: str) -> Path:
     folder = work / f'tensorflow-{tensorflow}'
     found = folder / 'bin' / 'python'
     done = folder / 'done'
-    if not done.exists():
+    needs = sorted({need for library in LIBRARIES.values() for need in library.needs})
+    releases = [library.release for library in LIBRARIES.values()]
+    content = '\n'.join([*needs, *releases])
+    if not done.exists() or done.read_text() != content:
         venv.create(folder, with_pip=True, clear=True)
-        needs = {need for library in LIBRARIES.values() for need in library.needs}
         project = ['--editable', str(ROOT)]
         if tensorflow == NIGHTLY:  # Which none of these lists as one that it works with.
             _pip(found, '--pre', 'tf-nightly')
@@ -26,9 +28,9 @@ def python(work: Path, tensorflow: str) -> Path:
             _pip(found, '--no-deps', 'tensorflow-estimator==2.15.0', 'tf-keras', *project)
         else:
             _pip(found, f'tensorflow=={tensorflow}', *project)
-        _pip(found, 'pytest', *sorted(needs))
-        _pip(found, '--no-deps', *(library.release for library in LIBRARIES.values()))
-        done.touch()
+        _pip(found, 'pytest', *needs)
+        _pip(found, '--no-deps', *releases)
+        done.write_text(content)
     return found
 
 
@@ -40,7 +42,7 @@ def checkout(work: Path, library: Library) -> tuple[Path, list[str]]:
     """Returns the folder of a library's repository, cloned if it is not there, and the paths of the tests in it."""
     folder = work / library.repository.replace('/', '-')
     done = folder / '.git' / 'done'
-    if not done.exists():
+    if not done.exists() or done.read_text() != library.revision:
         folder.mkdir(parents=True, exist_ok=True)
         url = f'https://github.com/{library.repository}'
         for arguments in (
@@ -49,7 +51,7 @@ def checkout(work: Path, library: Library) -> tuple[Path, list[str]]:
             ('checkout', '--quiet', '--force', 'FETCH_HEAD'),
         ):
             subprocess.run(['git', *arguments], cwd=folder, check=True)
-        done.touch()
+        done.write_text(library.revision)
     paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob('*.py'))}
     files = [name for name in paths if re.fullmatch(library.tests, name)]
     if library.is_apart:

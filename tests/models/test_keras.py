@@ -197,11 +197,24 @@ def test_a_network_of_applications_is_made_for_the_images_and_classes():
         assert network(images).shape.as_list() == [None, 7] and network.layers[-1].activation is tf.keras.activations.linear
 
 
+@pytest.mark.parametrize('shapes', [{'x': [None, 8]}, {'x': None}, {'a': [None, 8, 8, 3], 'b': [None, 8, 8, 3]}])
+def test_a_network_of_applications_takes_images_only(shapes):
+    params = types.SimpleNamespace(keras_model='tf.keras.applications.MobileNet', num_classes=7, metadata={})
+    with tf.Graph().as_default(), pytest.raises(api.UsageError, match='MobileNet: takes images .*, not '):
+        features = {name: tf.placeholder(tf.float32, shape) for name, shape in shapes.items()}
+        keras.model(features, None, tf.estimator.ModeKeys.PREDICT, params)
+
+
 @pytest.mark.parametrize(
     'name, message',
     [
         ('', 'keras_model=: must be the dotted name of a function, such as my_package.networks.make'),
         ('make', 'keras_model=make: must be the dotted name of a function'),
+        ('.networks.make', 'keras_model=.networks.make: must be the dotted name of a function'),
+        (
+            'tf.keras.applications.mobilenet.preprocess_input',
+            'keras_model=tf.keras.applications.mobilenet.preprocess_input: is not one of the networks of tf.keras.applications',
+        ),
         ('no_such.make', 'keras_model=no_such.make: no module no_such'),
         ('own_networks.none', 'keras_model=own_networks.none: own_networks has no function none'),
         ('tf.keras.applications.NoNet', 'keras_model=tf.keras.applications.NoNet: tf.keras.applications has no function NoNet'),

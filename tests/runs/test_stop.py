@@ -121,11 +121,16 @@ def test_the_previous_signal_handlers_come_back():
 
 
 @pytest.mark.skipif(not os.path.exists('/proc/self/maps'), reason='what a process has imported is looked up in /proc')
-@pytest.mark.parametrize('script', ['trainer.py', 'sweep.py'])
+@pytest.mark.parametrize('command', [['trainer.py'], ['sweep.py', '--space=space.json']])
 @pytest.mark.parametrize('delay', [0, 0.2, 0.4, 0.8])
-def test_ctrl_c_during_the_imports_ends_a_command_without_a_word(tmp_path, script, delay):
+def test_ctrl_c_during_the_imports_ends_a_command_without_a_word(tmp_path, command, delay):
+    script, *flags = command
     process = subprocess.Popen(
-        [sys.executable, os.path.join(ROOT, script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+        [sys.executable, os.path.join(ROOT, script), *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
     )
     while 'numpy' not in pathlib.Path(f'/proc/{process.pid}/maps').read_text():
         assert process.poll() is None

@@ -298,7 +298,7 @@ def test_optuna_is_named_where_there_is_none(tmp_path):
     (tmp_path / 'optuna').mkdir()
     (tmp_path / 'optuna' / '__init__.py').write_text("raise ModuleNotFoundError('none', name='optuna')")
     process = subprocess.run(
-        [sys.executable, os.path.join(ROOT, 'sweep.py')],
+        [sys.executable, os.path.join(ROOT, 'sweep.py'), '--space=space.json'],
         env={**os.environ, 'PYTHONPATH': str(tmp_path)},
         stderr=subprocess.PIPE,
         text=True,

@@ -1,5 +1,6 @@
 """`python -m tf_estimator enable` gives tf.estimator to all processes of an environment, and `disable` leaves nothing."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -8,6 +9,8 @@ import sysconfig
 import venv
 
 import tf_estimator  # noqa: F401 - before TensorFlow
+from tf_estimator import environment as tf_environment
+from tf_estimator.errors import CommandError
 
 import pytest
 import tensorflow as tf
@@ -91,6 +94,45 @@ def test_it_is_there_whatever_is_imported_first(first, environment):
     assert (code, out) == (0, 'train\n'), err
 
 
+@not_on_2_15
+@pytest.mark.parametrize('is_lazy', [False, True])
+def test_it_is_there_if_tensorflow_is_imported_by_its_spec(is_lazy, environment):
+    program = """
+import importlib.util, sys
+spec = importlib.util.find_spec('tensorflow')
+if IS_LAZY:
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+module = importlib.util.module_from_spec(spec)
+sys.modules['tensorflow'] = module
+spec.loader.exec_module(module)
+print(module.constant(1).numpy(), module.estimator.ModeKeys.TRAIN, sys.modules['tensorflow'] is module)
+"""
+    code, out, err = environment.run('-c', program.replace('IS_LAZY', str(is_lazy)))
+    assert (code, out) == (0, '1 train True\n'), err
+
+
+@not_on_2_15
+def test_it_is_there_for_every_thread(environment):
+    program = """
+import threading, time
+found = []
+
+def look(seconds):
+    time.sleep(seconds)
+    import tensorflow as tf
+    found.append(tf.estimator.ModeKeys.TRAIN)
+
+threads = [threading.Thread(target=look, args=[i / 4]) for i in range(24)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(found == ['train'] * 24)
+"""
+    code, out, err = environment.run('-c', program)
+    assert (code, out) == (0, 'True\n'), err
+
+
 def test_python_starts_with_no_module_more_than_the_hook(environment):
     code, out, _ = environment.run('-c', 'import sys; print(*sorted(sys.modules))')
     assert code == 0
@@ -99,15 +141,24 @@ def test_python_starts_with_no_module_more_than_the_hook(environment):
 
 
 @not_on_2_15
-def test_it_is_refused_outside_of_a_virtual_environment(tmp_path):
-    environ = {**os.environ, 'PYTHONPATH': os.pathsep.join([ROOT, sysconfig.get_path('purelib')])}
-    command = [sys._base_executable, '-m', 'tf_estimator', 'enable']
-    process = subprocess.run(command, env=environ, capture_output=True, text=True, cwd=tmp_path)
-    assert (process.returncode, process.stdout) == (1, '')
-    assert process.stderr == (
-        f'python -m tf_estimator: {sys.base_prefix} is not a virtual environment: use one (python -m venv DIR), or say '
-        '--force to enable tf.estimator for all programs of this Python\n'
+def test_it_is_refused_outside_of_a_virtual_environment(tmp_path, monkeypatch):
+    monkeypatch.setattr(tf_environment, '_site_packages', lambda: tmp_path)
+    monkeypatch.setattr(sys, 'prefix', sys.base_prefix)
+    with pytest.raises(CommandError) as caught:
+        tf_environment.enable(is_forced=False)
+    assert str(caught.value) == (
+        f'{sys.base_prefix} is not a virtual environment: use one (python -m venv DIR), or say --force to enable '
+        'tf.estimator for all programs of this Python'
     )
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_tensorflow_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(tf_environment, '_site_packages', lambda: tmp_path)
+    monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
+    with pytest.raises(CommandError, match='^TensorFlow is not installed. This needs .*pip install'):
+        tf_environment.enable(is_forced=True)
+    assert not list(tmp_path.iterdir())
 
 
 @not_on_2_15
@@ -127,7 +178,10 @@ def test_it_is_disabled_without_a_trace_and_status_tells(tmp_path):
     hook = environment.site_packages / OURS[1]
     with hook.open('a') as file:
         file.write('\n')
-    assert status() == (1, f'python -m tf_estimator: {hook} is not of this version: run python -m tf_estimator enable\n')
+    assert status() == (
+        1,
+        f'python -m tf_estimator: {hook} is missing or not of this version: run python -m tf_estimator enable\n',
+    )
     assert environment.run('-m', 'tf_estimator', 'disable') == (0, f'tf.estimator is no longer enabled in {prefix}.\n', '')
     assert environment.files() == before
     assert environment.run('-m', 'tf_estimator', 'disable') == (0, f'tf.estimator is not enabled in {prefix}.\n', '')
@@ -160,8 +214,7 @@ def test_what_does_not_work_is_not_enabled_and_what_breaks_later_says_so(tmp_pat
     hook = environment.site_packages / OURS[1]
     assert (code, out) == (0, f'{tf.__version__}\n')
     assert (
-        f'{told}the package tf_estimator is no longer installed (to disable it: python -m tf_estimator disable, or delete '
-        f'{hook} and tf_estimator.pth beside it)\n'
+        f'{told}the package tf_estimator is no longer installed (to disable it: delete {hook} and tf_estimator.pth beside it)\n'
     ) in err
     assert environment.run('-c', 'print(1)') == (0, '1\n', '')
 

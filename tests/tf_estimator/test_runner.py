@@ -1,9 +1,13 @@
 """`python -m tf_estimator SCRIPT ARGS...` does what `python SCRIPT ARGS...` does, with tf.estimator in place."""
 
 import os
+import py_compile
 import shutil
 import signal
+import subprocess
+import sys
 import time
+import zipapp
 
 import pytest
 
@@ -65,7 +69,28 @@ def test_a_script_that_raises_shows_its_traceback(tmp_path):
     script.write_text('def fail():\n    raise KeyError("mine")\n\nfail()\n')
     code, out, err = run_script(script)
     assert (code, out) == (1, '')
+    assert err.startswith(f'Traceback (most recent call last):\n  File "{script}", line 4, in <module>\n')
     assert err.endswith(f"""File "{script}", line 2, in fail\n    raise KeyError("mine")\nKeyError: 'mine'\n""")
+    script.write_text('print(1\n')
+    code, out, err = run_script(script)
+    assert (code, out) == (1, '') and err.startswith(f'  File "{script}", line 1\n    print(1\n'), err
+
+
+def test_what_python_runs_it_runs(tmp_path):
+    text = 'import sys\nimport tensorflow as tf\nprint(__name__, sys.argv, tf.estimator.ModeKeys.TRAIN)\n'
+    folder = tmp_path / 'folder'
+    folder.mkdir()
+    (folder / '__main__.py').write_text(text)
+    zipapp.create_archive(folder, tmp_path / 'app.pyz')
+    py_compile.compile(str(folder / '__main__.py'), str(tmp_path / 'script.pyc'))
+    for path in (folder, tmp_path / 'app.pyz', tmp_path / 'script.pyc'):
+        code, out, err = run_script(path, '-a')
+        assert (code, out, err) == (0, f"__main__ ['{path}', '-a'] train\n", '')
+    for path in ('-', '/dev/stdin'):
+        command = [sys.executable, '-m', 'tf_estimator', path, '-a']
+        environment = {**os.environ, 'PYTHONPATH': ROOT}
+        process = subprocess.run(command, input=text, capture_output=True, text=True, env=environment, cwd=tmp_path)
+        assert (process.returncode, process.stdout, process.stderr) == (0, f"__main__ ['{path}', '-a'] train\n", '')
 
 
 def test_ctrl_c_ends_a_script_as_it_ends_python(tmp_path):
@@ -85,10 +110,15 @@ def test_ctrl_c_ends_a_script_as_it_ends_python(tmp_path):
     [
         ([], 'SCRIPT is missing: python -m tf_estimator SCRIPT ARGS...'),
         (['none.py', '--flag'], 'none.py: no such file'),
-        ([ROOT], f'{ROOT}: no such file'),
+        ([ROOT], f'{ROOT}: is a directory without __main__.py'),
+        (['-c', 'print(1)'], 'there is no option -c: python -m tf_estimator [-m MODULE | SCRIPT] ARGS...'),
+        (['-m'], 'MODULE is missing: python -m tf_estimator -m MODULE ARGS...'),
+        (['-m', 'none_such.part', '--flag'], 'no module named none_such.part'),
+        (['-m', 'json.none'], 'no module named json.none, or it is a package without __main__'),
+        (['-m', 'json'], 'no module named json, or it is a package without __main__'),
     ],
 )
-def test_a_missing_script_is_one_line_and_exit_code_2(arguments, problem):
+def test_a_missing_script_or_module_is_one_line_and_exit_code_2(arguments, problem):
     code, out, err = finish(launch('-m', 'tf_estimator', *arguments))
     assert (code, out, err) == (2, '', f'python -m tf_estimator: {problem}\n')
 
@@ -117,6 +147,26 @@ def test_a_package_of_ones_own_that_is_run_with_dash_m_gets_tf_estimator_from_it
     (package / '__main__.py').write_text('import tensorflow as tf\nprint(tf.estimator.ModeKeys.TRAIN)\n')
     code, out, err = finish(launch('-m', 'package', cwd=tmp_path))
     assert (code, out, err) == (0, 'train\n', '')
+
+
+def test_a_module_or_a_package_runs_with_dash_m(tmp_path):
+    package = tmp_path / 'package'
+    package.mkdir()
+    (package / '__init__.py').write_text('')
+    for name in ('__main__', 'part'):
+        (package / f'{name}.py').write_text(
+            'import sys\nimport tensorflow as tf\nprint(__name__, __package__, sys.argv[1:], tf.estimator.ModeKeys.TRAIN)\n'
+        )
+    for module in ('package', 'package.part'):
+        code, out, err = finish(launch('-m', 'tf_estimator', '-m', module, '-x', 'a b', cwd=tmp_path))
+        assert (code, out, err) == (0, "__main__ package ['-x', 'a b'] train\n", '')
+
+
+def test_a_package_that_lacks_something_says_what(tmp_path):
+    (tmp_path / 'package').mkdir()
+    (tmp_path / 'package' / '__init__.py').write_text('import none_such_dependency\n')
+    code, _, err = finish(launch('-m', 'tf_estimator', '-m', 'package.part', cwd=tmp_path))
+    assert code == 1 and err.endswith("ModuleNotFoundError: No module named 'none_such_dependency'\n")
 
 
 @pytest.mark.parametrize('way', ['runner', 'import'])

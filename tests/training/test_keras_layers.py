@@ -6,6 +6,7 @@ import types
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+import tf_keras
 
 from common.errors import UsageError
 from common.training import model_fn, parallel
@@ -395,6 +396,12 @@ def test_layers_of_keras_3_are_refused(tmp_path):
         train(tmp_path, lambda: keras.layers.Dense(1, name='dense'))
 
 
+@pytest.mark.skipif(tf_keras.layers.Layer is tf.keras.layers.Layer, reason='tf_keras is tf.keras here')
+def test_layers_of_tf_keras_are_refused_where_it_is_another_keras(tmp_path):
+    with pytest.raises(UsageError, match='the layer dense is of the package tf_keras, which is not tf.keras'):
+        train(tmp_path, lambda: tf_keras.layers.Dense(1, name='dense'))
+
+
 MODEL = """
 import tensorflow.compat.v1 as tf
 
@@ -449,6 +456,18 @@ def test_graphs_that_threads_build_at_once_leave_keras_as_it_was():
     second.join()
     assert penalties == {'first': 2, 'second': 2}
     assert {owner: dict(vars(owner)) for owner in before} == before
+
+
+@pytest.mark.parametrize('is_called', [True, False])
+def test_a_program_s_own_keras_models_work_after_a_model_that_fails(is_called, tmp_path):
+    own = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer='ones')])
+    with pytest.raises(ZeroDivisionError), tf.Graph().as_default(), collect_keras_layers(is_training=True):
+        layer = tf.keras.layers.Dense(1)
+        if is_called:
+            tf.keras.Sequential([layer])(tf.ones([1, 2]))
+        1 / 0  # noqa: B018
+    assert own.predict(np.ones([1, 2]), verbose=0) == 2
+    own.save(str(tmp_path / 'saved'), save_format='tf')
 
 
 @pytest.mark.parametrize('kind', ['sequential', 'functional'])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import zipfile
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
+from common.errors import RunError, UsageError
 from common.training import keras_weights
 from common.training.keras_layers import collect_keras_layers
 from common.training.warm_start import warm_start
@@ -124,6 +125,34 @@ def test_weights_that_may_have_another_name_are_warned_of(tmp_path, caplog):
         'has no weights for last/bias, last/kernel, new/bias, new/kernel; it has old/bias, old/kernel, which are not used: '
         'if these are the same, say so by --warm_start_names'
     ) in caplog.text.replace('model/sequential/', '').replace('sequential/', '')
+
+
+@pytest.mark.parametrize('name', ['w.h5', 'w.weights.h5', 'm.h5', 'm.keras'])
+@pytest.mark.filterwarnings('ignore:You are saving your model as an HDF5')
+def test_what_keras_saves_of_its_own_training_is_not_taken_for_weights(name, tmp_path):
+    network = with_random_weights(sequential())
+    network.compile('adam', 'mse', ['mae'])
+    network.fit(X, X, verbose=0)
+    (network.save_weights if name.startswith('w') else network.save)(str(tmp_path / name))
+    np.testing.assert_allclose(started(sequential, tmp_path / name), network(X).numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize('name', ['w.h5', 'w.weights.h5', 'm.keras'])
+def test_a_damaged_file_is_read_or_called_corrupt(name, tmp_path):
+    network = with_random_weights(sequential())
+    path = tmp_path / name
+    (network.save_weights if name.startswith('w') else network.save)(str(path))
+    content = path.read_bytes()
+    places = [place.start() for place in re.finditer(b'TREE|HEAP|SNOD|\x89HDF', content)]  # Of structures of HDF5.
+    corrupt = 0
+    for place in places:
+        path.write_bytes(content[:place] + b'x' + content[place + 1 :])
+        try:
+            keras_weights.read(str(path))
+        except RunError as error:
+            assert f'--warm_start_from={path}: is corrupt: ' in str(error)
+            corrupt += 1
+    assert corrupt > len(places) / 2 > 5
 
 
 def test_a_file_without_names_has_to_fit(tmp_path):

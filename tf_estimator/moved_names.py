@@ -1,0 +1,60 @@
+"""Private names of TensorFlow and Keras that have moved, and that libraries import by their old places: put back there.
+
+In 2.9, `tensorflow.python.training.tracking` became `trackable` and `checkpoint`. Later, functions of `tensorflow.python.ops`
+and `framework` got modules of their own, and Keras 2 the package `tf_keras`, where a name in TensorFlow is still the old one.
+"""
+
+import importlib
+import sys
+import types
+
+from tf_estimator.aliases import Aliases, add_names
+
+_OPS = 'tensorflow.python.ops'
+_FRAMEWORK = 'tensorflow.python.framework'
+# {module: {name: where it is now}}
+_NAMES = {
+    f'{_FRAMEWORK}.ops': {
+        'IndexedSlices': f'{_FRAMEWORK}.indexed_slices.IndexedSlices',
+        'Tensor': f'{_FRAMEWORK}.tensor.Tensor',
+    },
+    f'{_OPS}.array_ops': {name: f'{_OPS}.array_ops_stack.{name}' for name in ('stack', 'unstack')},
+    f'{_OPS}.control_flow_ops': {
+        'Assert': f'{_OPS}.control_flow_assert.Assert',
+        'case': f'{_OPS}.control_flow_case.case',
+        'cond': f'{_OPS}.cond.cond',
+        'switch_case': f'{_OPS}.control_flow_switch_case.switch_case',
+        'while_loop': f'{_OPS}.while_loop.while_loop',
+    },
+    f'{_OPS}.variable_scope': {
+        **{
+            name: f'{_OPS}.resource_variables_toggle.{name}'
+            for name in ('disable_resource_variables', 'enable_resource_variables', 'resource_variables_enabled')
+        },
+        'variable': f'{_OPS}.variable_v1.VariableV1',
+    },
+    f'{_OPS}.variables': {
+        name: f'{_OPS}.variable_v1.{name}' for name in ('VariableV1', 'default_variable_creator', 'is_variable_initialized')
+    },
+}
+_TRACKING = 'tensorflow.python.training.tracking'
+_MODULES = {
+    f'{_TRACKING}.graph_view': 'tensorflow.python.checkpoint.graph_view',
+    f'{_TRACKING}.tracking': 'tf_estimator.old_tracking',
+    f'{_TRACKING}.util': 'tensorflow.python.checkpoint.checkpoint',
+    _TRACKING: 'tensorflow.python.trackable',  # The others, which kept their names.
+    'tf_keras.legacy_tf_layers': 'tf_keras.src.legacy_tf_layers',
+}
+
+
+def restore() -> None:
+    """Puts the names back; what is there stays as it is. TensorFlow must be imported."""
+    for module, names in _NAMES.items():
+        add_names(importlib.import_module(module), names)
+    if _TRACKING in sys.modules:  # It was restored before.
+        return
+    package = types.ModuleType(_TRACKING)
+    package.__path__ = []
+    sys.modules[_TRACKING] = package
+    vars(importlib.import_module('tensorflow.python.training'))['tracking'] = package
+    sys.meta_path.insert(0, Aliases(_MODULES))  # Before what would find a file in these packages, and load it again.
