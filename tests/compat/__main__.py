@@ -39,7 +39,7 @@ def main() -> None:
             cells.append(f'{ran.count(results.PASSED)} of {len(ran)}')
             for test, error in found.items():
                 if error not in (results.PASSED, results.SKIPPED):
-                    reason = _reason(LIBRARIES[name], test)
+                    reason = _reason(LIBRARIES[name], f'{test}: {error}')
                     is_new |= reason is None
                     notes.append(f'{name} on {version}: {test}: {error} ({reason or "no known reason"})')
         rows.append(f'| {LIBRARIES[name].release.replace("==", " ")} | {" | ".join(cells)} |')
@@ -59,8 +59,8 @@ def _run(work: Path, library: Library, version: str, jobs: int) -> dict[str, str
     return found
 
 
-def _reason(library: Library, test: str) -> str | None:
-    return next((reason for pattern, reason in library.known.items() if re.search(pattern, test)), None)
+def _reason(library: Library, failure: str) -> str | None:
+    return next((reason for pattern, reason in library.known.items() if re.search(pattern, failure)), None)
 
 
 if __name__ == '__main__':

@@ -1,0 +1,48 @@
+"""How much CPU the trainer takes to answer what needs no training, and to begin one.
+
+    python -m benchmarks.command_line
+"""
+
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).parents[1]
+ROUNDS = 5
+COMMANDS = {
+    '`--help`': ['--help'],
+    '`--list`': ['--list'],
+    'an unknown flag': ['--nope'],
+    'an unknown model': ['--model=nope'],
+    'an unknown file of hyper-parameters': ['--hparams_set=nope'],
+    '`--model=alexnet --help`': ['--model=alexnet', '--help'],
+    'an unknown hyper-parameter': ['--hparams=nope=1'],
+}
+
+
+def cpu_seconds(command: list[str]) -> float:
+    """Returns the CPU time of a command and its children."""
+    before = os.times()
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run(command, cwd=directory, env={**os.environ, 'PYTHONPATH': str(ROOT)}, capture_output=True)
+    after = os.times()
+    return after.children_user - before.children_user + after.children_system - before.children_system
+
+
+def main() -> None:
+    commands = {name: [sys.executable, str(ROOT / 'trainer.py'), *flags] for name, flags in COMMANDS.items()}
+    commands['for comparison: `import tensorflow`'] = [sys.executable, '-c', 'import tensorflow']
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(ROUNDS):
+        for name, command in commands.items():
+            times[name].append(cpu_seconds(command))
+    print('| command | CPU, s |\n| --- | --- |')
+    for name, own in times.items():
+        print(f'| {name} | {statistics.median(own):.2f} |')
+
+
+if __name__ == '__main__':
+    main()
