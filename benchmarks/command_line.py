@@ -1,6 +1,6 @@
 """How much CPU the trainer takes to answer what needs no training, and to begin one.
 
-    python -m benchmarks.command_line
+python -m benchmarks.command_line
 """
 
 import os
