@@ -180,6 +180,7 @@ def train(directory, *flags, bytes_left=None):
     """Trains in a process of its own, which may take only so much memory once it has read the data; (exit code, stderr)."""
     script = f"""
 import resource, sys
+import tf_estimator
 import trainer
 from common import memory
 from common.data import size

@@ -276,6 +276,8 @@ def test_too_large_a_batch_is_named(tmp_path, data_dir):
 
 FULL = """
 import os, shutil, subprocess, sys
+import tf_estimator
+import common.runs.launch  # Once, before the processes below are forked.
 import trainer
 
 disk, *flags = sys.argv[1:]
