@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 
+from benchmarks import processes
+
 ROOT = pathlib.Path(__file__).parents[1]
 ROUNDS = 5
 COMMANDS = {
@@ -25,11 +27,10 @@ COMMANDS = {
 
 def cpu_seconds(command: list[str]) -> float:
     """Returns the CPU time of a command and its children."""
-    before = os.times()
+    before = processes.cpu_of_children()
     with tempfile.TemporaryDirectory() as directory:
         subprocess.run(command, cwd=directory, env={**os.environ, 'PYTHONPATH': str(ROOT)}, capture_output=True)
-    after = os.times()
-    return after.children_user - before.children_user + after.children_system - before.children_system
+    return processes.cpu_of_children() - before
 
 
 def main() -> None:

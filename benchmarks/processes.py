@@ -39,6 +39,12 @@ def run_module(module: str, *arguments: Any) -> dict[str, Any]:
     return _last_line(sys.executable, '-m', module, *arguments, cwd=ROOT)
 
 
+def cpu_of_children() -> float:
+    """Returns the CPU seconds of all child processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def _last_line(*command, **options):
     output = subprocess.run([*map(str, command)], stdout=subprocess.PIPE, text=True, check=True, **options).stdout
     return json.loads(output.splitlines()[-1])

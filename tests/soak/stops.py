@@ -91,6 +91,11 @@ class Training:
         lines = len(self.ledger()) + steps
         self.wait_until(lambda: len(self.ledger()) >= lines, 0.001)
 
+    def wait_for_save(self, steps):
+        """Returns once a checkpoint is being saved, or after so many steps, as none may be seen on a busy machine."""
+        lines = len(self.ledger()) + steps
+        self.wait_until(lambda: self.is_saving() or len(self.ledger()) >= lines)
+
     def is_saving(self):
         """Whether files of a checkpoint are there, but not all of them, or it is not yet known as the last one."""
         names = os.listdir(self.output_dir)
@@ -129,7 +134,7 @@ def stop_again_and_again(times, inside_saves, number, flags, seed=0, popen=subpr
             process = training.start()
             if (i + 1) * inside_saves // times > i * inside_saves // times:  # They are spread evenly.
                 training.wait_for_steps(1)
-                training.wait_until(training.is_saving)
+                training.wait_for_save(_STEPS * 3 // 4)
             elif number == signal.SIGKILL and rng.random() < 0.2:
                 time.sleep(rng.uniform(0, _START))
             else:
