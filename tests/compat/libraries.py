@@ -65,6 +65,7 @@ LIBRARIES = {
         known={
             r'^tf_slim/evaluation_test\.py: ': 'it needs nose, which is no longer maintained',
             'tostring': 'NumPy 2.3 has dropped ndarray.tostring',
+            'only 0-dimensional arrays can be converted': 'NumPy 2.4 no longer converts arrays of one number to a number',
         },
     ),
     'tensorflow-hub': Library(
