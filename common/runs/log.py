@@ -16,13 +16,13 @@ from common.errors import UsageError
 def log(FLAGS: flags.FlagValues) -> Iterator[None]:
     """Within the block, TensorFlow's log has the time in each line, and is written to --log_file, too."""
     logger = tf.get_logger()
-    verbosity = tf.logging.get_verbosity()
-    tf.logging.set_verbosity(FLAGS.verbosity.upper())
     formatter = logging.Formatter('%(asctime)s %(levelname)s %(message)s', '%Y-%m-%d %H:%M:%S')
-    for handler in logger.handlers:
-        handler.setFormatter(formatter)
     with contextlib.ExitStack() as cleanup:
-        cleanup.callback(tf.logging.set_verbosity, verbosity)
+        for handler in logger.handlers:
+            cleanup.callback(handler.setFormatter, handler.formatter)
+            handler.setFormatter(formatter)
+        cleanup.callback(logger.setLevel, logger.level)
+        logger.setLevel(FLAGS.verbosity.upper())
         if sys.stderr.isatty():  # Log lines would break a progress bar.
             cleanup.enter_context(logging_redirect_tqdm([logger]))
         if FLAGS.log_file:

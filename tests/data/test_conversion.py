@@ -223,7 +223,7 @@ def test_files_of_an_earlier_conversion_are_removed(tmp_path):
 
 
 def test_the_log_says_what_is_written_where(tmp_path, caplog):
-    caplog.set_level('INFO')
+    caplog.set_level('INFO', 'tensorflow')
     records.write(str(tmp_path), {'train': examples(2000), 'eval': itertools.repeat({'id': 5}, 10)})
     assert f'Writing {tmp_path}: train, 2,000 examples to 4 files; eval, in one pass.' in caplog.text
     assert re.search(rf'Wrote {tmp_path}: 2,010 examples, [\d.]+ KB, in 8 files; it took [\d.]+ s\.', caplog.text)

@@ -1,5 +1,6 @@
 """What the log says of a training, and where it goes."""
 
+import logging
 import os
 import re
 
@@ -50,6 +51,18 @@ def test_the_verbosity_selects_the_least_important_messages(run, tmp_path, level
     (tmp_path / 'output' / 'model.ckpt-2.index').write_text('')  # It is warned of.
     code, _, err = run(*TRAINING, '--train_steps=3', f'--verbosity={level}')
     assert code == 0 and {line.split()[2] for line in err.splitlines()} == shown
+
+
+@pytest.mark.parametrize('level', ['NOTSET', 'ERROR'])
+def test_afterwards_the_log_is_as_it_was(run, tmp_path, level):
+    logger = logging.getLogger('tensorflow')
+    logger.setLevel(level)
+    before = (logger.level, [(handler, handler.formatter) for handler in logger.handlers])
+    try:
+        assert run(*TRAINING, '--train_steps=2', f'--log_file={tmp_path}/log.txt')[0] == 0
+        assert (logger.level, [(handler, handler.formatter) for handler in logger.handlers]) == before
+    finally:
+        logger.setLevel('NOTSET')
 
 
 @pytest.mark.skipif(not os.path.exists('/dev/full'), reason='needs /dev/full')
