@@ -1,10 +1,9 @@
-"""How much CPU the trainer takes to answer what needs no training, and to begin one.
+"""How much CPU the trainer takes to answer what needs no training.
 
 python -m benchmarks.command_line
 """
 
 import os
-import pathlib
 import statistics
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import tempfile
 
 from benchmarks import processes
 
-ROOT = pathlib.Path(__file__).parents[1]
 ROUNDS = 5
 COMMANDS = {
     '`--help`': ['--help'],
@@ -29,12 +27,12 @@ def cpu_seconds(command: list[str]) -> float:
     """Returns the CPU time of a command and its children."""
     before = processes.cpu_of_children()
     with tempfile.TemporaryDirectory() as directory:
-        subprocess.run(command, cwd=directory, env={**os.environ, 'PYTHONPATH': str(ROOT)}, capture_output=True)
+        subprocess.run(command, cwd=directory, env={**os.environ, 'PYTHONPATH': processes.ROOT}, capture_output=True)
     return processes.cpu_of_children() - before
 
 
 def main() -> None:
-    commands = {name: [sys.executable, str(ROOT / 'trainer.py'), *flags] for name, flags in COMMANDS.items()}
+    commands = {name: [sys.executable, os.path.join(processes.ROOT, 'trainer.py'), *flags] for name, flags in COMMANDS.items()}
     commands['for comparison: `import tensorflow`'] = [sys.executable, '-c', 'import tensorflow']
     times: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(ROUNDS):

@@ -64,8 +64,8 @@ _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
         'product': 'numpy.prod',
         'rank': 'numpy.ndim',
         'round_': 'numpy.round',
-        'safe_eval': 'ast.literal_eval',
         'row_stack': 'numpy.vstack',
+        'safe_eval': 'ast.literal_eval',
         'singlecomplex': 'numpy.complex64',
         'sometrue': 'numpy.any',
         'str0': 'numpy.str_',
@@ -118,13 +118,15 @@ def restore() -> None:
 
 
 def _restore_attributes(module: types.ModuleType, names: Mapping[str, str]) -> None:
-    functions = {name: f'{old_functions.__name__}.{_identifier(f"{module.__name__}.{name}")}' for name in names}
-    paths = {name: path or functions[name] for name, path in names.items()}
+    paths = {name: path or _old_function(f'{module.__name__}.{name}') for name, path in names.items()}
     add_names(module, paths, lambda name: _log(f'{module.__name__}.{name}', names[name].removeprefix('builtins.')))
 
 
 def _renamed(path, new):
-    function = (lambda self, *args, **kwargs: getattr(self, new)(*args, **kwargs)) if new else _old_function(path)
+    def renamed(self, *args, **kwargs):
+        return getattr(self, new)(*args, **kwargs)
+
+    function = renamed if new else pkgutil.resolve_name(_old_function(path))
 
     def method(self, *args, **kwargs):
         _log(path, new)
@@ -150,11 +152,7 @@ def _restore_newshape(numpy: Any) -> None:
 
 
 def _old_function(path):
-    return getattr(old_functions, _identifier(path))
-
-
-def _identifier(path):
-    return path.replace('.', '_')
+    return f'{old_functions.__name__}.{path.replace(".", "_")}'
 
 
 @functools.cache  # So that each is said once.

@@ -49,10 +49,10 @@ _MODULES = {
 
 def restore() -> None:
     """Puts the names back; what is there stays as it is. TensorFlow must be imported."""
+    if _TRACKING in sys.modules:  # They are back.
+        return
     for module, names in _NAMES.items():
         add_names(importlib.import_module(module), names)
-    if _TRACKING in sys.modules:  # It was restored before.
-        return
     package = types.ModuleType(_TRACKING)
     package.__path__ = []
     sys.modules[_TRACKING] = package

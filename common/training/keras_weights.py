@@ -22,7 +22,18 @@ _HDF5 = ('.h5', '.hdf5')
 _ZIP = '.keras'
 _OBJECT_GRAPH = '_CHECKPOINTABLE_OBJECT_GRAPH'
 _OF_TRAINING = {'optimizer', 'metrics'}  # Groups in the files of models that were compiled.
-_CORRUPT = (OSError, KeyError, EOFError, RuntimeError, TypeError, ValueError, zipfile.BadZipFile, zlib.error)
+_CORRUPT = (
+    OSError,
+    KeyError,
+    EOFError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    DecodeError,
+    tf.errors.OpError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,12 +70,12 @@ def read(path: str) -> SavedWeights:
       RunError: it is corrupt.
     """
     objects = _find_objects(path)
-    if objects:
-        return _read_objects(objects)
-    if not os.path.isfile(path):
+    if not objects and not os.path.isfile(path):
         what = 'it is a directory' if os.path.isdir(path) else 'there is no such file'
         raise UsageError(f'--warm_start_from={path}: {what}')
     try:
+        if objects:
+            return _read_objects(open_checkpoint(objects))
         if path.lower().endswith(_ZIP):
             with zipfile.ZipFile(path) as archive, archive.open('model.weights.h5') as file, h5py.File(file) as group:
                 return _read_paths(group)
@@ -200,13 +211,9 @@ def _find_objects(path):
     return None
 
 
-def _read_objects(path):
+def _read_objects(reader):
     """Returns what is in a checkpoint of objects, which names each variable beside the path that it has in the objects."""
-    reader = open_checkpoint(path)
-    try:
-        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(reader.get_tensor(_OBJECT_GRAPH))
-    except DecodeError as error:
-        raise RunError(f'--warm_start_from={path}: is corrupt: {error}') from None
+    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(reader.get_tensor(_OBJECT_GRAPH))
     saved = [attribute for node in graph.nodes for attribute in node.attributes if attribute.name == 'VARIABLE_VALUE']
     arrays = {attribute.checkpoint_key: reader.get_tensor(attribute.checkpoint_key) for attribute in saved}
     return SavedWeights(arrays, _unique((attribute.full_name, attribute.checkpoint_key) for attribute in saved))

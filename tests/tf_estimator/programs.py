@@ -30,7 +30,7 @@ UNREACHABLE = (
 STEP_RACE = r'WARNING:tensorflow:It seems that global step \(tf\.train\.get_global_step\) has not been increased\.'
 
 
-def launch(*arguments, cwd=None, **environment):
+def launch(*arguments, cwd=None, stdin=None, **environment):
     """Starts Python with this project on PYTHONPATH; SIGINT does what it does in a terminal."""
     kept = {
         name: value
@@ -42,16 +42,17 @@ def launch(*arguments, cwd=None, **environment):
         [sys.executable, '-c', start, sys.executable, *arguments],
         cwd=cwd,
         text=True,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**kept, 'PYTHONPATH': ROOT, **environment},
     )
 
 
-def finish(process, timeout=120):
-    """Returns a process's exit code, stdout and stderr; kills it if it does not end in time."""
+def finish(process, text=None, timeout=120):
+    """Gives a process a text as stdin; returns its exit code, stdout and stderr; kills it if it does not end in time."""
     try:
-        out, err = process.communicate(timeout=timeout)
+        out, err = process.communicate(text, timeout=timeout)
     finally:
         process.kill()
         process.wait()

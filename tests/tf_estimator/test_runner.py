@@ -5,7 +5,6 @@ import py_compile
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import zipapp
 
@@ -87,10 +86,8 @@ def test_what_python_runs_it_runs(tmp_path):
         code, out, err = run_script(path, '-a')
         assert (code, out, err) == (0, f"__main__ ['{path}', '-a'] train\n", '')
     for path in ('-', '/dev/stdin'):
-        command = [sys.executable, '-m', 'tf_estimator', path, '-a']
-        environment = {**os.environ, 'PYTHONPATH': ROOT}
-        process = subprocess.run(command, input=text, capture_output=True, text=True, env=environment, cwd=tmp_path)
-        assert (process.returncode, process.stdout, process.stderr) == (0, f"__main__ ['{path}', '-a'] train\n", '')
+        process = launch('-m', 'tf_estimator', path, '-a', cwd=tmp_path, stdin=subprocess.PIPE)
+        assert finish(process, text) == (0, f"__main__ ['{path}', '-a'] train\n", '')
 
 
 def test_ctrl_c_ends_a_script_as_it_ends_python(tmp_path):

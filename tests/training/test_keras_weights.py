@@ -155,6 +155,16 @@ def test_a_damaged_file_is_read_or_called_corrupt(name, tmp_path):
     assert corrupt > len(places) / 2 > 5
 
 
+def test_a_damaged_checkpoint_is_called_corrupt(tmp_path):
+    with_random_weights(sequential()).save_weights(str(tmp_path / 'weights'))
+    (path,) = tmp_path.glob('weights.data*')
+    content = path.read_bytes()
+    for place in range(0, len(content), len(content) // 20):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(RunError, match=re.escape(f'--warm_start_from={tmp_path}/weights: is corrupt: ')):
+            keras_weights.read(f'{tmp_path}/weights')
+
+
 def test_a_file_without_names_has_to_fit(tmp_path):
     with_random_weights(sequential()).save(str(tmp_path / 'model.keras'))
     with pytest.raises(UsageError, match='made of other layers than those of --model, and no names for them: save them by'):
