@@ -17,8 +17,8 @@ def python(work: Path, tensorflow: str) -> Path:
     found = folder / 'bin' / 'python'
     done = folder / 'done'
     needs = sorted({need for library in LIBRARIES.values() for need in library.needs})
-    releases = [library.release for library in LIBRARIES.values()]
-    content = '\n'.join([*needs, *releases])
+    alone = [name for library in LIBRARIES.values() for name in (library.release, *library.needs_alone)]
+    content = '\n'.join([*needs, *alone])
     if not done.exists() or done.read_text() != content:
         venv.create(folder, with_pip=True, clear=True)
         project = ['--editable', str(ROOT)]
@@ -29,7 +29,7 @@ def python(work: Path, tensorflow: str) -> Path:
         else:
             _pip(found, f'tensorflow=={tensorflow}', *project)
         _pip(found, 'pytest', *needs)
-        _pip(found, '--no-deps', *releases)
+        _pip(found, '--no-deps', *alone)
         done.write_text(content)
     return found
 

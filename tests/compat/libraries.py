@@ -9,13 +9,14 @@ class Library:
     """A library whose tests are run.
 
     Attributes:
-      release: what pip installs, without what it asks for: it would refuse the TensorFlow that is tested.
+      release: what pip installs, without its dependencies: they would refuse the TensorFlow that is tested.
       repository: on GitHub.
       revision: tag or commit of that release.
       tests: regular expression that the paths of the tests match from their beginning.
       runner: 'script' if the tests are programs, or 'pytest'.
       select: which tests pytest runs, as its -k takes it.
       needs: further packages that the library or its tests import.
+      needs_alone: those that are installed without their dependencies, too.
       is_apart: the tests run against the installed package, which has all that they need, not against the repository's.
       known: {regular expression found in 'TEST: ERROR': why the test fails}.
     """
@@ -27,6 +28,7 @@ class Library:
     runner: str = 'script'
     select: str = ''
     needs: tuple[str, ...] = ()
+    needs_alone: tuple[str, ...] = ()
     is_apart: bool = False
     known: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -56,6 +58,10 @@ LIBRARIES = {
         revision='5b1d1338c1cb76507466d062e2d48bae57b17ac4',
         tests=r'tensorflow_ranking/(python/[a-z_]*|examples/[a-z_]*|python/keras/estimator)_test\.py',
         needs=('six',),
+        needs_alone=('tensorflow-serving-api==2.15.1',),
+        known={
+            r'np\.float32\(.*within 5 places': 'since NumPy 2, a float32 minus a Python number is a float32 (NEP 50)',
+        },
     ),
     'tf-slim': Library(
         release='tf-slim==1.1.0',
