@@ -27,6 +27,7 @@ Not restored, and refused with an error that says so: TPUs, a `remote_cluster`, 
 
 from collections.abc import Iterator
 import contextlib
+import gc
 import os
 import sys
 import types
@@ -47,15 +48,28 @@ def around_import() -> Iterator[None]:
     if not own_estimator:
         requirements.check_packages()
         os.environ['TF_USE_LEGACY_KERAS'] = '1'  # Read when TensorFlow is imported.
-    with quiet.quiet_import():
+    with _without_collector():
+        with quiet.quiet_import():
+            yield
+        tf = sys.modules['tensorflow']
+        quiet.leave_to_root(tf)
+        requirements.check_version(tf)
+        if not own_estimator and not hasattr(tf, 'estimator'):
+            requirements.check_foundation(tf)
+            restore.restore(tf)
+        moved_names.restore()
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Has the garbage collector rest: the objects that importing TensorFlow makes stay, but it would go through all of them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
         yield
-    tf = sys.modules['tensorflow']
-    quiet.leave_to_root(tf)
-    requirements.check_version(tf)
-    if not own_estimator and not hasattr(tf, 'estimator'):
-        requirements.check_foundation(tf)
-        restore.restore(tf)
-    moved_names.restore()
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _is_imported_by_runpy() -> bool:

@@ -63,12 +63,15 @@ def test_a_second_import_changes_nothing_and_the_native_log_can_be_had_back():
         launch(
             '-c',
             """
-import sys
+import gc, sys
 import tf_estimator
+assert gc.isenabled()
+gc.disable()
 import tensorflow as tf
 before = tf.estimator, tf.compat.v1.estimator.tpu.TPUEstimator.__init__
 del sys.modules['tf_estimator']
 import tf_estimator
+assert not gc.isenabled()
 assert (tf.estimator, tf.compat.v1.estimator.tpu.TPUEstimator.__init__) == before
 """,
             TF_CPP_MIN_LOG_LEVEL='0',

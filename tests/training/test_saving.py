@@ -1,5 +1,8 @@
 """When checkpoints are saved, and when they are evaluated."""
 
+import tf_estimator  # noqa: F401 - before TensorFlow
+
+from google.protobuf import text_format
 import tensorflow.compat.v1 as tf
 
 from common.runs.stop import StopOnSignal
@@ -55,6 +58,21 @@ def saved_steps(tmp_path, periods, start, end):
             for _ in range(start, end):
                 session.run(count)
     return steps
+
+
+def test_the_graph_is_written_as_text_with_the_shapes(tmp_path):
+    with tf.Graph().as_default() as graph:
+        tf.train.create_global_step()
+        tf.constant(2.5, shape=[3], name='scale')
+        tf.constant('a line\n"é"', name='text')
+        with tf.train.SingularMonitoredSession([CheckpointSaver(str(tmp_path), [10])]):
+            pass
+        read = text_format.Parse((tmp_path / 'graph.pbtxt').read_text(encoding='utf-8'), tf.GraphDef())
+    assert read == graph.as_graph_def(add_shapes=True)
+    nodes = {node.name: node for node in read.node}
+    assert nodes['scale'].attr['value'].tensor.float_val == [2.5]
+    assert nodes['scale'].attr['_output_shapes'].list.shape[0].dim[0].size == 3
+    assert nodes['text'].attr['value'].tensor.string_val == ['a line\n"é"'.encode()]
 
 
 def test_checkpoints_are_saved_at_multiples_wherever_the_training_starts(tmp_path):
