@@ -14,6 +14,7 @@ from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PEERS = {
+    'jax': ['jax', 'flax', 'optax', 'numpy'],
     'keras': ['tensorflow', 'keras'],
     'sklearn': ['scikit-learn', 'statsmodels'],
     'torch': ['torch', 'lightning', 'numpy', 'pillow'],
@@ -125,6 +126,19 @@ def run_trainer(*flags: str) -> dict[str, Any]:
         'megabytes': usage.ru_maxrss / 1024,
         'steps_per_second': statistics.harmonic_mean(rates) if rates else None,
     }
+
+
+def instruction_sets() -> str:
+    """Returns the instruction sets for matrices that the processor has, such as 'AVX2, AVX-512'."""
+    names = {'avx2': 'AVX2', 'avx512f': 'AVX-512', 'avx512_bf16': 'AVX-512 BF16', 'amx_bf16': 'AMX BF16'}
+    try:
+        with open('/proc/cpuinfo', encoding='utf-8') as file:
+            flags = set(re.search(r'^flags\s*:(.*)', file.read(), re.MULTILINE)[1].split())
+    except (OSError, TypeError):
+        return 'unknown processor'
+    found = [name for flag, name in names.items() if flag in flags]
+    lacking = [name for flag, name in names.items() if flag not in flags]
+    return ', '.join(found) + (f'; without {", ".join(lacking)}' if lacking else '')
 
 
 def peak_memory() -> float:

@@ -1,12 +1,22 @@
-"""Training AlexNet on MNIST, compared with Keras, PyTorch and Lightning: examples per second and memory.
+"""Training compared with Keras, PyTorch, Lightning and JAX: examples per second and memory.
 
-    python -m benchmarks.training
+    python -m benchmarks.training [--rounds=3] [alexnet | resnet | mlp | seq2seq]
 
-The network, the data, the batch size of 128 and Adam are the same for all. trainer.py has its usual hooks and summaries; the
-peers are in benchmarks/peers. Their virtual environments are created in .venv-peers at the first run. Runs alternate, each in
-its own process; the table shows medians. Speed is measured after a warm-up of 100 steps.
+- alexnet: MNIST, batches of 128, Adam.
+- resnet: 50,000 pictures of 32 by 32 pixels in color, mirrored and shifted at random, batches of 128, momentum.
+- mlp: a table of a million rows, 10 numeric and 8 categorical columns, batches of 1,024, Adam.
+- seq2seq: sums of two numbers as text, batches of 128, Adam.
+
+The network, the batch size and the optimizer are the same for all. trainer.py reads its TFRecord files, and has its usual
+hooks and summaries; the peers in benchmarks/peers have all data in memory, already decoded, and gather whole batches. Their
+virtual environments are created in .venv-peers at the first run. Runs alternate, each in its own process; the table shows
+medians. Speed is measured after a warm-up of 100 steps, in which torch.compile and XLA compile, too.
 """
 
+import argparse
+from collections.abc import Callable, Sequence
+import csv
+import dataclasses
 import os
 import re
 import tempfile
@@ -16,52 +26,36 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 import numpy as np
 
-from benchmarks.processes import make_environments, median_of_rounds, run_peer, run_trainer
+from benchmarks.processes import instruction_sets, make_environments, median_of_rounds, run_peer, run_trainer
+from common.data import records
+from common.formats import image_records
 from datasets import mnist
 
-ROUNDS, STEPS, BATCH_SIZE, EVERY = 3, 600, 128, 100
-FLAGS = {
-    'trainer.py': [],
-    'trainer.py --num_towers=2': ['--num_towers=2'],
-    'trainer.py --num_towers=4': ['--num_towers=4'],
-    'trainer.py --precision=bfloat16': ['--precision=bfloat16'],
-    'trainer.py --precision=bfloat16 --num_towers=2 --steps_per_loop=20': [
-        '--precision=bfloat16',
-        '--num_towers=2',
-        '--steps_per_loop=20',
-    ],
-}
-PEERS = {
-    'Keras fit': ('keras', 'keras_fit.py', 'float32'),
-    'Keras fit, 10 steps per execution': ('keras', 'keras_fit.py', 'loop'),
-    'Keras fit, mixed_bfloat16': ('keras', 'keras_fit.py', 'bfloat16'),
-    'Keras fit, mixed_bfloat16, 10 steps per execution': ('keras', 'keras_fit.py', 'bfloat16_loop'),
-    'PyTorch': ('torch', 'torch_loop.py', 'float32'),
-    'PyTorch, channels_last, fused Adam': ('torch', 'torch_loop.py', 'channels_last'),
-    'PyTorch, channels_last, fused Adam, bfloat16': ('torch', 'torch_loop.py', 'bfloat16'),
-    'Lightning, channels_last, fused Adam': ('torch', 'lightning_fit.py', 'float32'),
-    'Lightning, channels_last, fused Adam, bf16-mixed': ('torch', 'lightning_fit.py', 'bfloat16'),
-}
+WARM_UP = 100
+LOOP = '--steps_per_loop=20'
+BFLOAT16 = '--precision=bfloat16'
+TOWERS = '--num_towers=2'
 
 
-def train(flags: list[str], data_dir: str) -> dict[str, Any]:
-    """Runs the trainer; returns the same measurements that the peers print."""
-    run = run_trainer(
-        '--model=alexnet',
-        '--dataset=mnist',
-        '--schedule=train',
-        f'--data_dir={data_dir}',
-        f'--train_steps={STEPS + 1}',
-        f'--save_summary_steps={EVERY}',
-        f'--hparams=batch_size={BATCH_SIZE},learning_rate=0.001,learning_rate_schedule=constant,warmup_steps=0,augment_shift=0',
-        *flags,
-    )
-    return {
-        'examples_per_second': run['steps_per_second'] * BATCH_SIZE,
-        'megabytes': run['megabytes'],
-        'parameters': int(re.search(r'total +([\d,]+)', run['log'])[1].replace(',', '')),
-        'loss': float(re.findall(r'Loss for final step: (\S+?)\.?$', run['log'], re.MULTILINE)[-1]),
-    }
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is trained.
+
+    Attributes:
+      flags: of all of trainer.py's runs.
+      variants: further flags of each of its runs.
+      peers: {name: (environment, the script and its first argument, variant)}.
+      write: writes the data into a directory: for trainer.py, and data.npz for the peers.
+      batch_size: global.
+      steps: of each run.
+    """
+
+    flags: Sequence[str]
+    variants: Sequence[Sequence[str]]
+    peers: dict[str, tuple[str, Sequence[str], str]]
+    write: Callable[[str], None]
+    batch_size: int = 128
+    steps: int = 600
 
 
 def write_arrays(path: str, split: str = 'train') -> None:
@@ -73,37 +67,174 @@ def write_arrays(path: str, split: str = 'train') -> None:
     )
 
 
-def main() -> None:
-    make_environments()
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, 'mnist.npz')
-        write_arrays(path)
-        mnist.prepare(directory, mnist.get_params())
-        runs = {name: lambda flags=flags: train(flags, directory) for name, flags in FLAGS.items()}
-        runs.update(
-            {
-                name: lambda peer=peer, script=script, variant=variant: run_peer(peer, script, path, STEPS, BATCH_SIZE, variant)
-                for name, (peer, script, variant) in PEERS.items()
-            }
-        )
-        results = median_of_rounds(runs, ROUNDS)
-    assert len({result['parameters'] for result in results.values()}) == 1, 'The nets differ.'
+def _write_mnist(directory):
+    write_arrays(os.path.join(directory, 'data.npz'))
+    mnist.prepare(directory, mnist.get_params())
 
-    print(f'AlexNet on MNIST, batch {BATCH_SIZE}, {STEPS} steps, {ROUNDS} rounds\n')
+
+def _write_pictures(directory):
+    """Writes noise in the form of CIFAR-10, with a brighter quarter by which its classes can be told apart."""
+    random = np.random.default_rng(1)
+    images = random.integers(0, 200, [50000, 32, 32, 3], np.uint8)
+    labels = random.integers(0, 10, 50000, np.int32)
+    images[:, ::2, ::2] += (5 * labels).astype(np.uint8)[:, None, None, None]
+    np.savez(os.path.join(directory, 'data.npz'), images=images, labels=labels)
+    examples = image_records.Examples(images, labels.astype(np.uint8))
+    records.write(
+        os.path.join(directory, 'cifar10'), {'train': examples, 'eval': image_records.Examples(images[:10], labels[:10])}
+    )
+
+
+def _write_table(directory):
+    """Writes a table whose categories are as unevenly frequent as words (Zipf's law)."""
+    random = np.random.default_rng(1)
+    rows, sizes = 1000000, np.array([5, 20, 50, 100, 300, 1000, 3000, 10000])
+    numeric = np.round(random.normal(size=[rows, 10]), 4).astype(np.float32)
+    categorical = (random.zipf(1.3, [rows, 8]) % sizes).astype(np.int32)
+    scores = numeric[:, :3].sum(1) + (categorical[:, 0] == 1) + categorical[:, 3] % 2 + random.normal(size=rows)
+    labels = (scores > 1).astype(np.int32)
+    np.savez(os.path.join(directory, 'data.npz'), numeric=numeric, categorical=categorical, labels=labels, sizes=sizes)
+    with open(os.path.join(directory, 'train.csv'), 'w', encoding='utf-8', newline='') as file:
+        writer = csv.writer(file)
+        writer.writerow([*(f'number{i}' for i in range(10)), *(f'category{i}' for i in range(8)), 'target'])
+        for numbers, categories, label in zip(numeric.tolist(), categorical.tolist(), labels.tolist(), strict=True):
+            writer.writerow([*(f'{number:.4f}' for number in numbers), *(f'c{category}' for category in categories), label])
+
+
+def _write_sums(directory):
+    """Writes the texts of datasets/addition.py as bytes, padded with 0."""
+    random = np.random.default_rng(1)
+    numbers = random.integers(0, 10 ** random.integers(1, 4, [100000, 2]))
+    texts = {
+        'sources': ([f'{a}+{b}' for a, b in numbers], 7),
+        'targets': ([str(a + b) for a, b in numbers], 5),  # With the end token.
+    }
+    arrays = {
+        name: np.array([list(text.encode().ljust(length, b'\0')) for text in lines], np.uint8)
+        for name, (lines, length) in texts.items()
+    }
+    np.savez(os.path.join(directory, 'data.npz'), **arrays)
+
+
+def _peers(net):
+    """Returns the peers that every network has."""
+    keras, torch = ['keras_nets.py', net], ['torch_nets.py', net]
+    return {
+        'Keras fit': ('keras', keras, 'float32'),
+        'Keras fit, 10 steps per execution': ('keras', keras, 'float32_loop'),
+        'Keras fit, XLA': ('keras', keras, 'float32_jit'),
+        'PyTorch': ('torch', torch, 'float32'),
+        'PyTorch, channels_last, fused optimizer': ('torch', torch, 'float32_fused'),
+        'PyTorch, torch.compile': ('torch', torch, 'float32_compiled'),
+        'PyTorch, channels_last, fused optimizer, torch.compile': ('torch', torch, 'float32_fused_compiled'),
+    }
+
+
+ALEXNET_PEERS = {
+    **_peers('alexnet'),
+    'Keras fit, mixed_bfloat16': ('keras', ['keras_nets.py', 'alexnet'], 'bfloat16'),
+    'Keras fit, mixed_bfloat16, 10 steps per execution': ('keras', ['keras_nets.py', 'alexnet'], 'bfloat16_loop'),
+    'PyTorch, channels_last, fused optimizer, bfloat16': ('torch', ['torch_nets.py', 'alexnet'], 'bfloat16_fused'),
+    'PyTorch, channels_last, fused optimizer, torch.compile, bfloat16': (
+        'torch',
+        ['torch_nets.py', 'alexnet'],
+        'bfloat16_fused_compiled',
+    ),
+    'Lightning, channels_last, fused optimizer': ('torch', ['lightning_fit.py'], 'float32'),
+    'Lightning, channels_last, fused optimizer, bf16-mixed': ('torch', ['lightning_fit.py'], 'bfloat16'),
+    'JAX': ('jax', ['jax_alexnet.py'], 'float32'),
+    'JAX, bfloat16': ('jax', ['jax_alexnet.py'], 'bfloat16'),
+}
+_ADAM = 'learning_rate=0.001,learning_rate_schedule=constant,warmup_steps=0'
+
+TASKS = {
+    'alexnet': Task(
+        ['--model=alexnet', '--dataset=mnist', f'--hparams={_ADAM},augment_shift=0,batch_size=128'],
+        [[], [TOWERS], [LOOP], [TOWERS, LOOP], [BFLOAT16], [BFLOAT16, TOWERS, LOOP]],
+        ALEXNET_PEERS,
+        _write_mnist,
+    ),
+    'resnet': Task(
+        [
+            '--model=resnet',
+            '--dataset=cifar10',
+            '--hparams=learning_rate=0.1,learning_rate_schedule=constant,augment_flip=True,augment_shift=4,batch_size=128',
+        ],
+        [[], [TOWERS], [LOOP], [TOWERS, LOOP]],
+        _peers('resnet'),
+        _write_pictures,
+        steps=300,
+    ),
+    'mlp': Task(
+        ['--model=mlp', '--dataset=csv', f'--hparams=csv_file=train.csv,target=target,{_ADAM},batch_size=1024'],
+        [[], [TOWERS], [LOOP], [TOWERS, LOOP]],
+        _peers('mlp'),
+        _write_table,
+        batch_size=1024,
+        steps=1600,
+    ),
+    'seq2seq': Task(
+        ['--model=seq2seq', '--dataset=addition', f'--hparams={_ADAM},batch_size=128'],
+        [[], [TOWERS], [LOOP], [TOWERS, LOOP]],
+        _peers('seq2seq'),
+        _write_sums,
+        steps=1000,
+    ),
+}
+
+
+def train(task: Task, flags: Sequence[str], data_dir: str) -> dict[str, Any]:
+    """Runs the trainer; returns the same measurements that the peers print."""
+    run = run_trainer(
+        *[flag.replace('csv_file=', f'csv_file={data_dir}/') for flag in task.flags],
+        '--schedule=train',
+        f'--data_dir={data_dir}',
+        f'--train_steps={task.steps + 1}',
+        f'--save_summary_steps={WARM_UP}',
+        *flags,
+    )
+    return {
+        'examples_per_second': run['steps_per_second'] * task.batch_size,
+        'megabytes': run['megabytes'],
+        'parameters': int(re.search(r'total +([\d,]+)', run['log'])[1].replace(',', '')),
+        'loss': float(re.findall(r'Loss for final step: (\S+?)\.?$', run['log'], re.MULTILINE)[-1]),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('task', nargs='?', default='alexnet', choices=TASKS)
+    parser.add_argument('--rounds', type=int, default=3)
+    arguments = parser.parse_args()
+    task = TASKS[arguments.task]
+    make_environments()
+    ours = {' '.join(['trainer.py', *flags]): flags for flags in task.variants}
+    with tempfile.TemporaryDirectory() as directory:
+        task.write(directory)
+        path = os.path.join(directory, 'data.npz')
+        runs = {name: lambda flags=flags: train(task, flags, directory) for name, flags in ours.items()}
+        for name, (environment, (script, *net), variant) in task.peers.items():
+            command = [environment, script, *net, path, task.steps, task.batch_size, variant]
+            runs[name] = lambda command=command: run_peer(*command)
+        results = median_of_rounds(runs, arguments.rounds)
+    sizes = [result['parameters'] for result in results.values()]
+    assert max(sizes) <= 1.01 * min(sizes), f'The nets differ: {sizes}'
+
+    print(f'{instruction_sets()}; batches of {task.batch_size}, {task.steps} steps, {arguments.rounds} rounds\n')
     print('| trainer | examples/s | of PyTorch | MB | last loss |\n| --- | --- | --- | --- | --- |')
+    speeds = {name: result['examples_per_second'] for name, result in results.items()}
     for name, result in results.items():
-        ratio = result['examples_per_second'] / results['PyTorch']['examples_per_second']
         print(
-            f'| {name} | {result["examples_per_second"]:,.0f} | {ratio:.2f} | {result["megabytes"]:,.0f} | '
+            f'| {name} | {speeds[name]:,.0f} | {speeds[name] / speeds["PyTorch"]:.2f} | {result["megabytes"]:,.0f} | '
             f'{result["loss"]:.3f} |'
         )
-    speeds = {name: result['examples_per_second'] for name, result in results.items()}
-    for precision, mark in (('float32', False), ('bfloat16', True)):
-        (ours, trainer), (theirs, peer) = (
-            max((speed, name) for name, speed in speeds.items() if (name in FLAGS) == is_ours and ('bf' in name) == mark)
-            for is_ours in (True, False)
-        )
-        print(f'\n{precision}: {trainer} against {peer}: {ours / theirs:.2f}')
+    for precision, is_bfloat16 in (('float32', False), ('bfloat16', True)):
+        known = {name: speed for name, speed in speeds.items() if ('bf' in name) == is_bfloat16}
+        if known:
+            trainer, peer = (
+                max((name for name in known if (name in ours) == is_ours), key=known.__getitem__) for is_ours in (True, False)
+            )
+            print(f'\n{precision}: {trainer} against {peer}: {known[trainer] / known[peer]:.2f}')
 
 
 if __name__ == '__main__':

@@ -6,35 +6,34 @@ import time
 import warnings
 
 import lightning
+import numpy as np
 import torch
-from torch import nn
 from torch.utils import data
-from torch_loop import WARM_UP, load, make_net, result
+from torch_nets import WARM_UP, AlexNet, result
 
 
 class Module(lightning.LightningModule):
     def __init__(self):
         super().__init__()
-        self.net = make_net().to(memory_format=torch.channels_last)
+        self.net = AlexNet().to(memory_format=torch.channels_last)
 
     def training_step(self, batch, index):
         if index == WARM_UP:
             self.start = time.perf_counter()
-        images, labels = batch
-        logits = self.net((images.float() / 255).contiguous(memory_format=torch.channels_last))
-        loss = nn.functional.cross_entropy(logits.float(), labels)
+        loss = self.net.loss(*AlexNet.batch(batch, torch.channels_last))
         self.log('loss', loss)
         return loss
 
     def configure_optimizers(self):
-        return torch.optim.Adam(self.parameters(), 0.001, fused=True)
+        return self.net.optimizer(is_fused=True)
 
 
 def main(path: str, steps: int, batch_size: int, variant: str) -> None:
     warnings.simplefilter('ignore')
     logging.getLogger('lightning.pytorch').setLevel(logging.ERROR)
     lightning.seed_everything(1, verbose=False)
-    dataset = data.TensorDataset(*load(path))
+    with np.load(path) as arrays:
+        dataset = data.TensorDataset(*AlexNet.load(arrays))
     sampler = data.BatchSampler(data.RandomSampler(dataset, num_samples=steps * batch_size), batch_size, drop_last=True)
     loader = data.DataLoader(dataset, sampler=sampler, batch_size=None)
     module = Module()
