@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
+from common.plugins.module_help import describe_module
 from common.plugins.module_list import list_modules
 from common.process import run_and_exit
 from common.runs import command
@@ -26,8 +27,6 @@ def help_text(FLAGS: flags.FlagValues, doc: str | None = __doc__) -> str:
     given = [kind for kind in ('model', 'dataset') if FLAGS[kind].present]
     if not FLAGS.help or not given:
         return command.flags_help(doc, FLAGS) if FLAGS.help else ''
-    from common.plugins.module_help import describe_module  # Imports TensorFlow, as the modules do.
-
     return '\n\n'.join(describe_module(kind, FLAGS[kind].value or '') for kind in given)
 
 

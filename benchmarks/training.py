@@ -32,6 +32,7 @@ from common.formats import image_records
 from datasets import mnist
 
 WARM_UP = 100
+ROWS = 1000000  # Of the table.
 LOOP = '--steps_per_loop=20'
 BFLOAT16 = '--precision=bfloat16'
 TOWERS = '--num_towers=2'
@@ -88,10 +89,10 @@ def _write_pictures(directory):
 def _write_table(directory):
     """Writes a table whose categories are as unevenly frequent as words (Zipf's law)."""
     random = np.random.default_rng(1)
-    rows, sizes = 1000000, np.array([5, 20, 50, 100, 300, 1000, 3000, 10000])
-    numeric = np.round(random.normal(size=[rows, 10]), 4).astype(np.float32)
-    categorical = (random.zipf(1.3, [rows, 8]) % sizes).astype(np.int32)
-    scores = numeric[:, :3].sum(1) + (categorical[:, 0] == 1) + categorical[:, 3] % 2 + random.normal(size=rows)
+    sizes = np.array([5, 20, 50, 100, 300, 1000, 3000, 10000])
+    numeric = np.round(random.normal(size=[ROWS, 10]), 4).astype(np.float32)
+    categorical = (random.zipf(1.3, [ROWS, 8]) % sizes).astype(np.int32)
+    scores = numeric[:, :3].sum(1) + (categorical[:, 0] == 1) + categorical[:, 3] % 2 + random.normal(size=ROWS)
     labels = (scores > 1).astype(np.int32)
     np.savez(os.path.join(directory, 'data.npz'), numeric=numeric, categorical=categorical, labels=labels, sizes=sizes)
     with open(os.path.join(directory, 'train.csv'), 'w', encoding='utf-8', newline='') as file:

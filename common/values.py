@@ -1,17 +1,21 @@
 """Values in error messages."""
 
+import sys
 from typing import Any
 
 import numpy as np
-import tensorflow as tf2
-import tensorflow.compat.v1 as tf
+
+
+def _is_tensor(value):
+    tf = sys.modules.get('tensorflow')  # There are no tensors without it.
+    return tf is not None and isinstance(value, (tf.Tensor, tf.Variable))
 
 
 def describe(value: Any) -> str:
     """Describes the type of a value, such as 'a tensor of float32 (3,)'."""
     if value is None:
         return 'None'
-    if isinstance(value, (tf.Tensor, tf2.Variable)):
+    if _is_tensor(value):
         return f'a tensor of {value.dtype.base_dtype.name} {value.shape}'
     if isinstance(value, np.ndarray):
         return f'a NumPy array of {value.dtype} {value.shape}'
@@ -22,7 +26,7 @@ def describe(value: Any) -> str:
 
 def show(value: Any) -> str:
     """Returns the repr of a value as one line of bounded length."""
-    if isinstance(value, (tf.Tensor, tf2.Variable)):
+    if _is_tensor(value):
         return describe(value)
     try:
         text = ascii(value) if isinstance(value, str) else repr(value)

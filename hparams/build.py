@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 import json
-import sys
 import types
 from typing import Any
 
@@ -10,8 +9,8 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.files import read_json, write_json
-from hparams.check import check_params
-from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM, RENAMED
+from hparams.defaults import DEFAULTS, RENAMED
+from hparams.merge import add_text, of_modules, override
 from hparams.sets import available_sets, missing_set, set_path
 from hparams.text import nearest, parse, typed
 
@@ -84,42 +83,6 @@ class HParams(Mapping):
 
     def __repr__(self):
         return f'HParams({self._values})'
-
-
-def _has_type(value, default):
-    if isinstance(default, (list, tuple)):
-        return isinstance(value, (list, tuple)) and (not default or all(_has_type(item, default[0]) for item in value))
-    if isinstance(default, float):
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    return type(value) is type(default)
-
-
-def _type_name(default):
-    if isinstance(default, (list, tuple)):
-        return f'a list such as {json.dumps(default)}'
-    return {bool: 'true or false', int: 'an integer', float: 'a number', str: 'a string'}[type(default)]
-
-
-def override(values: Mapping[str, Any], source: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the hyper-parameters `values`, overridden by `changes`.
-
-    Raises:
-      UsageError: a change has an unknown name or the wrong type, or is out of range; the message begins with `source`.
-    """
-    merged = dict(values)
-    for key, value in changes.items():
-        if key not in values:
-            raise UsageError(f'{source}: unknown hyper-parameter {key}{nearest(key, values)}')
-        if not _has_type(value, values[key]):
-            raise UsageError(f'{source}: {key}={value} must be {_type_name(values[key])}')
-        if any(type(item) is int and abs(item) > MAXIMUM for item in (value if isinstance(value, (list, tuple)) else [value])):
-            raise UsageError(f'{source}: {key}={value} must be at most {MAXIMUM}')
-        if key in MINIMUM and value < MINIMUM[key]:
-            raise UsageError(f'{source}: {key}={value} must be at least {MINIMUM[key]}')
-        merged[key] = float(value) if isinstance(values[key], float) else value
-    if 'num_epochs' in changes and 'train_steps' not in changes:
-        merged['train_steps'] = 0  # Steps take precedence over epochs, but not those of an earlier layer.
-    return merged
 
 
 def add_metadata(params: HParams, metadata: Mapping[str, Any]) -> HParams:
@@ -199,22 +162,14 @@ def make_hparams(
     Raises:
       UsageError: an unknown name, a wrong type or a value out of range; the message names it and its layer.
     """
-    values = {'model': model_name, 'dataset': dataset_name, 'seed': 1, **DEFAULTS}
-    for source, layer in ((f'--model={model_name}', model_params), (f'--dataset={dataset_name}', dataset_params)):
-        check_params(source, layer)
-        known = {key: value for key, value in layer.items() if key in values}
-        values = {**override(values, source, known), **{key: layer[key] for key in layer if key not in values}}
+    values = of_modules(model_name, model_params, dataset_name, dataset_params)
     default_set = f'{model_name}_{dataset_name}'
     if set_name or default_set in available_sets():
         name = set_name or default_set
         changes = _load_set(name, values)
         _check_same_plugins(name, values, changes)
         values = override(values, f'--hparams_set={name}', changes)
-    parsed = parse(text)
-    for key in ('model', 'dataset', 'seed'):
-        if key in parsed or key in given:
-            raise UsageError(f'--hparams: {key} has its own flag, --{key}')
-    values = override(values, '--hparams', {**typed(values, parsed), **given})
+    values = add_text(values, text, given)
     return HParams(override(values, 'flags', {key: value for key, value in flags.items() if value is not None}))
 
 

@@ -23,7 +23,7 @@ _SINGLE = r"([^\pL\pM\pN'\s\pZ])"
 def get_params() -> dict[str, Any]:
     """Returns the hyper-parameters that the functions of this module take."""
     return {
-        'tokens': WORDS,  # Or bytes.
+        'tokens': 'words',  # Or bytes.
         'max_length': 400,  # In tokens; longer texts are cut off.
         'min_count': 2,  # Of a word in the texts trained on; rarer ones are unknown.
         'max_vocabulary': 20000,  # Words; the rarest beyond that are unknown.

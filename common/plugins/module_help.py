@@ -3,16 +3,12 @@
 import ast
 import inspect
 import io
+import json
 import textwrap
 import tokenize
-import types
 from typing import Any
 
-import tf_estimator  # noqa: F401 - before TensorFlow
-
-from common.files import dumps
-from common.plugins import loader
-from hparams.check import check_params
+from common.plugins import loader, source
 
 _WIDTH = 100
 
@@ -27,11 +23,11 @@ def describe_module(kind: str, name: str) -> str:
     Raises:
       UsageError: there is no such module.
     """
-    module = loader.load(kind, name)
-    lines = [f'--{kind}={name}', '', inspect.getdoc(module) or '', '', 'Hyper-parameters:', '']
-    comments = _comments(module)
-    params = module.get_params()
-    check_params(f'--{kind}={name}', params)
+    loader.check_name(kind, name)
+    found = source.read(kind, name)
+    doc, params, functions = (found.doc, found.params, found.functions) if found else _ask(kind, name)
+    comments = {key: comment for function in functions for key, comment in _comments(function).items()}
+    lines = [f'--{kind}={name}', '', doc, '', 'Hyper-parameters:', '']
     for key, value in params.items():
         text = f'  {key}={_text(value)}'
         if not comments.get(key):
@@ -48,30 +44,51 @@ def describe_module(kind: str, name: str) -> str:
 
 def _text(value: Any) -> str:
     """Returns a default as --hparams takes it."""
-    return value if isinstance(value, str) else dumps(value).replace(', ', ',').replace('"', '')
+    return value if isinstance(value, str) else json.dumps(value).replace(', ', ',').replace('"', '')
 
 
-def _comments(module: types.ModuleType) -> dict[str, str]:
-    """Returns the comments beside or above the items of the dict that get_params returns; none if they cannot be found."""
+def _ask(kind, name):
+    """Imports a module; returns its docstring, its hyper-parameters and the sources of get_params, if they can be found."""
+    import tf_estimator  # noqa: F401 - before TensorFlow
+
+    from hparams.check import check_params
+
+    module = loader.load(kind, name)
+    params = module.get_params()
+    check_params(f'--{kind}={name}', params)
     try:
-        return _find_comments(module)
-    except (OSError, TypeError, AttributeError, SyntaxError, tokenize.TokenError):  # It is not a plain function in a file.
+        functions = _functions(module)
+    except (OSError, TypeError, AttributeError, SyntaxError):  # It is not a plain function in a file.
+        functions = []
+    return inspect.getdoc(module) or '', params, functions
+
+
+def _functions(module):
+    """Returns the source of get_params, and before it that of what it includes by **other.get_params()."""
+    function = textwrap.dedent(inspect.getsource(module.get_params))
+    included = [ast.unparse(value).partition('.') for key, value in _items(function) if key is None]
+    others = [getattr(module, name) for name, _, call in included if call == 'get_params()']
+    return [*(text for other in others for text in _functions(other)), function]
+
+
+def _comments(function: str) -> dict[str, str]:
+    """Returns the comments beside or above the items of the dict that a function returns; none if they cannot be found."""
+    try:
+        return _find_comments(function)
+    except (SyntaxError, tokenize.TokenError):  # Of a lambda, for example.
         return {}
 
 
-def _find_comments(module):
-    source = textwrap.dedent(inspect.getsource(module.get_params))
+def _find_comments(function):
     beside: dict[int, str] = {}
     above: dict[int, str] = {}
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+    for token in tokenize.generate_tokens(io.StringIO(function).readline):
         if token.type == tokenize.COMMENT:
             of_line = above if token.line.lstrip().startswith('#') else beside
             of_line[token.start[0]] = token.string.lstrip('# ')
     found = {}
-    for key, value in _items(source):
-        if key is None and ast.unparse(value).endswith('.get_params()'):
-            found.update(_find_comments(getattr(module, ast.unparse(value).partition('.')[0])))
-        elif isinstance(key, ast.Constant):
+    for key, value in _items(function):
+        if isinstance(key, ast.Constant):
             first = key.lineno
             while first - 1 in above:
                 first -= 1
@@ -80,8 +97,8 @@ def _find_comments(module):
     return found
 
 
-def _items(source):
+def _items(function):
     """Yields the keys and values of a dict literal that a function returns; the key of **x is None."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(function)):
         if isinstance(node, ast.Return) and isinstance(node.value, ast.Dict):
             yield from zip(node.value.keys, node.value.values)

@@ -1,11 +1,7 @@
 """The models, the datasets and the sets of hyper-parameters that there are, for --list."""
 
-import ast
-import importlib.util
-from pathlib import Path
-
 from common.errors import first_line
-from common.plugins import loader
+from common.plugins import loader, source
 from hparams.sets import available_sets
 
 
@@ -23,10 +19,7 @@ def list_modules() -> str:
 
 def _summary(kind, name):
     """Returns the first line of a module's docstring, without importing it, or why it has none."""
-    spec = importlib.util.find_spec(f'{kind}s.{name}')
-    assert spec and spec.origin
     try:
-        tree = ast.parse(Path(spec.origin).read_bytes(), f'{name}.py')
-        return (ast.get_docstring(tree) or '').partition('\n')[0]
+        return source.docstring(kind, name).partition('\n')[0]
     except (OSError, SyntaxError, ValueError) as error:  # Of a user's file.
         return f'cannot be used: {first_line(error)}'

@@ -12,9 +12,10 @@ from absl import flags
 from common import paths
 from common.cluster import local_tasks
 from common.errors import UsageError
-from common.plugins import loader
+from common.plugins import loader, source
 from common.runs.schedule import SCHEDULES
 from common.training.options import MAX_STEPS, PRECISIONS, parse_names, parse_steps
+from hparams import merge
 from hparams.defaults import MAXIMUM
 from hparams.sets import missing_set, set_path
 from hparams.text import nearest, parse
@@ -266,6 +267,15 @@ def check_names(FLAGS: flags.FlagValues) -> None:
         raise missing_set(name)
     for flag in ('hparams', 'override_hparams'):
         parse(FLAGS[flag].value or '', f'--{flag}')
+    if SCHEDULES[FLAGS.schedule].trains:  # Others may take model and dataset from the output_dir.
+        _check_hparams(FLAGS)
+
+
+def _check_hparams(FLAGS):
+    """Raises UsageError if --hparams has an unknown name or a wrong value, if that can be told without TensorFlow."""
+    model, dataset = source.read('model', FLAGS.model), source.read('dataset', FLAGS.dataset)
+    if model and dataset and FLAGS.hparams:
+        merge.add_text(merge.of_modules(FLAGS.model, model.params, FLAGS.dataset, dataset.params), FLAGS.hparams)
 
 
 def from_values(values: Mapping[str, Any]) -> flags.FlagValues:

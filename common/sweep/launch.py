@@ -15,7 +15,7 @@ from common.sweep.search import search
 from common.sweep.space import read_space
 from common.sweep.trials import TrialRunner
 from common.training.model_fn import check_hparams
-from hparams import build
+from hparams import build, merge
 from hparams.text import parse
 
 # Flags that must be the same for trials to be comparable.
@@ -65,7 +65,7 @@ def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, A
     space: dict[str, Any] = read_space(FLAGS.space, params, _given(FLAGS))
     for name in space.keys() & {'optimizer', 'learning_rate_schedule'}:
         for choice in space[name].choices:
-            check_hparams(build.HParams(build.override(params, '--space', {name: choice})))
+            check_hparams(build.HParams(merge.override(params, '--space', {name: choice})))
     passed_on = [FLAGS[name].serialize() for name in FLAGS if FLAGS[name].present and name not in _NOT_PASSED_ON]
     trial_runner = TrialRunner(
         script,

@@ -9,7 +9,7 @@ from optuna import distributions
 
 from common.errors import UsageError
 from common.files import read_json
-from hparams.build import override
+from hparams.merge import override
 
 _KEYS = ('low', 'high', 'log', 'step')
 

@@ -16,7 +16,7 @@ from common.files import read_json, to_json
 from common.storage import run_dir
 from common.storage.metrics import Objective, read_metric
 from common.sweep.space import decode
-from hparams import build
+from hparams import build, merge
 
 _POLL_SECONDS = 0.1
 
@@ -92,7 +92,7 @@ class TrialRunner:
 
     def _hparams(self, trial):
         chosen = {name: decode(name, value, self.params) for name, value in trial.params.items()}
-        return build.HParams(build.override(self.params, '--space', chosen))
+        return build.HParams(merge.override(self.params, '--space', chosen))
 
     def _check_same(self, trial, path):
         """Raises RunError if the saved hyper-parameters differ. The trainer cannot notice: this file is its set."""

@@ -41,7 +41,7 @@ def main() -> None:
                 if error not in (results.PASSED, results.SKIPPED):
                     reason = _reason(LIBRARIES[name], f'{test}: {error}')
                     is_new |= reason is None
-                    notes.append(f'{name} on {version}: {test}: {error} ({reason or "no known reason"})')
+                    notes.append(f'{name} on {version}: {test}: {error[:300]} ({reason or "no known reason"})')
         rows.append(f'| {LIBRARIES[name].release.replace("==", " ")} | {" | ".join(cells)} |')
         print(rows[-1], file=sys.stderr)
     print(f'| library | {" | ".join(versions)} |', f'|---|{"---|" * len(versions)}', *rows, sep='\n')

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+import re
 import subprocess
 import tempfile
 from xml.etree import ElementTree
@@ -49,15 +50,16 @@ def _run(python, folder, library, file, arguments, xml_flag):
 
 
 def read(xml: Path, file: str) -> dict[str, str]:
-    """Returns {'FILE::CLASS.TEST': 'passed', 'skipped' or the last line of its error} of an XML file of absltest or pytest."""
+    """Returns {'FILE::CLASS.TEST': 'passed', 'skipped' or its error, in a line} of an XML file of absltest or pytest."""
     found: dict[str, str] = {}
     for case in ElementTree.parse(xml).iter('testcase'):
         name = f'{file}::{case.get("classname", "").rpartition(".")[2]}.{case.get("name")}'
         failure = case.find('failure')
         failure = case.find('error') if failure is None else failure
         if failure is not None:
-            lines = (failure.text or failure.get('message') or 'failed').strip().splitlines()
-            found[name] = lines[-1]
+            message = ' '.join(failure.get('message', '').split())
+            kind = re.search(r"[\w.]+(?='>$)", failure.get('type', ''))  # In pytest's files, it is in the message.
+            found[name] = f'{kind[0]}: {message}' if kind else message
         elif case.find('skipped') is not None or case.get('status') == 'notrun':
             found[name] = SKIPPED
         else:

@@ -61,7 +61,7 @@ def test_each_test_has_its_result(run, runner, of_tensorflow_1):
     assert found == {
         'own_test.py::Test.test_passing': 'passed',
         'own_test.py::Test.test_failing': 'AssertionError: one and one',
-        'own_test.py::Test.test_raising': 'lines',
+        'own_test.py::Test.test_raising': 'ValueError: two lines',
         'own_test.py::Test.test_skipped': 'skipped',
         'own_test.py::Test.test_for_tensorflow_1': of_tensorflow_1,
     }

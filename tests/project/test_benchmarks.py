@@ -1,5 +1,7 @@
 """The benchmarks run, and compare forms that compute the same."""
 
+import dataclasses
+import json
 import subprocess
 from unittest import mock
 
@@ -37,13 +39,29 @@ def test_the_forms_of_merge_are_measured(form):
     assert merge.measure(form).keys() == {'milliseconds', 'megabytes'}
 
 
-@mock.patch.multiple(training, STEPS=30, EVERY=10)
+@mock.patch.multiple(training, WARM_UP=10)
 def test_what_the_trainer_reaches_is_read_from_its_log(data_dir):
-    result = training.train([], data_dir)
+    result = training.train(dataclasses.replace(training.TASKS['alexnet'], steps=30), [], data_dir)
     assert result.keys() == {'examples_per_second', 'megabytes', 'parameters', 'loss'}
     # Three convolutions of 3x3, two dense layers, each with biases.
     assert result['parameters'] == 9 * (32 + 32 * 64 + 64 * 128) + 32 + 64 + 128 + 1152 * 512 + 512 + 512 * 10 + 10
     assert result['examples_per_second'] > 0 and result['megabytes'] > 100 and 0 < result['loss'] < 3
+
+
+@mock.patch.multiple(training, WARM_UP=10, ROWS=20000)
+def test_the_table_that_is_trained_on_is_that_of_the_peers(tmp_path):
+    task = dataclasses.replace(training.TASKS['mlp'], steps=30)
+    task.write(str(tmp_path))
+    result = training.train(task, [], str(tmp_path))
+    (metadata,) = tmp_path.glob('csv-*/metadata.json')
+    (sizes,) = json.loads(metadata.read_text())['vocabulary_sizes'].values()
+    with np.load(tmp_path / 'data.npz') as data:
+        assert len(data['labels']) == 20000 and np.all(data['categorical'].max(0) < data['sizes'])
+        assert [column.max() for column in data['categorical'].T[:3]] == [4, 19, 49]
+        # In a small table, rare categories are unknown.
+        assert len(sizes) == 8 and sizes[:3] == [6, 21, 51] and sizes[-1] < data['sizes'][-1]
+    assert result['parameters'] == 8 * sum(sizes) + (10 + 8 * 8) * 256 + 256 + 256 * 128 + 128 + 128 * 2 + 2
+    assert result['loss'] < 0.69
 
 
 def test_a_run_of_the_trainer_is_timed(data_dir):

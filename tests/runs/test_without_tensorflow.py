@@ -29,6 +29,12 @@ def test_help(run, script, flag, text):
     assert (process.returncode, process.stderr) == (0, '') and text in process.stdout
 
 
+def test_help_for_modules(run):
+    process = run('trainer.py', '--model=polynomial', '--dataset=tfrecord', '--help')
+    assert (process.returncode, process.stderr) == (0, '')
+    assert process.stdout.startswith('--model=polynomial\n\nFits y = w_0 x^2') and '  tokens=words  ' in process.stdout
+
+
 @pytest.mark.parametrize(
     'flags, message',
     [
@@ -38,6 +44,9 @@ def test_help(run, script, flag, text):
         (['--dataset=nope'], '--dataset=nope: no module datasets.nope; the datasets are: addition, '),
         (['--hparams_set=nope'], '--hparams_set=nope: no file '),
         (['--hparams=learning_rate'], "--hparams: 'learning_rate' is not of the form name=value"),
+        (['--hparams=drop_rat=0.1'], '--hparams: unknown hyper-parameter drop_rat, did you mean drop_rate?'),
+        (['--model=resnet', '--dataset=text', '--hparams=depth=deep'], '--hparams: depth=deep must be an integer'),
+        (['--hparams=batch_size=0'], '--hparams: batch_size=0 must be at least 1'),
         (['--local_cluster=boss:1'], '--local_cluster=boss:1 must list jobs'),
         (['--profile_steps=5'], '--profile_steps=5 is not of the form FIRST:END'),
         (['--schedule=train', '--input=x.png'], '--input requires --schedule=predict, not train'),

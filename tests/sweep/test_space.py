@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import UsageError
 from common.sweep.space import decode, read_space
-from hparams import build
+from hparams import build, merge
 
 PARAMS = build.make_hparams('m', {'filters': [16, 32], 'units': 10, 'activation': 'relu', 'rate': 0.5, 'norm': False}, 'd', {})
 
@@ -55,7 +55,7 @@ def test_choices_come_as_the_hyperparameters_take_them(tmp_path):
     trials = drawn(tmp_path, space, 50)
     for name, choices in space.items():
         assert sorted({json.dumps(trial[name]) for trial in trials}) == sorted(json.dumps(choice) for choice in choices)
-    merged = build.HParams(build.override(PARAMS, 'test', trials[0]))
+    merged = build.HParams(merge.override(PARAMS, 'test', trials[0]))
     assert merged.filters in ((8,), (16, 32)) and type(merged.rate) is float
 
 

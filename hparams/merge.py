@@ -1,0 +1,77 @@
+"""The layers of hyper-parameters, each of which overrides those below it. Imports no TensorFlow."""
+
+from collections.abc import Mapping
+import json
+import sys
+import types
+from typing import Any
+
+from common.errors import UsageError
+from hparams.check import check_params
+from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
+from hparams.text import nearest, parse, typed
+
+
+def of_modules(
+    model_name: str, model_params: Mapping[str, Any], dataset_name: str, dataset_params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the defaults, overridden and extended by those of the model and then by those of the dataset.
+
+    Raises:
+      UsageError: a module's get_params() gives a hyper-parameter that cannot be one.
+    """
+    values = {'model': model_name, 'dataset': dataset_name, 'seed': 1, **DEFAULTS}
+    for source, layer in ((f'--model={model_name}', model_params), (f'--dataset={dataset_name}', dataset_params)):
+        check_params(source, layer)
+        known = {key: value for key, value in layer.items() if key in values}
+        values = {**override(values, source, known), **{key: layer[key] for key in layer if key not in values}}
+    return values
+
+
+def add_text(values: Mapping[str, Any], text: str, given: Mapping[str, Any] = types.MappingProxyType({})) -> dict[str, Any]:
+    """Returns the hyper-parameters overridden by the text of --hparams and by others with values of their types.
+
+    Raises:
+      UsageError: an unknown name, a wrong type or a value out of range.
+    """
+    parsed = parse(text)
+    for key in ('model', 'dataset', 'seed'):
+        if key in parsed or key in given:
+            raise UsageError(f'--hparams: {key} has its own flag, --{key}')
+    return override(values, '--hparams', {**typed(values, parsed), **given})
+
+
+def override(values: Mapping[str, Any], source: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the hyper-parameters `values`, overridden by `changes`.
+
+    Raises:
+      UsageError: a change has an unknown name or the wrong type, or is out of range; the message begins with `source`.
+    """
+    merged = dict(values)
+    for key, value in changes.items():
+        if key not in values:
+            raise UsageError(f'{source}: unknown hyper-parameter {key}{nearest(key, values)}')
+        if not _has_type(value, values[key]):
+            raise UsageError(f'{source}: {key}={value} must be {_type_name(values[key])}')
+        if any(type(item) is int and abs(item) > MAXIMUM for item in (value if isinstance(value, (list, tuple)) else [value])):
+            raise UsageError(f'{source}: {key}={value} must be at most {MAXIMUM}')
+        if key in MINIMUM and value < MINIMUM[key]:
+            raise UsageError(f'{source}: {key}={value} must be at least {MINIMUM[key]}')
+        merged[key] = float(value) if isinstance(values[key], float) else value
+    if 'num_epochs' in changes and 'train_steps' not in changes:
+        merged['train_steps'] = 0  # Steps take precedence over epochs, but not those of an earlier layer.
+    return merged
+
+
+def _has_type(value, default):
+    if isinstance(default, (list, tuple)):
+        return isinstance(value, (list, tuple)) and (not default or all(_has_type(item, default[0]) for item in value))
+    if isinstance(default, float):
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return type(value) is type(default)
+
+
+def _type_name(default):
+    if isinstance(default, (list, tuple)):
+        return f'a list such as {json.dumps(default)}'
+    return {bool: 'true or false', int: 'an integer', float: 'a number', str: 'a string'}[type(default)]
