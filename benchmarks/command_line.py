@@ -1,4 +1,4 @@
-"""How much CPU the trainer takes to answer what needs no training.
+"""How much CPU the trainer takes to answer what needs no training, and how long it takes to begin one.
 
 python -m benchmarks.command_line
 """
@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 from benchmarks import processes
 
@@ -21,6 +22,8 @@ COMMANDS = {
     '`--model=alexnet --help`': ['--model=alexnet', '--help'],
     'an unknown hyper-parameter': ['--hparams=nope=1'],
 }
+TRAINER = [sys.executable, os.path.join(processes.ROOT, 'trainer.py')]
+IMPORT = [sys.executable, '-c', 'import tensorflow']
 
 
 def cpu_seconds(command: list[str]) -> float:
@@ -31,16 +34,46 @@ def cpu_seconds(command: list[str]) -> float:
     return processes.cpu_of_children() - before
 
 
+def seconds_to_first_step(data_dir: str) -> float:
+    """Returns the time from the start of a training to the line of the log with the loss of its first step."""
+    with tempfile.TemporaryDirectory() as output_dir:
+        flags = [f'--data_dir={data_dir}', f'--output_dir={output_dir}', '--schedule=train', '--train_steps=1']
+        start = time.perf_counter()
+        process = subprocess.Popen([*TRAINER, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        lines = []
+        while not lines or 'loss = ' not in lines[-1]:
+            line = process.stderr.readline()
+            if not line:
+                raise RuntimeError(''.join(lines))
+            lines.append(line)
+        seconds = time.perf_counter() - start
+        process.communicate()
+        return seconds
+
+
+def seconds(command: list[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - start
+
+
 def main() -> None:
-    commands = {name: [sys.executable, os.path.join(processes.ROOT, 'trainer.py'), *flags] for name, flags in COMMANDS.items()}
-    commands['for comparison: `import tensorflow`'] = [sys.executable, '-c', 'import tensorflow']
+    commands = {name: [*TRAINER, *flags] for name, flags in COMMANDS.items()}
+    commands['for comparison: `import tensorflow`'] = IMPORT
     times: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(ROUNDS):
-        for name, command in commands.items():
-            times[name].append(cpu_seconds(command))
-    print('| command | CPU, s |\n| --- | --- |')
-    for name, own in times.items():
-        print(f'| {name} | {statistics.median(own):.2f} |')
+    starts: dict[str, list[float]] = {'from the command to the first step': [], 'for comparison: `import tensorflow`': []}
+    with tempfile.TemporaryDirectory() as data_dir:
+        seconds_to_first_step(data_dir)  # Converts the data.
+        for _ in range(ROUNDS):
+            for name, command in commands.items():
+                times[name].append(cpu_seconds(command))
+            for own, value in zip(starts.values(), (seconds_to_first_step(data_dir), seconds(IMPORT)), strict=True):
+                own.append(value)
+    for title, table in (('command | CPU, s', times), ('training of AlexNet | s', starts)):
+        print(f'| {title} |\n| --- | --- |')
+        for name, own in table.items():
+            print(f'| {name} | {statistics.median(own):.2f} |')
+        print()
 
 
 if __name__ == '__main__':

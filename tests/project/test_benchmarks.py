@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import subprocess
+import sys
 from unittest import mock
 
 import numpy as np
@@ -13,6 +14,7 @@ from benchmarks import (
     bare_loop,
     beam_search,
     cluster,
+    command_line,
     image_pipeline,
     merge,
     processes,
@@ -137,6 +139,12 @@ def test_processes_send_what_a_ring_has_to(data_dir):
 @mock.patch.multiple(cluster, REDUCTIONS=2)
 def test_the_all_reduce_is_measured_alone():
     assert cluster.reduce(2, 1)['milliseconds'] > 0
+
+
+def test_the_start_of_a_training_and_the_cpu_of_a_command_are_measured(data_dir):
+    assert 1 < command_line.seconds_to_first_step(data_dir) < 60
+    code = 'import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass'
+    assert 0.3 < command_line.cpu_seconds([sys.executable, '-c', code]) < 0.6
 
 
 def test_the_start_of_python_is_measured_with_the_hook_and_without(tmp_path):
