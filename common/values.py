@@ -3,21 +3,20 @@
 import sys
 from typing import Any
 
-import numpy as np
 
-
-def _is_tensor(value):
-    tf = sys.modules.get('tensorflow')  # There are no tensors without it.
-    return tf is not None and isinstance(value, (tf.Tensor, tf.Variable))
+def _is(value, module, *types):
+    """Whether a value is of these types of a module, which is not imported for that: no value is if it was not."""
+    found = sys.modules.get(module)
+    return found is not None and isinstance(value, tuple(getattr(found, name) for name in types))
 
 
 def describe(value: Any) -> str:
     """Describes the type of a value, such as 'a tensor of float32 (3,)'."""
     if value is None:
         return 'None'
-    if _is_tensor(value):
+    if _is(value, 'tensorflow', 'Tensor', 'Variable'):
         return f'a tensor of {value.dtype.base_dtype.name} {value.shape}'
-    if isinstance(value, np.ndarray):
+    if _is(value, 'numpy', 'ndarray'):
         return f'a NumPy array of {value.dtype} {value.shape}'
     name = type(value).__name__
     size = f' of {len(value)}' if isinstance(value, (tuple, list)) else ''
@@ -26,7 +25,7 @@ def describe(value: Any) -> str:
 
 def show(value: Any) -> str:
     """Returns the repr of a value as one line of bounded length."""
-    if _is_tensor(value):
+    if _is(value, 'tensorflow', 'Tensor', 'Variable'):
         return describe(value)
     try:
         text = ascii(value) if isinstance(value, str) else repr(value)
