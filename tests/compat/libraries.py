@@ -33,6 +33,8 @@ class Library:
     known: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
+_FLOAT32 = {r'np\.float32\(.*within \d places': 'since NumPy 2, a float32 minus a Python number is a float32 (NEP 50)'}
+
 LIBRARIES = {
     'tensorflow-estimator': Library(
         release='tensorflow-estimator==2.15.0',
@@ -59,9 +61,7 @@ LIBRARIES = {
         tests=r'tensorflow_ranking/(python/[a-z_]*|examples/[a-z_]*|python/keras/estimator)_test\.py',
         needs=('six',),
         needs_alone=('tensorflow-serving-api==2.15.1',),
-        known={
-            r'np\.float32\(.*within 5 places': 'since NumPy 2, a float32 minus a Python number is a float32 (NEP 50)',
-        },
+        known=_FLOAT32,
     ),
     'tf-slim': Library(
         release='tf-slim==1.1.0',
@@ -70,6 +70,11 @@ LIBRARIES = {
         tests=r'tf_slim/.*_test\.py',
         known={
             r'^tf_slim/evaluation_test\.py: ': 'it needs nose, which is no longer maintained',
+            **_FLOAT32,
+            'selectv2': 'TensorFlow has other ops for dropout now',
+            'AssignAddVariableOp': 'TensorFlow 2 has resource variables, whose assignments are variables, too',
+            'Devices /job:ps': 'TensorFlow no longer names the CPU of a parameter server',
+            'only integers, slices': 'NumPy 1.23 no longer takes a list of slices as an index',
             'tostring': 'NumPy 2.3 has dropped ndarray.tostring',
             'only 0-dimensional arrays can be converted': 'NumPy 2.4 no longer converts arrays of one number to a number',
         },
