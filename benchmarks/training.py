@@ -7,10 +7,15 @@
 - mlp: a table of a million rows, 10 numeric and 8 categorical columns, batches of 1,024, Adam.
 - seq2seq: sums of two numbers as text, batches of 128, Adam.
 
-The network, the batch size and the optimizer are the same for all. trainer.py reads its TFRecord files, and has its usual
-hooks and summaries; the peers in benchmarks/peers have all data in memory, already decoded, and gather whole batches. Their
-virtual environments are created in .venv-peers at the first run. Runs alternate, each in its own process; the table shows
-medians. Speed is measured after a warm-up of 100 steps, in which torch.compile and XLA compile, too.
+The sizes of the networks, the batches and the optimizer are the same for all. trainer.py reads its TFRecord files, and has its
+usual hooks and summaries; the peers in benchmarks/peers have all data in memory, already decoded, and gather whole batches.
+Their virtual environments are created in .venv-peers at the first run. Runs alternate, each in its own process; the table shows
+medians. Speed is measured after a warm-up of 100 steps, in which torch.compile and XLA compile, too. The loss is that of the
+last batch, Keras's the mean over all steps.
+
+What differs is less work for the peers: their GRUs do not mask the padding of the texts. PyTorch's GRU applies its reset gate
+after the matrix product, and torch.compile leaves it as it is. Weight decay is a penalty in the loss here, Keras has it
+decoupled from the gradients.
 """
 
 import argparse
@@ -32,7 +37,7 @@ from common.formats import image_records
 from datasets import mnist
 
 WARM_UP = 100
-ROWS = 1000000  # Of the table.
+PICTURES, ROWS = 50000, 1000000
 LOOP = '--steps_per_loop=20'
 BFLOAT16 = '--precision=bfloat16'
 TOWERS = '--num_towers=2'
@@ -43,12 +48,13 @@ class Task:
     """What is trained.
 
     Attributes:
-      flags: of all of trainer.py's runs.
+      flags: of all of trainer.py's runs, where {data_dir} is the directory with the data.
       variants: further flags of each of its runs.
       peers: {name: (environment, the script and its first argument, variant)}.
       write: writes the data into a directory: for trainer.py, and data.npz for the peers.
       batch_size: global.
       steps: of each run.
+      tolerance: by which the numbers of weights may differ, as a share.
     """
 
     flags: Sequence[str]
@@ -57,6 +63,7 @@ class Task:
     write: Callable[[str], None]
     batch_size: int = 128
     steps: int = 600
+    tolerance: float = 0.0
 
 
 def write_arrays(path: str, split: str = 'train') -> None:
@@ -76,8 +83,8 @@ def _write_mnist(directory):
 def _write_pictures(directory):
     """Writes noise in the form of CIFAR-10, with a brighter quarter by which its classes can be told apart."""
     random = np.random.default_rng(1)
-    images = random.integers(0, 200, [50000, 32, 32, 3], np.uint8)
-    labels = random.integers(0, 10, 50000, np.int32)
+    images = random.integers(0, 200, [PICTURES, 32, 32, 3], np.uint8)
+    labels = random.integers(0, 10, PICTURES, np.int32)
     images[:, ::2, ::2] += (5 * labels).astype(np.uint8)[:, None, None, None]
     np.savez(os.path.join(directory, 'data.npz'), images=images, labels=labels)
     examples = image_records.Examples(images, labels.astype(np.uint8))
@@ -167,12 +174,13 @@ TASKS = {
         steps=300,
     ),
     'mlp': Task(
-        ['--model=mlp', '--dataset=csv', f'--hparams=csv_file=train.csv,target=target,{_ADAM},batch_size=1024'],
+        ['--model=mlp', '--dataset=csv', f'--hparams=csv_file={{data_dir}}/train.csv,target=target,{_ADAM},batch_size=1024'],
         [[], [TOWERS], [LOOP], [TOWERS, LOOP]],
         _peers('mlp'),
         _write_table,
         batch_size=1024,
         steps=1600,
+        tolerance=0.01,  # A category that occurs once or not at all has no embedding of its own.
     ),
     'seq2seq': Task(
         ['--model=seq2seq', '--dataset=addition', f'--hparams={_ADAM},batch_size=128'],
@@ -180,6 +188,7 @@ TASKS = {
         _peers('seq2seq'),
         _write_sums,
         steps=1000,
+        tolerance=0.01,  # PyTorch's GRU has more biases.
     ),
 }
 
@@ -187,7 +196,7 @@ TASKS = {
 def train(task: Task, flags: Sequence[str], data_dir: str) -> dict[str, Any]:
     """Runs the trainer; returns the same measurements that the peers print."""
     run = run_trainer(
-        *[flag.replace('csv_file=', f'csv_file={data_dir}/') for flag in task.flags],
+        *[flag.replace('{data_dir}', data_dir) for flag in task.flags],
         '--schedule=train',
         f'--data_dir={data_dir}',
         f'--train_steps={task.steps + 1}',
@@ -219,7 +228,7 @@ def main() -> None:
             runs[name] = lambda command=command: run_peer(*command)
         results = median_of_rounds(runs, arguments.rounds)
     sizes = [result['parameters'] for result in results.values()]
-    assert max(sizes) <= 1.01 * min(sizes), f'The nets differ: {sizes}'
+    assert max(sizes) <= (1 + task.tolerance) * min(sizes), f'The nets differ: {sizes}'
 
     print(f'{instruction_sets()}; batches of {task.batch_size}, {task.steps} steps, {arguments.rounds} rounds\n')
     print('| trainer | examples/s | of PyTorch | MB | last loss |\n| --- | --- | --- | --- | --- |')

@@ -95,10 +95,10 @@ class Seq2Seq(keras.Model):
     def __init__(self):
         super().__init__()
         self.embedding = layers.Embedding(256, 32)
-        self.encoder = layers.Bidirectional(layers.GRU(128, return_sequences=True, return_state=True))
+        self.encoder = layers.Bidirectional(layers.GRU(128, return_sequences=True, return_state=True, reset_after=False))
         self.summary = layers.Dense(128, activation='tanh')
         self.keys = layers.Dense(128, use_bias=False)
-        self.decoder = layers.GRU(128, return_sequences=True)
+        self.decoder = layers.GRU(128, return_sequences=True, reset_after=False)
         self.merge = layers.Dense(128, activation='tanh')
         self.tokens = layers.Dense(256)
 
@@ -138,13 +138,16 @@ def main(name: str, path: str, steps: int, batch_size: int, variant: str) -> Non
     # Whole batches are gathered from the arrays, which is several times as fast as batching single examples.
     arrays = tf.nest.map_structure(tf.constant, arrays)
     count = len(arrays[-1])
-    order = tf.data.Dataset.range(count).shuffle(count).repeat().batch(batch_size)
+
+    def order_of(epoch):
+        order = tf.random.shuffle(tf.range(count))[: count // batch_size * batch_size]
+        return tf.data.Dataset.from_tensor_slices(tf.reshape(order, [-1, batch_size]))
 
     def batch_of(chosen):
         found = tf.nest.map_structure(lambda array: tf.gather(array, chosen), arrays)
         return convert(*found) if convert else found
 
-    dataset = order.map(batch_of, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    dataset = tf.data.Dataset.range(2**40).flat_map(order_of).map(batch_of, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
     clock = Clock()
     history = model.fit(dataset, steps_per_epoch=steps, callbacks=[clock], verbose=0)
     print(

@@ -46,8 +46,8 @@ class AlexNet(nn.Sequential):
 class Block(nn.Module):
     def __init__(self, inputs, outputs, stride):
         super().__init__()
-        self.first = nn.Sequential(nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs))
-        self.second = nn.Sequential(nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs))
+        self.first = nn.Sequential(nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs, 0.001))
+        self.second = nn.Sequential(nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs, 0.001))
         self.stride, self.added = stride, outputs - inputs
 
     def forward(self, net):
@@ -62,7 +62,7 @@ class ResNet(nn.Sequential):
             for inputs, outputs, stride in ((16, 16, 1), (16, 32, 2), (32, 64, 2))
             for i in range(3)
         ]
-        start = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+        start = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16, 0.001), nn.ReLU()]
         super().__init__(*start, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
     load = AlexNet.load
@@ -81,7 +81,10 @@ class ResNet(nn.Sequential):
         return (images.permute(0, 3, 1, 2).float() / 255).contiguous(memory_format=layout), labels
 
     def optimizer(self, is_fused):
-        return torch.optim.SGD(self.parameters(), 0.1, 0.9, weight_decay=1e-4, fused=is_fused)
+        filters = [parameter for parameter in self.parameters() if parameter.dim() > 1]
+        vectors = [parameter for parameter in self.parameters() if parameter.dim() == 1]
+        groups = [{'params': filters, 'weight_decay': 1e-4}, {'params': vectors}]
+        return torch.optim.SGD(groups, 0.1, 0.9, fused=is_fused)
 
 
 class MLP(nn.Module):
@@ -154,7 +157,7 @@ def result(net: nn.Module, steps: int, batch_size: int, seconds: float, loss: to
             'examples_per_second': steps * batch_size / seconds,
             'megabytes': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             'parameters': sum(parameter.numel() for parameter in net.parameters()),
-            'loss': float(loss),
+            'loss': loss.item(),
         }
     )
 

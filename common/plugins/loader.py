@@ -69,7 +69,7 @@ def load(kind: str, name: str) -> types.ModuleType:
 
 def check_name(kind: str, name: str) -> None:
     """Raises UsageError if there is no module of this name under models/ or datasets/; a dotted path is not looked up."""
-    if '.' not in name and importlib.util.find_spec(f'{kind}s.{name}') is None:
+    if '.' not in name and not (name.isidentifier() and importlib.util.find_spec(f'{kind}s.{name}')):
         raise _missing(kind, name)
 
 

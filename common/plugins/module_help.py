@@ -9,6 +9,7 @@ import tokenize
 from typing import Any
 
 from common.plugins import loader, source
+from hparams.check import check_params
 
 _WIDTH = 100
 
@@ -25,7 +26,8 @@ def describe_module(kind: str, name: str) -> str:
     """
     loader.check_name(kind, name)
     found = source.read(kind, name)
-    doc, params, functions = (found.doc, found.params, found.functions) if found else _ask(kind, name)
+    doc, params, functions = (found.doc, found.params, found.functions) if found else _by_import(kind, name)
+    check_params(f'--{kind}={name}', params)
     comments = {key: comment for function in functions for key, comment in _comments(function).items()}
     lines = [f'--{kind}={name}', '', doc, '', 'Hyper-parameters:', '']
     for key, value in params.items():
@@ -47,20 +49,16 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value).replace(', ', ',').replace('"', '')
 
 
-def _ask(kind, name):
+def _by_import(kind, name):
     """Imports a module; returns its docstring, its hyper-parameters and the sources of get_params, if they can be found."""
     import tf_estimator  # noqa: F401 - before TensorFlow
 
-    from hparams.check import check_params
-
     module = loader.load(kind, name)
-    params = module.get_params()
-    check_params(f'--{kind}={name}', params)
     try:
         functions = _functions(module)
     except (OSError, TypeError, AttributeError, SyntaxError):  # It is not a plain function in a file.
         functions = []
-    return inspect.getdoc(module) or '', params, functions
+    return inspect.getdoc(module) or '', module.get_params(), functions
 
 
 def _functions(module):

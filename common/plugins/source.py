@@ -2,7 +2,7 @@
 
 import ast
 import dataclasses
-import importlib.util
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,10 @@ class Source:
     functions: tuple[str, ...]
 
 
+class _Unclear(Exception):
+    """Only importing the module can tell."""
+
+
 def read(kind: str, name: str) -> Source | None:
     """Returns what a module's source says; None if only importing the module can tell.
 
@@ -32,35 +36,49 @@ def read(kind: str, name: str) -> Source | None:
 
     Args:
       kind: 'model' or 'dataset'.
-      name: the value of the flag; there must be such a module.
+      name: the value of the flag.
     """
     if '.' in name:
         return None
     try:
         return _read(f'{kind}s.{name}')
-    except (OSError, SyntaxError, ValueError, TypeError):
+    except (_Unclear, OSError, SyntaxError, ValueError, TypeError, RecursionError):
         return None
 
 
 def docstring(kind: str, name: str) -> str:
-    """Returns the docstring of a module under models/ or datasets/.
+    """Returns the docstring of a module under models/ or datasets/, '' if it is none in Python.
 
     Raises:
       OSError, SyntaxError, ValueError: the file cannot be read, or is not Python.
     """
-    return ast.get_docstring(ast.parse(_path(f'{kind}s.{name}').read_bytes(), f'{name}.py')) or ''
+    path = _path(f'{kind}s.{name}')
+    return ast.get_docstring(ast.parse(path.read_bytes(), path.name)) or '' if path else ''
 
 
 def _path(module):
-    spec = importlib.util.find_spec(module)
-    if not spec or not spec.origin:
-        raise ValueError
-    return Path(spec.origin)
+    """Returns the file of a module of this project, or None; packages below the first are not imported, and must be empty."""
+    root, *parts = module.split('.')
+    if root not in _OWN:
+        return None
+    for directory in map(Path, importlib.import_module(root).__path__):
+        path = directory.joinpath(*parts).with_suffix('.py')
+        packages = [parent / '__init__.py' for parent in path.parents if directory in parent.parents]
+        if path.is_file() and all(map(_is_empty, packages)):
+            return path
+    return None
+
+
+def _is_empty(package):
+    body = ast.parse(package.read_bytes()).body if package.is_file() else []
+    return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body)
 
 
 def _read(module):
-    """Returns the Source of a module; raises ValueError if only importing it can tell."""
-    text = _path(module).read_text(encoding='utf-8')
+    path = _path(module)
+    if not path:
+        raise _Unclear
+    text = path.read_text(encoding='utf-8')
     tree = ast.parse(text)
     function = _get_params(tree)
     returned = _returned(function)
@@ -78,48 +96,60 @@ def _read(module):
 
 
 def _get_params(tree):
-    """Returns the function of this name; raises ValueError if the name may be another object."""
-    named = [node for node in ast.walk(tree) if _binds(node, 'get_params')]
-    if len(named) != 1 or named[0] not in tree.body or not isinstance(named[0], ast.FunctionDef):
-        raise ValueError
-    return named[0]
+    """Returns the function of this name."""
+    function = _only(tree, 'get_params')
+    if not isinstance(function, ast.FunctionDef) or function not in tree.body or ast.unparse(function.args):
+        raise _Unclear
+    return function
 
 
-def _binds(node, name):
-    """Whether a node of a syntax tree defines, imports or assigns a name."""
-    if isinstance(node, ast.alias):
-        return name in (node.name, node.asname)
-    return name == (getattr(node, 'id', '') if isinstance(getattr(node, 'ctx', None), ast.Store) else getattr(node, 'name', ''))
+def _only(tree, name):
+    """Returns the only node that gives a name its meaning."""
+    found = [node for node in ast.walk(tree) if name in _bound(node) or '*' in _bound(node)]
+    if len(found) != 1:
+        raise _Unclear
+    return found[0]
+
+
+def _bound(node):
+    """Returns the names that a node defines, imports, assigns or deletes; '*' for a module's names."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [node.name]
+        case ast.Import() | ast.ImportFrom():
+            return [alias.asname or alias.name.partition('.')[0] for alias in node.names]
+        case ast.Name(ctx=ast.Store() | ast.Del()):
+            return [node.id]
+    return []
 
 
 def _returned(function):
-    """Returns the expression of the return statement that a function consists of; raises ValueError if it does more."""
+    """Returns the dict of the return statement that a function consists of."""
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body
     is_return = len(body) == 1 and isinstance(body[0], ast.Return) and isinstance(body[0].value, ast.Dict)
     if function.decorator_list or not is_return:
-        raise ValueError
+        raise _Unclear
     return body[0].value
 
 
 def _included(tree, value):
-    """Returns the name of the module of `other.get_params()`; raises ValueError if it is none of this project."""
+    """Returns the name of the module of `other.get_params()`."""
     other, _, call = ast.unparse(value).partition('.')
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and (node.module or '').partition('.')[0] in _OWN:
-            for alias in node.names:
-                if (alias.asname or alias.name, call) == (other, 'get_params()'):
-                    return f'{node.module}.{alias.name}'
-    raise ValueError
+    node = _only(tree, other)
+    if call != 'get_params()' or not isinstance(node, ast.ImportFrom) or node.level:
+        raise _Unclear
+    (name,) = [alias.name for alias in node.names if other == (alias.asname or alias.name)]
+    return f'{node.module}.{name}'
 
 
 def _name(key):
     if not isinstance(key, str):
-        raise ValueError
+        raise _Unclear
     return key
 
 
 def _plain(value):
     items = value if isinstance(value, list) else [value]
     if any(type(item) not in (bool, int, float, str) or type(item) is not type(items[0]) for item in items):
-        raise ValueError
+        raise _Unclear
     return value

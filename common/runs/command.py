@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 import contextlib
-import functools
 import gc
 import signal
 import sys
@@ -69,16 +68,21 @@ def _run(FLAGS, run):
         return dumps(run(FLAGS, stop))
 
 
-@functools.cache  # Once: what runs leave is to be collected.
 def _import_tensorflow():
-    gc.disable()  # The garbage collector need not go through TensorFlow's objects, which stay: that takes 0.7 s of a short run.
+    # The garbage collector need not go through TensorFlow's objects, which stay: that takes 0.7 s of a short run. It would once
+    # it is enabled, so they are frozen before; not in a program that has imported TensorFlow, whose own objects these are.
+    is_first, was_enabled = 'tensorflow' not in sys.modules, gc.isenabled()
+    gc.disable()
     try:
         import tf_estimator  # noqa: F401
+
+        if is_first:
+            gc.freeze()
     except ImportError as error:  # It names what to install.
         raise RunError(str(error)) from None
     finally:
-        gc.freeze()
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 def _report(program, error, FLAGS):

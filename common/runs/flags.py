@@ -273,8 +273,10 @@ def check_names(FLAGS: flags.FlagValues) -> None:
 
 def _check_hparams(FLAGS):
     """Raises UsageError if --hparams has an unknown name or a wrong value, if that can be told without TensorFlow."""
+    if not FLAGS.hparams:
+        return
     model, dataset = source.read('model', FLAGS.model), source.read('dataset', FLAGS.dataset)
-    if model and dataset and FLAGS.hparams:
+    if model and dataset:
         merge.add_text(merge.of_modules(FLAGS.model, model.params, FLAGS.dataset, dataset.params), FLAGS.hparams)
 
 

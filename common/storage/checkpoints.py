@@ -14,7 +14,7 @@ from common.storage.best_checkpoint import best_dir, find_best
 from common.storage.restore import is_intact, open_checkpoint, without_suffix
 
 # Temporary files of TensorFlow and of common/files.py, which an interrupted save leaves behind.
-_LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?/?|(model\.ckpt-\d+\.meta|checkpoint)\.tmp[0-9a-f]{32}')
+_LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?/?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
 _PART = re.compile(r'\w+\.(json|csv|jsonl|pbtxt)\.[0-9a-f]{32}\.part')
 _REPORT_SECONDS = 60
 

@@ -58,6 +58,8 @@ def read(xml: Path, file: str) -> dict[str, str]:
         failure = case.find('error') if failure is None else failure
         if failure is not None:
             message = ' '.join(failure.get('message', '').split())
+            if message in ('', 'collection failure'):  # Then the text has the reason.
+                message = (failure.text or 'failed').strip().splitlines()[-1]
             kind = re.search(r"[\w.]+(?='>$)", failure.get('type', ''))  # In pytest's files, it is in the message.
             found[name] = f'{kind[0]}: {message}' if kind else message
         elif case.find('skipped') is not None or case.get('status') == 'notrun':

@@ -67,5 +67,7 @@ def test_each_test_has_its_result(run, runner, of_tensorflow_1):
     }
 
 
-def test_a_file_that_cannot_be_imported_has_its_error(run):
-    assert run('import none_such', 'script') == {'own_test.py': "ModuleNotFoundError: No module named 'none_such'"}
+@pytest.mark.parametrize('runner, name', [('script', 'own_test.py'), ('pytest', 'own_test.py::.own_test')])
+def test_a_file_that_cannot_be_imported_has_its_error(run, runner, name):
+    (found,) = run('import none_such', runner).items()
+    assert found[0] == name and found[1].endswith("ModuleNotFoundError: No module named 'none_such'")

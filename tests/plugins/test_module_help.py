@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from common.errors import UsageError
 from common.plugins import module_help, module_list
 import models
 import trainer
@@ -90,7 +91,14 @@ def test_a_module_that_cannot_be_understood_does_not_hide_the_others(monkeypatch
 
 def test_get_params_that_is_no_plain_function_is_shown_without_comments(monkeypatch):
     monkeypatch.setattr('models.polynomial.get_params', dict)
-    assert module_help.describe_module('model', 'polynomial').endswith('Hyper-parameters:\n\n  none')
+    assert module_help.describe_module('model', 'models.polynomial').endswith('Hyper-parameters:\n\n  none')
+
+
+def test_hyper_parameters_that_cannot_be_are_refused(monkeypatch, tmp_path):
+    (tmp_path / 'wrong.py').write_text("def get_params():\n    return {'items': 3}\n")
+    monkeypatch.setattr('models.__path__', [*models.__path__, str(tmp_path)])
+    with pytest.raises(UsageError, match=r'--model=wrong: get_params\(\) gives .items.=3: the name of a hyper-parameter must'):
+        module_help.describe_module('model', 'wrong')
 
 
 @pytest.mark.parametrize('kind', ['model', 'dataset'])

@@ -15,6 +15,9 @@ def own_module(tmp_path, monkeypatch):
 
     def call(text):
         importlib.invalidate_caches()
+        (tmp_path / 'family').mkdir()
+        (tmp_path / 'family' / '__init__.py').write_text('raise AssertionError("it is imported")\n')
+        (tmp_path / 'family' / 'member.py').write_text("def get_params():\n    return {'units': 8}\n")
         (tmp_path / 'unimportable.py').write_text(f'{text}\nraise AssertionError("it is imported")\n')
         return 'unimportable'
 
@@ -72,6 +75,15 @@ def get_params():
         "def get_params():\n    return {'units': [1, 2.0]}",
         "def get_params():\n    return {'units': {'a': 1}}",
         'def get_params():\n    return {1: 2}',
+        "def get_params(units):\n    return {'units': 8}",
+        "def get_params():\n    return {'units': 8}\nfrom other import *",
+        "def get_params():\n    return {'units': 8}\ndel get_params",
+        'from .common.formats import tokens\ndef get_params():\n    return {**tokens.get_params()}',
+        'from common.formats import tokens\ntokens = other()\ndef get_params():\n    return {**tokens.get_params()}',
+        'from common.formats.tokens import Defaults\ndef get_params():\n    return {**Defaults.get_params()}',
+        'from common.none_such import tokens\ndef get_params():\n    return {**tokens.get_params()}',
+        'from models import unimportable\ndef get_params():\n    return {**unimportable.get_params()}',
+        'from models.family import member\ndef get_params():\n    return {**member.get_params()}',
         'def get_params():\n    return {',
         '',
     ],

@@ -55,6 +55,9 @@ def test_flags_that_are_given_take_precedence(command, trained, tmp_path):
         command('--schedule=evaluate', '--output_dir=run', *flags)[1] for flags in ([], [f'--data_dir={tmp_path / "other"}'])
     ]
     assert results[0]['eval']['loss'] != results[1]['eval']['loss']
+    # A hyper-parameter of the run's model, not of the default one.
+    code, result, log = command('--schedule=evaluate', '--output_dir=run', '--hparams=uses_words=true')
+    assert (code, result) == (0, results[0]), log
     code, _, log = command('--schedule=evaluate', '--output_dir=run', '--hparams=learning_rate=0.1')
     assert code == 2 and 'learning_rate was 0.05, now it is 0.1' in log
     code, _, log = command('--schedule=evaluate', '--output_dir=run', '--model=polynomial', '--dataset=polynomial')

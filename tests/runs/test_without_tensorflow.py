@@ -1,4 +1,4 @@
-"""Help, and mistakes on the command line, are answered without TensorFlow, which takes seconds to import."""
+"""Help, and mistakes on the command line, are answered without TensorFlow, which takes seconds to import; what that costs."""
 
 import os
 import subprocess
@@ -55,6 +55,21 @@ def test_help_for_modules(run):
 def test_mistakes(run, flags, message):
     process = run('trainer.py', *flags)
     assert process.returncode == 2 and process.stderr.startswith(f'trainer.py: {message}'), process.stderr
+
+
+def test_the_garbage_collector_leaves_out_what_a_command_imports():
+    code = """
+import gc
+from common.runs import command
+
+command._import_tensorflow()
+assert gc.isenabled() and gc.get_freeze_count() > 100000
+gc.disable()
+gc.unfreeze()
+command._import_tensorflow()
+assert not gc.isenabled() and gc.get_freeze_count() == 0
+"""
+    subprocess.run([sys.executable, '-c', code], cwd=ROOT, check=True)
 
 
 def test_a_mistake_of_a_sweep(run):

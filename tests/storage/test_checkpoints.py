@@ -64,7 +64,7 @@ def test_what_an_interrupted_save_has_left_is_deleted(run, tmp_path):
             'model.ckpt-8_temp/part-00000-of-00001.data-00000-of-00001',
             'model.ckpt-9.data-00000-of-00001',
             'model.ckpt-9.meta',
-            *(f'{name}.tmp{DIGITS}' for name in ('model.ckpt-4.meta', 'checkpoint')),
+            *(f'{name}.tmp{DIGITS}' for name in ('model.ckpt-4.meta', 'checkpoint', 'graph.pbtxt')),
             *(f'{name}.{DIGITS}.part' for name in ('hparams.json', 'graph.pbtxt')),
         )
     ]
