@@ -43,7 +43,7 @@ def _run(python, folder, library, file, arguments, xml_flag):
             )
         except subprocess.TimeoutExpired:
             return {file: f'not done after {TIME_LIMIT} s'}
-        if not xml.exists():
+        if not xml.exists() or not xml.stat().st_size:  # It is empty if the process was killed.
             lines = process.stderr.strip().splitlines() or process.stdout.strip().splitlines()
             return {file: lines[-1] if lines else f'exit code {process.returncode}'}
         return read(xml, file)

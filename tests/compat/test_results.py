@@ -71,3 +71,10 @@ def test_each_test_has_its_result(run, runner, of_tensorflow_1):
 def test_a_file_that_cannot_be_imported_has_its_error(run, runner, name):
     (found,) = run('import none_such', runner).items()
     assert found[0] == name and found[1].endswith("ModuleNotFoundError: No module named 'none_such'")
+
+
+@pytest.mark.parametrize('runner', ['script', 'pytest'])
+def test_a_file_whose_process_is_killed_has_its_exit_code(run, runner):
+    text = TESTS.replace('self.skipTest', 'import os; os.abort() #')
+    ((name, error),) = run(text.replace('if tf.executing_eagerly():', 'if True:'), runner).items()
+    assert name == 'own_test.py' and error
