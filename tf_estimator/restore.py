@@ -33,6 +33,20 @@ def restore(tf: types.ModuleType) -> None:
         _OLD_PATH: 'tensorflow_estimator.python.estimator',
     }
     sys.meta_path.insert(0, Aliases(names))  # Before what would find a file in one of these packages, and load it again.
+    _load_keras(tf)
+
+
+def _load_keras(tf: types.ModuleType) -> None:
+    """Has tf.keras, and what stands on it, be Keras 2 from now on.
+
+    TensorFlow would decide it at the first use, by an environment variable that may have changed by then, and its lazy loader
+    does not bear two threads at once.
+    """
+    lazy = getattr(importlib.import_module('tensorflow.python.util.lazy_loader'), 'KerasLazyLoader', ())
+    for api in (tf, tf.compat.v1, tf.compat.v2):
+        for value in list(vars(api).values()):
+            if isinstance(value, lazy):
+                dir(value)
 
 
 def _restore_what_estimator_imports(tf: types.ModuleType) -> None:

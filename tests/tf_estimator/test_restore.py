@@ -58,12 +58,12 @@ def test_tf_keras_is_keras_2_everywhere():
     assert Dense.__module__.startswith('tf_keras.' if RESTORED else 'keras.')
 
 
-def test_a_second_import_changes_nothing_and_the_native_log_can_be_had_back():
+def test_keras_stays_what_it_is_a_second_import_changes_nothing_and_the_native_log_can_be_had_back():
     code, out, err = finish(
         launch(
             '-c',
             """
-import gc, sys
+import gc, os, sys
 import tf_estimator
 assert gc.isenabled()
 gc.disable()
@@ -72,6 +72,11 @@ before = tf.estimator, tf.compat.v1.estimator.tpu.TPUEstimator.__init__
 del sys.modules['tf_estimator']
 import tf_estimator
 assert not gc.isenabled()
+os.environ.pop('TF_USE_LEGACY_KERAS', None)
+for api in (tf, tf.compat.v1, tf.compat.v2):
+    for found in (api.keras.layers.Dense, api.initializers.Ones if api is not tf.compat.v1 else api.layers.Dense):
+        assert found.__module__.startswith(('tf_keras.', 'keras.src.')), found.__module__
+assert 'keras' not in sys.modules or tf.__version__.startswith('2.15.')
 assert (tf.estimator, tf.compat.v1.estimator.tpu.TPUEstimator.__init__) == before
 """,
             TF_CPP_MIN_LOG_LEVEL='0',
