@@ -39,7 +39,7 @@ def nothing(params):
 
 
 TENSOR = tf.constant([2.0])
-MODEL = tf.keras.Sequential([layers.Flatten(), layers.Dense(10)])
+MODEL = tf.keras.Sequential([layers.Flatten(), layers.Dense(10)], name='mine')
 cached = []
 
 
@@ -231,7 +231,7 @@ def test_a_network_of_applications_takes_images_only(shapes):
             'own_networks.with_tensor',
             'keras_model=own_networks.with_tensor: uses a tensor that was made outside',
         ),
-        ('own_networks.of_module', 'the layer sequential was created outside of model(): create it inside, as each graph'),
+        ('own_networks.of_module', 'the layer mine was created outside of model(): create it inside, as each graph'),
         ('own_networks.made_once', 'was created outside of model(): create it inside, as each graph needs its own layers'),
         ('own_networks.without_parameter', 'keras_model=own_networks.without_parameter: must be a function of the hyper-param'),
         ('own_networks.a_class', 'keras_model=own_networks.a_class: must return a tf.keras model or layer, not '),
