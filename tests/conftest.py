@@ -2,6 +2,7 @@
 
 import functools
 import json
+import logging
 import os
 import pathlib
 import signal
@@ -45,6 +46,15 @@ def pytest_xdist_make_scheduler(config, log):
 def heed_sighup():
     """The tests send SIGHUP, also where they run under nohup, which has it ignored."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def own_log():
+    """Gives each test TensorFlow's log as it is at first, whatever tests before it, or libraries that they call, have set."""
+    logger = logging.getLogger('tensorflow')
+    logger.setLevel(logging.NOTSET)
+    logger.propagate, logger.disabled = True, False
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope='session')
