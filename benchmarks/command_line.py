@@ -51,12 +51,6 @@ def seconds_to_first_step(data_dir: str) -> float:
         return seconds
 
 
-def seconds(command: list[str]) -> float:
-    start = time.perf_counter()
-    subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - start
-
-
 def main() -> None:
     commands = {name: [*TRAINER, *flags] for name, flags in COMMANDS.items()}
     commands['for comparison: `import tensorflow`'] = IMPORT
@@ -67,7 +61,8 @@ def main() -> None:
         for _ in range(ROUNDS):
             for name, command in commands.items():
                 times[name].append(cpu_seconds(command))
-            for own, value in zip(starts.values(), (seconds_to_first_step(data_dir), seconds(IMPORT)), strict=True):
+            imported = processes.timed(lambda: subprocess.run(IMPORT, stderr=subprocess.DEVNULL, check=True))['seconds']
+            for own, value in zip(starts.values(), (seconds_to_first_step(data_dir), imported), strict=True):
                 own.append(value)
     for title, table in (('command | CPU, s', times), ('training of AlexNet | s', starts)):
         print(f'| {title} |\n| --- | --- |')

@@ -46,6 +46,13 @@ def cpu_of_children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def timed(run: Callable[[], object]) -> dict[str, float]:
+    """Returns {'seconds': the duration of a function}."""
+    start = time.perf_counter()
+    run()
+    return {'seconds': time.perf_counter() - start}
+
+
 def _last_line(*command, **options):
     output = subprocess.run([*map(str, command)], stdout=subprocess.PIPE, text=True, check=True, **options).stdout
     return json.loads(output.splitlines()[-1])

@@ -19,7 +19,7 @@ decoupled from the gradients.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import csv
 import dataclasses
 import os
@@ -41,6 +41,7 @@ PICTURES, ROWS = 50000, 1000000
 LOOP = '--steps_per_loop=20'
 BFLOAT16 = '--precision=bfloat16'
 TOWERS = '--num_towers=2'
+FLOAT32 = ((), (TOWERS,), (LOOP,), (TOWERS, LOOP))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,22 +49,26 @@ class Task:
     """What is trained.
 
     Attributes:
-      flags: of all of trainer.py's runs, where {data_dir} is the directory with the data.
-      variants: further flags of each of its runs.
-      peers: {name: (environment, the script and its first argument, variant)}.
+      model: of trainer.py, and the name of the peers' network.
+      dataset: of trainer.py.
+      hparams: of trainer.py, where {data_dir} is the directory with the data.
       write: writes the data into a directory: for trainer.py, and data.npz for the peers.
       batch_size: global.
       steps: of each run.
       tolerance: by which the numbers of weights may differ, as a share.
+      variants: further flags of each of trainer.py's runs.
+      peers: those that only this task has, as `_peers` returns them.
     """
 
-    flags: Sequence[str]
-    variants: Sequence[Sequence[str]]
-    peers: dict[str, tuple[str, Sequence[str], str]]
+    model: str
+    dataset: str
+    hparams: str
     write: Callable[[str], None]
     batch_size: int = 128
     steps: int = 600
     tolerance: float = 0.0
+    variants: Sequence[Sequence[str]] = FLOAT32
+    peers: Mapping[str, tuple[str, Sequence[str], str]] = dataclasses.field(default_factory=dict)
 
 
 def write_arrays(path: str, split: str = 'train') -> None:
@@ -87,10 +92,9 @@ def _write_pictures(directory):
     labels = random.integers(0, 10, PICTURES, np.int32)
     images[:, ::2, ::2] += (5 * labels).astype(np.uint8)[:, None, None, None]
     np.savez(os.path.join(directory, 'data.npz'), images=images, labels=labels)
-    examples = image_records.Examples(images, labels.astype(np.uint8))
-    records.write(
-        os.path.join(directory, 'cifar10'), {'train': examples, 'eval': image_records.Examples(images[:10], labels[:10])}
-    )
+    counts = {'train': PICTURES, 'eval': 10}
+    splits = {name: image_records.Examples(images[:count], labels[:count].astype(np.uint8)) for name, count in counts.items()}
+    records.write(os.path.join(directory, 'cifar10'), splits)
 
 
 def _write_table(directory):
@@ -125,7 +129,7 @@ def _write_sums(directory):
 
 
 def _peers(net):
-    """Returns the peers that every network has."""
+    """Returns the peers that every network has, {name: (environment, the script and its first argument, variant)}."""
     keras, torch = ['keras_nets.py', net], ['torch_nets.py', net]
     return {
         'Keras fit': ('keras', keras, 'float32'),
@@ -138,65 +142,57 @@ def _peers(net):
     }
 
 
-ALEXNET_PEERS = {
-    **_peers('alexnet'),
-    'Keras fit, mixed_bfloat16': ('keras', ['keras_nets.py', 'alexnet'], 'bfloat16'),
-    'Keras fit, mixed_bfloat16, 10 steps per execution': ('keras', ['keras_nets.py', 'alexnet'], 'bfloat16_loop'),
-    'PyTorch, channels_last, fused optimizer, bfloat16': ('torch', ['torch_nets.py', 'alexnet'], 'bfloat16_fused'),
-    'PyTorch, channels_last, fused optimizer, torch.compile, bfloat16': (
-        'torch',
-        ['torch_nets.py', 'alexnet'],
-        'bfloat16_fused_compiled',
-    ),
-    'Lightning, channels_last, fused optimizer': ('torch', ['lightning_fit.py'], 'float32'),
-    'Lightning, channels_last, fused optimizer, bf16-mixed': ('torch', ['lightning_fit.py'], 'bfloat16'),
-    'JAX': ('jax', ['jax_alexnet.py'], 'float32'),
-    'JAX, bfloat16': ('jax', ['jax_alexnet.py'], 'bfloat16'),
-}
+def _alexnet_peers():
+    keras, torch = ['keras_nets.py', 'alexnet'], ['torch_nets.py', 'alexnet']
+    lightning, jax = ['lightning_fit.py'], ['jax_alexnet.py']
+    return {
+        'Keras fit, mixed_bfloat16': ('keras', keras, 'bfloat16'),
+        'Keras fit, mixed_bfloat16, 10 steps per execution': ('keras', keras, 'bfloat16_loop'),
+        'PyTorch, channels_last, fused optimizer, bfloat16': ('torch', torch, 'bfloat16_fused'),
+        'PyTorch, channels_last, fused optimizer, torch.compile, bfloat16': ('torch', torch, 'bfloat16_fused_compiled'),
+        'Lightning, channels_last, fused optimizer': ('torch', lightning, 'float32'),
+        'Lightning, channels_last, fused optimizer, bf16-mixed': ('torch', lightning, 'bfloat16'),
+        'JAX': ('jax', jax, 'float32'),
+        'JAX, bfloat16': ('jax', jax, 'bfloat16'),
+    }
+
+
 _ADAM = 'learning_rate=0.001,learning_rate_schedule=constant,warmup_steps=0'
+_MOMENTUM = 'learning_rate=0.1,learning_rate_schedule=constant,augment_flip=True,augment_shift=4'
 
 TASKS = {
-    'alexnet': Task(
-        ['--model=alexnet', '--dataset=mnist', f'--hparams={_ADAM},augment_shift=0,batch_size=128'],
-        [[], [TOWERS], [LOOP], [TOWERS, LOOP], [BFLOAT16], [BFLOAT16, TOWERS, LOOP]],
-        ALEXNET_PEERS,
-        _write_mnist,
-    ),
-    'resnet': Task(
-        [
-            '--model=resnet',
-            '--dataset=cifar10',
-            '--hparams=learning_rate=0.1,learning_rate_schedule=constant,augment_flip=True,augment_shift=4,batch_size=128',
-        ],
-        [[], [TOWERS], [LOOP], [TOWERS, LOOP]],
-        _peers('resnet'),
-        _write_pictures,
-        steps=300,
-    ),
-    'mlp': Task(
-        ['--model=mlp', '--dataset=csv', f'--hparams=csv_file={{data_dir}}/train.csv,target=target,{_ADAM},batch_size=1024'],
-        [[], [TOWERS], [LOOP], [TOWERS, LOOP]],
-        _peers('mlp'),
-        _write_table,
-        batch_size=1024,
-        steps=1600,
-        tolerance=0.01,  # A category that occurs once or not at all has no embedding of its own.
-    ),
-    'seq2seq': Task(
-        ['--model=seq2seq', '--dataset=addition', f'--hparams={_ADAM},batch_size=128'],
-        [[], [TOWERS], [LOOP], [TOWERS, LOOP]],
-        _peers('seq2seq'),
-        _write_sums,
-        steps=1000,
-        tolerance=0.01,  # PyTorch's GRU has more biases.
-    ),
+    task.model: task
+    for task in (
+        Task(
+            'alexnet',
+            'mnist',
+            f'{_ADAM},augment_shift=0',
+            _write_mnist,
+            variants=(*FLOAT32, (BFLOAT16,), (BFLOAT16, TOWERS, LOOP)),
+            peers=_alexnet_peers(),
+        ),
+        Task('resnet', 'cifar10', _MOMENTUM, _write_pictures, steps=300),
+        # A category that occurs once or not at all has no embedding of its own.
+        Task(
+            'mlp',
+            'csv',
+            f'csv_file={{data_dir}}/train.csv,target=target,{_ADAM}',
+            _write_table,
+            batch_size=1024,
+            steps=1600,
+            tolerance=0.01,
+        ),
+        Task('seq2seq', 'addition', _ADAM, _write_sums, steps=1000, tolerance=0.01),  # PyTorch's GRU has more biases.
+    )
 }
 
 
 def train(task: Task, flags: Sequence[str], data_dir: str) -> dict[str, Any]:
     """Runs the trainer; returns the same measurements that the peers print."""
     run = run_trainer(
-        *[flag.replace('{data_dir}', data_dir) for flag in task.flags],
+        f'--model={task.model}',
+        f'--dataset={task.dataset}',
+        f'--hparams={task.hparams.format(data_dir=data_dir)},batch_size={task.batch_size}',
         '--schedule=train',
         f'--data_dir={data_dir}',
         f'--train_steps={task.steps + 1}',
@@ -223,7 +219,7 @@ def main() -> None:
         task.write(directory)
         path = os.path.join(directory, 'data.npz')
         runs = {name: lambda flags=flags: train(task, flags, directory) for name, flags in ours.items()}
-        for name, (environment, (script, *net), variant) in task.peers.items():
+        for name, (environment, (script, *net), variant) in {**_peers(task.model), **task.peers}.items():
             command = [environment, script, *net, path, task.steps, task.batch_size, variant]
             runs[name] = lambda command=command: run_peer(*command)
         results = median_of_rounds(runs, arguments.rounds)

@@ -6,19 +6,17 @@ Keras and PyTorch run their own MNIST examples, evaluate after each epoch, and s
 created in .venv-peers at the first run.
 """
 
-from collections.abc import Callable
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from typing import Any
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
 import tensorflow.compat.v1 as tf
 
-from benchmarks.processes import make_environments, median_of_rounds, run_peer, run_trainer
+from benchmarks.processes import make_environments, median_of_rounds, run_peer, run_trainer, timed
 from benchmarks.training import write_arrays
 from common.data.input_pipeline import make_input_fn
 from common.data.source import DataSource
@@ -28,12 +26,6 @@ from models import alexnet
 
 ROUNDS, STEPS, EVAL_EVERY = 3, 1200, 400
 MNIST = ('--model=alexnet', '--dataset=mnist')
-
-
-def timed(run: Callable[[], object]) -> dict[str, float]:
-    start = time.perf_counter()
-    run()
-    return {'seconds': time.perf_counter() - start}
 
 
 def convert() -> dict[str, float]:

@@ -28,7 +28,7 @@ class Clock(keras.callbacks.Callback):
 
 
 def classifier(inputs, outputs, optimizer=None):
-    """Returns a model that is compiled for classes, with Adam unless another optimizer is given."""
+    """Returns a model of classes, and what to compile it with: Adam, unless another optimizer is given."""
     model = keras.Model(inputs, outputs)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     return model, {'optimizer': optimizer or keras.optimizers.Adam(0.001), 'loss': loss}
@@ -43,8 +43,8 @@ def alexnet(data):
     for filters in (32, 64, 128):
         net = layers.ReLU()(layers.MaxPooling2D(2)(layers.Conv2D(filters, 3, padding='same')(net)))
     net = layers.Dropout(0.5)(layers.Dense(512, activation='relu')(layers.Flatten()(net)))
-    model = classifier(inputs, layers.Dense(10, dtype='float32')(net))
-    return *model, (data['images'], data['labels']), pictures
+    compiled = classifier(inputs, layers.Dense(10, dtype='float32')(net))
+    return *compiled, (data['images'], data['labels']), pictures
 
 
 def resnet(data):
@@ -73,8 +73,8 @@ def resnet(data):
             net = layers.ReLU()(layers.Add()([shortcut, net]))
     net = layers.GlobalAveragePooling2D()(net)
     optimizer = keras.optimizers.SGD(0.1, 0.9, weight_decay=1e-4)
-    model = classifier(inputs, layers.Dense(10, dtype='float32')(net), optimizer)
-    return *model, (data['images'], data['labels']), augmented
+    compiled = classifier(inputs, layers.Dense(10, dtype='float32')(net), optimizer)
+    return *compiled, (data['images'], data['labels']), augmented
 
 
 def mlp(data):
@@ -87,8 +87,8 @@ def mlp(data):
     net = layers.Concatenate()([numeric, embedded])
     for units in (256, 128):
         net = layers.Dense(units, activation='relu')(net)
-    model = classifier([numeric, categorical], layers.Dense(2)(net))
-    return *model, ((data['numeric'], data['categorical']), data['labels']), None
+    compiled = classifier([numeric, categorical], layers.Dense(2)(net))
+    return *compiled, ((data['numeric'], data['categorical']), data['labels']), None
 
 
 class Seq2Seq(keras.Model):

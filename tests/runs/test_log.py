@@ -58,11 +58,8 @@ def test_afterwards_the_log_is_as_it_was(run, tmp_path, level):
     logger = logging.getLogger('tensorflow')
     logger.setLevel(level)
     before = (logger.level, [(handler, handler.formatter) for handler in logger.handlers])
-    try:
-        assert run(*TRAINING, '--train_steps=2', f'--log_file={tmp_path}/log.txt')[0] == 0
-        assert (logger.level, [(handler, handler.formatter) for handler in logger.handlers]) == before
-    finally:
-        logger.setLevel('NOTSET')
+    assert run(*TRAINING, '--train_steps=2', f'--log_file={tmp_path}/log.txt')[0] == 0
+    assert (logger.level, [(handler, handler.formatter) for handler in logger.handlers]) == before
 
 
 @pytest.mark.skipif(not os.path.exists('/dev/full'), reason='needs /dev/full')
