@@ -38,6 +38,7 @@ class StopOnSignal(tf.train.SessionRunHook):
 
     def __init__(self):
         self._received = None
+        self._is_exiting = False
         self._since = math.inf
         self._longest_step: float = 0
         self._enter(_OUTSIDE)
@@ -55,12 +56,13 @@ class StopOnSignal(tf.train.SessionRunHook):
         _active.append(self)
         return self
 
-    def __exit__(self, *unused_exception):
+    def __exit__(self, unused_type, error, unused_traceback):
         _active.remove(self)
         signal.set_wakeup_fd(self._previous_fd)
         self._restore()
         self._sender.close()
         self._watcher.join()
+        self._exit_instead_of(error)
 
     def leave_in_child(self) -> None:
         """To be called in a forked process, which a signal is to end."""
@@ -80,7 +82,13 @@ class StopOnSignal(tf.train.SessionRunHook):
         if self._received is None:
             self._received, self._since = number, time.monotonic()
         if is_second or self._phase[0] == _OUTSIDE:
+            self._is_exiting = True
             self._exit(number)
+
+    def _exit_instead_of(self, error):
+        # TensorFlow's C++ code, if it was interrupted, has replaced the exit by an exception of its own.
+        if self._is_exiting and isinstance(error, Exception):
+            self._exit(self._received)
 
     def _exit(self, number):
         sys.exit(128 + number)
@@ -174,7 +182,7 @@ class StopOnSignal(tf.train.SessionRunHook):
         self._enter(_OUTSIDE)
         try:
             return fn()
-        except (SystemExit, KeyboardInterrupt):
+        except BaseException:
             if not self._received:
                 raise
             return None
@@ -198,9 +206,10 @@ class StopInProgram(StopOnSignal):
         _active.append(self)
         return self
 
-    def __exit__(self, *unused_exception):
+    def __exit__(self, unused_type, error, unused_traceback):
         _active.remove(self)
         self._restore()
+        self._exit_instead_of(error)
 
     def leave_in_child(self) -> None:
         self._restore()

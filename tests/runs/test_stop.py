@@ -10,7 +10,7 @@ import time
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.runs.stop import StopOnSignal
+from common.runs.stop import StopInProgram, StopOnSignal
 from tests import fork_server
 from tests.conftest import ROOT
 
@@ -59,6 +59,31 @@ def test_outside_the_training_a_signal_ends_the_process_at_once(number, code):
         with pytest.raises(SystemExit) as exit:
             send(number)()
         assert exit.value.code == code
+
+
+def as_type_error(fn):
+    """Calls `fn` as TensorFlow's C++ code does when Python's exception is not what it expects."""
+    try:
+        fn()
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise TypeError from error
+
+
+@pytest.mark.parametrize('context, exit_type', [(StopOnSignal, SystemExit), (StopInProgram, KeyboardInterrupt)])
+def test_a_signal_ends_the_process_even_if_its_exit_becomes_another_exception(context, exit_type):
+    with pytest.raises(exit_type), context():
+        as_type_error(send(signal.SIGINT))
+
+
+def test_an_error_after_a_signal_that_the_training_has_heeded_is_not_hidden():
+    with pytest.raises(TypeError), StopOnSignal() as stop:
+        train_until(stop, 3, send(signal.SIGTERM))
+        raise TypeError
+
+
+def test_an_evaluation_that_a_signal_ends_with_another_exception_does_not_fail_the_training():
+    with StopOnSignal() as stop:
+        assert train_until(stop, 3, lambda: stop.call_outside_training(lambda: as_type_error(send(signal.SIGTERM)))) in (3, 4)
 
 
 def test_a_second_signal_does_not_wait_for_the_step():
