@@ -6,6 +6,7 @@ with `subprocess.Popen`.
 
 import ctypes
 import fcntl
+import gc
 import json
 import os
 import runpy
@@ -120,6 +121,7 @@ if __name__ == '__main__':
     import common.runs.report
     import common.sweep.launch  # noqa: F401
 
+    gc.freeze()  # A collection would go through all that was imported, in each process anew.
     set_by_imports = {name: value for name, value in os.environ.items() if before.get(name) != value}
     request_fds = _serve(socket.socket(fileno=int(sys.argv[1])))
     if request_fds:
