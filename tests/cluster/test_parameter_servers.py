@@ -17,6 +17,8 @@ from common.errors import UsageError
 from tests.cluster.conftest import HPARAMS, RESTART, STEPS
 from tests.cluster.tasks import addresses
 
+LONG = (f'--train_steps={8 * STEPS}', '--save_checkpoints_steps=100', '--save_summary_steps=10')
+
 
 @pytest.mark.parametrize(
     'count, expected',
@@ -51,7 +53,7 @@ def test_a_chief_alone_trains_as_one_process_and_resumes_exactly(train, tmp_path
 
 
 def test_a_worker_that_is_lost_and_started_again_stops_nobody(train):
-    run = train(2, f'--train_steps={8 * STEPS}', servers=2, environ={'TINY_SECONDS': '0.03'})
+    run = train(2, *LONG, servers=2, environ={'TINY_SECONDS': '0.03'})
     run.wait_for('worker0', 'Running local_init_op')
     run.wait_for_step('chief0', 20)
     run.processes['worker0'].send_signal(signal.SIGKILL)
@@ -78,8 +80,7 @@ def test_a_lost_chief_or_server_ends_the_others(train, lost, left):
 
 
 def test_a_signal_to_the_chief_stops_all_and_the_evaluator_evaluates_what_it_saved(train, tmp_path):
-    flags = (f'--train_steps={8 * STEPS}',)
-    run = train(2, *flags, servers=1, evaluators=1, directory=tmp_path, environ={'TINY_SECONDS': '0.03'})
+    run = train(2, *LONG, servers=1, evaluators=1, directory=tmp_path, environ={'TINY_SECONDS': '0.03'})
     run.wait_for_step('chief0', 20)
     run.processes['chief0'].send_signal(signal.SIGTERM)
     run.wait_for('evaluator0', 'Saving dict')
@@ -87,7 +88,7 @@ def test_a_signal_to_the_chief_stops_all_and_the_evaluator_evaluates_what_it_sav
     assert run.wait() == [143] * 4
     saved = int(run.weights()['global_step'])
     assert 20 < saved < 8 * STEPS
-    resumed = train(2, *flags, servers=1, evaluators=1, directory=tmp_path)
+    resumed = train(2, *LONG, servers=1, evaluators=1, directory=tmp_path)
     assert resumed.wait() == [0] * 4
     assert 'Restoring parameters from' in resumed.log('chief0')  # Its name may be an earlier step's.
     assert resumed.result('evaluator0') == json.loads((run.output_dir / 'results.json').read_text())
