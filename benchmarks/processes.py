@@ -16,6 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PEERS = {
     'jax': ['jax', 'flax', 'optax', 'numpy'],
     'keras': ['tensorflow', 'keras'],
+    'onnx': ['onnxruntime', 'tensorflow', 'tf2onnx'],
     'sklearn': ['scikit-learn', 'statsmodels'],
     'torch': ['torch', 'lightning', 'numpy', 'pillow'],
 }

@@ -90,9 +90,11 @@ def _of_this_task(estimator):
     config._num_ps_replicas = tasks.get('ps', 0)
     config._num_worker_replicas = tasks.get('chief', 0) + tasks.get('worker', 0)
     order = [job for job in ('chief', *sorted(tasks.keys() - {'chief', 'ps'}), 'ps') if job in tasks]  # RunConfig's.
-    config._global_id_in_cluster = (
-        None if is_evaluator else task.task_id + sum(tasks[job] for job in order[: order.index(task.task_type)])
-    )
+    config._global_id_in_cluster = None
+    if task.task_type is None:  # The only task that runs, if the strategy sees to the devices of all.
+        config._global_id_in_cluster = 0
+    elif not is_evaluator:
+        config._global_id_in_cluster = task.task_id + sum(tasks[job] for job in order[: order.index(task.task_type)])
     config._distribute_coordinator_mode = None  # Else train() and evaluate() would end up here again.
     return estimator
 

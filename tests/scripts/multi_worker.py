@@ -1,6 +1,7 @@
 """One task of a MultiWorkerMirroredStrategy, by TF_CONFIG: fits y = 2x, each worker with an example of its own.
 
-Arguments: model_dir, steps, and `graph` for a program that disables eager execution. tests/tf_estimator/test_multi_worker.py
+Arguments: model_dir, steps, `graph` for a program that disables eager execution, and `one client` for a MirroredStrategy, with
+which the chief alone runs the program and uses the devices of all. tests/tf_estimator/test_multi_worker.py
 runs it. It prints what the task sees, and the slope at the end of training or of each evaluation.
 """
 
@@ -49,7 +50,8 @@ def main(model_dir, steps, *options):
     tf1.logging.set_verbosity(tf1.logging.INFO)
     if 'graph' in options:
         tf1.disable_eager_execution()
-    strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy()
+    strategies = tf.distribute
+    strategy = strategies.MirroredStrategy() if 'one client' in options else strategies.experimental.MultiWorkerMirroredStrategy()
     config = tf.estimator.RunConfig(model_dir, train_distribute=strategy, save_checkpoints_steps=5)
     tf.estimator.train_and_evaluate(
         tf.estimator.Estimator(model_fn, config=config),

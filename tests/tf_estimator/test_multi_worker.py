@@ -78,6 +78,18 @@ def test_three_workers_learn_from_the_examples_of_all(tmp_path):
         }
 
 
+def test_with_a_mirrored_strategy_the_chief_alone_trains_on_the_devices_of_all(tmp_path):
+    with started(addresses(chief=1, worker=1), tmp_path, 10, 'graph', 'one client') as tasks:
+        ((seen,), _) = ended({'chief': tasks['chief', 0]})['chief']
+        assert tasks['worker', 0].poll() is None  # It serves until it is stopped.
+    assert seen == {
+        'input': [1, 2],  # It is called for each task; this is the last.
+        'task': [None, None, True, 0],
+        'counts': [2, 0],
+        'slope': pytest.approx(descend(10, workers=2), rel=1e-5),
+    }
+
+
 def test_killed_tasks_go_on_from_the_checkpoint_and_the_evaluator_evaluates(tmp_path):
     cluster = addresses(chief=1, worker=1)
     with started(cluster, tmp_path, 10**7, *OPTIONS) as tasks:
