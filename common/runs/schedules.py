@@ -34,7 +34,9 @@ if typing.TYPE_CHECKING:  # It imports this module.
 def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.CheckpointSaverListener] = ()) -> dict[str, Any]:
     """Trains up to train_steps, resuming from the latest checkpoint."""
     step, output_dir = _latest_step(experiment), experiment.estimator.model_dir
-    if step < experiment.train_steps or not saved_dataset.load(output_dir):
+    task = experiment.task
+    writes = not task or task.is_chief
+    if writes and (step < experiment.train_steps or not saved_dataset.load(output_dir)):
         saved_dataset.save(output_dir, experiment.source, is_resumed=step > 0)
     if step >= experiment.train_steps:
         tf.logging.info(
@@ -43,7 +45,6 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
             experiment.train_steps,
         )
         return {'global_step': step}
-    task = experiment.task
     if task and not task.start(saved_dataset.facts(experiment.source)):
         tf.logging.info('The chief has nothing to train.')
         return {'global_step': step}
