@@ -50,7 +50,7 @@ def _take_experimental(config):
 
 def should_run_distribute_coordinator(config: Any) -> bool:
     """Tells whether train_and_evaluate has to run by way of the coordinator."""
-    return getattr(config, '_distribute_coordinator_mode', None) is not None
+    return getattr(config, '_distribute_coordinator_mode', None) == _INDEPENDENT
 
 
 def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor_class: Any) -> None:

@@ -40,9 +40,17 @@ LIBRARIES = {
         release='tensorflow-estimator==2.15.0',
         repository='tensorflow/estimator',
         revision='v2.15.0',
-        tests=r'tensorflow_estimator/python/estimator/(?!tpu/).*_test(_fc)?(_v\d)*\.py',
-        needs=('portpicker', 'scikit-learn'),
+        # Of the file that is left out, five tests with a client for all tasks do not end on TensorFlow 2.15.
+        tests=r'tensorflow_estimator/python/estimator/(?!tpu/|distribute_strategy_.*training).*_test(_fc)?(_v\d)*\.py',
+        needs=('pandas<3', 'portpicker', 'scikit-learn'),
         is_apart=True,
+        known={
+            **_FLOAT32,
+            'canned/rnn_test': 'it expects the variables and the optimizers of Keras before TensorFlow 2.11',
+            'test_incompatible_labels_shape': 'TensorFlow words the error differently now',
+            'LinearLogitFnV2Test': 'TensorFlow 2.15 has no LinearModel in feature_column_v2',
+            'testExportClassInEstimator': 'TensorFlow no longer lists the names that others export',
+        },
     ),
     'adanet': Library(
         release='adanet==0.9.0',
