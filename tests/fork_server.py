@@ -116,6 +116,8 @@ if __name__ == '__main__':
     before = dict(os.environ)
     import tf_estimator  # noqa: F401 - before TensorFlow
 
+    import numpy.random  # noqa: F401 - NumPy imports it when it is first used.
+
     import common.runs.launch
     import common.runs.log
     import common.runs.report

@@ -11,7 +11,7 @@ ALIKE = 'start all tasks with the same command, the same data and the same clust
 
 def test_a_task_that_makes_its_session_after_another_was_lost_ends_too(train):
     cluster = addresses(chief=1, worker=2)
-    run = train(3, cluster=cluster, environs={'worker1': {'TINY_MODEL_SECONDS': '8'}})
+    run = train(3, cluster=cluster, environs={'worker1': {'TINY_MODEL_SECONDS': '5'}})
     run.wait_for('worker1', 'Calling model_fn')
     run.processes['chief0'].send_signal(signal.SIGKILL)
     assert run.wait() == [-signal.SIGKILL, 1, 1]
