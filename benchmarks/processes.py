@@ -60,7 +60,7 @@ def _last_line(*command, **options):
 
 
 def median_of_rounds(runs: Mapping[str, Callable[[], dict[str, Any]]], rounds: int) -> dict[str, dict[str, Any]]:
-    """Calls the functions to compare, round by round.
+    """Calls the functions to compare, round by round, and shows each result on stderr.
 
     Args:
       runs: {name: function that returns {key: number}}.
@@ -73,6 +73,8 @@ def median_of_rounds(runs: Mapping[str, Callable[[], dict[str, Any]]], rounds: i
     for _ in range(rounds):
         for name, run in runs.items():
             results[name].append(run())
+            numbers = [f'{key} {value:.5g}' for key, value in results[name][-1].items() if isinstance(value, (int, float))]
+            print(f'{name}: {", ".join(numbers)}', file=sys.stderr)
     return {
         name: {key: statistics.median(result[key] for result in values) for key in values[0]}
         for name, values in results.items()
