@@ -54,6 +54,7 @@ def own_log():
     logger = logging.getLogger('tensorflow')
     logger.setLevel(logging.NOTSET)
     logger.propagate, logger.disabled = True, False
+    logging.getLogger().setLevel(logging.WARNING)
     logging.disable(logging.NOTSET)
 
 

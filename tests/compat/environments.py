@@ -45,16 +45,18 @@ def checkout(work: Path, library: Library) -> tuple[Path, list[str]]:
     if not done.exists() or done.read_text() != library.revision:
         folder.mkdir(parents=True, exist_ok=True)
         url = f'https://github.com/{library.repository}'
-        for arguments in (
-            ('init', '--quiet'),
-            ('fetch', '--quiet', '--depth=1', url, library.revision),
-            ('checkout', '--quiet', '--force', 'FETCH_HEAD'),
-        ):
-            subprocess.run(['git', *arguments], cwd=folder, check=True)
+        _git(folder, 'init')
+        _git(folder, 'fetch', '--depth=1', url, library.revision)
+        _git(folder, 'checkout', '--force', 'FETCH_HEAD')
         done.write_text(library.revision)
+    _git(folder, 'checkout', '--force')  # Puts back what a run for other tests has deleted below.
     paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob('*.py'))}
     files = [name for name in paths if re.fullmatch(library.tests, name)]
     if library.is_apart:
         for name in paths.keys() - set(files):
             paths[name].unlink()
     return folder, files
+
+
+def _git(folder, command, *arguments):
+    subprocess.run(['git', command, '--quiet', *arguments], cwd=folder, check=True)
