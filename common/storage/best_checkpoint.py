@@ -1,8 +1,9 @@
-"""output_dir/best: a copy of the best checkpoint, with its metrics."""
+"""output_dir/best: the best checkpoint, with its metrics."""
 
 from collections.abc import Mapping
 import os
 from typing import Any
+import uuid
 
 import tensorflow.compat.v1 as tf
 
@@ -46,8 +47,7 @@ def _keep_if_best(checkpoint_path, directory, objective, split, result):
     names = [os.path.basename(path) for path in tf.io.gfile.glob(f'{checkpoint_path}.*')]
     try:
         for name in names:
-            source = os.path.join(os.path.dirname(checkpoint_path), name)
-            tf.io.gfile.copy(source, os.path.join(directory, name), overwrite=True)
+            _copy(os.path.join(os.path.dirname(checkpoint_path), name), os.path.join(directory, name))
     except tf.errors.NotFoundError:
         names = []
     data = [name for name in names if '.data-' in name]
@@ -62,6 +62,17 @@ def _keep_if_best(checkpoint_path, directory, objective, split, result):
     for name in tf.io.gfile.listdir(directory):
         if name not in (*names, _RECORD):
             tf.io.gfile.remove(os.path.join(directory, name))
+
+
+def _copy(source, target):
+    """Copies a file of a checkpoint: by a hard link where there can be one, as such a file is never changed."""
+    # A name of its own: a file of that name would be written to, and could be a link to the source.
+    part = f'{target}.{uuid.uuid4().hex}.part'
+    try:
+        os.link(source, part)
+    except OSError:  # A remote file system, another one, or one without links.
+        tf.io.gfile.copy(source, part)
+    tf.io.gfile.rename(part, target, overwrite=True)
 
 
 def find_best(output_dir: str) -> str | None:

@@ -1,5 +1,6 @@
 """The best checkpoint is kept, with what it was evaluated to."""
 
+import errno
 import json
 import os
 
@@ -92,6 +93,38 @@ def test_another_split_starts_over_with_the_best_checkpoint(tmp_path):
     result = {'global_step': 2, 'train': {'accuracy': 0.5}}
     best_checkpoint.keep_if_best(save(tmp_path, 2), str(tmp_path), ACCURACY, 'train', result)
     assert best_checkpoint.find_best(str(tmp_path)).endswith('model.ckpt-2')
+
+
+def refuse(*unused_paths):
+    raise PermissionError(errno.EPERM, 'Operation not permitted')
+
+
+@pytest.mark.parametrize('has_links', [True, False])
+def test_the_best_checkpoint_takes_no_space_while_the_run_has_it_and_stays_when_the_run_deletes_it(
+    tmp_path, monkeypatch, has_links
+):
+    if not has_links:  # As on FAT, and on some file systems of networks.
+        monkeypatch.setattr(os, 'link', refuse)
+    assert keep(tmp_path, 1, accuracy=0.5) == 1
+    data = 'model.ckpt-1.data-00000-of-00001'
+    assert os.path.samefile(tmp_path / data, tmp_path / 'best' / data) is has_links
+    for file in tmp_path.glob('model.ckpt-1.*'):
+        file.unlink()
+    assert tf.train.load_variable(best_checkpoint.find_best(str(tmp_path)), 'w') == 1
+
+
+@pytest.mark.parametrize('has_links', [True, False])
+def test_a_checkpoint_that_is_best_twice_stays_whole(tmp_path, monkeypatch, has_links):
+    path = save(tmp_path, 1)
+    for metric in ('accuracy', 'loss'):
+        best_checkpoint.keep_if_best(
+            path, str(tmp_path), Objective(metric, True), 'eval', {'global_step': 1, 'eval': {metric: 1.0}}
+        )
+        if not has_links:
+            monkeypatch.setattr(os, 'link', refuse)
+    for directory in (tmp_path, tmp_path / 'best'):
+        assert tf.train.load_variable(str(directory / 'model.ckpt-1'), 'w') == 1
+    assert len(os.listdir(tmp_path / 'best')) == 4
 
 
 @pytest.mark.parametrize('gone', ['*', '*.index', '*.data*'])
