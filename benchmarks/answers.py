@@ -94,7 +94,7 @@ def main() -> None:
             )
         answers = median_of_rounds(runs, rounds)
         trainer = [f'--{name}={value}' for name, value in flags.items()]
-        predict = ['--schedule=predict', '--model=alexnet', '--dataset=mnist', '--hparams=batch_size=1000']
+        predict = ['--schedule=predict', '--model=alexnet', '--dataset=mnist', '--hparams=eval_batch_size=1000']
         lines = os.path.join(directory, 'predictions.jsonl')
         commands = median_of_rounds(
             {

@@ -26,6 +26,7 @@ from hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 INPUT_PATTERNS = ('*.csv', '*.tsv')
+PARSED_ONCE = True
 
 
 def get_params() -> dict[str, Any]:

@@ -22,6 +22,7 @@ from common.formats.splits import fingerprint
 from hparams.build import HParams
 
 INPUT_PATTERNS = example_input.INPUT_PATTERNS
+PARSED_ONCE = True
 parse = example_parser.parse
 image_features = example_parser.image_features
 read_input = example_input.read_input

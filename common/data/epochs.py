@@ -4,6 +4,8 @@ The order is a function of the data, the seed, the epoch and the global step onl
 records are kept, but not their order.
 """
 
+from collections.abc import Callable
+
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
@@ -13,7 +15,7 @@ from common.data.share import WHOLE, Share
 from hparams.build import HParams
 
 _MAX_EPOCH = 2**40
-_PIECE = 1000
+PIECE = 1000  # Records that are put into one tensor at a time.
 _MIXED_BLOCKS = 32  # At least, in a window.
 WINDOW_BYTES = 256 * 10**6
 READ_AHEAD_BYTES = 64 * 10**6  # Of a window: two of them are then in memory.
@@ -46,7 +48,13 @@ def window_size(shards: Shards, params: HParams) -> int:
 
 
 def batches_of_shards(
-    records: tf.data.Dataset, shards: Shards, params: HParams, cache: bool, start: tf.Tensor, share: Share = WHOLE
+    records: tf.data.Dataset,
+    shards: Shards,
+    params: HParams,
+    cache: bool,
+    start: tf.Tensor,
+    share: Share = WHOLE,
+    parse_all: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
 ) -> tf.data.Dataset:
     """Returns infinitely many batches of the records, from a position on; each epoch is shuffled differently.
 
@@ -60,19 +68,21 @@ def batches_of_shards(
       cache: whether to keep all records in memory, which is faster and does not change the result.
       start: the position, int64, see `position`.
       share: the part of each batch to return.
+      parse_all: if it is given, what is kept in memory is not the records, but what this function makes of them: batches
+        of any size, of fixed shapes otherwise.
     """
     window = window_size(shards, params)
     batch_size = params.batch_size // share.batch_parts
     if window >= shards.count:
         orders = _whole_orders(shards.count, params, start, share)
         if cache:
-            return _gather(orders, records, shards.count, params, share)
+            return _gather(orders, records, shards.count, params, share, parse_all)
         loaded = orders.map(plain(lambda order: (_in_one(records, shards.count), order)))
     else:
         windows = _windows(shards, window, params, start, share)
         if cache:
             orders = windows.map(plain(lambda parts, order: tf.gather(_positions(parts), order)))
-            return _gather(orders, tf.data.TFRecordDataset(shards.paths), shards.count, params, share)
+            return _gather(orders, tf.data.TFRecordDataset(shards.paths), shards.count, params, share, parse_all)
 
         @plain
         def load(parts, order):
@@ -92,9 +102,9 @@ def batches_of_shards(
     return loaded.flat_map(shuffled).rebatch(batch_size, drop_remainder=True)
 
 
-def _gather(orders, records, num_examples, params, share):
+def _gather(orders, records, num_examples, params, share, parse_all=None):
     """Returns the batches of the records whose numbers are given, in vectors of any length."""
-    all_records = _in_one(records, num_examples)
+    all_records = _in_one(records, num_examples, parse_all)
     batch_size = params.batch_size // share.batch_parts
 
     @plain
@@ -105,9 +115,10 @@ def _gather(orders, records, num_examples, params, share):
     return orders.rebatch(batch_size, drop_remainder=True).map(gather)
 
 
-def _in_one(records, num_examples):
+def _in_one(records, num_examples, parse_all=None):
     """Returns all records in one tensor; by way of smaller ones, which takes less memory than single records do."""
-    return tf.data.experimental.get_single_element(records.batch(_PIECE).rebatch(num_examples))
+    pieces = parse_all(records) if parse_all else records.batch(PIECE)
+    return tf.data.experimental.get_single_element(pieces.rebatch(num_examples))
 
 
 def _whole_orders(num_examples, params, start, share):

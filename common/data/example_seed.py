@@ -27,13 +27,13 @@ def example_seed() -> tf.Tensor:
       int64 [2].
 
     Raises:
-      UsageError: it is called elsewhere.
+      UsageError: it is called elsewhere, or the module has PARSED_ONCE.
     """
     graph = tf.get_default_graph()
     while graph not in _positions:
         graph = getattr(graph, 'outer_graph', None)  # A branch of tf.cond is a graph of its own.
         if graph is None:
-            raise UsageError('example_seed() can be called in parse() and parse_batch() only')
+            raise UsageError('example_seed() can be called in parse() and parse_batch() only, and not with PARSED_ONCE')
     seed, position, calls = _positions[graph]
     return tf.stack([tf.constant(zlib.crc32(f'{seed} {next(calls)}'.encode()), tf.int64), position])
 

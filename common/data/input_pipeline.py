@@ -1,12 +1,14 @@
 """The input_fn of an Estimator: reads, caches, shuffles, parses and batches the records of a dataset module."""
 
 from collections.abc import Callable
+import functools
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from common import memory
 from common.data import shards
-from common.data.epochs import batches_from_memory, batches_of_shards, infinite_stream, picks_batches, position
+from common.data.epochs import PIECE, batches_from_memory, batches_of_shards, infinite_stream, picks_batches, position
 from common.data.example_seed import set_position
 from common.data.length_groups import first_position, group_by_length
 from common.data.share import WHOLE, Share
@@ -70,7 +72,11 @@ def _training_batches(source, records, num_examples, cache, is_part, share):
         records = records.take(num_examples) if is_part else records
         records = records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Another number would shift the order.
     if files:
-        batches = batches_of_shards(records, files, params, cache, start, read)
+        is_parsed = cache and parsed_size(source, records, files) > 0
+        parse_all = functools.partial(_parse_all, source) if is_parsed else None
+        batches = batches_of_shards(records, files, params, cache, start, read, parse_all)
+        if is_parsed:
+            return batches
     elif cache and picks_batches(records, num_examples, params) and not params.group_by_length:
         batches = batches_from_memory(records, num_examples, params, read)
     else:
@@ -88,6 +94,31 @@ def _training_batches(source, records, num_examples, cache, is_part, share):
     if not has_variable_shapes(examples):
         raise UsageError(f'group_by_length=true: --dataset={params.dataset} has no features of variable length')
     return group_by_length(examples, params, share)
+
+
+def parsed_size(source: DataSource, records: tf.data.Dataset, files: shards.Shards) -> int:
+    """Returns the bytes of a parsed example if records that are kept in memory are kept parsed; else 0.
+
+    They are if the module allows it, if the training needs each of them, and if they take no more memory so.
+    """
+    params = source.params
+    if not source.is_parsed_once() or params.group_by_length:
+        return 0
+    if params.train_steps and params.examples_at(params.train_steps) < files.count:
+        return 0
+    specs = tf.nest.flatten(_parse_all(source, records).element_spec)
+    if not all(isinstance(spec, tf2.TensorSpec) and spec.shape[1:].is_fully_defined() for spec in specs):
+        return 0
+    size = sum(memory.size(spec.shape[1:], spec.dtype) for spec in specs)
+    return size if size <= files.mean_bytes else 0
+
+
+def _parse_all(source, records):
+    """Returns batches of all records, parsed for the training, without positions for `example_seed`."""
+    parse = functools.partial(parser(source, ModeKeys.TRAIN), None)
+    if source.parses_batches():
+        return records.batch(PIECE).map(parse, tf.data.AUTOTUNE)
+    return records.map(parse, tf.data.AUTOTUNE).batch(PIECE)
 
 
 def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batch_size: int = 0) -> tf.data.Dataset:
@@ -131,13 +162,15 @@ def _parse_batches(source, mode, batches, batch_size, first):
 def parser(source: DataSource, mode: str) -> Callable:
     """Returns a function of (position, record) that calls the module's `parse_batch`, or its `parse`, and checks the result.
 
+    The position is an int64 scalar for `example_seed`; with None, that cannot be called.
     It returns (features, labels), in PREDICT only the features.
     """
     name = 'parse_batch' if source.parses_batches() else 'parse'
     function = getattr(source.module, name)
 
     def call(position, record):  # Not decorated, so that AutoGraph converts the module's function.
-        set_position(source.params.seed, position)
+        if position is not None:
+            set_position(source.params.seed, position)
         parsed = function(mode, source.params, record)
         features, labels = dataset_contract.check_parsed(name, parsed, mode, source.params)
         return features if mode == ModeKeys.PREDICT else (features, labels)

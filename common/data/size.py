@@ -1,6 +1,5 @@
 """The number of records of a split, and whether they are kept in memory."""
 
-from collections.abc import Callable
 import contextlib
 import time
 import typing
@@ -12,10 +11,10 @@ from common import memory
 from common.data import shards
 from common.data.elements import INFINITE, cardinality, iterate, opened
 from common.data.epochs import READ_AHEAD_BYTES, picks_batches, window_size
+from common.data.input_pipeline import parsed_size
 from common.data.plain import plain
 from common.data.source import DataSource
 from common.errors import RunError, first_line
-from hparams.build import HParams
 
 UNKNOWN = tf.data.experimental.UNKNOWN_CARDINALITY
 _COUNT_BATCH = 100
@@ -90,14 +89,14 @@ def fits_cache(source: DataSource, num_examples: int) -> bool:
     if num_examples == INFINITE:
         return False
     params = source.params
-    look = _look_at(lambda: source.read(params.train_split), num_examples, params)
+    look = _look_at(source, num_examples)
     free = max(memory.available() - _RESERVE, 0)
     is_decided_by_data = False
     if look.files:
         buffer = window_size(look.files, params)
         reads_ahead = look.files.mean_bytes * buffer <= READ_AHEAD_BYTES and buffer < num_examples
         shuffled = (look.gathered + (look.values if reads_ahead else 0)) * min(buffer, num_examples)
-        total = look.gathered * num_examples
+        total = (2 * look.parsed or look.gathered) * num_examples
     else:
         buffer = params.shuffle_buffer if num_examples == UNKNOWN else min(params.shuffle_buffer, num_examples)
         shuffled = look.streamed * buffer
@@ -127,12 +126,13 @@ def fits_cache(source: DataSource, num_examples: int) -> bool:
 
 
 class _Look(typing.NamedTuple):
-    """What was seen of records: their Shards, if known; `picks_batches`; and the bytes that a record takes."""
+    """What was seen of records: their Shards, if known; `picks_batches`; the bytes that a record takes; and `parsed_size`."""
 
     files: shards.Shards | None
     is_picked: bool
     values: float
     num_tensors: int
+    parsed: int = 0
 
     @property
     def streamed(self) -> float:
@@ -145,13 +145,14 @@ class _Look(typing.NamedTuple):
         return 2 * self.values + self.num_tensors * _STRING
 
 
-def _look_at(make_records: Callable[[], tf.data.Dataset], num_examples: int, params: HParams) -> _Look:
-    """Looks at records; without files, their size is estimated from the first ones."""
-    with opened(make_records) as (session, records):
+def _look_at(source: DataSource, num_examples: int) -> _Look:
+    """Looks at the training records; without files, their size is estimated from the first ones."""
+    with opened(lambda: source.read(source.params.train_split)) as (session, records):
         files = shards.find(records, num_examples)
-        is_picked = picks_batches(records, num_examples, params)
+        is_picked = picks_batches(records, num_examples, source.params)
         if files:
-            return _Look(files, is_picked, files.mean_bytes, 1)
+            with session.graph.as_default():
+                return _Look(files, is_picked, files.mean_bytes, 1, parsed_size(source, records, files))
         specs = tf.nest.flatten(records.element_spec, expand_composites=True)
         if all(isinstance(spec, tf.TensorSpec) and spec.dtype != tf.string and spec.shape.is_fully_defined() for spec in specs):
             return _Look(None, is_picked, sum(memory.size(spec.shape, spec.dtype) for spec in specs), len(specs))

@@ -65,6 +65,10 @@ class DataSource:
         """Whether the module has `parse_batch`, which is faster than `parse`."""
         return hasattr(self.module, 'parse_batch')
 
+    def is_parsed_once(self) -> bool:
+        """Whether the module says that a record's features are the same in every epoch and in any batch."""
+        return getattr(self.module, 'PARSED_ONCE', False)
+
     def reads_input(self) -> bool:
         """Whether the module has `read_input`, which reads the files of --input."""
         return hasattr(self.module, 'read_input')

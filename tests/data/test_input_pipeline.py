@@ -55,7 +55,7 @@ def batches(dataset, steps, mode=ModeKeys.TRAIN, start=0, split='train', **chang
             input_pipeline.make_input_fn(DataSource(dataset, '', params), mode, split, count, params.cache)()
         )
         element = iterator.get_next()
-        session.run(tf.assign(tf.train.get_or_create_global_step(), start))
+        session.run([tf.assign(tf.train.get_or_create_global_step(), start), tf.tables_initializer()])
         session.run(iterator.initializer)
         found = []
         while steps is None or len(found) < steps:

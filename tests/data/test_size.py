@@ -92,7 +92,8 @@ def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch):
     ],
 )
 def test_the_size_of_a_record_is_that_of_its_values(record, num_bytes, tensors):
-    look = size._look_at(lambda: tf.data.Dataset.from_tensor_slices(record), 2, params())
+    source = DataSource(types.SimpleNamespace(read=lambda *_: tf.data.Dataset.from_tensor_slices(record)), '', params())
+    look = size._look_at(source, 2)
     assert (look.values, look.num_tensors) == (num_bytes, tensors)
 
 

@@ -19,7 +19,7 @@ TEXT = open(os.path.join(ROOT, 'README.md')).read()
 PAGES = [f'{ROOT}/README.md', *sorted(glob.glob(f'{ROOT}/docs/*.md')), f'{ROOT}/deploy/README.md']
 OTHER_FLAGS = set(  # Of other programs.
     """
-    inside_saves modules signal times
+    inside_saves modules rounds signal times
     its own logdir follow build-arg no-cache-dir rm create-home home-dir uid
     cpus-per-task exclusive gpus-per-task job-name kill-on-bad-exit label mem nodes ntasks-per-node open-mode output requeue
     time wait

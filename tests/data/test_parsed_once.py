@@ -1,0 +1,124 @@
+"""Records that are kept in memory are parsed once, if the dataset module says that they can be."""
+
+import pathlib
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.data import records, size
+from common.data.example_seed import example_seed
+from common.data.source import DataSource
+from common.errors import UsageError
+from datasets import csv, tfrecord
+from hparams.build import HParams, add_metadata
+from tests.data.test_input_pipeline import batches, make_params
+
+COUNT = 1500  # More than are put into one tensor at a time.
+SPEC = {'number': tf.io.FixedLenFeature([2], tf.float32), 'label': tf.io.FixedLenFeature([], tf.int64)}
+
+
+@pytest.fixture(scope='module')
+def directory(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp('records'))
+    values = np.random.RandomState(0).normal(size=[COUNT, 2]).astype(np.float32)
+    records.write(path, {'train': [{'number': value, 'label': i} for i, value in enumerate(values)]})
+    return path
+
+
+def make_module(directory, function, is_parsed_once, change=lambda x: x, **labels):
+    """Returns a dataset module, and a list that gets the numbers of records at each call of its parser."""
+    sizes = []
+
+    def count(value):
+        sizes.append(value.size // 2)
+        return value
+
+    def parse(mode, params, record):
+        read = tf.io.parse_example if function == 'parse_batch' else tf.io.parse_single_example
+        example = read(record, SPEC)
+        number = tf.ensure_shape(tf.numpy_function(count, [example['number']], tf.float32), example['number'].shape)
+        more = {name: make() for name, make in labels.items()}
+        return {'x': change(tf.exp(number) if function == 'parse' else number / 3)}, {'y': example['label'], **more}
+
+    def read(split, data_dir, params):
+        return records.read(directory, split)
+
+    return types.SimpleNamespace(read=read, PARSED_ONCE=is_parsed_once, **{function: parse}), sizes
+
+
+def assert_equal(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected):
+        tf.nest.map_structure(np.testing.assert_array_equal, one, other)
+
+
+@pytest.mark.parametrize('function', ['parse', 'parse_batch'])
+@pytest.mark.parametrize('shuffle_buffer', [2000, 300])
+def test_each_record_is_parsed_once_and_the_batches_are_the_same(directory, function, shuffle_buffer):
+    changes = {'batch_size': 200, 'shuffle_buffer': shuffle_buffer, 'num_epochs': 3}
+    once, sizes = make_module(directory, function, True)
+    found = batches(once, 20, **changes)
+    assert sum(sizes) == COUNT
+    each_time, sizes = make_module(directory, function, False)
+    assert_equal(found, batches(each_time, 20, **changes))
+    assert sum(sizes) >= 20 * 200
+    assert_equal(batches(make_module(directory, function, True)[0], 5, start=12, **changes), found[12:17])
+
+
+@pytest.mark.parametrize(
+    'change, params',
+    [
+        pytest.param(lambda x: tf.tile(x, [1, 100]), {}, id='larger than the records'),
+        pytest.param(lambda x: tf.numpy_function(lambda value: value, [x], tf.float32), {}, id='of unknown shape'),
+        pytest.param(lambda x: x, {'cache': False}, id='not kept'),
+        pytest.param(lambda x: x, {'train_steps': 100}, id='not all needed'),
+    ],
+)
+def test_records_are_parsed_as_they_are_needed_if_keeping_them_parsed_does_not_pay(directory, change, params):
+    module, sizes = make_module(directory, 'parse_batch', True, change)
+    batches(module, 2, **{'batch_size': 10, 'shuffle_buffer': 2000, **params})
+    assert 20 <= sum(sizes) < COUNT / 2
+
+
+def test_records_that_are_too_large_are_kept_if_they_are_small_when_parsed(directory, monkeypatch):
+    monkeypatch.setattr(size, '_CACHE_BYTES', sum(path.stat().st_size for path in pathlib.Path(directory).glob('*.tfrecord')))
+    params = make_params(shuffle_buffer=2000)
+    kept = [size.fits_cache(DataSource(make_module(directory, 'parse', once)[0], '', params), COUNT) for once in (False, True)]
+    assert kept == [False, True]
+
+
+def test_a_seed_for_each_example_is_refused(directory):
+    module, _ = make_module(directory, 'parse_batch', True, drawn=lambda: tf.random.stateless_uniform([1], example_seed()))
+    with pytest.raises(UsageError, match='not with PARSED_ONCE'):
+        batches(module, 1)
+
+
+def write_table(path):
+    lines = [f'{i},{"" if i % 7 == 3 else i / 3 - 20},{"abc"[i % 3]},{"yes" if i % 5 else "no"}' for i in range(120)]
+    path.write_text('\n'.join(['id,amount,kind,target', *lines]) + '\n')
+    return csv, {'csv_file': str(path), 'target': 'target'}
+
+
+def write_examples(path):
+    path.mkdir()
+    with tf.io.TFRecordWriter(str(path / 'train.tfrecord')) as writer:
+        for i in range(120):
+            writer.write(records.encode({'amount': [i / 3 - 20, i % 4], 'kind': b'abc'[i % 3 :][:1], 'label': i % 2}))
+    return tfrecord, {'tfrecord_dir': str(path)}
+
+
+@pytest.mark.parametrize('write', [write_table, write_examples])
+def test_tables_have_the_same_batches_as_if_they_were_parsed_in_each_epoch(write, tmp_path, monkeypatch):
+    module, changes = write(tmp_path / 'data')
+    params = HParams({**make_params(), **module.get_params(), **changes})
+    module.prepare(str(tmp_path), params)
+    params = add_metadata(params, module.metadata(str(tmp_path), params))
+    data = types.SimpleNamespace(read=lambda split, *_: module.read(split, str(tmp_path), params), PARSED_ONCE=True)
+    function = 'parse_batch' if hasattr(module, 'parse_batch') else 'parse'
+    setattr(data, function, lambda mode, _, record: getattr(module, function)(mode, params, record))
+    once = batches(data, 60)
+    data.PARSED_ONCE = False
+    assert_equal(once, batches(data, 60))
+    assert len({tuple(labels['label']) for _, labels in once}) > 5
