@@ -19,6 +19,7 @@ _COUNT = re.compile(r'expected to contain (\d+) elements but contained (only|at 
 _LABEL = re.compile(r'Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)')
 # TensorFlow's message quotes bytes that are not a tf.train.Example; Python may fail to decode it.
 ERRORS = (tf.errors.OpError, UnicodeDecodeError)
+_READERS = ('IteratorGetNext', 'DatasetToSingleElement')  # The ops in which records are parsed.
 _SHAPES = re.compile('number of elements does not match|different shapes in component')
 _MANY = 1024
 
@@ -42,7 +43,7 @@ def check_records(source: DataSource, splits: Iterable[tuple[str, str]], error: 
             _check_count(source, split, text, is_certain=False)
         elif _LABEL.search(text):
             _find_bad_label(source, mode, split, error)
-        elif 'IteratorGetNext' in text or isinstance(error, UnicodeDecodeError):
+        elif any(op in text for op in _READERS) or isinstance(error, UnicodeDecodeError):
             _find_bad_record(source, mode, split)
     if _COUNT.search(text):
         _check_count(

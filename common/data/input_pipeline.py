@@ -104,7 +104,8 @@ def parsed_size(source: DataSource, records: tf.data.Dataset, files: shards.Shar
     params = source.params
     if not source.is_parsed_once() or params.group_by_length:
         return 0
-    if params.train_steps and params.examples_at(params.train_steps) < files.count:
+    needed = params.examples_at(params.train_steps) if params.train_steps else params.num_epochs * files.count
+    if needed < files.count:
         return 0
     specs = tf.nest.flatten(_parse_all(source, records).element_spec)
     if not all(isinstance(spec, tf2.TensorSpec) and spec.shape[1:].is_fully_defined() for spec in specs):

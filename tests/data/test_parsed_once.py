@@ -74,6 +74,7 @@ def test_each_record_is_parsed_once_and_the_batches_are_the_same(directory, func
         pytest.param(lambda x: tf.numpy_function(lambda value: value, [x], tf.float32), {}, id='of unknown shape'),
         pytest.param(lambda x: x, {'cache': False}, id='not kept'),
         pytest.param(lambda x: x, {'train_steps': 100}, id='not all needed'),
+        pytest.param(lambda x: x, {'num_epochs': 0.5}, id='half of them needed'),
     ],
 )
 def test_records_are_parsed_as_they_are_needed_if_keeping_them_parsed_does_not_pay(directory, change, params):
