@@ -10,9 +10,9 @@ DEFAULTS: Mapping[str, Any] = types.MappingProxyType(
         'train_steps': 0,
         'num_epochs': 10.0,
         # Input: train_split is the split to train on. batch_size is the global batch size; the batch is split among the
-        # towers. shuffle_buffer is in examples; the shuffle is uniform if the buffer holds a whole epoch. cache keeps the raw
-        # training records in memory if they take at most 512 MB there, and a quarter of what is available. group_by_length
-        # batches examples of similar length, to pad less.
+        # towers. shuffle_buffer is in examples; the shuffle is uniform if the buffer holds a whole epoch. cache keeps the
+        # training records in memory, raw or parsed, if they take at most 512 MB there, and a quarter of what is available.
+        # group_by_length batches examples of similar length, to pad less.
         'train_split': 'train',
         'batch_size': 128,
         'eval_batch_size': 1000,

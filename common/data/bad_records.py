@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from common.data import manifest
 from common.data.elements import elements
-from common.data.input_pipeline import disable_autotune, parsed_batches
+from common.data.input_pipeline import NOT_ONE_EACH, disable_autotune, parsed_batches
 from common.data.source import DataSource
 from common.errors import RunError, first_line
 
@@ -19,6 +19,7 @@ _COUNT = re.compile(r'expected to contain (\d+) elements but contained (only|at 
 _LABEL = re.compile(r'Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)')
 # TensorFlow's message quotes bytes that are not a tf.train.Example; Python may fail to decode it.
 ERRORS = (tf.errors.OpError, UnicodeDecodeError)
+_NO_ELEMENT = 'Dataset was empty'
 _READERS = ('IteratorGetNext', 'DatasetToSingleElement')  # The ops in which records are parsed.
 _SHAPES = re.compile('number of elements does not match|different shapes in component')
 _MANY = 1024
@@ -49,6 +50,11 @@ def check_records(source: DataSource, splits: Iterable[tuple[str, str]], error: 
         _check_count(
             source, source.params.train_split, text, is_certain=True
         )  # The framework itself asserts this split's cardinality.
+    flag = f'--dataset={source.params.dataset}'
+    if NOT_ONE_EACH in text:
+        raise RunError(f'{flag}: parse_batch() must return one example of each record, or the module be without PARSED_ONCE')
+    if _NO_ELEMENT in text:
+        raise RunError(f'{flag}: the training data ended early: a Python function of the dataset may have raised StopIteration')
 
 
 def _find_bad_record(source, mode, split):

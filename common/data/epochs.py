@@ -118,7 +118,8 @@ def _gather(orders, records, num_examples, params, share, parse_all=None):
 def _in_one(records, num_examples, parse_all=None):
     """Returns all records in one tensor; by way of smaller ones, which takes less memory than single records do."""
     pieces = parse_all(records) if parse_all else records.batch(PIECE)
-    return tf.data.experimental.get_single_element(pieces.rebatch(num_examples))
+    # If the parser has ended them early, there is none.
+    return tf.data.experimental.get_single_element(pieces.rebatch(num_examples, drop_remainder=parse_all is not None))
 
 
 def _whole_orders(num_examples, params, start, share):

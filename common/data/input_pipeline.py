@@ -18,7 +18,9 @@ from common.errors import UsageError
 from common.plugins import dataset_contract
 
 ModeKeys = tf.estimator.ModeKeys
+NOT_ONE_EACH = 'a record has not become one example'
 _END = 2**62
+_PIECE_BYTES = 16 * 10**6
 
 
 def make_input_fn(
@@ -72,8 +74,8 @@ def _training_batches(source, records, num_examples, cache, is_part, share):
         records = records.take(num_examples) if is_part else records
         records = records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Another number would shift the order.
     if files:
-        is_parsed = cache and parsed_size(source, records, files) > 0
-        parse_all = functools.partial(_parse_all, source) if is_parsed else None
+        is_parsed = cache and parsed_size(source, files, share.count) > 0
+        parse_all = functools.partial(_parse_all, source, files) if is_parsed else None
         batches = batches_of_shards(records, files, params, cache, start, read, parse_all)
         if is_parsed:
             return batches
@@ -96,30 +98,47 @@ def _training_batches(source, records, num_examples, cache, is_part, share):
     return group_by_length(examples, params, share)
 
 
-def parsed_size(source: DataSource, records: tf.data.Dataset, files: shards.Shards) -> int:
+def parsed_size(source: DataSource, files: shards.Shards, num_readers: int) -> int:
     """Returns the bytes of a parsed example if records that are kept in memory are kept parsed; else 0.
 
-    They are if the module allows it, if the training needs each of them, and if they take no more memory so.
+    They are if the module allows it, if they take no more memory so, and if the training parses fewer of them so.
+
+    Args:
+      source: the dataset.
+      files: those of the training records.
+      num_readers: how many processes share the batches; each of them would parse all records.
     """
     params = source.params
     if not source.is_parsed_once() or params.group_by_length:
         return 0
     needed = params.examples_at(params.train_steps) if params.train_steps else params.num_epochs * files.count
-    if needed < files.count:
+    if needed <= files.count * num_readers:
         return 0
-    specs = tf.nest.flatten(_parse_all(source, records).element_spec)
+    with tf.Graph().as_default():  # The training is not to have the lookup tables twice.
+        specs = tf.nest.flatten(_parse_all(source, files, source.read(params.train_split)).element_spec)
     if not all(isinstance(spec, tf2.TensorSpec) and spec.shape[1:].is_fully_defined() for spec in specs):
+        return 0
+    if any(spec.dtype == tf.string for spec in specs):  # The length of a text is not known.
         return 0
     size = sum(memory.size(spec.shape[1:], spec.dtype) for spec in specs)
     return size if size <= files.mean_bytes else 0
 
 
-def _parse_all(source, records):
+def _parse_all(source, files, records):
     """Returns batches of all records, parsed for the training, without positions for `example_seed`."""
-    parse = functools.partial(parser(source, ModeKeys.TRAIN), None)
-    if source.parses_batches():
-        return records.batch(PIECE).map(parse, tf.data.AUTOTUNE)
-    return records.map(parse, tf.data.AUTOTUNE).batch(PIECE)
+    piece = max(min(PIECE, int(_PIECE_BYTES / files.mean_bytes)), 1)
+    parse = parser(source, ModeKeys.TRAIN)
+    if not source.parses_batches():
+        return records.map(functools.partial(parse, None), tf.data.AUTOTUNE).batch(piece)
+
+    def parse_piece(some):
+        parsed = parse(None, some)
+        counts = [tf.shape(value)[0] for value in tf.nest.flatten(parsed) if isinstance(value, tf.Tensor)]
+        is_one_each = tf.reduce_all(tf.equal(counts, tf.shape(some)[0]))
+        with tf.control_dependencies([tf.debugging.Assert(is_one_each, [NOT_ONE_EACH])]):
+            return tf.nest.map_structure(tf.identity, parsed, expand_composites=True)
+
+    return records.batch(piece).map(parse_piece, tf.data.AUTOTUNE)
 
 
 def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batch_size: int = 0) -> tf.data.Dataset:

@@ -74,14 +74,17 @@ def _count(session, records, at_most, split):
     return count
 
 
-def fits_cache(source: DataSource, num_examples: int) -> bool:
+def fits_cache(source: DataSource, num_examples: int, num_readers: int = 1) -> bool:
     """Whether to keep the training records in memory: if params.cache is set, and they take 512 MB and a quarter of it at most.
+
+    If records are kept parsed, their size is that of parsed ones, see `parsed_size`.
 
     Records that are streamed are kept by the operating system, too, as far as there is room.
 
     Args:
       source: the dataset.
       num_examples: as for `make_input_fn`.
+      num_readers: how many processes share the batches.
 
     Raises:
       RunError: not even what is shuffled at a time fits.
@@ -89,7 +92,7 @@ def fits_cache(source: DataSource, num_examples: int) -> bool:
     if num_examples == INFINITE:
         return False
     params = source.params
-    look = _look_at(source, num_examples)
+    look = _look_at(source, num_examples, num_readers)
     free = max(memory.available() - _RESERVE, 0)
     is_decided_by_data = False
     if look.files:
@@ -145,14 +148,13 @@ class _Look(typing.NamedTuple):
         return 2 * self.values + self.num_tensors * _STRING
 
 
-def _look_at(source: DataSource, num_examples: int) -> _Look:
+def _look_at(source: DataSource, num_examples: int, num_readers: int) -> _Look:
     """Looks at the training records; without files, their size is estimated from the first ones."""
     with opened(lambda: source.read(source.params.train_split)) as (session, records):
         files = shards.find(records, num_examples)
         is_picked = picks_batches(records, num_examples, source.params)
         if files:
-            with session.graph.as_default():
-                return _Look(files, is_picked, files.mean_bytes, 1, parsed_size(source, records, files))
+            return _Look(files, is_picked, files.mean_bytes, 1, parsed_size(source, files, num_readers))
         specs = tf.nest.flatten(records.element_spec, expand_composites=True)
         if all(isinstance(spec, tf.TensorSpec) and spec.dtype != tf.string and spec.shape.is_fully_defined() for spec in specs):
             return _Look(None, is_picked, sum(memory.size(spec.shape, spec.dtype) for spec in specs), len(specs))

@@ -93,7 +93,8 @@ def make_experiment(
         if not schedule.is_dry_run:
             train_steps = _train_steps(params, num_examples)
     trained_examples = _trained_examples(num_examples, params, training)
-    cache = schedule.trains and not schedule.is_dry_run and fits_cache(source, trained_examples)
+    share = Share(task.index, task.count, isinstance(task, AsynchronousTask)) if task else WHOLE
+    cache = schedule.trains and not schedule.is_dry_run and fits_cache(source, trained_examples, share.count)
     save_steps = training.save_checkpoints_steps or _epoch_steps(params, num_examples)
     eval_every_steps = evaluation.eval_every_steps or save_steps
     if training.warm_start_from and checkpoints.has_checkpoint(config.model_dir):
@@ -130,7 +131,7 @@ def make_experiment(
             trained_examples,
             cache,
             is_part=bool(training.overfit_batches),
-            share=Share(task.index, task.count, isinstance(task, AsynchronousTask)) if task else WHOLE,
+            share=share,
         ),
         train_steps=train_steps,
         eval_every_steps=eval_every_steps,

@@ -1,6 +1,7 @@
 """output_dir/best: the best checkpoint, with its metrics."""
 
 from collections.abc import Mapping
+import contextlib
 import os
 from typing import Any
 import uuid
@@ -10,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from common.errors import RunError
 from common.files import read_json, write_json
 from common.locks import taking_turns
+from common.paths import is_remote
 from common.storage.metrics import Objective
 
 _RECORD = 'best.json'
@@ -65,14 +67,27 @@ def _keep_if_best(checkpoint_path, directory, objective, split, result):
 
 
 def _copy(source, target):
-    """Copies a file of a checkpoint: by a hard link where there can be one, as such a file is never changed."""
-    # A name of its own: a file of that name would be written to, and could be a link to the source.
+    """Copies a file of a checkpoint; one with the weights by a hard link, where there can be one.
+
+    Such a file is replaced, but never changed, if a training saves the same step again. The index is changed.
+    """
+    if '.data-' not in os.path.basename(target) or is_remote(target) or not _link(os.path.realpath(source), target):
+        tf.io.gfile.copy(source, target, overwrite=True)
+
+
+def _link(source, target):
+    """Makes the target a hard link; returns False if the file system refuses."""
     part = f'{target}.{uuid.uuid4().hex}.part'
     try:
         os.link(source, part)
-    except OSError:  # A remote file system, another one, or one without links.
-        tf.io.gfile.copy(source, part)
-    tf.io.gfile.rename(part, target, overwrite=True)
+    except OSError:
+        return os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target)
+    try:
+        os.rename(part, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(part)  # It is still there if it was the same file as the target.
+    return True
 
 
 def find_best(output_dir: str) -> str | None:

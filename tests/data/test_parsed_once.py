@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import records, size
+from common.data import input_pipeline, records, shards, size
+from common.data.bad_records import check_records
 from common.data.example_seed import example_seed
 from common.data.source import DataSource
-from common.errors import UsageError
+from common.errors import RunError, UsageError
 from datasets import csv, tfrecord
 from hparams.build import HParams, add_metadata
 from tests.data.test_input_pipeline import batches, make_params
@@ -74,7 +75,8 @@ def test_each_record_is_parsed_once_and_the_batches_are_the_same(directory, func
         pytest.param(lambda x: tf.numpy_function(lambda value: value, [x], tf.float32), {}, id='of unknown shape'),
         pytest.param(lambda x: x, {'cache': False}, id='not kept'),
         pytest.param(lambda x: x, {'train_steps': 100}, id='not all needed'),
-        pytest.param(lambda x: x, {'num_epochs': 0.5}, id='half of them needed'),
+        pytest.param(lambda x: x, {'num_epochs': 1}, id='each needed once'),
+        pytest.param(lambda x: tf.as_string(x[:, 0]), {}, id='texts'),
     ],
 )
 def test_records_are_parsed_as_they_are_needed_if_keeping_them_parsed_does_not_pay(directory, change, params):
@@ -88,6 +90,44 @@ def test_records_that_are_too_large_are_kept_if_they_are_small_when_parsed(direc
     params = make_params(shuffle_buffer=2000)
     kept = [size.fits_cache(DataSource(make_module(directory, 'parse', once)[0], '', params), COUNT) for once in (False, True)]
     assert kept == [False, True]
+
+
+def test_tasks_that_share_an_epoch_do_not_each_parse_all_of_it(directory):
+    source = DataSource(make_module(directory, 'parse', True)[0], '', make_params(num_epochs=3))
+    with tf.Graph().as_default():
+        files = shards.find(source.read('train'), COUNT)
+    sizes = [input_pipeline.parsed_size(source, files, num_tasks) for num_tasks in (1, 2, 3, 4)]
+    assert sizes == [16, 16, 0, 0]  # Two float32, and an int64.
+
+
+def parse_half(mode, params, records):
+    example = tf.io.parse_example(records[::2], SPEC)
+    return {'number': example['number']}, {'label': example['label']}
+
+
+def end_early(mode, params, records):
+    number = tf.io.parse_example(records, SPEC)['number']
+
+    def stop(values):
+        if len(values) < 1000:  # The last piece.
+            raise StopIteration
+        return values
+
+    return {'number': tf.ensure_shape(tf.numpy_function(stop, [number], tf.float32), [None, 2])}, {}
+
+
+@pytest.mark.parametrize(
+    'parse_batch, message',
+    [(parse_half, 'must return one example of each record'), (end_early, 'the training data ended early')],
+)
+def test_a_parser_that_does_not_give_one_example_for_each_record_is_refused(directory, parse_batch, message):
+    module = types.SimpleNamespace(
+        read=lambda split, *_: records.read(directory, split), PARSED_ONCE=True, parse_batch=parse_batch
+    )
+    with pytest.raises(tf.errors.OpError) as error:
+        batches(module, 1, shuffle_buffer=2000)
+    with pytest.raises(RunError, match=f'^--dataset=numbers: .*{message}'):
+        check_records(DataSource(module, '', make_params()), [(tf.estimator.ModeKeys.TRAIN, 'train')], error.value)
 
 
 def test_a_seed_for_each_example_is_refused(directory):

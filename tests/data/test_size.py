@@ -93,7 +93,7 @@ def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch):
 )
 def test_the_size_of_a_record_is_that_of_its_values(record, num_bytes, tensors):
     source = DataSource(types.SimpleNamespace(read=lambda *_: tf.data.Dataset.from_tensor_slices(record)), '', params())
-    look = size._look_at(source, 2)
+    look = size._look_at(source, 2, 1)
     assert (look.values, look.num_tensors) == (num_bytes, tensors)
 
 

@@ -20,7 +20,7 @@ def save(output_dir, step):
     with tf.Graph().as_default(), tf.Session() as session:
         w = tf.get_variable('w', initializer=float(step))
         session.run(w.initializer)
-        return tf.train.Saver().save(session, f'{output_dir}/model.ckpt', global_step=step)
+        return tf.train.Saver(sharded=True).save(session, f'{output_dir}/model.ckpt', global_step=step)
 
 
 def keep(output_dir, step, goal=ACCURACY, **metrics):
@@ -107,9 +107,20 @@ def test_the_best_checkpoint_takes_no_space_while_the_run_has_it_and_stays_when_
         monkeypatch.setattr(os, 'link', refuse)
     assert keep(tmp_path, 1, accuracy=0.5) == 1
     data = 'model.ckpt-1.data-00000-of-00001'
+    assert len(os.listdir(tmp_path / 'best')) == 4
     assert os.path.samefile(tmp_path / data, tmp_path / 'best' / data) is has_links
     for file in tmp_path.glob('model.ckpt-1.*'):
         file.unlink()
+    assert tf.train.load_variable(best_checkpoint.find_best(str(tmp_path)), 'w') == 1
+
+
+def test_the_best_checkpoint_stays_whole_when_the_run_saves_its_step_again(tmp_path):
+    assert keep(tmp_path, 1, accuracy=0.5) == 1
+    with tf.Graph().as_default(), tf.Session() as session:
+        for name in 'vw':  # Its index is of another size.
+            session.run(tf.get_variable(name, initializer=7.0).initializer)
+        tf.train.Saver(sharded=True).save(session, f'{tmp_path}/model.ckpt', global_step=1)
+    assert tf.train.load_variable(str(tmp_path / 'model.ckpt-1'), 'w') == 7
     assert tf.train.load_variable(best_checkpoint.find_best(str(tmp_path)), 'w') == 1
 
 
