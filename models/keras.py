@@ -55,7 +55,7 @@ def model(
         raise UsageError(
             f'keras_model={params.keras_model}: does not take the features ({fed}): {_first_line(error)}'
         ) from None
-    if _last_activation(network) is tf.keras.activations.softmax:
+    if getattr(_last_activation(network), '__name__', '') in ('softmax', 'softmax_v2'):  # Of tf.keras, and tf.nn.softmax.
         tf.logging.warning(
             'keras_model=%s: ends with softmax, but its outputs are taken as logits: drop it', params.keras_model
         )

@@ -1,5 +1,6 @@
 """--model=keras: networks of tf.keras by name, with the weights that Keras has saved."""
 
+import importlib
 import os
 import types
 
@@ -71,6 +72,10 @@ def for_others(params):
 
 def with_softmax(params):
     return tf.keras.Sequential([layers.Flatten(), layers.Dense(10, 'softmax')])
+
+
+def with_tf_softmax(params):
+    return tf.keras.Sequential([layers.Flatten(), layers.Dense(10, tf.nn.softmax)])
 """
 
 
@@ -284,6 +289,8 @@ def test_a_program_s_own_keras_models_work_after_a_run(network, tmp_path, data_d
     network.save(str(tmp_path / 'saved'), save_format='tf')
 
 
-def test_a_softmax_at_the_end_is_warned_of(networks, tmp_path, data_dir, caplog):
-    train(tmp_path / 'run', data_dir, hparams={'keras_model': 'own_networks.with_softmax'})
-    assert 'keras_model=own_networks.with_softmax: ends with softmax, but its outputs are taken as logits' in caplog.text
+@pytest.mark.parametrize('name', ['with_softmax', 'with_tf_softmax'])
+def test_a_softmax_at_the_end_is_warned_of(networks, tmp_path, data_dir, caplog, name):
+    importlib.import_module('tf_keras')  # TensorFlow then finds its functions by the names of those of tf.keras.
+    train(tmp_path / 'run', data_dir, hparams={'keras_model': f'own_networks.{name}'})
+    assert f'keras_model=own_networks.{name}: ends with softmax, but its outputs are taken as logits' in caplog.text

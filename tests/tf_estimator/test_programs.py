@@ -32,12 +32,18 @@ def test_tf_config_makes_a_run_config_of_a_cluster(monkeypatch):
     assert config.master == 'grpc://c:1'
 
 
-def wait_for(path, process):
-    """Waits until a file is there, or a process has ended, or a minute is over."""
+def wait_for(is_ready, process):
+    """Waits until a function returns True, or a process has ended, or a minute is over."""
     for _ in range(600):
-        if path.exists() or process.poll() is not None:
+        if is_ready() or process.poll() is not None:
             return
         time.sleep(0.1)
+
+
+def is_listening(address):
+    host, _, port = address.rpartition(':')
+    with socket.socket() as client:
+        return client.connect_ex((host, int(port))) == 0
 
 
 @contextlib.contextmanager
@@ -53,9 +59,11 @@ def cluster(model_dir):
     try:
         for job in jobs:
             if job == 'worker':  # If it comes before the chief is ready, it tries again only after 30 seconds.
-                wait_for(model_dir / 'checkpoint', tasks['chief'])
+                wait_for((model_dir / 'checkpoint').exists, tasks['chief'])
             tf_config = json.dumps({'cluster': addresses, 'task': {'type': job, 'index': 0}})
             tasks[job] = launch(os.path.join(SCRIPTS, 'cluster_task.py'), str(model_dir), TF_CONFIG=tf_config)
+            if job == 'ps':  # A chief that comes before it says so in lines of many formats.
+                wait_for(lambda: is_listening(addresses['ps'][0]), tasks['ps'])
         yield tasks
     finally:
         for task in tasks.values():
