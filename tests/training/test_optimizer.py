@@ -183,16 +183,60 @@ def test_the_norm_of_the_gradients_before_clipping_is_drawn(session):
     assert [(value.tag, value.simple_value) for value in summary.value] == [('gradient_norm', 5)]
 
 
-def test_the_norm_counts_a_row_that_is_used_twice_once(session):
+@pytest.mark.parametrize('name', ['sgd', 'momentum'])  # The first has dense gradients, the second one's stay sparse.
+def test_the_norm_counts_a_row_that_is_used_twice_once(session, name):
     rows = tf.get_variable('rows', initializer=[[1.0], [1.0]])
-    train = make_step(
-        tf.reduce_sum(tf.gather(rows, [0, 0, 1]) * [[1.0], [2.0], [4.0]]), optimizer='sgd', gradient_clip_norm=2.5
-    )
+    train = make_step(tf.reduce_sum(tf.gather(rows, [0, 0, 1]) * [[1.0], [2.0], [4.0]]), optimizer=name, gradient_clip_norm=2.5)
     session.run(tf.global_variables_initializer())
     summary = tf.Summary.FromString(session.run(tf.summary.merge_all()))
     assert summary.value[0].simple_value == 5  # Of 1 + 2 and 4.
     session.run(train)
     np.testing.assert_allclose(session.run(rows), [[1 - 0.1 * 1.5], [1 - 0.1 * 2]], rtol=1e-6)
+
+
+def train_rows(name, count, device=None):
+    """Returns the first three of `count` weights after steps whose losses are linear in some of them, and the types of ops."""
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        with tf.device(device):
+            rows = tf.get_variable('rows', [count, 1], initializer=tf.ones_initializer())
+        ids = tf.placeholder(tf.int32, [None])
+        train = make_step(tf.reduce_sum(tf.gather(rows, ids)), optimizer=name)
+        if not device:
+            session.run(tf.global_variables_initializer())
+            for used in ([0, 1, 0], [1], [0]):
+                session.run(train, {ids: used})
+            return session.run(rows)[:3, 0], {op.type for op in graph.get_operations()}
+        return None, {op.type for op in graph.get_operations()}
+
+
+@pytest.mark.parametrize('name', ['sgd', 'adam', 'adamw', 'adagrad'])
+def test_embeddings_are_trained_alike_whatever_their_size(name):
+    (small, small_ops), (large, large_ops) = (train_rows(name, count) for count in (3, 2**18 + 1))
+    np.testing.assert_allclose(small, large, rtol=1e-6)
+    assert small[0] < 1 and small[1] < 1 and small[2] == 1
+    assert 'Unique' in large_ops and 'Unique' not in small_ops  # Which only sparse gradients need.
+
+
+@pytest.mark.parametrize('name', ['momentum', 'rmsprop'])
+def test_rows_of_an_embedding_that_are_not_used_rest(name):
+    with_rest, _ = train_rows(name, 3)
+    # By hand: row 0 is used twice in the first step, and once in the third one; row 1 in the first two.
+    velocity_0, velocity_1 = (2.0, 2 * 0.5 + 1), (1.0, 1 * 0.5 + 1)
+    mean_0, mean_1 = (0.8 + 0.2 * 4, 0.8 * (0.8 + 0.2 * 4) + 0.2), (1.0, 1.0)
+    expected = {
+        'momentum': [1 - RATE * sum(velocity_0), 1 - RATE * sum(velocity_1), 1],
+        'rmsprop': [
+            1 - RATE * sum(g / np.sqrt(mean + 1e-3) for g, mean in zip((2, 1), mean_0)),
+            1 - RATE * sum(1 / np.sqrt(mean + 1e-3) for mean in mean_1),
+            1,
+        ],
+    }
+    np.testing.assert_allclose(with_rest, expected[name], rtol=1e-5)
+
+
+def test_gradients_for_parameter_servers_have_only_the_rows_that_are_used():
+    _, ops = train_rows('adam', 3, '/job:ps/task:0')
+    assert 'Unique' in ops
 
 
 X = np.random.RandomState(0).normal(size=[24, 3]).astype(np.float32)
