@@ -137,7 +137,7 @@ def minimize(
 
     count = params.gradient_accumulation_steps
     updated = update(gradients) if count == 1 else _accumulate(gradients, variables, step, count, update)
-    with tf.control_dependencies([updated]):
+    with tf.control_dependencies([updated, rate]):  # A step that only accumulates does not need the rate, but summaries do.
         return tf.assign_add(step, 1).op
 
 

@@ -1,5 +1,6 @@
 """What a training step does to the weights, against NumPy."""
 
+import time
 import types
 
 import numpy as np
@@ -284,6 +285,18 @@ def test_accumulated_gradients_change_nothing_before_their_last_step(session):
         session.run(train)
         found.append(session.run(w))
     np.testing.assert_allclose(found, [2, 2, 1.8, 1.8, 1.8, 1.62], rtol=1e-6)
+
+
+def test_a_step_that_only_accumulates_shows_its_own_learning_rate(session):
+    w = tf.get_variable('w', initializer=2.0, use_resource=True)
+    step = tf.train.get_or_create_global_step()
+    late = tf.py_func(lambda: time.sleep(0.2), [], [])
+    with tf.control_dependencies([late]):
+        rate = tf.cast(step.read_value() + 1, tf.float32)
+    params = make_params(optimizer='sgd', gradient_accumulation_steps=4)
+    train = optimizer.minimize(tf.square(w), [w], rate, step, params)
+    session.run(tf.global_variables_initializer())
+    assert [session.run([rate, train])[0] for _ in range(3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
