@@ -11,7 +11,7 @@ ALIKE = 'start all tasks with the same command, the same data and the same clust
 
 def test_a_task_that_makes_its_session_after_another_was_lost_ends_too(train):
     cluster = addresses(chief=1, worker=2)
-    run = train(3, cluster=cluster, environs={'worker1': {'TINY_MODEL_SECONDS': '5'}})
+    run = train(3, cluster=cluster, environs={'worker1': {'TINY_MODEL_SECONDS': '3'}})
     run.wait_for('worker1', 'Calling model_fn')
     run.processes['chief0'].send_signal(signal.SIGKILL)
     assert run.wait() == [-signal.SIGKILL, 1, 1]
@@ -22,7 +22,7 @@ def test_a_task_that_makes_its_session_after_another_was_lost_ends_too(train):
 
 def test_a_task_that_hangs_ends_the_others_after_the_timeout_and_is_named(train):
     cluster = addresses(chief=1, worker=2)
-    run = train(3, '--cluster_timeout=8', cluster=cluster, environ={'TINY_SECONDS': '0.05'})
+    run = train(3, '--cluster_timeout=5', cluster=cluster, environ={'TINY_SECONDS': '0.05'})
     run.wait_for('chief0', 'step = 3')
     run.processes['worker1'].send_signal(signal.SIGSTOP)
     try:
@@ -36,10 +36,10 @@ def test_a_task_that_hangs_ends_the_others_after_the_timeout_and_is_named(train)
 
 
 def test_a_step_that_does_not_end_ends_all_after_the_timeout(train):
-    run = train(2, '--cluster_timeout=8', environs={'worker0': {'TINY_SECONDS': '100'}})
+    run = train(2, '--cluster_timeout=5', environs={'worker0': {'TINY_SECONDS': '100'}})
     assert run.wait() == [1, 1]
     slow = (
-        f'another task has not answered for 8 seconds: {RESTART}; if a task is that slow, for example in an evaluation, raise '
+        f'another task has not answered for 5 seconds: {RESTART}; if a task is that slow, for example in an evaluation, raise '
         '--cluster_timeout'
     )
     assert any(slow in run.error(task) for task in run.processes)
@@ -86,11 +86,11 @@ def test_early_stopping_is_refused_by_the_evaluator_too(train):
 def test_two_tasks_of_one_index_end(train):
     cluster = addresses(chief=1, worker=1)
     config = {'worker0': tf_config(cluster, 'chief')}
-    run = train(2, '--cluster_timeout=8', cluster=cluster, configs=config)
+    run = train(2, '--cluster_timeout=3', cluster=cluster, configs=config)
     assert run.wait() == [1, 1]
     errors = [run.error(task) for task in run.processes]
     port = cluster['chief'][0].rpartition(':')[2]
     assert any(f'TF_CONFIG: chief cannot listen on port {port}: end the process that uses it' in error for error in errors)
     assert any(
-        f'worker 0 ({cluster["worker"][0]}) cannot be reached for 8 seconds (--cluster_timeout)' in error for error in errors
+        f'worker 0 ({cluster["worker"][0]}) cannot be reached for 3 seconds (--cluster_timeout)' in error for error in errors
     )

@@ -37,7 +37,7 @@ def test_each_variable_goes_to_the_server_with_the_fewest_bytes(count, expected)
 
 def test_a_server_that_hangs_ends_the_others_after_the_timeout(train):
     cluster = addresses(chief=1, worker=1, ps=1)
-    run = train(2, '--cluster_timeout=8', '--train_steps=5000', servers=1, cluster=cluster, environ={'TINY_SECONDS': '0.03'})
+    run = train(2, '--cluster_timeout=5', '--train_steps=5000', servers=1, cluster=cluster, environ={'TINY_SECONDS': '0.03'})
     run.wait_for_step('chief0', 3)
     run.processes['ps0'].send_signal(signal.SIGSTOP)
     try:

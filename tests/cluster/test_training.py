@@ -56,13 +56,13 @@ def test_a_cluster_trains_as_one_process(one, two):
 
 
 def test_two_runs_of_a_cluster_are_equal_in_loops_of_several_steps_too(train, two):
-    again = train(2, '--steps_per_loop=10', '--save_summary_steps=100')
+    again = train(2, '--schedule=train', '--steps_per_loop=10', '--save_summary_steps=100')
     assert again.wait() == [0, 0]
     assert_equal(again.weights(), two.weights())
 
 
 def test_a_signal_to_one_task_stops_all_after_the_same_step_and_the_training_resumes(train, two, tmp_path):
-    run = train(2, directory=tmp_path, environ={'TINY_SECONDS': '0.1'})
+    run = train(2, '--schedule=train', directory=tmp_path, environ={'TINY_SECONDS': '0.1'})
     run.wait_for('chief0', 'step = 3')
     run.processes['worker0'].send_signal(signal.SIGTERM)
     assert run.wait() == [143, 143]
@@ -81,7 +81,8 @@ def test_a_signal_to_one_task_stops_all_after_the_same_step_and_the_training_res
 def test_tasks_that_are_killed_end_the_others_and_a_new_start_is_as_if_nothing_had_been(train, two, tmp_path):
     for victim, name, step in (('chief0', 'chief', 7), ('worker0', 'worker 0', 17)):
         cluster = addresses(chief=1, worker=1)
-        run = train(2, '--save_checkpoints_steps=5', directory=tmp_path, cluster=cluster, environ={'TINY_SECONDS': '0.05'})
+        flags = ['--schedule=train', '--save_checkpoints_steps=5']
+        run = train(2, *flags, directory=tmp_path, cluster=cluster, environ={'TINY_SECONDS': '0.05'})
         run.wait_for('chief0', f'step = {step}')
         run.processes[victim].send_signal(signal.SIGKILL)
         codes = dict(zip(run.processes, run.wait()))
@@ -92,7 +93,7 @@ def test_tasks_that_are_killed_end_the_others_and_a_new_start_is_as_if_nothing_h
         assert 'Traceback' not in run.log(other)
         shutil.move(tmp_path / f'{victim}.err', tmp_path / f'{victim}.killed')
     assert int(read_weights(run.output_dir)['global_step']) >= 15
-    last = train(2, directory=tmp_path)
+    last = train(2, '--schedule=train', directory=tmp_path)
     assert last.wait() == [0, 0]
     assert_equal(last.weights(), two.weights())
     assert int(last.weights()['global_step']) == STEPS
@@ -135,7 +136,7 @@ def test_batch_norm_and_bfloat16_train(train):
 
 
 def test_a_hook_stops_all_where_the_tasks_wait_for_one_another_and_is_refused_elsewhere(train):
-    parts = ('--model=tests.training.model_with_parts', '--save_checkpoints_steps=10')
+    parts = ('--model=tests.training.model_with_parts', '--schedule=train', '--save_checkpoints_steps=10')
     runs = [train(2, *parts, f'--hparams=batch_size=12,last_step={step}') for step in (20, 15)]
     assert [run.wait() for run in runs] == [[0, 0], [2, 2]]
     assert int(runs[0].weights()['global_step']) == 20
