@@ -24,6 +24,13 @@ from benchmarks import (
     training,
     whole_runs,
 )
+from tests import fork_server
+
+
+@pytest.fixture
+def forked(monkeypatch):
+    """Trainers start without importing TensorFlow: of their speed, steps are measured."""
+    monkeypatch.setattr(subprocess, 'Popen', fork_server.Popen)
 
 
 @mock.patch.multiple(beam_search, BATCH=2, WIDTH=3, UNITS=8, TOKENS=20, RUNS=1)
@@ -42,8 +49,8 @@ def test_the_forms_of_merge_are_measured(form):
 
 
 @mock.patch.multiple(training, WARM_UP=10)
-def test_what_the_trainer_reaches_is_read_from_its_log(data_dir):
-    result = training.train(dataclasses.replace(training.TASKS['alexnet'], steps=30), [], data_dir)
+def test_what_the_trainer_reaches_is_read_from_its_log(forked, data_dir):
+    result = training.train(dataclasses.replace(training.TASKS['alexnet'], steps=30, batch_size=32), [], data_dir)
     assert result.keys() == {'examples_per_second', 'megabytes', 'parameters', 'loss'}
     # Three convolutions of 3x3, two dense layers, each with biases.
     assert result['parameters'] == 9 * (32 + 32 * 64 + 64 * 128) + 32 + 64 + 128 + 1152 * 512 + 512 + 512 * 10 + 10
@@ -66,14 +73,14 @@ def test_what_the_trainer_reaches_is_read_from_its_log(data_dir):
     ],
 )
 @mock.patch.multiple(training, WARM_UP=3, PICTURES=300)
-def test_the_networks_that_are_compared_have_the_size_of_the_peers(name, parameters, tmp_path):
-    task = dataclasses.replace(training.TASKS[name], steps=9)
+def test_the_networks_that_are_compared_have_the_size_of_the_peers(forked, name, parameters, tmp_path):
+    task = dataclasses.replace(training.TASKS[name], steps=9, batch_size=16)
     task.write(str(tmp_path))
     assert training.train(task, [], str(tmp_path))['parameters'] == parameters
 
 
 @mock.patch.multiple(training, WARM_UP=10, ROWS=20000)
-def test_the_table_that_is_trained_on_is_that_of_the_peers(tmp_path):
+def test_the_table_that_is_trained_on_is_that_of_the_peers(forked, tmp_path):
     task = dataclasses.replace(training.TASKS['mlp'], steps=30)
     task.write(str(tmp_path))
     result = training.train(task, [], str(tmp_path))
@@ -88,7 +95,7 @@ def test_the_table_that_is_trained_on_is_that_of_the_peers(tmp_path):
     assert result['loss'] < 0.69
 
 
-def test_a_run_of_the_trainer_is_timed(data_dir):
+def test_a_run_of_the_trainer_is_timed(forked, data_dir):
     run = processes.run_trainer('--model=polynomial', '--dataset=polynomial', '--train_steps=40', '--save_summary_steps=10')
     assert run['result']['global_step'] == 40 and 'loss = ' in run['log']
     assert 0 < 40 / run['seconds'] < run['steps_per_second']
@@ -148,7 +155,7 @@ def test_a_cropped_and_mirrored_image_is_a_part_of_it(session):
 
 
 @mock.patch.multiple(cluster, STEPS=20, EVERY=5)
-def test_processes_send_what_a_ring_has_to(data_dir):
+def test_processes_send_what_a_ring_has_to(forked, data_dir):
     result = cluster.train(
         2, 1, '--model=mlp', f'--data_dir={data_dir}', '--hparams=batch_size=4,hidden_units=[400]', '--intra_op_threads=1'
     )
@@ -160,7 +167,8 @@ def test_processes_send_what_a_ring_has_to(data_dir):
 
 @mock.patch.multiple(cluster, REDUCTIONS=2)
 def test_the_all_reduce_is_measured_alone():
-    assert cluster.reduce(2, 1)['milliseconds'] > 0
+    reduced = cluster.reduce(2, 1)
+    assert reduced['milliseconds'] > 0 and reduced['cpu'] > 0
 
 
 def test_the_start_of_a_training_and_the_cpu_of_a_command_are_measured(data_dir):
