@@ -42,7 +42,8 @@ PICTURES, ROWS = 50000, 1000000
 LOOP = '--steps_per_loop=20'
 BFLOAT16 = '--precision=bfloat16'
 TOWERS = '--num_towers=2'
-FLOAT32 = ((), (TOWERS,), (LOOP,), (TOWERS, LOOP))
+SINGLE = '--intra_op_threads=1'
+FLOAT32 = ((), (TOWERS,), (LOOP,), (TOWERS, LOOP), (LOOP, SINGLE))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +136,7 @@ def _peers(net):
     return {
         'Keras fit': ('keras', keras, 'float32'),
         'Keras fit, 10 steps per execution': ('keras', keras, 'float32_loop'),
+        'Keras fit, 10 steps per execution, 1 thread per op': ('keras', keras, 'float32_loop_single'),
         'Keras fit, XLA': ('keras', keras, 'float32_jit'),
         'PyTorch': ('torch', torch, 'float32'),
         'PyTorch, channels_last, fused optimizer': ('torch', torch, 'float32_fused'),

@@ -29,6 +29,8 @@ def run_and_exit(main: Callable[[], int]) -> None:
         code = main()
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
+        if error.code and not isinstance(error.code, int):  # Python's own end prints it, too.
+            print(error.code, file=sys.stderr)
     except Exception:
         traceback.print_exc()
         code = 1

@@ -45,7 +45,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.fixture(scope='session', autouse=True)
 def collect_garbage_less_often():
-    """Spares the tests a tenth of their CPU time: graphs have many objects, which the collector goes through again and again."""
+    """Saves CPU time: graphs have many objects, which the collector would go through again and again."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
 

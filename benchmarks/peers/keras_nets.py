@@ -1,6 +1,7 @@
 """The networks of models/ in Keras 3 on TensorFlow: python keras_nets.py NET DATA.npz STEPS BATCH_SIZE VARIANT
 
-A variant is words joined by underscores: float32 or bfloat16; loop for 10 steps in each execution; jit for XLA.
+A variant is words joined by underscores: float32 or bfloat16; loop for 10 steps in each execution; jit for XLA; single for one
+thread within an op.
 """
 
 import json
@@ -129,6 +130,8 @@ NETS = {'alexnet': alexnet, 'resnet': resnet, 'mlp': mlp, 'seq2seq': seq2seq}
 
 def main(name: str, path: str, steps: int, batch_size: int, variant: str) -> None:
     precision, *options = variant.split('_')
+    if 'single' in options:
+        tf.config.threading.set_intra_op_parallelism_threads(1)
     if precision == 'bfloat16':
         keras.mixed_precision.set_global_policy('mixed_bfloat16')
     keras.utils.set_random_seed(1)

@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as tf
 import tqdm
 
 from common import children
+from common.cluster.task import RESTART
 from common.cluster.tf_config import EVALUATOR, JOBS, PS, ClusterConfig
 from common.errors import RunError, UsageError
 
@@ -60,7 +61,7 @@ def run(command: Sequence[str], counts: Mapping[str, int], output_dir: str, rest
                 return _result(tasks[0].process.returncode, printed, stop)
             code = failed.process.returncode
             cause = children.explain(failed.log_path, code, failed.log_start).removeprefix('trainer.py: ')
-            reason = f'{failed.config.name} failed: {cause}'
+            reason = f'{failed.config.name} failed: {cause}'.replace(f': {RESTART}', '')  # This does, or says so below.
             if code == 2:
                 raise UsageError(reason)
             if stop.received or num_restarts == restarts:
@@ -182,6 +183,8 @@ def _watch(tasks, stop, status, note):
                 continue
             running.remove(task)
             if task.state == 'failed':
+                if not failed:
+                    tf.logging.info('%s failed; others that go on are stopped in %d s.', task.config.name, _TERMINATE_SECONDS)
                 failed = failed or task
             if task.state == 'failed' or task.state == 'stopped' and task.config.job != EVALUATOR:
                 broken_since = min(broken_since, time.monotonic())

@@ -25,7 +25,7 @@ _FAILED = {  # What is said of one task, and of several.
     SILENT: ('does not answer; its own log', 'do not answer; their own logs'),
     UNREACHABLE: ('cannot be reached; its own log', 'cannot be reached; their own logs'),
 }
-_RESTART = 'start all tasks again, and the training resumes from its latest checkpoint'
+RESTART = 'start all tasks again, and the training resumes from its latest checkpoint'
 
 
 class Task:
@@ -108,6 +108,7 @@ class Task:
     def naming_lost_tasks(self) -> Iterator[None]:
         """Within the block, a TensorFlow error of another task's loss is replaced with a RunError that names the task."""
         logger = tf.get_logger()
+        is_outermost = _is_news not in logger.filters
         logger.addFilter(_is_news)
         try:
             yield
@@ -121,7 +122,8 @@ class Task:
                 raise
             raise self.loss(error) from None
         finally:
-            logger.removeFilter(_is_news)
+            if is_outermost:
+                logger.removeFilter(_is_news)
 
     def loss(self, error: tf.errors.OpError | None = None) -> RunError:
         """Returns the error that names the tasks that are lost, or do not answer."""
@@ -129,14 +131,15 @@ class Task:
         time.sleep(1)  # Until the others have seen who is lost: this process will be, too.
         for state, texts in _FAILED.items():
             if tasks := [i for i in states if states[i] == state]:
-                return RunError(f'{self._describe(tasks)} {texts[len(tasks) > 1]} may say why: {_RESTART}')
+                return RunError(f'{self._describe(tasks)} {texts[len(tasks) > 1]} may say why: {RESTART}')
         if isinstance(error, tf.errors.DeadlineExceededError) or (self._watch and self._watch.is_late):
             return RunError(
-                f'another task has not answered for {self._timeout:g} seconds: {_RESTART}; if a task is that slow, for example '
+                f'another task has not answered for {self._timeout:g} seconds: {RESTART}; if a task is that slow, for example '
                 'in an evaluation, raise --cluster_timeout'
             )
-        reason = f' ({_cause(error)})' if error else ''
-        return RunError(f'another task has failed{reason}; its own log may say why: {_RESTART}')
+        cause = _cause(error) if error else ''
+        reason = f' ({cause})' if cause else ''
+        return RunError(f'another task has failed{reason}; its own log may say why: {RESTART}')
 
     @contextlib.contextmanager
     def session(self) -> Iterator[tf.Session]:
@@ -238,8 +241,13 @@ def _is_news(record):
 
 
 def _cause(error):
-    """Returns what another task's error says, without the tasks that it came by."""
-    return re.split(r'Collective ops is aborted by: ', re.split(r' Additional GRPC| The error could be|\n', str(error))[0])[-1]
+    """Returns what another task's error says, without the tasks that it came by and the places in the graph; '' if nothing."""
+    text = str(error).split('Collective ops is aborted by: ')[-1]
+    first = re.split(r' Additional GRPC| The error could be|\n', text)[0]
+    if first != 'Graph execution error:':
+        return first
+    found = re.search(r'(.+)\n\s*\[\[', text)
+    return found[1] if found else ''
 
 
 _OTHER_CLUSTER = 'is joining a group with size|unknown device'

@@ -4,7 +4,8 @@ The order is a function of the data, the seed, the epoch and the global step onl
 records are kept, but not their order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+import contextlib
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -203,7 +204,9 @@ def infinite_stream(
 
     @plain
     def shuffled(epoch, seen):
-        return records.shuffle(buffer, seed=epoch * 1000003 + params.seed, reshuffle_each_iteration=False).skip(seen)
+        with same_seed(params):
+            shuffled = records.shuffle(buffer, seed=epoch * 1000003 + params.seed, reshuffle_each_iteration=False)
+        return shuffled.skip(seen)
 
     if num_examples == tf.data.experimental.UNKNOWN_CARDINALITY:  # Training ends within the first epoch.
         records = records.apply(tf.data.experimental.assert_cardinality(tf.data.experimental.INFINITE_CARDINALITY))
@@ -219,6 +222,20 @@ def _epochs(num_examples, start):
     return tf.data.Dataset.range(first, _MAX_EPOCH).map(
         plain(lambda epoch: (epoch, tf.where(tf.equal(epoch, first), start % num_examples, tf.zeros_like(start))))
     )
+
+
+@contextlib.contextmanager
+def same_seed(params: HParams) -> Iterator[None]:
+    """Within it, stateful random ops, such as tf.data's shuffle, draw the same in all tasks of a cluster.
+
+    The graph of each task has a seed of its own, of which their seeds are a part.
+    """
+    own = tf.get_default_graph().seed
+    tf.set_random_seed(params.seed)
+    try:
+        yield
+    finally:
+        tf.set_random_seed(own)
 
 
 def position(params: HParams) -> tf.Tensor:

@@ -8,7 +8,15 @@ import tensorflow.compat.v1 as tf
 
 from common import memory
 from common.data import shards
-from common.data.epochs import PIECE, batches_from_memory, batches_of_shards, infinite_stream, picks_batches, position
+from common.data.epochs import (
+    PIECE,
+    batches_from_memory,
+    batches_of_shards,
+    infinite_stream,
+    picks_batches,
+    position,
+    same_seed,
+)
 from common.data.example_seed import set_position
 from common.data.length_groups import first_position, group_by_length
 from common.data.share import WHOLE, Share
@@ -53,7 +61,8 @@ def make_input_fn(
 
     def input_fn():
         with tf.name_scope('input'):
-            records = source.read(split)
+            with same_seed(source.params):
+                records = source.read(split)
             if mode == ModeKeys.TRAIN:
                 batches = _training_batches(source, records, num_examples, cache, is_part, share)
             else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 import contextlib
+import re
 
 import tensorflow.compat.v1 as tf
 
@@ -11,6 +12,7 @@ from common.errors import RunError, UsageError
 from common.plugins.traceback_filter import original
 from common.runs.experiment import Experiment
 from common.storage.checkpoints import has_checkpoint
+from common.training.saving import NOT_FINITE_HINT
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -47,6 +49,8 @@ def _diagnose(experiment, error):
         is_resumed = experiment.schedule.trains and has_checkpoint(experiment.estimator.model_dir)
         flag = 'override_hparams' if is_resumed else 'hparams'
         return RunError(f'out of memory with {name}={size}: use a smaller one, such as --{flag}={name}={max(size // 2, 1)}')
+    if histogram := re.search(r'(?i:(?:nan|infinity) in (?:summary )?histogram) for: (?:weights/)?(\S+)', str(error)):
+        return RunError(f'{histogram[1]} is not finite: {NOT_FINITE_HINT}')
     return None
 
 

@@ -85,7 +85,7 @@ def make_experiment(
     params, schedule, training, evaluation = source.params, SCHEDULES[options.schedule], options.training, options.evaluation
     devices = tower_devices(training)
     is_resumed = schedule.trains and checkpoints.has_checkpoint(config.model_dir)
-    _check_batch(params, task.batch_parts if task else 1, len(devices), 'override_hparams' if is_resumed else 'hparams')
+    _check_batch(params, task.batch_parts if task else 1, len(devices), is_resumed)
     objective = parse_objective(evaluation.best_metric)
     num_examples, train_steps = 0, 1
     if schedule.trains or schedule.follows:
@@ -158,14 +158,16 @@ def _check_objective(objective, evaluator, text):
         )
 
 
-def _check_batch(params, tasks, towers, flag):
+def _check_batch(params, tasks, towers, is_resumed):
+    flag = 'override_hparams' if is_resumed and tasks == 1 else 'hparams'  # A cluster cannot resume with another batch_size.
     shares = tasks * max(towers, 1)
     if params.batch_size % shares:
         below = params.batch_size // shares * shares
         sizes = f'{below} or {below + shares}' if below else f'{shares}'
         parts = [f'{tasks} tasks'] * (tasks > 1) + [f'{towers} towers'] * bool(towers)
+        others = ', or another number of tasks' if tasks > 1 else ''
         raise UsageError(
-            f'batch_size={params.batch_size} is not divisible by {" of ".join(parts)}: use --{flag}=batch_size={sizes}'
+            f'batch_size={params.batch_size} is not divisible by {" of ".join(parts)}: use --{flag}=batch_size={sizes}{others}'
         )
 
 

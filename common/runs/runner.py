@@ -88,6 +88,8 @@ def run(
         task = None
         if cluster and schedule.trains and not schedule.is_dry_run and len(cluster.members) > 1:
             task = cleanup.enter_context(_joined(cluster, params, options))
+            if is_worker:  # The chief has the weights.
+                options = dataclasses.replace(options, training=dataclasses.replace(options.training, warm_start_from=''))
         if schedule.is_dry_run or is_worker:
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics))
@@ -180,19 +182,15 @@ def _with_history(params, history, task):
 
 def _for_cluster(options, params, cluster):
     """Returns the options of this task, checked."""
-    schedule, training = options.schedule, options.training
     if cluster.addresses.get(PS):
-        _check_asynchronous(params, training)
+        _check_asynchronous(params, options.training)
     is_evaluator, has_evaluator = cluster.job == EVALUATOR, bool(cluster.addresses.get(EVALUATOR))
     if (is_evaluator or has_evaluator) and options.evaluation.early_stopping_patience:
         raise UsageError('--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster')
     if is_evaluator:
         return dataclasses.replace(options, schedule='continuous_eval')
-    if cluster.is_worker:  # The chief has the weights.
-        training = dataclasses.replace(training, warm_start_from='')
-    if cluster.is_worker or has_evaluator:
-        schedule = 'train'
-    return dataclasses.replace(options, schedule=schedule, training=training)
+    is_only_training = cluster.is_worker or has_evaluator
+    return dataclasses.replace(options, schedule='train') if is_only_training else options
 
 
 def _check_asynchronous(params, training):
@@ -247,6 +245,7 @@ def _joined(cluster, params, options):
     facts = {'TensorFlow': tf.__version__, 'eval_every_steps': options.evaluation.eval_every_steps}
     for values in (params, dataclasses.asdict(training)):
         facts |= {name: value for name, value in values.items() if name not in _OWN_OPTIONS}
+    facts['warm_start_from'] = 'given' if training.warm_start_from else 'not given'
     try:
         task.meet({name: dumps(value) for name, value in facts.items()})
         yield task

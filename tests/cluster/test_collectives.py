@@ -13,6 +13,7 @@ from tests.cluster.tasks import addresses, free_ports
 
 COUNT = 3
 TIMEOUT = 60.0
+ABORTED = "Graph execution error:\n\nDetected at node 'CollectiveReduce'\nCollective ops is aborted by: "
 
 
 @pytest.fixture(scope='module')
@@ -181,6 +182,19 @@ def test_a_task_that_does_not_answer_is_an_error_after_the_timeout():
     cluster = addresses(worker=2)
     first, _ = (SynchronousTask(ClusterConfig(cluster, 'worker', i), 2.0, None) for i in range(2))
     assert 'another task has not answered for 2 seconds: start all tasks again' in meet(first)
+
+
+@pytest.mark.parametrize(
+    'text, cause',
+    [
+        (ABORTED + "Graph execution error:\n\nDetected at node 'w'\nNan in: w\n\t [[{{node w}}]]", 'Nan in: w'),
+        (ABORTED + 'Socket closed Additional GRPC error information', 'Socket closed'),
+        (ABORTED + 'It is late\nThe error could be from a previous operation.\n\t [[{{node CollectiveReduce}}]]', 'It is late'),
+    ],
+)
+def test_the_error_of_another_task_is_quoted_without_its_place(tasks, text, cause):
+    error = str(tasks[0].loss(tf.errors.InternalError(None, None, text)))
+    assert error.startswith(f'another task has failed ({cause}); its own log may say why: ')
 
 
 def test_a_chief_that_leaves_tells_the_others(tasks):

@@ -52,6 +52,7 @@ def test_tasks_that_were_started_differently_name_what_differs(train, tmp_path):
         'learning_rate': f'--hparams={HPARAMS.replace("0.05", "0.06")}',
         'batch_size': f'--hparams={HPARAMS.replace("12", "24")}',
         'the checksum of the training data': f'--data_dir={tmp_path / "other"}',
+        'warm_start_from': '--warm_start_from=/nowhere',
     }
     runs = {name: train(2, only={'worker0': [flag]}) for name, flag in given.items()}
     for name, run in runs.items():
@@ -74,7 +75,10 @@ def test_a_batch_that_the_tasks_do_not_divide_is_refused_by_each(train):
     run = train(2, f'--hparams={HPARAMS.replace("12", "13")}')
     assert run.wait() == [2, 2]
     for task in run.processes:
-        assert run.error(task) == 'trainer.py: batch_size=13 is not divisible by 2 tasks: use --hparams=batch_size=12 or 14'
+        assert run.error(task) == (
+            'trainer.py: batch_size=13 is not divisible by 2 tasks: use --hparams=batch_size=12 or 14, or another number '
+            'of tasks'
+        )
 
 
 def test_early_stopping_is_refused_by_the_evaluator_too(train):

@@ -109,7 +109,8 @@ def test_a_mistake_that_the_tasks_find_is_shown_and_not_retried(run, processes, 
     assert (code, codes(processes)) == (2, [2, 2])
     failed = err.splitlines()[-1]
     assert failed.startswith('trainer.py: worker ')
-    assert 'failed: batch_size=33 is not divisible by 2 tasks: use --hparams=batch_size=32 or 34 (log: ' in failed
+    assert 'failed: batch_size=33 is not divisible by 2 tasks: use --hparams=batch_size=32 or 34, or another' in failed
+    assert f'(log: {tmp_path}/output/cluster/worker-' in failed
 
 
 def test_the_chief_may_have_an_evaluator_alone(run, processes, tmp_path):

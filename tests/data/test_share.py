@@ -34,6 +34,10 @@ def of_unknown_size(directory):
     return from_memory(directory).repeat(20).filter(lambda record: record['id'] < COUNT)
 
 
+def shuffled_by_module(directory):
+    return from_memory(directory).shuffle(9, seed=3, reshuffle_each_iteration=False)
+
+
 def infinite(directory):
     return from_memory(directory).repeat()
 
@@ -84,12 +88,11 @@ def labels_of(directory, read, shares, steps, start, count=COUNT, cache=False, i
     )
     with tf.Graph().as_default(), tf.Session() as session:
         source = DataSource(module, directory, params)
-        iterators = [
-            tf.data.make_initializable_iterator(
-                input_pipeline.make_input_fn(source, TRAIN, 'train', count, cache, is_part, share)()
-            )
-            for share in shares
-        ]
+        iterators = []
+        for share in shares:
+            tf.set_random_seed(1 + share.index)  # As the tasks of a cluster do.
+            batches = input_pipeline.make_input_fn(source, TRAIN, 'train', count, cache, is_part, share)()
+            iterators.append(tf.data.make_initializable_iterator(batches))
         elements = [iterator.get_next() for iterator in iterators]
         session.run(tf.assign(tf.train.get_or_create_global_step(), start))
         session.run([iterator.initializer for iterator in iterators])
@@ -114,6 +117,7 @@ def labels_of(directory, read, shares, steps, start, count=COUNT, cache=False, i
         (from_files, {'cache': False, 'count': 20, 'is_part': True}),
         (from_files, {'cache': False, 'parser': parse, 'group_by_length': True}),
         (mapped, {'cache': False}),
+        (shuffled_by_module, {'cache': True, 'shuffle_buffer': 100}),
         (mapped, {'cache': False, 'parser': parse}),
         (mapped, {'cache': False, 'parser': parse, 'group_by_length': True}),
         (of_unknown_size, {'count': tf.data.experimental.UNKNOWN_CARDINALITY}),

@@ -247,6 +247,12 @@ def test_no_checkpoint_is_ever_kept_whose_variables_are_not_finite(run, tmp_path
     assert all(np.isfinite(values).all() for values in kept[0].values())
 
 
+def test_a_histogram_of_values_that_are_not_finite_names_the_variable(run):
+    code, _, err = run(*DIVERGING, '--save_summary_steps=1', '--hparams=optimizer=momentum,learning_rate=1e37')
+    assert code == 1 and 'Traceback' not in err
+    assert err.splitlines()[-1].startswith('trainer.py: w is not finite: lower learning_rate, or find the op ')
+
+
 def test_too_large_a_batch_is_named(tmp_path, data_dir):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (5 << 30, 5 << 30))

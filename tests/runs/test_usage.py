@@ -2,9 +2,11 @@
 
 import re
 import signal
+import sys
 
 import pytest
 
+from common import process
 from common.runs import flags as run_flags
 from common.runs.options import Options, from_flags
 from tests.runs.shared import POLYNOMIAL
@@ -49,11 +51,18 @@ def test_help_lists_every_flag_in_groups(capsys):
 
 
 def test_help_may_be_read_in_part(start):
-    process = start('--help', is_fresh=True)
-    process.stdout.close()
-    assert process.stderr.read() == ''
-    assert process.wait() == -signal.SIGPIPE
-    process.stdout = None
+    helped = start('--help', is_fresh=True)
+    helped.stdout.close()
+    assert helped.stderr.read() == ''
+    assert helped.wait() == -signal.SIGPIPE
+    helped.stdout = None
+
+
+@pytest.mark.parametrize('code, expected, printed', [('why', 1, 'why\n'), (3, 3, ''), (None, 1, '')])
+def test_what_a_module_calls_sys_exit_with_is_printed_or_the_exit_code(capsys, code, expected, printed):
+    with pytest.raises(SystemExit) as exit:
+        process.run_and_exit(lambda: sys.exit(code))
+    assert (exit.value.code, capsys.readouterr().err) == (expected, printed)
 
 
 def test_flags_have_the_defaults_of_the_options():
