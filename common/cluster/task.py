@@ -127,7 +127,9 @@ class Task:
 
     def loss(self, error: tf.errors.OpError | None = None) -> RunError:
         """Returns the error that names the tasks that are lost, or do not answer."""
-        states = self._states(range(len(self._names)))
+        everybody = range(len(self._names))
+        # With parameter servers, a worker may have ended, or be lost, without an end to the others.
+        states = self._states([0, *everybody[self.count :]] if self.num_servers else everybody)
         time.sleep(1)  # Until the others have seen who is lost: this process will be, too.
         for state, texts in _FAILED.items():
             if tasks := [i for i in states if states[i] == state]:

@@ -65,6 +65,12 @@ def test_a_chief_alone_trains_as_one_process_and_resumes_exactly(train, tmp_path
         np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-6, err_msg=name)
 
 
+def test_a_worker_that_has_ended_is_not_named_as_lost():
+    cluster = addresses(chief=1, worker=1, ps=1)
+    server = ParameterServer(ClusterConfig(cluster, 'ps', 0), 60)
+    assert str(server.loss()) == f'chief ({cluster["chief"][0]}) is lost; its own log may say why: {RESTART}'
+
+
 def test_a_worker_that_is_lost_and_started_again_stops_nobody(train):
     run = train(2, *LONG, servers=2, environ={'TINY_SECONDS': '0.03'})
     run.wait_for('worker0', 'Running local_init_op')
