@@ -192,7 +192,8 @@ def test_a_task_that_does_not_answer_is_an_error_after_the_timeout():
         (ABORTED + 'It is late\nThe error could be from a previous operation.\n\t [[{{node CollectiveReduce}}]]', 'It is late'),
     ],
 )
-def test_the_error_of_another_task_is_quoted_without_its_place(tasks, text, cause):
+def test_the_error_of_another_task_is_quoted_without_its_place(tasks, monkeypatch, text, cause):
+    monkeypatch.setattr('time.sleep', lambda seconds: None)  # In which others see who is lost.
     error = str(tasks[0].loss(tf.errors.InternalError(None, None, text)))
     assert error.startswith(f'another task has failed ({cause}); its own log may say why: ')
 
