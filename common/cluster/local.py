@@ -182,10 +182,9 @@ def _watch(tasks, stop, status, note):
             if task.process.poll() is None:
                 continue
             running.remove(task)
-            if task.state == 'failed':
-                if not failed:
-                    tf.logging.info('%s failed; others that go on are stopped in %d s.', task.config.name, _TERMINATE_SECONDS)
-                failed = failed or task
+            if task.state == 'failed' and not failed:
+                failed = task
+                tf.logging.info('%s failed; others that go on are stopped in %d s.', task.config.name, _TERMINATE_SECONDS)
             if task.state == 'failed' or task.state == 'stopped' and task.config.job != EVALUATOR:
                 broken_since = min(broken_since, time.monotonic())
         status.show(tasks, note)
