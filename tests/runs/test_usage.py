@@ -59,7 +59,8 @@ def test_help_may_be_read_in_part(start):
 
 
 @pytest.mark.parametrize('code, expected, printed', [('why', 1, 'why\n'), (3, 3, ''), (None, 1, '')])
-def test_what_a_module_calls_sys_exit_with_is_printed_or_the_exit_code(capsys, code, expected, printed):
+def test_what_a_module_calls_sys_exit_with_is_printed_or_the_exit_code(capsys, monkeypatch, code, expected, printed):
+    monkeypatch.setattr(process, '_keeps_threads', False)  # Another test may have started a server in this process.
     with pytest.raises(SystemExit) as exit:
         process.run_and_exit(lambda: sys.exit(code))
     assert (exit.value.code, capsys.readouterr().err) == (expected, printed)
