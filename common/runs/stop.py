@@ -22,6 +22,7 @@ from common.errors import print_error
 _EXIT_SECONDS = 3
 _STEP_SECONDS = 20
 _SECOND_SIGNAL_SECONDS = 1
+_POLL_SECONDS = 0.1
 
 # The phases of a process. They determine what its first signal does, and how long it may take to exit.
 _OUTSIDE, _STEPPING, _SAVING, _DEFERRING = range(4)
@@ -96,10 +97,14 @@ class StopOnSignal(tf.train.SessionRunHook):
     def _watch(self, receiver):
         """Ends the process if the main thread does not."""
         first, second = None, None  # The times of the signals.
+        last, stalled = math.inf, 0.0  # While the whole process rests, as on a machine that is suspended, no time is counted.
         with receiver:
             while True:
-                readable, _, _ = select.select([receiver], [], [], None if first is None else 0.1)
+                readable, _, _ = select.select([receiver], [], [], None if first is None else _POLL_SECONDS)
                 now = time.monotonic()
+                if first is not None:
+                    stalled += max(now - last - 2 * _POLL_SECONDS, 0)
+                last = now
                 if readable:
                     numbers = receiver.recv(1)
                     if not numbers:
@@ -111,7 +116,7 @@ class StopOnSignal(tf.train.SessionRunHook):
                         first = now
                     elif _is_second(number, first):
                         second = second or now
-                if first is not None and now > self._deadline(first, second):
+                if first is not None and now > self._deadline(first, second) + stalled:
                     self._end_process(number)
 
     def _deadline(self, first, second):

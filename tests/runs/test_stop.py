@@ -301,17 +301,20 @@ with stop.StopOnSignal() as on_signal, tf.Graph().as_default():
         while not session.should_stop():
             session.run(count)
     print('stopped', flush=True)
-    time.sleep({after})
+    for _ in range({after} * 10):
+        time.sleep(0.1)
+    print('ended', flush=True)
     on_signal.exit_if_received()
 """
 
 
-def signal_in_third_step(seconds, after=0):
+def signal_in_third_step(seconds, after=0, stalled=0):
     """Returns the exit code of a training that gets SIGTERM in its third step, and what it printed then.
 
     Args:
       seconds: list of float, how long the steps take.
-      after: float, how long what follows takes.
+      after: int, how many seconds what follows takes.
+      stalled: float, how many seconds the process rests during what follows.
     """
     process = fork_server.Popen(
         [sys.executable, '-c', SCRIPT.format(seconds=seconds, after=after)],
@@ -323,6 +326,11 @@ def signal_in_third_step(seconds, after=0):
     for _ in range(3):
         process.stdout.readline()
     process.send_signal(signal.SIGTERM)
+    if stalled:
+        assert process.stdout.readline() == 'stopped\n'
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(stalled)
+        process.send_signal(signal.SIGCONT)
     out, err = process.communicate(timeout=60)
     return process.returncode, out, err
 
@@ -335,8 +343,12 @@ def test_a_step_that_does_not_end_is_not_waited_for():
 
 @pytest.mark.parametrize('seconds', [[0, 0, 0.5], [0, 3, 4]], ids=['in time', 'like one before'])
 def test_a_step_that_ends_in_time_or_takes_as_long_as_others_is_the_last(seconds):
-    assert signal_in_third_step(seconds)[:2] == (143, 'stopped\n')
+    assert signal_in_third_step(seconds)[:2] == (143, 'stopped\nended\n')
 
 
 def test_a_process_that_does_not_end_after_its_training_is_ended():
     assert signal_in_third_step([0, 0, 0.5], after=1000)[:2] == (143, 'stopped\n')
+
+
+def test_a_process_that_rests_with_its_machine_is_not_ended_for_it():
+    assert signal_in_third_step([0, 0, 0], after=1, stalled=3.5)[:2] == (143, 'ended\n')
