@@ -158,7 +158,6 @@ def read(directory: str, split: str) -> tf.data.Dataset:
 
 def _interleave(paths, width):
     """Returns the records of files: one of each of the first `width` files in turn, then those of the next."""
-    groups = tf.data.Dataset.from_tensor_slices(np.reshape(paths, [-1, width]))
 
     @plain
     def interleaved(group):
@@ -168,7 +167,9 @@ def _interleave(paths, width):
             block_length=1,
         )
 
-    return groups.flat_map(interleaved)
+    if len(paths) == width:
+        return interleaved(paths)
+    return tf.data.Dataset.from_tensor_slices(np.reshape(paths, [-1, width])).flat_map(interleaved)
 
 
 def show(path: str) -> Iterator[str]:
