@@ -16,6 +16,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from datasets import mnist
+from datasets.mnist import read_idx
 from tests import fork_server
 from tests.linear import input_fn, make_estimator
 import trainer
@@ -68,8 +69,18 @@ def own_log():
 
 @pytest.fixture(scope='session')
 def data_dir(tmp_path_factory):
-    """A data_dir with MNIST converted."""
+    """A data_dir with the first tenth of MNIST, converted: a training keeps it in memory, which takes a while for all of it."""
     directory = str(tmp_path_factory.mktemp('data'))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mnist, 'read_idx', lambda name: read_idx(name)[: 6000 if name.startswith('train') else 1000])
+        mnist.prepare(directory, mnist.get_params())
+    return directory
+
+
+@pytest.fixture(scope='session')
+def whole_mnist(tmp_path_factory):
+    """A data_dir with all of MNIST."""
+    directory = str(tmp_path_factory.mktemp('whole'))
     mnist.prepare(directory, mnist.get_params())
     return directory
 

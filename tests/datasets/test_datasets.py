@@ -61,15 +61,15 @@ def test_every_dataset_gives_batches_in_all_modes(name, data_dir, tmp_path, monk
         np.testing.assert_array_equal(predicted[key], value)
 
 
-def test_mnist_is_the_whole_of_it_as_published(data_dir):
+def test_mnist_is_the_whole_of_it_as_published(whole_mnist):
     images = gzip.decompress(open(os.path.join(mnist.RAW_DIR, 't10k-images-idx3-ubyte.gz'), 'rb').read())[16:]
     labels = gzip.decompress(open(os.path.join(mnist.RAW_DIR, 't10k-labels-idx1-ubyte.gz'), 'rb').read())[8:]
-    count, (features, found) = first_batch('mnist', ModeKeys.EVAL, 'eval', data_dir)
+    count, (features, found) = first_batch('mnist', ModeKeys.EVAL, 'eval', whole_mnist)
     assert count == 10000
     assert list(found['label']) == list(labels[:8]) == [7, 2, 1, 0, 4, 1, 4, 9]
     expected = np.frombuffer(images[: 8 * 784], np.uint8).reshape(8, 28, 28, 1) / np.float32(255)
     np.testing.assert_array_equal(features['image'], expected)
-    assert first_batch('mnist', ModeKeys.TRAIN, 'train', data_dir)[0] == 60000
+    assert first_batch('mnist', ModeKeys.TRAIN, 'train', whole_mnist)[0] == 60000
 
 
 def test_mnist_is_converted_once(data_dir):

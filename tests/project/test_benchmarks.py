@@ -108,15 +108,15 @@ def test_the_bare_loop_runs_on_both_inputs(name):
     assert bare_loop.measure(name, 2000)['steps_per_second'] > 0
 
 
-def test_conversion_input_and_forward_passes_are_measured(data_dir):
+def test_conversion_input_and_forward_passes_are_measured(whole_mnist):
     assert whole_runs.convert()['seconds'] > 0
-    assert whole_runs.read(data_dir, 20)['examples_per_second'] > 0
-    assert whole_runs.evaluate_forward(data_dir)['seconds'] > 0
+    assert whole_runs.read(whole_mnist, 20)['examples_per_second'] > 0
+    assert whole_runs.evaluate_forward(whole_mnist)['seconds'] > 0
 
 
 @mock.patch.multiple(step_shares, WARM_UP=2, STEPS=3, TRACED=2)
-def test_the_shares_of_a_step_add_up(data_dir):
-    shares = step_shares.measure('float32', data_dir)
+def test_the_shares_of_a_step_add_up(whole_mnist):
+    shares = step_shares.measure('float32', whole_mnist)
     assert all(shares[name] > 0 for name in step_shares.KINDS)
     assert sum(shares.values()) == pytest.approx(2 * shares['a step'])
     # By their operations: convolutions need ten times as many as the matrix products.
