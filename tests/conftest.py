@@ -1,4 +1,7 @@
-"""What the tests share. Every test writes below a directory of its own; only the converted MNIST is made once."""
+"""What the tests share. Every test writes below a directory of its own; only the converted MNIST is made once.
+
+Nothing here imports TensorFlow before a test needs it.
+"""
 
 import functools
 import gc
@@ -10,20 +13,27 @@ import signal
 import subprocess
 import sys
 
-import tf_estimator  # noqa: F401 - before TensorFlow
-
 import pytest
-import tensorflow.compat.v1 as tf
 
-from datasets import mnist
-from datasets.mnist import read_idx
 from tests import fork_server
-from tests.linear import input_fn, make_estimator
 import trainer
 
 # A small AlexNet, so that a run takes a second.
 SMALL = ('--hparams=filters=[4,8],dense_units=16,batch_size=32,drop_rate=0.0,augment_shift=0,warmup_steps=0', '--eval_steps=1')
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def pytest_configure(config):
+    """Imports what the tests import, with tf.estimator in place; not where processes of xdist are handed the tests."""
+    if hasattr(config, 'workerinput') or not getattr(config.option, 'numprocesses', None):
+        gc.disable()
+        import tf_estimator  # noqa: F401, I001 - before TensorFlow
+        import tensorflow  # noqa: F401
+
+        # Graphs have many objects, which the collector would go through again and again.
+        gc.freeze()
+        gc.enable()
+        gc.set_threshold(100_000, 20, 20)
 
 
 @functools.cache
@@ -45,13 +55,6 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.fixture(scope='session', autouse=True)
-def collect_garbage_less_often():
-    """Saves CPU time: graphs have many objects, which the collector would go through again and again."""
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 20)
-
-
-@pytest.fixture(scope='session', autouse=True)
 def heed_sighup():
     """The tests send SIGHUP, also where they run under nohup, which has it ignored."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -70,7 +73,10 @@ def own_log():
 @pytest.fixture(scope='session')
 def data_dir(tmp_path_factory):
     """A data_dir with the first tenth of MNIST, converted: a training keeps it in memory, which takes a while for all of it."""
+    from datasets import mnist
+
     directory = str(tmp_path_factory.mktemp('data'))
+    read_idx = mnist.read_idx
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mnist, 'read_idx', lambda name: read_idx(name)[: 6000 if name.startswith('train') else 1000])
         mnist.prepare(directory, mnist.get_params())
@@ -80,6 +86,8 @@ def data_dir(tmp_path_factory):
 @pytest.fixture(scope='session')
 def whole_mnist(tmp_path_factory):
     """A data_dir with all of MNIST."""
+    from datasets import mnist
+
     directory = str(tmp_path_factory.mktemp('whole'))
     mnist.prepare(directory, mnist.get_params())
     return directory
@@ -88,6 +96,8 @@ def whole_mnist(tmp_path_factory):
 @pytest.fixture
 def execute(capsys, monkeypatch):
     """Calls a program's main: execute(main, [program, flag, ...]) -> (exit code, JSON of stdout or None, stderr)."""
+
+    import tensorflow.compat.v1 as tf
 
     def call(main, argv):
         capsys.readouterr()
@@ -139,6 +149,8 @@ def start(data_dir, tmp_path):
 @pytest.fixture
 def session():
     """A session on a graph of the test's own, with four CPU devices."""
+    import tensorflow.compat.v1 as tf
+
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 4})) as session:
         yield session
 
@@ -146,6 +158,8 @@ def session():
 @pytest.fixture
 def trained(tmp_path):
     """An Estimator of tests/linear.py with the checkpoints of steps 2 and 4."""
+    from tests.linear import input_fn, make_estimator
+
     estimator = make_estimator(tmp_path)
     estimator.train(input_fn(), max_steps=2)
     estimator.train(input_fn(), max_steps=4)

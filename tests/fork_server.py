@@ -114,6 +114,7 @@ def _become(fds, imported_env):
 
 if __name__ == '__main__':
     before = dict(os.environ)
+    gc.disable()
     import tf_estimator  # noqa: F401 - before TensorFlow
 
     import numpy.random  # noqa: F401 - NumPy imports it when it is first used.
@@ -124,6 +125,7 @@ if __name__ == '__main__':
     import common.sweep.launch  # noqa: F401
 
     gc.freeze()  # A collection would go through all that was imported, in each process anew.
+    gc.enable()
     set_by_imports = {name: value for name, value in os.environ.items() if before.get(name) != value}
     request_fds = _serve(socket.socket(fileno=int(sys.argv[1])))
     if request_fds:

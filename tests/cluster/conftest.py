@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.cluster import tiny_data
 from tests.cluster.tasks import TINY, Run, addresses
 
 HPARAMS = 'batch_size=12,optimizer=momentum,learning_rate=0.05'
@@ -14,6 +13,8 @@ FLAGS = (*TINY, f'--train_steps={STEPS}', '--save_checkpoints_steps=20', '--save
 @pytest.fixture(scope='session')
 def tiny_dir(tmp_path_factory):
     """A data_dir with tiny data."""
+    from tests.cluster import tiny_data  # It imports TensorFlow.
+
     path = tmp_path_factory.mktemp('tiny')
     tiny_data.write(path)
     return path

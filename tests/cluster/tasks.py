@@ -10,9 +10,10 @@ import subprocess
 import sys
 import time
 
+import numpy as np
+
 from tests import fork_server
 from tests.conftest import ROOT
-from tests.weights import read_weights
 
 TINY = ('--model=tests.cluster.tiny_model', '--dataset=tests.cluster.tiny_data')
 _SECONDS = 100
@@ -46,6 +47,13 @@ def free_ports(count):
 def addresses(**jobs):
     """Returns free addresses for so many tasks of each job, {job: ['host:port', ...]}."""
     return {job: [f'127.0.0.1:{port}' for port in free_ports(count)] for job, count in jobs.items()}
+
+
+def assert_equal(found, expected, tolerance=0.0):
+    """Asserts that two sets of weights, {name: array}, are equal within an absolute tolerance."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=tolerance, err_msg=name)
 
 
 def tf_config(cluster, job, index=0):
@@ -121,6 +129,8 @@ class Run:
         return json.loads((self._directory / f'{name}.out').read_text())
 
     def weights(self):
+        from tests.weights import read_weights  # It imports TensorFlow.
+
         return read_weights(self.output_dir)
 
     def wait_for(self, name, text):

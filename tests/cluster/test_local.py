@@ -16,6 +16,7 @@ from common.cluster import local, local_tasks
 from common.errors import UsageError
 import sweep
 from tests import fork_server
+from tests.cluster.tasks import TINY
 from tests.runs.shared import POLYNOMIAL
 from tests.weights import read_weights
 
@@ -121,8 +122,9 @@ def test_the_chief_may_have_an_evaluator_alone(run, processes, tmp_path):
     assert 'Saving dict' not in logged(tmp_path / 'output', 'chief')
 
 
-def test_an_evaluator_that_is_stopped_stops_nobody_and_a_signal_still_does(run, processes, tmp_path, monkeypatch):
+def test_an_evaluator_that_is_stopped_stops_nobody_and_a_signal_still_does(run, processes, tiny_dir, tmp_path, monkeypatch):
     monkeypatch.setattr(local, '_TERMINATE_SECONDS', 0.5)
+    monkeypatch.setenv('TINY_SECONDS', '0.05')
     log = tmp_path / 'output' / 'cluster' / 'evaluator-0.log'
     soon(lambda: log.exists() and 'Saving dict' in log.read_text(), lambda: processes[1].send_signal(signal.SIGTERM))
 
@@ -132,7 +134,8 @@ def test_an_evaluator_that_is_stopped_stops_nobody_and_a_signal_still_does(run, 
 
     soon(lambda: len(processes) == 2 and processes[1].returncode is not None, stop_later)
     with pytest.raises(SystemExit) as stopped:
-        run(*POLYNOMIAL, '--local_cluster=chief:1,evaluator:1', '--train_steps=1000000', '--save_checkpoints_steps=1000')
+        flags = ('--local_cluster=chief:1,evaluator:1', '--train_steps=100000', '--save_checkpoints_steps=20')
+        run(*TINY, f'--data_dir={tiny_dir}', *flags)
     assert (stopped.value.code, codes(processes)) == (130, [130, 143])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.cluster.conftest import HPARAMS, RESTART, STEPS
-from tests.cluster.tasks import addresses
+from tests.cluster.tasks import addresses, assert_equal
 from tests.runs.shared import rows
 from tests.weights import read_weights
 
@@ -20,7 +20,6 @@ OPTIONS = (
     '--num_towers=2',
     '--schedule=train',
 )
-STOPPING = ('--early_stopping_patience=1', '--early_stopping_min_delta=0.1', '--eval_every_steps=5')
 HAS_BFLOAT16 = 'avx512f' in open('/proc/cpuinfo').read()
 
 
@@ -38,12 +37,6 @@ def two(train):
     run = train(2)
     assert run.wait() == [0, 0]
     return run
-
-
-def assert_equal(found, expected, tolerance=0.0):
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=tolerance, err_msg=name)
 
 
 def test_a_cluster_trains_as_one_process(one, two):
@@ -115,14 +108,6 @@ def test_options_give_what_they_give_in_one_process(options, one):
     assert (alone['words'][1:] != 0).all() and len([name for name in cluster if 'ExponentialMovingAverage' in name]) >= 3
 
 
-def test_early_stopping_stops_all_at_the_step_of_one_process(train):
-    runs = [train(count, *STOPPING) for count in (1, 2)]
-    assert [run.wait() for run in runs] == [[0], [0, 0]]
-    steps = [run.result(name)['global_step'] for run, name in ((runs[0], 'chief0'), (runs[1], 'chief0'), (runs[1], 'worker0'))]
-    assert steps[0] < STEPS and steps == [steps[0]] * 3
-    assert_equal(runs[1].weights(), runs[0].weights(), 1e-6)
-
-
 def test_batch_norm_and_bfloat16_train(train):
     flags = ['--schedule=train', f'--hparams={HPARAMS},normalizes=true']
     flags += ['--precision=bfloat16'] if HAS_BFLOAT16 else []
@@ -133,19 +118,6 @@ def test_batch_norm_and_bfloat16_train(train):
     weights = run.weights()
     assert all(np.isfinite(value).all() for value in weights.values())
     assert weights['batch_normalization/moving_variance'] != 1
-
-
-def test_a_hook_stops_all_where_the_tasks_wait_for_one_another_and_is_refused_elsewhere(train):
-    parts = ('--model=tests.training.model_with_parts', '--schedule=train', '--save_checkpoints_steps=10')
-    runs = [train(2, *parts, f'--hparams=batch_size=12,last_step={step}') for step in (20, 15)]
-    assert [run.wait() for run in runs] == [[0, 0], [2, 2]]
-    assert int(runs[0].weights()['global_step']) == 20
-    for task in ('chief0', 'worker0'):
-        assert 'The hook of train has seen [1, 2, 3, ' in runs[0].log(task)
-        assert runs[1].error(task) == (
-            'trainer.py: a hook of the model stops the training after step 15: in a cluster that is possible only at the '
-            'multiples of 10, where the tasks wait for the chief to save or evaluate'
-        )
 
 
 def test_an_evaluator_evaluates_in_place_of_the_chief(train, two):
