@@ -1,7 +1,11 @@
 """Clusters whose trainings end before their last step, as early stopping or a hook asks for."""
 
+import pytest
+
 from tests.cluster.conftest import STEPS
 from tests.cluster.tasks import assert_equal
+
+pytestmark = pytest.mark.slow
 
 STOPPING = ('--early_stopping_patience=1', '--early_stopping_min_delta=0.1', '--eval_every_steps=5')
 

@@ -2,9 +2,13 @@
 
 import signal
 
+import pytest
+
 from tests.cluster import tiny_data
 from tests.cluster.conftest import HPARAMS, RESTART
 from tests.cluster.tasks import addresses, tf_config
+
+pytestmark = pytest.mark.slow
 
 ALIKE = 'start all tasks with the same command, the same data and the same cluster'
 

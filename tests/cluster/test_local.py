@@ -20,6 +20,8 @@ from tests.cluster.tasks import TINY
 from tests.runs.shared import POLYNOMIAL
 from tests.weights import read_weights
 
+pytestmark = pytest.mark.slow
+
 TRAINING = (
     *POLYNOMIAL,
     '--train_steps=300',

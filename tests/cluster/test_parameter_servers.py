@@ -17,6 +17,8 @@ from common.errors import UsageError
 from tests.cluster.conftest import HPARAMS, RESTART, STEPS
 from tests.cluster.tasks import addresses
 
+pytestmark = pytest.mark.slow
+
 LONG = (f'--train_steps={6 * STEPS}', '--save_checkpoints_steps=100', '--save_summary_steps=10')
 
 

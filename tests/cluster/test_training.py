@@ -13,6 +13,8 @@ from tests.cluster.tasks import addresses, assert_equal
 from tests.runs.shared import rows
 from tests.weights import read_weights
 
+pytestmark = pytest.mark.slow
+
 # Whatever changes the training at once, in float64 but for the rates.
 OPTIONS = (
     f'--hparams={HPARAMS},uses_words=true,gradient_accumulation_steps=2,ema_decay=0.9,gradient_clip_norm=0.5,weight_decay=0.01',

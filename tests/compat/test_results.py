@@ -9,6 +9,8 @@ from tests.compat import results
 from tests.compat.libraries import Library
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 TESTS = """
 import unittest
 

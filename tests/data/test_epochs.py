@@ -14,6 +14,8 @@ from common.data.source import DataSource
 from hparams.build import HParams
 from hparams.defaults import DEFAULTS
 
+pytestmark = pytest.mark.slow
+
 TRAIN = tf.estimator.ModeKeys.TRAIN
 
 

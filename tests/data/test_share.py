@@ -12,6 +12,8 @@ from common.data.source import DataSource
 from hparams.build import HParams
 from hparams.defaults import DEFAULTS
 
+pytestmark = pytest.mark.slow
+
 COUNT = 50
 TRAIN = tf.estimator.ModeKeys.TRAIN
 BATCH = 6

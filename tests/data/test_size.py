@@ -23,6 +23,8 @@ from tests.conftest import ROOT
 from tests.data.test_input_pipeline import batches
 from tests.weights import read_weights
 
+pytestmark = pytest.mark.slow
+
 INFINITE, UNKNOWN = -1, -2
 
 

@@ -20,6 +20,8 @@ from hparams.build import HParams
 from tests.datasets.own_data import Prepared
 from tests.tfrecords import header
 
+pytestmark = pytest.mark.slow
+
 MODEL = '--model=tests.datasets.tabular_model'
 
 

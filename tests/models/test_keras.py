@@ -15,6 +15,8 @@ from common.runs import api
 from models import keras
 from tests.weights import read_weights
 
+pytestmark = pytest.mark.slow
+
 NETWORKS = """
 import tensorflow as tf
 

@@ -13,6 +13,8 @@ from hparams import build
 from models import alexnet
 from tests.models.shared import ModeKeys, make_params
 
+pytestmark = pytest.mark.slow
+
 SEQ2SEQ = ('--model=seq2seq', '--dataset=addition')
 # The datasets that need no download. Where there is none, tests/models/test_MODEL.py trains on made-up data.
 FITTING = {

@@ -11,6 +11,8 @@ from hparams import build
 from models import seq2seq
 from tests.evaluated import CPUS
 
+pytestmark = pytest.mark.slow
+
 ModeKeys = tf.estimator.ModeKeys
 PARAMS = build.make_hparams('seq2seq', seq2seq.get_params(), 'd', {}, text='rnn_units=16,embedding_size=8,max_target_length=6')
 SOURCES = [b'27+5', b'', '\u00fc\u20ac'.encode(), b'123+456', b'9']

@@ -11,6 +11,8 @@ from common.plugins import dataset_contract
 from hparams.build import HParams
 from tests.soak import wrong_modules
 
+pytestmark = pytest.mark.slow
+
 PARAMS = """
 def get_params():
     return VALUE

@@ -26,6 +26,8 @@ from benchmarks import (
 )
 from tests import fork_server
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def forked(monkeypatch):

@@ -22,6 +22,8 @@ from models import alexnet
 from tests.conftest import SMALL
 from tests.weights import read_weights
 
+pytestmark = pytest.mark.slow
+
 X = np.linspace(-1, 1, 64, dtype=np.float32)
 SLOPE = {'batch_size': 16, 'optimizer': 'sgd', 'learning_rate': 0.5}
 

@@ -22,6 +22,8 @@ from tests.soak import ledger
 from tests.tfrecords import header
 from tests.weights import read_weights
 
+pytestmark = pytest.mark.slow
+
 DIVERGING = (*POLYNOMIAL, '--schedule=train', '--train_steps=50')
 
 

@@ -2,8 +2,12 @@
 
 import re
 
+import pytest
+
 from common.inference.evaluator import Evaluator
 from tests.runs.shared import POLYNOMIAL, rows
+
+pytestmark = pytest.mark.slow
 
 
 def test_evaluations_at_their_own_steps_on_several_splits(run, tmp_path):

@@ -13,6 +13,8 @@ import tensorflow as tf
 from common.errors import RunError
 from common.runs import saved_dataset
 
+pytestmark = pytest.mark.slow
+
 MODULE = '''
 """A model and a dataset of words, which are told apart by their letters."""
 

@@ -17,6 +17,8 @@ from tests.conftest import ROOT, SMALL
 from tests.runs.shared import POLYNOMIAL, losses
 import trainer
 
+pytestmark = pytest.mark.slow
+
 
 def test_everything_goes_through_gfile(run):
     # TensorFlow's file system in memory stands for a remote one.

@@ -12,6 +12,8 @@ from tests.conftest import SMALL
 from tests.soak.ledger import read_ledger
 from tests.weights import read_weights
 
+pytestmark = pytest.mark.slow
+
 LEDGER = ('--model=tests.soak.ledger', '--dataset=tests.soak.ledger', '--schedule=train')
 ROWS = 50  # Examples of an epoch.
 

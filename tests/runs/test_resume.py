@@ -11,6 +11,8 @@ from tests.conftest import SMALL
 from tests.runs.shared import POLYNOMIAL, losses
 from tests.weights import read_weights
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_same_seed_repeats_a_run_and_another_does_not(run, tmp_path):
     flags = ('--hparams=filters=[4],dense_units=16,batch_size=32', '--train_steps=20', '--schedule=train')

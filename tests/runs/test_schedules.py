@@ -11,6 +11,8 @@ from common.storage import checkpoints
 from models import polynomial
 from tests.runs.shared import MODELS, POLYNOMIAL, rows
 
+pytestmark = pytest.mark.slow
+
 
 def test_alexnet_learns_mnist_and_prints_what_it_reached(start, tmp_path):
     process = start(

@@ -10,6 +10,8 @@ from tests.soak import configurations, mutations, wrong_modules
 from tests.soak.ledger import read_ledger
 from tests.soak.stops import SAVE_STEPS, stop_again_and_again
 
+pytestmark = pytest.mark.slow
+
 EVERYTHING = ['--num_towers=2', '--steps_per_loop=7', '--hparams=ema_decay=0.9,gradient_accumulation_steps=3,cache=false']
 
 

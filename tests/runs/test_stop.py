@@ -14,6 +14,8 @@ from common.runs.stop import StopInProgram, StopOnSignal
 from tests import fork_server
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 def train_until(stop, at_step, act, max_steps=10):
     """Runs a training loop whose step `at_step` calls `act`; returns the steps that ran."""

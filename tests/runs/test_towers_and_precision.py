@@ -8,6 +8,8 @@ from tests.conftest import SMALL
 from tests.runs.shared import POLYNOMIAL, losses
 from tests.weights import read_weights
 
+pytestmark = pytest.mark.slow
+
 
 def test_towers_train_and_evaluate_as_none(run, tmp_path):
     flags = (*SMALL[:1], '--train_steps=5', '--save_summary_steps=1', '--eval_steps=3')

@@ -7,6 +7,8 @@ from common.errors import RunError
 from common.storage import checkpoints
 from tests.soak.damaged_checkpoints import DAMAGES, FLAGS, goes_on
 
+pytestmark = pytest.mark.slow
+
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial', '--schedule=train', '--save_checkpoints_steps=4')
 
 

@@ -19,6 +19,8 @@ import sweep
 from tests import fork_server
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
+
 RATES = {'learning_rate': {'low': 1e-4, 'high': 0.5, 'log': True}}
 FLAGS = ('--model=polynomial', '--dataset=polynomial', '--eval_every_steps=20', '--save_checkpoints_steps=20')
 

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf1
 from tests.tf_estimator.slope import BOTH_APIS, X, Y, loss_after
 
 # Of protobuf 6, about TensorFlow 2.20's own code.
-pytestmark = pytest.mark.filterwarnings('ignore:float_format is deprecated')
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings('ignore:float_format is deprecated')]
 
 # 40 examples: the class is 1 where `size` is above 0.5, which is where `word` is 'big'; the target is 3 size + 1.
 SIZES = np.float32(np.arange(40) / 40)

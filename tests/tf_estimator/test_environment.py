@@ -18,6 +18,8 @@ import tensorflow as tf
 from tests.conftest import ROOT
 from tests.tf_estimator.programs import RESTORED, not_on_2_15
 
+pytestmark = pytest.mark.slow
+
 OURS = 'tf_estimator.pth', '_tf_estimator_hook.py'
 
 

@@ -15,6 +15,8 @@ import tensorflow as tf
 from tests.tf_estimator.programs import SCRIPTS, finish, launch, set_tf_config, unlike_info
 from tests.tf_estimator.slope import loss_after, slope_after
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_mirrored_strategy_learns_from_the_examples_of_all_devices(tmp_path):
     code, out, err = finish(launch(os.path.join(SCRIPTS, 'mirrored.py'), str(tmp_path)))

@@ -13,6 +13,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.tf_estimator.programs import SCRIPTS, finish, launch, not_on_2_15, run_script, unlike_info
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def old_program(tmp_path):

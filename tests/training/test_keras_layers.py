@@ -16,6 +16,8 @@ from hparams import build
 from tests.linear import CPUS, X, Y, input_fn
 from tests.weights import read_weights
 
+pytestmark = pytest.mark.slow
+
 KERNEL = np.random.RandomState(2).normal(size=[2, 3]).astype(np.float32)
 L2 = tf.keras.regularizers.l2
 BATCHES = [np.arange(4 * i, 4 * i + 4) % 10 for i in range(6)]

@@ -12,6 +12,8 @@ from common.ops.step_seed import step_seed
 from common.training.multi_step import MultiStepHook, repeat_step
 from tests.linear import scalars
 
+pytestmark = pytest.mark.slow
+
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial', '--eval_steps=1')
 EVERYTHING = (
     '--num_towers=2',

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+pytestmark = pytest.mark.slow
+
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
 
 # Trains on an expression of x [batch] with `fuse`, which is 5 at step 0 and counts down to 0.

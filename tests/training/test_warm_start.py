@@ -12,6 +12,8 @@ from tests.conftest import SMALL
 from tests.weights import read_weights
 import trainer
 
+pytestmark = pytest.mark.slow
+
 
 def weights(directory):
     return {name: value for name, value in read_weights(directory).items() if 'Adam' not in name and '_power' not in name}
