@@ -130,7 +130,7 @@ def minimize(
     )
     if average:
         gradients = tuple(map(_merge_duplicates, average(gradients)))
-    tf.summary.scalar('gradient_norm', tf.global_norm(gradients))
+    tf.summary.scalar('gradient_norm', _global_norm(gradients))
 
     def update(gradients):
         return _update(optimizer, gradients, variables, step, params, 0.0 if is_decoupled else params.weight_decay)
@@ -164,7 +164,7 @@ def _merge_duplicates(gradient):
 def _update(optimizer, gradients, variables, step, params, weight_decay):
     """Returns the op that applies the gradients to the variables."""
     if params.gradient_clip_norm:
-        gradients, _ = tf.clip_by_global_norm(gradients, params.gradient_clip_norm)
+        gradients = _clip(gradients, params.gradient_clip_norm)
     if weight_decay:
         gradients = [
             tf.convert_to_tensor(gradient) + weight_decay * variable if _is_decayed(variable) else gradient
@@ -175,6 +175,23 @@ def _update(optimizer, gradients, variables, step, params, weight_decay):
         return applied
     with tf.control_dependencies([applied]):
         return moving_average.update(step, params)
+
+
+def _global_norm(gradients):
+    """As tf.global_norm, but of gradients of any types: in the widest of them."""
+    widest = max((gradient.dtype for gradient in gradients), key=lambda dtype: dtype.size)
+    return tf.global_norm([tf.cast(gradient, widest) for gradient in gradients])
+
+
+def _clip(gradients, limit):
+    """As tf.clip_by_global_norm, but of gradients of any types."""
+    norm = _global_norm(gradients)
+    clipped = {}
+    for dtype in dict.fromkeys(gradient.dtype for gradient in gradients):
+        places = [place for place, gradient in enumerate(gradients) if gradient.dtype == dtype]
+        same, _ = tf.clip_by_global_norm([gradients[place] for place in places], limit, tf.cast(norm, dtype))
+        clipped.update(zip(places, same))
+    return [clipped[place] for place in range(len(gradients))]
 
 
 def _is_decayed(variable):

@@ -177,6 +177,18 @@ def test_gradients_are_clipped_to_a_norm_of_all_together(session, limit, scale):
     np.testing.assert_allclose([found['a'][0, 0], found['b'][0]], [1 - 0.1 * 3 * scale, 1 - 0.1 * 4 * scale], rtol=1e-6)
 
 
+def test_gradients_of_several_types_are_clipped_together(session):
+    a, b = tf.get_variable('a', initializer=[[1.0]]), tf.get_variable('b', initializer=tf.constant([1.0], tf.float64))
+    loss = tf.reduce_sum(a * 3) + tf.cast(tf.reduce_sum(b * 4), tf.float32)
+    train = make_step(loss, optimizer='sgd', gradient_clip_norm=2.5)
+    session.run(tf.global_variables_initializer())
+    summary = tf.Summary.FromString(session.run(tf.summary.merge_all()))
+    assert [value.simple_value for value in summary.value if value.tag == 'gradient_norm'] == [5]
+    session.run(train)
+    found = weights(session)
+    np.testing.assert_allclose([found['a'][0, 0], found['b'][0]], [1 - 0.1 * 3 / 2, 1 - 0.1 * 4 / 2], rtol=1e-6)
+
+
 def test_the_norm_of_the_gradients_before_clipping_is_drawn(session):
     make_step(linear_loss(a=[[3.0]], b=[4.0]), gradient_clip_norm=1.0)
     session.run(tf.global_variables_initializer())
