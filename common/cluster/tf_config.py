@@ -90,20 +90,23 @@ def _parse(text):
         raise UsageError(f'TF_CONFIG is not a JSON object: {_FIX}')
     addresses = _addresses(value.get('cluster', {}))
     task = value.get('task', {})
-    if not isinstance(task, dict) or not isinstance(task.get('type', ''), str) or not _is_index(task.get('index', 0)):
+    if not isinstance(task, dict) or not isinstance(task.get('type', ''), str):
         raise UsageError(f'TF_CONFIG: its task is not an object of a type and an index: {_FIX}')
+    if not _is_index(task.get('index', 0)):
+        raise UsageError(f"TF_CONFIG: its task's index {json.dumps(task['index'])} is not an integer from 0: {_FIX}")
     job, index = task.get('type', ''), int(task.get('index', 0))
     job = _OLD_NAMES.get(job, job)
     if job == EVALUATOR:  # Outside of the cluster as TFJob describes it.
         return ClusterConfig(addresses, job, index)
     count = len(addresses.get(job, ()))
-    if sum(map(len, addresses.values())) > 1:
+    is_cluster = sum(map(len, addresses.values())) > 1
+    if is_cluster:
         if not job:
             raise UsageError(f'TF_CONFIG: its task has no type, which says which task of the cluster this one is: {_FIX}')
         if job not in JOBS:
             raise UsageError(f'TF_CONFIG: its task has the type {job}, which is not one of {", ".join(JOBS)}: {_FIX}')
-        if index >= count:
-            raise UsageError(f'TF_CONFIG: its task is {job} {index}, and the cluster has {count} of this type: {_FIX}')
+    if index >= count and (is_cluster or job in value.get('cluster', {})):
+        raise UsageError(f'TF_CONFIG: its task is {job} {index}, and the cluster has {count} of this type: {_FIX}')
     return ClusterConfig(addresses, job, index)
 
 
@@ -131,8 +134,10 @@ def _addresses(cluster):
     for address in known:
         port = re.fullmatch(r'(?:\[[^\[\]\s]+\]|[^\s:\[\]]+):(\d{1,5})', address)
         if not port or not 0 < int(port[1]) < 2**16:
-            example = '[::1]:2222' if address.count(':') > 1 else 'host:2222'
-            raise UsageError(f'TF_CONFIG: the address {address} is not a host and a port, such as {example}: {_FIX}')
+            scheme, separator, rest = address.rpartition('://')
+            example = '[::1]:2222' if rest.count(':') > 1 else 'host:2222'
+            omit = f' (omit {scheme}{separator})' if scheme else ''
+            raise UsageError(f'TF_CONFIG: the address {address} is not a host and a port, such as {example}{omit}: {_FIX}')
         if known.count(address) > 1:
             raise UsageError(f'TF_CONFIG: the address {address} is given to several tasks: {_FIX}')
     return {job: hosts for job, hosts in addresses.items() if hosts}

@@ -77,10 +77,10 @@ def test_tf_config_is_removed_as_the_estimator_would_read_it():
         ('{"cluster": {"worker": [1]}}', f'TF_CONFIG: {NO_HOSTS}'),
         ('{"task": "worker"}', f'TF_CONFIG: {NO_TASK}'),
         ('{"task": {"type": 1}}', f'TF_CONFIG: {NO_TASK}'),
-        ('{"task": {"type": "worker", "index": -1}}', f'TF_CONFIG: {NO_TASK}'),
-        ('{"task": {"type": "worker", "index": true}}', f'TF_CONFIG: {NO_TASK}'),
-        ('{"task": {"type": "worker", "index": 0.5}}', f'TF_CONFIG: {NO_TASK}'),
-        ('{"task": {"type": "worker", "index": null}}', f'TF_CONFIG: {NO_TASK}'),
+        ('{"task": {"type": "worker", "index": -1}}', f"TF_CONFIG: its task's index -1 is not an integer from 0{FIX}"),
+        ('{"task": {"type": "worker", "index": true}}', f"TF_CONFIG: its task's index true is not an integer from 0{FIX}"),
+        ('{"task": {"type": "worker", "index": 0.5}}', f"TF_CONFIG: its task's index 0.5 is not an integer from 0{FIX}"),
+        ('{"task": {"type": "worker", "index": null}}', f"TF_CONFIG: its task's index null is not an integer from 0{FIX}"),
     ],
     ids=lambda text: text[:40],
 )
@@ -120,6 +120,17 @@ def test_a_text_that_describes_no_task_is_refused(text, message):
             )
             for address in ('a', 'a:', ':1', 'a:0', 'a:65536', 'a:b', 'a b:1', '')
         ),
+        ({'worker': []}, 'worker', 0, f'its task is worker 0, and the cluster has 0 of this type{FIX}'),
+        ({'worker': ['a:1']}, 'worker', 1, f'its task is worker 1, and the cluster has 1 of this type{FIX}'),
+        *(
+            (
+                {'chief': [address]},
+                'chief',
+                0,
+                f'the address {address} is not a host and a port, such as {example} (omit grpc://){FIX}',
+            )
+            for address, example in (('grpc://a:1', 'host:2222'), ('grpc://[::1]:1', '[::1]:2222'))
+        ),
         ({'chief': ['::1:2222']}, 'chief', 0, f'the address ::1:2222 is not a host and a port, such as [::1]:2222{FIX}'),
     ],
 )
@@ -144,6 +155,10 @@ def test_the_tasks_of_a_slurm_step_are_workers_in_the_order_of_its_hosts(nodes, 
     assert (found.name, found.is_worker, found.addresses) == ('worker 2', True, {'worker': expected})
     assert found.source == 'Slurm'
     assert not tf_config.read({**environ, 'SLURM_PROCID': '0'}).is_worker
+
+
+def test_a_host_without_a_task_trains_alone():
+    assert read({'chief': ['a:1']}) is None and read({}) is None
 
 
 def test_a_slurm_step_of_one_task_trains_alone():
