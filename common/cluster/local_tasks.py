@@ -32,8 +32,8 @@ def parse(text: str) -> dict[str, int]:
     total = sum(counts.values())
     if total > _MAX_TASKS:
         raise UsageError(f'--local_cluster={text}: {total} processes are too many for one machine: at most {_MAX_TASKS}')
-    if total < 2:
-        raise UsageError(f'--local_cluster={text}: one task is no cluster: add workers or an evaluator, or omit the flag')
     if not counts.get(CHIEF) and not counts.get(WORKER):
         raise UsageError(f'--local_cluster={text}: none of its tasks trains: add workers, or omit the flag')
+    if total < 2:
+        raise UsageError(f'--local_cluster={text}: one task is no cluster: add workers or an evaluator, or omit the flag')
     return counts

@@ -201,7 +201,8 @@ def test_the_tasks_are_counted_by_job():
         ('worker:65', '65 processes are too many'),
         ('worker:1', 'one task is no cluster'),
         ('chief:1', 'one task is no cluster'),
-        ('evaluator:1', 'one task is no cluster'),
+        ('evaluator:1', 'none of its tasks trains: add workers'),
+        ('ps:1', 'none of its tasks trains: add workers'),
     ],
 )
 def test_what_is_no_cluster_is_refused(text, message):
