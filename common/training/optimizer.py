@@ -186,7 +186,7 @@ def _global_norm(gradients):
 def _clip(gradients, limit):
     """As tf.clip_by_global_norm, but of gradients of any types."""
     norm = _global_norm(gradients)
-    clipped = {}
+    clipped: dict[int, Any] = {}
     for dtype in dict.fromkeys(gradient.dtype for gradient in gradients):
         places = [place for place, gradient in enumerate(gradients) if gradient.dtype == dtype]
         same, _ = tf.clip_by_global_norm([gradients[place] for place in places], limit, tf.cast(norm, dtype))
