@@ -130,7 +130,7 @@ def minimize(
     )
     if average:
         gradients = tuple(map(_merge_duplicates, average(gradients)))
-    tf.summary.scalar('gradient_norm', _global_norm(gradients))
+    tf.summary.scalar('gradient_norm', tf.global_norm(_in_one_type(gradients)))
 
     def update(gradients):
         return _update(optimizer, gradients, variables, step, params, 0.0 if is_decoupled else params.weight_decay)
@@ -164,7 +164,8 @@ def _merge_duplicates(gradient):
 def _update(optimizer, gradients, variables, step, params, weight_decay):
     """Returns the op that applies the gradients to the variables."""
     if params.gradient_clip_norm:
-        gradients = _clip(gradients, params.gradient_clip_norm)
+        clipped, _ = tf.clip_by_global_norm(_in_one_type(gradients), params.gradient_clip_norm)
+        gradients = [tf.cast(value, gradient.dtype) for value, gradient in zip(clipped, gradients)]
     if weight_decay:
         gradients = [
             tf.convert_to_tensor(gradient) + weight_decay * variable if _is_decayed(variable) else gradient
@@ -177,21 +178,10 @@ def _update(optimizer, gradients, variables, step, params, weight_decay):
         return moving_average.update(step, params)
 
 
-def _global_norm(gradients):
-    """As tf.global_norm, but of gradients of any types: in the widest of them."""
+def _in_one_type(gradients):
+    """Returns gradients in the widest of their types, as tf.global_norm and tf.clip_by_global_norm need them."""
     widest = max((gradient.dtype for gradient in gradients), key=lambda dtype: dtype.size)
-    return tf.global_norm([tf.cast(gradient, widest) for gradient in gradients])
-
-
-def _clip(gradients, limit):
-    """As tf.clip_by_global_norm, but of gradients of any types."""
-    norm = _global_norm(gradients)
-    clipped: dict[int, Any] = {}
-    for dtype in dict.fromkeys(gradient.dtype for gradient in gradients):
-        places = [place for place, gradient in enumerate(gradients) if gradient.dtype == dtype]
-        same, _ = tf.clip_by_global_norm([gradients[place] for place in places], limit, tf.cast(norm, dtype))
-        clipped.update(zip(places, same))
-    return [clipped[place] for place in range(len(gradients))]
+    return [tf.cast(gradient, widest) for gradient in gradients]
 
 
 def _is_decayed(variable):
