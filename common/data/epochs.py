@@ -205,8 +205,7 @@ def infinite_stream(
     @plain
     def shuffled(epoch, seen):
         with same_seed(params):
-            shuffled = records.shuffle(buffer, seed=epoch * 1000003 + params.seed, reshuffle_each_iteration=False)
-        return shuffled.skip(seen)
+            return records.shuffle(buffer, seed=epoch * 1000003 + params.seed, reshuffle_each_iteration=False).skip(seen)
 
     if num_examples == tf.data.experimental.UNKNOWN_CARDINALITY:  # Training ends within the first epoch.
         records = records.apply(tf.data.experimental.assert_cardinality(tf.data.experimental.INFINITE_CARDINALITY))
