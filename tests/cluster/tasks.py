@@ -10,8 +10,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
-
 from tests import fork_server
 from tests.conftest import ROOT
 
@@ -47,13 +45,6 @@ def free_ports(count):
 def addresses(**jobs):
     """Returns free addresses for so many tasks of each job, {job: ['host:port', ...]}."""
     return {job: [f'127.0.0.1:{port}' for port in free_ports(count)] for job, count in jobs.items()}
-
-
-def assert_equal(found, expected, tolerance=0.0):
-    """Asserts that two sets of weights, {name: array}, are equal within an absolute tolerance."""
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=tolerance, err_msg=name)
 
 
 def tf_config(cluster, job, index=0):

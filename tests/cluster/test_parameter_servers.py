@@ -6,7 +6,6 @@ import json
 import signal
 import types
 
-import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -16,6 +15,7 @@ from common.cluster.tf_config import ClusterConfig
 from common.errors import UsageError
 from tests.cluster.conftest import HPARAMS, RESTART, STEPS
 from tests.cluster.tasks import addresses
+from tests.weights import assert_equal
 
 pytestmark = pytest.mark.slow
 
@@ -61,10 +61,7 @@ def test_a_chief_alone_trains_as_one_process_and_resumes_exactly(train, tmp_path
     assert 3 < run.weights()['global_step'] < STEPS
     resumed = train(1, *flags, servers=1, directory=tmp_path)
     assert alone.wait() == [0] and resumed.wait() == [0, 0]
-    expected, found = alone.weights(), resumed.weights()
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-6, err_msg=name)
+    assert_equal(resumed.weights(), alone.weights(), 1e-6)
 
 
 def test_a_worker_that_has_ended_is_not_named_as_lost():

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.cluster.conftest import HPARAMS, RESTART, STEPS
-from tests.cluster.tasks import addresses, assert_equal
+from tests.cluster.tasks import addresses
 from tests.runs.shared import rows
-from tests.weights import read_weights
+from tests.weights import assert_equal, read_weights
 
 pytestmark = pytest.mark.slow
 
