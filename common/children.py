@@ -19,12 +19,15 @@ def was_stopped(code: int) -> bool:
     return code in _STOPPED
 
 
-def start(arguments: Sequence[str], log_path: str, stdout: Any = None, **options: Any) -> subprocess.Popen:
+def start(
+    arguments: Sequence[str], log_path: str, stdin: Any = subprocess.DEVNULL, stdout: Any = None, **options: Any
+) -> subprocess.Popen:
     """Starts Python with the arguments; what it writes is appended to its log.
 
     Args:
       arguments: a script and its flags.
       log_path: a local file.
+      stdin: a file, as for subprocess.Popen.
       stdout: where stdout goes, if not to the log.
       **options: of subprocess.Popen.
     """
@@ -32,7 +35,7 @@ def start(arguments: Sequence[str], log_path: str, stdout: Any = None, **options
         # In a new session, so that Ctrl-C does not reach it: its parent stops it, once, and it saves a checkpoint.
         return subprocess.Popen(
             [sys.executable, *arguments],
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=log if stdout is None else stdout,
             stderr=log,
             start_new_session=True,

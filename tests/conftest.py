@@ -1,57 +1,30 @@
-"""What the tests share. Every test writes below a directory of its own; only the converted MNIST is made once.
+"""Fixtures of all tests. Every test writes below a directory of its own; converted data and trained runs are made once."""
 
-Nothing here imports TensorFlow before a test needs it.
-"""
-
-import functools
-import gc
 import json
 import logging
 import os
-import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from tests import fork_server
-import trainer
+from tests import forked
 
-# A small AlexNet, so that a run takes a second.
-SMALL = ('--hparams=filters=[4,8],dense_units=16,batch_size=32,drop_rate=0.0,augment_shift=0,warmup_steps=0', '--eval_steps=1')
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = forked.ROOT
 
 
 def pytest_configure(config):
-    """Imports what the tests import, with tf.estimator in place; not where processes of xdist are handed the tests."""
+    """Imports TensorFlow, with tf.estimator in place, but not where xdist hands out the tests."""
     if hasattr(config, 'workerinput') or not getattr(config.option, 'numprocesses', None):
-        gc.disable()
-        import tf_estimator  # noqa: F401, I001 - before TensorFlow
-        import tensorflow  # noqa: F401
+        import gc
+
+        import tests.shared  # noqa: F401
 
         # Graphs have many objects, which the collector would go through again and again.
         gc.freeze()
-        gc.enable()
         gc.set_threshold(100_000, 20, 20)
-
-
-@functools.cache
-def _shares_fixtures(module):
-    return "scope='module'" in pathlib.Path(ROOT, module).read_text()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Runs the tests of a module whose fixtures they share in one process, and others wherever one is free."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Scheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid):
-            module = nodeid.partition('::')[0]
-            return module if _shares_fixtures(module) else nodeid
-
-    return Scheduling(config, log) if config.getvalue('dist') == 'load' else None
 
 
 @pytest.fixture(scope='session', autouse=True)
@@ -96,7 +69,6 @@ def whole_mnist(tmp_path_factory):
 @pytest.fixture
 def execute(capsys, monkeypatch):
     """Calls a program's main: execute(main, [program, flag, ...]) -> (exit code, JSON of stdout or None, stderr)."""
-
     import tensorflow.compat.v1 as tf
 
     def call(main, argv):
@@ -113,6 +85,7 @@ def execute(capsys, monkeypatch):
 @pytest.fixture
 def run(execute, data_dir, tmp_path):
     """Calls the trainer's main: run('--schedule=train') -> (exit code, JSON of stdout or None, stderr)."""
+    import trainer
 
     def call(*flags, output_dir=str(tmp_path / 'output')):
         return execute(trainer.main, ['trainer.py', f'--data_dir={data_dir}', f'--output_dir={output_dir}', *flags])
@@ -122,9 +95,9 @@ def run(execute, data_dir, tmp_path):
 
 @pytest.fixture
 def start(data_dir, tmp_path):
-    """Starts the trainer as a process of its own: start('--schedule=train') -> subprocess.Popen.
+    """Starts the trainer as a process of its own: start('--schedule=train') -> forked.Popen.
 
-    With is_fresh=True it imports TensorFlow by itself.
+    With is_fresh=True it imports TensorFlow by itself, and is a subprocess.Popen.
     """
     processes = []
 
@@ -136,7 +109,7 @@ def start(data_dir, tmp_path):
             f'--output_dir={output_dir}',
             *flags,
         ]
-        popen = subprocess.Popen if is_fresh else fork_server.Popen
+        popen = subprocess.Popen if is_fresh else forked.Popen
         processes.append(popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path))
         return processes[-1]
 
@@ -144,6 +117,34 @@ def start(data_dir, tmp_path):
     for process in processes:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture(scope='session')
+def _trained_once(tmp_path_factory, data_dir):
+    """Returns the output_dir of a model that was trained once in this session, which nobody changes."""
+    from tests.shared import MODELS
+    import trainer
+
+    directories = {}
+
+    def call(model):
+        if model not in directories:
+            directories[model] = tmp_path_factory.mktemp('trained') / model
+            flags = (f'--data_dir={data_dir}', f'--output_dir={directories[model]}', '--train_steps=20', *MODELS[model])
+            assert trainer.main(['trainer.py', *flags, '--save_checkpoints_steps=10', '--eval_steps=5']) == 0
+        return directories[model]
+
+    return call
+
+
+@pytest.fixture
+def trained_run(_trained_once, tmp_path):
+    """Copies a trained run: trained_run('alexnet' or 'polynomial') -> its output_dir.
+
+    It has evaluated 20 steps, with checkpoints at 0, 10 and 20, hyper-parameters as in tests.shared.MODELS, and is where the
+    fixtures `run` and `start` write.
+    """
+    return lambda model: shutil.copytree(_trained_once(model), tmp_path / 'output')
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import os
 import sys
 import time
 
-from tests import fork_server
-from tests.conftest import ROOT
+from tests import forked
+from tests.shared import ROOT
 
 _PRELUDE = """
 import os, sys, time
@@ -28,7 +28,7 @@ def run_together(tmp_path, code, *arguments):
     go = tmp_path / 'go'
     ready = [tmp_path / f'ready-{i}' for i in range(len(arguments))]
     processes = [
-        fork_server.Popen(
+        forked.Popen(
             [sys.executable, '-c', _PRELUDE + code, path, go, *map(str, words)], env={**os.environ, 'PYTHONPATH': ROOT}
         )
         for path, words in zip(ready, arguments)

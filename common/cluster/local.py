@@ -28,7 +28,7 @@ from common.errors import RunError, UsageError
 _POLL_SECONDS = 0.2
 # After a task has failed, the others end within seconds by themselves, unless they wait for it to start, or evaluate.
 _TERMINATE_SECONDS, _KILL_SECONDS = 10, 60
-_PIPE = 'LOCAL_CLUSTER_PIPE'  # The environment variable with the file descriptor of `end_with_launcher`.
+_TASK = 'LOCAL_CLUSTER_TASK'  # The environment variable of a task, whose stdin closes when its launcher ends.
 
 
 def run(command: Sequence[str], counts: Mapping[str, int], output_dir: str, restarts: int, stop: Any) -> dict[str, Any]:
@@ -86,12 +86,11 @@ def share_gpus(num_tasks: int, num_gpus: int, visible: str) -> list[dict[str, st
 
 def end_with_launcher(environ: MutableMapping[str, str]) -> None:
     """Ends this process as SIGTERM does when `run`, which has started it, has ended, however that was; else does nothing."""
-    pipe = environ.pop(_PIPE, '')
-    if not pipe:
+    if not environ.pop(_TASK, ''):
         return
 
     def wait():
-        os.read(int(pipe), 1)  # Nothing is ever written: it returns when the other end is closed.
+        os.read(0, 1)  # Nothing is ever written: it returns when the other end is closed.
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait, daemon=True).start()
@@ -146,9 +145,9 @@ def _started(command, counts, directory):
                 process = children.start(
                     command,
                     log_path,
+                    stdin=receiver,
                     stdout=None if tasks else chief_output,
-                    env={**os.environ, **gpu, 'TF_CONFIG': tf_config, _PIPE: str(receiver)},
-                    pass_fds=[receiver],
+                    env={**os.environ, **gpu, 'TF_CONFIG': tf_config, _TASK: '1'},
                 )
                 tasks.append(_Task(config, log_path, log_start, process))
             yield tasks, chief_output

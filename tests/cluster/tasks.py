@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 
-from tests import fork_server
-from tests.conftest import ROOT
+from tests import forked
+from tests.shared import ROOT
 
 TINY = ('--model=tests.cluster.tiny_model', '--dataset=tests.cluster.tiny_data')
 _SECONDS = 100
@@ -66,9 +66,7 @@ class Run:
       popen: subprocess.Popen, or what starts processes as it does.
     """
 
-    def __init__(
-        self, directory, cluster, *flags, only=None, configs=None, environ=None, environs=None, popen=fork_server.Popen
-    ):
+    def __init__(self, directory, cluster, *flags, only=None, configs=None, environ=None, environs=None, popen=forked.Popen):
         directory.mkdir(parents=True, exist_ok=True)
         self.output_dir = directory / 'output'
         self.processes = {}
@@ -120,7 +118,7 @@ class Run:
         return json.loads((self._directory / f'{name}.out').read_text())
 
     def weights(self):
-        from tests.weights import read_weights  # It imports TensorFlow.
+        from tests.shared import read_weights  # It imports TensorFlow.
 
         return read_weights(self.output_dir)
 

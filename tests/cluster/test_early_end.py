@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.conftest import STEPS
-from tests.weights import assert_equal
+from tests.shared import assert_equal
 
 pytestmark = pytest.mark.slow
 

@@ -15,10 +15,9 @@ from common import children
 from common.cluster import local, local_tasks
 from common.errors import UsageError
 import sweep
-from tests import fork_server
+from tests import forked
 from tests.cluster.tasks import TINY
-from tests.runs.shared import POLYNOMIAL
-from tests.weights import read_weights
+from tests.shared import POLYNOMIAL, read_weights
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +36,7 @@ def processes(monkeypatch):
     started = []
 
     def popen(*args, **options):
-        started.append(fork_server.Popen(*args, **options))
+        started.append(forked.Popen(*args, **options))
         return started[-1]
 
     monkeypatch.setattr(subprocess, 'Popen', popen)

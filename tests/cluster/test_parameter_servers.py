@@ -15,7 +15,7 @@ from common.cluster.tf_config import ClusterConfig
 from common.errors import UsageError
 from tests.cluster.conftest import HPARAMS, RESTART, STEPS
 from tests.cluster.tasks import addresses
-from tests.weights import assert_equal
+from tests.shared import assert_equal
 
 pytestmark = pytest.mark.slow
 

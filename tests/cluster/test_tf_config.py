@@ -7,8 +7,7 @@ import pytest
 from common.cluster import tf_config
 from common.errors import UsageError
 import sweep
-from tests.runs.shared import POLYNOMIAL
-from tests.weights import read_weights
+from tests.shared import POLYNOMIAL, read_weights
 
 CLUSTER = {'chief': ['a:1'], 'worker': ['b:1', 'c:1']}
 SLURM = {

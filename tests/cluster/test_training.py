@@ -10,8 +10,7 @@ import pytest
 
 from tests.cluster.conftest import HPARAMS, RESTART, STEPS
 from tests.cluster.tasks import addresses
-from tests.runs.shared import rows
-from tests.weights import assert_equal, read_weights
+from tests.shared import assert_equal, read_weights, rows
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ import pytest
 
 from common.data import conversion, manifest, records
 from common.errors import RunError
-from tests.conftest import ROOT
 from tests.data.test_records import Lazy, read_ids
+from tests.shared import ROOT
 
 
 def examples(count):

@@ -17,9 +17,9 @@ import tensorflow.compat.v1 as tf
 
 from common.data import manifest, records, tfrecord
 from common.errors import RunError
-from tests.conftest import ROOT
-from tests.soak import wrong_modules
+from tests.shared import ROOT
 from tests.tfrecords import record
+from tools.soak import wrong_modules
 
 PICTURES = """
 import os

@@ -19,9 +19,8 @@ from common.data.source import DataSource
 from common.errors import RunError
 from hparams.build import HParams
 from hparams.defaults import DEFAULTS
-from tests.conftest import ROOT
 from tests.data.test_input_pipeline import batches
-from tests.weights import read_weights
+from tests.shared import ROOT, read_weights
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 from common.inference.contact_sheet import ContactSheet
 from common.inference.prediction import Prediction
 from common.ops.images import WRONG
-from tests.conftest import SMALL
+from tests.shared import SMALL
 
 NAMES = ['cat', 'dog', 'Übergröße', '猫']
 

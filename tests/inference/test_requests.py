@@ -10,8 +10,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import tensor_pb2
 
 from common.inference import requests
-from tests.conftest import SMALL
-from tests.runs.shared import POLYNOMIAL
+from tests.shared import POLYNOMIAL, SMALL
 
 
 @pytest.fixture(scope='module')

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from common.runs import api
 from models import keras
-from tests.weights import read_weights
+from tests.shared import read_weights
 
 pytestmark = pytest.mark.slow
 

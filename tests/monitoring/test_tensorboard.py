@@ -14,7 +14,7 @@ from PIL import Image
 import pytest
 
 import sweep
-from tests import fork_server
+from tests import forked
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def wait_for(condition, seconds=60):
 
 
 def test_tensorboard_compares_the_trials_of_a_sweep(execute, request, tmp_path, monkeypatch):
-    monkeypatch.setattr(subprocess, 'Popen', fork_server.Popen)
+    monkeypatch.setattr(subprocess, 'Popen', forked.Popen)
     (tmp_path / 'space.json').write_text('{"learning_rate": {"low": 0.001, "high": 0.5, "log": true}}')
     code, result, _ = execute(
         sweep.main,

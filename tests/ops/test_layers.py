@@ -12,8 +12,8 @@ from common.errors import UsageError
 from common.ops import layers
 from common.ops.check_gradient import check_gradient
 from common.ops.layers import conv_stack, dense_stack, weight_penalty
-from tests.conftest import ROOT
 from tests.evaluated import evaluate, variable_values
+from tests.shared import ROOT
 
 RANDOM = np.random.RandomState(0)
 IMAGES = RANDOM.normal(size=[6, 9, 8, 3]).astype(np.float32)

@@ -9,7 +9,7 @@ from common.data import records
 from common.errors import UsageError
 from common.plugins import dataset_contract
 from hparams.build import HParams
-from tests.soak import wrong_modules
+from tools.soak import wrong_modules
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,8 @@ from common.errors import RunError
 from common.plugins.traceback_filter import in_a_line, user_traceback
 from common.runs import command
 from common.runs import flags as run_flags
-from tests.conftest import ROOT
-from tests.runs.shared import without_log
-from tests.soak import wrong_modules
+from tests.shared import ROOT, without_log
+from tools.soak import wrong_modules
 
 FUNCTION = """
 def NAME(ARGUMENTS):

@@ -24,15 +24,15 @@ from benchmarks import (
     training,
     whole_runs,
 )
-from tests import fork_server
+from tests import forked
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def forked(monkeypatch):
+def quick_start(monkeypatch):
     """Trainers start without importing TensorFlow: of their speed, steps are measured."""
-    monkeypatch.setattr(subprocess, 'Popen', fork_server.Popen)
+    monkeypatch.setattr(subprocess, 'Popen', forked.Popen)
 
 
 @mock.patch.multiple(beam_search, BATCH=2, WIDTH=3, UNITS=8, TOKENS=20, RUNS=1)
@@ -51,7 +51,7 @@ def test_the_forms_of_merge_are_measured(form):
 
 
 @mock.patch.multiple(training, WARM_UP=10)
-def test_what_the_trainer_reaches_is_read_from_its_log(forked, data_dir):
+def test_what_the_trainer_reaches_is_read_from_its_log(quick_start, data_dir):
     result = training.train(dataclasses.replace(training.TASKS['alexnet'], steps=30, batch_size=32), [], data_dir)
     assert result.keys() == {'examples_per_second', 'megabytes', 'parameters', 'loss'}
     # Three convolutions of 3x3, two dense layers, each with biases.
@@ -75,14 +75,14 @@ def test_what_the_trainer_reaches_is_read_from_its_log(forked, data_dir):
     ],
 )
 @mock.patch.multiple(training, WARM_UP=3, PICTURES=300)
-def test_the_networks_that_are_compared_have_the_size_of_the_peers(forked, name, parameters, tmp_path):
+def test_the_networks_that_are_compared_have_the_size_of_the_peers(quick_start, name, parameters, tmp_path):
     task = dataclasses.replace(training.TASKS[name], steps=9, batch_size=16)
     task.write(str(tmp_path))
     assert training.train(task, [], str(tmp_path))['parameters'] == parameters
 
 
 @mock.patch.multiple(training, WARM_UP=10, ROWS=20000)
-def test_the_table_that_is_trained_on_is_that_of_the_peers(forked, tmp_path):
+def test_the_table_that_is_trained_on_is_that_of_the_peers(quick_start, tmp_path):
     task = dataclasses.replace(training.TASKS['mlp'], steps=30)
     task.write(str(tmp_path))
     result = training.train(task, [], str(tmp_path))
@@ -97,7 +97,7 @@ def test_the_table_that_is_trained_on_is_that_of_the_peers(forked, tmp_path):
     assert result['loss'] < 0.69
 
 
-def test_a_run_of_the_trainer_is_timed(forked, data_dir):
+def test_a_run_of_the_trainer_is_timed(quick_start, data_dir):
     run = processes.run_trainer('--model=polynomial', '--dataset=polynomial', '--train_steps=40', '--save_summary_steps=10')
     assert run['result']['global_step'] == 40 and 'loss = ' in run['log']
     assert 0 < 40 / run['seconds'] < run['steps_per_second']
@@ -157,7 +157,7 @@ def test_a_cropped_and_mirrored_image_is_a_part_of_it(session):
 
 
 @mock.patch.multiple(cluster, STEPS=20, EVERY=5)
-def test_processes_send_what_a_ring_has_to(forked, data_dir):
+def test_processes_send_what_a_ring_has_to(quick_start, data_dir):
     result = cluster.train(
         2, 1, '--model=mlp', f'--data_dir={data_dir}', '--hparams=batch_size=4,hidden_units=[400]', '--intra_op_threads=1'
     )

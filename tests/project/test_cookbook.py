@@ -7,7 +7,7 @@ import re
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import ROOT
+from tests.shared import ROOT
 
 TEXT = open(os.path.join(ROOT, 'docs', 'cookbook.md')).read()
 SECTIONS = dict(re.findall(r'^## (.*?)\n(.*?)(?=^## |\Z)', TEXT, re.MULTILINE | re.DOTALL))

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from common.runs import flags as run_flags
-from tests.conftest import ROOT
+from tests.shared import ROOT
 
 DEPLOY = os.path.join(ROOT, 'deploy')
 

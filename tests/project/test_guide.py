@@ -7,7 +7,7 @@ import re
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import ROOT
+from tests.shared import ROOT
 
 GUIDE = os.path.join(ROOT, 'docs', 'guide')
 BLOCK = re.compile(r'```python\n(.*?)```', re.DOTALL)

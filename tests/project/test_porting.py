@@ -4,7 +4,7 @@ import glob
 import os
 import re
 
-from tests.conftest import ROOT
+from tests.shared import ROOT
 from tests.tf_estimator.programs import run_script
 
 PROGRAM, MODEL, DATASET = re.findall(

@@ -13,7 +13,7 @@ from common.runs import request
 from common.runs.schedule import SCHEDULES
 from common.sweep.space import read_space
 import sweep
-from tests.conftest import ROOT
+from tests.shared import ROOT
 
 TEXT = open(os.path.join(ROOT, 'README.md')).read()
 PAGES = [f'{ROOT}/README.md', *sorted(glob.glob(f'{ROOT}/docs/*.md')), f'{ROOT}/deploy/README.md']

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.shared import ROOT
 
 with open(os.path.join(ROOT, 'docs', 'scaling.md')) as page:
     TEXT = page.read()

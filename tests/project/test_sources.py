@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.shared import ROOT
 
 SOURCES = sorted(
     path

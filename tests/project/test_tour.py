@@ -9,7 +9,7 @@ import nbformat
 from PIL import Image
 import pytest
 
-from tests.conftest import ROOT
+from tests.shared import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,7 @@ import tensorflow.compat.v1 as tf
 
 from common.runs import api
 from models import alexnet
-from tests.conftest import SMALL
-from tests.weights import read_weights
+from tests.shared import SMALL, read_weights
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,8 @@ import time
 import tensorflow as tf2
 
 from common import locks
-from tests import fork_server
-from tests.conftest import ROOT
-from tests.runs.shared import POLYNOMIAL
+from tests import forked
+from tests.shared import POLYNOMIAL, ROOT
 
 KILLED_EXPORT = """
 import os, signal, sys
@@ -59,7 +58,7 @@ def exports(tmp_path):
 def test_what_a_killed_export_has_left_is_deleted_by_the_next_one(run, data_dir, tmp_path):
     assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=2')[0] == 0
     for _ in range(2):
-        process = fork_server.run(
+        process = forked.run(
             [
                 sys.executable,
                 '-c',

@@ -16,11 +16,9 @@ from common.inference.evaluator import Evaluator
 from common.runs import schedules
 from common.storage import best_checkpoint, run_dir
 from hparams import build
-from tests.conftest import ROOT, SMALL
-from tests.runs.shared import POLYNOMIAL, without_log
-from tests.soak import ledger
+from tests.shared import POLYNOMIAL, ROOT, SMALL, read_weights, without_log
 from tests.tfrecords import header
-from tests.weights import read_weights
+from tools.soak import ledger
 
 pytestmark = pytest.mark.slow
 
@@ -174,15 +172,15 @@ def test_what_a_datasets_own_reader_cannot_read_is_reported_with_the_split(run, 
     monkeypatch.setenv('LEDGER', str(tmp_path / 'ledger'))
     monkeypatch.setattr(ledger, 'read', lambda split, data_dir, params: tf.data.TFRecordDataset(str(path)))
     code, _, err = run(
-        '--model=tests.soak.ledger',
-        '--dataset=tests.soak.ledger',
+        '--model=tools.soak.ledger',
+        '--dataset=tools.soak.ledger',
         '--schedule=train',
         '--train_steps=10',
         f'--data_dir={tmp_path}/data',
     )
     assert code == 1
     assert re.match(
-        rf'trainer.py: --dataset=tests.soak.ledger: the split train in {tmp_path}/data cannot be read: corrupted record at \d+',
+        rf'trainer.py: --dataset=tools.soak.ledger: the split train in {tmp_path}/data cannot be read: corrupted record at \d+',
         err.splitlines()[-1],
     )
 

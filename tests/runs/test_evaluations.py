@@ -5,7 +5,7 @@ import re
 import pytest
 
 from common.inference.evaluator import Evaluator
-from tests.runs.shared import POLYNOMIAL, rows
+from tests.shared import POLYNOMIAL, rows
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.runs.shared import POLYNOMIAL, losses
+from tests.shared import POLYNOMIAL, losses
 
 TRAINING = (*POLYNOMIAL, '--schedule=train', '--hparams=num_samples=1280,batch_size=128,learning_rate=0.01')
 

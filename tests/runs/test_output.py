@@ -13,8 +13,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
 from datasets import mnist
-from tests.conftest import ROOT, SMALL
-from tests.runs.shared import POLYNOMIAL, losses
+from tests.shared import POLYNOMIAL, ROOT, SMALL, losses
 import trainer
 
 pytestmark = pytest.mark.slow

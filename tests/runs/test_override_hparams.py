@@ -8,13 +8,12 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.runs import api
-from tests.conftest import SMALL
-from tests.soak.ledger import read_ledger
-from tests.weights import read_weights
+from tests.shared import SMALL, read_weights
+from tools.soak.ledger import read_ledger
 
 pytestmark = pytest.mark.slow
 
-LEDGER = ('--model=tests.soak.ledger', '--dataset=tests.soak.ledger', '--schedule=train')
+LEDGER = ('--model=tools.soak.ledger', '--dataset=tools.soak.ledger', '--schedule=train')
 ROWS = 50  # Examples of an epoch.
 
 

@@ -9,9 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from datasets import mnist
 from models import polynomial
-from tests.conftest import SMALL
-from tests.runs.shared import POLYNOMIAL
-from tests.weights import read_weights
+from tests.shared import POLYNOMIAL, SMALL, read_weights
 import trainer
 
 

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tests.conftest import SMALL
-from tests.runs.shared import POLYNOMIAL
+from tests.shared import POLYNOMIAL, SMALL
 
 
 def test_other_hparams_in_the_same_directory_are_refused_with_both_values(run):

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from common.storage import checkpoints
 from models import polynomial
-from tests.runs.shared import MODELS, POLYNOMIAL, rows
+from tests.shared import MODELS, POLYNOMIAL, rows
 
 pytestmark = pytest.mark.slow
 

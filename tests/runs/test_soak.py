@@ -1,14 +1,14 @@
-"""The tools of tests/soak, with small counts; docs/reliability.md has what large ones gave."""
+"""The tools of tools/soak, with small counts; docs/reliability.md has what large ones gave."""
 
 import signal
 
 from hypothesis import HealthCheck, given, settings
 import pytest
 
-from tests import fork_server
-from tests.soak import configurations, mutations, wrong_modules
-from tests.soak.ledger import read_ledger
-from tests.soak.stops import SAVE_STEPS, stop_again_and_again
+from tests import forked
+from tools.soak import configurations, mutations, wrong_modules
+from tools.soak.ledger import read_ledger
+from tools.soak.stops import SAVE_STEPS, stop_again_and_again
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +17,7 @@ EVERYTHING = ['--num_towers=2', '--steps_per_loop=7', '--hparams=ema_decay=0.9,g
 
 @pytest.mark.parametrize('flags', [[], EVERYTHING], ids=['default', 'everything'])
 def test_a_killed_training_resumes_as_if_nothing_had_been(flags):
-    found = stop_again_and_again(times=3, inside_saves=2, number=signal.SIGKILL, flags=flags, popen=fork_server.Popen)
+    found = stop_again_and_again(times=3, inside_saves=2, number=signal.SIGKILL, flags=flags, popen=forked.Popen)
     assert found['inside_saves'] >= 1
     assert (found['same'], found['same_weights'], found['codes']) == (3, True, [-9])
     assert found['redone'] <= SAVE_STEPS
@@ -25,7 +25,7 @@ def test_a_killed_training_resumes_as_if_nothing_had_been(flags):
 
 @pytest.mark.parametrize('number, code', [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_stopped_training_saves_and_loses_no_step(number, code):
-    found = stop_again_and_again(times=1, inside_saves=0, number=number, flags=EVERYTHING, popen=fork_server.Popen)
+    found = stop_again_and_again(times=1, inside_saves=0, number=number, flags=EVERYTHING, popen=forked.Popen)
     assert (found['same'], found['same_weights'], found['codes'], found['redone']) == (1, True, [code], 0)
 
 

@@ -11,8 +11,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.runs.stop import StopInProgram, StopOnSignal
-from tests import fork_server
-from tests.conftest import ROOT
+from tests import forked
+from tests.shared import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -263,7 +263,7 @@ with stop.StopOnSignal() as on_signal:
 
 @pytest.mark.parametrize('training', [True, False])
 def test_a_signal_to_a_forked_process_ends_that_process_alone(training):
-    process = fork_server.run([sys.executable, '-c', FORK.format(training=training)], cwd=ROOT)
+    process = forked.run([sys.executable, '-c', FORK.format(training=training)], cwd=ROOT)
     assert (process.returncode, process.stdout) == (0, f'{-signal.SIGTERM}\n'), process.stderr
 
 
@@ -280,7 +280,7 @@ print('end')
 
 
 def test_a_handler_of_the_users_own_is_left_alone():
-    process = fork_server.run([sys.executable, '-c', OWN], cwd=ROOT)
+    process = forked.run([sys.executable, '-c', OWN], cwd=ROOT)
     assert (process.returncode, process.stdout) == (0, 'mine\nend\n'), process.stderr
 
 
@@ -318,7 +318,7 @@ def signal_in_third_step(seconds, after=0, stalled=0):
       after: int, how many seconds what follows takes.
       stalled: float, how many seconds the process rests during what follows.
     """
-    process = fork_server.Popen(
+    process = forked.Popen(
         [sys.executable, '-c', SCRIPT.format(seconds=seconds, after=after)],
         cwd=ROOT,
         text=True,

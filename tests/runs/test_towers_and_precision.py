@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import SMALL
-from tests.runs.shared import POLYNOMIAL, losses
-from tests.weights import read_weights
+from tests.shared import POLYNOMIAL, SMALL, losses, read_weights
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 from common import process
 from common.runs import flags as run_flags
 from common.runs.options import Options, from_flags
-from tests.runs.shared import POLYNOMIAL
+from tests.shared import POLYNOMIAL
 import trainer
 
 

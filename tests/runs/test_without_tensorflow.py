@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.shared import ROOT
 
 
 @pytest.fixture

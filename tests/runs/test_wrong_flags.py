@@ -3,7 +3,7 @@
 import pytest
 
 from datasets import polynomial as polynomial_dataset
-from tests.runs.shared import POLYNOMIAL, without_log
+from tests.shared import POLYNOMIAL, without_log
 
 STEPS, INT32 = 2**63 - 1, 2**31 - 1
 

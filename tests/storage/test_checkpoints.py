@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
 from common.storage import checkpoints
-from tests.soak.damaged_checkpoints import DAMAGES, FLAGS, goes_on
+from tools.soak.damaged_checkpoints import DAMAGES, FLAGS, goes_on
 
 pytestmark = pytest.mark.slow
 

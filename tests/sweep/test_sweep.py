@@ -16,8 +16,8 @@ import pytest
 from common.storage.metrics import Objective
 from common.sweep.trials import TrialRunner
 import sweep
-from tests import fork_server
-from tests.conftest import ROOT
+from tests import forked
+from tests.shared import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def command(tmp_path):
 @pytest.fixture
 def search(command, execute, monkeypatch):
     """Runs a sweep in this process: search(space, '--trials=1') -> (exit code, JSON of stdout or None, stderr)."""
-    monkeypatch.setattr(subprocess, 'Popen', fork_server.Popen)
+    monkeypatch.setattr(subprocess, 'Popen', forked.Popen)
     return lambda space, *flags: execute(sweep.main, command(space, *flags))
 
 
@@ -58,7 +58,7 @@ def start(command):
 
     def call(space, *flags):
         processes.append(
-            fork_server.Popen(
+            forked.Popen(
                 [sys.executable, os.path.join(ROOT, 'sweep.py'), *command(space, *flags)[1:]],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -11,7 +11,7 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 import pytest
 import tensorflow as tf
 
-from tests.conftest import ROOT
+from tests.shared import ROOT
 
 SCRIPTS = os.path.join(ROOT, 'tests', 'scripts')
 MINOR = int(tf.__version__.split('.')[1])

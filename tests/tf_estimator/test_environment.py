@@ -15,7 +15,7 @@ from tf_estimator.errors import CommandError
 import pytest
 import tensorflow as tf
 
-from tests.conftest import ROOT
+from tests.shared import ROOT
 from tests.tf_estimator.programs import RESTORED, not_on_2_15
 
 pytestmark = pytest.mark.slow

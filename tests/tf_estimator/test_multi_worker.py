@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.distribute.distribute_config import DistributeConfig
 
-from tests import fork_server
+from tests import forked
 from tests.cluster.tasks import addresses, tf_config
 from tests.tf_estimator.programs import RESTORED, SCRIPTS, not_on_2_15, set_tf_config
 
@@ -37,7 +37,7 @@ def descend(steps, workers, slope=0.0, momentum=0.0):
 def start(cluster, job, index, *arguments):
     environ = {**os.environ, 'TF_CONFIG': tf_config(cluster, job, index)}
     command = [sys.executable, os.path.join(SCRIPTS, 'multi_worker.py'), *map(str, arguments)]
-    return fork_server.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return forked.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import zipapp
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.shared import ROOT
 from tests.tf_estimator.programs import SCRIPTS, finish, launch, not_on_2_15, run_script, unlike_info
 
 pytestmark = pytest.mark.slow

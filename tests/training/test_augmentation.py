@@ -14,7 +14,7 @@ from common.training.options import TrainingOptions
 from hparams import build
 from hparams.defaults import DEFAULTS, MINIMUM
 from tests.linear import CPUS
-from tests.weights import read_weights
+from tests.shared import read_weights
 
 ModeKeys = tf.estimator.ModeKeys
 IMAGES = np.random.RandomState(0).uniform(0.1, 1, [8, 6, 6, 1]).astype(np.float32)

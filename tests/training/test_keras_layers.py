@@ -14,7 +14,7 @@ from common.training.keras_layers import collect_keras_layers
 from common.training.options import TrainingOptions
 from hparams import build
 from tests.linear import CPUS, X, Y, input_fn
-from tests.weights import read_weights
+from tests.shared import read_weights
 
 pytestmark = pytest.mark.slow
 

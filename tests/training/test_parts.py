@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError
 from tests.cluster import tiny_data
 from tests.linear import X, Y, input_fn, linear, make_estimator, scalars
-from tests.weights import read_weights
+from tests.shared import read_weights
 
 FLAGS = ('--model=tests.training.model_with_parts', '--dataset=tests.cluster.tiny_data', '--save_checkpoints_steps=10')
 HPARAMS = 'batch_size=12,learning_rate=0.5,learning_rate_factors=[hidden:0.5],gradient_accumulation_steps=2,ema_decay=0.9'

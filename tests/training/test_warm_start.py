@@ -8,8 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.training.warm_start import warm_start
-from tests.conftest import SMALL
-from tests.weights import read_weights
+from tests.shared import SMALL, read_weights
 import trainer
 
 pytestmark = pytest.mark.slow

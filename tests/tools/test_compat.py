@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from tests.compat import results
-from tests.compat.libraries import Library
-from tests.conftest import ROOT
+from tests.shared import ROOT
+from tools.compat import results
+from tools.compat.libraries import Library
 
 pytestmark = pytest.mark.slow
 

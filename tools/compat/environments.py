@@ -5,7 +5,7 @@ import re
 import subprocess
 import venv
 
-from tests.compat.libraries import LIBRARIES, Library
+from tools.compat.libraries import LIBRARIES, Library
 
 ROOT = Path(__file__).parents[2]
 NIGHTLY = 'nightly'

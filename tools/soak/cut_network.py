@@ -1,6 +1,6 @@
 """Trains in a cluster of network namespaces, and takes one of them off the network.
 
-    sudo python -m tests.soak.cut_network
+    sudo python -m tools.soak.cut_network
 
 It needs Linux, root and iproute2. Packets are dropped silently, as by a switch that fails.
 """
@@ -16,7 +16,7 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 from tests.cluster import tiny_data
 from tests.cluster.tasks import TINY, Run
-from tests.soak.bounded import end_after
+from tools.soak.bounded import end_after
 
 _TIMEOUT = 15  # Seconds.
 _HUB = 'cut-hub'

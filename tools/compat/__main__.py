@@ -1,6 +1,6 @@
 """Runs the own tests of libraries that stand on tf.estimator, through this project, on several releases of TensorFlow.
 
-    python -m tests.compat [--tensorflow=2.15.1,2.21.0] [--work=DIR] [LIBRARY...]
+    python -m tools.compat [--tensorflow=2.15.1,2.21.0] [--work=DIR] [LIBRARY...]
 
 They run as `python -m tf_estimator TEST` does, in virtual environments that are made in DIR, where the libraries'
 repositories are cloned, too. `--tensorflow=nightly` takes TensorFlow's nightly build. Prints the table of
@@ -14,8 +14,8 @@ import re
 import sys
 import tempfile
 
-from tests.compat import environments, results
-from tests.compat.libraries import LIBRARIES, Library
+from tools.compat import environments, results
+from tools.compat.libraries import LIBRARIES, Library
 
 
 def main() -> None:

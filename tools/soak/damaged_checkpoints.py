@@ -1,6 +1,6 @@
 """Damages the files of checkpoints, one at a time, and has the training go on.
 
-    python -m tests.soak.damaged_checkpoints
+    python -m tools.soak.damaged_checkpoints
 
 tries every file of an output_dir that belongs to a checkpoint, times {deleted, emptied, cut, flipped}.
 """
@@ -14,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-from tests.conftest import ROOT
-from tests.soak.bounded import end_after
+from tests.shared import ROOT
+from tools.soak.bounded import end_after
 
 STEPS = (0, 4, 8, 10)
 FLAGS = [

@@ -1,6 +1,6 @@
 """Kills a random task of a cluster again and again, starts all with the same command, and compares with an undisturbed one.
 
-    python -m tests.soak.killed_tasks --times=50
+    python -m tools.soak.killed_tasks --times=50
 
 Every start takes some 10 seconds.
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 from tests.cluster import tiny_data
 from tests.cluster.tasks import TINY, Run, addresses
-from tests.soak.bounded import end_after
+from tools.soak.bounded import end_after
 
 SAVE_STEPS = 10
 _STEPS = 40  # More than are made between two kills.

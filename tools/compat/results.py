@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from xml.etree import ElementTree
 
-from tests.compat.libraries import Library
+from tools.compat.libraries import Library
 
 AS_TENSORFLOW_1 = Path(__file__).with_name('as_tensorflow_1.py')
 PASSED, SKIPPED = 'passed', 'skipped'

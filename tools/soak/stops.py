@@ -1,8 +1,8 @@
 """Stops a training again and again, starts it with the same command, and compares it with one that nothing disturbed.
 
-    python -m tests.soak.stops --times=200 --inside_saves=50
-    python -m tests.soak.stops --times=100 --signal=SIGTERM
-    python -m tests.soak.stops --times=20 -- --num_towers=2 --steps_per_loop=7
+    python -m tools.soak.stops --times=200 --inside_saves=50
+    python -m tools.soak.stops --times=100 --signal=SIGTERM
+    python -m tools.soak.stops --times=20 -- --num_towers=2 --steps_per_loop=7
 
 What follows the two dashes are flags of the trainer. Every start takes 4 seconds.
 """
@@ -20,10 +20,9 @@ import time
 
 import numpy as np
 
-from tests.conftest import ROOT
-from tests.soak.bounded import end_after
-from tests.soak.ledger import read_ledger
-from tests.weights import read_weights
+from tests.shared import ROOT, read_weights
+from tools.soak.bounded import end_after
+from tools.soak.ledger import read_ledger
 
 SAVE_STEPS = 10
 _STEPS = 40  # More than are made between two stops.
@@ -41,8 +40,8 @@ class Training:
         self._command = [
             sys.executable,
             os.path.join(ROOT, 'trainer.py'),
-            '--model=tests.soak.ledger',
-            '--dataset=tests.soak.ledger',
+            '--model=tools.soak.ledger',
+            '--dataset=tools.soak.ledger',
             '--schedule=train',
             f'--data_dir={directory}/data',
             f'--output_dir={self.output_dir}',

@@ -1,6 +1,6 @@
 """Command lines and modules with one mistake each, of which every one is to be refused by its name.
 
-python -m tests.soak.configurations --times=500 --modules=500
+python -m tools.soak.configurations --times=500 --modules=500
 """
 
 import argparse
@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from common.runs import flags as run_flags
 from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
-from tests.soak import wrong_modules
-from tests.soak.bounded import end_after
+from tools.soak import wrong_modules
+from tools.soak.bounded import end_after
 import trainer
 
 FLAGS = run_flags.define()

@@ -1,6 +1,6 @@
 """A small model and its dataset that write down, step by step, which examples were seen and what their losses were.
 
-    python trainer.py --model=tests.soak.ledger --dataset=tests.soak.ledger
+    python trainer.py --model=tools.soak.ledger --dataset=tools.soak.ledger
 
 appends a line to the file that the environment variable LEDGER names, for each step and tower: the step, the ids and the
 losses, the bits of float32 as integers. The images are shifted and units drop out, so that all that is drawn by chance

@@ -1,6 +1,6 @@
 """Damages TFRecord files in all kinds of ways, and has them read by the framework.
 
-    python -m tests.soak.mutations --times=10000
+    python -m tools.soak.mutations --times=10000
 
 Every other one has checksums that are right. They are read in processes of their own, of which none may die.
 """
@@ -21,9 +21,9 @@ import tensorflow.compat.v1 as tf
 
 from common.data import manifest, records, tfrecord
 from common.errors import RunError
-from tests.conftest import ROOT
-from tests.soak.bounded import end_after
+from tests.shared import ROOT
 from tests.tfrecords import header, record
+from tools.soak.bounded import end_after
 
 _SHARE = 500  # Files a process.
 
@@ -116,7 +116,7 @@ def read_in_processes(times, seed=0):
             [
                 sys.executable,
                 '-m',
-                'tests.soak.mutations',
+                'tools.soak.mutations',
                 '--share',
                 f'--times={min(_SHARE, times - begin)}',
                 f'--seed={seed + begin}',

@@ -1,0 +1,14 @@
+"""What the forkserver of tests/forked.py imports before it forks."""
+
+import os
+
+os.environ['OPENBLAS_NUM_THREADS'] = '1'  # NumPy would start threads, which a fork does not have.
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+
+import numpy.random  # noqa: F401 - NumPy imports it when it is first used.
+
+import common.runs.launch
+import common.runs.log
+import common.runs.report
+import common.sweep.launch  # noqa: F401

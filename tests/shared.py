@@ -1,0 +1,45 @@
+"""What tests of several wings share: command lines, and what a run leaves to read."""
+
+import csv
+import os
+import re
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# A small AlexNet, so that a run takes a second, and the polynomial fit, which takes half of that.
+SMALL = ('--hparams=filters=[4,8],dense_units=16,batch_size=32,drop_rate=0.0,augment_shift=0,warmup_steps=0', '--eval_steps=1')
+POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
+MODELS = {'alexnet': SMALL, 'polynomial': POLYNOMIAL}
+
+
+def losses(log):
+    """Returns {step: loss} of the lines of a log."""
+    return {int(step): float(loss) for loss, step in re.findall(r'loss = (\S+), step = (\d+)', log)}
+
+
+def without_log(err):
+    """Returns the lines of stderr that the log has not written."""
+    return [line for line in err.splitlines() if not re.match(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (INFO|WARNING) ', line)]
+
+
+def rows(path):
+    """Returns the rows of a CSV file as dicts of str."""
+    with open(path) as file:
+        return list(csv.DictReader(file))
+
+
+def read_weights(path):
+    """Returns {name: array} of all variables of a checkpoint, or of a directory's last one."""
+    reader = tf.train.load_checkpoint(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def assert_equal(found, expected, tolerance=0.0):
+    """Asserts that two sets of weights, {name: array}, are equal within an absolute tolerance."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=tolerance, err_msg=name)

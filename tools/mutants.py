@@ -1,0 +1,296 @@
+"""Which small faults in the code the tests notice.
+
+python -m tools.mutants choose --count=160 > mutants.json     a sample, spread over the wings by their size
+pytest -n 3 --cov --cov-context=test --durations=0 ... > log  which test runs which line (needs pytest-cov), and for how long
+python -m tools.mutants run mutants.json --coverage=.coverage --log=log > results.json
+
+Each mutant is put into a copy of the checkout, where the tests that run its line are started, the quick ones first, until one
+fails. They run in a process that is forked from one that has imported TensorFlow.
+"""
+
+import argparse
+import ast
+import collections
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PARTS = ('common', 'datasets', 'hparams', 'models', 'tf_estimator', 'trainer.py', 'sweep.py')
+COMPARISONS = {
+    ast.Lt: '<=', ast.LtE: '<', ast.Gt: '>=', ast.GtE: '>', ast.Eq: '!=', ast.NotEq: '==', ast.Is: 'is not',
+    ast.IsNot: 'is', ast.In: 'not in', ast.NotIn: 'in',
+}  # fmt: skip
+OPERATORS = {ast.Add: '-', ast.Sub: '+', ast.Mult: '/', ast.Div: '*', ast.FloorDiv: '*', ast.Mod: '*', ast.Pow: '*'}
+OPTIONS = ('-x', '-q', '-p', 'no:cacheprovider', '--no-header', '-rfE', '--tb=line')
+SECONDS = 120  # Of tests, by their log, that are started for a mutant.
+
+
+def mutants_of(path):
+    """Returns the mutants of a file: dicts of its path, the offset in it, the text there, and what replaces it."""
+    source = path.read_text()
+    lines = [0]
+    for line in source.encode().splitlines(keepends=True):
+        lines.append(lines[-1] + len(line))
+    content, found = source.encode(), []
+
+    def text(node):
+        return content[lines[node.lineno - 1] + node.col_offset : lines[node.end_lineno - 1] + node.end_col_offset].decode()
+
+    def add(kind, node, new):
+        found.append(
+            {
+                'file': str(path.relative_to(ROOT)),
+                'line': node.lineno,
+                'end_line': node.end_lineno,
+                'kind': kind,
+                'at': lines[node.lineno - 1] + node.col_offset,
+                'old': text(node),
+                'new': new,
+            }
+        )
+
+    def is_text(node):
+        return isinstance(node, ast.JoinedStr) or isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+    def visit(node, in_function):
+        in_function = in_function or isinstance(node, (ast.FunctionDef, ast.Lambda))
+        if in_function and isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
+            operator = COMPARISONS[type(node.ops[0])]
+            add('comparison', node, f'{text(node.left)} {operator} {text(node.comparators[0])}')
+        if isinstance(node, ast.Constant) and type(node.value) is bool and in_function:
+            add('constant', node, str(not node.value))
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            add('constant', node, repr(node.value + 1))
+        if (
+            in_function
+            and isinstance(node, ast.BinOp)
+            and type(node.op) in OPERATORS
+            and not isinstance(node.left, ast.JoinedStr)
+        ):
+            if not any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (node.left, node.right)):
+                add('operator', node, f'({text(node.left)}) {OPERATORS[type(node.op)]} ({text(node.right)})')
+        if isinstance(node, (ast.If, ast.IfExp, ast.While)) and in_function:
+            add('condition', node.test, f'(not ({text(node.test)}))')
+        if isinstance(node, ast.BoolOp) and in_function:
+            joined = (' or ' if isinstance(node.op, ast.And) else ' and ').join(f'({text(value)})' for value in node.values)
+            add('condition', node, f'({joined})')
+        if isinstance(node, ast.Call) and len(node.args) >= 2 and not any(isinstance(a, ast.Starred) for a in node.args[:2]):
+            first, second = node.args[:2]
+            start = lines[first.lineno - 1] + first.col_offset
+            end = lines[second.end_lineno - 1] + second.end_col_offset
+            if in_function and text(first) != text(second) and not isinstance(first, ast.GeneratorExp):
+                found.append(
+                    {
+                        'file': str(path.relative_to(ROOT)), 'line': first.lineno, 'end_line': second.end_lineno,
+                        'kind': 'arguments', 'at': start, 'old': content[start:end].decode(),
+                        'new': f'{text(second)}, {text(first)}',
+                    }
+                )  # fmt: skip
+        is_statement = isinstance(node, (ast.Expr, ast.Raise, ast.AugAssign)) or (
+            isinstance(node, ast.Assign) and isinstance(node.targets[0], (ast.Attribute, ast.Subscript))
+        )
+        if (
+            in_function
+            and is_statement
+            and not (isinstance(node, ast.Expr) and isinstance(node.value, (ast.Constant, ast.Yield)))
+        ):
+            add('statement', node, 'pass')
+        for child in ast.iter_child_nodes(node):
+            visit(child, in_function)
+
+    visit(ast.parse(source), False)
+    return found
+
+
+def choose(count, seed):
+    """Returns so many mutants, spread over the wings by their size, of all kinds in turn."""
+    random_numbers = random.Random(seed)
+    wings = collections.defaultdict(list)
+    for part in PARTS:
+        for path in sorted((ROOT / part).rglob('*.py')) if (ROOT / part).is_dir() else [ROOT / part]:
+            wings['/'.join(path.relative_to(ROOT).parts[:-1][:2]) or 'programs'].append(path)
+    size = {wing: sum(len(path.read_text().splitlines()) for path in paths) for wing, paths in wings.items()}
+    chosen = []
+    for wing, paths in sorted(wings.items()):
+        of_kind = collections.defaultdict(list)
+        for mutant in (mutant for path in paths for mutant in mutants_of(path)):
+            of_kind[mutant['kind']].append(mutant)
+        for mutants in of_kind.values():
+            random_numbers.shuffle(mutants)
+        kinds = sorted(of_kind)
+        random_numbers.shuffle(kinds)
+        for i in range(max(1, round(count * size[wing] / sum(size.values())))):
+            kind = kinds[i % len(kinds)]
+            if of_kind[kind]:
+                chosen.append({'id': len(chosen), **of_kind[kind].pop()})
+    return chosen
+
+
+def durations(log):
+    """Returns the seconds of each test that a log of pytest's --durations names."""
+    seconds = collections.Counter()
+    for took, test in re.findall(r'^([\d.]+)s (?:call|setup|teardown) +(\S.*)$', log, re.MULTILINE):
+        seconds[test] += float(took)
+    return seconds
+
+
+def tests_of(mutant, coverage, seconds):
+    """Returns the tests that run a line of the mutant, or of its file if none does; the quickest come first."""
+    database = sqlite3.connect(coverage)
+    rows = database.execute(
+        'SELECT context, numbits FROM line_bits JOIN context ON context.id = context_id JOIN file ON file.id = file_id '
+        'WHERE path LIKE ?', (f'%/{mutant["file"]}',)
+    ).fetchall()  # fmt: skip
+    wanted = range(mutant['line'], mutant['end_line'] + 1)
+    in_file = {context.partition('|')[0] for context, _ in rows} - {''}
+    on_line = {
+        context.partition('|')[0]
+        for context, bits in rows
+        if context and any(line // 8 < len(bits) and bits[line // 8] & 1 << line % 8 for line in wanted)
+    }
+    tests = sorted(on_line or in_file, key=lambda test: (seconds[test], test))
+    chosen, spent = [], 0
+    for test in tests:
+        spent += seconds[test] + 0.02
+        if spent > SECONDS and chosen:
+            break
+        chosen.append(test)
+    return chosen
+
+
+def in_fork(directory, tests, timeout):
+    """Runs tests in a fork of this process; returns the name of the first that failed, 'timeout', or None."""
+    with tempfile.NamedTemporaryFile('r') as output:
+        child = os.fork()
+        if not child:
+            os.setsid()
+            descriptor = os.open(output.name, os.O_WRONLY | os.O_TRUNC)
+            os.dup2(descriptor, 1)
+            os.dup2(descriptor, 2)
+            os.chdir(directory)
+            sys.path[:] = [directory, *(path for path in sys.path if path not in ('', str(ROOT)))]
+            for name in [name for name in sys.modules if name.partition('.')[0] in ('tools', 'tests', 'common')]:
+                del sys.modules[name]
+            import pytest
+
+            code = pytest.main([*OPTIONS, *tests])
+            sys.stdout.flush()
+            os._exit(code)
+        return outcome(child, output, timeout)
+
+
+def outcome(child, output, timeout):
+    """Waits for a child that runs tests, and ends all that it started."""
+    deadline, status = time.monotonic() + timeout, None
+    while time.monotonic() < deadline and status is None:
+        pid, code = os.waitpid(child, os.WNOHANG)
+        status = code if pid else None
+        time.sleep(0.02)
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    if status is None:
+        os.waitpid(child, 0)
+        return 'timeout'
+    if status == 0:
+        return None
+    output.seek(0)
+    text = output.read()
+    failed = re.search(r'^(?:FAILED|ERROR) (.*?)(?: - .*)?$', text, re.MULTILINE)
+    return failed[1] if failed else f'exit {status}: {text[-300:]}'
+
+
+def run(mutants, coverage, seconds, fallback):
+    """Yields each mutant with what killed it; None if it survived."""
+    import tf_estimator  # noqa: F401, I001 - before TensorFlow
+    import tensorflow  # noqa: F401
+
+    with tempfile.TemporaryDirectory() as directory:
+        checkout = os.path.join(directory, 'checkout')
+        ignored = shutil.ignore_patterns('.git', '.venv*', 'output', 'data', '.pytest_cache', '.mypy_cache', '__pycache__')
+        shutil.copytree(
+            ROOT, checkout, ignore=lambda path, names: ignored(path, names) - ({'data'} if path != str(ROOT) else set())
+        )
+        for mutant in mutants:
+            path = pathlib.Path(checkout, mutant['file'])
+            content = path.read_bytes()
+            at, old = mutant['at'], mutant['old'].encode()
+            if content[at : at + len(old)] != old:
+                if content.count(old) != 1:
+                    yield {**mutant, 'killed_by': 'not applied'}
+                    continue
+                at = content.index(old)
+            path.write_bytes(content[:at] + mutant['new'].encode() + content[at + len(old) :])
+            start = time.monotonic()
+            tests = tests_of(mutant, coverage, seconds)
+            in_place = mutant['file'].startswith('tf_estimator')
+            runs = in_process if in_place else in_fork
+            killed_by = runs(checkout, tests, 3 * SECONDS) if tests else None
+            if killed_by is None and fallback:
+                more = [
+                    name for name in fallback.get(os.path.dirname(mutant['file']), []) if os.path.exists(f'{checkout}/{name}')
+                ]
+                killed_by = runs(checkout, more, 5 * SECONDS) if more else None
+            path.write_bytes(content)
+            yield {**mutant, 'killed_by': killed_by, 'tests': len(tests), 'seconds': round(time.monotonic() - start, 1)}
+
+
+def in_process(directory, tests, timeout):
+    """As `in_fork`, in a process that imports everything anew."""
+    with tempfile.NamedTemporaryFile('r') as output, open(output.name, 'w') as writable:
+        command = [
+            sys.executable,
+            '-m',
+            'pytest',
+            '-x',
+            '-q',
+            '-p',
+            'no:cacheprovider',
+            '--no-header',
+            '-rfE',
+            '--tb=line',
+            *tests,
+        ]
+        child = subprocess.Popen(command, cwd=directory, stdout=writable, stderr=writable, start_new_session=True)
+        return outcome(child.pid, output, timeout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest='command', required=True)
+    of_choose = commands.add_parser('choose')
+    of_choose.add_argument('--count', type=int, default=160)
+    of_choose.add_argument('--seed', type=int, default=1)
+    of_run = commands.add_parser('run')
+    of_run.add_argument('mutants')
+    of_run.add_argument('--coverage', required=True)
+    of_run.add_argument('--log', required=True)
+    of_run.add_argument('--share', default='0/1', help='for several at once: 0/2 and 1/2')
+    of_run.add_argument('--fallback', help='JSON: {folder of sources: [tests to run if those by coverage all pass]}')
+    arguments = parser.parse_args()
+    if arguments.command == 'choose':
+        print(json.dumps(choose(arguments.count, arguments.seed), indent=1))
+        return
+    with open(arguments.mutants) as file:
+        first, every = map(int, arguments.share.split('/'))
+        mutants = json.load(file)[first::every]
+    with open(arguments.log) as file:
+        seconds = durations(file.read())
+    fallback = json.loads(pathlib.Path(arguments.fallback).read_text()) if arguments.fallback else {}
+    for result in run(mutants, os.path.abspath(arguments.coverage), seconds, fallback):
+        print(json.dumps(result), flush=True)
+
+
+if __name__ == '__main__':
+    main()
