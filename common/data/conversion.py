@@ -18,8 +18,8 @@ from common.plugins.traceback_filter import in_a_line
 from common.progress import make_bar
 
 NUM_SHARDS = 4
-_MAX_SHARDS = 512  # Evaluation reads all of them at once, and 1,024 is a common limit of open files.
-_SHARD_BYTES = 150 * 10**6
+MAX_SHARDS = 512  # Evaluation reads all of them at once, and 1,024 is a common limit of open files.
+SHARD_BYTES = 150 * 10**6
 _SAMPLE = 16
 _REPORT_EVERY = 1000
 _PROGRESS = 'manifest.partial.json'
@@ -105,7 +105,7 @@ class Conversion:
         numbers = range(0, len(examples), max(len(examples) // _SAMPLE, 1))[:_SAMPLE]
         sample = [self._make(split, number, lambda i=number: examples[i]) for number in numbers]
         size = sum(map(_size, sample)) / max(len(sample), 1) * len(examples)
-        return min(max(round(size / _SHARD_BYTES), NUM_SHARDS), _MAX_SHARDS)
+        return min(max(round(size / SHARD_BYTES), NUM_SHARDS), MAX_SHARDS)
 
     def _write_shard(self, split, examples, shard, num_shards):
         """Writes example i of a sequence, for i modulo num_shards, and returns the file's entry in the manifest."""
@@ -153,7 +153,7 @@ class Conversion:
                         writers[count % NUM_SHARDS].write(record)
                         size += _size(record)
                         count += 1
-                    if size >= NUM_SHARDS * _SHARD_BYTES:
+                    if size >= NUM_SHARDS * SHARD_BYTES:
                         break
                     next_item = self._next(split, number, iterator)
             self._count(number - begin - (number // _REPORT_EVERY - begin // _REPORT_EVERY) * _REPORT_EVERY)

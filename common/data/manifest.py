@@ -129,10 +129,10 @@ def check(directory: str, items: Sequence[Mapping[str, Any]]) -> None:
         remembered.add(directory, {path: states[path] for path in pending})
 
 
-def clear_cache() -> None:
-    """Makes `check` read every file again, also those that an earlier process has verified."""
+def clear_cache(trusts: bool = False) -> None:
+    """Makes `check` read every file again, also those that an earlier process has verified, unless it trusts that one."""
     global _trusts
-    _trusts = False
+    _trusts = trusts
     _verified.clear()
 
 

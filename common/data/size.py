@@ -22,7 +22,7 @@ _REPORT_SECONDS = 10
 _SAMPLE_SIZE = 32
 _OVERHEAD = 200  # Bytes that a tensor takes in addition to its values.
 _STRING = 70  # Bytes that a string in a tensor takes in addition to its characters.
-_CACHE_BYTES = 512 * 10**6
+CACHE_BYTES = 512 * 10**6
 _RESERVE = 100 * 10**6  # Bytes that the session itself takes.
 
 
@@ -104,7 +104,7 @@ def fits_cache(source: DataSource, num_examples: int, num_readers: int = 1) -> b
         buffer = params.shuffle_buffer if num_examples == UNKNOWN else min(params.shuffle_buffer, num_examples)
         shuffled = look.streamed * buffer
         total = look.streamed * num_examples + shuffled
-        if look.is_picked and look.gathered * num_examples <= _CACHE_BYTES:
+        if look.is_picked and look.gathered * num_examples <= CACHE_BYTES:
             # The order of a stream would be another: the machine must not decide.
             shuffled = total = look.gathered * num_examples
             is_decided_by_data = True
@@ -117,8 +117,8 @@ def fits_cache(source: DataSource, num_examples: int, num_readers: int = 1) -> b
         )
     if not params.cache or num_examples == UNKNOWN:
         return False
-    fits = total <= _CACHE_BYTES and (total <= free / 4 or is_decided_by_data)
-    limit = f'{memory.to_text(_CACHE_BYTES)}' if total > _CACHE_BYTES else f'a quarter of the {memory.to_text(free)} available'
+    fits = total <= CACHE_BYTES and (total <= free / 4 or is_decided_by_data)
+    limit = f'{memory.to_text(CACHE_BYTES)}' if total > CACHE_BYTES else f'a quarter of the {memory.to_text(free)} available'
     tf.logging.info(
         'The training records are %s: keeping them in memory takes about %s%s.',
         'cached' if fits else 'streamed',

@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 
 _BLOCK = 1 << 20
 _HEADER = 12
-_INDEXED = 1 << 16  # Bytes for each entry of an index, of which a file of 150 MB has no more than _MAX_INDEX.
+INDEXED_BYTES = 1 << 16  # Bytes for each entry of an index, of which a file of 150 MB has no more than _MAX_INDEX.
 _MAX_INDEX = 512
 FRAMING = 16  # Bytes of a record in addition to its data.
 
@@ -71,7 +71,7 @@ def make_index(offsets: Sequence[int], size: int) -> dict[str, Any]:
       offsets: the bytes at which its records begin.
       size: its bytes.
     """
-    blocks = min(max(size // _INDEXED, 1), _MAX_INDEX)
+    blocks = min(max(size // INDEXED_BYTES, 1), _MAX_INDEX)
     every = max(-(-len(offsets) // blocks), 1)
     return {'every': every, 'offsets': list(offsets[::every])}
 

@@ -16,8 +16,8 @@ from common.paths import is_remote
 from common.progress import make_bar
 
 _ATTEMPTS = 4  # In a row that bring no new byte.
-_PAUSE = 0.5  # Seconds before the next attempt, doubled for each in a row that brought no new byte.
-_TIMEOUT = 30.0  # Seconds that the server may be silent.
+PAUSE = 0.5  # Seconds before the next attempt, doubled for each in a row that brought no new byte.
+TIMEOUT = 30.0  # Seconds that the server may be silent.
 _BLOCK = 1 << 16
 _BUSY = (408, 429)  # And 5xx: worth another attempt.
 
@@ -96,7 +96,7 @@ def _fetch(url, part):
             if failures == _ATTEMPTS:
                 raise
             tf.logging.info('%s: %s at byte %d; trying again.', url, error, _size(part))
-            time.sleep(_PAUSE * 2**failures)
+            time.sleep(PAUSE * 2**failures)
 
 
 def _receive(url, part):
@@ -140,7 +140,7 @@ def _open(url, begin):
     """Returns the response to a request for the bytes from `begin` on."""
     request = urllib.request.Request(url, headers={'Range': f'bytes={begin}-'} if begin else {})
     try:
-        return urllib.request.urlopen(request, timeout=_TIMEOUT)
+        return urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError:
         raise
     except (OSError, http.client.HTTPException) as error:
@@ -157,7 +157,7 @@ def _read(response):
 def _reason(error):
     error = getattr(error, 'reason', error)  # What a URLError wraps.
     if isinstance(error, TimeoutError):
-        return f'the server did not answer for {_TIMEOUT:g} seconds'
+        return f'the server did not answer for {TIMEOUT:g} seconds'
     return getattr(error, 'strerror', None) or str(error) or type(error).__name__
 
 

@@ -32,7 +32,7 @@ def names(directory):
 
 @pytest.fixture
 def shards_of_300_bytes(monkeypatch):
-    monkeypatch.setattr(conversion, '_SHARD_BYTES', 300)
+    monkeypatch.setattr(conversion, 'SHARD_BYTES', 300)
 
 
 @pytest.mark.parametrize('count, shards', [(10, 4), (60, 6), (1000, 103)])
@@ -43,8 +43,8 @@ def test_the_number_of_files_follows_from_the_size_of_the_examples(tmp_path, sha
 
 
 def test_there_are_no_more_files_than_can_be_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(conversion, '_SHARD_BYTES', 1)
-    monkeypatch.setattr(conversion, '_MAX_SHARDS', 20)
+    monkeypatch.setattr(conversion, 'SHARD_BYTES', 1)
+    monkeypatch.setattr(conversion, 'MAX_SHARDS', 20)
     records.write(str(tmp_path), {'train': examples(50)})
     assert len(list(tmp_path.glob('*.tfrecord'))) == 20
     assert read_ids(str(tmp_path)) == list(range(50))

@@ -32,7 +32,7 @@ def write(directory, count, num_shards=3, **others):
 
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch):
-    monkeypatch.setattr(tfrecord, '_INDEXED', 150)  # Two or three records of the tests.
+    monkeypatch.setattr(tfrecord, 'INDEXED_BYTES', 150)  # Two or three records of the tests.
 
 
 def ids(directory, steps, start=0, cache=False, module=None, share=WHOLE, **changes):
@@ -92,7 +92,7 @@ def test_a_set_that_fits_into_the_shuffle_buffer_is_shuffled_as_a_whole(tmp_path
 @pytest.mark.parametrize('bytes_of_index', [150, 10**6])
 def test_a_window_has_records_from_the_whole_set(tmp_path, monkeypatch, bytes_of_index):
     """Data that is sorted by class, in files that are, too: 10 classes of 100."""
-    monkeypatch.setattr(tfrecord, '_INDEXED', bytes_of_index)
+    monkeypatch.setattr(tfrecord, 'INDEXED_BYTES', bytes_of_index)
     directory = write(tmp_path, 1000, 4)
     flat = np.concatenate(ids(directory, 25, batch_size=40, shuffle_buffer=120))
     for window in flat[:960].reshape([8, 120]):

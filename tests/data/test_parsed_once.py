@@ -86,7 +86,7 @@ def test_records_are_parsed_as_they_are_needed_if_keeping_them_parsed_does_not_p
 
 
 def test_records_that_are_too_large_are_kept_if_they_are_small_when_parsed(directory, monkeypatch):
-    monkeypatch.setattr(size, '_CACHE_BYTES', sum(path.stat().st_size for path in pathlib.Path(directory).glob('*.tfrecord')))
+    monkeypatch.setattr(size, 'CACHE_BYTES', sum(path.stat().st_size for path in pathlib.Path(directory).glob('*.tfrecord')))
     params = make_params(shuffle_buffer=2000)
     kept = [size.fits_cache(DataSource(make_module(directory, 'parse', once)[0], '', params), COUNT) for once in (False, True)]
     assert kept == [False, True]

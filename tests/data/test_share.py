@@ -76,7 +76,7 @@ def directory(tmp_path_factory):
     """Three TFRecord files, with an index that has an entry for two or three records."""
     path = str(tmp_path_factory.mktemp('data'))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tfrecord, '_INDEXED', 150)
+        patch.setattr(tfrecord, 'INDEXED_BYTES', 150)
         records.write(path, {'train': [{'id': i, 'padding': bytes(i % 5)} for i in range(COUNT)]}, num_shards=3)
     return path
 

@@ -20,7 +20,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(module, '_PAUSE', 0)
+    monkeypatch.setattr(module, 'PAUSE', 0)
     monkeypatch.setenv('no_proxy', '*')
 
 
@@ -154,7 +154,7 @@ def test_a_server_that_starts_anew_and_breaks_off_each_time_is_given_up(path):
 
 
 def test_what_came_before_a_server_fell_silent_is_kept(path, monkeypatch):
-    monkeypatch.setattr(module, '_TIMEOUT', 0.2)
+    monkeypatch.setattr(module, 'TIMEOUT', 0.2)
     over = threading.Event()
     with serving(send(count=70_000, then=lambda: over.wait(20))) as (url, ranges):
         try:
@@ -166,7 +166,7 @@ def test_what_came_before_a_server_fell_silent_is_kept(path, monkeypatch):
 
 
 def test_a_server_that_never_answers_is_named(path, monkeypatch):
-    monkeypatch.setattr(module, '_TIMEOUT', 0.2)
+    monkeypatch.setattr(module, 'TIMEOUT', 0.2)
     with socket.create_server(('127.0.0.1', 0)) as listener:
         message = refusal(f'http://127.0.0.1:{listener.getsockname()[1]}/file.bin', path)
     assert 'the server did not answer for 0.2 seconds' in message
