@@ -36,7 +36,7 @@ SECONDS = 120  # Of tests, by their log, that are started for a mutant.
 
 
 def mutants_of(path):
-    """Returns the mutants of a file: dicts of its path, the offset in it, the text there, and what replaces it."""
+    """Returns the mutants of a file: dicts of its path, the text before the place, the text there, and what replaces it."""
     source = path.read_text()
     lines = [0]
     for line in source.encode().splitlines(keepends=True):
@@ -46,15 +46,15 @@ def mutants_of(path):
     def text(node):
         return content[lines[node.lineno - 1] + node.col_offset : lines[node.end_lineno - 1] + node.end_col_offset].decode()
 
-    def add(kind, node, new):
+    def add(kind, first, last, new):
+        start = lines[first.lineno - 1] + first.col_offset
+        end = lines[last.end_lineno - 1] + last.end_col_offset
         found.append(
             {
                 'file': str(path.relative_to(ROOT)),
-                'line': node.lineno,
-                'end_line': node.end_lineno,
                 'kind': kind,
-                'at': lines[node.lineno - 1] + node.col_offset,
-                'old': text(node),
+                'before': content[max(start - 100, 0) : start].decode(errors='ignore'),
+                'old': content[start:end].decode(),
                 'new': new,
             }
         )
@@ -66,11 +66,11 @@ def mutants_of(path):
         in_function = in_function or isinstance(node, (ast.FunctionDef, ast.Lambda))
         if in_function and isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
             operator = COMPARISONS[type(node.ops[0])]
-            add('comparison', node, f'{text(node.left)} {operator} {text(node.comparators[0])}')
+            add('comparison', node, node, f'{text(node.left)} {operator} {text(node.comparators[0])}')
         if isinstance(node, ast.Constant) and type(node.value) is bool and in_function:
-            add('constant', node, str(not node.value))
+            add('constant', node, node, str(not node.value))
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            add('constant', node, repr(node.value + 1))
+            add('constant', node, node, repr(node.value + 1))
         if (
             in_function
             and isinstance(node, ast.BinOp)
@@ -78,24 +78,16 @@ def mutants_of(path):
             and not isinstance(node.left, ast.JoinedStr)
         ):
             if not any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (node.left, node.right)):
-                add('operator', node, f'({text(node.left)}) {OPERATORS[type(node.op)]} ({text(node.right)})')
+                add('operator', node, node, f'({text(node.left)}) {OPERATORS[type(node.op)]} ({text(node.right)})')
         if isinstance(node, (ast.If, ast.IfExp, ast.While)) and in_function:
-            add('condition', node.test, f'(not ({text(node.test)}))')
+            add('condition', node.test, node.test, f'(not ({text(node.test)}))')
         if isinstance(node, ast.BoolOp) and in_function:
             joined = (' or ' if isinstance(node.op, ast.And) else ' and ').join(f'({text(value)})' for value in node.values)
-            add('condition', node, f'({joined})')
+            add('condition', node, node, f'({joined})')
         if isinstance(node, ast.Call) and len(node.args) >= 2 and not any(isinstance(a, ast.Starred) for a in node.args[:2]):
             first, second = node.args[:2]
-            start = lines[first.lineno - 1] + first.col_offset
-            end = lines[second.end_lineno - 1] + second.end_col_offset
             if in_function and text(first) != text(second) and not isinstance(first, ast.GeneratorExp):
-                found.append(
-                    {
-                        'file': str(path.relative_to(ROOT)), 'line': first.lineno, 'end_line': second.end_lineno,
-                        'kind': 'arguments', 'at': start, 'old': content[start:end].decode(),
-                        'new': f'{text(second)}, {text(first)}',
-                    }
-                )  # fmt: skip
+                add('arguments', first, second, f'{text(second)}, {text(first)}')
         is_statement = isinstance(node, (ast.Expr, ast.Raise, ast.AugAssign)) or (
             isinstance(node, ast.Assign) and isinstance(node.targets[0], (ast.Attribute, ast.Subscript))
         )
@@ -104,7 +96,7 @@ def mutants_of(path):
             and is_statement
             and not (isinstance(node, ast.Expr) and isinstance(node.value, (ast.Constant, ast.Yield)))
         ):
-            add('statement', node, 'pass')
+            add('statement', node, node, 'pass')
         for child in ast.iter_child_nodes(node):
             visit(child, in_function)
 
@@ -144,14 +136,13 @@ def durations(log):
     return seconds
 
 
-def tests_of(mutant, coverage, seconds):
-    """Returns the tests that run a line of the mutant, or of its file if none does; the quickest come first."""
+def tests_of(file, wanted, coverage, seconds):
+    """Returns the tests that run one of the wanted lines of a file, or of its file if none does; the quickest come first."""
     database = sqlite3.connect(coverage)
     rows = database.execute(
         'SELECT context, numbits FROM line_bits JOIN context ON context.id = context_id JOIN file ON file.id = file_id '
-        'WHERE path LIKE ?', (f'%/{mutant["file"]}',)
+        'WHERE path LIKE ?', (f'%/{file}',)
     ).fetchall()  # fmt: skip
-    wanted = range(mutant['line'], mutant['end_line'] + 1)
     in_file = {context.partition('|')[0] for context, _ in rows} - {''}
     on_line = {
         context.partition('|')[0]
@@ -225,15 +216,14 @@ def run(mutants, coverage, seconds, fallback):
         for mutant in mutants:
             path = pathlib.Path(checkout, mutant['file'])
             content = path.read_bytes()
-            at, old = mutant['at'], mutant['old'].encode()
-            if content[at : at + len(old)] != old:
-                if content.count(old) != 1:
-                    yield {**mutant, 'killed_by': 'not applied'}
-                    continue
-                at = content.index(old)
+            before, old = mutant['before'].encode(), mutant['old'].encode()
+            if content.count(before + old) != 1:
+                yield {**mutant, 'killed_by': 'not applied'}
+                continue
+            at = content.index(before + old) + len(before)
             path.write_bytes(content[:at] + mutant['new'].encode() + content[at + len(old) :])
-            start = time.monotonic()
-            tests = tests_of(mutant, coverage, seconds)
+            start, line = time.monotonic(), content[:at].count(b'\n') + 1
+            tests = tests_of(mutant['file'], range(line, line + old.count(b'\n') + 1), coverage, seconds)
             in_place = mutant['file'].startswith('tf_estimator')
             runs = in_process if in_place else in_fork
             killed_by = runs(checkout, tests, 3 * SECONDS) if tests else None
