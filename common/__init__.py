@@ -1,1 +1,1 @@
-"""The framework: modules that all code may import, and the wings, whose first lines list what they may import."""
+"""The framework: modules that all code may import, and the wings; pyproject.toml says which imports which."""

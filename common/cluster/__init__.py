@@ -1,1 +1,1 @@
-"""Several processes that train one model: their tasks, collective ops, the same end for all. May import: no other wing."""
+"""Several processes that train one model: their tasks, collective ops, the same end for all."""

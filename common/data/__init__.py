@@ -1,1 +1,1 @@
-"""From files to batches: TFRecord files, their manifest, the input pipeline. May import: plugins."""
+"""From files to batches: TFRecord files, their manifest, the input pipeline."""

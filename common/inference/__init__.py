@@ -1,1 +1,1 @@
-"""Using a trained model: evaluation, prediction, export. May import: data, formats, ops, plugins, storage."""
+"""Using a trained model: evaluation, prediction, export."""

@@ -1,1 +1,1 @@
-"""Monitoring of a training: summaries, progress bar, profiler, TensorBoard plugins. May import: ops."""
+"""Monitoring of a training: summaries, progress bar, profiler, TensorBoard plugins."""

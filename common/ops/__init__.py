@@ -1,1 +1,1 @@
-"""Building blocks for models: layers, losses, metrics, images for TensorBoard, beam search. May import: no other wing."""
+"""Building blocks for models: layers, losses, metrics, images for TensorBoard, beam search."""

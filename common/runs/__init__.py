@@ -1,1 +1,1 @@
-"""A command: experiment, schedules, signals. May import: cluster, data, inference, monitoring, plugins, storage, training."""
+"""A command: experiment, schedules, signals."""

@@ -1,1 +1,1 @@
-"""The contents of an output_dir: checkpoints, the best one, metrics.csv, its lock. May import: no other wing."""
+"""The contents of an output_dir: checkpoints, the best one, metrics.csv, its lock."""

@@ -1,1 +1,1 @@
-"""The hyper-parameter search: the study, its space, a process for each trial. May import: cluster, runs, storage, training."""
+"""The hyper-parameter search: the study, its space, a process for each trial."""

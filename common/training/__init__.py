@@ -1,1 +1,1 @@
-"""The training graph: model_fn, towers, optimizers, hooks. May import: cluster, monitoring, ops, plugins, storage."""
+"""The training graph: model_fn, towers, optimizers, hooks."""
