@@ -62,10 +62,7 @@ def test_text_of_hparams_is_read_as_the_type_of_the_default():
     [
         ('batch_sise=1', 'unknown hyper-parameter batch_sise, did you mean batch_size?'),
         ('batch_size=x', 'batch_size=x must be an integer'),
-        ('batch_size=1.5', 'batch_size=1.5 must be an integer'),
         ('batch_size=1_0', 'batch_size=1_0 must be an integer'),
-        ('batch_size=[1]', 'batch_size=[1] must be an integer'),
-        ('batch_size=', 'batch_size= must be an integer'),
         ('batch_size=0', 'batch_size=0 must be at least 1'),
         ('batch_size=99999999999999999999', 'batch_size=99999999999999999999 must be at most 2147483647'),
         ('learning_rate=nan', 'learning_rate=nan must be a number'),
@@ -74,7 +71,6 @@ def test_text_of_hparams_is_read_as_the_type_of_the_default():
         ('cache=1', 'cache=1 must be true or false'),
         ('filters=3', 'filters=3 must be a list such as [1]'),
         ('filters=[1,x]', 'filters=[1,x] must be a list such as [1]'),
-        ('batch_size', "'batch_size' is not of the form name=value"),
         ('=3', "'=3' is not of the form name=value"),
         (
             'batch_size=1,x',
@@ -82,7 +78,6 @@ def test_text_of_hparams_is_read_as_the_type_of_the_default():
         ),
         ('batch_size=1,batch_size=2', 'batch_size is given twice'),
         ('seed=3', 'seed has its own flag, --seed'),
-        ('__import__("os")=1', 'unknown hyper-parameter'),
     ],
 )
 def test_a_mistake_in_hparams_is_named_with_its_key(text, message):
@@ -102,7 +97,6 @@ def test_a_mistake_in_hparams_is_named_with_its_key(text, message):
         ('{"learning_rate": null}', 'learning_rate=None must be a number'),
         ('{"learning_rate": 1%s}' % ('0' * 400), 'must be a number'),
         ('{"learning_rate": NaN}', 'learning_rate=nan must be a number'),
-        ('{"learning_rate": -Infinity}', 'learning_rate=-inf must be a number'),
         ('{"model": "other"}', 'is for --model=other, not m'),
         ('[1]', 'must contain one JSON object'),
         ('{', 'is not JSON'),
@@ -122,21 +116,27 @@ def test_a_missing_set_lists_the_sets():
         make(set_name='nosuch')
 
 
-def test_a_plug_in_that_contradicts_the_defaults_is_named():
-    with pytest.raises(UsageError, match='--model=m: batch_size=many must be an integer'):
-        make(model={'batch_size': 'many'})
-
-
 @pytest.mark.parametrize('value', [None, ((1, 2), (3, 4)), [1, 'x'], {'a': 1}, 1j])
-def test_a_plug_in_whose_defaults_no_flag_could_express_is_named(value):
+def test_a_module_with_odd_defaults_is_named(value):
     with pytest.raises(UsageError, match=r'--dataset=d: get_params\(\) gives odd='):
         make(dataset={'odd': value})
+    with pytest.raises(UsageError, match='--model=m: batch_size=.* must be an integer'):
+        make(model={'batch_size': 'many'})
 
 
 def test_the_set_of_model_and_dataset_is_the_default():
     params = build.make_hparams('alexnet', {}, 'mnist', {})
     with open(set_path('alexnet_mnist')) as file:
         assert params.learning_rate == json.load(file)['learning_rate'] != DEFAULTS['learning_rate']
+
+
+def test_metadata_sets_hyper_parameters_that_have_no_value_yet():
+    params = make(dataset={'num_classes': 0, 'names': ['']}, text='names=[]')
+    found = build.add_metadata(params, {'num_classes': 2, 'names': ['a', 'b'], 'class_names': ['x', 'y']})
+    assert (found.num_classes, found.names, found.metadata['class_names']) == (2, ('a', 'b'), ['x', 'y'])
+    assert build.add_metadata(found, {'num_classes': 2, 'names': ['a', 'b']}) == found
+    with pytest.raises(UsageError, match='--dataset=d: the data has num_classes=2, not 3: omit num_classes'):
+        build.add_metadata(make('num_classes=3', dataset={'num_classes': 0}), {'num_classes': 2})
 
 
 def test_params_are_read_only_and_by_attribute_or_key():
@@ -163,7 +163,7 @@ def test_saved_hparams_are_a_set_that_gives_equal_ones(tmp_path):
     build.compare(params, path)
 
 
-def test_compare_names_each_key_that_differs_with_both_values(tmp_path):
+def test_compare_names_each_key_that_differs_but_for_the_length_of_the_training(tmp_path):
     path = str(tmp_path / 'hparams.json')
     build.save(make(model={'filters': [1, 2], 'old': 1}), path)
     with pytest.raises(UsageError) as error:
@@ -174,12 +174,9 @@ def test_compare_names_each_key_that_differs_with_both_values(tmp_path):
     assert 'old was 1, now it is absent' in message
     assert 'new was absent, now it is "x"' in message
     assert 'batch_size' not in message
-
-
-def test_compare_lets_the_length_of_the_training_change(tmp_path):
-    path = str(tmp_path / 'hparams.json')
     build.save(make(), path)
     build.compare(make('train_steps=5,num_epochs=7'), path)
+    assert build.compare(make('batch_size=5'), path, free=['batch_size']) == make()
 
 
 def test_compare_refuses_a_file_that_it_cannot_read(tmp_path):
@@ -187,7 +184,7 @@ def test_compare_refuses_a_file_that_it_cannot_read(tmp_path):
     path.write_text('{')
     with pytest.raises(UsageError, match='hparams.json: is not JSON'):
         build.compare(make(), str(path))
-    with pytest.raises(UsageError, match='absent.json: cannot be read'):
+    with pytest.raises(UsageError, match='absent.json: cannot be read.*; choose another --output_dir'):
         build.compare(make(), str(tmp_path / 'absent.json'))
 
 
