@@ -17,10 +17,6 @@ import tensorflow.compat.v1 as tf
 from common.children import SIGNALS
 from common.errors import print_error
 
-# Seconds that the process may take to exit before it is forced to. Kubernetes kills 30 seconds after SIGTERM: if a step waited
-# for its input longer than that, the exit code would be lost, too.
-_EXIT_SECONDS = 3
-_STEP_SECONDS = 20
 _SECOND_SIGNAL_SECONDS = 1
 _POLL_SECONDS = 0.1
 
@@ -35,10 +31,17 @@ class StopOnSignal(tf.train.SessionRunHook):
     so does a second signal, such as another Ctrl-C. Python handles signals only between its own instructions, not while
     TensorFlow reads data or computes: a thread ends the process if that takes too long, as when a step waits for data that
     never arrives. Use it as a context manager around everything, in the main thread, and as a hook of the training.
+
+    Args:
+      step_seconds: how long the step may take that a signal is to end after, or three times as long as the longest step.
+        Kubernetes kills 30 seconds after SIGTERM: if a step waited for its input longer than that, the exit code would be
+        lost, too.
+      exit_seconds: how long the process may take to exit before it is forced to.
     """
 
-    def __init__(self):
-        self._received = None
+    def __init__(self, step_seconds: float = 20, exit_seconds: float = 3):
+        self._step_seconds, self._exit_seconds = step_seconds, exit_seconds
+        self._received: int | None = None
         self._is_exiting = False
         self._since = math.inf
         self._longest_step: float = 0
@@ -123,8 +126,8 @@ class StopOnSignal(tf.train.SessionRunHook):
         phase, since = self._phase
         if second and phase != _DEFERRING:
             return second + _SECOND_SIGNAL_SECONDS
-        grace = {_OUTSIDE: _EXIT_SECONDS, _STEPPING: max(_STEP_SECONDS, 3 * self._longest_step)}.get(phase, math.inf)
-        return max(first, since) + grace
+        grace = {_OUTSIDE: self._exit_seconds, _STEPPING: max(self._step_seconds, 3 * self._longest_step)}
+        return max(first, since) + grace.get(phase, math.inf)
 
     def _end_process(self, number):
         if self._phase[0] in (_STEPPING, _SAVING):

@@ -1,5 +1,6 @@
-"""Stopping on signals."""
+"""Signals: a training stops after its step with a checkpoint, a process that has nothing to save ends at once."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -14,7 +15,7 @@ from common.runs.stop import StopInProgram, StopOnSignal
 from tests import forked
 from tests.shared import ROOT
 
-pytestmark = pytest.mark.slow
+SIGNALS = pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 
 
 def train_until(stop, at_step, act, max_steps=10):
@@ -36,31 +37,14 @@ def train_until(stop, at_step, act, max_steps=10):
     return steps
 
 
-def send(number):
-    return lambda: os.kill(os.getpid(), number)
+def send(*numbers):
+    """Returns a function that sends signals to this process."""
 
+    def call():
+        for number in numbers:
+            os.kill(os.getpid(), number)
 
-@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_ends_the_training_after_the_step(number, code):
-    with StopOnSignal() as stop:
-        assert train_until(stop, 3, send(number)) in (3, 4)
-        with pytest.raises(SystemExit) as exit:
-            stop.exit_if_received()
-        assert exit.value.code == code
-
-
-def test_without_a_signal_the_training_runs_to_its_end():
-    with StopOnSignal() as stop:
-        assert train_until(stop, 3, lambda: None) == 10
-        stop.exit_if_received()
-
-
-@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_outside_the_training_a_signal_ends_the_process_at_once(number, code):
-    with StopOnSignal():
-        with pytest.raises(SystemExit) as exit:
-            send(number)()
-        assert exit.value.code == code
+    return call
 
 
 def as_type_error(fn):
@@ -69,6 +53,41 @@ def as_type_error(fn):
         fn()
     except (SystemExit, KeyboardInterrupt) as error:
         raise TypeError from error
+
+
+@SIGNALS
+def test_a_signal_ends_the_training_after_the_step(number, code):
+    with StopOnSignal() as stop:
+        assert train_until(stop, 3, send(number)) in (3, 4)
+        assert stop.received == number
+        with pytest.raises(SystemExit) as exit:
+            stop.exit_if_received()
+        assert exit.value.code == code
+
+
+@SIGNALS
+def test_outside_the_training_a_signal_ends_the_process_at_once(number, code):
+    with StopOnSignal(), pytest.raises(SystemExit) as exit:
+        send(number)()
+    assert exit.value.code == code
+
+
+def test_without_a_signal_the_training_runs_to_its_end_and_the_previous_handlers_come_back():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    with StopOnSignal() as stop:
+        assert signal.getsignal(signal.SIGINT) != before[0]
+        assert train_until(stop, 3, lambda: None) == 10
+        stop.exit_if_received()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_a_run_under_nohup_resumes_when_its_terminal_closes():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopOnSignal():
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize('context, exit_type', [(StopOnSignal, SystemExit), (StopInProgram, KeyboardInterrupt)])
@@ -83,43 +102,19 @@ def test_an_error_after_a_signal_that_the_training_has_heeded_is_not_hidden():
         raise TypeError
 
 
-def test_an_evaluation_that_a_signal_ends_with_another_exception_does_not_fail_the_training():
-    with StopOnSignal() as stop:
-        assert train_until(stop, 3, lambda: stop.call_outside_training(lambda: as_type_error(send(signal.SIGTERM)))) in (3, 4)
-
-
-def test_a_second_signal_does_not_wait_for_the_step():
-    def twice():
-        send(signal.SIGINT)()
-        send(signal.SIGINT)()
-
+def test_a_second_ctrl_c_does_not_wait_for_the_step_but_process_managers_may_send_sigterm_twice():
     with StopOnSignal() as stop, pytest.raises(SystemExit):
-        train_until(stop, 3, twice)
-
-
-def test_a_run_under_nohup_resumes_when_its_terminal_closes():
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with StopOnSignal():
-            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-def test_a_second_sigterm_does_not_keep_the_checkpoint_from_being_saved():
-    def twice():
-        send(signal.SIGTERM)()
-        send(signal.SIGTERM)()
-
+        train_until(stop, 3, send(signal.SIGINT, signal.SIGINT))
     with StopOnSignal() as stop:
-        assert train_until(stop, 2, twice) in (2, 3)
+        assert train_until(stop, 2, send(signal.SIGTERM, signal.SIGTERM)) in (2, 3)
 
 
-def test_a_signal_ends_an_evaluation_during_the_training_at_once_and_the_training_after_the_step():
+@pytest.mark.parametrize('ends', [lambda fn: fn(), as_type_error], ids=['as it is', 'as another exception'])
+def test_a_signal_ends_an_evaluation_during_the_training_at_once_and_the_training_after_the_step(ends):
     ended = []
 
     def evaluate():
-        send(signal.SIGTERM)()
+        ends(send(signal.SIGTERM))
         ended.append(True)
 
     with StopOnSignal() as stop:
@@ -128,174 +123,109 @@ def test_a_signal_ends_an_evaluation_during_the_training_at_once_and_the_trainin
     assert not ended
 
 
-def test_after_a_signal_nothing_is_evaluated():
-    calls = []
+def test_only_before_a_signal_is_anything_evaluated_and_its_error_is_raised():
+    calls, stop = [], StopOnSignal()
 
     def act():
+        assert stop.call_outside_training(lambda: 'result') == 'result'
+        with pytest.raises(ZeroDivisionError):
+            stop.call_outside_training(lambda: 1 / 0)
         send(signal.SIGTERM)()
         stop.call_outside_training(lambda: calls.append(1))
 
-    with StopOnSignal() as stop:
-        train_until(stop, 3, act)
+    with stop:
+        assert train_until(stop, 3, act) in (3, 4)
     assert not calls
 
 
-def test_the_previous_signal_handlers_come_back():
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with StopOnSignal():
-        assert signal.getsignal(signal.SIGINT) != before[0]
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+def test_a_deferred_signal_is_only_recorded():
+    with StopOnSignal() as stop:
+        with stop.defer_signals():
+            send(signal.SIGTERM)()
+        with pytest.raises(SystemExit):
+            stop.exit_if_received()
 
 
 @pytest.mark.skipif(not os.path.exists('/proc/self/maps'), reason='what a process has imported is looked up in /proc')
-@pytest.mark.parametrize('command', [['trainer.py'], ['sweep.py', '--space=space.json']])
-@pytest.mark.parametrize('delay', [0, 0.2, 0.4, 0.8])
-def test_ctrl_c_during_the_imports_ends_a_command_without_a_word(tmp_path, command, delay):
+@pytest.mark.parametrize(
+    'command, library', [(['trainer.py'], 'libtensorflow_framework'), (['sweep.py', '--space=space.json'], 'numpy')]
+)
+def test_ctrl_c_during_the_imports_ends_a_command_without_a_word(tmp_path, command, library):
     script, *flags = command
-    process = subprocess.Popen(
-        [sys.executable, os.path.join(ROOT, script), *flags],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-    )
-    while 'numpy' not in pathlib.Path(f'/proc/{process.pid}/maps').read_text():
+    arguments = [sys.executable, os.path.join(ROOT, script), *flags]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    while library not in pathlib.Path(f'/proc/{process.pid}/maps').read_text():
         assert process.poll() is None
-    time.sleep(delay)
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60) == ('', '')
+    assert process.communicate(timeout=100) == ('', '')
     assert process.returncode == -signal.SIGINT
 
 
 BLOCKED = """
-import itertools, time
+import time
 import tensorflow.compat.v1 as tf
 
 def get_params():
-    return {{'blocked_after': {blocked_after}}}
+    return {}
 
 def prepare(data_dir, params):
     pass
 
 def read(split, data_dir, params):
     def generate():
-        for i in itertools.count():
-            if i == params.blocked_after:
-                print('blocked', flush=True)
-                time.sleep(1000)
-            yield float(i)
-    numbers = tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.float32))
-    return numbers{endless}
+        if WHERE == 'counting':
+            block()
+        yield from map(float, range(32))
+    return tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.float32))
 
 def parse(mode, params, x):
-    return {{'x': x}}, {{'y': x}}
+    return {'x': x}, {'y': x}
+
+def model(features, labels, mode, params):
+    waits = tf.py_func(lambda step: block() if (WHERE, step) == ('training', 4) else None, [tf.train.get_global_step()], [])
+    with tf.control_dependencies([waits]):
+        y = features['x'] * tf.get_variable('w', [])
+    return {'y': y}, None if labels is None else tf.square(y - labels['y'])
+
+def block():
+    print('blocked', flush=True)
+    time.sleep(1000)
 """
-COUNTING = {'blocked_after': 500, 'endless': ''}
-TRAINING = {'blocked_after': 20000, 'endless': '.apply(tf.data.experimental.assert_cardinality(-1))'}  # INFINITE_CARDINALITY.
-
-
-@pytest.fixture
-def blocked(start, tmp_path):
-    """Starts a training whose data stops coming, and waits until it does: blocked(where, flags) -> subprocess.Popen."""
-
-    def call(where, *flags):
-        (tmp_path / 'mine').mkdir()
-        (tmp_path / 'mine' / 'data.py').write_text(BLOCKED.format(**where))
-        process = start(
-            '--model=polynomial',
-            '--dataset=mine.data',
-            '--schedule=train',
-            '--train_steps=100000',
-            '--hparams=learning_rate_schedule=constant',
-            *flags,
-        )
-        assert process.stdout.readline() == 'blocked\n'
-        time.sleep(1)
-        return process
-
-    return call
-
-
-@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_a_process_that_waits_for_its_data(blocked, number, code):
-    process = blocked(COUNTING)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=15)
-    assert process.returncode == code
-    assert 'Traceback' not in err
 
 
 @pytest.mark.parametrize(
-    'first, second, code',
-    [(signal.SIGINT, signal.SIGINT, 130), (signal.SIGTERM, signal.SIGTERM, 143), (signal.SIGTERM, signal.SIGINT, 130)],
+    'where, numbers, code',
+    [('counting', ['SIGINT'], 130), ('training', ['SIGTERM', 'SIGINT'], 130)],
+    ids=['counting', 'training'],
 )
-def test_a_second_signal_ends_a_training_that_waits_for_its_data(blocked, tmp_path, first, second, code):
-    process = blocked(TRAINING, '--save_checkpoints_steps=50')
-    process.send_signal(first)
-    time.sleep(2)
-    assert process.poll() is None
-    process.send_signal(second)
-    _, err = process.communicate(timeout=15)
-    assert process.returncode == code
-    assert err.splitlines()[-1] == (
-        f'trainer.py: {second.name}: ended before the step did; the steps since the last checkpoint are not saved: rerun the '
-        'command to resume from it'
-    )
-    assert tf.train.latest_checkpoint(str(tmp_path / 'output'))
+def test_signals_end_a_process_that_waits_for_its_data(start, tmp_path, where, numbers, code):
+    (tmp_path / 'mine').mkdir()
+    (tmp_path / 'mine' / 'both.py').write_text(f'WHERE = {where!r}\n{BLOCKED}')
+    process = start('--model=mine.both', '--dataset=mine.both', '--schedule=train', '--train_steps=10', '--num_epochs=100')
+    assert process.stdout.readline() == 'blocked\n'
+    for name in numbers:
+        process.send_signal(signal.Signals[name])
+    _, err = process.communicate(timeout=100)
+    assert process.returncode == code and 'Traceback' not in err
+    if where == 'training':
+        assert err.splitlines()[-1] == (
+            'trainer.py: SIGINT: ended before the step did; the steps since the last checkpoint are not saved: rerun the '
+            'command to resume from it'
+        )
+        assert tf.train.latest_checkpoint(str(tmp_path / 'output'))
 
 
-FORK = """
-import multiprocessing, signal, time
-from common.runs import stop
-
-with stop.StopOnSignal() as on_signal:
-    if {training}:
-        on_signal.begin()
-    child = multiprocessing.get_context('fork').Process(target=time.sleep, args=[100])
-    child.start()
-    time.sleep(1)
-    child.terminate()
-    child.join(10)
-    time.sleep(stop._EXIT_SECONDS + 2)
-    print(child.exitcode, flush=True)
-"""
-
-
-@pytest.mark.parametrize('training', [True, False])
-def test_a_signal_to_a_forked_process_ends_that_process_alone(training):
-    process = forked.run([sys.executable, '-c', FORK.format(training=training)], cwd=ROOT)
-    assert (process.returncode, process.stdout) == (0, f'{-signal.SIGTERM}\n'), process.stderr
-
-
-OWN = """
-import os, signal, time
-from common.runs import stop
-
-with stop.StopOnSignal():
-    signal.signal(signal.SIGTERM, lambda *_: print('mine', flush=True))
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(stop._EXIT_SECONDS + 2)
-print('end')
-"""
-
-
-def test_a_handler_of_the_users_own_is_left_alone():
-    process = forked.run([sys.executable, '-c', OWN], cwd=ROOT)
-    assert (process.returncode, process.stdout) == (0, 'mine\nend\n'), process.stderr
-
-
-SCRIPT = """
+LOOP = """
 import sys, time
-from common.runs import stop
+from common.runs.stop import StopOnSignal
 import tensorflow.compat.v1 as tf
-stop._STEP_SECONDS = 1.0
-seconds = {seconds}
 
 def wait():
     print('step', flush=True)
-    time.sleep(seconds.pop(0))
+    time.sleep(steps.pop(0) if steps else 0)
 
-with stop.StopOnSignal() as on_signal, tf.Graph().as_default():
+options, steps, after = eval(sys.argv[1])
+with StopOnSignal(**options) as on_signal, tf.Graph().as_default():
     step = tf.train.get_or_create_global_step()
     with tf.control_dependencies([tf.py_func(wait, [], [])]):
         count = tf.assign_add(step, 1)
@@ -303,54 +233,112 @@ with stop.StopOnSignal() as on_signal, tf.Graph().as_default():
         while not session.should_stop():
             session.run(count)
     print('stopped', flush=True)
-    for _ in range({after} * 10):
+    for _ in range(round(after * 10)):
         time.sleep(0.1)
     print('ended', flush=True)
     on_signal.exit_if_received()
 """
 
 
-def signal_in_third_step(seconds, after=0, stalled=0):
-    """Returns the exit code of a training that gets SIGTERM in its third step, and what it printed then.
+@contextlib.contextmanager
+def in_third_step(steps, after=0.0, **options):
+    """Yields the process of a training that has begun its third step.
 
     Args:
-      seconds: list of float, how long the steps take.
-      after: int, how many seconds what follows takes.
-      stalled: float, how many seconds the process rests during what follows.
+      steps: how many seconds each step takes.
+      after: how many seconds what follows takes.
+      **options: of StopOnSignal.
     """
-    process = forked.Popen(
-        [sys.executable, '-c', SCRIPT.format(seconds=seconds, after=after)],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    for _ in range(3):
-        process.stdout.readline()
-    process.send_signal(signal.SIGTERM)
-    if stalled:
-        assert process.stdout.readline() == 'stopped\n'
-        process.send_signal(signal.SIGSTOP)
-        time.sleep(stalled)
-        process.send_signal(signal.SIGCONT)
-    out, err = process.communicate(timeout=60)
-    return process.returncode, out, err
+    arguments = [sys.executable, '-c', LOOP, repr((options, steps, after))]
+    process = forked.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        for _ in range(3):
+            assert process.stdout.readline() == 'step\n'
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
-def test_a_step_that_does_not_end_is_not_waited_for():
-    code, out, err = signal_in_third_step([0, 0, 1000])
-    assert (code, out) == (143, '')
-    assert 'SIGTERM: ended before the step did; the steps since the last checkpoint are not saved' in err
+@pytest.mark.parametrize(
+    'steps, after, options, out',
+    [
+        ([0, 0, 1000], 0, {'step_seconds': 0.2}, ''),
+        ([0, 0, 0.5], 0, {'step_seconds': 100}, 'stopped\nended\n'),
+        ([0, 3, 1], 0, {'step_seconds': 0.1}, 'stopped\nended\n'),
+        ([0, 0, 0], 1000, {'exit_seconds': 0.2}, 'stopped\n'),
+    ],
+    ids=['endless step', 'step that ends in time', 'step like one before', 'endless exit'],
+)
+def test_a_step_is_waited_for_as_long_as_it_may_take_and_so_is_what_follows(steps, after, options, out):
+    with in_third_step(steps, after, **options) as process:
+        process.send_signal(signal.SIGTERM)
+        found, err = process.communicate(timeout=100)
+        assert (process.returncode, found) == (143, out)
+        assert ('SIGTERM: ended before the step did; the steps since' in err) == (not out)
 
 
-@pytest.mark.parametrize('seconds', [[0, 0, 0.5], [0, 3, 4]], ids=['in time', 'like one before'])
-def test_a_step_that_ends_in_time_or_takes_as_long_as_others_is_the_last(seconds):
-    assert signal_in_third_step(seconds)[:2] == (143, 'stopped\nended\n')
-
-
-def test_a_process_that_does_not_end_after_its_training_is_ended():
-    assert signal_in_third_step([0, 0, 0.5], after=1000)[:2] == (143, 'stopped\n')
+def test_a_second_sigterm_that_comes_later_does_not_wait_for_the_step():
+    with in_third_step([0, 0, 1000], step_seconds=1000) as process:
+        while process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.1)
+        out, err = process.communicate()
+        assert (process.returncode, out) == (143, '') and 'SIGTERM: ended before the step did' in err
 
 
 def test_a_process_that_rests_with_its_machine_is_not_ended_for_it():
-    assert signal_in_third_step([0, 0, 0], after=1, stalled=3.5)[:2] == (143, 'ended\n')
+    with in_third_step([0, 0, 0], after=0.5, exit_seconds=2) as process:
+        process.send_signal(signal.SIGTERM)
+        while process.stdout.readline() != 'stopped\n':
+            assert process.poll() is None
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(2.5)
+        process.send_signal(signal.SIGCONT)
+        assert process.communicate(timeout=100)[0] == 'ended\n' and process.returncode == 143
+
+
+FORK = """
+import multiprocessing, sys, time
+from common.runs import stop
+
+def work(sender):
+    sender.send('begun')
+    time.sleep(100)
+
+with stop.StopOnSignal(exit_seconds=0.1) as on_signal:
+    if 'training' in sys.argv:
+        on_signal.begin()
+    context = multiprocessing.get_context('fork')
+    receiver, sender = context.Pipe()
+    child = context.Process(target=work, args=[sender])
+    child.start()
+    receiver.recv()
+    child.terminate()
+    child.join()
+    time.sleep(1)
+    print(child.exitcode, flush=True)
+"""
+
+
+@pytest.mark.parametrize('where', ['training', 'outside'])
+def test_a_signal_to_a_forked_process_ends_that_process_alone(where):
+    process = forked.run([sys.executable, '-c', FORK, where], cwd=ROOT)
+    assert (process.returncode, process.stdout) == (0, f'{-signal.SIGTERM}\n'), process.stderr
+
+
+OWN = """
+import os, signal, time
+from common.runs import stop
+
+with stop.StopOnSignal(exit_seconds=0.1):
+    signal.signal(signal.SIGTERM, lambda *_: print('mine', flush=True))
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(1)
+print('end')
+"""
+
+
+def test_a_handler_of_the_users_own_is_left_alone():
+    process = forked.run([sys.executable, '-c', OWN], cwd=ROOT)
+    assert (process.returncode, process.stdout) == (0, 'mine\nend\n'), process.stderr
