@@ -22,18 +22,18 @@ from hparams.build import HParams
 
 CLASS_NAMES = ['airplane', 'automobile', 'bird', 'cat', 'deer', 'dog', 'frog', 'horse', 'ship', 'truck']
 
-_URL = 'https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz'
-_FIX = f'replace it with that of {_URL}'
+URL = 'https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz'
+_FIX = f'replace it with that of {URL}'
 _ARCHIVE = 'cifar-10-binary.tar.gz'
 _FOLDER = 'cifar-10-batches-bin'  # In the archive.
 _PICKLED = ('cifar-10-python.tar.gz', 'cifar-10-batches-py')
 _IMAGE_BYTES = 32 * 32 * 3
-_FILE_BYTES = 10000 * (1 + _IMAGE_BYTES)
+FILE_BYTES = 10000 * (1 + _IMAGE_BYTES)
 
 # SHA-256 of the archive, from TensorFlow Datasets (url_checksums/cifar10.txt), and of the files in it, from the gem
 # torchvision for Ruby (lib/torchvision/datasets/cifar10.rb), which has the same one of the archive.
-_ARCHIVE_SHA256 = 'c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd'
-_SHA256 = {
+ARCHIVE_SHA256 = 'c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd'
+SHA256 = {
     'data_batch_1.bin': 'cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5',
     'data_batch_2.bin': 'a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed',
     'data_batch_3.bin': 'bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67',
@@ -97,15 +97,15 @@ def _read_files(downloads, raw_dir):
         return _read_archive(archive)
     for folder in (directory, os.path.join(directory, _FOLDER)):
         if tf.io.gfile.exists(os.path.join(folder, 'test_batch.bin')):
-            return [_read_file(os.path.join(folder, name)) for name in _SHA256]
+            return [_read_file(os.path.join(folder, name)) for name in SHA256]
     for name in _PICKLED:
         if tf.io.gfile.exists(os.path.join(directory, name)):
             raise RunError(
                 f'{os.path.join(directory, name)}: is not read, because it is pickled, and unpickling can run any code: {_FIX}'
             )
     if raw_dir:
-        raise UsageError(f'--hparams=raw_dir={raw_dir}: has neither {_ARCHIVE} nor the files {", ".join(_SHA256)}')
-    download(_URL, archive, _ARCHIVE_SHA256)
+        raise UsageError(f'--hparams=raw_dir={raw_dir}: has neither {_ARCHIVE} nor the files {", ".join(SHA256)}')
+    download(URL, archive, ARCHIVE_SHA256)
     return _read_archive(archive)
 
 
@@ -115,7 +115,7 @@ def _read_file(path):
             content = file.read()
     except tf.errors.OpError as error:
         raise _unreadable(path, error) from None
-    _check(path, hashlib.sha256(content).hexdigest(), _SHA256[os.path.basename(path)])
+    _check(path, hashlib.sha256(content).hexdigest(), SHA256[os.path.basename(path)])
     return content
 
 
@@ -123,20 +123,20 @@ def _read_archive(path):
     """Returns the contents of the six files in the archive, which is read in memory: nothing is extracted."""
     contents = {}
     try:
-        _check(path, sha256_of(path), _ARCHIVE_SHA256)
+        _check(path, sha256_of(path), ARCHIVE_SHA256)
         with tf.io.gfile.GFile(path, 'rb') as file, tarfile.open(fileobj=file, mode='r|gz') as archive:
             for member in archive:
                 folder, name = os.path.split(member.name)
-                is_expected = folder == _FOLDER and name in _SHA256 and member.isreg() and member.size == _FILE_BYTES
+                is_expected = folder == _FOLDER and name in SHA256 and member.isreg() and member.size == FILE_BYTES
                 stream = archive.extractfile(member) if is_expected else None
                 if stream:
                     contents[name] = stream.read()
     except (tf.errors.OpError, OSError, EOFError, tarfile.TarError, zlib.error) as error:
         raise _unreadable(path, error) from None
-    for name in _SHA256:
+    for name in SHA256:
         if name not in contents:
-            raise RunError(f'{path}: has no file {_FOLDER}/{name} of {_FILE_BYTES} bytes: {_FIX}')
-    return [contents[name] for name in _SHA256]
+            raise RunError(f'{path}: has no file {_FOLDER}/{name} of {FILE_BYTES} bytes: {_FIX}')
+    return [contents[name] for name in SHA256]
 
 
 def _check(path, found, sha256):

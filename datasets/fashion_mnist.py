@@ -21,10 +21,10 @@ DEBIAN_DIR = '/usr/share/datasets/fashion-mnist'
 CLASS_NAMES = ['T-shirt/top', 'Trouser', 'Pullover', 'Dress', 'Coat', 'Sandal', 'Shirt', 'Sneaker', 'Bag', 'Ankle boot']
 
 # The address that https://github.com/zalandoresearch/fashion-mnist gives.
-_URL = 'http://fashion-mnist.s3-website.eu-central-1.amazonaws.com'
+URL = 'http://fashion-mnist.s3-website.eu-central-1.amazonaws.com'
 
 # SHA-256 of the gzipped files, from TensorFlow Datasets (url_checksums/fashion_mnist.txt).
-_GZIPPED_SHA256 = {
+GZIPPED_SHA256 = {
     'train-images-idx3-ubyte': '3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84',
     'train-labels-idx1-ubyte': 'a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845',
     't10k-images-idx3-ubyte': '346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073',
@@ -33,7 +33,7 @@ _GZIPPED_SHA256 = {
 
 # SHA-256 of the uncompressed files, from Debian's package. Their deflated data with the original gzip headers, which hold the
 # file's name and time (1504176606 for train, 1504176627 for t10k), has the SHA-256 above.
-_SHA256 = {
+SHA256 = {
     'train-images-idx3-ubyte': 'c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888',
     'train-labels-idx1-ubyte': 'bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9',
     't10k-images-idx3-ubyte': '5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b',
@@ -88,7 +88,7 @@ def _examples(split, data_dir, params):
 
 def _read_idx(name, data_dir, params) -> np.ndarray:
     path = _locate(name, os.path.join(data_dir, 'raw', 'fashion_mnist'), params['raw_dir'])
-    return idx.read_idx(path, _SHA256[name], 'the file that was published', f'replace it with {_URL}/{name}.gz')
+    return idx.read_idx(path, SHA256[name], 'the file that was published', f'replace it with {URL}/{name}.gz')
 
 
 def _locate(name, downloads, raw_dir):
@@ -100,5 +100,5 @@ def _locate(name, downloads, raw_dir):
     if raw_dir:
         raise UsageError(f'--hparams=raw_dir={raw_dir}: has neither {name}.gz nor {name}')
     path = os.path.join(downloads, f'{name}.gz')
-    download(f'{_URL}/{name}.gz', path, _GZIPPED_SHA256[name])
+    download(f'{URL}/{name}.gz', path, GZIPPED_SHA256[name])
     return path

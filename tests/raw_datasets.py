@@ -23,8 +23,11 @@ def write_fashion_mnist(directory, monkeypatch, is_gzipped=True):
         for kind, array in zip(('images-idx3', 'labels-idx1'), arrays[split]):
             name = f'{prefix}-{kind}-ubyte'
             content = struct.pack(f'>4B{array.ndim}I', 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
-            (directory / (f'{name}.gz' if is_gzipped else name)).write_bytes(gzip.compress(content) if is_gzipped else content)
-            monkeypatch.setitem(fashion_mnist._SHA256, name, hashlib.sha256(content).hexdigest())
+            monkeypatch.setitem(fashion_mnist.SHA256, name, hashlib.sha256(content).hexdigest())
+            if is_gzipped:
+                name, content = f'{name}.gz', gzip.compress(content)
+                monkeypatch.setitem(fashion_mnist.GZIPPED_SHA256, name[:-3], hashlib.sha256(content).hexdigest())
+            (directory / name).write_bytes(content)
     return arrays
 
 
@@ -34,11 +37,11 @@ def write_cifar10(directory, monkeypatch, is_archive=True):
     images = random.randint(0, 256, [6 * 10, 3, 32, 32], np.uint8)
     labels = (np.arange(6 * 10) * 3 % 10).astype(np.uint8)
     files = {}
-    for i, name in enumerate(cifar10._SHA256):
+    for i, name in enumerate(cifar10.SHA256):
         mine = slice(10 * i, 10 * i + 10)
         files[name] = np.concatenate([labels[mine, None], images[mine].reshape(10, 3072)], axis=1).tobytes()
-        monkeypatch.setitem(cifar10._SHA256, name, hashlib.sha256(files[name]).hexdigest())
-    monkeypatch.setattr(cifar10, '_FILE_BYTES', 10 * 3073)
+        monkeypatch.setitem(cifar10.SHA256, name, hashlib.sha256(files[name]).hexdigest())
+    monkeypatch.setattr(cifar10, 'FILE_BYTES', 10 * 3073)
     if is_archive:
         write_archive(directory, monkeypatch, {f'cifar-10-batches-bin/{name}': content for name, content in files.items()})
     else:
@@ -60,10 +63,10 @@ def write_archive(directory, monkeypatch, files):
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             if isinstance(content, str):
-                member.type, member.linkname, member.size = tarfile.SYMTYPE, content, cifar10._FILE_BYTES
+                member.type, member.linkname, member.size = tarfile.SYMTYPE, content, cifar10.FILE_BYTES
                 archive.addfile(member)
             else:
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
-    monkeypatch.setattr(cifar10, '_ARCHIVE_SHA256', hashlib.sha256(path.read_bytes()).hexdigest())
+    monkeypatch.setattr(cifar10, 'ARCHIVE_SHA256', hashlib.sha256(path.read_bytes()).hexdigest())
     return path

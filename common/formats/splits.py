@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError
 from common.file_systems import stamp
 
-_VERSION = 1  # Of what is converted to: another one converts anew.
+VERSION = 1  # Of what is converted to: another one converts anew.
 
 
 def find_files(name: str, path: str, suffixes: Iterable[str]) -> dict[str, str]:
@@ -92,15 +92,16 @@ def is_held_out(row: int, share: float) -> bool:
     return int.from_bytes(checksum, 'little') < share * 2**64
 
 
-def fingerprint(source: str, paths: Iterable[str], facts: Any) -> str:
+def fingerprint(source: str, paths: Iterable[str], facts: Any, version: int = VERSION) -> str:
     """Returns KEY-STATE: a hash of what is converted and how, and one of the state of the files and of the converter.
 
     Args:
       source: what the user gives, a file or a directory.
       paths: of its files.
       facts: what else the conversion depends on, in a form that JSON can represent.
+      version: of the converter.
     """
-    return f'{_hash([source, facts])}-{_hash([_VERSION, [(path, *stamp(path)) for path in paths]])}'
+    return f'{_hash([source, facts])}-{_hash([version, [(path, *stamp(path)) for path in paths]])}'
 
 
 def _hash(value):
