@@ -59,7 +59,7 @@ def execute(
 
 
 def _run(FLAGS, run):
-    _import_tensorflow()
+    import_tensorflow()
     from common.files import dumps
     from common.runs.log import log
     from common.runs.stop import StopOnSignal
@@ -68,7 +68,8 @@ def _run(FLAGS, run):
         return dumps(run(FLAGS, stop))
 
 
-def _import_tensorflow():
+def import_tensorflow() -> None:
+    """Imports TensorFlow; raises RunError if a package that it needs is missing."""
     # The garbage collector need not go through TensorFlow's objects, which stay: that takes 0.7 s of a short run. It would once
     # it is enabled, so they are frozen before; not in a program that has imported TensorFlow, whose own objects these are.
     is_first, was_enabled = 'tensorflow' not in sys.modules, gc.isenabled()

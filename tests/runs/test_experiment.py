@@ -1,0 +1,125 @@
+"""What a run derives from its options, its hyper-parameters and the size of its data: steps, splits, batches, metrics."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.data.source import DataSource
+from common.errors import UsageError
+from common.runs.experiment import make_experiment
+from common.runs.options import EvaluationOptions, Options
+from common.training.options import MAX_STEPS, TrainingOptions
+from common.training.session_config import make_run_config
+from hparams import build
+from tests.linear import MODEL
+
+SIZES = {'train': 10, 'eval': 7, 'endless': None}
+
+
+def read(split, data_dir, params):
+    size = SIZES[split]
+    return tf.data.Dataset.range(size) if size else tf.data.Dataset.range(5).repeat()
+
+
+def parse(mode, params, i):
+    return {'x': tf.stack([tf.cast(i, tf.float32), 1.0])}, {'y': tf.cast(i, tf.float32)}
+
+
+def make(tmp_path, text='', schedule='train', batch_start=(0, 0), evaluation=(), **training):
+    """Returns the Experiment of a linear model and ten examples, in batches of 4 unless the hyper-parameters say otherwise."""
+    params = build.make_hparams('m', {'decay': 0.0, 'batch_size': 4}, 'd', {'shuffle_buffer': 10}, text=text)
+    source = DataSource(types.SimpleNamespace(read=read, parse=parse), '', params.with_batch_start(batch_start))
+    options = Options(schedule, TrainingOptions(**training), EvaluationOptions(**dict(evaluation)))
+    config = make_run_config(str(tmp_path), 1, options.training)
+    return make_experiment(MODEL, source, config, options, None)
+
+
+@pytest.mark.parametrize(
+    'text, options, steps, eval_every_steps',
+    [
+        ('num_epochs=1.5', {}, 4, 3),  # 15 / 4 and 10 / 4, rounded up.
+        ('num_epochs=2', {'batch_start': (3, 12)}, 5, 3),  # 3 + (20 - 12) / 4.
+        ('num_epochs=2,train_steps=7,batch_size=5', {}, 7, 2),
+        ('num_epochs=2', {'schedule': 'continuous_eval', 'save_checkpoints_steps': 2}, 5, 2),
+        ('num_epochs=2', {'save_checkpoints_steps': 2, 'evaluation': {'eval_every_steps': 4}}, 5, 4),
+        ('num_epochs=2', {'schedule': 'dry_run'}, 1, 3),
+        ('train_split=endless,train_steps=9', {}, 9, 1000),
+        ('num_epochs=2', {'schedule': 'evaluate'}, 1, 1000),
+    ],
+)
+def test_the_length_of_a_training_and_its_periods_follow_from_the_data(tmp_path, text, options, steps, eval_every_steps):
+    experiment = make(tmp_path, text, **options)
+    assert (experiment.train_steps, experiment.eval_every_steps) == (steps, eval_every_steps)
+
+
+@pytest.mark.parametrize(
+    'text, options, message',
+    [
+        ('train_split=endless', {}, '--dataset=d is infinite, so epochs are undefined: set --train_steps'),
+        ('num_epochs=1e308', {}, rf'num_epochs=1e\+308 makes more than {MAX_STEPS} steps: lower it, or set --train_steps'),
+        ('num_epochs=0', {}, 'num_epochs=0.0 leaves nothing to train: raise it, or set --train_steps'),
+        ('batch_size=8', {'num_towers': 3}, 'batch_size=8 is not divisible by 3 towers: use --hparams=batch_size=6 or 9$'),
+        ('batch_size=2', {'num_towers': 3}, 'batch_size=2 is not divisible by 3 towers: use --hparams=batch_size=3$'),
+        ('train_split=test', {}, '--dataset=d: unknown split test'),
+        ('', {'schedule': 'evaluate', 'evaluation': {'eval_splits': ['eval', 'test']}}, '--dataset=d: unknown split test'),
+        (
+            '',
+            {'schedule': 'evaluate', 'evaluation': {'eval_splits': ['test'], 'eval_steps': 1}},
+            '--dataset=d: unknown split test',
+        ),
+        (
+            '',
+            {'schedule': 'evaluate', 'evaluation': {'eval_splits': ['endless']}},
+            '--dataset=d: the split endless is infinite: set --eval_steps',
+        ),
+        (
+            '',
+            {'schedule': 'dry_run', 'evaluation': {'best_metric': 'los:max'}},
+            '--best_metric=los:max: there is no metric los; the metrics are: examples, loss, loss_again$',
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_named(tmp_path, text, options, message):
+    with pytest.raises(UsageError, match=message):
+        make(tmp_path, text, **options)
+
+
+def test_a_resumed_training_is_told_to_override_its_batch_size(tmp_path):
+    (tmp_path / 'model.ckpt-1.index').touch()
+    with pytest.raises(UsageError, match='use --override_hparams=batch_size=6 or 9'):
+        make(tmp_path, 'batch_size=8', num_towers=3)
+
+
+@pytest.mark.parametrize(
+    'text, batches, numbers',
+    [
+        ('', 0, range(10)),
+        ('', 2, range(8)),
+        ('', MAX_STEPS, range(10)),
+        ('train_split=endless,cache=false', MAX_STEPS, range(5)),
+    ],
+)
+def test_a_training_sees_all_batches_or_the_first_ones(tmp_path, text, batches, numbers):
+    experiment = make(tmp_path, f'train_steps=9{text and ","}{text}', overfit_batches=batches)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.create_global_step()
+        batches = tf.data.make_initializable_iterator(experiment.train_input_fn())
+        features, _ = batches.get_next()
+        session.run([tf.global_variables_initializer(), batches.initializer])
+        seen = np.concatenate([session.run(features['x'])[:, 0] for _ in range(20)])
+    assert set(seen) == set(numbers)
+
+
+@pytest.mark.parametrize('schedule, steps, count', [('evaluate', 0, 7), ('evaluate', 2, 4), ('dry_run', 2, 2)])
+def test_an_evaluation_sees_the_whole_split_or_the_first_batches(tmp_path, schedule, steps, count):
+    experiment = make(tmp_path, 'eval_batch_size=2', schedule, evaluation={'eval_steps': steps})
+    (evaluator,) = experiment.evaluators
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = [tf.train.create_global_step(), tf.get_variable('w', [2, 1])]
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Saver(variables).save(session, f'{tmp_path}/model.ckpt')
+    evaluator.evaluate(path)
+    assert sum(len(batch['x']) for batch in evaluator.batches(lambda features, *_: features)) == count
+    assert not make(tmp_path, schedule='train').evaluators
