@@ -1,76 +1,190 @@
-"""Evaluation, prediction and export of a run take the model, the dataset, data_dir and the hyper-parameters from it."""
+"""What a run keeps of its hyper-parameters and its dataset, and what a later one takes from it, or must not change."""
 
+import hashlib
 import json
 import os
+import pathlib
 import shutil
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
-from tests.cluster import tiny_data
-from tests.cluster.tasks import TINY
+from common.errors import UsageError
+from common.runs import flags as run_flags
+from common.runs import request
+from tests.runs.words import WORDS
 import trainer
 
-TRAINING = (*TINY, '--train_steps=4', '--hparams=batch_size=12,learning_rate=0.05,uses_words=true', '--schedule=train')
+MODULES = ('--model=tests.runs.words', '--dataset=tests.runs.words')
+HPARAMS = '--hparams=batch_size=2,eval_batch_size=5'
+
+
+@pytest.fixture(scope='module')
+def original(tmp_path_factory):
+    """A directory with data.txt, data, and in `run` a training of tests/runs/words.py that has evaluated two splits."""
+    directory = tmp_path_factory.mktemp('words')
+    (directory / 'data.txt').write_text(WORDS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        flags = ('--data_dir=data', '--output_dir=run', '--train_steps=60', '--save_checkpoints_steps=60', '--seed=5')
+        assert trainer.main(['trainer.py', *MODULES, HPARAMS, *flags, '--eval_splits=train,fold3']) == 0
+    return directory
 
 
 @pytest.fixture
-def command(execute, tmp_path, monkeypatch):
-    """Calls the trainer's main with a directory of the test as the current one."""
-    (tmp_path / 'cwd').mkdir()
-    monkeypatch.chdir(tmp_path / 'cwd')
-    return lambda *flags: execute(trainer.main, ['trainer.py', *flags])
+def words(original, execute, tmp_path, monkeypatch):
+    """Calls the trainer in a directory with a copy of the run: words('--schedule=evaluate') -> (exit code, result, stderr)."""
+    shutil.copytree(original / 'run', tmp_path / 'run')
+    monkeypatch.chdir(tmp_path)
+    return lambda *flags: execute(trainer.main, ['trainer.py', '--output_dir=run', *flags])
 
 
 @pytest.fixture
-def trained(command, tmp_path):
-    """Returns the output_dir of a training on data in another directory than the default one, named relatively."""
-    tiny_data.write(tmp_path / 'tiny')
-    code, _, log = command(*TRAINING, '--data_dir=../tiny', '--output_dir=run')
-    assert code == 0, log
-    return 'run'
+def lost_data(original):
+    """Within the test, the data of the training is not there."""
+    for name in ('data', 'data.txt'):
+        (original / name).rename(original / f'lost {name}')
+    yield original / 'lost data'
+    for name in ('data', 'data.txt'):
+        (original / f'lost {name}').rename(original / name)
 
 
-@pytest.mark.parametrize('schedule', ['evaluate', 'predict', 'continuous_eval'])
-def test_a_run_is_used_as_with_all_its_flags(command, trained, tmp_path, schedule):
-    flags = [*TRAINING[:-1], f'--data_dir={tmp_path / "tiny"}', '--output_dir=run', f'--schedule={schedule}']
-    code, expected, log = command(*flags)
-    assert code == 0, log
-    code, result, log = command(f'--schedule={schedule}', '--output_dir=run')
-    assert (code, result) == (0, expected)
-    assert (
-        'From the run: --model=tests.cluster.tiny_model, --dataset=tests.cluster.tiny_data, '
-        f'--data_dir={os.path.realpath(tmp_path / "tiny")}, --hparams_set=run/hparams.json.'
-    ) in log
+def read_lines(path):
+    return [json.loads(line) for line in open(path)]
 
 
-def test_a_run_is_exported_where_its_data_is_gone(command, trained, tmp_path):
-    shutil.rmtree(tmp_path / 'tiny')
-    code, result, log = command('--schedule=export', '--output_dir=run')
-    assert code == 0 and os.path.exists(os.path.join(result['export'], 'saved_model.pb')), log
+def test_metadata_sets_hyper_parameters_and_reaches_parser_and_model(original):
+    results, params, dataset = (
+        json.loads((original / 'run' / f'{name}.json').read_text()) for name in ('results', 'hparams', 'dataset')
+    )
+    assert results['train']['accuracy'] == results['fold3']['accuracy'] == 1
+    assert (params['num_classes'], params['batch_size'], params['seed']) == (2, 2, 5)
+    assert dataset['metadata'] == {'class_names': ['consonants', 'vowels'], 'num_classes': 2}
+    assert dataset['data_dir'] == os.path.realpath(original / 'data')
 
 
-def test_flags_that_are_given_take_precedence(command, trained, tmp_path):
-    tiny_data.write(tmp_path / 'other', seed=1)
-    results = [
-        command('--schedule=evaluate', '--output_dir=run', *flags)[1] for flags in ([], [f'--data_dir={tmp_path / "other"}'])
+def test_a_run_is_asked_without_the_flags_of_its_training(words, original):
+    results = json.loads((original / 'run' / 'results.json').read_text())
+    for schedule in ('evaluate', 'continuous_eval'):
+        code, result, log = words(f'--schedule={schedule}', '--eval_splits=train,fold3')
+        assert code == 0 and result == results
+        taken = f'--data_dir={os.path.realpath(original / "data")}, --hparams_set=run/hparams.json.'
+        assert f'From the run: {", ".join(MODULES)}, {taken}' in log
+    code, result, _ = words('--schedule=predict', '--predict_split=fold3')
+    found = [(line['example_id'], line['class'], line['class_name']) for line in read_lines(result['predictions'])]
+    assert code == 0 and found == [(0, 1, 'vowels'), (1, 0, 'consonants')]
+
+
+def test_files_are_predicted_and_a_model_exported_without_the_data(words, lost_data, tmp_path):
+    (tmp_path / 'input.txt').write_text('ie\nbcdbcd\n')
+    code, result, err = words('--schedule=predict', '--input=input.txt')
+    assert code == 0, err
+    assert [line['class_name'] for line in read_lines(result['predictions'])] == ['vowels', 'consonants']
+
+    code, result, err = words('--schedule=export')
+    assert code == 0, err
+    extra = pathlib.Path(result['export']) / 'assets.extra'
+    assert (extra / 'class_names.txt').read_text() == 'consonants\nvowels\n'
+    card = json.loads((extra / 'model_card.json').read_text())
+    assert card['global_step'] == 60 and card['hparams']['num_classes'] == 2
+    assert card['metrics']['fold3']['accuracy'] == 1
+    assert card['versions']['tensorflow'] == tf.__version__
+    files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(lost_data.glob('train-*.tfrecord'))]
+    assert card['data_sha256'] == hashlib.sha256(' '.join(files).encode()).hexdigest()
+    text = (extra / 'model_card.md').read_text()
+    assert card['data_sha256'] in text and '| 2 classes | consonants, vowels |' in text
+
+    signatures = tf.saved_model.load(result['export']).signatures
+    letters = np.array([[ord(letter) for letter in word] for word in ('ie\0\0', 'bcdb')], np.int32)
+    assert signatures['serving_default'](letters=tf.constant(letters))['class'].numpy().tolist() == [1, 0]
+    examples = [
+        tf.train.Example(
+            features=tf.train.Features(feature={'word': tf.train.Feature(bytes_list=tf.train.BytesList(value=[word]))})
+        ).SerializeToString()
+        for word in (b'ie', b'bcdbcd', b'u')
     ]
-    assert results[0]['eval']['loss'] != results[1]['eval']['loss']
-    # A hyper-parameter of the run's model, not of the default one.
-    code, result, log = command('--schedule=evaluate', '--output_dir=run', '--hparams=uses_words=true')
-    assert (code, result) == (0, results[0]), log
-    code, _, log = command('--schedule=evaluate', '--output_dir=run', '--hparams=learning_rate=0.1')
-    assert code == 2 and 'learning_rate was 0.05, now it is 0.1' in log
-    code, _, log = command('--schedule=evaluate', '--output_dir=run', '--model=polynomial', '--dataset=polynomial')
-    assert code == 2 and 'model was "tests.cluster.tiny_model", now it is "polynomial"' in log
+    assert signatures['examples:serving_default'](examples=tf.constant(examples))['class'].numpy().tolist() == [1, 0, 1]
 
 
-def test_a_training_takes_nothing_from_the_run(command, trained):
-    code, _, log = command('--schedule=train', '--output_dir=run', '--data_dir=../tiny', *TINY, '--train_steps=8')
-    assert code == 2 and 'batch_size was 12, now it is 128' in log and 'From the run' not in log
+def test_flags_that_are_given_take_precedence(words, tmp_path):
+    (tmp_path / 'other.txt').write_text('aa consonants\nbbbb vowels\n')
+    code, result, _ = words('--schedule=evaluate', '--eval_splits=train', '--data_dir=other', '--hparams=num_classes=2')
+    assert code == 0 and result['train']['accuracy'] == 0
+    for flags, message in (
+        (['--schedule=evaluate', '--hparams=learning_rate=0.3'], 'learning_rate was 0.1, now it is 0.3'),
+        (['--schedule=predict', '--seed=6'], 'seed was 5, now it is 6'),
+        (
+            ['--schedule=export', '--model=polynomial', '--dataset=polynomial'],
+            'model was "tests.runs.words", now it is "polynomial"',
+        ),
+        (
+            ['--schedule=train', *MODULES, '--train_steps=61', '--seed=5'],
+            'batch_size was 2, now it is 4; eval_batch_size was 5, now it is 1000',
+        ),
+        (['--schedule=train_and_evaluate', *MODULES, HPARAMS, '--train_steps=61'], 'seed was 5, now it is 1'),
+    ):
+        code, result, err = words(*flags)
+        assert code == 2 and result is None and 'From the run' not in (err if 'train' in flags[0] else ''), err
+        assert 'run/hparams.json: ' in err.splitlines()[-1] and message in err.splitlines()[-1]
 
 
-def test_a_corrupt_hparams_json_is_named(command, trained):
-    with open('run/hparams.json', 'w') as file:
-        json.dump([], file)
-    code, _, log = command('--schedule=evaluate', '--output_dir=run')
-    assert code == 2 and 'run/hparams.json' in log.splitlines()[-1] and 'Traceback' not in log
+def test_what_was_saved_may_be_a_set_and_batches_of_evaluation_differ(words, tmp_path):
+    flags = (f'--hparams_set={tmp_path}/run/hparams.json', '--eval_splits=train')
+    code, result, _ = words('--schedule=evaluate', *flags, *MODULES, '--hparams=eval_batch_size=4')
+    assert code == 0 and result['train']['accuracy'] == 1
+
+
+def test_a_run_of_before_has_no_dataset_json_and_a_training_writes_it_anew(words, original, tmp_path):
+    file = tmp_path / 'run' / 'dataset.json'
+    content = file.read_bytes()
+    file.unlink()
+    flags = ('--eval_splits=train', f'--data_dir={original}/data')
+    code, result, err = words('--schedule=evaluate', *flags)
+    assert code == 0 and result['train']['accuracy'] == 1, err
+    code, _, err = words('--schedule=evaluate', *flags, '--hparams=batch_size=3')
+    assert code == 2 and 'batch_size was 2, now it is 3' in err
+    code, _, err = words('--schedule=train', f'--data_dir={original}/data', *MODULES, HPARAMS, '--train_steps=60', '--seed=5')
+    assert code == 0 and 'Nothing to train' in err and file.read_bytes() == content
+
+
+def test_files_that_are_corrupt_are_named(words, tmp_path):
+    for name, code, message in (
+        ('dataset', 1, 'run/dataset.json: was changed after it was written: restore the file; --schedule=train writes it anew'),
+        ('hparams', 2, 'run/hparams.json: must contain one JSON object'),
+    ):
+        (tmp_path / 'run' / f'{name}.json').write_text('[]' if name == 'hparams' else '{"checksum": ""}')
+        for flags in (['--schedule=evaluate', '--eval_splits=train'], ['--schedule=export']):
+            found, _, err = words(*flags)
+            assert found == code and message in err.splitlines()[-1] and 'Traceback' not in err
+
+
+def test_a_training_on_a_split_of_another_name_lasts_as_many_of_its_epochs(words):
+    pathlib.Path('data.txt').write_text(WORDS)
+    code, result, _ = words(*MODULES, '--schedule=train', '--hparams=train_split=fold3', '--num_epochs=2', '--output_dir=new')
+    assert code == 0 and result == {'global_step': 1}
+
+
+def test_hparams_may_change_as_long_as_nothing_was_trained(run):
+    flags = ('--model=polynomial', '--dataset=polynomial', '--schedule=train', '--num_towers=2', '--train_steps=1')
+    assert run(*flags, '--hparams=batch_size=101')[0] == 2
+    assert run(*flags, '--hparams=batch_size=102')[0] == 0
+
+
+def test_a_set_of_hparams_is_found_by_path_and_by_the_names_of_model_and_dataset(tmp_path):
+    def load(**values):
+        _, _, params = request.load(run_flags.from_values({'model': 'polynomial', 'dataset': 'polynomial', **values}))
+        return params.batch_size, params.train_steps, params.learning_rate_schedule
+
+    (tmp_path / 'mine.json').write_text('{"batch_size": 7, "train_steps": 3}')
+    assert load(hparams_set=f'{tmp_path}/mine.json') == (7, 3, 'constant')
+    assert load(train_steps=2) == (100, 2, 'cosine')
+
+
+def test_a_model_says_what_else_a_training_may_resume_with(tmp_path):
+    def load(text):
+        return request.load(run_flags.from_values({'override_hparams': text}))[2]
+
+    assert load('drop_rate=0.25').drop_rate == 0.25
+    with pytest.raises(UsageError, match='a training cannot resume with another dense_units'):
+        load('dense_units=8')
