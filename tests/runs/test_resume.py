@@ -1,111 +1,148 @@
-"""Trainings that resume: after a signal, from where they ended, in place of dead ones."""
+"""Trainings that were stopped, killed or damaged resume, and end as if nothing had been."""
 
 import json
+import os
 import re
 import signal
+import sys
 
-import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.shared import POLYNOMIAL, SMALL, losses, read_weights
+from common.storage import checkpoints
+from tests import forked
+from tests.shared import POLYNOMIAL, ROOT, assert_equal, losses, read_weights
 
-pytestmark = pytest.mark.slow
+QUICK = (*POLYNOMIAL, '--schedule=train', '--hparams=num_samples=1280,learning_rate_schedule=constant')
+ENDLESS = ('--train_steps=1000000', '--save_checkpoints_steps=100', '--save_summary_steps=20')
+# Also with dropout and shifts, whose draws must come again.
+EVERYTHING = (
+    '--hparams=filters=[4],dense_units=8,batch_size=12,ema_decay=0.9,gradient_accumulation_steps=3,cache=false,'
+    'shuffle_buffer=100',
+    '--num_towers=2',
+    '--steps_per_loop=7',
+    '--schedule=train',
+    '--train_steps=20',
+    '--save_checkpoints_steps=10',
+)
 
 
-def test_the_same_seed_repeats_a_run_and_another_does_not(run, tmp_path):
-    flags = ('--hparams=filters=[4],dense_units=16,batch_size=32', '--train_steps=20', '--schedule=train')
-    for name, seed in (('a', 1), ('b', 1), ('c', 2)):
-        run(*flags, f'--seed={seed}', output_dir=tmp_path / name)
-    a, b, c = (read_weights(tmp_path / name) for name in 'abc')
-    assert all((a[name] == b[name]).all() for name in a)
-    assert (a['dense/kernel'] != c['dense/kernel']).any()
+def wait_for(process, text):
+    assert any(text in line for line in process.stderr)
 
 
-@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stopped_run_resumes_as_if_nothing_had_been(start, run, tmp_path, number, code):
-    # With dropout and shifts on, whose draws must come again as well.
-    flags = (
-        '--hparams=filters=[4],dense_units=16,batch_size=32',
-        '--train_steps=300',
-        '--save_summary_steps=20',
-        '--schedule=train',
-        '--save_checkpoints_steps=100',
-    )
-    process = start(*flags)
-    for line in process.stderr:
-        if 'step = 40 ' in line:
-            process.send_signal(number)
-            break
+def test_the_same_seed_repeats_a_run_and_another_does_not(run, trained_run, tmp_path):
+    expected = read_weights(trained_run('polynomial'))
+    for seed in (1, 2):
+        directory = tmp_path / str(seed)
+        assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=20', f'--seed={seed}', output_dir=directory)[0] == 0
+    assert_equal(read_weights(tmp_path / '1'), expected)
+    assert (read_weights(tmp_path / '2')['w'] != expected['w']).all()
+
+
+def test_a_stopped_training_loses_no_step_and_resumes_as_if_nothing_had_been(start, run, tmp_path):
+    process = start(*QUICK, *ENDLESS)
+    wait_for(process, 'step = 20 ')
+    process.send_signal(signal.SIGTERM)
     out, err = process.communicate()
-    assert process.returncode == code and out == ''
-    assert 'rerun the command to resume' in err
+    assert (process.returncode, out) == (143, '') and 'rerun the command to resume' in err
     stopped_at = int(tf.train.load_variable(str(tmp_path / 'output'), 'global_step'))
-    assert 40 < stopped_at < 300
-    exit_code, result, log = run(*flags)
-    assert (exit_code, result) == (0, {'global_step': 300})
-    assert min(losses(log)) == stopped_at
-    run(*flags, output_dir=tmp_path / 'undisturbed')
-    found, expected = read_weights(tmp_path / 'output'), read_weights(tmp_path / 'undisturbed')
-    assert all((found[name] == expected[name]).all() for name in expected)
+    assert stopped_at > 20
+    flags = (*QUICK, f'--train_steps={stopped_at + 15}')
+    code, result, log = run(*flags)
+    assert (code, result) == (0, {'global_step': stopped_at + 15}) and min(losses(log)) == stopped_at
+    assert run(*flags, output_dir=tmp_path / 'undisturbed')[0] == 0
+    assert_equal(read_weights(tmp_path / 'output'), read_weights(tmp_path / 'undisturbed'))
 
 
-def test_a_finished_run_is_evaluated_again_and_a_longer_one_resumes(run):
-    flags = SMALL
-    first = run(*flags, '--train_steps=10')
-    again = run(*flags, '--train_steps=10')
-    assert again[:2] == first[:2] == (0, first[1])
-    assert run(*flags, '--train_steps=15')[1]['global_step'] == 15
+KILLED = """
+import resource, signal, sys
+import tensorflow.compat.v1 as tf
+import trainer
+
+save = tf.train.Saver.save
+
+def save_in_part(self, session, path, global_step):
+    if global_step == 10:  # The file of the weights is longer.
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    return save(self, session, path, global_step=global_step)
+
+tf.train.Saver.save = save_in_part
+sys.exit(trainer.main(sys.argv))
+"""
 
 
-@pytest.mark.parametrize('content', [None, '', 'garbage', 'model_checkpoint_path: "model.ckpt-99"'])
-def test_a_lost_checkpoint_state_never_starts_again_from_nothing(run, tmp_path, content):
-    assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=3')[0] == 0
-    state = tmp_path / 'output' / 'checkpoint'
-    for schedule, step in (('evaluate', 3), ('predict', 3), ('train', 5), ('train_and_evaluate', 6)):
-        state.unlink(missing_ok=True)
-        if content is not None:
-            state.write_text(content)
-        code, result, err = run(*POLYNOMIAL, f'--schedule={schedule}', f'--train_steps={step}')
+def test_a_training_that_is_killed_inside_a_save_resumes_as_if_nothing_had_been(run, data_dir, tmp_path):
+    output = tmp_path / 'output'
+    command = [sys.executable, '-c', KILLED, *EVERYTHING, f'--data_dir={data_dir}', f'--output_dir={output}']
+    process = forked.run(command, env={**os.environ, 'PYTHONPATH': ROOT})
+    assert process.returncode == -signal.SIGXFSZ, process.stderr
+    assert (output / 'model.ckpt-10_temp').exists() and not (output / 'model.ckpt-10.index').exists()
+    code, result, log = run(*EVERYTHING)
+    assert (code, result) == (0, {'global_step': 20}) and f'Restoring parameters from {output}/model.ckpt-0' in log
+    assert run(*EVERYTHING, output_dir=tmp_path / 'undisturbed')[0] == 0
+    assert_equal(read_weights(output), read_weights(tmp_path / 'undisturbed'))
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_its_steps_are_repeated(run, trained_run):
+    output = trained_run('polynomial')
+    expected = read_weights(output)
+    path = output / 'model.ckpt-20.data-00000-of-00001'
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    code, result, err = run(*POLYNOMIAL, '--schedule=train', '--train_steps=20')
+    assert (code, result) == (0, {'global_step': 20})
+    assert f'{output}/model.ckpt-20: is corrupt or incomplete.' in err and f'Resuming from {output}/model.ckpt-10.' in err
+    assert_equal(read_weights(output), expected)
+
+
+def test_a_lost_checkpoint_state_never_starts_again_from_nothing(run, trained_run):
+    output = trained_run('polynomial')
+    for content in ('', 'garbage', 'model_checkpoint_path: "model.ckpt-99"', 'model_checkpoint_path: "model.ckpt-10"'):
+        (output / 'checkpoint').write_text(content)
+        checkpoints.recover(str(output))
+        assert tf.train.latest_checkpoint(str(output)) == f'{output}/model.ckpt-20'
+    for schedule, step in (('evaluate', 20), ('train_and_evaluate', 22)):
+        (output / 'checkpoint').unlink()
+        code, result, err = run(*POLYNOMIAL, f'--schedule={schedule}', '--train_steps=22', '--eval_steps=1')
         assert code == 0 and result['global_step'] == step
-        assert ('Resuming from ' in err) == schedule.startswith('train')
+        assert ('Resuming from ' in err) == (step == 22)
+        (output / 'checkpoint').touch()
 
 
-def test_a_run_of_an_older_framework_resumes(run, tmp_path):
-    assert run(*POLYNOMIAL, '--train_steps=2')[0] == 0
-    path = tmp_path / 'output' / 'hparams.json'
+def test_a_run_of_an_older_framework_resumes(run, trained_run):
+    path = trained_run('polynomial') / 'hparams.json'
     saved = json.loads(path.read_text())
     del saved['ema_decay'], saved['piecewise_factors']
     path.write_text(json.dumps(saved))
-    assert run(*POLYNOMIAL, '--train_steps=3')[0] == 0
-    code, _, err = run(*POLYNOMIAL, '--train_steps=4', '--hparams=ema_decay=0.5')
+    code, _, err = run(*POLYNOMIAL, '--train_steps=22', '--hparams=ema_decay=0.5')
     assert code == 2 and 'ema_decay was' in err
+    assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=22')[0] == 0
 
 
 def test_a_second_training_is_refused_and_a_dead_ones_place_is_taken(start, run, tmp_path):
-    flags = (*POLYNOMIAL, '--schedule=train', '--hparams=learning_rate_schedule=constant', '--save_checkpoints_steps=100')
-    first = start(*flags, '--train_steps=1000000')
-    for line in first.stderr:
-        if 'step = 300 ' in line:
-            break
-    code, _, err = run(*flags, '--train_steps=1000000')
+    first = start(*QUICK, *ENDLESS)
+    wait_for(first, 'step = 120 ')
+    code, _, err = run(*QUICK, *ENDLESS)
     assert code == 1
     assert re.search(rf'trainer.py: --output_dir=.*: process {first.pid} on .* is training there', err.splitlines()[-1])
     assert first.poll() is None
     first.kill()
     first.wait()
-    reached = int(tf.train.latest_checkpoint(str(tmp_path / 'output')).rpartition('-')[2])
-    code, result, _ = run(*flags, f'--train_steps={reached + 5}')
+    reached = int(checkpoints.latest_intact(str(tmp_path / 'output')).rpartition('-')[2])
+    code, result, _ = run(*QUICK, f'--train_steps={reached + 5}')
     assert (code, result) == (0, {'global_step': reached + 5})
 
 
-def test_the_checkpoint_that_a_training_resumes_from_is_not_written_again(run, tmp_path):
-    def files():
-        return {
-            path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (tmp_path / 'output').glob('model.ckpt-5.*')
-        }
+def test_the_checkpoint_that_a_training_resumes_from_is_not_written_again(run, trained_run):
+    output = trained_run('polynomial')
 
-    run(*POLYNOMIAL, '--schedule=train', '--train_steps=5')
+    def files():
+        return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in output.glob('model.ckpt-20.*')}
+
     before = files()
-    code, _, err = run(*POLYNOMIAL, '--schedule=train', '--train_steps=8')
+    code, _, err = run(*POLYNOMIAL, '--schedule=train', '--train_steps=22')
     assert code == 0 and len(before) == 3 and files() == before
-    assert re.findall(r'Saving checkpoints for (\d+) ', err) == ['8']
+    assert re.findall(r'Saving checkpoints for (\d+) ', err) == ['22']
