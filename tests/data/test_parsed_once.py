@@ -14,7 +14,7 @@ from common.data.source import DataSource
 from common.errors import RunError, UsageError
 from datasets import csv, tfrecord
 from hparams.build import HParams, add_metadata
-from tests.data.test_input_pipeline import batches, make_params
+from tests.data.pipelines import batches, make_params
 
 COUNT = 1500  # More than are put into one tensor at a time.
 SPEC = {'number': tf.io.FixedLenFeature([2], tf.float32), 'label': tf.io.FixedLenFeature([], tf.int64)}
@@ -55,8 +55,7 @@ def assert_equal(found, expected):
         tf.nest.map_structure(np.testing.assert_array_equal, one, other)
 
 
-@pytest.mark.parametrize('function', ['parse', 'parse_batch'])
-@pytest.mark.parametrize('shuffle_buffer', [2000, 300])
+@pytest.mark.parametrize('function, shuffle_buffer', [('parse', 300), ('parse_batch', 2000)])
 def test_each_record_is_parsed_once_and_the_batches_are_the_same(directory, function, shuffle_buffer):
     changes = {'batch_size': 200, 'shuffle_buffer': shuffle_buffer, 'num_epochs': 3}
     once, sizes = make_module(directory, function, True)

@@ -1,12 +1,6 @@
-"""Counting records, and keeping them in memory where there is room."""
+"""How many records a split has, and whether there is room to keep them, or what is shuffled at a time, in memory."""
 
 import itertools
-import math
-import os
-import re
-import resource
-import subprocess
-import sys
 import types
 
 import numpy as np
@@ -14,17 +8,12 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common import memory
-from common.data import size
+from common.data import shards, size
 from common.data.source import DataSource
-from common.errors import RunError
-from hparams.build import HParams
-from hparams.defaults import DEFAULTS
-from tests.data.test_input_pipeline import batches
-from tests.shared import ROOT, read_weights
-
-pytestmark = pytest.mark.slow
-
-INFINITE, UNKNOWN = -1, -2
+from common.errors import RunError, UsageError
+from tests.data.pipelines import INFINITE, UNKNOWN, make_params, numbers
+from tests.shared import read_weights
+import trainer
 
 
 def generated(count):
@@ -34,68 +23,110 @@ def generated(count):
         numbers = (lambda: iter(range(count))) if count is not None else itertools.count
         return tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec([], tf.int64))
 
-    return types.SimpleNamespace(read=read, parse=lambda mode, params, record: ({'x': record}, {'y': record}))
+    return types.SimpleNamespace(read=read)
 
 
-def params(**changes):
-    return HParams({**DEFAULTS, 'dataset': 'd', 'shuffle_buffer': 10, 'cache': True, 'batch_size': 4, 'seed': 1, **changes})
-
-
-@pytest.mark.parametrize(
-    'count, at_most, expected',
-    [(250, None, 250), (250, 251, 250), (250, 250, UNKNOWN), (250, 1, UNKNOWN), (None, 1000, UNKNOWN)],
-)
-def test_records_of_an_unknown_number_are_counted_as_far_as_they_are_needed(count, at_most, expected):
-    assert size.count_examples(DataSource(generated(count), '', params()), 'train', at_most) == expected
-
-
-def test_an_empty_split_is_noticed_however_few_are_needed():
-    with pytest.raises(RunError, match='--dataset=d: the split eval in here is empty'):
-        size.count_examples(DataSource(generated(0), 'here', params()), 'eval', 1)
-
-
-def test_a_stream_without_a_known_end_is_shuffled_as_the_beginning_of_a_long_one(monkeypatch):
-    # A training that ends within the first epoch sees the same examples, wherever the epoch ends.
-    long = batches(generated(10000), 20, shuffle_buffer=50)
-    monkeypatch.setattr('tests.data.test_input_pipeline.count_examples', lambda *_: UNKNOWN)
-    endless, rest = (batches(generated(None), steps, start=start, shuffle_buffer=50) for steps, start in ((20, 0), (9, 11)))
-    for expected, found in zip(long, endless):
-        np.testing.assert_array_equal(expected[0]['x'], found[0]['x'])
-    for expected, found in zip(long[11:], rest):
-        np.testing.assert_array_equal(expected[0]['x'], found[0]['x'])
-
-
-@pytest.mark.parametrize('free, is_kept', [(10**9, True), (25 * 10**7, False)])
-def test_records_that_are_streamed_are_kept_only_where_there_is_room(monkeypatch, free, is_kept):
-    monkeypatch.setattr(memory, 'available', lambda: free)
-    # Each takes 200 bytes and its 8: with the buffer 208 MB.
-    assert size.fits_cache(DataSource(generated(None), '', params()), 10**6 - 10) == is_kept
-    assert not size.fits_cache(DataSource(generated(None), '', params(cache=False)), 10**6 - 10)
-
-
-def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr(memory, 'available', lambda: 3 * 10**8)
-    with pytest.raises(
-        RunError,
-        match=r'--dataset=d: shuffling takes about 208 MB, and 200 MB of memory is available: use a smaller '
-        r'buffer, such as --hparams=cache=false,shuffle_buffer=240384',
-    ):
-        size.fits_cache(DataSource(generated(None), '', params(shuffle_buffer=10**6)), 10**7)
+def filed(count, num_bytes):
+    """A dataset module whose records are in a TFRecord file of this size."""
+    files = shards.Shards('', [{'count': count, 'bytes': num_bytes}])
+    return types.SimpleNamespace(read=lambda *_: shards.attach(tf.data.Dataset.from_tensor_slices([b'']), files))
 
 
 @pytest.mark.parametrize(
-    'record, num_bytes, tensors',
+    'module, at_most, expected',
     [
-        ({'a': np.zeros([5, 3, 2], np.float32)}, 24, 1),
-        ({'a': [b'12', b'1234']}, 3, 1),
-        ({'a': [b'12', b'1234'], 'b': np.zeros([2], np.int64)}, 3 + 8, 2),
-        ({'a': [[b'12', b'1234']]}, 6 + 16, 1),
+        (numbers(12), 5, 12),
+        (numbers(INFINITE), 5, INFINITE),
+        (numbers(UNKNOWN), None, 10),
+        (generated(250), 251, 250),
+        (generated(250), 250, UNKNOWN),
+        (generated(None), 1000, UNKNOWN),
     ],
 )
-def test_the_size_of_a_record_is_that_of_its_values(record, num_bytes, tensors):
-    source = DataSource(types.SimpleNamespace(read=lambda *_: tf.data.Dataset.from_tensor_slices(record)), '', params())
-    look = size._look_at(source, 2, 1)
-    assert (look.values, look.num_tensors) == (num_bytes, tensors)
+def test_records_of_an_unknown_number_are_counted_as_far_as_they_are_needed(module, at_most, expected):
+    assert size.count_examples(DataSource(module, '', make_params()), 'train', at_most) == expected
+
+
+@pytest.mark.parametrize('module', [numbers(0), generated(0)])
+def test_an_empty_split_is_an_error_that_names_it(module):
+    with pytest.raises(RunError, match='--dataset=numbers: the split eval in here is empty'):
+        size.count_examples(DataSource(module, 'here', make_params()), 'eval', 1)
+
+
+def test_a_split_that_is_not_there_is_reported_from_a_datasets_own_mistake():
+    def count(splits, key):
+        module = types.SimpleNamespace(read=lambda split, data_dir, params: splits[key or split])
+        return size.count_examples(DataSource(module, '', make_params()), 'test')
+
+    with pytest.raises(UsageError, match='--dataset=numbers: unknown split test'):
+        count({'train': 1}, None)
+    with pytest.raises(KeyError, match='other'):
+        count({}, 'other')
+
+
+@pytest.mark.parametrize(
+    'module, count, changes, available, message',
+    [
+        # A number takes 8 bytes and 200 as a tensor of its own, but 86 where all are put into one.
+        (generated(None), 10**6 - 10, {}, 932 * 10**6, 'cached: keeping them in memory takes about 208 MB.'),
+        (generated(None), 10**6 - 10, {}, 9 * 10**8, 'streamed: %s about 208 MB, more than a quarter of the 800 MB available.'),
+        (generated(None), 3 * 10**6, {}, 10**12, 'streamed: %s about 624 MB, more than 512 MB.'),
+        (generated(None), 10**6, {'shuffle_buffer': 10**6}, 2 * 10**8, 'cached: %s about 86 MB.'),
+        (generated(None), 10**6, {'shuffle_buffer': 10**6 - 1}, 10**12, 'cached: %s about 416 MB.'),
+        (generated(None), 7 * 10**6, {'shuffle_buffer': 7 * 10**6}, 10**12, 'streamed: %s about 2.91 GB, more than 512 MB.'),
+        (generated(None), 10**6, {'cache': False}, 10**12, None),
+        (generated(None), UNKNOWN, {}, 10**12, None),
+        (generated(None), INFINITE, {}, 10**12, None),
+        # A record takes twice its size and 70 bytes where all are put into one tensor.
+        (filed(10**6, 221 * 10**6), 10**6, {}, 10**12, 'cached: %s about 512 MB.'),
+        (filed(10**6, 222 * 10**6), 10**6, {}, 10**12, 'streamed: %s about 514 MB, more than 512 MB.'),
+        (filed(10**6, 2 * 10**8), 10**6, {}, 1980 * 10**6, 'cached: %s about 470 MB.'),
+        (filed(10**6, 2 * 10**8), 10**6, {}, 1979 * 10**6, 'streamed: %s about 470 MB, more than a quarter of the 1.88 GB %s.'),
+        # A window is read ahead if it has no more than 64 MB, and is not all.
+        (filed(10**6, 2 * 10**8), 10**6, {'shuffle_buffer': 4 * 10**5}, 288 * 10**6, 'streamed: %s about 470 MB, more than %s'),
+        (filed(10**5, 2 * 10**7), 10**5, {'shuffle_buffer': 10**5}, 147 * 10**6, 'streamed: %s about 47 MB, more than %s'),
+    ],
+)
+def test_records_are_kept_only_where_there_is_room(monkeypatch, caplog, module, count, changes, available, message):
+    caplog.set_level('INFO', 'tensorflow')
+    monkeypatch.setattr(memory, 'available', lambda: available)
+    source = DataSource(module, '', make_params(**{'shuffle_buffer': 10, **changes}))
+    assert size.fits_cache(source, count) == bool(message and message.startswith('cached'))
+    assert len(caplog.messages) == bool(message)
+    for part in (message or '').split('%s'):
+        assert part in caplog.text
+
+
+@pytest.mark.parametrize(
+    'module, count, buffer, available, message',
+    [
+        (generated(None), 10**7, 10**6, 3 * 10**8, '208 MB, and 200 MB of %s,shuffle_buffer=240384'),
+        (generated(None), UNKNOWN, 10, 10**8 + 1000, r'2\.08 KB, and 1 KB of %s,shuffle_buffer=1'),
+        (generated(None), 100, 1000, 0, r'20\.8 KB, and 0 bytes of %s,shuffle_buffer=1'),
+        (filed(10**6, 2 * 10**8), 10**6, 10**5, 166 * 10**6, '67 MB, and 66 MB of %s,shuffle_buffer=24626'),
+    ],
+)
+def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch, module, count, buffer, available, message):
+    monkeypatch.setattr(memory, 'available', lambda: available)
+    message %= 'memory is available: use a smaller buffer, such as --hparams=cache=false'
+    with pytest.raises(RunError, match=f'^--dataset=numbers: shuffling takes about {message}$'):
+        size.fits_cache(DataSource(module, '', make_params(shuffle_buffer=buffer, cache=False)), count)
+
+
+@pytest.mark.parametrize(
+    'record, num_bytes',
+    [
+        ({'a': np.zeros([2, 3, 2], np.float32)}, 24 + 200),
+        ({'a': [b'12', b'1234']}, 3 + 200),
+        ({'a': [b'12', b'1234'], 'b': np.zeros([2], np.int64)}, 3 + 8 + 2 * 200),
+        ({'a': [[b'12', b'1234']]}, 6 + 2 * 8 + 200),
+    ],
+)
+def test_the_size_of_a_record_is_that_of_its_values_and_200_bytes_for_each(monkeypatch, record, num_bytes):
+    monkeypatch.setattr(memory, 'available', lambda: 0)
+    module = types.SimpleNamespace(read=lambda *_: tf.data.Dataset.from_tensor_slices(record))
+    with pytest.raises(RunError, match=f'shuffling takes about {num_bytes} bytes, and 0 bytes of memory is available'):
+        size.fits_cache(DataSource(module, '', make_params(shuffle_buffer=1, cache=False)), 2)
 
 
 def test_records_may_be_ragged_and_looked_up_in_tables():
@@ -104,9 +135,9 @@ def test_records_may_be_ragged_and_looked_up_in_tables():
         letters = tf.data.Dataset.from_tensor_slices(['a', 'b'] * 50).filter(lambda letter: True)
         return letters.map(lambda letter: (table.lookup(letter), tf.RaggedTensor.from_row_lengths([1, 2, 3], [1, 2])))
 
-    module = types.SimpleNamespace(read=read)
-    assert size.count_examples(DataSource(module, '', params()), 'train') == 100
-    assert size.fits_cache(DataSource(module, '', params()), 100)
+    source = DataSource(types.SimpleNamespace(read=read), '', make_params())
+    assert size.count_examples(source, 'train') == 100
+    assert size.fits_cache(source, 100)
 
 
 ENDLESS = """
@@ -127,172 +158,18 @@ def parse(mode, params, x):
 """
 
 
-def test_a_generator_without_end_is_trained_on_for_so_many_steps(run, tmp_path, monkeypatch):
+def test_a_generator_without_end_is_trained_on_for_so_many_steps(execute, tmp_path, monkeypatch):
     (tmp_path / 'endless').mkdir()
     (tmp_path / 'endless' / 'data.py').write_text(ENDLESS)
     monkeypatch.syspath_prepend(tmp_path)
     hparams = '--hparams=learning_rate_schedule=constant,shuffle_buffer=100,batch_size=8,eval_batch_size=8'
-    flags = ('--model=polynomial', '--dataset=endless.data', '--eval_steps=2', hparams)
-    assert run(*flags, '--train_steps=20')[1]['global_step'] == 20
-    assert run(*flags, '--train_steps=40')[1]['global_step'] == 40
-    assert run(*flags, '--train_steps=40', '--schedule=train', output_dir=tmp_path / 'whole')[0] == 0
-    resumed, whole = (read_weights(tmp_path / name) for name in ('output', 'whole'))
-    assert resumed['w'].tobytes() == whole['w'].tobytes()
 
+    def train(output, steps, *flags):
+        flags = ('--model=polynomial', '--dataset=endless.data', hparams, f'--train_steps={steps}', *flags)
+        code, result, err = execute(trainer.main, ['trainer.py', f'--output_dir={tmp_path / output}', *flags])
+        assert code == 0 and result['global_step'] == steps, err
 
-MODULE = """
-import tensorflow.compat.v1 as tf
-from common.data import records
-
-class Examples:
-    def __len__(self):
-        return 300000
-
-    def __getitem__(self, i):
-        return {'text': b'x' * 1000, 'y': 1.0}
-
-def get_params():
-    return {'shuffle_buffer': 1000000}
-
-def prepare(data_dir, params):
-    if not records.is_written(data_dir):
-        records.write(data_dir, {'train': Examples()})
-
-def read(split, data_dir, params):
-    return records.read(data_dir, split)
-
-def parse_batch(mode, params, record):
-    y = tf.io.parse_example(record, {'y': tf.io.FixedLenFeature([], tf.float32)})
-    return {'x': y['y']}, y
-"""
-
-
-@pytest.fixture(scope='module')
-def large(tmp_path_factory):
-    """A directory with a dataset module large.py of 310 MB, converted."""
-    directory = tmp_path_factory.mktemp('large')
-    (directory / 'mine').mkdir()
-    (directory / 'mine' / 'large.py').write_text(MODULE)
-    code, err = train(directory, '--schedule=train')
-    assert code == 0, err
-    return directory
-
-
-def train(directory, *flags, bytes_left=None):
-    """Trains in a process of its own, which may take only so much memory once it has read the data; (exit code, stderr)."""
-    script = f"""
-import resource, sys
-import tf_estimator
-import trainer
-from common import memory
-from common.data import size
-real = size.fits_cache
-def limited(*args):
-    left = {bytes_left}
-    if left:
-        with open('/proc/self/statm') as file:
-            used = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + left, used + left))
-    return real(*args)
-from common.runs import experiment
-experiment.fits_cache = limited
-sys.exit(trainer.main(['trainer.py', *sys.argv[1:]]))
-"""
-    process = subprocess.run(
-        [
-            sys.executable,
-            '-c',
-            script,
-            '--model=polynomial',
-            '--dataset=mine.large',
-            '--data_dir=data',
-            '--train_steps=20',
-            f'--output_dir=output{len(list(directory.iterdir()))}',
-            *flags,
-        ],
-        cwd=directory,
-        env={**os.environ, 'PYTHONPATH': ROOT},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return process.returncode, process.stderr
-
-
-def test_under_a_limit_of_memory_data_that_does_not_fit_is_reported(large):
-    code, err = train(large, '--schedule=train', bytes_left=300 * 10**6)
-    assert code == 1
-    assert re.match(
-        r'trainer.py: --dataset=mine.large: shuffling takes about 529 MB, and [\d.]+ \w+ of memory is available: use a '
-        r'smaller buffer, such as --hparams=cache=false,shuffle_buffer=',
-        err.splitlines()[-1],
-    )
-
-
-def test_under_a_limit_of_memory_data_is_streamed(large):
-    code, err = train(large, '--schedule=train', '--hparams=shuffle_buffer=1000', bytes_left=600 * 10**6)
-    assert code == 0, err
-    assert 'The training records are streamed: keeping them in memory takes about 652 MB, more than 512 MB.' in err
-
-
-def test_the_least_of_what_the_machine_and_the_cgroups_leave_is_available(tmp_path):
-    def write(path, text):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-
-    assert memory.available(str(tmp_path)) == math.inf
-    write('proc/meminfo', 'MemTotal: 9000 kB\nMemAvailable:    8000 kB\n')
-    assert memory.available(str(tmp_path)) == 8000 * 1024
-    write('proc/self/cgroup', '0::/a/b\n')
-    write('sys/fs/cgroup/a/b/memory.max', 'max\n')
-    assert memory.available(str(tmp_path)) == 8000 * 1024
-    write('sys/fs/cgroup/a/memory.max', '5000\n')
-    write('sys/fs/cgroup/a/memory.current', '3000\n')
-    write('sys/fs/cgroup/a/memory.stat', 'anon 2000\ninactive_file 700\n')
-    assert memory.available(str(tmp_path)) == 5000 - 3000 + 700
-    write('proc/self/cgroup', '5:cpu:/a\n4:memory:/c\n')
-    write('sys/fs/cgroup/memory/memory.limit_in_bytes', '4000')
-    write('sys/fs/cgroup/memory/memory.usage_in_bytes', '3900')
-    assert memory.available(str(tmp_path)) == 100
-
-
-def test_the_limit_of_the_address_space_bounds_what_is_available():
-    script = (
-        'import resource\nresource.setrlimit(resource.RLIMIT_AS, (20 << 30, 20 << 30))\n'
-        'from common import memory\nprint(memory.available("/"), open("/proc/self/statm").read().split()[0])'
-    )
-    process = subprocess.run([sys.executable, '-c', script], cwd=ROOT, capture_output=True, text=True, check=True)
-    free, pages = map(int, process.stdout.split())
-    assert free <= (20 << 30) - pages * resource.getpagesize() + (1 << 24)
-
-
-@pytest.mark.parametrize(
-    'count, text', [(0, '0 bytes'), (999, '999 bytes'), (1500, '1.5 KB'), (2.5e12, '2.5 TB'), (1e25, '1e+07 EB')]
-)
-def test_numbers_of_bytes_are_said_as_people_do(count, text):
-    assert memory.to_text(count) == text
-
-
-VARIABLES = 'the variables of the model and of its optimizer take '
-TOO_LARGE = [
-    (
-        'batch_size=2147483647',
-        r'with a batch of 2147483647, \S+ makes a tensor of \S+ TB, and \S+ GB of memory is available: use '
-        'a smaller batch_size, or make the model smaller',
-    ),
-    ('batch_size=300000,filters=[2000],augment_shift=0', r'with a batch of 300000, \S+ makes a tensor of 1\.88 TB, and .*'),
-    (
-        'dense_units=2147483647',
-        VARIABLES + r'30 TB, of which dense/kernel takes 9\.9 TB, and \S+ GB of memory is available: make the model smaller',
-    ),
-    ('num_classes=1000000000', VARIABLES + r'6\.16 TB, of which dense_1/kernel takes 2\.05 TB, .*'),
-    ('filters=[1000000000]', VARIABLES + r'1\.2 PB, of which dense/kernel takes 401 TB, .*'),
-]
-
-
-@pytest.mark.parametrize('hparams, message', TOO_LARGE)
-def test_what_no_memory_could_hold_is_refused(run, tmp_path, hparams, message):
-    code, _, err = run('--schedule=train', '--train_steps=1', f'--hparams={hparams}')
-    assert code == 2
-    assert re.fullmatch(f'trainer.py: {message}', err.splitlines()[-1])
-    assert not list((tmp_path / 'output').glob('model.ckpt*'))
+    train('resumed', 10, '--eval_steps=2')
+    train('resumed', 20, '--schedule=train')
+    train('whole', 20, '--schedule=train')
+    assert read_weights(tmp_path / 'resumed')['w'].tobytes() == read_weights(tmp_path / 'whole')['w'].tobytes()

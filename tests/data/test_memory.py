@@ -1,0 +1,149 @@
+"""The memory that a process may still take, and what is refused because it takes more."""
+
+import math
+import re
+import resource
+import sys
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common import memory
+from common.errors import UsageError
+from common.training import memory_check
+from tests import forked
+from tests.shared import POLYNOMIAL
+import trainer
+
+
+def test_the_least_of_what_the_machine_and_the_cgroups_leave_is_available(tmp_path):
+    def write(path, text):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    assert memory.available(str(tmp_path)) == math.inf
+    write('proc/meminfo', 'MemTotal: 9000 kB\nMemAvailable:    8000 kB\n')
+    assert memory.available(str(tmp_path)) == 8000 * 1024
+    write('proc/self/cgroup', '0::/a/b\n')
+    write('sys/fs/cgroup/a/b/memory.max', 'max\n')
+    assert memory.available(str(tmp_path)) == 8000 * 1024
+    write('sys/fs/cgroup/a/memory.max', '5000\n')
+    write('sys/fs/cgroup/a/memory.current', '3000\n')
+    write('sys/fs/cgroup/a/memory.stat', 'anon 2000\ninactive_file 700\n')
+    assert memory.available(str(tmp_path)) == 5000 - 3000 + 700
+    write('proc/self/cgroup', '5:cpu:/a\n4:memory:/c\n')
+    write('sys/fs/cgroup/memory/memory.limit_in_bytes', '4000')
+    write('sys/fs/cgroup/memory/memory.usage_in_bytes', '3900')
+    assert memory.available(str(tmp_path)) == 100
+    write('sys/fs/cgroup/memory/memory.usage_in_bytes', '4100')
+    assert memory.available(str(tmp_path)) == 0
+
+
+@pytest.mark.parametrize('limited, pages', [(resource.RLIMIT_AS, 10), (resource.RLIMIT_DATA, 5)])
+def test_what_the_limits_of_the_process_leave_is_available(tmp_path, monkeypatch, limited, pages):
+    (tmp_path / 'proc' / 'self').mkdir(parents=True)
+    (tmp_path / 'proc' / 'self' / 'statm').write_text('10 9 8 7 6 5 4\n')
+    no_limit = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    monkeypatch.setattr(resource, 'getrlimit', lambda kind: (1 << 20, 1 << 30) if kind == limited else no_limit)
+    assert memory.available(str(tmp_path)) == (1 << 20) - pages * resource.getpagesize()
+
+
+@pytest.mark.parametrize(
+    'count, text', [(0, '0 bytes'), (999, '999 bytes'), (1500, '1.5 KB'), (2.5e12, '2.5 TB'), (1e25, '1e+07 EB')]
+)
+def test_numbers_of_bytes_are_said_as_people_do(count, text):
+    assert memory.to_text(count) == text
+
+
+@pytest.mark.parametrize(
+    'shape, dtype, expected',
+    [([], tf.float64, 8), ([2, 3], tf.float32, 24), ([None, 3], tf.int64, 120), ([4], tf.string, 96), ([2, None], tf.int8, 0)],
+)
+def test_the_bytes_of_a_tensor_follow_from_its_shape_and_type(shape, dtype, expected):
+    assert memory.size(tf.TensorShape(shape), dtype, batch_size=5) == expected
+
+
+def test_variables_or_a_tensor_that_no_memory_could_hold_are_refused(monkeypatch):
+    def check(available, batch_size, *fetches):
+        monkeypatch.setattr(memory_check, 'available', lambda: available)
+        memory_check.check_fits(fetches, batch_size)
+
+    with tf.Graph().as_default():
+        tf.get_variable('small', [10], tf.int64)
+        tf.get_variable('large', [1000, 3])
+        x = tf.placeholder(tf.float32, [None, 100], 'x')
+        y = tf.reduce_sum(x)
+        tf.placeholder(tf.float32, [10**6], 'not_fetched')
+        check(12080, 1, y)
+        message = 'variables of the model and of its optimizer take 12.1 KB, of which large takes 12 KB, and 12.1 KB of memory'
+        with pytest.raises(UsageError, match=f'^the {message} is available: make the model smaller$'):
+            check(12079, 1, y)
+        check(400_000, 1000, y)
+        message = 'a batch of 1000, x makes a tensor of 400 KB, and 400 KB of memory is available: use a smaller batch_size'
+        with pytest.raises(UsageError, match=f'^with {message}, or make the model smaller$'):
+            check(399_999, 1000, y)
+
+
+@pytest.mark.parametrize(
+    'module, free, code, message',
+    [
+        (memory, 10**8, 1, r'--dataset=polynomial: shuffling takes about .*, and 0 bytes of memory is available: use .*'),
+        (memory_check, 10, 2, r'the variables of the model and of its optimizer take .* 10 bytes of memory is available: .*'),
+    ],
+)
+def test_a_training_that_does_not_fit_is_refused_before_the_first_step(
+    execute, tmp_path, monkeypatch, module, free, code, message
+):
+    monkeypatch.setattr(module, 'available', lambda: free)
+    flags = (*POLYNOMIAL, '--schedule=train', '--train_steps=1', f'--output_dir={tmp_path / "output"}')
+    found, _, err = execute(trainer.main, ['trainer.py', *flags])
+    assert found == code and re.fullmatch(f'trainer.py: {message}', err.splitlines()[-1])
+    assert not list((tmp_path / 'output').glob('model.ckpt*'))
+
+
+LARGE = """
+import tensorflow.compat.v1 as tf
+from common.data import records
+
+def get_params():
+    return {'shuffle_buffer': 100}
+
+def prepare(data_dir, params):
+    records.write(data_dir, {'train': [{'text': bytes(100_000), 'y': 1.0}] * 1200})
+
+def read(split, data_dir, params):
+    return records.read(data_dir, split)
+
+def parse_batch(mode, params, record):
+    y = tf.io.parse_example(record, {'y': tf.io.FixedLenFeature([], tf.float32)})
+    return {'x': y['y']}, y
+"""
+# Takes no more than a gigabyte once it has read the data.
+LIMITED = """
+import resource, sys
+import trainer
+from common.runs import experiment
+
+sys.path.insert(0, '')
+fits_cache = experiment.fits_cache
+
+def limited(*args):
+    with open('/proc/self/statm') as file:
+        limit = int(file.read().split()[0]) * resource.getpagesize() + 10**9
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    return fits_cache(*args)
+
+experiment.fits_cache = limited
+sys.exit(trainer.main(['trainer.py', *sys.argv[1:]]))
+"""
+
+
+def test_under_a_limit_of_memory_data_is_streamed(tmp_path):
+    (tmp_path / 'mine').mkdir()
+    (tmp_path / 'mine' / 'large.py').write_text(LARGE)
+    flags = ('--model=polynomial', '--dataset=mine.large', '--data_dir=data', '--schedule=train', '--train_steps=5')
+    process = forked.run([sys.executable, '-c', LIMITED, *flags, f'--output_dir={tmp_path / "output"}'], cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert re.search(
+        r'records are streamed: keeping them in memory takes about 240 MB, more than a quarter of the \d+ MB', process.stderr
+    )
