@@ -1,4 +1,4 @@
-"""datasets/text.py: texts of a user's own, in classes."""
+"""datasets/text.py: texts of a user's own in classes, and their tokens."""
 
 import json
 import os
@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import records
 from common.errors import RunError, UsageError
+from common.formats import tokens
 from datasets import text
-from tests.datasets.own_data import ModeKeys, Prepared
-
-MODEL = '--model=tests.datasets.text_model'
-STEPS = ('--train_steps=25', '--save_checkpoints_steps=25')
+from tests.datasets.own_data import Prepared
 
 
 def write(path, pairs):
@@ -31,114 +28,87 @@ def splits(tmp_path):
     return tmp_path / 'texts'
 
 
-def prepared(path, tmp_path, *hparams):
-    return Prepared(text, tmp_path / 'data', ','.join([f'text_file={path}', *hparams]))
+@pytest.fixture
+def prepared(tmp_path):
+    return lambda path, *hparams: Prepared(text, tmp_path / 'data', f'text_file={path}', *hparams)
 
 
-def ids(dataset, split):
-    return [list(features['text']) for features, _ in dataset.examples(split)]
+def ids(found, split):
+    return [features['text'].tolist() for features, _ in found.read(split)]
 
 
-def words(string):
-    with tf.Graph().as_default(), tf.Session() as session:
-        return [word.decode() for word in session.run(text.tokens.split_words(tf.constant(string)))]
+WORDS = {
+    "It's GOOD": ["it's", 'good'],
+    'good,bad...': ['good', ',', 'bad', '.', '.', '.'],
+    '  5/10\ta ': ['5', '/', '10', 'a'],
+    'ÄRGER über Füße — déjà': ['ärger', 'über', 'füße', '—', 'déjà'],
+    'no\u00a0break\u3000wide': ['no', 'break', 'wide'],
+    '日本語😀': ['日本語', '😀'],
+    'e\u0301te\u0301': ['e\u0301te\u0301'],
+    '': [],
+}
+
+
+def test_words_are_letters_digits_and_apostrophes_in_lower_case(session):
+    found = session.run(tokens.split_words(tf.constant([*WORDS])))
+    assert [[word.decode() for word in row] for row in found.to_list()] == [*WORDS.values()]
+    assert session.run(tokens.split_words(tf.constant('A, b'))).tolist() == [b'a', b',', b'b']
 
 
 @pytest.mark.parametrize(
-    'string, expected',
+    'hparams, string, expected',
     [
-        ("It's GOOD", ["it's", 'good']),
-        ('good,bad...', ['good', ',', 'bad', '.', '.', '.']),
-        ('  5/10\ta ', ['5', '/', '10', 'a']),
-        ('ÄRGER über Füße — déjà', ['ärger', 'über', 'füße', '—', 'déjà']),
-        ('no\u00a0break\u3000wide', ['no', 'break', 'wide']),
-        ('日本語😀', ['日本語', '😀']),
-        ('e\u0301te\u0301', ['e\u0301te\u0301']),
-        ('', []),
+        ({}, 'B good a', [1, 3, 2]),
+        ({}, '  ', [1]),  # At least one, unknown.
+        ({'max_length': 2}, 'a a good', [2, 2]),
+        ({'tokens': 'bytes'}, 'aé', [98, 0xC3 + 1, 0xA9 + 1]),
+        ({'tokens': 'bytes'}, '', [1]),
+        ({'tokens': 'bytes', 'max_length': 2}, 'Baa', [67, 98]),
     ],
 )
-def test_words_are_letters_digits_and_apostrophes_in_lower_case(string, expected):
-    assert words(string) == expected
+def test_tokens_are_ids_from_2_on_and_bytes_their_value_plus_1(session, hparams, string, expected):
+    found = tokens.token_ids(tf.constant(string), {**tokens.get_params(), **hparams}, ['a', 'good'])
+    session.run(tf.tables_initializer())
+    assert session.run(found).tolist() == expected and found.dtype == tf.int32
 
 
-def test_the_words_of_many_texts_are_those_of_each():
-    strings = ['A b', '', 'c, D']
-    with tf.Graph().as_default(), tf.Session() as session:
-        found = session.run(text.tokens.split_words(tf.constant(strings))).to_list()
-    assert [[word.decode() for word in row] for row in found] == [words(string) for string in strings]
+@pytest.mark.parametrize(
+    'min_count, max_vocabulary, expected',
+    [(2, 9, ['good', 'a', 'film']), (3, 9, ['good']), (2, 2, ['good', 'a']), (1, 9, ['good', 'a', 'film', 'bad'])],
+)
+def test_the_vocabulary_is_of_the_most_frequent_words(caplog, min_count, max_vocabulary, expected):
+    params = {'min_count': min_count, 'max_vocabulary': max_vocabulary, 'tokens': 'words'}
+    assert tokens.make_vocabulary([['a good Good film', 'a bad film'], [b'good']], params) == expected
+    assert tokens.vocabulary_size(params, expected) == 2 + len(expected) and not caplog.text
+    assert tokens.vocabulary_size({'tokens': 'bytes'}, []) == 257
+    assert tokens.make_vocabulary([['a b']], {'min_count': 9, 'max_vocabulary': 9}) == []
+    assert 'min_count=9: no word of the texts trained on occurs so often, so all words are unknown: lower it' in caplog.text
 
 
-def test_words_are_ids_by_frequency_in_training_and_others_are_1(splits, tmp_path):
-    dataset = prepared(splits, tmp_path)
-    assert dataset.metadata['vocabulary'] == ['good', 'a', 'film']  # 3, 2 and 2 times; bad occurs once.
-    assert dataset.metadata['vocabulary_size'] == 5
-    assert ids(dataset, 'eval') == [[3, 1, 4], [2, 1, 2]]
-    assert dataset.examples('eval')[0][0]['text'].dtype == np.int32
+def test_texts_become_ids_and_labels_their_classes(splits, prepared):
+    found = prepared(splits)
+    facts = {'task': 'classification', 'class_names': ['neg', 'pos'], 'num_classes': 2}
+    assert found.metadata == {**facts, 'vocabulary_size': 5, 'vocabulary': ['good', 'a', 'film']}
+    assert ids(found, 'eval') == [[3, 1, 4], [2, 1, 2]]
+    labels = [labels['label'] for _, labels in found.read('eval')]
+    assert labels == [0, 1] and labels[0].dtype == np.int32
+    found = prepared(splits, 'tokens=bytes', 'max_length=2')
+    assert ids(found, 'eval') == [[98, 33], [72, 112]]
+    assert found.metadata == {**facts, 'vocabulary_size': 257, 'vocabulary': []}
 
 
-def test_the_vocabulary_is_bounded(splits, tmp_path):
-    assert prepared(splits, tmp_path, 'min_count=3').metadata['vocabulary'] == ['good']
-    assert prepared(splits, tmp_path, 'max_vocabulary=2').metadata['vocabulary'] == ['good', 'a']
-    assert prepared(splits, tmp_path, 'min_count=1').metadata['vocabulary'] == ['good', 'a', 'film', 'bad']
+def test_a_share_of_a_single_file_is_held_out(tmp_path, prepared):
+    found = prepared(write(tmp_path / 'a.txt', [(i % 11, f'number{i}') for i in range(1500)]), 'min_count=1')
+    train, held_out = ids(found, 'train'), ids(found, 'eval')
+    assert len(train) + len(held_out) == 1500 and abs(len(held_out) - 300) < 4 * np.sqrt(1500 * 0.2 * 0.8)
+    assert len({*map(tuple, train)}) == len(train)  # Every number that is trained on is in the vocabulary ...
+    assert all(row == [1] for row in held_out)  # ... and none that is held out.
+    assert found.metadata['class_names'] == [str(i) for i in range(11)]  # In the order of numbers.
 
 
-def test_bytes_are_their_values_plus_1(splits, tmp_path):
-    write(splits / 'eval.txt', [('pos', 'aé'), ('neg', 'B')])
-    dataset = prepared(splits, tmp_path, 'tokens=bytes')
-    assert dataset.metadata['vocabulary_size'] == 257 and dataset.metadata['class_names'] == ['neg', 'pos']
-    assert ids(dataset, 'eval') == [[98, 0xC3 + 1, 0xA9 + 1], [67]]
-
-
-@pytest.mark.parametrize('tokens, expected', [('words', [[3, 1], [2, 1]]), ('bytes', [[98, 33], [72, 112]])])
-def test_long_texts_are_cut_off(splits, tmp_path, tokens, expected):
-    assert ids(prepared(splits, tmp_path, 'max_length=2', f'tokens={tokens}'), 'eval') == expected
-
-
-@pytest.mark.parametrize('hparams, warns', [('min_count=9', True), ('min_count=1', False), ('min_count=9,tokens=bytes', False)])
-def test_an_empty_vocabulary_is_warned_of(splits, tmp_path, caplog, hparams, warns):
-    prepared(splits, tmp_path, hparams)
-    warning = 'min_count=9: no word of the texts trained on occurs so often, so all words are unknown: lower it'
-    assert (warning in caplog.text) == warns
-
-
-def test_a_text_without_a_word_is_one_unknown_word(splits, tmp_path):
-    dataset = prepared(splits, tmp_path)
-    with tf.Graph().as_default(), tf.Session() as session:
-        features, _ = text.parse(ModeKeys.PREDICT, dataset.params, tf.constant(records.encode({'text': '  '})))
-        session.run(tf.tables_initializer())
-        assert session.run(features)['text'].tolist() == [1]
-
-
-def test_labels_are_indices_of_the_sorted_classes(splits, tmp_path):
-    dataset = prepared(splits, tmp_path)
-    assert (dataset.metadata['class_names'], dataset.metadata['num_classes']) == (['neg', 'pos'], 2)
-    assert [labels['label'] for _, labels in dataset.examples('eval')] == [0, 1]
-    assert json.loads(json.dumps(dataset.metadata)) == dataset.metadata
-
-
-def test_classes_that_are_numbers_are_in_their_order(tmp_path):
-    path = write(tmp_path / 'a.txt', [(i % 11, 'text') for i in range(50)])
-    assert prepared(path, tmp_path).metadata['class_names'] == [str(i) for i in range(11)]
-
-
-def test_a_share_of_a_single_file_is_held_out(tmp_path):
-    path = write(tmp_path / 'a.txt', [('ab'[i % 2], f'number{i}') for i in range(1500)])
-    dataset = prepared(path, tmp_path, 'min_count=1')
-    train, held = ids(dataset, 'train'), ids(dataset, 'eval')
-    assert len(train) + len(held) == 1500 and abs(len(held) - 300) < 4 * np.sqrt(1500 * 0.2 * 0.8)
-    assert len({tuple(row) for row in train}) == len(train)  # Every number that is trained on is in the vocabulary ...
-    assert all(row == [1] for row in held)  # ... and none that is held out.
-
-
-def test_further_tabs_and_line_ends_belong_to_the_text(splits, tmp_path):
+def test_further_tabs_and_line_ends_belong_to_the_text(splits, prepared):
     (splits / 'eval.txt').write_bytes(b'pos\ta\tgood film\r\n\r\nneg\ta')
-    assert ids(prepared(splits, tmp_path), 'eval') == [[3, 2, 4], [3]]
-
-
-def test_a_label_of_its_own_for_each_line_is_refused(tmp_path):
-    path = write(tmp_path / 'a.txt', [(f'a text, {i}', 'pos') for i in range(12)])
-    with pytest.raises(UsageError, match='a.txt: each line has a label of its own: a line must be a label, a tab and a text'):
-        prepared(path, tmp_path)
+    assert ids(prepared(splits), 'eval') == [[3, 2, 4], [3]]
 
 
 @pytest.mark.parametrize(
@@ -151,64 +121,100 @@ def test_a_label_of_its_own_for_each_line_is_refused(tmp_path):
         (b'pos\ta\rneg\tb', 'has a carriage return between a text and the next label: lines must end with LF or CR LF'),
     ],
 )
-def test_a_wrong_line_is_named_or_skipped(splits, tmp_path, caplog, line, message):
+def test_a_wrong_line_is_named(splits, prepared, line, message):
     path = splits / 'eval.txt'
     path.write_bytes(b'pos\tgood\n\n' + line + b'\nneg\ta\n')
     with pytest.raises(RunError, match=f'{path}: line 3: {message}: .*max_bad_share') as error:
-        prepared(splits, tmp_path)
+        prepared(splits)
     assert '\n' not in str(error.value)
-    assert ids(prepared(splits, tmp_path, 'max_bad_share=0.5'), 'eval') == [[2], [3]]
-    assert f'1 of 3 rows are skipped; the first: {path}: line 3: {message}' in caplog.text
+
+
+def test_wrong_lines_are_skipped_up_to_a_share(splits, prepared, caplog):
+    path = splits / 'eval.txt'
+    path.write_bytes(b'pos\tgood\n\nno tab\nneg\ta\n')
+    assert ids(prepared(splits, 'max_bad_share=0.5'), 'eval') == [[2], [3]]
+    assert f'1 of 3 rows are skipped; the first: {path}: line 3: has no tab' in caplog.text
+    with pytest.raises(RunError, match='1 of 3 rows are wrong, more than max_bad_share=0.3'):
+        prepared(splits, 'max_bad_share=0.3')
 
 
 @pytest.mark.parametrize(
-    'hparams, message',
+    'pairs, error, message',
     [
-        ('tokens=letters', 'tokens=letters must be words or bytes'),
-        ('max_length=0', 'max_length=0 must be from 1'),
-        ('eval_share=-0.1', 'eval_share=-0.1 must be from 0 to 0.9'),
+        (
+            [(f'a text, {i}', 'pos') for i in range(10)],
+            UsageError,
+            'each line has a label of its own: a line must be a label, a',
+        ),
+        ([(i // 2, 'a') for i in range(20002)], UsageError, 'has more than 10000 labels: a line must be a label, a tab and a'),
+        ([('pos', 'a')] * 20, RunError, 'has only the class pos: there is nothing to learn'),
+        ([], RunError, 'has no line with a label and a text: there is nothing to learn'),
     ],
 )
-def test_a_wrong_hyper_parameter_is_refused(splits, tmp_path, hparams, message):
+def test_labels_that_are_no_classes_are_refused(tmp_path, prepared, pairs, error, message):
+    with pytest.raises(error, match=f'a.txt: {message}'):
+        prepared(write(tmp_path / 'a.txt', pairs))
+
+
+def test_a_few_lines_may_each_have_a_class(tmp_path, prepared):
+    path = write(tmp_path / 'a.txt', [(i, 'a') for i in range(9)])
+    assert prepared(path, 'eval_share=0').metadata['num_classes'] == 9
+
+
+@pytest.mark.parametrize(
+    'hparam, message',
+    [
+        ('tokens=letters', 'tokens=letters must be words or bytes'),
+        ('max_length=0', 'max_length=0 must be from 1 to 1000000'),
+        ('min_count=0', 'min_count=0 must be at least 1'),
+        ('max_vocabulary=0', 'max_vocabulary=0 must be from 1 to 1000000'),
+        ('eval_share=-0.1', 'eval_share=-0.1 must be from 0 to 0.9'),
+        ('max_bad_share=1.1', 'max_bad_share=1.1 must be from 0 to 1'),
+        ('train_split=no', 'there is no split no: the splits are: eval, train: add no.txt'),
+    ],
+)
+def test_a_wrong_hyper_parameter_is_refused(splits, prepared, hparam, message):
     with pytest.raises(UsageError, match=message):
-        prepared(splits, tmp_path, hparams)
+        prepared(splits, hparam)
 
 
-def test_one_class_is_nothing_to_learn(tmp_path):
-    with pytest.raises(RunError, match='has only the class pos: there is nothing to learn'):
-        prepared(write(tmp_path / 'a.txt', [('pos', 'a')] * 20), tmp_path)
+def test_a_changed_file_or_hyper_parameter_converts_anew(splits, tmp_path, prepared, caplog):
+    def count(*hparams):
+        prepared(splits, *hparams)
+        return len(os.listdir(tmp_path / 'data'))
+
+    caplog.set_level('INFO', 'tensorflow')
+    assert count() == count('max_length=9') == 1
+    changes = ('tokens=bytes', 'eval_share=0.1', 'min_count=1', 'max_vocabulary=9', 'max_bad_share=0.1', 'train_split=eval')
+    assert [count(change) for change in changes] == [2, 3, 4, 5, 6, 7]
+    assert f'{splits}: 2 classes: neg, pos; 5 ids of words' in caplog.text and 'can be deleted' not in caplog.text
+    os.utime(splits / 'eval.txt', (1, 1))
+    assert count() == 8 and f'{splits}: earlier conversions, which can be deleted' in caplog.text
 
 
-def test_a_missing_split_lists_those_that_there_are(splits, tmp_path):
-    os.rename(splits / 'train.txt', splits / 'training.txt')
-    with pytest.raises(UsageError, match='/texts: there is no split train: the splits are: eval, training: add train.txt'):
-        prepared(splits, tmp_path)
-
-
-def test_input_is_lines_with_or_without_the_label_of_a_known_class(splits, tmp_path):
-    dataset = prepared(splits, tmp_path)
+def test_input_is_lines_with_or_without_the_label_of_a_known_class(splits, tmp_path, prepared):
+    found = prepared(splits)
+    with pytest.raises(UsageError, match='there is no split test: the splits are: eval, train: add test.txt'):
+        found.read('test')
     shutil.rmtree(splits)
     shutil.rmtree(tmp_path / 'data')
     path = tmp_path / 'input.txt'
     path.write_bytes(b'a good film\npos\tgood\nother\tgood\n\xff\n\nfilm')
-    features, errors = dataset.predict(path)
-    assert [list(row['text']) for row in features] == [[3, 2, 4], [2], [1, 2], [4]]
+    features, errors = found.predict(path)
+    assert [row['text'].tolist() for row in features] == [[3, 2, 4], [2], [1, 2], [4]]
     assert errors == {4: f'{path}: line 4: is not UTF-8'}
-    assert [fields['line'] for fields, _ in text.read_input(str(path), dataset.params)] == [1, 2, 3, 4, 6]
+    assert [fields['line'] for fields, _ in text.read_input(str(path), found.params)] == [1, 2, 3, 4, 6]
 
 
-def test_a_model_learns(run, tmp_path):
-    # All texts are of one length: each batch is one tensor.
-    pairs = [('pos', 'a good film') if i % 2 else ('neg', 'a bad film') for i in range(300)]
-    path = write(tmp_path / 'a.txt', pairs)
-    flags = (
-        MODEL,
-        '--dataset=text',
-        '--save_checkpoints_steps=25',
-        f'--hparams=text_file={path}',
-        f'--data_dir={tmp_path}/data',
-        '--train_steps=25',
+def test_a_model_learns_texts_and_predicts_others(run, tmp_path):
+    path = write(
+        tmp_path / 'a.txt', [('pos', f'a {"very " * (i % 4)}good film') if i % 3 else ('neg', 'bad') for i in range(200)]
     )
+    hparams = f'--hparams=text_file={path},embedding_size=8,num_filters=8,batch_size=32,learning_rate=0.05'
+    flags = ('--model=text_cnn', '--dataset=text', hparams, f'--data_dir={tmp_path}/data', '--train_steps=25')
     code, result, _ = run(*flags)
     assert code == 0 and result['eval']['accuracy'] == 1
-    assert run(*flags, '--schedule=predict')[0] == 0
+    (tmp_path / 'new.txt').write_text('bad\na good thing\n')
+    assert run(*flags, '--schedule=predict', f'--input={tmp_path}/new.txt')[0] == 0
+    with open(tmp_path / 'output' / 'predictions.jsonl') as file:
+        assert [json.loads(line)['class_name'] for line in file] == ['neg', 'pos']
