@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import signal
 
 import numpy as np
@@ -10,9 +9,7 @@ import pytest
 
 from tests.cluster.conftest import HPARAMS, RESTART, STEPS
 from tests.cluster.tasks import addresses
-from tests.shared import assert_equal, read_weights, rows
-
-pytestmark = pytest.mark.slow
+from tests.shared import assert_equal, losses, rows
 
 # Whatever changes the training at once, in float64 but for the rates.
 OPTIONS = (
@@ -21,12 +18,13 @@ OPTIONS = (
     '--num_towers=2',
     '--schedule=train',
 )
+STOPPING = ('--early_stopping_patience=1', '--early_stopping_min_delta=0.1', '--eval_every_steps=5')
 HAS_BFLOAT16 = 'avx512f' in open('/proc/cpuinfo').read()
 
 
 @pytest.fixture(scope='module')
 def one(train):
-    """A process by itself, which evaluates often, so that the others may be compared."""
+    """A process by itself."""
     run = train(1)
     assert run.wait() == [0]
     return run
@@ -49,99 +47,79 @@ def test_a_cluster_trains_as_one_process(one, two):
     assert evaluated[0] == evaluated[1] and len(evaluated[0]) == 3
 
 
-def test_two_runs_of_a_cluster_are_equal_in_loops_of_several_steps_too(train, two):
-    again = train(2, '--schedule=train', '--steps_per_loop=10', '--save_summary_steps=100')
-    assert again.wait() == [0, 0]
-    assert_equal(again.weights(), two.weights())
-
-
-def test_a_signal_to_one_task_stops_all_after_the_same_step_and_the_training_resumes(train, two, tmp_path):
-    run = train(2, '--schedule=train', directory=tmp_path, environ={'TINY_SECONDS': '0.1'})
-    run.wait_for('chief0', 'step = 3')
-    run.processes['worker0'].send_signal(signal.SIGTERM)
-    assert run.wait() == [143, 143]
-    step = int(read_weights(run.output_dir)['global_step'])
+def test_tasks_that_are_stopped_and_then_lost_resume_to_the_same_bits(train, two, tmp_path):
+    """Also: a signal to one stops all after the same step; loops of several steps and an evaluator change no bit."""
+    slow = {'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.05'}}
+    stopped = train(2, '--schedule=train', **slow)
+    stopped.wait_for('chief0', 'step = 3')
+    stopped.processes['worker0'].send_signal(signal.SIGTERM)
+    assert stopped.wait() == [143, 143]
+    step = int(stopped.weights()['global_step'])
     assert 3 < step < STEPS
-    for name in run.processes:
-        assert 'SIGTERM: stopping after saving a checkpoint; rerun the command to resume.' in run.log(name)
-    assert f'step = {step - 1}' in run.log('chief0') and f'step = {step}' not in run.log('chief0')
-    resumed = train(2, directory=tmp_path)
-    assert resumed.wait() == [0, 0]
-    assert f'model.ckpt-{step}' in resumed.log('chief0')
-    assert_equal(resumed.weights(), two.weights())
-    assert resumed.result() == two.result()
+    for task in stopped.processes:
+        assert 'SIGTERM: stopping after saving a checkpoint; rerun the command to resume.' in stopped.log(task)
+    assert f'step = {step - 1}' in stopped.log('chief0') and f'step = {step}' not in stopped.log('chief0')
 
+    cluster = addresses(chief=1, worker=1)
+    killed = train(2, '--schedule=train', '--save_checkpoints_steps=5', cluster=cluster, **slow)
+    killed.wait_for_step('chief0', (step // 5 + 1) * 5 + 1)
+    killed.processes['chief0'].send_signal(signal.SIGKILL)
+    assert killed.wait() == [-signal.SIGKILL, 1]
+    assert f'model.ckpt-{step}' in killed.log('chief0')
+    assert killed.error('worker0') == f'trainer.py: chief ({cluster["chief"][0]}) is lost; its own log may say why: {RESTART}'
+    assert 'Traceback' not in killed.log('worker0') and 'An error was raised' not in killed.log('worker0')
+    assert step < int(killed.weights()['global_step']) < STEPS
 
-def test_tasks_that_are_killed_end_the_others_and_a_new_start_is_as_if_nothing_had_been(train, two, tmp_path):
-    for victim, name, step in (('chief0', 'chief', 7), ('worker0', 'worker 0', 17)):
-        cluster = addresses(chief=1, worker=1)
-        flags = ['--schedule=train', '--save_checkpoints_steps=5']
-        run = train(2, *flags, directory=tmp_path, cluster=cluster, environ={'TINY_SECONDS': '0.05'})
-        run.wait_for('chief0', f'step = {step}')
-        run.processes[victim].send_signal(signal.SIGKILL)
-        codes = dict(zip(run.processes, run.wait()))
-        assert codes == {**dict.fromkeys(run.processes, 1), victim: -signal.SIGKILL}
-        address = cluster[victim[:-1]][0]
-        (other,) = {*run.processes} - {victim}
-        assert run.error(other) == f'trainer.py: {name} ({address}) is lost; its own log may say why: {RESTART}'
-        assert 'Traceback' not in run.log(other) and 'An error was raised' not in run.log(other)
-        shutil.move(tmp_path / f'{victim}.err', tmp_path / f'{victim}.killed')
-    assert int(read_weights(run.output_dir)['global_step']) >= 15
-    last = train(2, '--schedule=train', directory=tmp_path)
-    assert last.wait() == [0, 0]
+    last = train(2, '--steps_per_loop=10', '--save_summary_steps=100', evaluators=1, directory=tmp_path)
+    assert last.wait() == [0, 0, 0]
     assert_equal(last.weights(), two.weights())
-    assert int(last.weights()['global_step']) == STEPS
+    assert last.result() == {'global_step': STEPS} and last.result('evaluator0') == two.result()
+    assert json.loads((last.output_dir / 'results.json').read_text()) == two.result()
+    assert 'Saving dict' not in last.log('chief0')
 
 
-@pytest.fixture(scope='module')
-def options(train, one):
-    """A process and a cluster with many options, warm-started; only the chief is given the checkpoint."""
-    flag = f'--warm_start_from={one.output_dir}'
+def test_what_the_chief_has_done_is_not_done_again(train, two):
+    before = (two.output_dir / 'checkpoint').stat()
+    run = train(2, directory=two.output_dir.parent)
+    assert run.wait() == [0, 0]
+    assert run.result()['global_step'] == STEPS and 'The chief has nothing to train.' in run.log('worker0')
+    assert (two.output_dir / 'checkpoint').stat() == before
+
+
+def test_options_give_what_they_give_in_one_process(train, one):
+    flag = f'--warm_start_from={one.output_dir}'  # Only the chief's checkpoint is read.
     runs = [train(1, *OPTIONS, flag), train(2, *OPTIONS, only={'chief0': [flag], 'worker0': ['--warm_start_from=/nowhere']})]
     assert [run.wait() for run in runs] == [[0], [0, 0]]
-    return runs
-
-
-def test_options_give_what_they_give_in_one_process(options, one):
-    alone, cluster = (run.weights() for run in options)
+    alone, cluster = (run.weights() for run in runs)
     assert_equal(cluster, alone, 1e-6)
     assert cluster['bias'] == one.weights()['bias'] and (cluster['hidden'] != one.weights()['hidden']).all()
     assert (alone['words'][1:] != 0).all() and len([name for name in cluster if 'ExponentialMovingAverage' in name]) >= 3
 
 
 def test_batch_norm_and_bfloat16_train(train):
-    flags = ['--schedule=train', f'--hparams={HPARAMS},normalizes=true']
-    flags += ['--precision=bfloat16'] if HAS_BFLOAT16 else []
-    run = train(2, *flags)
+    precision = ['--precision=bfloat16'] if HAS_BFLOAT16 else []
+    run = train(2, '--schedule=train', f'--hparams={HPARAMS},normalizes=true', *precision)
     assert run.wait() == [0, 0]
-    losses = [float(loss) for loss in re.findall(r'loss = (\S+), step', run.log('chief0'))]
-    assert len(losses) == STEPS and losses[-1] < losses[0] / 2
-    weights = run.weights()
-    assert all(np.isfinite(value).all() for value in weights.values())
-    assert weights['batch_normalization/moving_variance'] != 1
+    found = losses(re.sub(r'\[.*?\]', '', run.log('chief0')))
+    assert len(found) == STEPS and found[STEPS - 1] < found[0] / 2
+    assert all(np.isfinite(value).all() for value in run.weights().values())
+    assert run.weights()['batch_normalization/moving_variance'] != 1
 
 
-def test_an_evaluator_evaluates_in_place_of_the_chief(train, two):
-    run = train(2, evaluators=1)
-    assert run.wait() == [0, 0, 0]
-    assert run.result('chief0') == {'global_step': STEPS} and run.result('evaluator0') == two.result()
-    assert json.loads((run.output_dir / 'results.json').read_text()) == two.result()
-    assert 'Saving dict' not in run.log('chief0')
-    assert_equal(run.weights(), two.weights())
+def test_early_stopping_stops_all_at_the_step_of_one_process(train):
+    runs = [train(count, *STOPPING) for count in (1, 2)]
+    assert [run.wait() for run in runs] == [[0], [0, 0]]
+    steps = [runs[0].result()['global_step'], *(runs[1].result(name)['global_step'] for name in ('chief0', 'worker0'))]
+    assert steps[0] < STEPS and steps == [steps[0]] * 3
+    assert_equal(runs[1].weights(), runs[0].weights(), 1e-6)
 
 
-def test_what_the_chief_has_done_is_not_done_again(train, two):
-    directory = two.output_dir.parent
-    before = (two.output_dir / 'checkpoint').stat()
-    run = train(2, directory=directory)
-    assert run.wait() == [0, 0]
-    assert run.result()['global_step'] == STEPS and 'The chief has nothing to train.' in run.log('worker0')
-    assert (two.output_dir / 'checkpoint').stat() == before
-
-
-def test_the_chief_runs_other_schedules_alone(train, two):
-    run = train(2, '--schedule=evaluate', evaluators=1, directory=two.output_dir.parent)
-    assert run.wait() == [0, 0, 0]
-    assert run.result()['global_step'] == STEPS
-    for task in ('worker0', 'evaluator0'):
-        assert run.result(task) == {} and '--schedule=evaluate: the chief runs it alone.' in run.log(task)
+def test_a_hook_that_stops_the_training_where_the_tasks_do_not_wait_is_refused(train):
+    flags = ('--model=tests.training.model_with_parts', '--schedule=train', '--save_checkpoints_steps=10')
+    run = train(2, *flags, '--hparams=batch_size=12,last_step=15')
+    assert run.wait() == [2, 2]
+    for task in run.processes:
+        assert run.error(task) == (
+            'trainer.py: a hook of the model stops the training after step 15: in a cluster that is possible only at the '
+            'multiples of 10, where the tasks wait for the chief to save or evaluate'
+        )
