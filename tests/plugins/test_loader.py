@@ -1,5 +1,7 @@
 """Models and datasets are found by their names."""
 
+import types
+
 import pytest
 
 from common.errors import UsageError
@@ -26,15 +28,9 @@ def test_the_modules_of_the_directories_are_available():
 
 
 @pytest.mark.parametrize('kind, name', [(kind, name) for kind in ('model', 'dataset') for name in loader.available(kind)])
-def test_every_module_keeps_the_contract(kind, name):
-    assert isinstance(loader.load(kind, name).get_params(), dict)
-
-
-def test_every_call_of_get_params_gives_a_dict_of_its_own():
-    for kind in ('model', 'dataset'):
-        for name in loader.available(kind):
-            module = loader.load(kind, name)
-            assert module.get_params() is not module.get_params()
+def test_every_module_keeps_the_contract_and_every_call_gives_a_dict_of_its_own(kind, name):
+    module = loader.load(kind, name)
+    assert isinstance(module.get_params(), dict) and module.get_params() is not module.get_params()
 
 
 def test_a_dotted_path_is_any_importable_module(module):
@@ -46,7 +42,9 @@ def test_a_dotted_path_is_any_importable_module(module):
 def test_an_unknown_module_lists_the_known_ones(name):
     with pytest.raises(UsageError) as error:
         loader.load('model', name)
-    assert f'--model={name}: ' in str(error.value) and 'alexnet, ' in str(error.value)
+    path = name if '.' in name else f'models.{name}'
+    assert str(error.value).startswith(f'--model={name}: no module {path}; the models are: alexnet, ')
+    assert str(error.value).endswith('; give your own by its dotted path, such as my_package.my_model')
 
 
 def test_a_module_that_lacks_a_function_is_named_with_it(module):
@@ -57,10 +55,30 @@ def test_a_module_that_lacks_a_function_is_named_with_it(module):
         loader.load('dataset', path)
 
 
-def test_a_renamed_constant_of_a_module_is_named_with_its_new_name(module):
-    text = 'FREE_HPARAMS = ["x"]\ndef get_params(): return {}\ndef model(features, labels, mode, params): pass\n'
-    with pytest.raises(UsageError, match='FREE_HPARAMS is now called INFERENCE_HPARAMS'):
-        loader.load('model', module('renaming', text))
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'FREE_HPARAMS': ['x']}, 'FREE_HPARAMS is now called INFERENCE_HPARAMS'),
+        ({'INFERENCE_HPARAMS': 'x'}, 'INFERENCE_HPARAMS must be a tuple of names, such as ("drop_rate",)'),
+        ({'OVERRIDABLE_HPARAMS': 'x'}, 'OVERRIDABLE_HPARAMS must be a tuple of names, such as ("drop_rate",)'),
+        ({'get_params': lambda name: {}}, 'get_params() must be a function of ()'),
+        ({'model': lambda features, labels: None}, 'model() must be a function of (features, labels, mode, params)'),
+        ({'hooks': 3}, 'hooks() must be a function of (mode, params)'),
+    ],
+)
+def test_what_a_model_module_must_not_have_is_named(changes, message):
+    module = types.SimpleNamespace(**{'get_params': dict, 'model': lambda features, labels, mode, params: None, **changes})
+    with pytest.raises(UsageError) as error:
+        loader.check_module('model', 'm', module)
+    assert str(error.value) == f'--model=m: {message}'
+
+
+def test_a_dataset_parses_records_or_batches_of_them():
+    functions = {'get_params': dict, 'prepare': lambda data_dir, params: None, 'read': lambda split, data_dir, params: None}
+    for changes in ({'parse': lambda mode, params, record: None}, {'parse_batch': lambda mode, params, records: None}):
+        loader.check_module('dataset', 'd', types.SimpleNamespace(**functions, **changes))
+    with pytest.raises(UsageError, match=r'^--dataset=d: d must define parse; see README.md$'):
+        loader.check_module('dataset', 'd', types.SimpleNamespace(**functions))
 
 
 def test_an_import_that_fails_inside_a_module_is_its_authors_to_see(module):

@@ -1,0 +1,86 @@
+"""A user's own module, a model and a dataset in one, in a file of its own: as it should be, and with something else in it."""
+
+import contextlib
+import importlib
+import io
+import itertools
+import logging
+import os
+import sys
+import tempfile
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+
+import trainer
+
+# Without a mistake.
+GOOD = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+
+def get_params():
+    return {'batch_size': 4, 'eval_batch_size': 4}
+
+
+def prepare(data_dir, params):
+    pass
+
+
+def read(split, data_dir, params):
+    return tf.data.Dataset.from_tensor_slices({'x': np.eye(12, 3, dtype=np.float32), 'label': np.arange(12) % 2})
+
+
+def parse(mode, params, record):
+    return {'x': record['x']}, {'label': record['label']}
+
+
+def model(features, labels, mode, params):
+    logits = tf.layers.dense(features['x'], 2)
+    predictions = {'class': tf.argmax(logits, 1), 'probabilities': tf.nn.softmax(logits)}
+    if labels is None:
+        return predictions, None
+    return predictions, tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels['label'], logits=logits)
+
+
+def eval_metrics(features, labels, predictions, params):
+    return {'accuracy': tf.metrics.accuracy(labels['label'], predictions['class'])}
+
+
+"""
+LINES = GOOD.count('\n')
+_numbers = itertools.count()  # AutoGraph takes a line for the same one of a module that had the same name.
+
+
+def run(source, *flags):
+    """Writes the module, with a source added to it, and trains; returns (exit code, what is on stderr but the log, its path).
+
+    Args:
+      source: what is added to GOOD.
+      *flags: what the trainer is given besides; a dry run by default.
+    """
+    name = f'own_{next(_numbers)}'
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, name, 'module.py')
+        os.mkdir(os.path.dirname(path))
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(GOOD + source)
+        sys.path.insert(0, directory)
+        importlib.invalidate_caches()
+        logging.disable(logging.WARNING)
+        try:
+            with contextlib.redirect_stderr(io.StringIO()) as err, contextlib.redirect_stdout(io.StringIO()):
+                code = trainer.main(
+                    [
+                        'trainer.py',
+                        f'--model={name}.module',
+                        f'--dataset={name}.module',
+                        f'--data_dir={directory}/data',
+                        f'--output_dir={directory}/output',
+                        *(flags or ['--schedule=dry_run']),
+                    ]
+                )
+        finally:
+            logging.disable(logging.NOTSET)
+            sys.path.remove(directory)
+    return code, err.getvalue(), path

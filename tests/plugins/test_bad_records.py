@@ -1,0 +1,168 @@
+"""Records that make a training fail are found, whatever op has failed, and named with their place."""
+
+import dataclasses
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.data import records
+from common.data.bad_records import ERRORS, check_records
+from common.data.input_pipeline import make_input_fn
+from common.data.size import count_examples
+from common.data.source import DataSource
+from common.errors import RunError
+from hparams.build import HParams
+from hparams.defaults import DEFAULTS
+
+TRAIN, EVAL = tf.estimator.ModeKeys.TRAIN, tf.estimator.ModeKeys.EVAL
+LABEL = 'the label label is {}, but the model takes 0 to 1'
+
+
+def read(split='train', data_dir='', params=None):
+    return tf.data.Dataset.from_tensor_slices({'x': np.eye(12, 3, dtype=np.float32), 'label': np.arange(12) % 2})
+
+
+def parse(mode, params, record):
+    return {'x': record['x']}, {'label': record['label']}
+
+
+def parse_batch(mode, params, record):  # Removes an example of the first batch.
+    return {'x': tf.boolean_mask(record['x'], record['x'][:, 2] < 1)}, {'label': record['label']}
+
+
+def loss_of(features, labels):
+    logits = tf.reshape(features['x'], [-1, 3])[:, :2]
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels['label'] + 0, logits=logits)
+
+
+def make_source(data_dir='', **functions):
+    few = {'batch_size': 4, 'eval_batch_size': 4, 'shuffle_buffer': 100}
+    return DataSource(
+        types.SimpleNamespace(**functions), str(data_dir), HParams({**DEFAULTS, 'dataset': 'd', 'seed': 1, **few})
+    )
+
+
+def train(source, mode=TRAIN, split='train', cache=False, num_examples=None):
+    with tf.Graph().as_default(), tf.Session() as session:
+        count = num_examples or count_examples(source, split)
+        batches = make_input_fn(source, mode, split, count, cache, is_part=num_examples is not None)()
+        iterator = tf.data.make_initializable_iterator(batches)
+        losses = loss_of(*iterator.get_next())
+        session.run(tf.global_variables_initializer())
+        session.run(iterator.initializer)
+        for _ in range(9):
+            session.run(losses)
+
+
+def found(source, mode=TRAIN, split='train', **options):
+    """Returns what is found when the training, or evaluation, has failed."""
+    with pytest.raises(ERRORS) as error:
+        train(source, mode, split, **options)
+    with pytest.raises(RunError) as report:
+        check_records(source, [(mode, split)], error.value)
+    return str(report.value)
+
+
+def claim(count):
+    return lambda calls, records: records.apply(tf.data.experimental.assert_cardinality(count))
+
+
+def of_calls(first, later):
+    return lambda calls, records: records.take(first if calls == 1 else later).filter(lambda record: True)
+
+
+@pytest.mark.parametrize(
+    'change, split, relation, count, expected',
+    [
+        (claim(20), 'train', 'only', 12, 20),
+        (claim(8), 'train', 'at least', 9, 8),
+        (claim(20), 'eval', 'only', 12, 20),
+        (claim(8), 'eval', 'at least', 9, 8),
+        (of_calls(12, 7), 'train', 'only', 7, 12),
+        (of_calls(7, 12), 'train', 'at least', 8, 7),
+    ],
+)
+def test_another_number_of_records_than_counted_or_claimed_is_named(change, split, relation, count, expected):
+    calls = []
+
+    def read_changed(split, data_dir, params):
+        calls.append(split)
+        return change(len(calls), read())
+
+    source = make_source(read=read_changed, parse=parse)
+    assert found(source, TRAIN if split == 'train' else EVAL, split, cache=relation == 'only') == (
+        f'--dataset=d: read(): the split {split} has {relation} {count} records, but {expected} were counted, or claimed with '
+        'assert_cardinality: each call must give the same number'
+    )
+
+
+def test_records_are_left_out_on_purpose_where_only_some_batches_are_trained_on():
+    train(make_source(read=read, parse=parse), num_examples=4)
+
+
+def test_shapes_that_vary_unknown_to_tensorflow_are_named_with_the_feature_and_the_cure():
+    def parse_some(mode, params, record):
+        x = tf.numpy_function(lambda x, n: x[: 1 + n], [record['x'], record['label']], tf.float32)
+        return {'a': record['x'], 'x': x}, {'label': record['label']}
+
+    for mode in (TRAIN, EVAL):
+        assert found(make_source(read=read, parse=parse_some), mode) == (
+            '--dataset=d: parse(): the feature x is of shape [1] in record 0 of the split train, and [2] in record 1: '
+            'give it a known number of dimensions, with tf.ensure_shape, so that batches are padded'
+        )
+
+
+def test_records_of_several_lengths_are_named_where_batches_are_parsed():
+    source = make_source(
+        read=lambda *arguments: tf.data.Dataset.range(12).map(lambda i: {'x': tf.ones([i, 3]), 'label': i}), parse_batch=parse
+    )
+    assert found(source) == (
+        '--dataset=d: read(): the records of the split train differ in shape, and parse_batch() takes batches: pad them to '
+        'one length, or parse them one by one, with parse()'
+    )
+
+
+def test_features_and_labels_of_several_sizes_are_named_with_the_record():
+    assert found(make_source(read=read, parse_batch=parse_batch)) == (
+        'record 2 of the split train: --dataset=d: parse_batch() must return features and labels of one batch'
+    )
+
+
+@pytest.mark.parametrize('mode, split', [(TRAIN, 'train'), (EVAL, 'test')])
+def test_a_label_that_the_model_cannot_take_is_named_with_the_record(mode, split):
+    def parse_label(mode, params, record):
+        label = record['label'] + 10 * tf.cast(record['x'][2] > 0, tf.int64)
+        return {'x': record['x'], 'other': 10}, {'label': label, 'another': 10}
+
+    assert found(make_source(read=read, parse=parse_label), mode, split) == f'record 2 of the split {split}: {LABEL.format(10)}'
+
+
+def test_a_record_beyond_the_first_thousand_is_found_too():
+    def read_many(*arguments):
+        return tf.data.Dataset.range(1500).map(lambda i: {'x': tf.ones([3]), 'label': tf.where(tf.equal(i, 1100), i, 0)})
+
+    def parse_checked(mode, params, record):
+        with tf.control_dependencies([tf.debugging.Assert(record['label'] < 2, ['too large'])]):
+            return parse(mode, params, {**record, 'x': tf.identity(record['x'])})
+
+    source = make_source(read=read_many, parse=parse_checked)
+    source = dataclasses.replace(source, params=HParams({**source.params, 'batch_size': 1500}))
+    assert found(source) == 'record 1100 of the split train: too large'
+    source.module.parse = parse
+    assert found(source) == f'record 1100 of the split train: {LABEL.format(1100)}'
+
+
+def test_a_record_in_a_file_is_named_with_its_byte(tmp_path):
+    examples = [{'x': [i, 1.0, 2.0], 'label': 12 if i == 9 else i % 2} for i in range(12)]
+    records.write(str(tmp_path), {'train': examples, 'eval': examples[:3]})
+
+    def parse_batch(mode, params, serialized):
+        spec = {'x': tf.io.FixedLenFeature([3], tf.float32), 'label': tf.io.FixedLenFeature([], tf.int64)}
+        return parse(mode, params, tf.io.parse_example(serialized, spec))
+
+    source = make_source(tmp_path, read=lambda split, data_dir, params: records.read(data_dir, split), parse_batch=parse_batch)
+    at = 2 * (16 + len(records.encode({'x': [0.0, 1.0, 2.0], 'label': 1})))  # The 9th of 4 files is the 2nd of the second.
+    path = f'{tmp_path}/train-00001-of-00004.tfrecord'
+    assert found(source) == f'{path}: record 2, at byte {at}: {LABEL.format(12)}'
