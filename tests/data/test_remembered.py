@@ -1,4 +1,4 @@
-"""Files are verified once, until they change."""
+"""Files are verified once, also by later processes, until they change."""
 
 import json
 import os
@@ -7,9 +7,12 @@ import shutil
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import manifest, records, shards, tfrecord
+from common.data import manifest, records, remembered, shards, tfrecord
 from common.data.elements import elements
 from common.errors import RunError
+from tests.data.test_records import flip_last_byte, write
+
+NAMES = ['train-00000-of-00002.tfrecord', 'train-00001-of-00002.tfrecord']
 
 
 @pytest.fixture
@@ -20,16 +23,13 @@ def directory(tmp_path):
 
 @pytest.fixture
 def read(monkeypatch):
-    """Reads as a new process does; returns the names of the files that were read through."""
-    scanned = []
-    scan = tfrecord.scan
+    """Reads as a new process does, if it is one; returns the names of the files that were read through."""
+    scanned, scan = [], tfrecord.scan
     monkeypatch.setattr(tfrecord, 'scan', lambda path: scanned.append(os.path.basename(path)) or scan(path))
 
-    def call(directory, verify_data=False):
-        monkeypatch.setattr(manifest, '_verified', {})
-        monkeypatch.setattr(manifest, '_trusts', True)
-        if verify_data:
-            manifest.clear_cache()
+    def call(directory, verify_data=False, is_new=True):
+        if is_new:
+            manifest.clear_cache(trusts=not verify_data)
         scanned.clear()
         records.read(str(directory), 'train')
         return sorted(scanned)
@@ -37,27 +37,20 @@ def read(monkeypatch):
     return call
 
 
-NAMES = ['train-00000-of-00002.tfrecord', 'train-00001-of-00002.tfrecord']
-
-
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-
-
 def flip_unnoticed(path):
     times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
-    flip(path)
+    flip_last_byte(path)
     os.utime(path, ns=times)
 
 
-def test_a_later_process_trusts_what_was_verified(directory, read):
-    assert read(directory) == NAMES
+def test_each_file_is_verified_once_and_again_with_verify_data(directory, read):
+    assert read(directory, verify_data=True) == NAMES
+    assert read(directory, is_new=False) == []
     assert read(directory) == []
     assert read(directory, verify_data=True) == NAMES
 
 
+@pytest.mark.parametrize('is_new', [True, False])
 @pytest.mark.parametrize(
     'touch',
     [
@@ -66,19 +59,18 @@ def test_a_later_process_trusts_what_was_verified(directory, read):
     ],
     ids=['time', 'inode'],
 )
-def test_a_file_that_may_have_changed_is_verified_again(directory, read, touch):
+def test_a_file_that_may_have_changed_is_verified_again(directory, read, touch, is_new):
     read(directory)
     touch(directory / NAMES[1])
-    assert read(directory) == NAMES[1:]
-    assert read(directory) == []
+    assert read(directory, is_new=is_new) == NAMES[1:]
+    assert read(directory, is_new=is_new) == []
 
 
 def test_a_file_whose_entry_in_the_manifest_changes_is_verified_again(directory, read):
     read(directory)
-    path = directory / 'manifest.json'
-    content = json.loads(path.read_text())
+    content = json.loads((directory / 'manifest.json').read_text())
     content['splits']['train']['files'][0]['sha256'] = '0'
-    path.write_text(json.dumps(content))
+    (directory / 'manifest.json').write_text(json.dumps(content))
     with pytest.raises(RunError, match=f'{NAMES[0]}: is not what was written'):
         read(directory)
 
@@ -101,7 +93,7 @@ def test_verify_always_compares(directory, read):
         read(directory)
 
 
-@pytest.mark.parametrize('content', ['', '{"train-00000-of-00002.tfrecord": 5}', '[]', '{"a": [1]}'])
+@pytest.mark.parametrize('content', ['', '{"train-00000-of-00002.tfrecord": 5}', '[]'])
 def test_what_is_remembered_may_be_corrupt(directory, read, content):
     (directory / 'manifest.verified.json').write_text(content)
     assert read(directory) == NAMES
@@ -112,37 +104,35 @@ def test_a_directory_that_cannot_be_written_is_verified_each_time(directory, rea
     def refuse(path, value):
         raise PermissionError(13, 'Permission denied', path)
 
-    monkeypatch.setattr('common.data.remembered.write_json', refuse)
+    monkeypatch.setattr(remembered, 'write_json', refuse)
     assert read(directory) == read(directory) == NAMES
     assert not (directory / 'manifest.verified.json').exists()
 
 
 @pytest.fixture
-def elsewhere(tmp_path):
+def elsewhere(directory):
     """A directory with a manifest of files that lie in another, without one."""
-    records.write(str(tmp_path / 'own'), {'train': [{'id': i} for i in range(10)]}, num_shards=2)
     for name in ('manifest.json', 'conversion.lock'):
-        (tmp_path / 'own' / name).unlink()
-    records.index(str(tmp_path / 'index'), {'train': [str(tmp_path / 'own' / name) for name in NAMES]})
-    return tmp_path / 'index'
+        (directory / name).unlink()
+    records.index(str(directory / 'index'), {'train': [str(directory / name) for name in NAMES]})
+    return directory / 'index'
 
 
 def test_files_elsewhere_are_described_once_and_read_file_by_file(elsewhere, read):
-    assert sorted(path.name for path in (elsewhere.parent / 'own').iterdir()) == NAMES  # Nothing is written there.
+    assert sorted(path.name for path in elsewhere.parent.iterdir()) == ['index', *NAMES]  # Nothing is written there.
     assert read(elsewhere) == []
     with tf.Graph().as_default():
-        found = shards.find(records.read(str(elsewhere), 'train'))
-    assert found.count == 10
+        assert shards.find(records.read(str(elsewhere), 'train')).count == 10
     ids = [records.decode(record)['id'][1][0] for record in elements(lambda: records.read(str(elsewhere), 'train'))]
     assert ids == [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]
 
 
 def test_a_file_elsewhere_that_has_changed_is_to_be_restored(elsewhere, read):
-    flip(elsewhere.parent / 'own' / NAMES[0])
-    with pytest.raises(RunError, match=f'own/{NAMES[0]}: the record at byte .*: restore it'):
+    flip_last_byte(elsewhere.parent / NAMES[0])
+    with pytest.raises(RunError, match=f'{elsewhere.parent}/{NAMES[0]}: the record at byte .*: restore it'):
         read(elsewhere)
 
 
 def test_files_elsewhere_are_not_deleted_where_a_directory_is_written_anew(elsewhere):
-    records.write(str(elsewhere), {'train': [{'id': 1}]})
-    assert sorted(path.name for path in (elsewhere.parent / 'own').iterdir()) == NAMES
+    write(elsewhere)
+    assert sorted(path.name for path in elsewhere.parent.iterdir()) == ['index', *NAMES]
