@@ -1,27 +1,19 @@
-"""Training steps in loops: the same as one by one, in fewer calls."""
+"""Training steps in loops: the same as one by one, in fewer calls; and random ops, whose state loops and restarts lose."""
 
-import re
 import signal
+import types
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from common.ops.dropout import dropout
 from common.ops.step_seed import step_seed
 from common.training.multi_step import MultiStepHook, repeat_step
-from tests.linear import scalars
-
-pytestmark = pytest.mark.slow
-
-POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial', '--eval_steps=1')
-EVERYTHING = (
-    '--num_towers=2',
-    '--eval_steps=1',
-    '--hparams=filters=[4,8],dense_units=16,batch_size=32,batch_norm=true,optimizer=adamw,weight_decay=0.01,'
-    'ema_decay=0.9,gradient_accumulation_steps=3,gradient_clip_norm=1.0',
-)
-SEQ2SEQ = ('--model=seq2seq', '--dataset=addition', '--schedule=train', '--hparams=rnn_units=8,batch_size=8,num_examples=200')
+from common.training.reproducibility import warn_of_random_ops
+from tests.linear import in_session, make_estimator, scalars, variables
+from tests.shared import POLYNOMIAL, assert_equal, losses, read_weights
 
 
 def test_a_loop_repeats_the_step_with_a_new_batch_each_time(session):
@@ -51,21 +43,20 @@ def uniform():
     return tf.random.uniform([])
 
 
-@tf.function
-def in_a_function():
-    return tf.function(uniform)()
+def in_the_data(draw):
+    batches = tf.data.make_initializable_iterator(tf.data.Dataset.range(9).map(lambda _: draw()))
+    tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, batches.initializer)
+    return batches.get_next()
 
 
 @pytest.mark.parametrize(
     'draw, op',
     [
         (uniform, 'RandomUniform'),
-        (lambda: tf.reduce_sum(tf.nn.dropout(tf.ones([4]), rate=0.5)), 'RandomUniform'),
-        (lambda: tf.reduce_sum(tf.keras.layers.Dropout(0.5)(tf.ones([4]), training=True)), 'RandomUniform'),
         (lambda: tf.random.shuffle(tf.range(3.0))[0], 'RandomShuffle'),
         (lambda: tf.cond(tf.train.get_global_step() > 0, uniform, lambda: 0.0), 'RandomUniform'),
         (lambda: tf.while_loop(lambda i: i < 3, lambda i: i + uniform(), [0.0]), 'RandomUniform'),
-        (in_a_function, 'RandomUniform'),
+        (lambda: tf.function(lambda: tf.function(uniform)())(), 'RandomUniform'),
     ],
 )
 def test_a_loop_refuses_a_random_op_with_a_state_of_its_own_by_its_name(session, draw, op):
@@ -76,14 +67,20 @@ def test_a_loop_refuses_a_random_op_with_a_state_of_its_own_by_its_name(session,
         repeat_step(tf.assign_add(total, draw()).op, tf.constant(1))
 
 
+def test_a_loop_takes_a_random_op_without_a_seed_whose_numbers_differ_anyway(session):
+    total = tf.get_variable('total', initializer=0.0)
+    repeat_step(tf.assign_add(total, uniform()).op, tf.constant(1))
+
+
 @pytest.mark.parametrize(
     'draw',
     [
         lambda: tf.random.stateless_uniform([], step_seed()),
         lambda: tf.random.Generator.from_seed(1).uniform([]),
-        lambda: tf.data.make_one_shot_iterator(tf.data.Dataset.range(9).map(lambda _: uniform())).get_next(),
+        lambda: in_the_data(uniform),
     ],
 )
+@pytest.mark.filterwarnings('ignore:Seed 1 from outer graph')
 def test_numbers_that_a_loop_draws_are_those_of_single_steps(session, draw):
     tf.set_random_seed(1)
     step = tf.train.create_global_step()
@@ -95,11 +92,35 @@ def test_numbers_that_a_loop_draws_are_those_of_single_steps(session, draw):
     found = []
     for ops in ([train_op] * 3, [loop]):
         with tf.Session() as fresh:
-            fresh.run(tf.global_variables_initializer())
+            fresh.run([tf.global_variables_initializer(), tf.tables_initializer()])
             for op in ops:
                 fresh.run(op)
             found.append(fresh.run(total))
     assert found[0] == found[1] != 0
+
+
+def everything(features, labels, mode, params):
+    net = tf.layers.dense(features['x'], 4, tf.nn.relu)
+    net = tf.layers.batch_normalization(dropout(net, 0.3, is_training=True), training=True)
+    _, net = tf.while_loop(lambda i, _: i < 3, lambda i, net: (i + 1, tf.tanh(2 * net)), [0, net])
+    y = tf.layers.dense(net, 1)[:, 0]
+    return {'y': y}, tf.square(y - labels['y'])
+
+
+def test_a_loop_has_the_bits_of_single_steps(tmp_path):
+    text = ',weight_decay=0.01,ema_decay=0.9,gradient_accumulation_steps=3,gradient_clip_norm=0.1'
+    estimator = make_estimator(tmp_path, 2, types.SimpleNamespace(model=everything), text, optimizer='adamw')
+    with in_session(estimator) as (session, train_op):
+        start = variables(session)
+        for _ in range(7):
+            session.run(train_op)
+        one_by_one = variables(session)
+    with in_session(estimator) as (session, train_op):
+        for variable in tf.global_variables():
+            variable.load(start[variable.op.name], session)
+        session.run(repeat_step(train_op, tf.constant(7)))
+        assert_equal(variables(session), one_by_one)
+    assert one_by_one['global_step'] == 7 and (one_by_one['dense/kernel'] != start['dense/kernel']).all()
 
 
 class Watch(tf.train.SessionRunHook):
@@ -112,78 +133,88 @@ class Watch(tf.train.SessionRunHook):
         self.steps.append(int(run_context.session.run(tf.train.get_global_step())))
 
 
-def seen(start, end, *args):
-    """Returns the steps that the hooks see of a training from one step to another."""
+@pytest.mark.parametrize(
+    'start, end, arguments, expected',
+    [
+        # Summaries are of the first step of each ten, checkpoints of the multiples of 8 and 20.
+        (0, 33, (100, 10, [8, 20], [33]), [1, 8, 11, 16, 20, 21, 24, 31, 32, 33]),
+        (5, 30, (100, 10, [8, 20], [17, 30]), [6, 8, 16, 17, 20, 24, 26, 30]),
+        (0, 25, (4, 1000, [10], [25]), [1, 5, 9, 10, 14, 18, 20, 24, 25]),
+        (0, 3, (1, 1000, [10], [3]), [1, 2, 3]),
+    ],
+)
+def test_the_hooks_see_the_steps_with_something_to_do_and_one_in_so_many(start, end, arguments, expected):
     watch = Watch()
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
         count = tf.assign_add(step, 1).op
         scaffold = tf.train.Scaffold(init_op=tf.assign(step, start))
-        hooks = [tf.train.StopAtStepHook(last_step=end), watch, MultiStepHook(count, *args)]
+        hooks = [tf.train.StopAtStepHook(last_step=end), watch, MultiStepHook(count, *arguments)]
         with tf.train.SingularMonitoredSession(hooks, scaffold=scaffold) as session:
             while not session.should_stop():
                 session.run(count)
-    return watch.steps
+    assert watch.steps == expected
 
 
-def test_the_hooks_see_the_steps_at_which_there_is_something_to_do():
-    # Summaries are of the first step of each ten, checkpoints of the multiples of 8 and 20.
-    assert seen(0, 33, 100, 10, [8, 20], [33]) == [1, 8, 11, 16, 20, 21, 24, 31, 32, 33]
-    assert seen(5, 30, 100, 10, [8, 20], [17, 30]) == [6, 8, 16, 17, 20, 24, 26, 30]
-
-
-def test_the_hooks_see_one_step_in_so_many_at_least():
-    assert seen(0, 25, 4, 1000, [10], [25]) == [1, 5, 9, 10, 14, 18, 20, 24, 25]
-
-
-def losses(log):
-    return re.findall(r'loss = \S+, step = \d+', log)
-
-
-@pytest.mark.parametrize('flags', [POLYNOMIAL, EVERYTHING, SEQ2SEQ], ids=['polynomial', 'everything', 'seq2seq'])
-def test_loops_change_nothing_but_the_speed(run, tmp_path, flags):
+def test_loops_change_nothing_but_the_speed(run, tmp_path):
     found = []
+    periods = ('--train_steps=26', '--save_checkpoints_steps=10', '--save_summary_steps=9', '--eval_every_steps=13')
     for steps in (1, 7):
         output = tmp_path / str(steps)
-        code, result, log = run(
-            *flags,
-            f'--steps_per_loop={steps}',
-            '--train_steps=26',
-            '--save_checkpoints_steps=10',
-            '--save_summary_steps=9',
-            '--eval_every_steps=13',
-            output_dir=output,
-        )
+        flags = (*POLYNOMIAL, *periods, '--eval_steps=1', f'--steps_per_loop={steps}')
+        code, result, log = run(*flags, output_dir=output)
         assert code == 0
-        weights = {}
-        for step in (10, 13, 20, 26):
-            reader = tf.train.load_checkpoint(str(output / f'model.ckpt-{step}'))
-            weights.update({(step, name): reader.get_tensor(name).tobytes() for name in reader.get_variable_to_shape_map()})
+        weights = [
+            (step, name, value.tobytes())
+            for step in (10, 13, 20, 26)
+            for name, value in read_weights(output / f'model.ckpt-{step}').items()
+        ]
         curves = scalars(output)
         speeds = {name: sorted(curves.pop(name)) for name in ('global_step/sec', 'examples/sec', 'input/wait_fraction')}
         found.append((result, losses(log), weights, curves, speeds))
-    assert len(found[0][1]) == 3 and sorted(found[0][3]['loss']) == [1, 10, 19]
-    for one_by_one, in_loops in zip(*found):
-        assert one_by_one == in_loops
+    assert sorted(found[0][1]) == [0, 9, 18] and sorted(found[0][3]['loss']) == [1, 10, 19]
+    assert found[0] == found[1]
 
 
 def test_a_signal_ends_the_training_after_the_loop_and_the_next_run_resumes(start, run, tmp_path):
-    flags = (
-        *POLYNOMIAL,
-        '--steps_per_loop=100',
-        '--schedule=train',
-        '--save_checkpoints_steps=2000000',
-        '--hparams=learning_rate_schedule=constant',
-    )
-    process = start(*flags, '--train_steps=1000000')
-    for line in process.stderr:
-        if 'step = 500 ' in line:
-            break
+    flags = (*POLYNOMIAL, '--steps_per_loop=100', '--schedule=train', '--save_checkpoints_steps=2000000')
+    process = start(*flags, '--train_steps=1000000', '--hparams=learning_rate_schedule=constant')
+    assert any('step = 100 ' in line for line in process.stderr)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 143
+    assert process.wait(timeout=100) == 143
     reached = int(tf.train.latest_checkpoint(str(tmp_path / 'output')).rpartition('-')[2])
-    assert 500 < reached < 1000000
-    assert run(*flags, f'--train_steps={reached + 150}')[0] == 0
-    assert run(*flags, f'--train_steps={reached + 150}', output_dir=tmp_path / 'whole')[0] == 0
-    found = [tf.train.load_checkpoint(str(tmp_path / name)).get_tensor('w').tobytes() for name in ('output', 'whole')]
-    assert found[0] == found[1]
+    assert 100 < reached < 1000000
+    flags = (*flags, '--hparams=learning_rate_schedule=constant', f'--train_steps={reached + 150}')
+    assert run(*flags)[1]['global_step'] == reached + 150
+
+
+def warnings_of(caplog, draw, place, seed=None):
+    """Returns the warnings of a training step that draws a number in the model or in the input pipeline."""
+    with tf.Graph().as_default():
+        tf.set_random_seed(seed)
+        tf.train.create_global_step()
+        drawn = draw() if place == 'model' else in_the_data(draw)
+        tf.get_variable('random', [3], initializer=tf.random_normal_initializer())  # Is drawn before the first step only.
+        warn_of_random_ops(tf.identity(drawn).op)
+    return caplog.messages
+
+
+@pytest.mark.parametrize(
+    'place, module', [('model', 'ops.step_seed.step_seed'), ('input pipeline', 'data.example_seed.example_seed')]
+)
+@pytest.mark.parametrize('seed', [None, 3])
+@pytest.mark.filterwarnings('ignore:Seed 3 from outer graph')
+def test_a_random_op_that_draws_other_numbers_after_a_restart_is_named(caplog, place, module, seed):
+    def draw():
+        return tf.random.uniform([], name='brightness') + tf.random.uniform([], name='brightness')
+
+    found = warnings_of(caplog, draw, place, seed)
+    assert len(found) == 1  # One for each kind of op.
+    assert found[0].replace('_1', '') == (
+        f'brightness/RandomUniform (RandomUniform) in the {place} draws other numbers after a restart: '
+        f'use tf.random.stateless_* with a seed of common.{module}.'
+    )
+
+
+def test_a_model_without_stateful_random_ops_is_not_warned_of(caplog):
+    assert warnings_of(caplog, lambda: tf.random.stateless_uniform([], step_seed()), 'model') == []
