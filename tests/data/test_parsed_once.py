@@ -1,7 +1,6 @@
 """Records that are kept in memory are parsed once, if the dataset module says that they can be."""
 
 import pathlib
-import types
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from common.data.source import DataSource
 from common.errors import RunError, UsageError
 from datasets import csv, tfrecord
 from hparams.build import HParams, add_metadata
-from tests.data.pipelines import batches, make_params
+from tests.data.pipelines import ModeKeys, batches, make_params, of_files
 
 COUNT = 1500  # More than are put into one tensor at a time.
 SPEC = {'number': tf.io.FixedLenFeature([2], tf.float32), 'label': tf.io.FixedLenFeature([], tf.int64)}
@@ -28,7 +27,7 @@ def directory(tmp_path_factory):
     return path
 
 
-def make_module(directory, function, is_parsed_once, change=lambda x: x, **labels):
+def make_module(function, is_parsed_once=True, change=lambda x: x, **labels):
     """Returns a dataset module, and a list that gets the numbers of records at each call of its parser."""
     sizes = []
 
@@ -43,28 +42,26 @@ def make_module(directory, function, is_parsed_once, change=lambda x: x, **label
         more = {name: make() for name, make in labels.items()}
         return {'x': change(tf.exp(number) if function == 'parse' else number / 3)}, {'y': example['label'], **more}
 
-    def read(split, data_dir, params):
-        return records.read(directory, split)
+    module = of_files(**{function: parse})
+    module.PARSED_ONCE = is_parsed_once
+    return module, sizes
 
-    return types.SimpleNamespace(read=read, PARSED_ONCE=is_parsed_once, **{function: parse}), sizes
 
-
-def assert_equal(found, expected):
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected):
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
         tf.nest.map_structure(np.testing.assert_array_equal, one, other)
 
 
 @pytest.mark.parametrize('function, shuffle_buffer', [('parse', 300), ('parse_batch', 2000)])
 def test_each_record_is_parsed_once_and_the_batches_are_the_same(directory, function, shuffle_buffer):
-    changes = {'batch_size': 200, 'shuffle_buffer': shuffle_buffer, 'num_epochs': 3}
-    once, sizes = make_module(directory, function, True)
-    found = batches(once, 20, **changes)
+    options = {'data_dir': directory, 'batch_size': 200, 'shuffle_buffer': shuffle_buffer, 'num_epochs': 3}
+    once, sizes = make_module(function)
+    found = batches(once, 20, **options)
     assert sum(sizes) == COUNT
-    each_time, sizes = make_module(directory, function, False)
-    assert_equal(found, batches(each_time, 20, **changes))
+    each_time, sizes = make_module(function, is_parsed_once=False)
+    assert_same(batches(each_time, 20, **options), found)
     assert sum(sizes) >= 20 * 200
-    assert_equal(batches(make_module(directory, function, True)[0], 5, start=12, **changes), found[12:17])
+    assert_same(batches(once, 5, start=12, **options), found[12:17])
 
 
 @pytest.mark.parametrize(
@@ -72,27 +69,27 @@ def test_each_record_is_parsed_once_and_the_batches_are_the_same(directory, func
     [
         pytest.param(lambda x: tf.tile(x, [1, 100]), {}, id='larger than the records'),
         pytest.param(lambda x: tf.numpy_function(lambda value: value, [x], tf.float32), {}, id='of unknown shape'),
-        pytest.param(lambda x: x, {'cache': False}, id='not kept'),
-        pytest.param(lambda x: x, {'train_steps': 100}, id='not all needed'),
-        pytest.param(lambda x: x, {'num_epochs': 1}, id='each needed once'),
         pytest.param(lambda x: tf.as_string(x[:, 0]), {}, id='texts'),
+        pytest.param(lambda x: x, {'cache': False}, id='not kept'),
+        pytest.param(lambda x: x, {'train_steps': 150}, id='each needed once'),
+        pytest.param(lambda x: x, {'num_epochs': 1}, id='each needed in one epoch'),
     ],
 )
 def test_records_are_parsed_as_they_are_needed_if_keeping_them_parsed_does_not_pay(directory, change, params):
-    module, sizes = make_module(directory, 'parse_batch', True, change)
-    batches(module, 2, **{'batch_size': 10, 'shuffle_buffer': 2000, **params})
+    module, sizes = make_module('parse_batch', change=change)
+    batches(module, 2, data_dir=directory, **{'batch_size': 10, 'shuffle_buffer': 2000, **params})
     assert 20 <= sum(sizes) < COUNT / 2
 
 
 def test_records_that_are_too_large_are_kept_if_they_are_small_when_parsed(directory, monkeypatch):
     monkeypatch.setattr(size, 'CACHE_BYTES', sum(path.stat().st_size for path in pathlib.Path(directory).glob('*.tfrecord')))
     params = make_params(shuffle_buffer=2000)
-    kept = [size.fits_cache(DataSource(make_module(directory, 'parse', once)[0], '', params), COUNT) for once in (False, True)]
-    assert kept == [False, True]
+    modules = [make_module('parse', is_parsed_once)[0] for is_parsed_once in (False, True)]
+    assert [size.fits_cache(DataSource(module, directory, params), COUNT) for module in modules] == [False, True]
 
 
 def test_tasks_that_share_an_epoch_do_not_each_parse_all_of_it(directory):
-    source = DataSource(make_module(directory, 'parse', True)[0], '', make_params(num_epochs=3))
+    source = DataSource(make_module('parse')[0], directory, make_params(num_epochs=3))
     with tf.Graph().as_default():
         files = shards.find(source.read('train'), COUNT)
     sizes = [input_pipeline.parsed_size(source, files, num_tasks) for num_tasks in (1, 2, 3, 4)]
@@ -105,14 +102,13 @@ def parse_half(mode, params, records):
 
 
 def end_early(mode, params, records):
-    number = tf.io.parse_example(records, SPEC)['number']
-
     def stop(values):
         if len(values) < 1000:  # The last piece.
             raise StopIteration
         return values
 
-    return {'number': tf.ensure_shape(tf.numpy_function(stop, [number], tf.float32), [None, 2])}, {}
+    number = tf.numpy_function(stop, [tf.io.parse_example(records, SPEC)['number']], tf.float32)
+    return {'number': tf.ensure_shape(number, [None, 2])}, {}
 
 
 @pytest.mark.parametrize(
@@ -120,19 +116,18 @@ def end_early(mode, params, records):
     [(parse_half, 'must return one example of each record'), (end_early, 'the training data ended early')],
 )
 def test_a_parser_that_does_not_give_one_example_for_each_record_is_refused(directory, parse_batch, message):
-    module = types.SimpleNamespace(
-        read=lambda split, *_: records.read(directory, split), PARSED_ONCE=True, parse_batch=parse_batch
-    )
+    module = of_files(parse_batch=parse_batch)
+    module.PARSED_ONCE = True
     with pytest.raises(tf.errors.OpError) as error:
-        batches(module, 1, shuffle_buffer=2000)
+        batches(module, 1, data_dir=directory, shuffle_buffer=2000)
     with pytest.raises(RunError, match=f'^--dataset=numbers: .*{message}'):
-        check_records(DataSource(module, '', make_params()), [(tf.estimator.ModeKeys.TRAIN, 'train')], error.value)
+        check_records(DataSource(module, directory, make_params()), [(ModeKeys.TRAIN, 'train')], error.value)
 
 
 def test_a_seed_for_each_example_is_refused(directory):
-    module, _ = make_module(directory, 'parse_batch', True, drawn=lambda: tf.random.stateless_uniform([1], example_seed()))
+    module, _ = make_module('parse_batch', drawn=lambda: tf.random.stateless_uniform([1], example_seed()))
     with pytest.raises(UsageError, match='not with PARSED_ONCE'):
-        batches(module, 1)
+        batches(module, 1, data_dir=directory)
 
 
 def write_table(path):
@@ -155,10 +150,11 @@ def test_tables_have_the_same_batches_as_if_they_were_parsed_in_each_epoch(write
     params = HParams({**make_params(), **module.get_params(), **changes})
     module.prepare(str(tmp_path), params)
     params = add_metadata(params, module.metadata(str(tmp_path), params))
-    data = types.SimpleNamespace(read=lambda split, *_: module.read(split, str(tmp_path), params), PARSED_ONCE=True)
     function = 'parse_batch' if hasattr(module, 'parse_batch') else 'parse'
-    setattr(data, function, lambda mode, _, record: getattr(module, function)(mode, params, record))
-    once = batches(data, 60)
-    data.PARSED_ONCE = False
-    assert_equal(once, batches(data, 60))
-    assert len({tuple(labels['label']) for _, labels in once}) > 5
+    data = of_files(**{function: lambda mode, _, record: getattr(module, function)(mode, params, record)})
+    data.read = lambda split, *_: module.read(split, str(tmp_path), params)
+    found = []
+    for data.PARSED_ONCE in (True, False):
+        found.append(batches(data, 60))
+    assert_same(*found)
+    assert len({tuple(labels['label']) for _, labels in found[0]}) > 5

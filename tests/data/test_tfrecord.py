@@ -10,52 +10,76 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.data import tfrecord
-from tests.tfrecords import header, masked_crc, record
+from tests.tfrecords import header, record
 
 DATA = [b'first', b'', b'x' * 1000, b'last']
 RECORDS = [record(data) for data in DATA]
 OFFSETS = [0, 21, 37, 1053]  # A record has 16 bytes beside its data.
-WHOLE = b''.join(RECORDS)
-SIZE = 1073
-WRITTEN = {'count': 4, 'bytes': SIZE, 'sha256': hashlib.sha256(WHOLE).hexdigest(), 'crc32': [zlib.crc32(WHOLE)]}
+WHOLE, SIZE = b''.join(RECORDS), 1073
+MEGABYTE = 1 << 20
 
 
-def find_damage(path, written=None):
-    return tfrecord.find_damage(path, tfrecord.scan(path), written)
+def description(content, count):
+    """Returns what a manifest says of a file."""
+    crc32 = [zlib.crc32(content[i : i + MEGABYTE]) for i in range(0, len(content), MEGABYTE)]
+    return {'count': count, 'bytes': len(content), 'sha256': hashlib.sha256(content).hexdigest(), 'crc32': crc32}
+
+
+WRITTEN = description(WHOLE, 4)
+
+
+@pytest.fixture
+def find_damage(tmp_path):
+    """Returns what is said of a file with this content."""
+
+    def call(content, written=None):
+        (tmp_path / 'file').write_bytes(content)
+        return tfrecord.find_damage(str(tmp_path / 'file'), tfrecord.scan(str(tmp_path / 'file')), written)
+
+    return call
+
+
+def write(path, *records):
+    """Writes a file as TensorFlow does, and returns its content."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for data in records:
+            writer.write(data)
+    return path.read_bytes()
 
 
 def changed(position, content):
     return WHOLE[:position] + content + WHOLE[position + len(content) :]
 
 
-def test_the_tests_own_records_are_those_that_tensorflow_writes(tmp_path):
-    with tf.io.TFRecordWriter(str(tmp_path / 'file')) as writer:
-        for data in DATA:
-            writer.write(data)
-    assert (tmp_path / 'file').read_bytes() == WHOLE
-
-
-def test_a_scan_finds_where_the_records_begin(tmp_path):
-    (tmp_path / 'file').write_bytes(WHOLE)
+def test_a_scan_finds_where_the_records_begin(tmp_path, find_damage):
+    assert write(tmp_path / 'file', *DATA) == WHOLE
     scan = tfrecord.scan(str(tmp_path / 'file'))
     assert (scan.offsets, scan.count, scan.is_sound, scan.bytes) == (OFFSETS, 4, True, SIZE)
     assert (scan.sha256, scan.crc32) == (WRITTEN['sha256'], WRITTEN['crc32'])
     assert list(tfrecord.read(str(tmp_path / 'file'), 4)) == DATA
-    assert find_damage(str(tmp_path / 'file'), WRITTEN) is None
+    assert find_damage(WHOLE, WRITTEN) is None and find_damage(WHOLE) is None
 
 
 def test_records_and_headers_may_lie_across_the_blocks_in_which_a_file_is_read(tmp_path):
-    path = str(tmp_path / 'file')
+    path = tmp_path / 'file'
+    for first in (MEGABYTE - 40, MEGABYTE - 12, MEGABYTE - 11, MEGABYTE - 1, MEGABYTE):  # Where the second header begins.
+        path.write_bytes(header(first - 16) + bytes(first - 12) + RECORDS[0])
+        assert tfrecord.scan(str(path)).offsets == [0, first]
     lengths = np.random.RandomState(0).randint(0, 3000, 2500)
-    with tf.io.TFRecordWriter(path) as writer:
-        for length in lengths:
-            writer.write(bytes(length))
-    for first in range((1 << 20) - 40, (1 << 20) + 1):  # The second header begins before, across and after the border.
-        (tmp_path / 'two').write_bytes(record(bytes(first - 16)) + RECORDS[0])
-        assert tfrecord.scan(str(tmp_path / 'two')).offsets == [0, first]
-    scan = tfrecord.scan(path)
+    write(path, *map(bytes, lengths.tolist()))
+    scan = tfrecord.scan(str(path))
     assert scan.offsets == [0, *np.cumsum(lengths + 16)[:-1]]
     assert scan.is_sound and len(scan.crc32) == 4
+
+
+@pytest.mark.parametrize(
+    'count, size, every, num_offsets',
+    [(0, 0, 1, 0), (1000, 1 << 16, 1000, 1), (1000, (3 << 16) - 1, 500, 2), (1001, 2 << 16, 501, 2), (10**4, 10**9, 20, 500)],
+)
+def test_an_index_has_an_entry_for_each_64_KB_and_no_more_than_512(count, size, every, num_offsets):
+    index = tfrecord.make_index(range(0, 31 * count, 31), size)
+    assert index == {'every': every, 'offsets': list(range(0, 31 * count, 31 * every))}
+    assert len(index['offsets']) == num_offsets
 
 
 @pytest.mark.parametrize(
@@ -65,47 +89,29 @@ def test_records_and_headers_may_lie_across_the_blocks_in_which_a_file_is_read(t
         (WHOLE[:30], 'the record at byte 21 is corrupt: it is longer than the rest of the file'),  # Within a header.
         (WHOLE + b'more', 'the record at byte 1073 is corrupt: it is longer than the rest of the file'),
         (changed(37, header(2**62)), 'the record at byte 37 is corrupt: it is longer than the rest of the file'),
-        (changed(37, header(2**64 - 1)), 'the record at byte 37 is corrupt: it is longer than the rest of the file'),
         (changed(37, b'\xff' * 8), 'the record at byte 37 is corrupt: it is longer than the rest of the file'),
         (changed(21, header(900)), 'the record at byte 21 is corrupt: its checksum is wrong'),
         (changed(500, b'y'), 'the record at byte 37 is corrupt: its checksum is wrong'),
         (changed(1050, b'y'), 'the record at byte 37 is corrupt: its checksum is wrong'),  # In the checksum itself.
         (changed(30, b'y'), 'the record at byte 21 is corrupt: its checksum is wrong'),
         (b'', '4 records were written, but the file has 0: it differs between byte 0 and byte 1048576'),
-        (WHOLE[:1053], '4 records were written, but the file has 3: it differs between byte 0 and byte 1048576'),
         (WHOLE + RECORDS[0], '4 records were written, but the file has 5: it differs between byte 0 and byte 1048576'),
         (changed(37, record(b'z' * 1000)), 'is not what was written: it differs between byte 0 and byte 1048576'),
     ],
 )
-def test_what_is_damaged_is_said_with_its_place(tmp_path, content, damage):
-    (tmp_path / 'file').write_bytes(content)
-    assert find_damage(str(tmp_path / 'file'), WRITTEN) == damage
+def test_what_is_damaged_is_said_with_its_place(find_damage, content, damage):
+    assert find_damage(content, WRITTEN) == damage
+    # Without knowing what was written, the checksums decide.
+    assert find_damage(content) == (damage if ' is corrupt: ' in damage else None)
 
 
-def test_without_knowing_what_was_written_the_checksums_decide(tmp_path):
-    (tmp_path / 'file').write_bytes(changed(37, record(b'z' * 1000)))
-    assert find_damage(str(tmp_path / 'file')) is None
-    (tmp_path / 'file').write_bytes(changed(500, b'y'))
-    assert find_damage(str(tmp_path / 'file')) == 'the record at byte 37 is corrupt: its checksum is wrong'
-
-
-def test_the_block_that_differs_is_reported_in_a_larger_file(tmp_path):
-    content = [record(bytes(1 << 20)), record(bytes(1 << 20)), record(bytes(1 << 20))]
-    blocks = [b''.join(content)[i << 20 : (i + 1) << 20] for i in range(4)]
-    written = {
-        'count': 3,
-        'bytes': 3 << 20 + 48,
-        'sha256': hashlib.sha256(b''.join(content)).hexdigest(),
-        'crc32': [zlib.crc32(block) for block in blocks],
-    }
-    other = b'\1' + bytes((1 << 20) - 1)
-    path = tmp_path / 'file'
-    path.write_bytes(content[0] + header(1 << 20) + other + masked_crc(other) + content[2])
-    assert find_damage(str(path), written) == 'is not what was written: it differs between byte 1048576 and byte 2097152'
-    path.write_bytes(content[0] + content[1])
-    assert find_damage(str(path), written) == (
+def test_the_block_that_differs_is_reported_in_a_larger_file(tmp_path, find_damage):
+    zeros = bytes(MEGABYTE)
+    written = description(write(tmp_path / 'file', zeros, zeros, zeros), 3)
+    other = write(tmp_path / 'file', zeros, b'1' + zeros[1:], zeros)
+    assert find_damage(other, written) == 'is not what was written: it differs between byte 1048576 and byte 2097152'
+    assert find_damage(write(tmp_path / 'file', zeros, zeros), written) == (
         '3 records were written, but the file has 2: it differs between byte 2097152 and byte 3145728'
     )
-    path.write_bytes(content[0] + content[1] + record(b'1' + bytes((1 << 20) - 1)))
     del written['crc32']
-    assert find_damage(str(path), written) == 'is not what was written: its SHA-256 differs'
+    assert find_damage(other, written) == 'is not what was written: its SHA-256 differs'
