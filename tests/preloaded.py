@@ -1,5 +1,6 @@
 """What the forkserver of tests/forked.py imports before it forks."""
 
+import gc
 import os
 
 os.environ['OPENBLAS_NUM_THREADS'] = '1'  # NumPy would start threads, which a fork does not have.
@@ -12,3 +13,7 @@ import common.runs.launch
 import common.runs.log
 import common.runs.report
 import common.sweep.launch  # noqa: F401
+
+# Graphs have many objects, which the collector would go through again and again, and a fork would copy.
+gc.freeze()
+gc.set_threshold(100_000, 20, 20)
