@@ -3,17 +3,16 @@
 import types
 
 import numpy as np
+import pytest
 import tensorflow.compat.v1 as tf
 
 from common.data import records
 from common.data.source import DataSource
 from common.errors import UsageError
 from common.inference.input_files import open_files
-from common.inference.prediction import Prediction, predict_files, predict_split
+from common.inference.prediction import Prediction, predict_files, predict_split, read_labels
 from hparams import build
 from tests.linear import X, make_estimator
-
-W = np.array([1.0, 2.0])  # The weights before training.
 
 
 def read(split, data_dir, params):
@@ -33,42 +32,54 @@ def read_input(path, params):
         yield {'line': number}, records.encode({'x': values}) if values else UsageError('is empty')
 
 
-def make(tmp_path):
-    estimator = make_estimator(tmp_path / 'output')
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    """An Estimator, a DataSource with batches of 4, a checkpoint, and its weights [2, 1]."""
+    estimator = make_estimator(tmp_path_factory.mktemp('trained'))
     estimator.train(lambda: tf.data.Dataset.from_tensors(({'x': X}, {'y': X[:, 0] * 0})).repeat(), max_steps=1)
     module = types.SimpleNamespace(read=read, parse=parse, read_input=read_input)
     params = build.make_hparams('m', {}, 'd', {}, text='eval_batch_size=4')
-    w = estimator.get_variable_value('w')
-    return estimator, DataSource(module, '', params), estimator.latest_checkpoint(), w
+    return estimator, DataSource(module, '', params), estimator.latest_checkpoint(), estimator.get_variable_value('w')
 
 
-def test_the_predictions_of_a_split_have_the_ids_of_its_examples(tmp_path):
-    estimator, source, checkpoint, w = make(tmp_path)
+def test_the_predictions_of_a_split_have_the_ids_of_its_examples(trained):
+    estimator, source, checkpoint, w = trained
     found = [prediction.to_json() for prediction in predict_split(estimator, source, 'eval', checkpoint)]
     assert [line['example_id'] for line in found] == [f'n{i}' for i in range(10)]
     np.testing.assert_allclose([line['y'] for line in found], X @ w[:, 0], rtol=1e-4)
 
 
-def test_bad_examples_of_files_do_not_keep_the_others_from_being_predicted(tmp_path):
-    estimator, source, checkpoint, w = make(tmp_path)
-    rows = ['1 2', '', '3 4', '5', '6 7', '8 9 10', '1 1']  # Two have the wrong number of values.
+def test_bad_examples_of_files_do_not_keep_the_others_from_being_predicted(trained, tmp_path):
+    estimator, source, checkpoint, w = trained
+    rows = ['1 2', '', '3 4', '5', '6 7', '8 9 10', '1 0']  # Two have the wrong number of values.
+    assert records.encode({'x': [1.0, 0.0]}).endswith(b'\0')  # Which NumPy would drop.
     (tmp_path / 'rows.txt').write_text('\n'.join(rows))
     files = open_files(source, str(tmp_path / 'rows.txt'))
     found = [prediction.to_json() for prediction in predict_files(estimator, files, 3, checkpoint)]
     assert [line['line'] for line in found] == list(range(7))
     assert ['error' in line for line in found] == [False, True, False, True, False, True, False]
     assert found[1]['error'] == 'is empty' and 'Key: x' in found[3]['error']
-    x = np.array([[1, 2], [3, 4], [6, 7], [1, 1]])
+    x = np.array([[1, 2], [3, 4], [6, 7], [1, 0]])
     np.testing.assert_allclose([line['y'] for line in found if 'y' in line], x @ w[:, 0], rtol=1e-4)
 
 
-def test_records_that_end_in_zeros_are_predicted(tmp_path):
-    estimator, source, checkpoint, w = make(tmp_path)
-    assert records.encode({'x': [1.0, 0.0]}).endswith(b'\0')
-    (tmp_path / 'rows.txt').write_text('1 0\n0 0')
-    files = open_files(source, str(tmp_path / 'rows.txt'))
-    found = [prediction.to_json() for prediction in predict_files(estimator, files, 3, checkpoint)]
-    np.testing.assert_allclose([line['y'] for line in found], [w[0, 0], 0], rtol=1e-4)
+@pytest.mark.parametrize(
+    'labels, expected',
+    [
+        (lambda i: {'label': i}, [0, 1, 2, 3, 4, 5]),
+        (lambda i: {'label': tf.cast(i, tf.float32)}, []),
+        (lambda i: {'label': tf.stack([i, i])}, []),
+        (lambda i: {'y': i}, []),
+        (lambda i: {'label': tf.gather([1], i)}, []),
+    ],
+    ids=['classes', 'numbers', 'vectors', 'other names', 'errors'],
+)
+def test_the_labels_of_a_split_are_read_if_they_are_classes(labels, expected):
+    module = types.SimpleNamespace(
+        read=lambda *_: tf.data.Dataset.range(9), parse=lambda mode, params, i: ({'x': i}, labels(i))
+    )
+    params = build.make_hparams('m', {}, 'd', {}, text='eval_batch_size=4')
+    assert read_labels(DataSource(module, '', params), 'eval', 6) == expected
 
 
 def test_a_class_is_written_with_its_name():

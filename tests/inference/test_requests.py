@@ -9,8 +9,9 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import tensor_pb2
 
+from common.data import records
 from common.inference import requests
-from tests.shared import POLYNOMIAL, SMALL
+from tests.shared import read_weights
 
 
 @pytest.fixture(scope='module')
@@ -29,20 +30,20 @@ def messages():
         for name, number, kind in fields:
             label = kinds.LABEL_REPEATED if name == 'inputs' else kinds.LABEL_OPTIONAL
             scalar = {'string': kinds.TYPE_STRING, 'bytes': kinds.TYPE_BYTES}.get(kind)
-            if scalar:
-                added.field.add(name=name, number=number, type=scalar, label=label)
-            else:
-                added.field.add(name=name, number=number, type=kinds.TYPE_MESSAGE, type_name=kind, label=label)
+            added.field.add(name=name, number=number, type=scalar or kinds.TYPE_MESSAGE, label=label)
+            if not scalar:
+                added.field[-1].type_name = kind
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName('t.PredictionLog'))
 
 
-@pytest.mark.parametrize('flags', [SMALL, POLYNOMIAL], ids=['images', 'features'])
-def test_an_exported_model_answers_the_requests_that_go_with_it(run, messages, flags):
-    assert run(*flags, '--schedule=train', '--train_steps=1')[0] == 0
-    path = run(*flags[:2], '--schedule=export')[1]['export']
-    signature = tf2.saved_model.load(path).signatures['serving_default']
+@pytest.mark.parametrize('model', ['alexnet', 'polynomial'])
+def test_an_exported_model_answers_the_requests_that_go_with_it(run, trained_run, messages, model):
+    output_dir = trained_run(model)
+    path = run('--schedule=export')[1]['export']
+    signatures = tf2.saved_model.load(path).signatures
+    signature = signatures['serving_default']
     request = json.load(open(f'{path}/assets.extra/request.json'))
     assert request.keys() == {'signature_name', 'instances'} and request['signature_name'] == 'serving_default'
     (instance,) = request['instances']
@@ -57,6 +58,11 @@ def test_an_exported_model_answers_the_requests_that_go_with_it(run, messages, f
     assert warmup.keys() == inputs.keys() == specs.keys()
     for name, value in signature(**warmup).items():
         np.testing.assert_array_equal(value, expected[name])
+    if model == 'polynomial':
+        w, x = read_weights(output_dir)['w'][:, 0], np.float32([-2, 0, 3])
+        examples = tf2.constant([records.encode({'x': float(value)}) for value in x])
+        for found in (signature(x=tf2.constant(x)), signatures['examples:serving_default'](examples=examples)):
+            np.testing.assert_allclose(found['y'], w[0] * x**2 + w[1] * x + w[2], rtol=1e-5)
 
 
 def test_an_example_has_the_shape_and_the_type_of_the_inputs():
