@@ -1,0 +1,371 @@
+"""What a user's own tf.train.Examples are about, and how they are parsed; the examples are in memory."""
+
+import io
+import json
+
+import numpy as np
+from PIL import Image
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.data import records
+from common.data.elements import elements
+from common.errors import RunError, UsageError
+from common.formats import example_metadata, example_parser, tokens
+from common.formats.example_facts import KINDS, find_roles, infer_features
+from hparams.build import HParams
+
+EVAL, PREDICT = tf.estimator.ModeKeys.EVAL, tf.estimator.ModeKeys.PREDICT
+
+
+def picture(kind='png', mode='L', size=(4, 4), value=0):
+    content = io.BytesIO()
+    Image.new(mode, size, value).save(content, kind)
+    return content.getvalue()
+
+
+def mixed(i):
+    return {
+        'x': float(i),
+        'v': [1.0, float(i % 2)],
+        'city': ('Rome', 'Oslo')[i % 2],
+        'zip': i % 2,
+        'review': f'a good film number {i}',
+        'photo': picture(value=i),
+        'label': i % 3,
+    }
+
+
+def sample(examples):
+    return [records.decode(records.encode(example)) for example in examples]
+
+
+def infer(examples, **features):
+    return infer_features(sample(examples), {'label': 'label'}, {'features': features}, 's.json', 'own')
+
+
+def describe(train, schema=None, names=None, class_names=None, others=None, **params):
+    """Returns the metadata of examples; others are those of other splits."""
+    splits = {
+        split: [example if isinstance(example, bytes) else records.encode(example) for example in examples]
+        for split, examples in {'train': train, **(others or {})}.items()
+    }
+    examples = example_metadata.Examples(
+        'own', [*splits], 'train', lambda split: tf.data.Dataset.from_tensor_slices(tf.constant(splits[split], tf.string))
+    )
+    params = HParams({**tokens.get_params(), 'schema': 's.json', **params})
+    return example_metadata.describe(examples, schema or {}, params, names, class_names)
+
+
+def parse(facts, examples, mode=EVAL, **params):
+    """Returns (features, labels) of each example; in PREDICT the features."""
+    params = HParams({**tokens.get_params(), **params}, facts)
+    serialized = [records.encode(example) for example in examples]
+
+    def parsed():
+        found = tf.data.Dataset.from_tensor_slices(serialized)
+        return found.map(lambda record: example_parser.parse(mode, params, record)[: 2 if mode == EVAL else 1])
+
+    return list(elements(parsed)) if mode == EVAL else [features for (features,) in elements(parsed)]
+
+
+def test_features_of_every_kind_are_found_described_and_parsed(caplog):
+    caplog.set_level('INFO', 'tensorflow')
+    facts = describe(map(mixed, range(300)), {'features': {'zip': 'categorical'}})
+    x, v = np.arange(300), [[1, 0.5], [1, 0.5]]  # A constant has the deviation 1.
+    photo = {'size': 4, 'channels': 1, 'is_raw': False}
+    one, categorical = {'values': 1}, {'kind': 'categorical', 'values': 1}
+    assert facts == {
+        'features': [
+            {'name': 'city', 'stored': 'bytes', 'vocabulary': ['Oslo', 'Rome'], **categorical},
+            {'name': 'photo', 'stored': 'bytes', 'kind': 'image', **one, **photo},
+            {'name': 'review', 'stored': 'bytes', 'kind': 'text', **one},
+            {'name': 'v', 'stored': 'float', 'kind': 'numeric', 'values': 2, 'mean': v[0], 'std': v[1]},
+            {'name': 'x', 'stored': 'float', 'kind': 'numeric', **one, 'mean': [149.5], 'std': [pytest.approx(x.std())]},
+            {'name': 'zip', 'stored': 'int64', 'vocabulary': ['0', '1'], **categorical},
+            {'name': 'label', 'stored': 'int64', 'kind': 'label', **one},
+        ],
+        'vocabulary_sizes': {'categorical': [3, 3]},
+        'task': 'classification',
+        'class_names': ['0', '1', '2'],
+        'num_classes': 3,
+        'vocabulary': ['a', 'film', 'good', 'number'],
+        'vocabulary_size': 6,
+        'image_size': 4,
+        'num_channels': 1,
+    }
+    assert json.loads(json.dumps(facts)) == facts
+    for line in ('image: photo', 'numeric: v, x', 'categorical: city, zip', 'text: review', 'label: label, classification'):
+        assert f'own: {line}\n' in caplog.text
+    ((features, labels),) = parse(facts, [mixed(7)])
+    assert {name: value.dtype for name, value in features.items()} == {
+        'image': np.float32,
+        'numeric': np.float32,
+        'categorical': np.int32,
+        'text': np.int32,
+    }
+    np.testing.assert_allclose(features['numeric'], [0, 1, (7 - 149.5) / x.std()], rtol=1e-5)
+    assert features['categorical'].tolist() == [1, 2] and features['text'].tolist() == [2, 4, 3, 5, 1]
+    np.testing.assert_allclose(features['image'], np.full([4, 4, 1], 7 / 255), rtol=1e-6)
+    assert labels == {'label': 1} and labels['label'].dtype == np.int32
+    np.testing.assert_equal(parse(facts, [mixed(7)], PREDICT), [features])
+
+
+@pytest.mark.parametrize(
+    'values, expected',
+    [
+        (['a b c', 'd e'], ['a b c', 'd e']),
+        (['a b c', 'd e f'], 'text'),
+        (['a b c', 'a b c', 'd e'], 'categorical'),
+        ([b'\xff', b'\xff'], None),
+        (['a', 'b'], None),
+        (['', ''], 'categorical'),
+        ([1, 2], 'numeric'),
+        ([[1.0, 2.0], [3.0, 4.0]], 'numeric'),
+        ([[1.0], [1.0, 2.0]], None),
+        ([[], []], None),
+        ([1, 'b'], None),
+    ],
+)
+def test_the_kind_is_found_in_the_values(caplog, values, expected):
+    caplog.set_level('INFO', 'tensorflow')
+    found = infer([{'a': value, 'z': 1.0} for value in values])
+    kinds = [feature['kind'] for feature in found if feature['name'] == 'a']
+    assert kinds == ([expected] if isinstance(expected, str) else [])
+    assert ('own: the feature a is ignored: it' in caplog.text) == (not kinds)
+
+
+def test_why_a_feature_is_ignored_is_said(caplog):
+    caplog.set_level('INFO', 'tensorflow')
+    infer([{'a': 1, 'b': 1.0, 'c': 'x', 'd': 1, 'z': 1.0}, {'a': 'x', 'b': [1.0, 2.0], 'c': 'y', 'd': 2}], d='ignore')
+    for reason in (
+        'a is ignored: it is bytes or int64',
+        'b is ignored: its values differ in number',
+        'c is ignored: it is neither',
+    ):
+        assert f'own: the feature {reason}' in caplog.text
+    assert 'feature d' not in caplog.text
+
+
+def test_a_schema_says_what_features_are():
+    given = {'x': {'kind': 'ignore'}, 'v': {'kind': 'numeric', 'shape': [2, 1]}, 'zip': 'categorical', 'city': 'ignore'}
+    found = infer([mixed(0)] * 2, **given, photo={'kind': 'image', 'size': 2, 'channels': 3}, review='categorical')
+    assert found == [
+        {'name': 'photo', 'stored': 'bytes', 'values': 1, 'kind': 'image', 'size': 2, 'channels': 3, 'is_raw': False},
+        {'name': 'review', 'stored': 'bytes', 'values': 1, 'kind': 'categorical'},
+        {'name': 'v', 'stored': 'float', 'values': 2, 'kind': 'numeric'},
+        {'name': 'zip', 'stored': 'int64', 'values': 1, 'kind': 'categorical'},
+    ]
+
+
+@pytest.mark.parametrize(
+    'features, error, message',
+    [
+        ({'x': 'number'}, UsageError, f's.json: the feature x is of kind number, but the kinds are: {", ".join(KINDS)}'),
+        ({'x': {'kind': 'numeric', 'size': 3}}, UsageError, 's.json: the feature x: unknown option size of the kind numeric'),
+        ({'v': {'kind': 'numeric', 'shape': [0]}}, UsageError, 's.json: the feature v: shape must be a list of positive int'),
+        ({'v': {'kind': 'numeric', 'shape': [10**6 + 1]}}, UsageError, 's.json: the feature v: shape must be a list of pos'),
+        ({'v': {'kind': 'numeric', 'shape': 2}}, UsageError, 's.json: the feature v: shape must be a list of positive'),
+        ({'photo': {'kind': 'image', 'size': True}}, UsageError, 's.json: the feature photo: size must be a positive integer'),
+        ({'city': 'text'}, UsageError, 'own: city, review are of kind text: --hparams=schema must ignore all but one'),
+        (
+            {'v': {'kind': 'numeric', 'shape': [3]}},
+            RunError,
+            'the feature v has 2 values of float, but numeric needs 3 of float',
+        ),
+        ({'city': 'numeric'}, RunError, 'own: the feature city has 1 values of bytes, but numeric needs 1 of float or int64'),
+        ({'x': 'categorical'}, RunError, 'the feature x has 1 values of float, but categorical needs 1 of bytes or int64'),
+        ({'w': 'numeric'}, RunError, 'the feature w has 1 to 2 values of int64, but numeric needs 2 of float or int64'),
+        ({'x': 'image'}, RunError, 'the feature x has 1 values of float, but image needs 1 of bytes'),
+    ],
+)
+def test_a_schema_that_the_examples_contradict_is_refused(features, error, message):
+    with pytest.raises(error, match=message):
+        infer([{**mixed(0), 'w': [1, 2]}, {**mixed(1), 'w': 1}], **features)
+
+
+COLORED = {'size': 4, 'channels': 3, 'is_raw': False}
+
+
+@pytest.mark.parametrize(
+    'images, options, expected',
+    [
+        ([picture(), picture(mode='1')], {}, {'size': 4, 'channels': 1, 'is_raw': False}),
+        ([picture(), picture(mode='RGB')], {}, COLORED),
+        ([picture('gif')], {}, COLORED),
+        ([picture('bmp', 'RGB')], {}, COLORED),
+        (
+            [picture('jpeg', size=(5, 4)), picture('png')],
+            {'size': 3, 'channels': 4},
+            {'size': 3, 'channels': 4, 'is_raw': False},
+        ),
+        ([bytes(12)], {'size': 2, 'channels': 3}, {'size': 2, 'channels': 3, 'is_raw': True}),
+        ([bytes(9)], {'size': 3}, {'size': 3, 'channels': 1, 'is_raw': True}),
+        ([picture(), b''], {}, 'the image a is empty in 1 of the first 2 examples that have it'),
+        ([b'\x89PNG'], {}, 'the image a is not an image of a kind that Pillow reads'),
+        ([picture()[:20]], {}, 'the image a (cannot be read: .*|is not an image of a kind that Pillow reads)'),
+        (
+            [picture('gif'), picture()],
+            {'channels': 1},
+            '1 channels of the image a: GIF and BMP files are decoded to 3 channels',
+        ),
+        ([picture()], {'channels': 2}, '2 channels of the image a: an image file is decoded to 1 or 3 or 4 channels'),
+        ([picture('bmp')], {}, 'the image a is a BMP file, gray or with a palette, which cannot be decoded: use PNG'),
+        ([picture(), picture(size=(5, 5))], {}, 'the images a are of different sizes, or not square: give a "size" in the'),
+        ([picture(size=(4, 5))], {}, 'the images a are of different sizes, or not square'),
+        (
+            [bytes(9), bytes(8)],
+            {'size': 3},
+            'the images a are of 8 to 9 bytes, neither JPEG, PNG, GIF nor BMP: give their "size"',
+        ),
+        ([bytes(12)], {}, 'the images a are of 12 to 12 bytes, neither'),
+    ],
+)
+def test_images_are_files_of_one_size_or_pixels(images, options, expected):
+    examples = [{'a': image} for image in images]
+    if isinstance(expected, str):
+        with pytest.raises((RunError, UsageError), match=f'^own: {expected}'):
+            infer(examples, a={'kind': 'image', **options})
+    else:
+        found = infer(examples, a={'kind': 'image', **options})
+        assert found == [{'name': 'a', 'stored': 'bytes', 'values': 1, 'kind': 'image', **expected}]
+
+
+def test_images_are_decoded_resized_or_taken_as_pixels():
+    pixels = np.arange(12, dtype=np.uint8)
+    for content, options, expected in (
+        (pixels.tobytes(), {'size': 2, 'channels': 3}, pixels.reshape(2, 2, 3)),
+        (picture(size=(8, 6), value=7), {'size': 2, 'channels': 1}, np.full([2, 2, 1], 7)),
+        (picture('gif', 'RGB', value=(255, 0, 0)), {}, np.full([4, 4, 3], [255, 0, 0])),
+        (picture('bmp', 'RGB', value=(0, 255, 0)), {}, np.full([4, 4, 3], [0, 255, 0])),
+    ):
+        examples = [{'a': content, 'label': i} for i in range(2)]
+        facts = describe(examples, {'features': {'a': {'kind': 'image', **options}}})
+        np.testing.assert_allclose(parse(facts, examples)[0][0]['image'], expected / 255, rtol=1e-6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match='Input is empty'):
+        parse(facts, [{'a': b'', 'label': 0}])
+
+
+def test_an_image_alone_is_served_as_it_is_parsed(session):
+    image, numbers = {'kind': 'image', 'name': 'a'}, {'kind': 'numeric', 'name': 'x'}
+    for others, expected in (([], True), ([{'kind': 'label'}, {'kind': 'id'}], True), ([numbers], False)):
+        params = HParams({}, {'features': [*others, image]})
+        found = example_parser.image_features(params, tf.constant([[51]], tf.uint8))
+        assert (found is not None) == expected
+        assert found is None or session.run(found)['image'].tolist() == [[pytest.approx(0.2)]]
+        assert example_parser.only_image([*others, image]) == (image if expected else None)
+    assert example_parser.only_image([numbers]) is None
+
+
+@pytest.mark.parametrize(
+    'schema, message',
+    [
+        ({'label': 'z'}, 's.json: own has no feature z'),
+        ({'features': {'z': 'text'}}, 's.json: own has no feature z'),
+        ({'id': 'label'}, 's.json: label, id must be different features'),
+    ],
+)
+def test_roles_that_are_unknown_or_wrong_are_refused(schema, message):
+    with pytest.raises(UsageError, match=message):
+        find_roles(schema, 's.json', ['label', 'x'], 'own')
+    with pytest.raises(UsageError, match='must name the "label": the features of own are: label, target'):
+        find_roles({}, 's.json', ['label', 'target'], 'own')
+    assert find_roles({'weight': 'w', 'id': 'x'}, '', ['target', 'x', 'w'], '') == {'label': 'target', 'weight': 'w', 'id': 'x'}
+
+
+def labeled(labels, **more):
+    return [{'x': float(i % 5), 'label': label, **more} for i, label in enumerate(labels)]
+
+
+@pytest.mark.parametrize(
+    'labels, schema, class_names, expected',
+    [
+        ([2, 10, 1], {}, {}, ['1', '2', '10', '77']),
+        (['b', 'a'], {}, {}, ['a', 'b', 'eval']),
+        (range(999), {}, {}, [str(i) for i in range(999)]),
+        (range(1001), {}, {}, (500, pytest.approx(np.std(range(1001))))),
+        ([1.5, 2.5], {}, {}, (2, 0.5)),
+        ([1, 3], {'task': 'regression'}, {}, (2, 1)),
+        ([0, 1], {}, {'label': ['no', 'yes', 'never']}, ['no', 'yes', 'never']),
+        ([1, 3], {'task': 'regression'}, {'label': ['no', 'yes']}, (2, 1)),
+    ],
+)
+def test_the_label_is_of_classes_of_all_splits_or_a_number(labels, schema, class_names, expected):
+    other = {int: 77 if len(labels) < 9 else 5, str: 'eval', float: 9.0}[type(labels[0])]
+    facts = describe(labeled(labels), schema, class_names=class_names, others={'eval': labeled([other]), 'test': [{'x': 1.0}]})
+    if isinstance(expected, list):
+        found = {'task': 'classification', 'class_names': expected, 'num_classes': len(expected)}
+    else:
+        found = {'task': 'regression', 'target_mean': expected[0], 'target_std': expected[1]}
+    assert {name: facts[name] for name in facts if name.startswith(('task', 'class', 'num_', 'target'))} == found
+    (parsed,) = (labels for _, labels in parse(facts, labeled(labels)[-1:]))
+    index = class_names and labels[-1] if class_names else isinstance(expected, list) and expected.index(str(labels[-1]))
+    assert parsed['label'] == (index if isinstance(expected, list) else labels[-1])
+    assert parsed['label'].dtype == (np.int32 if isinstance(expected, list) else np.float32)
+
+
+@pytest.mark.parametrize(
+    'labels, schema, error, message',
+    [
+        (['a', 'b'], {'task': 'regression'}, UsageError, 's.json: task is regression, but the label label is bytes'),
+        ([1.5, 2.5], {'task': 'classification'}, UsageError, 's.json: task is classification, but the label label is float'),
+        ([1.5, float('nan')], {}, RunError, 'own: the label label is NaN or infinite in the split train: correct it'),
+        ([7, 7], {}, RunError, 'own: the label label is always 7: name another in the schema'),
+        ([1, 'one'], {}, RunError, 'own: the label label is bytes or int64'),
+        ([0, 1], {'weight': 'w'}, RunError, 'own: the weight w is bytes'),
+        ([0, 1], {'id': 'x'}, RunError, 'own: the id x is float'),
+        (
+            [0, 1],
+            {'features': {'x': 'ignore', 'w': 'ignore'}},
+            UsageError,
+            'own: there is no feature to learn from besides label',
+        ),
+        ([], {}, RunError, 'own: the split train is empty'),
+        ([[1, 2], [0]], {}, RunError, 'Key: label'),
+    ],
+)
+def test_labels_and_roles_that_cannot_be_used_are_refused(labels, schema, error, message):
+    with pytest.raises(error, match=message):
+        describe(labeled(labels, w='heavy'), schema)
+
+
+def test_examples_may_have_a_weight_and_an_id():
+    examples = [{'x': 1.0, 'label': i % 2, 'w': i, 'name': i + 7} for i in range(3)]
+    facts = describe(examples, {'weight': 'w', 'id': 'name'})
+    found = [(features['example_id'], labels['weight']) for features, labels in parse(facts, examples)]
+    assert found == [(b'7', 0), (b'8', 1), (b'9', 2)] and found[0][1].dtype == np.float32
+    assert parse(facts, [{'x': 1.0}], PREDICT)[0]['example_id'] == b''
+    for weight in (-1, -0.5, float('nan'), float('inf')):
+        facts = describe([{**example, 'w': float(example['w'])} for example in examples], {'weight': 'w'})
+        with pytest.raises(tf.errors.InvalidArgumentError, match='Key: w. A weight must not be negative, NaN or infinite'):
+            parse(facts, [{**examples[0], 'w': float(weight)}])
+
+
+def test_missing_and_infinite_numbers_are_0_and_missing_categories_unknown():
+    values = [[1.0, float('nan')], [3.0, float('inf')], [float('-inf'), 5.0], [5.0, 9.0]]
+    examples = [{'v': value, 'c': 'ab'[i // 2], 'label': i % 2} for i, value in enumerate(values)]
+    facts = describe([*examples, {'label': 1}])
+    (feature,) = (feature for feature in facts['features'] if feature['kind'] == 'numeric')
+    assert (feature['mean'], feature['std']) == ([3, 7], [pytest.approx(np.std([1, 3, 5])), 2])
+    found = parse(facts, [*examples, {'label': 1}])
+    one = 2 / np.std([1, 3, 5])
+    np.testing.assert_allclose(
+        [features['numeric'] for features, _ in found], [[-one, 0], [0, 0], [0, -1], [one, 1], [0, 0]], atol=1e-6
+    )
+    assert [features['categorical'].tolist() for features, _ in found] == [[1], [1], [2], [2], [0]]
+
+
+def test_only_the_features_that_are_named_are_looked_at():
+    facts = describe([{'x': 1.0, 'y': 'a', 'z': 2.0, 'label': i} for i in range(2)], names={'x', 'label'})
+    assert [feature['name'] for feature in facts['features']] == ['x', 'label']
+
+
+def test_vocabularies_are_limited():
+    examples = [{'c': 'aab'[i % 3], 'text': f'good good {"bad" * (i > 7)} film', 'label': i % 2} for i in range(9)]
+    for limits in ({'min_count': 4}, {'max_vocabulary': 1}):
+        facts = describe(examples, {'features': {'text': 'text'}}, **limits)
+        assert facts['features'][0]['vocabulary'] == ['a'] and facts['vocabulary_sizes'] == {'categorical': [2]}
+        assert facts['vocabulary'] == ['good', 'film'][: 3 - len(limits) if 'min_count' in limits else 1]
+    facts = describe(examples, tokens='bytes')
+    assert (facts['vocabulary'], facts['vocabulary_size']) == ([], 257)
+    assert parse(facts, examples[:1], tokens='bytes', max_length=2)[0][0]['text'].tolist() == [ord('g') + 1, ord('o') + 1]
