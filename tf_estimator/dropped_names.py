@@ -7,7 +7,7 @@ names of types that are written in C (array.array.tostring, numpy.ndarray.ptp). 
 distutils.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import functools
 import importlib
 import inspect
@@ -27,7 +27,7 @@ _ABSTRACT = (
 )
 _NUMPY_EXCEPTIONS = 'AxisError ComplexWarning ModuleDeprecationWarning RankWarning TooHardError VisibleDeprecationWarning'
 # {module: {dropped name: path of what takes its place, '' for one of old_functions}}
-_ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
+ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     'asyncio': {'coroutine': 'types.coroutine'},
     'base64': {'encodestring': 'base64.encodebytes', 'decodestring': 'base64.decodebytes'},
     'collections': {name: f'collections.abc.{name}' for name in _ABSTRACT.split()},
@@ -78,7 +78,7 @@ _ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     },
 }
 # {class: {dropped method: the one that takes its place, '' for one of old_functions}}
-_METHODS: Mapping[str, Mapping[str, str]] = {
+METHODS: Mapping[str, Mapping[str, str]] = {
     'configparser.RawConfigParser': {'readfp': 'read_file'},
     'threading.Thread': {'isAlive': 'is_alive'},
     'unittest.TestCase': {
@@ -106,27 +106,30 @@ _MODULES = {'imp': 'tf_estimator.old_imp', 'pipes': 'shlex', 'xml.etree.cElement
 
 def restore() -> None:
     """Puts back what is missing; what is there stays as it is."""
-    for module, names in _ATTRIBUTES.items():
-        _restore_attributes(importlib.import_module(module), names)
-    for path, methods in _METHODS.items():
+    for module, names in ATTRIBUTES.items():
+        restore_attributes(importlib.import_module(module), names)
+    for path, methods in METHODS.items():
         owner = pkgutil.resolve_name(path)
         for old, new in methods.items():
             if not hasattr(owner, old):
-                setattr(owner, old, _renamed(f'{path}.{old}', new))
+                setattr(owner, old, renamed(f'{path}.{old}', new))
     _restore_newshape(importlib.import_module('numpy'))
     sys.meta_path.append(Aliases(_MODULES, on_import=_log))  # Last: where the module is still there, it is found before.
 
 
-def _restore_attributes(module: types.ModuleType, names: Mapping[str, str]) -> None:
+def restore_attributes(module: types.ModuleType, names: Mapping[str, str]) -> None:
+    """Gives a module its names of ATTRIBUTES back."""
     paths = {name: path or _old_function(f'{module.__name__}.{name}') for name, path in names.items()}
     add_names(module, paths, lambda name: _log(f'{module.__name__}.{name}', names[name].removeprefix('builtins.')))
 
 
-def _renamed(path, new):
-    def renamed(self, *args, **kwargs):
+def renamed(path: str, new: str) -> Callable[..., Any]:
+    """Returns the method of a path, class.method, that METHODS says to be `new` today."""
+
+    def successor(self, *args, **kwargs):
         return getattr(self, new)(*args, **kwargs)
 
-    function = renamed if new else pkgutil.resolve_name(_old_function(path))
+    function = successor if new else pkgutil.resolve_name(_old_function(path))
 
     def method(self, *args, **kwargs):
         _log(path, new)

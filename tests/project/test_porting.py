@@ -5,7 +5,7 @@ import os
 import re
 
 from tests.shared import ROOT
-from tests.tf_estimator.programs import run_script
+from tests.tf_estimator.programs import run_forked
 
 PROGRAM, MODEL, DATASET = re.findall(
     r'```python\n(.*?)```', open(os.path.join(ROOT, 'docs', 'porting.md'), encoding='utf-8').read(), re.DOTALL
@@ -15,7 +15,7 @@ PROGRAM, MODEL, DATASET = re.findall(
 def test_the_program_runs_as_it_is(tmp_path):
     script = tmp_path / 'script.py'
     script.write_text(PROGRAM)
-    code, out, err = run_script(script, '--steps=300', cwd=tmp_path)
+    code, out, err = run_forked(script, '--steps=300', cwd=tmp_path)
     assert code == 0, err
     assert float(out) > 0.95
     assert glob.glob(str(tmp_path / 'model' / 'export' / 'circle' / '*' / 'saved_model.pb'))

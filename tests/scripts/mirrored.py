@@ -1,16 +1,39 @@
-"""Trains y = 2x on two logical CPU devices, a MirroredStrategy's. tests/tf_estimator/test_programs.py runs it.
+"""What only a process that has imported nothing can show: importing tf_estimator, twice, leaves all else as it is.
 
-Each device sees one of the two examples, so that only both together learn what one device learns from both.
+Then it trains y = 2x on two logical CPU devices, a MirroredStrategy's. Each sees one of the two examples, so that only both
+together learn what one device learns from both. tests/tf_estimator/test_restore.py runs it.
 """
 
+import gc
 import json
+import os
 import sys
 
-import tf_estimator  # noqa: F401 - before TensorFlow
+import tf_estimator
+assert gc.isenabled()
 import numpy as np
 import tensorflow as tf
 
 devices = set()
+
+
+def import_again():
+    gc.disable()
+    before = tf.estimator, tf.compat.v1.estimator.tpu.TPUEstimator.__init__
+    del sys.modules['tf_estimator']
+    import tf_estimator  # noqa: F811
+    assert not gc.isenabled()
+    gc.enable()
+    assert (tf.estimator, tf.compat.v1.estimator.tpu.TPUEstimator.__init__) == before
+
+
+def check_keras():
+    """Asserts that tf.keras, which is used now for the first time, is Keras 2, whatever has become of the environment."""
+    os.environ.pop('TF_USE_LEGACY_KERAS', None)
+    for api in (tf, tf.compat.v1, tf.compat.v2):
+        for found in (api.keras.layers.Dense, api.initializers.Ones if api is not tf.compat.v1 else api.layers.Dense):
+            assert found.__module__.startswith(('tf_keras.', 'keras.src.')), found.__module__
+    assert 'keras' not in sys.modules or tf.__version__.startswith('2.15.')
 
 
 def model_fn(features, labels, mode):
@@ -28,6 +51,8 @@ def input_fn():
 
 
 def main(model_dir):
+    import_again()
+    check_keras()
     # This raises if importing tf_estimator has already made use of the devices.
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices('CPU')[0], [tf.config.LogicalDeviceConfiguration()] * 2)

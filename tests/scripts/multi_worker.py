@@ -1,18 +1,26 @@
-"""One task of a MultiWorkerMirroredStrategy, by TF_CONFIG: fits y = 2x, each worker with an example of its own.
+"""One task of a cluster, by TF_CONFIG: fits y = 2x, each worker of a strategy with an example of its own.
 
-Arguments: model_dir, steps, `graph` for a program that disables eager execution, and `one client` for a MirroredStrategy, with
-which the chief alone runs the program and uses the devices of all. tests/tf_estimator/test_multi_worker.py
-runs it. It prints what the task sees, and the slope at the end of training or of each evaluation.
+Arguments: model_dir, steps, the strategy (none, if there is a parameter server), and `graph` for a program that disables eager
+execution. With a MirroredStrategy, the chief alone runs the program and uses the devices of all.
+tests/tf_estimator/test_clusters.py runs it. It prints what the task sees, and the slope at the end of training or of each
+evaluation.
 """
 
 import json
+import os
 import sys
+import time
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 import numpy as np
 import tensorflow as tf
 
 tf1 = tf.compat.v1
+STRATEGIES = {
+    'none': lambda: None,
+    'mirrored': tf.distribute.MirroredStrategy,
+    'multi_worker': tf.distribute.experimental.MultiWorkerMirroredStrategy,
+}
 seen = {}
 
 
@@ -25,7 +33,9 @@ def model_fn(features, labels, mode, config):
         task=[config.task_type, config.task_id, config.is_chief, config.global_id_in_cluster],
         counts=[config.num_worker_replicas, config.num_ps_replicas],
     )
-    train_op = tf1.train.MomentumOptimizer(0.02, 0.5).minimize(loss, tf1.train.get_global_step())
+    if config.num_ps_replicas:
+        seen.update(device=slope.device)
+    train_op = tf1.train.MomentumOptimizer(0.002, 0.5).minimize(loss, tf1.train.get_global_step())
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
@@ -46,16 +56,34 @@ class Slope(tf.estimator.SessionRunHook):
         print(json.dumps({**seen, 'slope': float(session.run(self.variable))}), flush=True)
 
 
-def main(model_dir, steps, *options):
+class ChiefWaitsForWorker(tf.estimator.SessionRunHook):
+    """Keeps the chief from finishing before the worker has trained too, where each goes on by itself."""
+
+    def __init__(self, config):
+        self._is_chief = config.is_chief
+        self._worker_file = os.path.join(config.model_dir, 'worker')
+
+    def after_run(self, run_context, run_values):
+        if not self._is_chief:
+            open(self._worker_file, 'a').close()
+        while self._is_chief and not os.path.exists(self._worker_file):
+            time.sleep(0.1)
+
+
+def main(model_dir, steps, strategy, *options):
     tf1.logging.set_verbosity(tf1.logging.INFO)
     if 'graph' in options:
         tf1.disable_eager_execution()
-    strategies = tf.distribute
-    strategy = strategies.MirroredStrategy() if 'one client' in options else strategies.experimental.MultiWorkerMirroredStrategy()
-    config = tf.estimator.RunConfig(model_dir, train_distribute=strategy, save_checkpoints_steps=5)
+    config = tf.estimator.RunConfig(
+        model_dir,
+        train_distribute=STRATEGIES[strategy](),
+        save_checkpoints_steps=100 if strategy == 'none' else 5,
+        experimental_max_worker_delay_secs=0,
+    )
+    hooks = [Slope(), *([ChiefWaitsForWorker(config)] if strategy == 'none' else [])]
     tf.estimator.train_and_evaluate(
         tf.estimator.Estimator(model_fn, config=config),
-        tf.estimator.TrainSpec(input_fn, max_steps=int(steps), hooks=[Slope()]),
+        tf.estimator.TrainSpec(input_fn, max_steps=int(steps), hooks=hooks),
         tf.estimator.EvalSpec(input_fn, steps=3, start_delay_secs=0, throttle_secs=0),
     )
 

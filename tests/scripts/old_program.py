@@ -11,7 +11,11 @@ import warnings
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common import STEPS  # Beside this file when the test runs it, and not this project's package of that name.
+# Beside this file when the test runs it, and not this project's packages of these names.
+from common import STEPS
+import datasets
+from hparams import mine as hparams
+from models import mine as models
 
 
 def model_fn(features, labels, mode):
@@ -58,7 +62,8 @@ def main():
     x = tf.placeholder(tf.float32, [None])
     serving_input_fn = tf.estimator.export.build_raw_serving_input_receiver_fn({'x': x})
     estimator.export_saved_model(os.path.join(flags.model_dir, 'export'), serving_input_fn)
-    print(__name__, os.path.basename(__file__), sys.argv[0], flags.words, prediction['y'])
+    names = ', '.join(module.NAME for module in (datasets, hparams, models))
+    print(__name__, os.path.basename(__file__), sys.argv[0], flags.words, names, prediction['y'])
     return 7
 
 

@@ -1,75 +1,142 @@
-"""Starts programs in processes of their own, in which nothing of the tests' TensorFlow is set up, and reads what they say."""
+"""Programs in processes of their own: with the real TensorFlow, which takes seconds to import, or with a stand-in for it."""
 
-import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import forked
 from tests.shared import ROOT
 
 SCRIPTS = os.path.join(ROOT, 'tests', 'scripts')
 MINOR = int(tf.__version__.split('.')[1])
 RESTORED = MINOR > 15
 not_on_2_15 = pytest.mark.skipif(not RESTORED, reason='TensorFlow 2.15 has tf.estimator itself: nothing is restored')
+STAND_INS = {
+    'tensorflow/__init__.py': """
+import logging, os
 
-# What the libraries of TensorFlow 2.17 to 2.20 write when a session or a server starts: no log level reaches it.
-UNREACHABLE = (
-    r'WARNING: All log messages before absl::InitializeLog\(\)|I0000 .*(MLIR V1|Started server with target)'
-    if 17 <= MINOR <= 20
-    else '$.'
-)
+if os.environ.get('TENSORFLOW') == 'broken':
+    raise ImportError('TensorFlow itself is broken')
+if os.environ.get('TENSORFLOW') == 'crashing':
+    os._exit(9)
+__version__ = '2.21.0'
 
-# StepCounterHook reads the global step in the same run that increments it, in no fixed order, and warns when it reads the same
-# step twice in a row: under load, one run reads it late and the next one early.
-STEP_RACE = r'WARNING:tensorflow:It seems that global step \(tf\.train\.get_global_step\) has not been increased\.'
+def get_logger():
+    return logging.getLogger('tensorflow')
+""",
+    'tensorflow_estimator/__init__.py': 'import tensorflow\n',
+    'tensorflow_estimator-2.15.0.dist-info/METADATA': 'Metadata-Version: 2.1\nName: tensorflow-estimator\nVersion: 2.15.0\n',
+    'tf_keras/__init__.py': 'import tensorflow\n',
+    # The parts of tf_estimator that change TensorFlow.
+    'tf_estimator/moved_names.py': 'def restore():\n    pass\n',
+    'tf_estimator/restore.py': """
+import types
 
-
-def launch(*arguments, cwd=None, stdin=None, **environment):
-    """Starts Python with this project on PYTHONPATH; SIGINT does what it does in a terminal."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ('TF_CONFIG', 'TF_CPP_MIN_LOG_LEVEL', 'TF_USE_LEGACY_KERAS')
-    }
-    start = 'import os, signal, sys\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nos.execv(sys.executable, sys.argv[1:])\n'
-    return subprocess.Popen(
-        [sys.executable, '-c', start, sys.executable, *arguments],
-        cwd=cwd,
-        text=True,
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**kept, 'PYTHONPATH': ROOT, **environment},
-    )
+def restore(tf):
+    import tensorflow_estimator, tf_keras
+    tf.estimator = types.SimpleNamespace(ModeKeys=types.SimpleNamespace(TRAIN='train'))
+""",
+}
 
 
-def finish(process, text=None, timeout=120):
-    """Gives a process a text as stdin; returns its exit code, stdout and stderr; kills it if it does not end in time."""
+class Environment:
+    """A virtual environment with a copy of the package tf_estimator of its own.
+
+    Unless it `is_real`, a module stands in for TensorFlow, and the copy restores a little of tf.estimator in it.
+    """
+
+    def __init__(self, directory, is_real=False):
+        venv.create(directory, with_pip=False)
+        self.prefix = directory
+        self.python = directory / 'bin' / 'python'
+        (self.site_packages,) = (directory / 'lib').glob('python*/site-packages')
+        self.package = shutil.copytree(
+            os.path.join(ROOT, 'tf_estimator'),
+            self.site_packages / 'tf_estimator',
+            ignore=shutil.ignore_patterns('__pycache__'),
+        )
+        if is_real:
+            self.site_packages.joinpath('this.pth').write_text(sysconfig.get_path('purelib') + '\n')
+            return
+        for name in ('numpy', 'numpy.libs'):
+            self.site_packages.joinpath(name).symlink_to(os.path.join(os.path.dirname(os.path.dirname(np.__file__)), name))
+        for path, text in STAND_INS.items():
+            self.site_packages.joinpath(path).parent.mkdir(exist_ok=True)
+            self.site_packages.joinpath(path).write_text(text)
+        with self.package.joinpath('requirements.py').open('a') as file:
+            file.write('\n\ndef check_foundation(tf):\n    pass\n')
+
+    def start(self, *arguments, cwd=None, stdin=None, **environment):
+        """Starts its Python."""
+        names = ('PYTHONPATH', 'PYTHONDONTWRITEBYTECODE', 'TF_CONFIG', 'TF_CPP_MIN_LOG_LEVEL', 'TF_USE_LEGACY_KERAS')
+        environ = {name: value for name, value in os.environ.items() if name not in names}
+        return subprocess.Popen(
+            [self.python, *map(str, arguments)],
+            cwd=cwd or self.prefix,
+            env={**environ, **environment},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments, text=None, **options):
+        """Runs its Python with a text as stdin; returns the exit code, stdout and stderr."""
+        return finish(self.start(*arguments, stdin=subprocess.PIPE, **options), text)
+
+    def run_tf_estimator(self, *arguments, **options):
+        """Runs `python -m tf_estimator`; returns the exit code, stdout and stderr."""
+        return self.run('-m', 'tf_estimator', *arguments, **options)
+
+    def files(self):
+        """Returns what lies in its site-packages, but not what is in packages."""
+        return sorted(path for pattern in ('*', '__pycache__/*') for path in self.site_packages.glob(pattern))
+
+
+def finish(process, text=None):
+    """Gives a process a text as stdin; returns its exit code, stdout and stderr; kills it if it does not end."""
     try:
-        out, err = process.communicate(text, timeout=timeout)
+        out, err = process.communicate(text, timeout=120)
     finally:
         process.kill()
         process.wait()
     return process.returncode, out, err
 
 
-def run_script(script, *arguments, cwd=None):
-    """Runs a script through `python -m tf_estimator`; returns its exit code, stdout and stderr."""
-    return finish(launch('-m', 'tf_estimator', str(script), *arguments, cwd=cwd))
+def run_fresh(*arguments, cwd=None, **environment):
+    """Runs Python, which imports the real TensorFlow itself, with this project on PYTHONPATH."""
+    names = ('TF_CONFIG', 'TF_CPP_MIN_LOG_LEVEL', 'TF_USE_LEGACY_KERAS')
+    kept = {name: value for name, value in os.environ.items() if name not in names}
+    environ = {**kept, 'PYTHONPATH': ROOT, **environment}
+    pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, 'text': True}
+    return finish(subprocess.Popen([sys.executable, *arguments], cwd=cwd, env=environ, **pipes))
+
+
+def run_forked(script, *arguments, cwd=None):
+    """Runs a script as `python -m tf_estimator` does, in a process that has imported TensorFlow."""
+    program = 'import sys\nfrom tf_estimator.command import main\nmain(sys.argv[1:])'
+    process = forked.run([sys.executable, '-c', program, str(script), *arguments], cwd=cwd)
+    return process.returncode, process.stdout, process.stderr
+
+
+# What the libraries of TensorFlow 2.17 to 2.20 write when a session starts: no log level reaches it.
+UNREACHABLE = r'WARNING: All log messages before absl::InitializeLog\(\)|I0000 .*MLIR V1' if 17 <= MINOR <= 20 else '$.'
+# StepCounterHook reads the global step in the same run that increments it, in no fixed order, and warns when it reads the same
+# step twice in a row: under load, one run reads it late and the next one early.
+STEP_RACE = r'WARNING:tensorflow:It seems that global step \(tf\.train\.get_global_step\) has not been increased\.'
 
 
 def unlike_info(err):
     """Returns the lines of stderr without the Estimator's own that are no cause for concern."""
     err = re.sub("'_session_config': .*?, '_keep", "'_keep", err, flags=re.DOTALL)  # A protobuf, over several lines.
     return [line for line in err.splitlines() if not re.match(f'INFO:tensorflow:|{STEP_RACE}|{UNREACHABLE}', line)]
-
-
-def set_tf_config(monkeypatch, cluster, job, index=0):
-    """Makes this process a task of a cluster, as far as TF_CONFIG does."""
-    monkeypatch.setenv('TF_CONFIG', json.dumps({'cluster': cluster, 'task': {'type': job, 'index': index}}))

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf1
 from tests.tf_estimator.slope import BOTH_APIS, X, Y, loss_after
 
 # Of protobuf 6, about TensorFlow 2.20's own code.
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings('ignore:float_format is deprecated')]
+pytestmark = pytest.mark.filterwarnings('ignore:float_format is deprecated')
 
 # 40 examples: the class is 1 where `size` is above 0.5, which is where `word` is 'big'; the target is 3 size + 1.
 SIZES = np.float32(np.arange(40) / 40)
@@ -32,24 +32,18 @@ def feature_columns():
     return linear, [size, tf.feature_column.embedding_column(word, 2), tf.feature_column.indicator_column(word)]
 
 
-def adam(api, rate):
-    return tf1.train.AdamOptimizer(rate) if api is tf1 else tf.keras.optimizers.legacy.Adam(rate)
-
-
 @BOTH_APIS
-@pytest.mark.parametrize('name', ['LinearClassifier', 'DNNClassifier', 'DNNLinearCombinedClassifier'])
-def test_canned_classifiers_learn_the_classes_and_export(api, name, tmp_path):
+def test_a_canned_classifier_learns_the_classes_and_exports(api, tmp_path):
     linear, deep = feature_columns()
-    kwargs = {
-        'LinearClassifier': lambda: dict(feature_columns=linear),
-        'DNNClassifier': lambda: dict(feature_columns=deep, hidden_units=[8], optimizer=adam(api, 0.05)),
-        'DNNLinearCombinedClassifier': lambda: dict(
-            linear_feature_columns=linear, dnn_feature_columns=deep, dnn_hidden_units=[8], dnn_optimizer=adam(api, 0.05)
-        ),
-    }[name]()
-    config = tf.estimator.RunConfig(str(tmp_path), tf_random_seed=1)
-    estimator = getattr(api.estimator, name)(config=config, **kwargs)
-    estimator.train(classes_input_fn, steps=60)
+    adam = tf1.train.AdamOptimizer if api is tf1 else tf.keras.optimizers.legacy.Adam
+    estimator = api.estimator.DNNLinearCombinedClassifier(
+        linear_feature_columns=linear,
+        dnn_feature_columns=deep,
+        dnn_hidden_units=[8],
+        dnn_optimizer=adam(0.05),
+        config=tf.estimator.RunConfig(str(tmp_path), tf_random_seed=1),
+    )
+    estimator.train(classes_input_fn, steps=40)
     assert estimator.evaluate(classes_input_fn, steps=1)['accuracy'] == 1
     predictions = [next(iter(p['class_ids'])) for p, _ in zip(estimator.predict(classes_input_fn), SIZES)]
     assert predictions == list(SIZES > 0.5)
@@ -65,34 +59,23 @@ def test_canned_classifiers_learn_the_classes_and_export(api, name, tmp_path):
     assert answer['class_ids'].numpy() == 1
 
 
-@BOTH_APIS
-@pytest.mark.parametrize('name', ['LinearRegressor', 'DNNRegressor', 'DNNLinearCombinedRegressor'])
-def test_canned_regressors_learn_a_line(api, name, tmp_path):
-    size = [tf.feature_column.numeric_column('size')]
-    kwargs = {
-        'LinearRegressor': lambda: dict(feature_columns=size, optimizer=adam(api, 0.1)),
-        'DNNRegressor': lambda: dict(feature_columns=size, hidden_units=[16], optimizer=adam(api, 0.05)),
-        'DNNLinearCombinedRegressor': lambda: dict(
-            linear_feature_columns=size,
-            linear_optimizer=adam(api, 0.1),
-            dnn_feature_columns=size,
-            dnn_hidden_units=[16],
-            dnn_optimizer=adam(api, 0.02),
-        ),
-    }[name]()
-    config = tf.estimator.RunConfig(str(tmp_path), tf_random_seed=1)
-    estimator = getattr(api.estimator, name)(config=config, **kwargs)
-    estimator.train(values_input_fn, steps=150)
+def test_a_canned_regressor_learns_a_line(tmp_path):
+    estimator = tf.estimator.DNNRegressor(
+        feature_columns=[tf.feature_column.numeric_column('size')],
+        hidden_units=[16],
+        optimizer=tf.keras.optimizers.legacy.Adam(0.05),
+        config=tf.estimator.RunConfig(str(tmp_path), tf_random_seed=1),
+    )
+    estimator.train(values_input_fn, steps=100)
     # To answer the mean, whatever the input, would leave a loss of 0.75.
     assert estimator.evaluate(values_input_fn, steps=1)['average_loss'] < 0.05
 
 
-@BOTH_APIS
-def test_a_baseline_learns_the_share_of_the_classes(api, tmp_path):
+def test_a_baseline_learns_the_share_of_the_classes(tmp_path):
     def one_in_four_input_fn():
         return tf.data.Dataset.from_tensors(({'x': np.zeros(4, np.float32)}, np.int32([0, 0, 0, 1]))).repeat()
 
-    estimator = api.estimator.BaselineClassifier(model_dir=str(tmp_path))
+    estimator = tf1.estimator.BaselineClassifier(model_dir=str(tmp_path))
     estimator.train(one_in_four_input_fn, steps=200)
     prediction = next(estimator.predict(one_in_four_input_fn))
     assert prediction['probabilities'] == pytest.approx([0.75, 0.25], abs=0.01)

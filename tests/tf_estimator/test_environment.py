@@ -1,243 +1,216 @@
 """`python -m tf_estimator enable` gives tf.estimator to all processes of an environment, and `disable` leaves nothing."""
 
-import importlib.util
-import os
 import shutil
-import subprocess
-import sys
-import sysconfig
-import venv
 
 import tf_estimator  # noqa: F401 - before TensorFlow
-from tf_estimator import environment as tf_environment
-from tf_estimator.errors import CommandError
 
 import pytest
 import tensorflow as tf
 
-from tests.shared import ROOT
-from tests.tf_estimator.programs import RESTORED, not_on_2_15
+from tests.tf_estimator.programs import RESTORED, Environment
 
-pytestmark = pytest.mark.slow
-
-OURS = 'tf_estimator.pth', '_tf_estimator_hook.py'
-
-
-class Environment:
-    """A virtual environment that has what this one has, and the package tf_estimator as a copy of its own."""
-
-    def __init__(self, directory):
-        venv.create(directory, with_pip=False)
-        self.python = directory / 'bin' / 'python'
-        (self.site_packages,) = (directory / 'lib').glob('python*/site-packages')
-        self.site_packages.joinpath('this.pth').write_text(sysconfig.get_path('purelib') + '\n')
-        self.package = shutil.copytree(os.path.join(ROOT, 'tf_estimator'), self.site_packages / 'tf_estimator')
-
-    def run(self, *arguments, cwd=None):
-        """Runs its Python; returns the exit code, stdout and stderr."""
-        names = ('PYTHONPATH', 'PYTHONDONTWRITEBYTECODE', 'TF_CPP_MIN_LOG_LEVEL', 'TF_USE_LEGACY_KERAS')
-        environ = {name: value for name, value in os.environ.items() if name not in names}
-        process = subprocess.run(
-            [self.python, *map(str, arguments)], cwd=cwd or self.site_packages, env=environ, capture_output=True, text=True
-        )
-        return process.returncode, process.stdout, process.stderr
-
-    def files(self):
-        """Returns its files that are not compiled from another one of its package."""
-        return sorted(path for path in self.site_packages.rglob('*') if 'tf_estimator/' not in str(path))
+HOOK = '_tf_estimator_hook.py'
+NEEDED = 'This needs TensorFlow 2.15 to 2.21 with tensorflow-estimator 2.15.0: pip install'
+FIND = 'import tensorflow as tf\nprint(tf.estimator.ModeKeys.TRAIN)'
+HAS_ESTIMATOR = "import tensorflow as tf\nprint(tf.__version__, hasattr(tf, 'estimator'))"
 
 
-@pytest.fixture(scope='module')
-def environment(tmp_path_factory):
-    """A virtual environment in which tf.estimator is enabled."""
-    environment = Environment(tmp_path_factory.mktemp('environment'))
-    code, out, err = environment.run('-m', 'tf_estimator', 'enable')
-    assert (code, err) == (0, '')
-    prefix = environment.python.parents[1]
-    if RESTORED:
-        assert out == (
-            f'tf.estimator is enabled in {prefix}: each Python process there finds it when it imports TensorFlow '
-            f'{tf.__version__}. tf.keras is Keras 2 for all of them.\n'
-        )
-    else:
-        assert out == f'The TensorFlow in {prefix} has tf.estimator itself: there is nothing to enable.\n'
+@pytest.fixture
+def environment(tmp_path):
+    """An environment with a stand-in for TensorFlow."""
+    return Environment(tmp_path)
+
+
+@pytest.fixture
+def enabled(environment):
+    """An environment with a stand-in for TensorFlow, in which tf.estimator is enabled."""
+    assert environment.run_tf_estimator('enable')[0] == 0
     return environment
 
 
-def test_programs_and_what_they_spawn_find_it(environment, tmp_path):
-    program = tmp_path / 'program.py'
+def test_every_thread_of_a_program_finds_the_real_one(tmp_path):
+    environment = Environment(tmp_path, is_real=True)
+    code, out, err = environment.run_tf_estimator('enable')
+    assert (code, err) == (0, '')
+    if not RESTORED:
+        assert out == f'The TensorFlow in {tmp_path} has tf.estimator itself: there is nothing to enable.\n'
+        return
+    assert out == (
+        f'tf.estimator is enabled in {tmp_path}: each Python process there finds it when it imports TensorFlow '
+        f'{tf.__version__}. tf.keras is Keras 2 for all of them.\n'
+    )
+    program = """
+import importlib.util, sys, threading, time
+print(importlib.util.find_spec('tensorflow').submodule_search_locations is not None, 'tensorflow' in sys.modules)
+found = []
+
+def look(seconds):
+    time.sleep(seconds)
+    import tensorflow.compat.v1 as tf
+    found.append(tf.estimator.ModeKeys.EVAL)
+
+threads = [threading.Thread(target=look, args=[i / 4]) for i in range(16)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(found == ['eval'] * 16, sys.modules['tensorflow'].__spec__.name)
+import tensorflow.estimator as estimator
+print(estimator.Estimator.__name__)
+"""
+    code, out, err = environment.run('-c', program)
+    assert (code, out.splitlines()) == (0, ['True False', 'True tensorflow', 'EstimatorV2']), err
+
+
+def test_it_is_enabled_and_disabled_without_a_trace_and_status_tells(environment):
+    prefix, hook = environment.prefix, environment.site_packages / HOOK
+
+    def run(command):
+        code, out, err = environment.run_tf_estimator(command)
+        return code, out + err
+
+    off = f'python -m tf_estimator: tf.estimator is not enabled in {prefix}. To enable it: python -m tf_estimator enable\n'
+    before = environment.files()
+    assert run('status') == (1, off)
+    code, told = run('enable')
+    assert code == 0 and told.startswith(f'tf.estimator is enabled in {prefix}: each Python process')
+    assert run('status') == (0, f'tf.estimator is enabled in {prefix}, for TensorFlow 2.21.0.\n')
+    written = hook.stat().st_mtime_ns
+    assert run('enable') == (0, told) and hook.stat().st_mtime_ns == written
+    hook.write_text(hook.read_text() + '\n')
+    damaged = f'python -m tf_estimator: {hook} is missing or not of this version: run python -m tf_estimator enable\n'
+    assert run('status') == (1, damaged)
+    assert run('disable') == (0, f'tf.estimator is no longer enabled in {prefix}.\n')
+    assert environment.files() == before
+    assert run('disable') == (0, f'tf.estimator is not enabled in {prefix}.\n')
+
+
+def test_a_tensorflow_with_its_own_estimator_needs_nothing(environment):
+    own = environment.site_packages / 'tensorflow/python/distribute/estimator_training.py'
+    own.parent.mkdir(parents=True)
+    own.touch()
+    before = environment.files()
+    nothing = f'The TensorFlow in {environment.prefix} has tf.estimator itself: there is nothing to enable.\n'
+    for command in ('enable', 'status'):
+        assert environment.run_tf_estimator(command) == (0, nothing, '')
+    assert environment.files() == before
+
+
+def test_what_a_program_spawns_finds_it(enabled):
+    program = enabled.prefix / 'program.py'
     program.write_text("""
-import importlib.util
-import multiprocessing
-import subprocess
-import sys
+import multiprocessing, subprocess, sys
 
 def find(_):
     import tensorflow as tf
     return tf.estimator.ModeKeys.TRAIN
 
 if __name__ == '__main__':
-    print(importlib.util.find_spec('tensorflow').submodule_search_locations is not None, 'tensorflow' in sys.modules)
-    import tensorflow.compat.v1 as tf
-    print(tf.estimator.ModeKeys.EVAL, sys.modules['tensorflow'].__spec__.name)
     with multiprocessing.get_context('spawn').Pool(1) as pool:
-        print(pool.map(find, [0]))
-    sys.exit(subprocess.run([sys.executable, '-c', 'import tensorflow.estimator as e; print(e.Estimator.__name__)']).returncode)
+        print(pool.map(find, [0]), flush=True)
+    subprocess.run([sys.executable, '-c', 'import tensorflow as tf; print(tf.estimator.ModeKeys.TRAIN)'], check=True)
 """)
-    code, out, err = environment.run(program, cwd=tmp_path)
-    assert code == 0, err
-    assert out.splitlines() == ['True False', 'eval tensorflow', "['train']", 'EstimatorV2']
+    assert enabled.run(program) == (0, "['train']\ntrain\n", '')
 
 
-@not_on_2_15
-@pytest.mark.parametrize('first', ['tf_keras', 'tensorflow_estimator'])
-def test_it_is_there_whatever_is_imported_first(first, environment):
-    code, out, err = environment.run('-c', f'import {first}\nimport tensorflow as tf\nprint(tf.estimator.ModeKeys.TRAIN)')
-    assert (code, out) == (0, 'train\n'), err
-
-
-@not_on_2_15
-@pytest.mark.parametrize('is_lazy', [False, True])
-def test_it_is_there_if_tensorflow_is_imported_by_its_spec(is_lazy, environment):
-    program = """
+BY_SPEC = """
 import importlib.util, sys
 spec = importlib.util.find_spec('tensorflow')
-if IS_LAZY:
-    spec.loader = importlib.util.LazyLoader(spec.loader)
-module = importlib.util.module_from_spec(spec)
-sys.modules['tensorflow'] = module
-spec.loader.exec_module(module)
-print(module.constant(1).numpy(), module.estimator.ModeKeys.TRAIN, sys.modules['tensorflow'] is module)
+LAZY
+tf = sys.modules['tensorflow'] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tf)
+print(tf.estimator.ModeKeys.TRAIN)
 """
-    code, out, err = environment.run('-c', program.replace('IS_LAZY', str(is_lazy)))
-    assert (code, out) == (0, '1 train True\n'), err
 
 
-@not_on_2_15
-def test_it_is_there_for_every_thread(environment):
-    program = """
-import threading, time
-found = []
-
-def look(seconds):
-    time.sleep(seconds)
-    import tensorflow as tf
-    found.append(tf.estimator.ModeKeys.TRAIN)
-
-threads = [threading.Thread(target=look, args=[i / 4]) for i in range(24)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-print(found == ['train'] * 24)
-"""
-    code, out, err = environment.run('-c', program)
-    assert (code, out) == (0, 'True\n'), err
+@pytest.mark.parametrize(
+    'program',
+    [
+        f'import tf_keras\n{FIND}',
+        f'import tensorflow_estimator\n{FIND}',
+        f'import tf_estimator\n{FIND}',
+        BY_SPEC.replace('LAZY', ''),
+        BY_SPEC.replace('LAZY', 'spec.loader = importlib.util.LazyLoader(spec.loader)'),
+    ],
+    ids=['tf_keras', 'tensorflow_estimator', 'tf_estimator', 'by its spec', 'lazily'],
+)
+def test_it_is_there_whatever_is_imported_first_and_how(program, enabled):
+    assert enabled.run('-c', program) == (0, 'train\n', '')
 
 
 def test_python_starts_with_no_module_more_than_the_hook(environment):
-    code, out, _ = environment.run('-c', 'import sys; print(*sorted(sys.modules))')
-    assert code == 0
-    bare = Environment(environment.python.parents[1] / 'bare').run('-c', 'import sys; print(*sorted(sys.modules))')[1]
-    assert set(out.split()) - set(bare.split()) == ({'_tf_estimator_hook'} if RESTORED else set())
+    def modules():
+        return set(environment.run('-c', 'import sys; print(*sys.modules)')[1].split())
+
+    before = modules()
+    environment.run_tf_estimator('enable')
+    assert modules() - before == {'_tf_estimator_hook'}
 
 
-@not_on_2_15
-def test_it_is_refused_outside_of_a_virtual_environment(tmp_path, monkeypatch):
-    monkeypatch.setattr(tf_environment, '_site_packages', lambda: tmp_path)
-    monkeypatch.setattr(sys, 'prefix', sys.base_prefix)
-    with pytest.raises(CommandError) as caught:
-        tf_environment.enable(is_forced=False)
-    assert str(caught.value) == (
-        f'{sys.base_prefix} is not a virtual environment: use one (python -m venv DIR), or say --force to enable '
-        'tf.estimator for all programs of this Python'
-    )
-    assert not list(tmp_path.iterdir())
-
-
-def test_without_tensorflow_it_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr(tf_environment, '_site_packages', lambda: tmp_path)
-    monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
-    with pytest.raises(CommandError, match='^TensorFlow is not installed. This needs .*pip install'):
-        tf_environment.enable(is_forced=True)
-    assert not list(tmp_path.iterdir())
-
-
-@not_on_2_15
-def test_it_is_disabled_without_a_trace_and_status_tells(tmp_path):
-    environment = Environment(tmp_path)
+def test_outside_of_a_virtual_environment_it_has_to_be_forced(environment):
     before = environment.files()
-    prefix = environment.python.parents[1]
-
-    def status():
-        code, out, err = environment.run('-m', 'tf_estimator', 'status')
-        return code, out + err
-
-    off = f'python -m tf_estimator: tf.estimator is not enabled in {prefix}. To enable it: python -m tf_estimator enable\n'
-    assert status() == (1, off)
-    assert environment.run('-m', 'tf_estimator', 'enable')[0] == 0
-    assert status() == (0, f'tf.estimator is enabled in {prefix}, for TensorFlow {tf.__version__}.\n')
-    hook = environment.site_packages / OURS[1]
-    with hook.open('a') as file:
-        file.write('\n')
-    assert status() == (
+    program = 'import sys\nsys.base_prefix = sys.prefix\nfrom tf_estimator.command import main\nmain(sys.argv[1:])'
+    assert environment.run('-c', program, 'enable') == (
         1,
-        f'python -m tf_estimator: {hook} is missing or not of this version: run python -m tf_estimator enable\n',
+        '',
+        f'python -m tf_estimator: {environment.prefix} is not a virtual environment: use one (python -m venv DIR), or say '
+        '--force to enable tf.estimator for all programs of this Python\n',
     )
-    assert environment.run('-m', 'tf_estimator', 'disable') == (0, f'tf.estimator is no longer enabled in {prefix}.\n', '')
     assert environment.files() == before
-    assert environment.run('-m', 'tf_estimator', 'disable') == (0, f'tf.estimator is not enabled in {prefix}.\n', '')
+    assert environment.run('-c', program, 'enable', '--force')[0] == 0
+    assert environment.run('-c', FIND) == (0, 'train\n', '')
 
 
-@not_on_2_15
-def test_what_does_not_work_is_not_enabled_and_what_breaks_later_says_so(tmp_path):
-    environment = Environment(tmp_path)
+@pytest.mark.parametrize(
+    'wrong, reason',
+    [
+        ('version', 'tensorflow-estimator is 2.14.0. ' + NEEDED),
+        ('broken', 'TensorFlow itself is broken\n'),
+        ('crashing', 'importing TensorFlow ends Python with exit code 9\n'),
+    ],
+)
+def test_what_does_not_work_is_not_enabled(wrong, reason, environment):
+    if wrong == 'version':
+        metadata = environment.site_packages / 'tensorflow_estimator-2.15.0.dist-info/METADATA'
+        metadata.write_text(metadata.read_text().replace('2.15.0', '2.14.0'))
     before = environment.files()
-    requirements = environment.package / 'requirements.py'
-    text = requirements.read_text()
-    requirements.write_text(text.replace("'2.15.0'", "'2.14.0'"))
-    code, out, err = environment.run('-m', 'tf_estimator', 'enable')
+    code, out, err = environment.run_tf_estimator('enable', TENSORFLOW=wrong)
     assert (code, out) == (1, '')
-    assert err.startswith(f'python -m tf_estimator: tf.estimator does not work in {tmp_path}: tensorflow-estimator is 2.15.0.')
+    assert err.startswith(f'python -m tf_estimator: tf.estimator does not work in {environment.prefix}: {reason}')
     assert len(err.splitlines()) == 1
     assert environment.files() == before
 
-    requirements.write_text(text)
-    assert environment.run('-m', 'tf_estimator', 'enable')[0] == 0
-    requirements.write_text(text.replace("'2.15.0'", "'2.14.0'"))
-    program = 'import tensorflow as tf\nprint(tf.__version__)'
-    code, out, err = environment.run('-c', program)
-    assert (code, out) == (0, f'{tf.__version__}\n')
-    told = f'tf.estimator is enabled in {tmp_path}, but does not work: '
-    assert err.startswith(f'{told}tensorflow-estimator is 2.15.0. This needs TensorFlow 2.15'), err
 
-    shutil.rmtree(environment.package)
-    code, out, err = environment.run('-c', program)
-    hook = environment.site_packages / OURS[1]
-    assert (code, out) == (0, f'{tf.__version__}\n')
-    assert (
-        f'{told}the package tf_estimator is no longer installed (to disable it: delete {hook} and tf_estimator.pth beside it)\n'
-    ) in err
-    assert environment.run('-c', 'print(1)') == (0, '1\n', '')
+def test_what_breaks_later_says_so_and_leaves_tensorflow_alone(enabled):
+    told = f'tf.estimator is enabled in {enabled.prefix}, but does not work: '
+    cure = f'delete {enabled.site_packages / HOOK} and tf_estimator.pth beside it)\n'
+    code, out, err = enabled.run('-c', HAS_ESTIMATOR, TENSORFLOW='broken')
+    assert (code, out) == (1, '') and err.endswith('ImportError: TensorFlow itself is broken\n') and told not in err
+
+    shutil.rmtree(enabled.site_packages / 'tf_keras')
+    code, out, err = enabled.run('-c', HAS_ESTIMATOR)
+    assert (code, out) == (0, '2.21.0 False\n')
+    assert err.startswith(f'{told}The package tf-keras is missing. {NEEDED}')
+    assert err.endswith(f'(to disable it: python -m tf_estimator disable, or {cure}')
+
+    shutil.rmtree(enabled.package)
+    lost = f'{told}the package tf_estimator is no longer installed (to disable it: {cure}'
+    assert enabled.run('-c', HAS_ESTIMATOR) == (0, '2.21.0 False\n', lost)
+    assert enabled.run('-c', 'print(1)') == (0, '1\n', '')
 
 
-@not_on_2_15
-def test_what_cannot_be_written_is_named(tmp_path):
-    environment = Environment(tmp_path)
-    hook = environment.site_packages / OURS[1]
+def test_what_cannot_be_written_is_named(environment):
+    hook = environment.site_packages / HOOK
     hook.mkdir()
-    code, _, err = environment.run('-m', 'tf_estimator', 'enable')
-    assert code == 1
-    assert len(err.splitlines()) == 1
-    assert str(hook) in err
+    before = environment.files()
+    assert environment.run_tf_estimator('enable') == (1, '', f'python -m tf_estimator: {hook}: Is a directory\n')
+    assert environment.files() == before
 
 
 def test_wrong_arguments_are_one_line_and_exit_code_2(environment):
-    code, _, err = environment.run('-m', 'tf_estimator', 'status', '--force')
-    assert (code, err) == (
-        2,
-        'python -m tf_estimator: status does not take --force (see python -m tf_estimator --help)\n',
-    )
-    code, out, err = environment.run('-m', 'tf_estimator', '--help')
-    assert (code, err) == (0, '')
-    assert all(f'tf_estimator {command}' in out for command in ('SCRIPT', '-m MODULE', 'enable', 'disable', 'status'))
+    problem = 'python -m tf_estimator: status does not take --force (see python -m tf_estimator --help)\n'
+    assert environment.run_tf_estimator('status', '--force') == (2, '', problem)
+    for arguments in (['--help'], ['enable', '-h']):
+        code, out, err = environment.run_tf_estimator(*arguments, TENSORFLOW='broken')
+        assert (code, err) == (0, '')
+        assert all(f'tf_estimator {command}' in out for command in ('SCRIPT', '-m MODULE', 'enable', 'disable', 'status'))

@@ -3,16 +3,28 @@
 import ast
 import contextlib
 import importlib
-import json
-import os
-import re
+from importlib import metadata
+import importlib.machinery
+import importlib.util
+import shutil
 import sys
+import types
 
+import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator import requirements
 
+import pytest
 import tensorflow as tf
+from tensorflow.python.training import evaluation
 
-from tests.tf_estimator.programs import SCRIPTS, finish, launch, not_on_2_15
+from tests import forked
+from tests.tf_estimator.programs import Environment, not_on_2_15, run_fresh
+
+CURE = (
+    'This needs TensorFlow 2.15 to 2.21 with tensorflow-estimator 2.15.0: pip install "tensorflow>=2.15,<2.22" '
+    '"tf-keras>=2.15,<2.22" tensorflow-estimator==2.15.0'
+)
+KERAS_3 = 'TensorFlow was imported before tf_estimator, and with it Keras 3: import tf_estimator first.'
 
 
 def private_names():
@@ -50,55 +62,78 @@ def test_the_list_of_what_is_checked_is_complete():
     assert {name: set(attributes.split()) for name, attributes in requirements.PRIVATE_NAMES.items()} == wanted
 
 
-@not_on_2_15
-def test_what_is_missing_is_named_with_the_versions_that_work():
-    code, out, err = finish(launch(os.path.join(SCRIPTS, 'broken_imports.py')))
-    assert code == 0, err
-    messages = json.loads(out)
-    cure = (
-        'This needs TensorFlow 2.15 to 2.21 with tensorflow-estimator 2.15.0: pip install "tensorflow>=2.15,<2.22" '
-        '"tf-keras>=2.15,<2.22" tensorflow-estimator==2.15.0'
-    )
-    here = f'TensorFlow {tf.__version__} has no'
-    assert messages == {
-        'no TensorFlow': f'TensorFlow is not installed. {cure}',
-        'no tf-keras': f'The package tf-keras is missing. {cure}',
-        'no tensorflow-estimator': f'The package tensorflow-estimator is missing. {cure}',
-        'other tensorflow-estimator': f'tensorflow-estimator is 2.14.0. {cure}',
-        'no symbol': f'{here} tensorflow.python.training.evaluation._evaluate_once. {cure}',
-        'no module': f'{here} module tensorflow.python.training.device_setter. {cure}',
-        'protobuf 7': 'TensorFlow 2.20 does not work with protobuf 7: pip install "protobuf<7"',
-        'old TensorFlow': f'TensorFlow 2.14.1 is too old. {cure}',
-        'nothing': None,
+def test_an_import_names_the_package_that_is_missing(tmp_path):
+    environment = Environment(tmp_path)
+    packages = environment.site_packages
+    distribution = packages / 'tensorflow_estimator-2.15.0.dist-info'
+
+    def said():
+        return environment.run('-c', 'import tf_estimator')[2].splitlines()[-1:]
+
+    assert said() == []
+    tensorflow = packages / 'tensorflow/__init__.py'
+    tensorflow.write_text(tensorflow.read_text().replace('2.21.0', '2.14'))
+    assert said() == [f'ImportError: TensorFlow 2.14 is too old. {CURE}']
+    text = (distribution / 'METADATA').read_text()
+    (distribution / 'METADATA').write_text(text.replace('2.15', '2.14'))
+    assert said() == [f'ImportError: tensorflow-estimator is 2.14.0. {CURE}']
+    missing = {
+        distribution: 'The package tensorflow-estimator is not installed as pip does it.',
+        packages / 'tf_keras': 'The package tf-keras is missing.',
+        packages / 'tensorflow_estimator': 'The package tensorflow-estimator is missing.',
+        packages / 'tensorflow': 'TensorFlow is not installed.',
     }
+    for path, problem in missing.items():
+        shutil.rmtree(path)
+        assert said() == [f'ImportError: {problem} {CURE}']
 
 
 @not_on_2_15
-def test_what_tensorflow_estimator_cannot_import_is_named_with_the_versions_that_work():
-    code, _, err = finish(
-        launch(
-            '-c',
-            """
-import tensorflow
-from tensorflow.python.training import saver
-del saver.BaseSaverBuilder
-import tf_estimator
-""",
-            TF_USE_LEGACY_KERAS='1',
-        )
-    )
-    assert code == 1
-    assert re.match(
-        r"ImportError: tensorflow-estimator does not load on TensorFlow .*'BaseSaverBuilder'.* This needs "
-        'TensorFlow 2.15 to 2.21 with tensorflow-estimator 2.15.0: pip install',
-        err.splitlines()[-1],
-    )
+def test_what_tensorflow_lacks_is_named(monkeypatch):
+    def said(version=tf.__version__):
+        with pytest.raises(ImportError) as caught:
+            requirements.check_foundation(types.SimpleNamespace(__version__=version))
+        return str(caught.value)
+
+    requirements.check_foundation(tf)
+    requirements.check_version(types.SimpleNamespace(__version__='2.15.0-rc1'))
+    with monkeypatch.context() as patch:
+        patch.delattr(evaluation, '_evaluate_once')
+        assert said() == f'TensorFlow {tf.__version__} has no tensorflow.python.training.evaluation._evaluate_once. {CURE}'
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, 'tensorflow.python.training.device_setter', None)
+        assert said() == f'TensorFlow {tf.__version__} has no module tensorflow.python.training.device_setter. {CURE}'
+    with monkeypatch.context() as patch:
+        patch.setattr(metadata, 'version', lambda name: {'protobuf': '7.34.0'}[name])
+        assert said('2.20.0') == 'TensorFlow 2.20 does not work with protobuf 7: pip install "protobuf<7"'
+        requirements.check_foundation(types.SimpleNamespace(__version__='2.21.0'))
+    for keras in (None, importlib.machinery.ModuleSpec('keras', None, origin='/keras/__init__.py')):
+        with monkeypatch.context() as patch:
+            patch.setattr(importlib.util, 'find_spec', {'tensorflow.keras': keras}.__getitem__)
+            assert said() == KERAS_3
 
 
 @not_on_2_15
 def test_keras_3_loaded_first_is_named():
-    code, out, err = finish(launch('-c', 'import keras\nimport tf_estimator'))
+    code, out, err = run_fresh('-c', 'import keras\nimport tf_estimator')
     assert (code, out) == (1, '')
-    assert err.endswith(
-        'ImportError: TensorFlow was imported before tf_estimator, and with it Keras 3: import tf_estimator first.\n'
-    )
+    assert err.endswith(f'ImportError: {KERAS_3}\n')
+
+
+@not_on_2_15
+def test_what_tensorflow_estimator_cannot_import_is_named_with_the_versions_that_work():
+    program = """
+import sys
+import tensorflow as tf
+from tensorflow.python.training import saver
+from tf_estimator import restore
+del saver.BaseSaverBuilder
+for name in [name for name in sys.modules if name.startswith('tensorflow_estimator.')]:
+    del sys.modules[name]
+restore.restore(tf)
+"""
+    process = forked.run([sys.executable, '-c', program])
+    assert process.returncode == 1
+    *_, last = process.stderr.splitlines()
+    assert last.startswith(f'ImportError: tensorflow-estimator does not load on TensorFlow {tf.__version__}: ')
+    assert "'BaseSaverBuilder'" in last and last.endswith(CURE)

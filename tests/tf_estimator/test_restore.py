@@ -1,6 +1,8 @@
 """tf.estimator is found wherever it used to be, and is put back only once."""
 
 import importlib
+import json
+import os
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -8,7 +10,8 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
-from tests.tf_estimator.programs import RESTORED, finish, launch
+from tests.tf_estimator.programs import RESTORED, SCRIPTS, run_fresh
+from tests.tf_estimator.slope import loss_after, slope_after
 
 
 def test_every_way_to_import_it_gives_the_same():
@@ -58,29 +61,9 @@ def test_tf_keras_is_keras_2_everywhere():
     assert Dense.__module__.startswith('tf_keras.' if RESTORED else 'keras.')
 
 
-def test_keras_stays_what_it_is_a_second_import_changes_nothing_and_the_native_log_can_be_had_back():
-    code, out, err = finish(
-        launch(
-            '-c',
-            """
-import gc, os, sys
-import tf_estimator
-assert gc.isenabled()
-gc.disable()
-import tensorflow as tf
-before = tf.estimator, tf.compat.v1.estimator.tpu.TPUEstimator.__init__
-del sys.modules['tf_estimator']
-import tf_estimator
-assert not gc.isenabled()
-os.environ.pop('TF_USE_LEGACY_KERAS', None)
-for api in (tf, tf.compat.v1, tf.compat.v2):
-    for found in (api.keras.layers.Dense, api.initializers.Ones if api is not tf.compat.v1 else api.layers.Dense):
-        assert found.__module__.startswith(('tf_keras.', 'keras.src.')), found.__module__
-assert 'keras' not in sys.modules or tf.__version__.startswith('2.15.')
-assert (tf.estimator, tf.compat.v1.estimator.tpu.TPUEstimator.__init__) == before
-""",
-            TF_CPP_MIN_LOG_LEVEL='0',
-        )
-    )
-    assert (code, out) == (0, ''), err
+def test_a_new_process_imports_it_twice_and_trains_on_all_devices_with_the_native_log_that_it_asks_for(tmp_path):
+    code, out, err = run_fresh(os.path.join(SCRIPTS, 'mirrored.py'), str(tmp_path), TF_CPP_MIN_LOG_LEVEL='0')
+    assert code == 0, err
+    learned = {'slope': slope_after(3), 'loss': loss_after(3), 'global_step': 3}
+    assert json.loads(out) == {'devices': ['CPU:0', 'CPU:1'], **learned}
     assert 'oneDNN' in err or 'cuda' in err

@@ -1,0 +1,180 @@
+"""Estimators on several processes on loopback, with TF_CONFIG: a parameter server, or MultiWorkerMirroredStrategy."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.distribute.distribute_config import DistributeConfig
+
+from tests import forked
+from tests.cluster.tasks import addresses, tf_config
+from tests.tf_estimator.programs import RESTORED, SCRIPTS, not_on_2_15
+
+# TensorFlow 2.15 has no evaluator beside a MultiWorkerMirroredStrategy in eager mode.
+OPTIONS = () if RESTORED else ('graph',)
+
+
+def descend(steps, workers, slope=0.0, momentum=0.0):
+    """Returns the slope that the script learns: gradient descent on one example of each worker at a time."""
+    examples = [[x for i, x in enumerate([1, 2, 3]) if i % workers == worker] for worker in range(workers)]
+    for step in range(steps):
+        x = np.float64([own[step % len(own)] for own in examples])
+        momentum = 0.5 * momentum + np.mean(2 * x**2 * (slope - 2))
+        slope -= 0.002 * momentum
+    return slope
+
+
+@contextlib.contextmanager
+def started(cluster, *arguments, wait=lambda job, tasks: None):
+    """Starts all tasks of a cluster; yields {(job, index): process}, and ends what is left of them.
+
+    Before those of a job, it calls wait(job, tasks that are started).
+    """
+    tasks = {}
+    command = [sys.executable, os.path.join(SCRIPTS, 'multi_worker.py'), *map(str, arguments)]
+    try:
+        for job, own in cluster.items():
+            wait(job, tasks)
+            for index in range(len(own)):
+                environ = {**os.environ, 'TF_CONFIG': tf_config(cluster, job, index)}
+                tasks[job, index] = forked.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        yield tasks
+    finally:
+        for task in tasks.values():
+            task.kill()
+            task.communicate()
+
+
+def wait_until(is_ready, tasks):
+    """Waits until a function returns True; the tasks run on."""
+    for _ in range(1000):
+        if is_ready():
+            return
+        for task in tasks.values():
+            assert task.poll() is None, task.communicate()
+        time.sleep(0.1)
+    pytest.fail('it takes too long')
+
+
+def ended(tasks):
+    """Waits for the tasks; returns {(job, index): (stdout's JSON lines, stderr)}."""
+    outputs = {}
+    for name, task in tasks.items():
+        out, err = task.communicate(timeout=120)
+        assert task.returncode == 0, f'{name}: {err}'
+        outputs[name] = [json.loads(line) for line in out.splitlines()], err
+    return outputs
+
+
+def last_evaluation(err):
+    """Returns the step and the slope of the last evaluation of a log."""
+    step, slope = re.findall(r'Saving dict for global step (\d+): .*slope = ([-.e\d]+)', err)[-1]
+    return int(step), float(slope)
+
+
+def test_a_cluster_trains_on_its_parameter_server_and_evaluates(tmp_path):
+    cluster = addresses(ps=1, chief=1, evaluator=1, worker=1)
+    host, _, port = cluster['ps'][0].rpartition(':')
+
+    def is_listening():
+        with socket.socket() as client:
+            return client.connect_ex((host, int(port))) == 0
+
+    def wait(job, tasks):
+        if job == 'chief':
+            wait_until(is_listening, tasks)
+        if job == 'worker':  # If it comes before the chief is ready, it tries again only after 30 seconds.
+            wait_until((tmp_path / 'checkpoint').exists, tasks)
+
+    with started(cluster, tmp_path, 200, 'none', wait=wait) as tasks:
+        server = tasks.pop(('ps', 0))
+        outputs = ended(tasks)
+        assert server.poll() is None  # A parameter server of tf.estimator does not end by itself.
+        server.kill()
+        server.communicate()
+    for index, name in enumerate([('chief', 0), ('worker', 0)]):
+        ((seen,), _) = outputs[name]
+        assert seen == {
+            'task': [*name, index == 0, 2 * index],  # The evaluator is between them.
+            'counts': [2, 1],
+            'device': '/job:ps/task:0',
+            'slope': pytest.approx(2, abs=0.01),
+        }
+    step, slope = last_evaluation(outputs['evaluator', 0][1])
+    assert step >= 200 and slope == pytest.approx(2, abs=0.01)
+
+
+def test_with_a_mirrored_strategy_the_chief_alone_trains_on_the_devices_of_all(tmp_path):
+    with started(addresses(chief=1, worker=1), tmp_path, 10, 'mirrored', 'graph') as tasks:
+        ((seen,), _) = ended({'chief': tasks['chief', 0]})['chief']
+        assert tasks['worker', 0].poll() is None  # It serves until it is stopped.
+    assert seen == {
+        'input': [1, 2],  # It is called for each task; this is the last.
+        'task': [None, None, True, 0],
+        'counts': [2, 0],
+        'slope': pytest.approx(descend(10, workers=2), rel=1e-5),
+    }
+
+
+def test_workers_learn_from_the_examples_of_all_and_go_on_after_a_kill_and_the_evaluator_evaluates(tmp_path):
+    cluster = addresses(chief=1, worker=1)
+    with started(cluster, tmp_path, 10**7, 'multi_worker', 'graph') as tasks:
+        wait_until(lambda: (tf.train.latest_checkpoint(tmp_path) or '-0')[-2:] != '-0', tasks)
+        for task in tasks.values():
+            task.send_signal(signal.SIGKILL)
+    saved = tf.train.load_checkpoint(tf.train.latest_checkpoint(tmp_path))
+    step = int(saved.get_tensor('global_step'))
+    slope, momentum = (float(saved.get_tensor(name)) for name in ('slope', 'slope/Momentum'))
+    assert step > 0 and slope == pytest.approx(descend(step, workers=2), rel=1e-5)
+
+    with started({**cluster, **addresses(evaluator=1)}, tmp_path, step + 4, 'multi_worker', *OPTIONS) as tasks:
+        outputs = ended(tasks)
+    expected = pytest.approx(descend(4, 2, slope, momentum), rel=1e-5)
+    for index, name in enumerate([('chief', 0), ('worker', 0)]):
+        ((seen,), _) = outputs[name]
+        task = [*name, index == 0, 2 * index]  # The evaluator is between them.
+        assert seen == {'input': [index, 2], 'task': task, 'counts': [2, 0], 'slope': expected}
+    assert last_evaluation(outputs['evaluator', 0][1]) == (step + 4, expected)
+
+
+def test_tf_config_makes_a_run_config_of_a_cluster(monkeypatch):
+    cluster = {'chief': ['a:1'], 'worker': ['b:1', 'c:1'], 'ps': ['d:1']}
+    monkeypatch.setenv('TF_CONFIG', tf_config(cluster, 'worker', 1))
+    config = tf.estimator.RunConfig()
+    assert (config.task_type, config.task_id, config.is_chief) == ('worker', 1, False)
+    assert (config.num_worker_replicas, config.num_ps_replicas, config.global_id_in_cluster) == (3, 1, 2)
+    assert config.master == 'grpc://c:1'
+
+
+def test_train_and_evaluate_is_the_only_way_over_several_machines(monkeypatch, tmp_path):
+    monkeypatch.setenv('TF_CONFIG', tf_config({'chief': ['a:1'], 'worker': ['b:1']}, 'chief'))
+    config = tf.estimator.RunConfig(str(tmp_path), train_distribute=tf.distribute.OneDeviceStrategy('/cpu:0'))
+    estimator = tf.estimator.Estimator(lambda features, labels, mode: None, config=config)
+    with pytest.raises(ValueError, match='train_and_evaluate|STANDALONE_CLIENT'):
+        estimator.train(lambda: None, steps=1)
+
+
+def test_strategies_of_experimental_distribute_are_those_of_the_run_config():
+    one, other = tf.distribute.OneDeviceStrategy('/cpu:0'), tf.distribute.OneDeviceStrategy('/cpu:0')
+    config = tf.estimator.RunConfig(experimental_distribute=DistributeConfig(one, other))
+    assert (config.train_distribute, config.eval_distribute) == (one, other)
+    with pytest.raises(ValueError, match='train_distribute'):
+        tf.estimator.RunConfig(train_distribute=other, experimental_distribute=DistributeConfig(one))
+
+
+@not_on_2_15
+def test_a_remote_cluster_is_refused_with_the_cure():
+    remote = DistributeConfig(tf.distribute.OneDeviceStrategy('/cpu:0'), remote_cluster={'worker': ['a:1']})
+    with pytest.raises(ValueError, match='remote_cluster needs TensorFlow 2.15 or older: start the program once'):
+        tf.estimator.RunConfig(experimental_distribute=remote)
