@@ -156,12 +156,22 @@ def session():
         yield session
 
 
-@pytest.fixture
-def trained(tmp_path):
-    """An Estimator of tests/linear.py with the checkpoints of steps 2 and 4."""
+@pytest.fixture(scope='session')
+def _linear_once(tmp_path_factory):
+    """Returns the directory of an Estimator of tests/linear.py, which nobody changes."""
     from tests.linear import input_fn, make_estimator
 
-    estimator = make_estimator(tmp_path)
+    directory = tmp_path_factory.mktemp('linear')
+    estimator = make_estimator(directory)
     estimator.train(input_fn(), max_steps=2)
     estimator.train(input_fn(), max_steps=4)
-    return estimator
+    return directory
+
+
+@pytest.fixture
+def trained(_linear_once, tmp_path):
+    """An Estimator of tests/linear.py with the checkpoints of steps 2 and 4."""
+    from tests.linear import make_estimator
+
+    shutil.copytree(_linear_once, tmp_path, dirs_exist_ok=True)
+    return make_estimator(tmp_path)
