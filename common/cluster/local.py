@@ -26,12 +26,18 @@ from common.cluster.tf_config import EVALUATOR, JOBS, PS, ClusterConfig
 from common.errors import RunError, UsageError
 
 _POLL_SECONDS = 0.2
-# After a task has failed, the others end within seconds by themselves, unless they wait for it to start, or evaluate.
-_TERMINATE_SECONDS, _KILL_SECONDS = 10, 60
 _TASK = 'LOCAL_CLUSTER_TASK'  # The environment variable of a task, whose stdin closes when its launcher ends.
 
 
-def run(command: Sequence[str], counts: Mapping[str, int], output_dir: str, restarts: int, stop: Any) -> dict[str, Any]:
+def run(
+    command: Sequence[str],
+    counts: Mapping[str, int],
+    output_dir: str,
+    restarts: int,
+    stop: Any,
+    terminate_seconds: float = 10,
+    kill_seconds: float = 60,
+) -> dict[str, Any]:
     """Trains, and returns the chief's result. The output of each task is appended to its log in output_dir/cluster.
 
     Args:
@@ -40,6 +46,9 @@ def run(command: Sequence[str], counts: Mapping[str, int], output_dir: str, rest
       output_dir: a local directory, which exists.
       restarts: how often all tasks may be started again because one has failed.
       stop: StopOnSignal; a signal is passed on to all tasks.
+      terminate_seconds: after a task has failed, the others end within seconds by themselves, unless they wait for it to
+        start, or evaluate; those that still run after this time get a SIGTERM.
+      kill_seconds: those that still run after this time get a SIGKILL.
 
     Raises:
       UsageError: a task refuses its flags, hyper-parameters or modules.
@@ -54,7 +63,7 @@ def run(command: Sequence[str], counts: Mapping[str, int], output_dir: str, rest
         while True:
             note = f'restarts: {num_restarts} of {restarts}' if num_restarts else ''
             with _started(command, counts, directory) as (tasks, chief_output):
-                failed = _watch(tasks, stop, status, note)
+                failed = _watch(tasks, stop, status, note, terminate_seconds, kill_seconds)
                 chief_output.seek(0)
                 printed = chief_output.read().decode(errors='replace')
             if not failed:
@@ -171,7 +180,7 @@ def free_addresses(counts: Mapping[str, int]) -> dict[str, list[str]]:
         return {job: [choose() for _ in range(count)] for job, count in counts.items()}
 
 
-def _watch(tasks, stop, status, note):
+def _watch(tasks, stop, status, note, terminate_seconds, kill_seconds):
     """Waits until all tasks have ended; returns the one that failed first, if one did."""
     running, failed, cause, broken_since = list(tasks), None, None, math.inf
     is_passed_on = is_terminated = False
@@ -183,7 +192,7 @@ def _watch(tasks, stop, status, note):
             running.remove(task)
             if task.state == 'failed' and not failed:
                 failed = task
-                tf.logging.info('%s failed; others that go on are stopped in %d s.', task.config.name, _TERMINATE_SECONDS)
+                tf.logging.info('%s failed; others that go on are stopped in %g s.', task.config.name, terminate_seconds)
             if task.state == 'failed' or task.state == 'stopped' and task.config.job != EVALUATOR:
                 broken_since = min(broken_since, time.monotonic())
         status.show(tasks, note)
@@ -197,12 +206,12 @@ def _watch(tasks, stop, status, note):
             name = signal.Signals(stop.received).name
             tf.logging.info('%s: stopping all tasks after saving a checkpoint; rerun the command to resume.', name)
             _send(running, stop.received)
-        elif seconds > _TERMINATE_SECONDS and not is_passed_on and not is_terminated:
+        elif seconds > terminate_seconds and not is_passed_on and not is_terminated:
             is_terminated, cause = True, failed
             # Between steps, without parameter servers, tasks that train have stopped each other, and are saving a checkpoint.
             have_stopped = not failed and tasks[0].loss and not any(task.config.job == PS for task in tasks)
             _send([task for task in running if not have_stopped or task.config.job == EVALUATOR], signal.SIGTERM)
-        elif seconds > _KILL_SECONDS and failed:
+        elif seconds > kill_seconds and failed:
             _send(running, signal.SIGKILL)
 
 
