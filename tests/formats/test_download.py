@@ -3,7 +3,6 @@
 import hashlib
 import socket
 import threading
-import time
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -31,9 +30,7 @@ def path(tmp_path):
 
 def write_part(path, content):
     path.parent.mkdir(exist_ok=True)
-    part = path.with_name('file.bin.part')
-    part.write_bytes(content)
-    return part
+    path.with_name('file.bin.part').write_bytes(content)
 
 
 def assert_complete(path):
@@ -51,11 +48,47 @@ def refusal(url, path):
     return message
 
 
-def test_a_file_is_downloaded_to_a_directory_that_is_created(path):
-    with serving(send()) as (url, ranges):
+def without_length(handler, begin):
+    handler.send_response(200)
+    handler.end_headers()
+    handler.wfile.write(CONTENT)
+
+
+@pytest.mark.parametrize(
+    'answers, expected',
+    [
+        pytest.param([send()], [None], id='at once'),
+        pytest.param([send(70_000), send(1), send()], [None, 70_000, 70_001], id='broken off'),
+        pytest.param([send(70_000), send(heeds_range=False)], [None, 70_000], id='without ranges'),
+        pytest.param([send(70_000), send(shift=10), send()], [None, 70_000, None], id='another range'),
+        pytest.param([fail(503), fail(429), fail(408), send()], [None] * 4, id='busy'),
+        pytest.param([send(20_000)], [None, *range(20_000, 200_000, 20_000)], id='many parts'),
+        pytest.param([without_length], [None], id='no length'),
+    ],
+)
+def test_a_file_is_downloaded_however_the_server_sends_it(path, answers, expected):
+    with serving(*answers) as (url, ranges):
         download(url, str(path), SHA256)
     assert_complete(path)
-    assert ranges == [None]
+    assert ranges == [begin and f'bytes={begin}-' for begin in expected]
+
+
+@pytest.mark.parametrize(
+    'part, first, is_used',
+    [
+        (CONTENT[:1000], send(), True),
+        (CONTENT, fail(416), True),
+        (b'something else', send(), False),
+        (CONTENT + b'x', fail(416), False),
+    ],
+    ids=['a part', 'all', 'something else', 'too much'],
+)
+def test_what_an_earlier_process_left_is_used_if_it_is_of_the_file(path, part, first, is_used):
+    write_part(path, part)
+    with serving(first, send()) as (url, ranges):
+        download(url, str(path), SHA256)
+    assert_complete(path)
+    assert ranges == [f'bytes={len(part)}-', *([] if is_used else [None])]
 
 
 def test_a_file_that_is_there_is_not_downloaded(path):
@@ -66,97 +99,35 @@ def test_a_file_that_is_there_is_not_downloaded(path):
     assert path.read_bytes() == b'mine' and ranges == []
 
 
-def test_a_dropped_connection_is_resumed_where_it_broke_off(path):
-    with serving(send(count=70_000), send(count=1), send()) as (url, ranges):
-        download(url, str(path), SHA256)
-    assert_complete(path)
-    assert ranges == [None, 'bytes=70000-', 'bytes=70001-']
-
-
-def test_a_server_that_ignores_the_range_sends_the_file_anew(path):
-    with serving(send(count=70_000), send(heeds_range=False)) as (url, ranges):
-        download(url, str(path), SHA256)
-    assert_complete(path)
-    assert ranges == [None, 'bytes=70000-']
-
-
-def test_another_range_than_was_wanted_is_not_used(path):
-    with serving(send(count=70_000), send(shift=10), send()) as (url, ranges):
-        download(url, str(path), SHA256)
-    assert_complete(path)
-    assert ranges == [None, 'bytes=70000-', None]
-
-
-def test_a_download_continues_what_an_earlier_process_left(path):
-    write_part(path, CONTENT[:1000])
-    with serving(send()) as (url, ranges):
-        download(url, str(path), SHA256)
-    assert_complete(path)
-    assert ranges == ['bytes=1000-']
-
-
-def test_a_complete_file_of_an_earlier_process_is_used(path):
-    write_part(path, CONTENT)
-    with serving(fail(416)) as (url, _):
-        download(url, str(path), SHA256)
-    assert_complete(path)
-
-
-@pytest.mark.parametrize('part, first', [(b'something else', send()), (CONTENT + b'x', fail(416))])
-def test_what_an_earlier_process_left_is_discarded_if_it_is_not_of_the_file(path, part, first):
-    write_part(path, part)
-    with serving(first, send()) as (url, ranges):
-        download(url, str(path), SHA256)
-    assert_complete(path)
-    assert ranges == [f'bytes={len(part)}-', None]
-
-
-def test_a_file_with_another_sum_is_discarded(path):
-    with serving(send(content=b'<html>Please log in</html>')) as (url, ranges):
-        message = refusal(url, path)
-    assert f'not {SHA256}' in message
-    assert ranges == [None] and not path.with_name('file.bin.part').exists()
-
-
-@pytest.mark.parametrize('code', [403, 404])
-def test_a_file_that_the_server_does_not_have_is_not_asked_for_again(path, code):
-    with serving(fail(code)) as (url, ranges):
-        assert f'HTTP {code} ' in refusal(url, path)
-    assert len(ranges) == 1
-
-
-def test_a_busy_server_is_asked_again(path):
-    with serving(fail(503), fail(429), send()) as (url, ranges):
-        download(url, str(path), SHA256)
-    assert_complete(path)
-    assert len(ranges) == 3
-
-
-def test_four_attempts_that_bring_nothing_are_enough(path):
-    with serving(send(count=70_000), send(count=0)) as (url, ranges):
-        assert 'the connection was dropped' in refusal(url, path)
-    assert ranges == [None, *['bytes=70000-'] * 4]
-    assert path.with_name('file.bin.part').read_bytes() == CONTENT[:70_000]
-
-
-def test_any_number_of_attempts_that_bring_something_is_made(path):
-    with serving(send(count=20_000)) as (url, ranges):
-        download(url, str(path), SHA256)
-    assert_complete(path)
-    assert len(ranges) == 10
-
-
-def test_a_server_that_starts_anew_and_breaks_off_each_time_is_given_up(path):
-    answers = [send(count=count, heeds_range=False) for count in (70_000, 50_000)]
-    with serving(*answers * 10) as (url, ranges):
-        assert 'the connection was dropped' in refusal(url, path)
-    assert len(ranges) == 5
+@pytest.mark.parametrize(
+    'answers, attempts, message, kept',
+    [
+        ([send(content=b'<html>Please log in</html>')], 1, f'not {SHA256}', None),
+        ([fail(403)], 1, 'HTTP 403 Forbidden', None),
+        ([fail(404)], 1, 'HTTP 404 Not Found', None),
+        ([fail(500)], 4, 'HTTP 500 Internal Server Error', None),
+        ([send(70_000), send(0)], 5, 'the connection was dropped', CONTENT[:70_000]),
+        (
+            [send(70_000), *[send(count, heeds_range=False) for count in (50_000, 70_000)] * 2],
+            5,
+            'the connection was',
+            CONTENT[:70_000],
+        ),
+    ],
+    ids=['another sum', 'forbidden', 'not there', 'four failures', 'four that bring nothing', 'four that bring nothing more'],
+)
+def test_a_download_ends_when_it_is_no_use_to_go_on(path, answers, attempts, message, kept):
+    with serving(*answers) as (url, ranges):
+        assert message in refusal(url, path)
+    assert len(ranges) == attempts
+    part = path.with_name('file.bin.part')
+    assert (part.read_bytes() if part.exists() else None) == kept
 
 
 def test_what_came_before_a_server_fell_silent_is_kept(path, monkeypatch):
-    monkeypatch.setattr(module, 'TIMEOUT', 0.2)
+    monkeypatch.setattr(module, 'TIMEOUT', 1.0)
     over = threading.Event()
-    with serving(send(count=70_000, then=lambda: over.wait(20))) as (url, ranges):
+    with serving(send(count=70_000, then=lambda: over.wait(100))) as (url, ranges):
         try:
             download(url, str(path), SHA256)
         finally:
@@ -165,41 +136,19 @@ def test_what_came_before_a_server_fell_silent_is_kept(path, monkeypatch):
     assert ranges == [None, 'bytes=70000-', 'bytes=140000-']
 
 
-def test_a_server_that_never_answers_is_named(path, monkeypatch):
+def test_a_server_that_never_answers_or_cannot_be_reached_is_named(path, monkeypatch):
     monkeypatch.setattr(module, 'TIMEOUT', 0.2)
     with socket.create_server(('127.0.0.1', 0)) as listener:
-        message = refusal(f'http://127.0.0.1:{listener.getsockname()[1]}/file.bin', path)
-    assert 'the server did not answer for 0.2 seconds' in message
-
-
-def test_a_server_that_cannot_be_reached_is_named(path):
-    with socket.create_server(('127.0.0.1', 0)) as listener:
-        port = listener.getsockname()[1]
-    assert 'Connection refused' in refusal(f'http://127.0.0.1:{port}/file.bin', path)
-
-
-def test_a_host_without_an_address_is_named(path):
+        url = f'http://127.0.0.1:{listener.getsockname()[1]}/file.bin'
+        assert 'the server did not answer for 0.2 seconds' in refusal(url, path)
+    assert 'Connection refused' in refusal(url, path)
     assert 'cannot be downloaded: ' in refusal('http://no-such-host.invalid/file.bin', path)
 
 
-def test_an_answer_without_a_length_is_read_to_its_end(path):
-    def answer(handler, begin):
-        handler.send_response(200)
-        handler.end_headers()
-        handler.wfile.write(CONTENT)
-
-    with serving(answer) as (url, _):
-        download(url, str(path), SHA256)
-    assert_complete(path)
-
-
-def test_a_path_that_cannot_be_written_is_named(tmp_path):
+def test_a_path_that_cannot_be_written_or_is_remote_is_named(tmp_path):
     (tmp_path / 'raw').write_text('')
     with pytest.raises(RunError, match=f'^{tmp_path}/raw/file.bin: cannot be written: .*; --data_dir names another place$'):
         download('http://127.0.0.1:9/file.bin', str(tmp_path / 'raw' / 'file.bin'), SHA256)
-
-
-def test_a_remote_path_is_refused():
     refused = 'http://127.0.0.1:9/file.bin: cannot be downloaded to a remote file system; put that file at gs://bucket/file.bin'
     with pytest.raises(RunError, match=refused):
         download('http://127.0.0.1:9/file.bin', 'gs://bucket/file.bin', SHA256)
@@ -207,24 +156,38 @@ def test_a_remote_path_is_refused():
 
 def test_the_progress_bar_counts_from_what_is_there(path, monkeypatch):
     write_part(path, CONTENT[:1000])
-    bars = []
-    make_bar = module.make_bar
+    bars, make_bar = [], module.make_bar
     monkeypatch.setattr(module, 'make_bar', lambda **options: bars.append(options) or make_bar(**options))
     with serving(send()) as (url, _):
         download(url, str(path), SHA256)
-    (options,) = bars
-    assert (options['initial'], options['total']) == (1000, len(CONTENT))
+    assert [(bar['initial'], bar['total']) for bar in bars] == [(1000, len(CONTENT))]
 
 
 def test_two_processes_download_a_file_once(path, tmp_path):
     code = """
+import logging
 from common.formats.download import download
 
+class Waiting(logging.Handler):
+    def emit(self, record):
+        if 'Waiting for another process' in record.getMessage():
+            open(arguments[-1], 'w').close()
+
+logging.getLogger('tensorflow').addHandler(Waiting())
+logging.getLogger('tensorflow').setLevel('INFO')
 wait_for_the_others()
-download(*arguments)
+download(*arguments[:-1])
 """
-    slow = send(count=100_000, then=lambda: time.sleep(0.5))
-    with serving(slow, send()) as (url, ranges):
-        run_together(tmp_path, code, *[(url, path, SHA256)] * 2)
+    waits, until = tmp_path / 'waits', threading.Event()
+
+    def then():
+        while not waits.exists() and not until.wait(0.01):
+            pass
+
+    with serving(send(count=100_000, then=then), send()) as (url, ranges):
+        try:
+            run_together(tmp_path, code, *[(url, path, SHA256, waits)] * 2)
+        finally:
+            until.set()
     assert_complete(path)
     assert ranges == [None, 'bytes=100000-']
