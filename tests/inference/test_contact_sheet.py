@@ -6,10 +6,10 @@ import numpy as np
 from PIL import Image, ImageDraw
 import pytest
 
+from common.errors import UsageError
 from common.inference.contact_sheet import ContactSheet
 from common.inference.prediction import Prediction
 from common.ops.images import WRONG
-from tests.shared import SMALL
 
 NAMES = ['cat', 'dog', 'Übergröße', '猫']
 
@@ -83,14 +83,24 @@ def test_a_prediction_without_a_class_shows_its_first_number(tmp_path, captions)
     assert captions == ['value 0.1235', '7']
 
 
-def test_the_labels_of_a_split_are_compared_with_its_predictions(run, tmp_path, captions):
-    assert run(*SMALL, '--schedule=train', '--train_steps=5')[0] == 0
+def test_the_labels_of_a_split_are_compared_with_its_predictions(run, trained_run, tmp_path, captions):
+    trained_run('alexnet')
     captions.clear()
-    code, result, err = run(*SMALL, '--schedule=predict', f'--visualize={tmp_path}/x.png')
-    assert code == 0, err
-    found = [json.loads(line)['class'] for line in open(result['predictions'])][:100]
+    code, result, err = run('--schedule=predict', f'--visualize={tmp_path}/x.png')
+    assert code == 0 and result['visualize'] == f'{tmp_path}/x.png', err
+    found = [json.loads(line)['class'] for line in open(result['predictions'])][:10]
     labels = [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]  # Of the first test digits.
     expected = []
     for i, (number, label) in enumerate(zip(found, labels)):
         expected += [str(number), *([f'label {label}'] if number != label else []), f'example {i}']
     assert [text.split(' ')[0] if text.endswith('%') else text for text in captions][: len(expected)] == expected
+    assert len([text for text in captions if text.startswith('example ')]) == 100
+
+
+def test_a_sheet_needs_a_directory_and_images(tmp_path):
+    with pytest.raises(UsageError, match='--visualize=.*/no/x.png: there is no directory .*/no'):
+        ContactSheet(f'{tmp_path}/no/x.png')
+    sheet = ContactSheet(f'{tmp_path}/x.png')
+    for image in (None, np.zeros([4, 4]), np.zeros([4, 4, 2])):
+        with pytest.raises(UsageError, match='--visualize: the dataset has no feature image of shape'):
+            sheet.add(Prediction({}, {'class': np.int64(1)}, image=image))

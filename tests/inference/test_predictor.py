@@ -19,21 +19,21 @@ def expected(tmp_path, step, x):
     return x @ tf.train.load_variable(f'{tmp_path}/model.ckpt-{step}', 'w')[:, 0]
 
 
-def test_a_predictor_gives_the_numbers_of_estimator_predict_for_any_batch(trained, tmp_path):
+def test_a_predictor_gives_the_numbers_of_estimator_predict_for_any_batch(trained, tmp_path, monkeypatch):
+    calls = []
+    model = MODEL.model
+    monkeypatch.setattr(MODEL, 'model', lambda *args: calls.append(1) or model(*args))
     predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
-    of_estimator = [p['y'] for p in trained.predict(lambda: tf.data.Dataset.from_tensors({'x': X}))]
     for size in (1, 10, 0, 3):
         found = predictor.predict({'x': X[:size]})
         assert found.keys() == {'y'} and found['y'].dtype == np.float32
-        np.testing.assert_allclose(found['y'], of_estimator[:size], rtol=1e-5)
-    np.testing.assert_allclose(found['y'], expected(tmp_path, 4, X[:3]), rtol=1e-5)
-
-
-def test_a_predictor_loads_other_weights(trained, tmp_path):
-    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
-    for step in (2, 4):
-        predictor.reload(f'{tmp_path}/model.ckpt-{step}')
-        np.testing.assert_allclose(predictor.predict({'x': X})['y'], expected(tmp_path, step, X), rtol=1e-5)
+        np.testing.assert_allclose(found['y'], expected(tmp_path, 4, X[:size]), rtol=1e-5)
+    predictor.reload(f'{tmp_path}/model.ckpt-2')
+    found = predictor.predict({'x': X})['y']
+    np.testing.assert_allclose(found, expected(tmp_path, 2, X), rtol=1e-5)
+    assert len(calls) == 1  # The model is built once.
+    of_estimator = trained.predict(lambda: tf.data.Dataset.from_tensors({'x': X}), checkpoint_path=f'{tmp_path}/model.ckpt-2')
+    np.testing.assert_allclose(found, [prediction['y'] for prediction in of_estimator], rtol=1e-5)
 
 
 def test_averages_of_the_weights_are_predicted_with(tmp_path):
@@ -44,36 +44,23 @@ def test_averages_of_the_weights_are_predicted_with(tmp_path):
     np.testing.assert_allclose(found, X @ average, rtol=1e-5)
 
 
-def test_a_predictor_builds_the_model_once(trained, tmp_path, monkeypatch):
-    calls = []
-    model = MODEL.model
-    monkeypatch.setattr(MODEL, 'model', lambda *args: calls.append(1) or model(*args))
-    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
-    for _ in range(10):
-        predictor.predict({'x': X[:1]})
-    predictor.reload(f'{tmp_path}/model.ckpt-2')
-    assert len(calls) == 1
-
-
-def test_a_predictor_refuses_other_inputs(trained, tmp_path):
-    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
-    with pytest.raises(ValueError, match='the inputs are x, not y'):
-        predictor.predict({'y': X})
-    wrong = {
-        'a NumPy array of float32 (3, 5)': np.zeros([3, 5], np.float32),
-        'a NumPy array of <U1 (2,)': ['a', 'b'],
-        'a list of 2': [[1], 2],
-    }
-    for text, value in wrong.items():
-        with pytest.raises(ValueError, match=re.escape(f'the input x must be float32 (None, 2), not {text}')):
-            predictor.predict({'x': value})
-
-
 def test_a_single_example_is_predicted_as_in_a_batch_and_an_only_input_needs_no_name(trained, tmp_path):
     predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
     found = predictor.predict({'x': X[3]})['y']
     assert found.shape == () and found == predictor.predict(X[3].tolist())['y']
     np.testing.assert_allclose(found, expected(tmp_path, 4, X)[3], rtol=1e-5)
+
+
+def test_a_predictor_refuses_other_inputs(trained, tmp_path):
+    predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
+    for name, value, message in (
+        ('y', X, 'the inputs are x, not y'),
+        ('x', np.zeros([3, 5], np.float32), 'the input x must be float32 (None, 2), not a NumPy array of float32 (3, 5)'),
+        ('x', ['a', 'b'], 'the input x must be float32 (None, 2), not a NumPy array of <U1 (2,)'),
+        ('x', [[1], 2], 'the input x must be float32 (None, 2), not a list of 2'),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            predictor.predict({name: value})
 
 
 def test_threads_predict_with_the_weights_of_one_checkpoint_while_another_is_loaded(tmp_path):
@@ -86,12 +73,8 @@ def test_threads_predict_with_the_weights_of_one_checkpoint_while_another_is_loa
         step = tf.train.create_global_step()
         model({'x': tf.zeros([1, 1])}, None, None, None)
         for number in (1, 2):
-            session.run(
-                [
-                    variable.assign(tf.fill(variable.shape, tf.cast(number, variable.dtype)))
-                    for variable in tf.global_variables()
-                ]
-            )
+            for variable in tf.global_variables():
+                session.run(variable.assign(tf.fill(variable.shape, tf.cast(number, variable.dtype))))
             tf.train.Saver().save(session, f'{tmp_path}/model.ckpt', step)
     predictor = Predictor(estimator, {'x': tf.TensorSpec([None, 1], tf.float32)}, f'{tmp_path}/model.ckpt-1')
     assert predictor.reload() == f'{tmp_path}/model.ckpt-2'
@@ -122,24 +105,16 @@ def test_a_checkpoint_that_does_not_fit_or_is_damaged_is_named(trained, tmp_path
     with pytest.raises(RunError, match='with_other: does not match the model: it has no variable w'):
         Predictor(trained, SPECS, f'{tmp_path}/with_other')
     predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
-    with pytest.raises(
-        RunError, match=r'with_w: does not match the model: w has shape \[3, 1\] in the checkpoint, but \[2, 1\]'
+    data, index = (tmp_path / f'model.ckpt-2.{suffix}' for suffix in ('data-00000-of-00001', 'index'))
+    whole, whole_index = data.read_bytes(), index.read_bytes()
+    for damage, name, message in (
+        (lambda: None, 'with_w', r'does not match the model: w has shape \[3, 1\] in the checkpoint, but \[2, 1\]'),
+        (lambda: data.write_bytes(whole[:-4]), 'model.ckpt-2', 'is corrupt'),
+        (lambda: data.write_bytes(b'x' * len(whole)), 'model.ckpt-2', 'is corrupt'),
+        (lambda: index.write_bytes(b'garbage'), 'model.ckpt-2', 'is corrupt'),
+        (lambda: index.write_bytes(whole_index) and data.unlink(), 'model.ckpt-2', 'a file of it is missing'),
     ):
-        predictor.reload(f'{tmp_path}/with_w')
-    data = tmp_path / 'model.ckpt-2.data-00000-of-00001'
-    data.write_bytes(data.read_bytes()[:-4])
-    with pytest.raises(RunError, match='model.ckpt-2: is corrupt'):
-        predictor.reload(f'{tmp_path}/model.ckpt-2')
-    data.write_bytes(b'x' * data.stat().st_size)
-    with pytest.raises(RunError, match='model.ckpt-2: is corrupt'):
-        predictor.reload(f'{tmp_path}/model.ckpt-2')
-    index = tmp_path / 'model.ckpt-2.index'
-    whole = index.read_bytes()
-    index.write_bytes(b'garbage')
-    with pytest.raises(RunError, match='model.ckpt-2: is corrupt'):
-        predictor.reload(f'{tmp_path}/model.ckpt-2')
-    index.write_bytes(whole)
-    data.unlink()
-    with pytest.raises(RunError, match='model.ckpt-2: a file of it is missing'):
-        predictor.reload(f'{tmp_path}/model.ckpt-2')
+        damage()
+        with pytest.raises(RunError, match=f'{name}: {message}'):
+            predictor.reload(f'{tmp_path}/{name}')
     np.testing.assert_allclose(predictor.predict({'x': X})['y'], expected(tmp_path, 4, X), rtol=1e-5)

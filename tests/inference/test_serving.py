@@ -9,12 +9,13 @@ import tensorflow.compat.v1 as tf
 
 from common.data import records
 from common.data.source import DataSource
+from common.errors import UsageError
 from common.inference import serving
+from common.ops.python_op import python_op
 from common.training import model_fn
 from common.training.options import TrainingOptions
 from hparams import build
 
-ModeKeys = tf.estimator.ModeKeys
 SPEC = {'x': tf.io.FixedLenFeature([2], tf.float32), 'n': tf.io.FixedLenFeature([], tf.int64)}
 
 
@@ -50,20 +51,25 @@ DATASETS = {
 }
 
 
-@pytest.mark.parametrize('kind', DATASETS)
-def test_both_signatures_of_an_export_agree_for_any_batch(tmp_path, kind):
-    dataset = types.SimpleNamespace(**DATASETS[kind])
+def make(tmp_path, dataset, model):
+    """Returns a trained Estimator and the function of the inputs of its export."""
     params = build.make_hparams('m', {}, 'd', {}, text='optimizer=sgd,learning_rate=0')
-    estimator = tf.estimator.Estimator(
-        model_fn.make_model_fn(types.SimpleNamespace(model=doubled), [], TrainingOptions(), total_steps=1),
-        str(tmp_path),
-        params=params,
-    )
+    fn = model_fn.make_model_fn(types.SimpleNamespace(model=model), [], TrainingOptions(), total_steps=1)
+    estimator = tf.estimator.Estimator(fn, str(tmp_path), params=params)
     features = {'x': np.ones([1, 2], np.float32), 'n': np.ones([1], np.int32)}
     estimator.train(lambda: tf.data.Dataset.from_tensors((features, {'y': [1.0]})), steps=1)
-    path = estimator.export_saved_model(
-        str(tmp_path / 'export'), serving.make_serving_input_fn(DataSource(dataset, '', params))
-    )
+    return estimator, serving.make_serving_input_fn(DataSource(types.SimpleNamespace(**dataset), '', params))
+
+
+@pytest.mark.parametrize('kind', DATASETS)
+def test_both_signatures_of_an_export_agree_for_any_batch(tmp_path, kind):
+    estimator, serving_input_fn = make(tmp_path, DATASETS[kind], doubled)
+    specs = serving.check_exportable(estimator, serving_input_fn, estimator.latest_checkpoint())
+    assert {name: (spec.shape.as_list(), spec.dtype) for name, spec in specs.items()} == {
+        'x': ([None, 2], tf.float32),
+        'n': ([None], tf.int32),
+    }
+    path = estimator.export_saved_model(str(tmp_path / 'export'), serving_input_fn)
     signatures = tf2.saved_model.load(path.decode()).signatures
     for count in (1, 3):
         x = np.random.RandomState(count).normal(size=[count, 2]).astype(np.float32)
@@ -73,3 +79,22 @@ def test_both_signatures_of_an_export_agree_for_any_batch(tmp_path, kind):
         from_examples = signatures['examples:serving_default'](examples=serialized)['y']
         for y in (raw, from_examples):
             np.testing.assert_allclose(y, 2 * x + n[:, None], rtol=1e-6)
+
+
+def test_a_model_that_calls_python_is_not_exported(tmp_path):
+    def model(features, labels, mode, params):
+        y = python_op(lambda x: x, lambda x, gradient: gradient)(tf.get_variable('w', initializer=1.0) * features['x'])
+        return {'y': y}, None if labels is None else tf.reduce_sum(y, 1)
+
+    estimator, serving_input_fn = make(tmp_path, DATASETS['tensors made in memory'], model)
+    with pytest.raises(UsageError, match='^--schedule=export: model/PyFunc is a Python function, which only this process'):
+        serving.check_exportable(estimator, serving_input_fn, estimator.latest_checkpoint())
+
+
+def test_a_feature_of_unknown_rank_is_not_exported(tmp_path):
+    def parse_grid(mode, params, record):
+        return {'grid': tf.ones([record['n'], record['n']])}, {}
+
+    _, serving_input_fn = make(tmp_path, {'read': lambda *_: tensors(), 'parse': parse_grid}, doubled)
+    with tf.Graph().as_default(), pytest.raises(UsageError, match='the feature grid must have a shape whose first dimension'):
+        serving_input_fn()
