@@ -13,7 +13,7 @@ from tf_estimator.aliases import Aliases, add_names
 _OPS = 'tensorflow.python.ops'
 _FRAMEWORK = 'tensorflow.python.framework'
 # {module: {name: where it is now}}
-_NAMES = {
+NAMES = {
     f'{_FRAMEWORK}.ops': {
         'IndexedSlices': f'{_FRAMEWORK}.indexed_slices.IndexedSlices',
         'Tensor': f'{_FRAMEWORK}.tensor.Tensor',
@@ -51,7 +51,7 @@ def restore() -> None:
     """Puts the names back; what is there stays as it is. TensorFlow must be imported."""
     if _TRACKING in sys.modules:  # They are back.
         return
-    for module, names in _NAMES.items():
+    for module, names in NAMES.items():
         add_names(importlib.import_module(module), names)
     package = types.ModuleType(_TRACKING)
     package.__path__ = []

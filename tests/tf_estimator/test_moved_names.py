@@ -26,7 +26,7 @@ def test_functions_and_classes_are_found_in_the_modules_that_they_were_in():
 
 
 def test_every_name_that_has_moved_is_where_it_is_said_to_be():
-    for module, names in moved_names._NAMES.items():
+    for module, names in moved_names.NAMES.items():
         for name, path in names.items():
             assert getattr(importlib.import_module(module), name) is not None
             if not path.startswith('tensorflow.python.ops.resource_variables_toggle'):  # Not yet in 2.15.
