@@ -182,8 +182,8 @@ def test_a_histogram_of_values_that_are_not_finite_names_the_variable(run):
 
 def test_too_large_a_batch_is_named(tmp_path):
     def model(features, labels, mode, params):
-        size = tf.py_func(lambda: np.int64(2**48 if mode == wrong_mode else 1), [], tf.int64)
-        y = features['image'][:, 0, 0, 0] * tf.get_variable('w', []) + tf.reduce_sum(tf.fill([size], 1.0))
+        y = features['image'][:, 0, 0, 0] * tf.get_variable('w', [])
+        y += tf.reduce_sum(tf.py_func(lambda: np.ones(2**48 if mode == wrong_mode else 1, np.float32), [], tf.float32))
         return {'y': y}, y
 
     write_mnist(tmp_path)
