@@ -1,219 +1,177 @@
-"""Starting from the weights of another training, and training a part of them."""
+"""Starting from the weights of another training, and the forms of the options that say how."""
 
 import re
-import shutil
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from common.errors import RunError, UsageError
+from common.training.options import TrainingOptions, parse_names, parse_steps
 from common.training.warm_start import warm_start
-from tests.shared import SMALL, read_weights
-import trainer
+from tests.cluster import tiny_data
+from tests.linear import in_session, make_estimator, variables
+from tests.shared import read_weights
 
-pytestmark = pytest.mark.slow
-
-
-def weights(directory):
-    return {name: value for name, value in read_weights(directory).items() if 'Adam' not in name and '_power' not in name}
+# Names and values in the checkpoint of the fixture `saved`.
+SAVED = {'a/kernel': [1.0, 2.0], 'a/bias': [3.0], 'b/kernel': [4.0, 5.0], 'b/bias': [6.0]}
 
 
-@pytest.fixture(scope='module')
-def trained(data_dir, tmp_path_factory):
-    """Trains a small AlexNet and returns its output_dir."""
-    directory = str(tmp_path_factory.mktemp('trained') / 'output')
-    flags = ('--schedule=train', '--train_steps=5', f'--data_dir={data_dir}', f'--output_dir={directory}')
-    assert trainer.main(['trainer.py', *SMALL, *flags]) == 0
-    return directory
+def save(path, values):
+    """Writes a checkpoint with these variables."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tf.Graph().as_default(), tf.Session() as session:
+        saved = [tf.get_variable(name, initializer=value) for name, value in values.items()]
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver(saved).save(session, str(path))
+    return path
 
 
 @pytest.fixture
-def source(trained, tmp_path):
-    """Returns a copy of a trained AlexNet's output_dir."""
-    return shutil.copytree(trained, str(tmp_path / 'source'))
+def saved(tmp_path):
+    return save(tmp_path / 'saved' / 'model.ckpt-5', SAVED)
 
 
-def frozen_at_the_start(run, tmp_path, path, *flags, output='frozen'):
-    """Returns the weights and the log of a training of one step in which nearly nothing is trained."""
-    directory = str(tmp_path / output)
-    code, result, log = run(
-        *SMALL,
-        '--schedule=train',
-        '--train_steps=1',
-        f'--warm_start_from={path}',
-        *flags,
-        '--freeze=^(conv|dense/)|kernel',
-        output_dir=directory,
-    )
-    assert code == 0 and result['global_step'] == 1
-    return weights(directory), log
+@pytest.fixture
+def started(caplog):
+    """Starts variables, {name: length}, from a path: started(path, lengths, ...) -> ({name: values}, log lines)."""
+    caplog.set_level('INFO')
+
+    def call(path, lengths, *args):
+        with tf.Graph().as_default(), tf.Session() as session:
+            created = [tf.get_variable(name, [n], initializer=tf.zeros_initializer()) for name, n in lengths.items()]
+            warm_start(str(path), created, *args)
+            session.run(tf.global_variables_initializer())
+            return {name: list(value) for name, value in variables(session).items()}, caplog.messages
+
+    return call
 
 
-@pytest.mark.parametrize('kind', ['output_dir', 'checkpoint', 'index', 'SavedModel'])
-@pytest.mark.parametrize('debug', [(), ('--debug_numerics',)])
-def test_a_warm_start_takes_the_weights_of_the_other_training(run, tmp_path, source, kind, debug):
-    path = {'output_dir': source, 'checkpoint': f'{source}/model.ckpt-5', 'index': f'{source}/model.ckpt-5.index'}.get(kind)
-    if kind == 'SavedModel':
-        path = run(*SMALL, '--schedule=export', output_dir=source)[1]['export']
-    found, log = frozen_at_the_start(run, tmp_path, path, *debug)
-    expected = weights(source)
-    assert len(found) == 9 and found['global_step'] == 1
-    for name in found.keys() - {'global_step', 'dense_1/bias'}:
-        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
-    difference = np.abs(found['dense_1/bias'] - expected['dense_1/bias'])
-    assert 0 < difference.max() < 0.01  # One step of Adam.
-    assert log.count(' loaded\n') == 8
+@pytest.mark.parametrize('path', ['', 'model.ckpt-5', 'model.ckpt-5.index', 'model.ckpt-5.data-00000-of-00001', '../exported'])
+def test_a_checkpoint_is_found_by_its_directory_or_its_files_and_in_a_saved_model(started, saved, path):
+    save(saved.parent.parent / 'exported' / 'variables' / 'variables', SAVED)
+    found, log = started(saved.parent / path, {name: len(value) for name, value in SAVED.items()})
+    assert found == SAVED
+    where = saved.parent / path / 'variables' / 'variables' if 'exported' in path else saved
+    assert log == [f'Starting from the weights in {where}:', *(f'  {name:40} loaded' for name in SAVED)]
 
 
-def test_a_warm_start_lists_what_does_not_fit_and_starts_it_anew(run, tmp_path, source):
-    found, log = frozen_at_the_start(run, tmp_path, source, f'{SMALL[0]},num_classes=12')
-    assert found['dense_1/kernel'].shape == (16, 12)
-    assert 'dense_1/kernel                           skipped: its shape is [16, 10], not [16, 12]' in log
-    np.testing.assert_array_equal(found['conv2d/kernel'], weights(source)['conv2d/kernel'])
-    _, log = frozen_at_the_start(run, tmp_path, source, f'{SMALL[0]},batch_norm=true', output='other')
-    assert 'batch_normalization/gamma                skipped: missing' in log
-
-
-def test_a_warm_start_takes_averages_of_the_weights_from_the_best_checkpoint(run, tmp_path):
-    source = str(tmp_path / 'source')
-    assert run(f'{SMALL[0]},ema_decay=0.5', SMALL[1], '--train_steps=5', output_dir=source)[0] == 0
-    found, log = frozen_at_the_start(run, tmp_path, f'{source}/best')
-    np.testing.assert_array_equal(found['conv2d/kernel'], weights(source)['conv2d/kernel/ExponentialMovingAverage'])
-    assert (found['conv2d/kernel'] != weights(source)['conv2d/kernel']).any()
-
-
-def test_variables_of_other_names_are_found_and_excluded_ones_start_anew(run, tmp_path, source):
-    names = '--warm_start_names=conv2d_1/:conv2d/,dense_1/bias:dense/bias,dense/:dense_1/'
-    shapes = '--hparams=filters=[8,8],dense_units=10,batch_size=32,drop_rate=0.0,augment_shift=0,warmup_steps=0'
-    flags = (
-        shapes,
-        '--eval_steps=1',
-        '--schedule=train',
-        '--train_steps=1',
-        f'--warm_start_from={source}',
-        '--freeze=^conv|bias',
-    )
-    directory = str(tmp_path / 'renamed')
-    code, _, log = run(*flags, names, '--warm_start_exclude=^conv2d_1/kernel', output_dir=directory)
-    assert code == 0, log
-    found, expected = weights(directory), weights(source)
-    np.testing.assert_array_equal(found['conv2d/bias'], expected['conv2d_1/bias'])
-    np.testing.assert_array_equal(found['conv2d_1/bias'], expected['conv2d_1/bias'])
-    np.testing.assert_array_equal(found['dense/bias'], expected['dense_1/bias'])
-    assert not found['dense_1/bias'].any()
-    for line in (
-        'conv2d/bias                              loaded from conv2d_1/bias',
-        'conv2d/kernel                            skipped: its shape is [3, 3, 4, 8], not [3, 3, 1, 8]',
-        'conv2d_1/bias                            loaded',
-        'conv2d_1/kernel                          skipped: excluded',
-        'dense/bias                               loaded from dense_1/bias',
-        'dense_1/bias                             skipped: its shape is [16], not [10]',
-    ):
-        assert f'  {line}\n' in log
+def test_what_does_not_fit_or_is_excluded_is_listed_and_starts_anew(started, saved):
+    lengths = {'a/kernel': 3, 'a/bias': 1, 'b/kernel': 2, 'c/bias': 1, 'c/other': 1, 'other': 1}
+    found, log = started(saved, lengths, ['b/bias:a/bias', 'a/:c/'], 'b/kern')
+    assert found == {name: [0] * length for name, length in lengths.items()} | {'a/bias': [6], 'c/bias': [3]}
+    assert log[1:] == [
+        '  a/kernel                                 skipped: its shape is [2], not [3]',
+        '  a/bias                                   loaded from b/bias',
+        '  b/kernel                                 skipped: excluded',
+        '  c/bias                                   loaded from a/bias',
+        '  c/other                                  skipped: a/other is missing',
+        '  other                                    skipped: missing',
+    ]
 
 
 @pytest.mark.parametrize(
     'names, expected',
     [
-        (
-            [':new/', 'old/:'],
-            {'b': 2.0, 'new/a': 1.0, 'new/old/b': 2.0},
-        ),  # The first that fits counts: an empty scope is in all.
-        (['a:x', 'a:y'], {'x': 1.0, 'y': 1.0, 'a': 1.0}),
+        # The first that fits counts: an empty scope is in all.
+        ([':new/', 'old/:'], {'b': [2], 'new/a': [1], 'new/old/b': [2]}),
+        (['a:x', 'a:y'], {'x': [1], 'y': [1], 'a': [1]}),
     ],
 )
-def test_scopes_are_added_and_removed_and_a_variable_may_start_several(tmp_path, names, expected):
-    path = str(tmp_path / 'model.ckpt')
-    with tf.Graph().as_default(), tf.Session() as session:
-        saved = [tf.get_variable(name, initializer=value) for name, value in (('a', 1.0), ('old/b', 2.0))]
-        session.run(tf.global_variables_initializer())
-        tf.train.Saver(saved).save(session, path)
-    with tf.Graph().as_default(), tf.Session() as session:
-        variables = [tf.get_variable(name, initializer=0.0) for name in expected]
-        warm_start(path, variables, names)
-        session.run(tf.global_variables_initializer())
-        assert dict(zip(expected, session.run(variables))) == expected
+def test_scopes_are_added_and_removed_and_a_variable_may_start_several(started, tmp_path, names, expected):
+    path = save(tmp_path / 'model.ckpt', {'a': [1.0], 'old/b': [2.0]})
+    assert started(path, dict.fromkeys(expected, 1), names)[0] == expected
 
 
-def test_a_name_that_the_checkpoint_has_not_is_refused(run, source):
-    flags = (*SMALL, '--schedule=train', '--train_steps=1', f'--warm_start_from={source}', '--warm_start_names=dens/:dense/')
-    code, _, err = run(*flags)
-    assert code == 2 and err.splitlines()[-1] == (
-        f'trainer.py: --warm_start_names: dens/:dense/: {source}/model.ckpt-5 has no dens/ for a variable of the model'
-    )
-
-
-def test_a_training_that_resumes_keeps_its_own_weights(run, tmp_path, source):
-    frozen_at_the_start(run, tmp_path, source)
-    before = weights(tmp_path / 'frozen')
-    other = str(tmp_path / 'other')
-    run(*SMALL, '--schedule=train', '--train_steps=1', '--seed=9', output_dir=other)
-    for path in (other, 'gone'):  # What it was started from may be gone.
-        flags = (*SMALL, '--schedule=train', '--train_steps=2', f'--warm_start_from={path}')
-        code, _, log = run(*flags, '--freeze=^(conv|dense/)|kernel', output_dir=str(tmp_path / 'frozen'))
-        assert code == 0 and 'Starting from the weights' not in log
-        assert '--warm_start_from is not used: ' in log
-    np.testing.assert_array_equal(weights(tmp_path / 'frozen')['dense/kernel'], before['dense/kernel'])
-
-
-def test_a_training_resumes_with_the_same_freeze_only(run, tmp_path, source):
-    frozen_at_the_start(run, tmp_path, source)
-    code, _, err = run(*SMALL, '--schedule=train', '--train_steps=2', output_dir=str(tmp_path / 'frozen'))
-    assert code == 1 and re.search(
-        r'model.ckpt-1: has no variable \S+/Adam\S*: use the --freeze it was trained with', err.splitlines()[-1]
-    )
+def test_averages_of_the_weights_are_taken_before_the_weights(started, tmp_path):
+    path = save(tmp_path / 'model.ckpt', {'a': [1.0], 'a/ExponentialMovingAverage': [2.0], 'b': [3.0]})
+    found, log = started(path, {'a': 1, 'c': 1, 'b': 1}, ['a:c'])
+    assert found == {'a': [2], 'c': [2], 'b': [3]}
+    assert [line.split(maxsplit=1)[1] for line in log[1:]] == ['loaded', 'loaded from a/ExponentialMovingAverage', 'loaded']
 
 
 @pytest.mark.parametrize(
-    'flags, message',
+    'path, names, exclude, message',
     [
-        (
-            ['--warm_start_from=nosuch'],
-            '--warm_start_from=nosuch: is neither a checkpoint, nor a directory of checkpoints, nor a ',
-        ),
-        (['--freeze=nosuch'], '--freeze=nosuch: matches none of the variables: conv2d/kernel, conv2d/bias, '),
-        (['--freeze=.'], '--freeze=.: matches all of the variables: '),
-        (['--freeze=('], '--freeze=( is not a regular expression: '),
-        (['--warm_start_names=a:b'], '--warm_start_names requires --warm_start_from'),
-        (['--warm_start_exclude=a'], '--warm_start_exclude requires --warm_start_from'),
-        (['--warm_start_from=x', '--warm_start_exclude=('], '--warm_start_exclude=( is not a regular expression: '),
-        (
-            ['--warm_start_from=x', '--warm_start_exclude=nosuch'],
-            '--warm_start_exclude=nosuch: matches none of the variables: ',
-        ),
-        (
-            ['--warm_start_from=x', '--warm_start_names=a:b'],
-            '--warm_start_names: a:b: the model has no b; it has: conv2d/kernel',
-        ),
-        *(
-            (['--warm_start_from=x', f'--warm_start_names={item}'], f'--warm_start_names: {item} is not of the form OLD:NEW')
-            for item in ('a', 'a/:b', 'a:b/', 'a:b:c', ':', ':a')
-        ),
+        ('nosuch', [], '', r'--warm_start_from=\S+/nosuch: is neither a checkpoint, nor a directory of checkpoints, nor a Sav'),
+        ('', ['a/bias:x'], '', '--warm_start_names: a/bias:x: the model has no x; it has: a/bias, a/kernel$'),
+        ('', ['dens/:a/'], '', r'--warm_start_names: dens/:a/: \S+/model.ckpt-5 has no dens/ for a variable of the model$'),
+        ('', [], 'nosuch', '--warm_start_exclude=nosuch: matches none of the variables: a/bias, a/kernel$'),
+        ('', [], '.', r'--warm_start_from=\S+: no variable matches one of the model in name and shape; it has a/bias, a/kern'),
     ],
 )
-def test_mistakes_in_a_warm_start_are_one_line(run, flags, message):
-    code, _, err = run(*SMALL, '--schedule=train', '--train_steps=1', *flags)
-    assert code == 2 and err.splitlines()[-1].startswith(f'trainer.py: {message}')
+def test_mistakes_in_a_warm_start_are_refused(started, saved, path, names, exclude, message):
+    with pytest.raises(UsageError, match=f'^{message}'):
+        started(saved.parent / path, {'a/bias': 1, 'a/kernel': 2}, names, exclude)
 
 
-def test_a_warm_start_from_nothing_that_fits_is_refused(run, tmp_path, source):
-    code, _, err = run('--model=polynomial', '--dataset=polynomial', '--schedule=train', f'--warm_start_from={source}')
-    assert code == 2
-    assert 'no variable matches one of the model in name and shape; it has ' in err.splitlines()[-1]
-    assert 'conv2d/bias, ' in err.splitlines()[-1]
+def test_no_more_than_ten_names_are_listed(started, tmp_path):
+    path = save(tmp_path / 'model.ckpt', {f'v{i:02}': [1.0] for i in range(12)})
+    with pytest.raises(UsageError, match=r'it has v00, v01, .*, v09 and 2 more$'):
+        started(path, {'w': 1})
 
 
-def test_a_damaged_checkpoint_to_start_from_is_named(run, tmp_path, source):
-    path = tmp_path / 'source' / 'model.ckpt-5.data-00000-of-00001'
+def test_a_corrupt_checkpoint_is_named_and_one_before_it_taken_from_a_directory(started, saved):
+    save(saved.parent / 'model.ckpt-4', {**SAVED, 'a/bias': [9.0]})
+    (saved.parent / 'checkpoint').unlink()
+    path = saved.parent / 'model.ckpt-5.data-00000-of-00001'
     path.write_bytes(path.read_bytes()[:-1] + b'!')
-    flags = (*SMALL, '--schedule=train', '--train_steps=1')
-    code, _, err = run(*flags, f'--warm_start_from={path}')
-    assert code == 1
-    assert (
-        err.splitlines()[-1]
-        == f'trainer.py: --warm_start_from={path}: {source}/model.ckpt-5 is corrupt: choose another checkpoint'
-    )
-    (tmp_path / 'source' / 'checkpoint').unlink()
-    code, _, err = run(*flags, f'--warm_start_from={source}')
-    assert code == 0
-    assert f'{source}/model.ckpt-5: is corrupt' in err and f'Starting from the weights in {source}/model.ckpt-0:' in err
+    with pytest.raises(RunError, match=rf'^--warm_start_from={path}: {saved} is corrupt: choose another checkpoint$'):
+        started(path, {'a/bias': 1})
+    found, log = started(saved.parent, {'a/bias': 1})
+    assert found == {'a/bias': [9]}
+    assert any(f'{saved}: is corrupt' in line for line in log)
+    assert f'Starting from the weights in {saved.parent}/model.ckpt-4:' in log
+
+
+@pytest.mark.parametrize('item', ['a', 'a/:b', 'a:b/', 'a:b:c', ':', ':a', 'a:'])
+def test_names_of_another_form_are_refused(item):
+    with pytest.raises(UsageError, match=f'^--warm_start_names: {item} is not of the form OLD:NEW, names of variables, or of'):
+        parse_names(['a:b', item])
+
+
+def test_names_are_pairs_of_variables_or_scopes():
+    assert parse_names(['a:b', 'a/:b/', ':b/', 'a/:']) == [('a', 'b'), ('a/', 'b/'), ('', 'b/'), ('a/', '')]
+
+
+@pytest.mark.parametrize('text, steps', [('0:1', (0, 1)), ('100:110', (100, 110)), (f'1:{2**63 - 1}', (1, 2**63 - 1))])
+def test_steps_are_a_range(text, steps):
+    assert parse_steps(text) == steps
+
+
+@pytest.mark.parametrize('text', ['5', '5:5', '6:5', 'a:b', '-1:5', '1:2:3', f'1:{2**63}', f'1:{"9" * 5000}'])
+def test_steps_of_another_form_are_refused(text):
+    message = 'there are at most 9223372036854775807 steps' if len(text) > 9 else 'not of the form FIRST:END, FIRST < END, such'
+    with pytest.raises(UsageError, match=f'^--profile_steps={text}.*{message}'):
+        parse_steps(text)
+
+
+def test_the_weights_of_a_model_start_before_its_first_step(tmp_path):
+    start = save(tmp_path / 'model.ckpt', {'w': [[5.0], [7.0]], 'global_step': np.int64(9), 'v': [1.0]})
+    options = TrainingOptions(warm_start_from=str(start), warm_start_names=['w:w'])
+    with in_session(make_estimator(tmp_path, options=options)) as (session, train_op):
+        found = variables(session)
+        assert found['global_step'] == 0 and list(found['w'][:, 0]) == [5, 7]
+        session.run(train_op)
+        assert (variables(session)['w'] != found['w']).all()
+
+
+def test_a_training_that_resumes_keeps_its_own_weights_and_must_have_the_same_freeze(run, tmp_path):
+    tiny_data.write(tmp_path / 'tiny')
+
+    def train(name, steps, *flags):
+        flags = ('--model=tests.training.model_with_parts', '--dataset=tests.cluster.tiny_data', '--schedule=train', *flags)
+        more = (f'--data_dir={tmp_path / "tiny"}', f'--train_steps={steps}', '--hparams=batch_size=12')
+        return run(*flags, *more, output_dir=tmp_path / name)
+
+    assert train('first', 1)[0] == 0
+    code, _, log = train('second', 1, f'--warm_start_from={tmp_path / "first"}', '--freeze=hidden')
+    assert code == 0 and re.search(r'  hidden/kernel +loaded\n', log)
+    code, _, log = train('second', 2, '--warm_start_from=gone', '--freeze=hidden')  # What it was started from may be gone.
+    assert code == 0 and 'Starting from the weights' not in log and '--warm_start_from is not used: ' in log
+    first, second = read_weights(tmp_path / 'first'), read_weights(tmp_path / 'second')
+    np.testing.assert_array_equal(first['hidden/kernel'], second['hidden/kernel'])
+    assert (first['output/kernel'] != second['output/kernel']).all()
+    code, _, err = train('second', 3)
+    reason = r'model.ckpt-2: has no variable hidden/\S+: use the --freeze it was trained with'
+    assert code == 1 and re.search(reason, err.splitlines()[-1])
