@@ -1,6 +1,7 @@
-"""Help, and mistakes on the command line, are answered without TensorFlow, which takes seconds to import; what that costs."""
+"""Help, and most mistakes on the command line, are answered before TensorFlow is imported, which takes seconds."""
 
 import gc
+import json
 import subprocess
 import sys
 
@@ -8,57 +9,106 @@ import pytest
 
 from common.errors import RunError
 from common.runs import command
-from tests.shared import ROOT
+from tests.shared import POLYNOMIAL, ROOT
 
-CALLS = [
+STEPS = 2**63 - 1
+HELP = [
     ('trainer', ['--help'], '--train_steps'),
     ('trainer', ['--list'], '  alexnet          A small AlexNet'),
     ('trainer', ['--model=polynomial', '--dataset=tfrecord', '--help'], '--model=polynomial\n\nFits y = w_0 x^2'),
     ('sweep', ['--help'], '--train_steps'),
     ('sweep', ['--list'], '  alexnet          A small AlexNet'),
-    ('trainer', ['--nope'], "trainer.py: Unknown command line flag 'nope'"),
-    ('trainer', ['--output_dir=\udce4'], 'trainer.py: --output_dir=\\udce4: is not UTF-8\n'),
-    ('trainer', ['--train_steps=0'], 'trainer.py: flag --train_steps=0: 0 is not an integer in the range [1, '),
-    ('trainer', ['--model=alexnex'], 'trainer.py: --model=alexnex: no module models.alexnex; the models are: alexnet, '),
-    ('trainer', ['--dataset=nope'], 'trainer.py: --dataset=nope: no module datasets.nope; the datasets are: addition, '),
-    ('trainer', ['--hparams_set=nope'], 'trainer.py: --hparams_set=nope: no file '),
-    ('trainer', ['--hparams=learning_rate'], "trainer.py: --hparams: 'learning_rate' is not of the form name=value"),
-    (
-        'trainer',
-        ['--hparams=drop_rat=0.1'],
-        'trainer.py: --hparams: unknown hyper-parameter drop_rat, did you mean drop_rate?',
+]
+MISTAKES = [
+    # The parser refuses these.
+    (['--modle=alexnet'], "Unknown command line flag 'modle'. Did you mean: model"),
+    (['--schedule=nosuch'], 'flag --schedule=nosuch: value should be one of <train_and_evaluate|train|evaluate'),
+    (['--precision=float8'], 'flag --precision=float8: value should be one of <float32|bfloat16|float16>'),
+    (['--train_steps=x'], "flag --train_steps=x: invalid literal for int() with base 10: 'x'"),
+    (['nonsense'], 'nonsense: every argument is a flag'),
+    (['--output_dir=\udce4'], '--output_dir=\udce4: is not UTF-8'),
+    # Flags that are empty, malformed, or do not go together.
+    *(
+        ([f'--{name}=', '--schedule=predict'], f'--{name} is empty')
+        for name in ('model', 'dataset', 'data_dir', 'output_dir', 'predict_split')
     ),
-    (
-        'trainer',
-        ['--model=resnet', '--dataset=text', '--hparams=depth=deep'],
-        'trainer.py: --hparams: depth=deep must be an integer',
+    *(
+        ([f'--{name}={value}'], f'--{name}={value} must be a finite number')
+        for name in ('num_epochs', 'early_stopping_min_delta', 'cluster_timeout')
+        for value in ('nan', 'inf')
     ),
-    ('trainer', ['--local_cluster=boss:1'], 'trainer.py: --local_cluster=boss:1 must list jobs'),
-    ('trainer', ['--profile_steps=5'], 'trainer.py: --profile_steps=5 is not of the form FIRST:END'),
-    ('trainer', ['--schedule=train', '--input=x.png'], 'trainer.py: --input requires --schedule=predict, not train'),
-    ('sweep', ['--model=polynomial'], 'sweep.py: --space is missing'),
+    (['--eval_splits='], '--eval_splits=: a name is empty'),
+    (['--eval_splits=eval,'], '--eval_splits=eval,: a name is empty'),
+    *(
+        ([f'--{flag}=x=1.5', f'--schedule={schedule}'], f'--{flag} requires --schedule={others}, not {schedule}')
+        for flag, schedule, others in (
+            ('input', 'train', 'predict'),
+            ('predict_split', 'train', 'predict'),
+            ('visualize', 'evaluate', 'predict'),
+            ('checkpoint', 'train_and_evaluate', 'evaluate or predict or export'),
+            ('best_metric', 'train', 'train_and_evaluate or continuous_eval or dry_run'),
+            ('local_cluster', 'evaluate', 'train_and_evaluate or train'),
+            ('override_hparams', 'evaluate', 'train_and_evaluate or train'),
+        )
+    ),
+    (['--eval_timeout=1'], '--eval_timeout requires --schedule=continuous_eval, not train_and_evaluate'),
+    *(
+        ([f'--{flag}=1', '--schedule=train'], f'--{flag} requires --schedule=train_and_evaluate or dry_run, not train')
+        for flag in ('early_stopping_patience', 'early_stopping_min_delta')
+    ),
+    (['--schedule=predict', '--input=a', '--predict_split=eval'], '--input=a does not go with --predict_split=eval: give one'),
+    (['--debug_numerics', '--schedule=export'], '--debug_numerics does not go with --schedule=export: the checks would'),
+    (['--visualize=x.jpg', '--schedule=predict'], '--visualize=x.jpg must be the name of a PNG file, such as predictions.png'),
+    (['--local_cluster=boss:1'], '--local_cluster=boss:1 must list jobs'),
+    (['--local_cluster=worker:2', '--output_dir=gs://x/y'], '--output_dir=gs://x/y: --local_cluster needs a local directory'),
+    (['--restarts=1'], '--restarts requires --local_cluster'),
+    (['--profile_steps=10'], '--profile_steps=10 is not of the form FIRST:END, FIRST < END, such as 100:110'),
+    (['--profile_steps=10:10'], '--profile_steps=10:10 is not of the form'),
+    ([f'--profile_steps=1:{STEPS + 1}'], f'--profile_steps=1:{STEPS + 1}: there are at most {STEPS} steps'),
+    ([f'--profile_steps={"9" * 5000}:1'], f'--profile_steps={"9" * 5000}:1: there are at most {STEPS} steps'),
+    (['--freeze=('], '--freeze=( is not a regular expression: missing )'),
+    (['--warm_start_from=x', '--warm_start_exclude=)'], '--warm_start_exclude=) is not a regular expression: unbalanced'),
+    *(([f'--{name}=a:b'], f'--{name} requires --warm_start_from') for name in ('warm_start_names', 'warm_start_exclude')),
+    (['--output_dir=a[1]'], '--output_dir=a[1]: TensorFlow reads * ? [ ] \\ as glob patterns'),
+    # What they name is not there, or a hyper-parameter is wrong.
+    (['--model=alexnex'], '--model=alexnex: no module models.alexnex; the models are: alexnet, '),
+    (['--dataset=nope'], '--dataset=nope: no module datasets.nope; the datasets are: addition, '),
+    (['--hparams_set=nope'], '--hparams_set=nope: no file '),
+    (['--hparams=learning_rate'], "--hparams: 'learning_rate' is not of the form name=value"),
+    (['--override_hparams=x'], "--override_hparams: 'x' is not of the form name=value"),
+    (['--hparams=drop_rat=0.1'], '--hparams: unknown hyper-parameter drop_rat, did you mean drop_rate?'),
+    (['--model=resnet', '--dataset=text', '--hparams=depth=deep'], '--hparams: depth=deep must be an integer'),
+    ([*POLYNOMIAL, '--hparams=batch_size=0'], '--hparams: batch_size=0 must be at least 1'),
 ]
 CODE = """
-import contextlib, io, sys
+import contextlib, io, json, sys
 import sweep, trainer
 
-for program, argv, _ in {calls!r}:
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        code = {{'sweep': sweep, 'trainer': trainer}}[program].main([program + '.py', *argv])
-    sys.stdout.flush()
-    print(f'{{code}} {{out.getvalue()}}', file=sys.stderr, end='\\0', flush=True)
+for program, argv in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        code = {'sweep': sweep, 'trainer': trainer}[program].main([program + '.py', *argv])
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
 assert 'tensorflow' not in sys.modules
 """
 
 
-def test_help_and_mistakes_are_answered_without_tensorflow():
-    process = subprocess.run([sys.executable, '-c', CODE.format(calls=CALLS)], cwd=ROOT, capture_output=True, text=True)
-    *answers, end = process.stderr.split('\0')
-    assert process.returncode == 0 and not end, process.stderr
-    for (_, argv, text), answer in zip(CALLS, answers, strict=True):
-        is_help = argv[-1] in ('--help', '--list')
-        assert answer.startswith('0 ' if is_help else text) and text in answer, argv
-        assert is_help or answer.count('\n') == 1 and answer.endswith('\n2 '), argv
+def call(calls):
+    """Calls programs in one process, which must not import TensorFlow: returns [(exit code, stdout, stderr), ...]."""
+    command = [sys.executable, '-c', CODE]
+    process = subprocess.run(command, cwd=ROOT, input=json.dumps(calls), capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, '')
+    return [json.loads(line) for line in process.stdout.splitlines()]
+
+
+def test_help_is_printed_without_tensorflow():
+    for (_, argv, text), (code, out, err) in zip(HELP, call([row[:2] for row in HELP]), strict=True):
+        assert (code, err) == (0, '') and text in out, argv
+
+
+def test_mistakes_are_one_line_each_without_tensorflow():
+    rows = [('trainer', *row) for row in MISTAKES] + [('sweep', ['--model=polynomial'], '--space is missing')]
+    for (program, argv, text), (code, out, err) in zip(rows, call([row[:2] for row in rows]), strict=True):
+        assert (code, out, err.count('\n')) == (2, '', 1) and err.startswith(f'{program}.py: {text}'), (argv, err)
 
 
 def test_the_garbage_collector_leaves_out_what_a_command_imports(monkeypatch):
@@ -73,13 +123,12 @@ def test_the_garbage_collector_leaves_out_what_a_command_imports(monkeypatch):
         gc.disable()
         assert frozen() == 0 and not gc.isenabled()
         gc.enable()
-        with monkeypatch.context() as patch:
-            patch.delitem(sys.modules, 'tensorflow')
-            assert frozen() > 100_000 and gc.isenabled()
-            patch.setitem(sys.modules, 'tf_estimator', None)
-            with pytest.raises(RunError, match='tf_estimator'):
-                frozen()
-            assert gc.isenabled()
+        monkeypatch.delitem(sys.modules, 'tensorflow')
+        assert frozen() > 100_000 and gc.isenabled()
+        monkeypatch.setitem(sys.modules, 'tf_estimator', None)
+        with pytest.raises(RunError, match='tf_estimator'):
+            frozen()
+        assert gc.isenabled()
     finally:
         gc.enable()
         gc.unfreeze()

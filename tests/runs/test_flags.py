@@ -1,0 +1,162 @@
+"""The trainer's flags: their help, defaults and ranges, and values that are refused, or not, once TensorFlow is there."""
+
+import os
+import re
+import signal
+import sys
+
+from absl import flags as absl_flags
+import pytest
+
+from common import process
+from common.runs import flags as run_flags
+from common.runs.options import Options, from_flags
+from tests.shared import POLYNOMIAL, without_log
+import trainer
+
+STEPS, INT32 = 2**63 - 1, 2**31 - 1
+RANGES = {
+    'train_steps': (1, INT32),
+    'seed': (0, INT32),
+    'save_checkpoints_steps': (1, STEPS),
+    'save_summary_steps': (1, STEPS),
+    'keep_checkpoint_max': (0, INT32),
+    'num_gpus': (0, 1024),
+    'num_towers': (1, 1024),
+    'steps_per_loop': (1, INT32),
+    'inter_op_threads': (0, 1024),
+    'intra_op_threads': (0, 1024),
+    'overfit_batches': (0, STEPS),
+    'restarts': (0, INT32),
+    'eval_every_steps': (1, STEPS),
+    'eval_steps': (0, STEPS),
+    'eval_timeout': (0, INT32),
+    'early_stopping_patience': (0, STEPS),
+}
+
+
+def test_help_lists_every_flag_in_groups(capsys):
+    assert trainer.main(['trainer.py', '-h']) == 0
+    out = capsys.readouterr().out
+    for name in set(run_flags.define()) - {'h'}:
+        assert re.search(rf'--(\[no\])?{name}:', out), name
+    assert out.index('What to run:') < out.index('--model:') < out.index('Execution:') < out.index('--num_gpus:')
+
+
+def test_help_may_be_read_in_part(start):
+    helped = start('--help', is_fresh=True)
+    helped.stdout.close()
+    assert helped.stderr.read() == ''
+    assert helped.wait() == -signal.SIGPIPE
+    helped.stdout = None
+
+
+@pytest.mark.parametrize('code, expected, printed', [('why', 1, 'why\n'), (3, 3, ''), (None, 1, '')])
+def test_what_a_module_calls_sys_exit_with_is_printed_or_the_exit_code(capsys, monkeypatch, code, expected, printed):
+    monkeypatch.setattr(process, 'exit_process', sys.exit)  # Another test may have started a server in this process.
+    with pytest.raises(SystemExit) as exit:
+        process.run_and_exit(lambda: sys.exit(code))
+    assert (exit.value.code, capsys.readouterr().err) == (expected, printed)
+
+
+def test_flags_have_the_defaults_of_the_options():
+    FLAGS = run_flags.define()
+    FLAGS(['trainer.py'])
+    assert from_flags(FLAGS) == Options()
+    others = ('model', 'dataset', 'data_dir', 'output_dir', 'seed', 'train_steps', 'num_epochs', 'verify_data', 'restarts')
+    assert [FLAGS[name].value for name in others] == ['alexnet', 'mnist', 'data', None, None, None, None, False, 0]
+
+
+@pytest.mark.parametrize('name', RANGES)
+def test_an_integer_out_of_its_range_is_refused(name):
+    flag = run_flags.define()[name]
+    for value in RANGES[name]:
+        flag.parse(str(value))
+        assert flag.value == value
+    for value in (RANGES[name][0] - 1, RANGES[name][1] + 1):
+        with pytest.raises(absl_flags.Error, match=rf'--{name}={value}: {value} is not an integer in the range \[\d, \d+\]'):
+            flag.parse(str(value))
+
+
+@pytest.mark.parametrize('name, lowest', [('num_epochs', 0), ('early_stopping_min_delta', 0), ('cluster_timeout', 1)])
+def test_a_number_that_is_too_small_is_refused(name, lowest):
+    flag = run_flags.define()[name]
+    flag.parse(str(lowest))
+    with pytest.raises(absl_flags.Error, match=f'--{name}={lowest - 0.5}'):
+        flag.parse(str(lowest - 0.5))
+
+
+@pytest.mark.parametrize(
+    'argv, message',
+    [
+        (['--hparams=optimizer=lion'], 'optimizer=lion is not one of adam, adamw, adagrad, ftrl, momentum, rmsprop, sgd'),
+        (['--hparams=optimizer=ftrl'], 'optimizer=ftrl needs a constant learning rate'),
+        (['--hparams=learning_rate_schedule=up'], 'learning_rate_schedule=up is not one of constant'),
+        (['--hparams=piecewise_boundaries=[5]'], 'piecewise_boundaries=[5] must be steps in ascending order'),
+        (['--hparams=drop_rate=1.0', '--schedule=dry_run'], 'drop_rate=1.0 must be at least 0 and less than 1'),
+        (['--hparams=image_size=14'], '--dataset=mnist has image_size=28'),
+        ([*POLYNOMIAL, '--hparams=num_samples=9'], 'num_samples=9 must be from 10 to 10000000'),
+        (['--best_metric=accuracy'], '--best_metric=accuracy is not of the form METRIC:min or METRIC:max'),
+        (['--num_gpus=99'], '--num_gpus=99: this machine has '),
+        (['--xla'], '--xla requires a GPU; none is visible'),
+        *(([f'--schedule={name}'], 'contains no checkpoint: train first') for name in ('evaluate', 'predict', 'export')),
+        *(([f'--output_dir={path}'], f'={path}: cannot be written') for path in ('/dev/null', '/dev/null/x', '/proc/output')),
+    ],
+    ids=str,
+)
+def test_wrong_usage_is_one_line_and_makes_nothing(run, tmp_path, argv, message):
+    code, result, err = run(*argv)
+    (line,) = without_log(err)
+    assert (code, result) == (2, None) and line.startswith('trainer.py: ') and message in line
+    assert not list(tmp_path.glob('**/model.ckpt*'))
+    assert 'no checkpoint' not in message or list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    'flag, schedule',
+    [
+        ('output_dir', 'train'),
+        ('output_dir', 'evaluate'),
+        ('data_dir', 'dry_run'),
+        ('warm_start_from', 'train'),
+        ('hparams_set', 'train'),
+        ('checkpoint', 'export'),
+        ('input', 'predict'),
+    ],
+)
+def test_a_file_system_that_tensorflow_has_not_is_named_before_anything_is_made(run, tmp_path, flag, schedule):
+    path = 's3://bucket/x.json'
+    code, _, err = run(*POLYNOMIAL, f'--schedule={schedule}', f'--data_dir={tmp_path}/data', f'--{flag}={path}')
+    assert (code, err) == (
+        2,
+        f'trainer.py: --{flag}={path}: this TensorFlow has no file system s3:// (it has file://, gs://, ram://): '
+        'mount it as a directory and give that path\n',
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_that_is_damaged_or_cannot_be_written_fails_with_its_name(run, tmp_path):
+    (tmp_path / 'data' / 'mnist').mkdir(parents=True)
+    (tmp_path / 'data' / 'mnist' / 'manifest.json').write_text('{}')
+    for data_dir, message in (
+        (f'{tmp_path}/data', f'{tmp_path}/data/mnist/manifest.json: '),
+        (os.devnull, '/dev/null/mnist: '),
+    ):
+        code, _, err = run('--schedule=train', f'--data_dir={data_dir}')
+        assert code == 1 and err.splitlines()[-1].startswith(f'trainer.py: {message}')
+    assert 'cannot be written' in err
+
+
+@pytest.mark.parametrize('flags', [['eval_steps'], ['steps_per_loop', 'inter_op_threads', 'intra_op_threads']])
+def test_the_largest_numbers_that_flags_take_are_no_mistake(run, flags):
+    names = ['save_checkpoints_steps', 'save_summary_steps', 'keep_checkpoint_max', 'eval_every_steps']
+    names += ['overfit_batches', 'early_stopping_patience', *flags]
+    code, result, _ = run(*POLYNOMIAL, '--train_steps=3', *(f'--{name}={RANGES[name][1]}' for name in names))
+    assert code == 0 and result['global_step'] == 3
+    assert result == run(*POLYNOMIAL, '--train_steps=3', '--schedule=evaluate')[1]
+
+
+def test_a_training_of_nearly_as_many_steps_as_there_are_numbers_can_begin(run):
+    flags = ('--num_epochs=9.2e15', '--eval_steps=1', '--eval_every_steps=2')
+    code, result, _ = run(*POLYNOMIAL, *flags, '--early_stopping_patience=1', '--early_stopping_min_delta=1e308')
+    assert code == 0 and result['global_step'] == 4
