@@ -107,7 +107,8 @@ def test_a_training_sees_all_batches_or_the_first_ones(tmp_path, text, batches, 
         tf.train.create_global_step()
         batches = tf.data.make_initializable_iterator(experiment.train_input_fn())
         features, _ = batches.get_next()
-        session.run([tf.global_variables_initializer(), batches.initializer])
+        session.run(tf.global_variables_initializer())
+        session.run(batches.initializer)
         seen = np.concatenate([session.run(features['x'])[:, 0] for _ in range(20)])
     assert set(seen) == set(numbers)
 
