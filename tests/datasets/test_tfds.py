@@ -168,7 +168,7 @@ def test_eval_is_the_split_test_or_validation_but_not_the_one_trained_on(numbers
 
 
 def test_a_split_that_is_not_there_is_named(tmp_path, numbers, prepared):
-    with pytest.raises(UsageError, match=': there is no split fold3: the splits are: test, train, validation$'):
+    with pytest.raises(UsageError, match=': there is no split fold3: the splits are: train, validation, test$'):
         prepared(numbers).read('fold3')
     with pytest.raises(UsageError, match='there is no split fold3'):
         prepared(numbers, 'train_split=fold3')
