@@ -47,13 +47,14 @@ def model(
     net = _conv(features['image'], _STAGES[0] * params.width, 1, is_training)
     for i, filters in enumerate(_STAGES):
         for block in range((params.depth - 2) // 6):
-            net = _block(net, filters * params.width, 2 if i and not block else 1, is_training)
+            net = residual_block(net, filters * params.width, 2 if i and not block else 1, is_training)
     net = tf.reduce_mean(net, [1, 2])
     logits = tf.layers.dense(net, params.num_classes, kernel_initializer=tf.initializers.he_normal())
     return classifier_outputs(features, labels, logits, net, params.metadata.get('class_names'))
 
 
-def _block(net, filters, stride, is_training):
+def residual_block(net: tf.Tensor, filters: int, stride: int, is_training: bool) -> tf.Tensor:
+    """Two convolutions, the first one with a stride, beside a shortcut."""
     shortcut = net[:, ::stride, ::stride]
     shortcut = tf.pad(shortcut, [[0, 0], [0, 0], [0, 0], [0, filters - net.shape[3]]])
     net = _conv(net, filters, stride, is_training)

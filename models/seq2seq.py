@@ -59,12 +59,12 @@ def model(
         if labels is not None:
             greedy_ids, loss = decoder.score(state, labels['target'])
         if mode == tf.estimator.ModeKeys.TRAIN:
-            predictions['target'] = _to_text(greedy_ids)
+            predictions['target'] = to_text(greedy_ids)
         else:
             ids, predictions['log_probs'] = rnn_beam_search(
                 decoder.step, state, params.max_target_length, params.beam_width, BEGIN, END, params.length_penalty
             )
-            predictions['targets'] = _to_text(ids)
+            predictions['targets'] = to_text(ids)
             predictions['target'] = predictions['targets'][:, 0]
     return predictions, loss
 
@@ -81,7 +81,7 @@ def eval_metrics(
 def _encode(texts, embedding, units):
     """Returns the outputs [batch, length, depth], their mask, float [batch, length], and the final state [batch, units]."""
     lengths = tf.strings.length(texts)
-    ids = _to_ids(texts, tf.reduce_max(lengths))
+    ids = to_ids(texts, tf.reduce_max(lengths))
     with tf.variable_scope('encoder'):
         outputs, states = tf.nn.bidirectional_dynamic_rnn(
             tf.nn.rnn_cell.GRUCell(units), tf.nn.rnn_cell.GRUCell(units), tf.gather(embedding, ids), lengths, dtype=tf.float32
@@ -108,7 +108,7 @@ class _Decoder:
         int32 [batch, length + 1], which includes the end token, and float32 [batch].
         """
         lengths = tf.strings.length(texts) + 1
-        ids = _to_ids(texts, tf.reduce_max(lengths))
+        ids = to_ids(texts, tf.reduce_max(lengths))
         previous = tf.pad(ids[:, :-1], [[0, 0], [1, 0]], constant_values=BEGIN)
         outputs, _ = tf.nn.dynamic_rnn(self._cell, tf.gather(self._embedding, previous), initial_state=state)
         logits = self._logits(outputs)
@@ -131,13 +131,13 @@ class _Decoder:
             return tf.layers.dense(net, NUM_TOKENS, name='tokens')
 
 
-def _to_ids(texts, length):
+def to_ids(texts: tf.Tensor, length: int | tf.Tensor) -> tf.Tensor:
     """Returns the bytes of texts, int32 [batch, length], padded with END."""
     padded = tf.raw_ops.DecodePaddedRaw(input_bytes=texts, fixed_length=tf.maximum(length, 1), out_type=tf.uint8)
     return tf.cast(padded, tf.int32)
 
 
-def _to_text(ids):
+def to_text(ids: tf.Tensor) -> tf.Tensor:
     """Converts int32 [..., length] to texts, string [...], up to the first END."""
     before_end = tf.math.cumprod(tf.cast(tf.not_equal(ids, END), tf.int32), axis=-1)
     characters = tf.constant([b''] + [bytes([i]) for i in range(1, NUM_TOKENS)])

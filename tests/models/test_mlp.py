@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
 from models import mlp
 from tests.evaluated import evaluate, variable_values
 from tests.models.shared import ModeKeys, make_params, train
@@ -67,56 +65,3 @@ def test_without_statistics_the_target_is_as_it_is():
 
     value, loss = evaluate(compute, X[:9], X[9:18, 0])
     np.testing.assert_allclose(loss, np.square(value - X[9:18, 0]), rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    'features, metadata, message',
-    [
-        (
-            {'c': tf.string},
-            {},
-            'the feature c is a tensor of string (4, 2), but must be float32, or int32 or int64 for categories',
-        ),
-        (
-            {'c': tf.int64},
-            {},
-            'the feature c has 2 columns of categories, but --dataset=d: metadata() gives no vocabulary_sizes for it',
-        ),
-        (
-            {'c': tf.int32},
-            {'vocabulary_sizes': {'c': [3]}},
-            'the feature c has 2 columns of categories, but --dataset=d: metadata() gives 1 vocabulary_sizes for it',
-        ),
-    ],
-)
-def test_a_feature_that_is_no_input_is_refused_in_one_line(features, metadata, message):
-    with tf.Graph().as_default(), pytest.raises(UsageError) as error:
-        tensors = {name: tf.placeholder(dtype, [4, 2]) for name, dtype in features.items()}
-        mlp.model(tensors, None, ModeKeys.PREDICT, make_params(mlp, metadata=metadata))
-    assert str(error.value) == f'--model=mlp: {message}'
-
-
-def test_a_feature_of_variable_length_is_refused_in_one_line():
-    with tf.Graph().as_default(), pytest.raises(UsageError, match='the feature x has the shape .*, but must have a fixed size'):
-        mlp.model({'x': tf.placeholder(tf.float32, [None, None])}, None, ModeKeys.PREDICT, make_params(mlp))
-
-
-@pytest.mark.parametrize(
-    'text, label, message',
-    [
-        (
-            '',
-            tf.float32,
-            'task=classification needs a label named label, int32 [batch], not a tensor of float32 (4,), '
-            'or use task=regression',
-        ),
-        ('task=guessing', tf.int32, 'task=guessing is not one of classification, regression'),
-        ('drop_rate=1', tf.int32, 'drop_rate=1.0 must be at least 0 and less than 1'),
-        ('hidden_units=[0]', tf.int32, 'hidden_units=[0] must be at least 1'),
-        ('embedding_size=0', tf.int32, 'embedding_size=0 must be at least 1'),
-    ],
-)
-def test_a_wrong_task_label_or_bound_is_one_line(text, label, message):
-    with tf.Graph().as_default(), pytest.raises(UsageError) as error:
-        mlp.model({'x': tf.zeros([4, 2])}, {'label': tf.zeros([4], label)}, ModeKeys.EVAL, make_params(mlp, text))
-    assert str(error.value) == message

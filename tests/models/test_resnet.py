@@ -1,7 +1,6 @@
 """The model resnet: its blocks, its bounds, and that it learns."""
 
 import numpy as np
-import pytest
 import tensorflow.compat.v1 as tf
 
 from models import resnet
@@ -12,13 +11,20 @@ IMAGES = np.random.RandomState(0).uniform(size=[7, 9, 8, 3]).astype(np.float32)
 
 
 def test_a_block_whose_convolutions_give_nothing_passes_every_other_pixel_on(session):
-    net = resnet._block(tf.constant(IMAGES), 5, 2, is_training=False)
+    net = resnet.residual_block(tf.constant(IMAGES), 5, 2, is_training=False)
     session.run(tf.global_variables_initializer())
     scale = next(v for v in tf.global_variables() if v.op.name == 'batch_normalization_1/gamma')
     scale.load(np.zeros([5]), session)
     expected = np.zeros([7, 5, 4, 5], np.float32)
     expected[..., :3] = IMAGES[:, ::2, ::2]
     np.testing.assert_array_equal(session.run(net), expected)
+
+
+def test_only_the_first_block_of_the_later_stages_halves_the_image():
+    with tf.Graph().as_default():
+        resnet.model({'image': tf.constant(IMAGES)}, None, ModeKeys.PREDICT, make_params(resnet, 'depth=14,width=2'))
+        sizes = [op.outputs[0].shape.as_list()[1:] for op in tf.get_default_graph().get_operations() if op.type == 'Conv2D']
+        assert sizes == [[9, 8, 32]] * 5 + [[5, 4, 64]] * 4 + [[3, 2, 128]] * 4
 
 
 def test_towers_give_the_same_probabilities():
@@ -30,17 +36,6 @@ def test_towers_give_the_same_probabilities():
         return predictions['probabilities']
 
     np.testing.assert_allclose(evaluate(predict, IMAGES).sum(1), np.ones([7]), rtol=1e-5)
-
-
-@pytest.mark.parametrize('depth, nearest', [(9, '8 or 14'), (2, '8 or 14'), (-4, '8 or 14'), (21, '20 or 26')])
-def test_a_depth_that_is_not_6n_plus_2_is_refused_in_one_line(run, depth, nearest):
-    code, _, err = run('--schedule=dry_run', '--model=resnet', f'--hparams=depth={depth}')
-    assert code == 2 and err.splitlines()[-1] == f'trainer.py: depth={depth} must be 6n + 2, such as {nearest}'
-
-
-def test_a_width_of_zero_is_refused_in_one_line(run):
-    code, _, err = run('--schedule=dry_run', '--model=resnet', '--hparams=width=0')
-    assert code == 2 and err.splitlines()[-1] == 'trainer.py: width=0 must be at least 1'
 
 
 def test_resnet_learns_which_way_stripes_run(tmp_path):

@@ -1,20 +1,17 @@
-"""The model seq2seq: it learns to add, and its parts agree with one another."""
+"""The model seq2seq: it learns, and its parts agree with one another."""
 
 import json
 
 import numpy as np
-import pytest
 import tensorflow.compat.v1 as tf
 
 from common.training.parallel import make_parallel
 from hparams import build
 from models import seq2seq
 from tests.evaluated import CPUS
+from tests.models.shared import ModeKeys, make_params, train
 
-pytestmark = pytest.mark.slow
-
-ModeKeys = tf.estimator.ModeKeys
-PARAMS = build.make_hparams('seq2seq', seq2seq.get_params(), 'd', {}, text='rnn_units=16,embedding_size=8,max_target_length=6')
+PARAMS = make_params(seq2seq, 'rnn_units=16,embedding_size=8,max_target_length=6')
 SOURCES = [b'27+5', b'', '\u00fc\u20ac'.encode(), b'123+456', b'9']
 TARGETS = [b'32', b'abcd', b'', '\u00fc'.encode(), b'9']
 
@@ -39,8 +36,11 @@ def compute(sources, targets, mode=ModeKeys.EVAL, devices=(), params=PARAMS, gra
         return session.run([output for output in outputs if output is not None])
 
 
-def test_the_log_probability_of_the_beam_is_minus_the_loss_of_what_it_wrote():
+def test_the_beam_is_sorted_without_repetition_and_its_log_probabilities_are_minus_the_losses():
     (predictions,) = compute(SOURCES, None, ModeKeys.PREDICT)
+    assert (np.diff(predictions['log_probs']) <= 0).all() and list(predictions['source']) == SOURCES
+    for targets, target in zip(predictions['targets'], predictions['target']):
+        assert targets[0] == target and len(set(targets)) == 4
     written = list(predictions['target'])
     _, loss = compute(SOURCES, written)
     whole = [i for i, target in enumerate(written) if len(target) < 6]  # The others were cut before their end.
@@ -48,12 +48,10 @@ def test_the_log_probability_of_the_beam_is_minus_the_loss_of_what_it_wrote():
     np.testing.assert_allclose(-loss[whole], predictions['log_probs'][whole, 0], rtol=1e-4)
 
 
-def test_the_beam_is_sorted_and_has_no_text_twice():
-    (predictions,) = compute(SOURCES, None, ModeKeys.PREDICT)
-    assert (np.diff(predictions['log_probs']) <= 0).all()
-    for targets, target in zip(predictions['targets'], predictions['target']):
-        assert targets[0] == target and len(set(targets)) == 4
-    assert list(predictions['source']) == SOURCES
+def test_a_length_penalty_changes_the_ranking_of_the_beams():
+    params = build.make_hparams('seq2seq', PARAMS, 'd', {}, text='length_penalty=1')
+    without, penalized = (compute(SOURCES, None, ModeKeys.PREDICT, params=params)[0] for params in (PARAMS, params))
+    assert (without['targets'] != penalized['targets']).any()
 
 
 def test_training_predicts_what_a_greedy_search_finds():
@@ -67,14 +65,13 @@ def test_training_predicts_what_a_greedy_search_finds():
 
 def test_an_example_does_not_depend_on_how_long_the_others_are():
     _, together = compute(SOURCES, TARGETS)
-    alone = [compute([source], [target])[1][0] for source, target in zip(SOURCES, TARGETS)]
-    np.testing.assert_allclose(together, alone, rtol=1e-4)
+    alone = [compute([source], [target])[1][0] for source, target in zip(SOURCES[:3], TARGETS)]
+    np.testing.assert_allclose(together[:3], alone, rtol=1e-4)
 
 
-@pytest.mark.parametrize('mode', [ModeKeys.TRAIN, ModeKeys.EVAL])
-def test_towers_give_seq2seq_the_loss_and_gradients_of_none(mode):
-    expected = compute(SOURCES, TARGETS, mode, gradients=True)
-    found = compute(SOURCES, TARGETS, mode, CPUS, gradients=True)
+def test_towers_give_seq2seq_the_loss_and_gradients_of_none():
+    expected = compute(SOURCES, TARGETS, gradients=True)
+    found = compute(SOURCES, TARGETS, devices=CPUS, gradients=True)
     assert len(expected[2]) == 21 and all(np.abs(np.asarray(getattr(g, 'values', g))).max() > 0 for g in expected[2])
     assert list(found[0]['target']) == list(expected[0]['target'])
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-4)
@@ -84,37 +81,31 @@ def test_towers_give_seq2seq_the_loss_and_gradients_of_none(mode):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
 
 
-def test_texts_become_bytes_and_come_back(session):
-    ids = seq2seq._to_ids(tf.constant(SOURCES), 7)
-    values, texts = session.run([ids, seq2seq._to_text(ids)])
+def test_texts_become_bytes_and_come_back_up_to_their_first_end(session):
+    ids = seq2seq.to_ids(tf.constant(SOURCES), 7)
+    values, texts, ended = session.run([ids, seq2seq.to_text(ids), seq2seq.to_text(tf.constant([[65, 0, 66], [0, 0, 66]]))])
     assert values[0].tolist() == [50, 55, 43, 53, 0, 0, 0]
-    assert list(texts) == SOURCES
+    assert list(texts) == SOURCES and list(ended) == [b'A', b'']
 
 
-def test_a_text_ends_at_its_first_end(session):
-    assert session.run(seq2seq._to_text(tf.constant([[65, 0, 66], [0, 0, 66]]))).tolist() == [b'A', b'']
+def test_seq2seq_learns_to_write_texts_backwards(tmp_path):
+    sources = np.array([a + b for a in ('a', 'b', 'cd') for b in ('e', 'gh')])
+    targets = np.array([source[::-1] for source in sources])
+    text = 'rnn_units=64,embedding_size=16,learning_rate=0.02,max_target_length=5,beam_width=2'
+    metrics, predictions = train(tmp_path, seq2seq, {'source': sources}, {'target': targets}, 80, text)
+    assert metrics['exact_match'] == 1 and metrics['loss'] < 0.5
+    assert [target.decode() for target in predictions['target']] == list(targets)
 
 
-def test_seq2seq_learns_to_add(run, tmp_path):
+def test_how_a_text_is_searched_for_may_change_after_the_training_but_not_the_network(run, tmp_path):
     flags = ('--model=seq2seq', '--dataset=addition')
-    hparams = '--hparams=max_digits=2,num_examples=20000,rnn_units=64,learning_rate=0.01'
-    code, result, _ = run(*flags, hparams, '--train_steps=1800', '--save_checkpoints_steps=1800')
-    assert code == 0 and result['eval']['exact_match'] >= 0.75  # Seeds give 0.8 to 0.95.
-    code, result, _ = run(*flags, hparams, '--schedule=predict')
+    hparams = '--hparams=num_examples=100,rnn_units=8'
+    assert run(*flags, hparams, '--train_steps=1', '--schedule=train')[0] == 0
+    code, result, _ = run(*flags, f'{hparams},beam_width=2,length_penalty=1,max_target_length=3', '--schedule=predict')
     lines = [json.loads(line) for line in open(result['predictions'])]
-    sums = [sum(map(int, line['source'].split('+'))) for line in lines]
-    assert len(lines) == 1000
-    assert np.mean([line['target'] == str(expected) for line, expected in zip(lines, sums)]) >= 0.75
-    assert all(len(line['targets']) == 4 for line in lines)
-    code, result, _ = run(*flags, hparams + ',beam_width=2', '--schedule=predict')
-    assert code == 0 and {len(json.loads(line)['targets']) for line in open(result['predictions'])} == {2}
+    assert code == 0 and {len(line['targets']) for line in lines} == {2} and all(len(line['target']) <= 3 for line in lines)
     assert json.load(open(tmp_path / 'output' / 'hparams.json'))['beam_width'] == 4
-    code, _, err = run(*flags, hparams.replace('64', '32'), '--schedule=predict')
-    assert code == 2 and 'rnn_units was 64, now it is 32' in err
-    code, _, err = run(*flags, hparams + ',beam_width=2', '--schedule=train')
+    code, _, err = run(*flags, hparams.replace('8', '9'), '--schedule=predict')
+    assert code == 2 and 'rnn_units was 8, now it is 9' in err
+    code, _, err = run(*flags, f'{hparams},beam_width=2', '--schedule=train')
     assert code == 2 and 'beam_width was 4, now it is 2' in err
-
-
-def test_a_beam_width_out_of_bounds_is_one_line(run):
-    code, _, err = run('--model=seq2seq', '--dataset=addition', '--schedule=dry_run', '--hparams=beam_width=0')
-    assert code == 2 and err.splitlines()[-1] == 'trainer.py: beam_width=0 must be from 1 to 256'
