@@ -2,13 +2,11 @@
 
 import itertools
 import json
-import multiprocessing
 import os
 import random
 import shutil
 import signal
 import threading
-import time
 import types
 
 import numpy as np
@@ -209,29 +207,6 @@ def test_a_program_keeps_its_own_signal_handlers(tmp_path):
     finally:
         signal.signal(signal.SIGTERM, previous)
     assert received and int(read_weights(tmp_path)['global_step']) == 8
-
-
-@pytest.mark.skipif(not hasattr(os, 'fork'), reason='needs fork')
-def test_a_signal_ends_a_process_that_a_dataset_has_forked(tmp_path):
-    codes = []
-
-    def work(sender):
-        sender.send('begun')  # A signal that comes before Python has begun there is lost.
-        time.sleep(100)
-
-    def fork(metrics):
-        if not codes:
-            context = multiprocessing.get_context('fork')
-            receiver, sender = context.Pipe()
-            process = context.Process(target=work, args=[sender])
-            process.start()
-            receiver.recv()
-            process.terminate()
-            process.join()
-            codes.append(process.exitcode)
-
-    train(tmp_path, steps=8, on_metrics=fork)
-    assert codes == [-signal.SIGTERM]
 
 
 def test_an_exception_of_the_program_ends_the_training_and_is_not_changed(tmp_path):
