@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from common.cluster.synchronous import SynchronousTask
 from common.cluster.tf_config import ClusterConfig
 from common.errors import RunError, UsageError
-from tests.cluster.tasks import addresses, free_ports
+from tests.cluster.tasks import addresses
 
 COUNT = 3
 TIMEOUT = 60.0
@@ -132,18 +132,12 @@ def meet(task, **facts):
         task.end_watch()
 
 
-def test_tasks_that_were_started_alike_meet(tasks):
+def test_tasks_that_were_started_alike_meet_and_each_names_a_difference(tasks):
     assert together(tasks, meet) == [None] * COUNT
-
-
-def test_each_task_names_a_difference(tasks):
     found = together(tasks, lambda task: meet(task, **({'batch_size': '24'} if task.index == 2 else {})))
     for name, message in zip(['chief', 'worker 0'], found):
         assert message.startswith(f'worker 1 has batch_size=24, but {name} has batch_size=12: start all tasks with the same ')
     assert found[2].startswith('chief has batch_size=12, but worker 1 has batch_size=24: ')
-
-
-def test_a_value_that_only_one_task_has_is_a_difference(tasks):
     found = together(tasks, lambda task: meet(task, **({'more': '1'} if task.index == 1 else {})))
     assert all('more=1' in message and 'more=None' in message for message in found)
 
@@ -160,22 +154,19 @@ def test_another_cluster_of_one_task_is_an_error_of_all(change):
     )
 
 
-def test_a_task_that_nothing_listens_for_is_named_after_the_timeout():
-    (port,) = free_ports(1)
-    cluster = {**addresses(chief=1), 'worker': [f'127.0.0.1:{port}']}
-    assert meet(SynchronousTask(ClusterConfig(cluster, 'chief', 0), 1.0, None)) == (
-        f'TF_CONFIG: worker 0 (127.0.0.1:{port}) cannot be reached for 1 seconds (--cluster_timeout): check that it runs and '
-        'that its address is right'
+def test_tasks_that_are_not_there_are_named_after_the_timeout():
+    cluster = addresses(chief=1, worker=2)
+    first, second = cluster['worker']
+    task = SynchronousTask(ClusterConfig(cluster, 'chief', 0), 1.0, None)
+    missing = f'worker 0 ({first}), worker 1 ({second})'
+    assert meet(task) == (
+        f'TF_CONFIG: {missing} cannot be reached for 1 seconds (--cluster_timeout): check that it runs and that its address is '
+        'right'
     )
-
-
-def test_a_port_in_use_is_named():
-    cluster = addresses(worker=2)
-    SynchronousTask(ClusterConfig(cluster, 'worker', 0), 1.0, None)
-    with pytest.raises(
-        RunError, match=f'TF_CONFIG: worker 0 cannot listen on port {cluster["worker"][0][10:]}: end the process'
-    ):
-        SynchronousTask(ClusterConfig(cluster, 'worker', 0), 1.0, None)
+    assert str(task.loss()).startswith(f'{missing} are lost; their own logs may say why: start all tasks again')
+    port = cluster['chief'][0].rpartition(':')[2]
+    with pytest.raises(RunError, match=f'TF_CONFIG: chief cannot listen on port {port}: end the process that uses it'):
+        SynchronousTask(ClusterConfig(cluster, 'chief', 0), 1.0, None)
 
 
 def test_a_task_that_does_not_answer_is_an_error_after_the_timeout():

@@ -1,0 +1,71 @@
+"""What is noticed of other tasks by their ports: here sockets of this process."""
+
+import contextlib
+import queue
+import socket
+import threading
+
+import pytest
+
+from common.cluster import watch
+from tests.cluster.tasks import free_ports
+
+
+@contextlib.contextmanager
+def listening(answers, host='127.0.0.1'):
+    """Yields the address of a server that gives the next answer, bytes, to each connection, and after the last none at all."""
+    family = socket.AF_INET6 if ':' in host else socket.AF_INET
+    kept = []  # Open.
+
+    def serve():
+        with contextlib.suppress(OSError):
+            for answer in answers:
+                connection, _ = server.accept()
+                connection.sendall(answer)
+                connection.close()
+            while True:
+                kept.append(server.accept())
+
+    with socket.create_server((host, 0), family=family) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        yield f'{f"[{host}]" if ":" in host else host}:{server.getsockname()[1]}'
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_task_answers_is_silent_or_lost_or_cannot_be_reached():
+    lost = f'127.0.0.1:{free_ports(1)[0]}'
+    with listening([b'x']) as answers, listening([]) as silent, listening([b'']) as ended, listening([b'x'], '::1') as of_ipv6:
+        found = watch.probe_all([answers, silent, ended, of_ipv6, lost, 'no.such.host.invalid:1'])
+    assert list(found.values()) == [watch.ANSWERS, watch.SILENT, watch.LOST, watch.ANSWERS, watch.LOST, watch.UNREACHABLE]
+
+
+@pytest.mark.parametrize(
+    'answers, timeout, steps',
+    [
+        ([b'x', *[b''] * 1000], 1000, 0),  # It is lost.
+        ([], 0.5, 0),  # It hangs.
+        ([b'x'] * 1000, 0.5, 1),  # The step does not end.
+    ],
+)
+def test_a_loss_is_told_again_and_again_until_the_watch_stops(answers, timeout, steps):
+    told = queue.SimpleQueue()
+    with listening(answers) as address:
+        found = watch.Watch([address], timeout, lambda: told.put(found.is_late))
+        found.set_deadline(steps)
+        assert [told.get(timeout=100) for _ in range(2)] == [steps > 0] * 2
+        found.stop()
+
+
+def test_a_task_that_is_lost_once_and_then_answers_or_a_step_that_ends_is_no_loss():
+    told, answered = [], threading.Event()
+
+    def answers():
+        yield from [b'x', b'', b'x', b'', b'x']
+        answered.set()
+
+    with listening(answers()) as address:
+        found = watch.Watch([address], 1000, lambda: told.append(1))
+        found.set_deadline(1)
+        assert not found.is_late and answered.wait(100)
+        found.stop()
+    assert not told
