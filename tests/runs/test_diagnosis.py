@@ -20,6 +20,7 @@ from common.runs import api, schedules
 from common.storage import best_checkpoint, run_dir
 from datasets import mnist
 from hparams import build
+from hparams.defaults import MINIMUM
 from tests import forked
 from tests.shared import POLYNOMIAL, ROOT, SMALL, read_weights, without_log
 
@@ -264,20 +265,9 @@ def test_a_full_disk_is_named_and_the_training_resumes_once_there_is_room(tmp_pa
     assert 'model.ckpt-20.index' in found and 'temp' not in found and '.tmp' not in found
 
 
-def move(path):
-    path.rename(path.with_name('away'))
-
-
-def replace(path):
-    move(path)
-    path.mkdir()
-
-
-@pytest.mark.parametrize('remove, schedule', [(move, 'train_and_evaluate'), (replace, 'train')])
-def test_a_directory_that_is_taken_away_from_a_training_is_named(start, tmp_path, remove, schedule):
+def test_a_directory_that_is_replaced_during_a_training_is_named(start, tmp_path):
     process = start(
         *POLYNOMIAL,
-        f'--schedule={schedule}',
         '--train_steps=1000000',
         '--save_checkpoints_steps=200',
         '--save_summary_steps=20',
@@ -285,7 +275,8 @@ def test_a_directory_that_is_taken_away_from_a_training_is_named(start, tmp_path
         '--hparams=num_samples=1280,learning_rate_schedule=constant',
     )
     assert any('step = 220 ' in line for line in process.stderr)
-    remove(tmp_path / 'output')
+    (tmp_path / 'output').rename(tmp_path / 'away')
+    (tmp_path / 'output').mkdir()
     out, err = process.communicate()
     assert (process.returncode, out) == (1, '')
     assert without_log(err) == [
@@ -345,3 +336,11 @@ def test_a_model_and_a_dataset_that_do_not_fit_are_reported(run, model, dataset,
     assert err.splitlines()[-1] == (
         f'trainer.py: --model and --dataset do not match: missing feature {missing}; the dataset has: {there}'
     )
+
+
+def test_a_hyper_parameter_out_of_its_range_is_refused_by_its_name_before_tensorflow_is_asked(run, tmp_path):
+    for name, least in MINIMUM.items():
+        code, _, err = run(*POLYNOMIAL, f'--hparams={name}={least - 1}')
+        (line,) = err.splitlines()
+        assert code == 2 and line.startswith(f'trainer.py: --hparams: {name}={least - 1}')
+    assert not (tmp_path / 'output').exists()
