@@ -16,22 +16,12 @@ import trainer
 
 STEPS, INT32 = 2**63 - 1, 2**31 - 1
 RANGES = {
-    'train_steps': (1, INT32),
-    'seed': (0, INT32),
-    'save_checkpoints_steps': (1, STEPS),
-    'save_summary_steps': (1, STEPS),
-    'keep_checkpoint_max': (0, INT32),
-    'num_gpus': (0, 1024),
+    **dict.fromkeys(['train_steps', 'steps_per_loop'], (1, INT32)),
+    **dict.fromkeys(['seed', 'keep_checkpoint_max', 'restarts', 'eval_timeout'], (0, INT32)),
+    **dict.fromkeys(['save_checkpoints_steps', 'save_summary_steps', 'eval_every_steps'], (1, STEPS)),
+    **dict.fromkeys(['overfit_batches', 'eval_steps', 'early_stopping_patience'], (0, STEPS)),
+    **dict.fromkeys(['num_gpus', 'inter_op_threads', 'intra_op_threads'], (0, 1024)),
     'num_towers': (1, 1024),
-    'steps_per_loop': (1, INT32),
-    'inter_op_threads': (0, 1024),
-    'intra_op_threads': (0, 1024),
-    'overfit_batches': (0, STEPS),
-    'restarts': (0, INT32),
-    'eval_every_steps': (1, STEPS),
-    'eval_steps': (0, STEPS),
-    'eval_timeout': (0, INT32),
-    'early_stopping_patience': (0, STEPS),
 }
 
 
@@ -67,32 +57,22 @@ def test_flags_have_the_defaults_of_the_options():
     assert [FLAGS[name].value for name in others] == ['alexnet', 'mnist', 'data', None, None, None, None, False, 0]
 
 
-@pytest.mark.parametrize('name', RANGES)
-def test_an_integer_out_of_its_range_is_refused(name):
+@pytest.mark.parametrize('name', [*RANGES, 'num_epochs', 'early_stopping_min_delta', 'cluster_timeout'])
+def test_a_number_out_of_its_range_is_refused(name):
     flag = run_flags.define()[name]
-    for value in RANGES[name]:
+    lowest, *largest = RANGES.get(name, [1 if name == 'cluster_timeout' else 0])
+    for value in (lowest, *largest):
         flag.parse(str(value))
         assert flag.value == value
-    for value in (RANGES[name][0] - 1, RANGES[name][1] + 1):
-        with pytest.raises(absl_flags.Error, match=rf'--{name}={value}: {value} is not an integer in the range \[\d, \d+\]'):
+    for value in (lowest - 1, *(value + 1 for value in largest)):
+        with pytest.raises(absl_flags.Error, match=f'flag --{name}={value}: '):
             flag.parse(str(value))
-
-
-@pytest.mark.parametrize('name, lowest', [('num_epochs', 0), ('early_stopping_min_delta', 0), ('cluster_timeout', 1)])
-def test_a_number_that_is_too_small_is_refused(name, lowest):
-    flag = run_flags.define()[name]
-    flag.parse(str(lowest))
-    with pytest.raises(absl_flags.Error, match=f'--{name}={lowest - 0.5}'):
-        flag.parse(str(lowest - 0.5))
 
 
 @pytest.mark.parametrize(
     'argv, message',
     [
         (['--hparams=optimizer=lion'], 'optimizer=lion is not one of adam, adamw, adagrad, ftrl, momentum, rmsprop, sgd'),
-        (['--hparams=optimizer=ftrl'], 'optimizer=ftrl needs a constant learning rate'),
-        (['--hparams=learning_rate_schedule=up'], 'learning_rate_schedule=up is not one of constant'),
-        (['--hparams=piecewise_boundaries=[5]'], 'piecewise_boundaries=[5] must be steps in ascending order'),
         (['--hparams=drop_rate=1.0', '--schedule=dry_run'], 'drop_rate=1.0 must be at least 0 and less than 1'),
         (['--hparams=image_size=14'], '--dataset=mnist has image_size=28'),
         ([*POLYNOMIAL, '--hparams=num_samples=9'], 'num_samples=9 must be from 10 to 10000000'),
@@ -113,25 +93,15 @@ def test_wrong_usage_is_one_line_and_makes_nothing(run, tmp_path, argv, message)
 
 
 @pytest.mark.parametrize(
-    'flag, schedule',
-    [
-        ('output_dir', 'train'),
-        ('output_dir', 'evaluate'),
-        ('data_dir', 'dry_run'),
-        ('warm_start_from', 'train'),
-        ('hparams_set', 'train'),
-        ('checkpoint', 'export'),
-        ('input', 'predict'),
-    ],
+    'name', ['output_dir', 'data_dir', 'hparams_set', 'warm_start_from', 'checkpoint', 'input', 'visualize']
 )
-def test_a_file_system_that_tensorflow_has_not_is_named_before_anything_is_made(run, tmp_path, flag, schedule):
-    path = 's3://bucket/x.json'
-    code, _, err = run(*POLYNOMIAL, f'--schedule={schedule}', f'--data_dir={tmp_path}/data', f'--{flag}={path}')
-    assert (code, err) == (
-        2,
-        f'trainer.py: --{flag}={path}: this TensorFlow has no file system s3:// (it has file://, gs://, ram://): '
-        'mount it as a directory and give that path\n',
-    )
+def test_a_file_system_that_tensorflow_has_not_is_named_before_anything_is_made(run, tmp_path, name):
+    flag = f'--{name}=s3://bucket/x.json{".png" * (name == "visualize")}'
+    schedule = 'train' if name == 'warm_start_from' else 'predict'
+    code, _, err = run(*POLYNOMIAL, f'--schedule={schedule}', f'--data_dir={tmp_path}/data', flag)
+    supported = 'it has file://, gs://, ram://'
+    problem = f'this TensorFlow has no file system s3:// ({supported}): mount it as a directory and give that path'
+    assert (code, err) == (2, f'trainer.py: {flag}: {problem}\n')
     assert list(tmp_path.iterdir()) == []
 
 
