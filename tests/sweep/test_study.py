@@ -32,15 +32,15 @@ class Processes:
     def __init__(self, directory, *scripts):
         self.directory = directory
         self.scripts = scripts
-        self.started = []
+        self.started, self.running = [], []  # The latter before each start.
 
     def start(self, trial):
         directory = self.directory / f'{trial.number}'
         directory.mkdir(exist_ok=True)
         script = self.scripts[min(trial.number, len(self.scripts) - 1)]
-        process = subprocess.Popen(['sh', '-c', script], cwd=directory)
-        self.started.append((trial.number, process))
-        return process
+        self.running.append(sum(process.poll() is None for process in self.started))
+        self.started.append(subprocess.Popen(['sh', '-c', script], cwd=directory))
+        return self.started[-1]
 
     def read(self, trial):
         path = self.directory / f'{trial.number}' / 'values'
@@ -65,30 +65,18 @@ def test_a_trial_is_worth_its_best_evaluation(tmp_path, goal, best, others):
 
 
 def test_as_many_trials_run_at_once_as_there_are_jobs(tmp_path):
-    # Each waits for the other two, so that fewer at once would come to no end.
-    script = 'touch ../on-$$; while [ $(ls .. | grep -c on-) -lt 3 ]; do sleep 0.05; done; echo 1 > values'
-    processes = Processes(tmp_path, script)
-    assert len(search(open_at(tmp_path), processes, 3, jobs=3)) == 3
-
-    running = []
-    processes = Processes(tmp_path, 'sleep 0.3; echo 1 > values')
-    start = processes.start
-
-    def count(trial):
-        running.append(sum(process.poll() is None for _, process in processes.started))
-        return start(trial)
-
-    processes.start = count
-    search(open_at(tmp_path), processes, 8, jobs=2)
-    assert len(running) == 5 and max(running) == 1  # Others, when one starts.
+    # The first ones wait for each other, so that fewer at once would come to no end.
+    processes = Processes(
+        tmp_path, 'touch ../on-$$; while [ $(ls .. | grep -c on-) -lt 3 ]; do sleep 0.05; done; echo 1 > values'
+    )
+    assert len(search(open_at(tmp_path), processes, 7, jobs=3)) == 7
+    assert processes.running[:3] == [0, 1, 2] and max(processes.running) == 2  # Others, when one starts.
 
 
 def test_a_bad_trial_is_pruned_early_and_a_good_one_is_not(tmp_path):
-    study = open_at(tmp_path)
     good = 'printf "2\\n1\\n" > values'
-    hangs = 'trap "exit 143" TERM; echo 5 > values; for i in $(seq 200); do sleep 0.05; done'
-    processes = Processes(tmp_path, *[good] * 5, hangs, good)
-    trials = search(study, processes, 7)
+    hangs = 'trap "exit 143" TERM; echo 5 > values; while true; do sleep 0.05; done'
+    trials = search(open_at(tmp_path), Processes(tmp_path, *[good] * 5, hangs, good), 7)
     assert [trial.state for trial in trials] == [TrialState.COMPLETE] * 5 + [TrialState.PRUNED, TrialState.COMPLETE]
     assert trials[5].intermediate_values == {1: 5.0}
 
@@ -97,18 +85,12 @@ def test_failures_do_not_end_the_search(tmp_path):
     scripts = ['exit 1', 'kill -9 $$', 'true', 'echo nan > values', 'echo 1 > values; exit 1', 'echo 1 > values']
     trials = search(open_at(tmp_path), Processes(tmp_path, *scripts), 6)
     assert [trial.state for trial in trials] == [TrialState.PRUNED] * 5 + [TrialState.COMPLETE]
-    assert [trial.user_attrs['error'] for trial in trials[:5]] == [
-        '0 ended with 1',
-        '1 ended with -9',
-        'loss was never a number',
-        'loss was never a number',
-        '4 ended with 1',
-    ]
+    never, errors = 'loss was never a number', [trial.user_attrs['error'] for trial in trials[:5]]
+    assert errors == ['0 ended with 1', '1 ended with -9', never, never, '4 ended with 1']
 
 
-@pytest.mark.parametrize('stop', ['exit 143', 'kill -TERM $$', 'exit 130', 'exit 129'])
-def test_a_training_that_somebody_stops_ends_the_search_and_resumes_in_the_next(tmp_path, stop):
-    processes = Processes(tmp_path, f'echo 3 > values; {stop}')
+def test_a_training_that_somebody_stops_ends_the_search_and_resumes_in_the_next(tmp_path):
+    processes = Processes(tmp_path, 'echo 3 > values; exit 143')
     with pytest.raises(RunError, match='trial 0 was interrupted: rerun the command to resume'):
         search(open_at(tmp_path), processes, 2)
     before = open_at(tmp_path).trials
@@ -122,100 +104,82 @@ def test_a_training_that_somebody_stops_ends_the_search_and_resumes_in_the_next(
     assert second.number == 1
 
 
-@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_trainings_and_then_the_search(tmp_path, number):
+def test_a_signal_ends_the_trainings_and_then_the_search(tmp_path):
     processes = Processes(tmp_path, 'trap "echo stopped > values; exit 143" TERM; touch on; while true; do sleep 0.05; done')
     read = processes.read
 
     def read_and_signal(trial):
         if all((tmp_path / f'{i}' / 'on').exists() for i in range(2)):
-            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), signal.SIGHUP)
         return read(trial)
 
     processes.read = read_and_signal
     study = open_at(tmp_path)
     with pytest.raises(SystemExit) as ended, StopOnSignal() as stop:
         list(run_trials(study, SPACE, LOWEST, 5, 2, processes, stop))
-    assert ended.value.code == 128 + number
-    assert [process.poll() for _, process in processes.started] == [143, 143]
+    assert ended.value.code == 129
+    assert [process.poll() for process in processes.started] == [143, 143]
     assert [(tmp_path / f'{i}' / 'values').read_text() for i in range(2)] == ['stopped\n'] * 2
     assert [trial.state for trial in open_at(tmp_path).trials] == [TrialState.RUNNING] * 2
 
 
-def test_a_trial_that_somebody_queued_is_one_of_those_to_come(tmp_path):
-    open_at(tmp_path).enqueue_trial({'x': 0.25})
-    (trial,) = search(open_at(tmp_path), Processes(tmp_path, 'echo 1 > values'), 1)
+def test_queued_trials_are_among_those_to_come_and_those_not_drawn_whole_are_left(tmp_path):
+    study = open_at(tmp_path)
+    study.ask()
+    study.enqueue_trial({'x': 0.25})
+    (trial,) = search(open_at(tmp_path), Processes(tmp_path, 'echo 1 > values'), 2)
     assert trial.params == {'x': 0.25} and trial.value == 1
+    assert [trial.state for trial in open_at(tmp_path).trials] == [TrialState.FAIL, TrialState.COMPLETE]
 
 
-def test_a_study_that_resumes_draws_new_values(tmp_path):
-    drawn = [
-        trial.params['x']
-        for _ in range(3)
-        for trial in search(open_at(tmp_path), Processes(tmp_path, 'echo 1 > values'), 2 * (_ + 1))
-    ]
-    assert len(drawn) == len(set(drawn)) == 6
-
-
-def test_the_seed_decides_what_a_study_draws(tmp_path):
+def test_the_seed_decides_what_a_study_draws_and_never_the_same_again(tmp_path):
     drawn = []
     for name, seed in (('a', 1), ('b', 1), ('c', 2)):
         (tmp_path / name).mkdir()
-        study = open_at(tmp_path / name, seed=seed)
-        drawn.append([trial.params['x'] for trial in search(study, Processes(tmp_path / name, 'echo 1 > values'), 3)])
-    assert drawn[0] == drawn[1] != drawn[2]
+        studies = [open_at(tmp_path / name, seed=seed)]
+        drawn.append([studies[0].ask(SPACE).params['x'] for _ in range(2)])
+    drawn[2] += [open_at(tmp_path / 'c', seed=2).ask(SPACE).params['x'] for _ in range(2)]
+    assert drawn[0] == drawn[1] != drawn[2][:2] and len(set(drawn[2])) == 4
 
 
-@pytest.mark.parametrize('seed', range(3))
-def test_trials_that_run_at_once_try_values_apart(tmp_path, seed):
-    study = open_at(tmp_path, seed=seed)
+def test_trials_that_run_at_once_try_values_apart(tmp_path):
+    study = open_at(tmp_path)
     for x in np.linspace(0, 1, 20):
         study.add_trial(optuna.create_trial(params={'x': x}, distributions=SPACE, value=(x - 0.4) ** 2))
     drawn = [study.ask(SPACE).params['x'] for _ in range(8)]  # Of none is it known yet what it comes to.
     assert max(drawn) - min(drawn) > 0.2
 
 
-def test_a_trial_whose_values_were_not_all_drawn_is_left(tmp_path):
-    open_at(tmp_path).ask()
-    trials = search(open_at(tmp_path), Processes(tmp_path, 'echo 1 > values'), 2)
-    assert [trial.number for trial in trials] == [1]
-    assert [trial.state for trial in open_at(tmp_path).trials] == [TrialState.FAIL, TrialState.COMPLETE]
+def test_a_study_refuses_another_setup_but_for_hyperparameters_that_came_later(tmp_path):
+    setup = {**DEFAULTS, 'a': 1, 'b': (1,), '--warm_start_exclude': ''}
+    open_at(tmp_path, setup={key: value for key, value in setup.items() if key not in ('momentum', '--warm_start_exclude')})
+    open_at(tmp_path, setup=setup)
+    with pytest.raises(UsageError) as error:
+        open_at(tmp_path, setup={**setup, 'momentum': 0.5, 'a': 2, 'c': 3})
+    assert str(error.value).startswith(f'{tmp_path}/study.db: ') and str(error.value).endswith(
+        ': use the same values, or choose another --output_dir'
+    )
+    for change in ('momentum was 0.9, now it is 0.5', 'a was 1, now it is 2', 'c was absent, now it is 3'):
+        assert change in str(error.value)
 
 
-def test_a_study_refuses_another_setup(tmp_path):
-    open_at(tmp_path, setup={'a': 1, 'b': [1]})
-    open_at(tmp_path, setup={'a': 1, 'b': [1]})
-    with pytest.raises(UsageError, match=r'study.db: a was 1, now it is 2; c was absent, now it is 3: use the same values'):
-        open_at(tmp_path, setup={'a': 2, 'b': [1], 'c': 3})
-
-
-def test_a_damaged_study_is_reported(tmp_path):
-    (tmp_path / 'study.db').write_bytes(b'no database' * 1000)
+def test_what_is_no_study_is_reported(tmp_path):
+    path = tmp_path / 'study.db'
+    path.write_bytes(b'no database' * 1000)
     with pytest.raises(RunError, match='study.db: file is not a database: check that it is not locked or corrupt, or choose'):
         open_at(tmp_path)
-
-
-def test_a_study_of_something_else_is_reported(tmp_path):
-    with sqlite3.connect(tmp_path / 'study.db') as other:
+    path.unlink()
+    with sqlite3.connect(path) as other:
         other.execute('create table studies (a int)')
     with pytest.raises(RunError, match='study.db: .*check that it is not locked or corrupt, or choose another --output_dir'):
         open_at(tmp_path)
 
 
-def test_hyperparameters_that_came_later_are_no_other_setup(tmp_path):
-    setup = {**DEFAULTS, 'a': 1}
-    open_at(tmp_path, setup={key: value for key, value in setup.items() if key != 'momentum'})
-    open_at(tmp_path, setup=setup)
-    with pytest.raises(UsageError, match='momentum was 0.9, now it is 0.5'):
-        open_at(tmp_path, setup={**setup, 'momentum': 0.5})
-
-
-@pytest.mark.parametrize('name', ['a%41', 'a b', '{a}', '#a&b=c', 'a?b', 'a;b'])
-def test_a_directory_of_any_name_holds_the_study(tmp_path, name):
-    (tmp_path / name).mkdir()
-    open_at(tmp_path / name)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [name]
-    assert [path.name for path in (tmp_path / name).iterdir()] == ['study.db']
+def test_a_directory_of_any_name_holds_the_study(tmp_path):
+    directory = tmp_path / '#a%41 {b}&c=d?e;f'
+    directory.mkdir()
+    open_at(directory)
+    assert [*tmp_path.iterdir()] == [directory] and [path.name for path in directory.iterdir()] == ['study.db']
 
 
 def test_a_directory_is_one_sweeps_until_its_trainings_are_gone(tmp_path):

@@ -1,28 +1,32 @@
-"""Sweeps with the trainer itself: what they find, write and pass on, and how they are stopped and go on."""
+"""Sweeps: what they find, write and pass on, and how they are stopped and go on.
 
-import csv
+But for two searches, tests/sweep/fake_trainer.py takes the trainer's place.
+"""
+
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import optuna
 from optuna.trial import TrialState
 import pytest
 
-from common.storage.metrics import Objective
-from common.sweep.trials import TrialRunner
+from common import children
+import common.sweep
 import sweep
 from tests import forked
-from tests.shared import ROOT
-
-pytestmark = pytest.mark.slow
+from tests.cluster import tiny_data
+from tests.cluster.tasks import TINY
+from tests.shared import POLYNOMIAL, ROOT, rows
+import trainer
 
 RATES = {'learning_rate': {'low': 1e-4, 'high': 0.5, 'log': True}}
-FLAGS = ('--model=polynomial', '--dataset=polynomial', '--eval_every_steps=20', '--save_checkpoints_steps=20')
+FAKE = os.path.join(ROOT, 'tests', 'sweep', 'fake_trainer.py')
 
 
 @pytest.fixture
@@ -34,7 +38,7 @@ def command(tmp_path):
         path.write_text(json.dumps(space))
         return [
             'sweep.py',
-            *FLAGS,
+            *POLYNOMIAL,
             f'--space={path}',
             f'--data_dir={tmp_path}/data',
             f'--output_dir={tmp_path}/output',
@@ -46,87 +50,101 @@ def command(tmp_path):
 
 @pytest.fixture
 def search(command, execute, monkeypatch):
-    """Runs a sweep in this process: search(space, '--trials=1') -> (exit code, JSON of stdout or None, stderr)."""
-    monkeypatch.setattr(subprocess, 'Popen', forked.Popen)
+    """Runs a sweep with the fake trainer: search(space, '--trials=1') -> (exit code, JSON of stdout or None, stderr)."""
+    monkeypatch.setattr(trainer, '__file__', FAKE)
     return lambda space, *flags: execute(sweep.main, command(space, *flags))
 
 
 @pytest.fixture
-def start(command):
-    """Starts a sweep in a process of its own."""
-    processes = []
-
-    def call(space, *flags):
-        processes.append(
-            forked.Popen(
-                [sys.executable, os.path.join(ROOT, 'sweep.py'), *command(space, *flags)[1:]],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
-        )
-        return processes[-1]
-
-    yield call
-    for process in processes:
-        process.kill()
-        process.communicate()
+def search_with_trainer(command, execute, monkeypatch):
+    """Runs a sweep with the trainer, as `search` does."""
+    monkeypatch.setattr(subprocess, 'Popen', forked.Popen)
+    return lambda space, *flags: execute(sweep.main, command(space, *flags))
 
 
-def losses(directory):
-    """Returns the losses in metrics.csv, of the split that its first row is of."""
-    with open(directory / 'metrics.csv') as file:
-        rows = list(csv.DictReader(file))
-    return [float(row['loss']) for row in rows if row['split'] == rows[0]['split']]
+def losses(directory, split='eval'):
+    return [float(row['loss']) for row in rows(directory / 'metrics.csv') if row['split'] == split]
 
 
 def trials_of(tmp_path):
     return optuna.load_study(study_name='sweep', storage=f'sqlite:///{tmp_path}/output/study.db').trials
 
 
-def wait_until(condition, seconds=60):
-    end = time.time() + seconds
+def wait_until(condition):
+    end = time.monotonic() + 100
     while not condition():
-        assert time.time() < end
-        time.sleep(0.05)
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
-def test_the_best_set_trains_again_to_the_same_loss(search, run, tmp_path):
-    space = {
-        **RATES,
-        'piecewise_boundaries': [[5, 9], [7, 9]],
-        'cache': [False],
-        'batch_size': {'low': 30, 'high': 90, 'step': 30},
-    }
-    code, result, _ = search(
-        space,
-        '--trials=3',
-        '--jobs=2',
-        '--train_steps=60',
-        '--hparams=adam_beta2=0.99',
-        '--seed=3',
-        '--eval_splits=train,eval',
-        '--eval_steps=20',
-    )
+def test_the_best_set_trains_again_to_the_same_loss(search_with_trainer, run, tmp_path):
+    space = {**RATES, 'piecewise_boundaries': [[5, 9], [7, 9]], 'batch_size': {'low': 30, 'high': 90, 'step': 30}}
+    evaluations = ('--eval_every_steps=20', '--eval_splits=train,eval', '--eval_steps=2')
+    flags = ('--trials=2', '--jobs=2', '--train_steps=60', '--hparams=adam_beta2=0.99', '--seed=3')
+    code, result, _ = search_with_trainer(space, *flags, *evaluations)
     assert code == 0
-    directories = [tmp_path / 'output' / f'trial-{i}' for i in range(3)]
-    found = [min(losses(directory)) for directory in directories]
+    directories = [tmp_path / 'output' / f'trial-{i}' for i in range(2)]
+    found = [min(losses(directory, 'train')) for directory in directories]
     best = directories[found.index(min(found))]
     hparams = tmp_path / 'output' / 'best_hparams.json'
-    assert result == {'trials': 3, 'loss': min(found), 'best': str(best), 'hparams_set': str(hparams)}
-    assert json.loads((tmp_path / 'output' / 'results.json').read_text()) == result
-    assert len(set(found)) == 3 and all(len(losses(directory)) == 3 for directory in directories)
+    assert result == {'trials': 2, 'loss': min(found), 'best': str(best), 'hparams_set': str(hparams)}
+    assert len(set(found)) == 2 and all(len(losses(directory)) == 3 for directory in directories)
     for directory, trial in zip(directories, trials_of(tmp_path)):
         saved = json.loads((directory / 'hparams.json').read_text())
-        assert saved['learning_rate'] == trial.params['learning_rate'] and saved['cache'] is False
-        assert saved['piecewise_boundaries'] in ([5, 9], [7, 9]) and saved['batch_size'] in (30, 60, 90)
         assert (saved['train_steps'], saved['adam_beta2'], saved['seed']) == (60, 0.99, 3)
+        assert saved['learning_rate'] == trial.params['learning_rate'] and saved['batch_size'] == trial.params['batch_size']
+        assert saved['piecewise_boundaries'] == json.loads(trial.params['piecewise_boundaries'])
 
-    assert (
-        run(*FLAGS, '--eval_splits=train', '--eval_steps=20', f'--hparams_set={hparams}', output_dir=tmp_path / 'again')[0] == 0
-    )
-    assert losses(tmp_path / 'again') == losses(best)
+    again = tmp_path / 'again'
+    assert run(*POLYNOMIAL, *evaluations, f'--hparams_set={hparams}', output_dir=again)[0] == 0
+    assert losses(again, 'train') == losses(best, 'train')
+
+
+def test_a_stopped_sweep_resumes_as_if_it_had_not_been_stopped(search_with_trainer, run, tmp_path, monkeypatch):
+    tiny_data.write(tmp_path / 'data')
+    steps = (*TINY, '--eval_every_steps=30', '--save_summary_steps=1')
+    flags = [{'learning_rate': [0.05]}, '--trials=1', '--train_steps=60', '--hparams=batch_size=10', *steps]
+    trial = tmp_path / 'output' / 'trial-0'
+
+    def stop():
+        wait_until(lambda: (trial / 'log.txt').exists() and 'step = 3' in (trial / 'log.txt').read_text())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setenv('TINY_SECONDS', '0.2')
+    threading.Thread(target=stop, daemon=True).start()
+    with pytest.raises(SystemExit) as stopped:
+        search_with_trainer(*flags)
+    assert stopped.value.code == 130
+    assert 3 <= max(int(path.stem.split('-')[1]) for path in trial.glob('model.ckpt-*.index')) < 60
+    assert [trial.state for trial in trials_of(tmp_path)] == [TrialState.RUNNING]
+
+    monkeypatch.delenv('TINY_SECONDS')
+    assert search_with_trainer(*flags)[0] == 0
+    assert [trial.state for trial in trials_of(tmp_path)] == [TrialState.COMPLETE]
+    unstopped = tmp_path / 'unstopped'
+    flags = [*steps, f'--hparams_set={trial}/hparams.json', f'--data_dir={tmp_path}/data']
+    assert run(*flags, output_dir=unstopped)[0] == 0
+    assert losses(trial) == losses(unstopped) and len(losses(trial)) == 2
+
+
+def test_a_trial_is_started_with_the_flags_of_a_training_in_a_session_of_its_own(search, tmp_path):
+    flags = ('--train_steps=20', '--hparams=momentum=0.5', '--seed=3', '--num_towers=2', '--best_metric=loss:max')
+    code, result, err = search({'learning_rate': [0.25]}, '--trials=1', '--jobs=2', *flags, f'--log_file={tmp_path}/log')
+    assert code == 0
+    output, trial = tmp_path / 'output', tmp_path / 'output' / 'trial-0'
+    best = {'best': str(trial), 'hparams_set': f'{output}/best_hparams.json'}
+    assert result == {'trials': 1, 'loss': 0.5, **best} == json.loads((output / 'results.json').read_text())
+    started = json.loads((trial / 'started.json').read_text())
+    assert started['leads_session']  # Ctrl-C does not reach it.
+    assert started['flags'][:2] == [*POLYNOMIAL] and sorted(started['flags'][2:]) == [
+        '--best_metric=loss:max',
+        f'--data_dir={tmp_path}/data',
+        f'--hparams_set={trial}/hparams.json',
+        '--num_towers=2',
+        f'--output_dir={trial}',
+    ]
+    assert (trial / 'log.txt').read_text() == ''
+    assert f'{trial}: learning_rate=0.25' in err and f'{trial} completed: loss = 0.5 after 2 evaluations' in err
 
 
 def test_a_bad_trial_is_pruned(search, tmp_path):
@@ -134,142 +152,116 @@ def test_a_bad_trial_is_pruned(search, tmp_path):
     study = optuna.create_study(study_name='sweep', storage=f'sqlite:///{tmp_path}/output/study.db')
     for _ in range(5):
         study.add_trial(optuna.create_trial(value=1e-9, intermediate_values=dict.fromkeys(range(1, 100), 1e-09)))
-    code, _, err = search({'learning_rate': [1e-4]}, '--trials=6', '--train_steps=1000')
-    assert code == 0 and re.search(r'trial-5 was pruned: loss = \d+\.?\d* after \d+ evaluation', err)
+    code, _, err = search({'learning_rate': [0.5]}, '--trials=6', '--train_steps=1000', '--freeze=waits')
+    assert code == 0 and f'{tmp_path}/output/trial-5 was pruned: loss = 0.5 after 2 evaluations' in err
     assert trials_of(tmp_path)[5].state == TrialState.PRUNED
-    assert 1 <= len(losses(tmp_path / 'output' / 'trial-5')) < 50  # Of the 50 that there would be.
-    assert list((tmp_path / 'output' / 'trial-5').glob('model.ckpt-*.index'))
 
 
-def test_a_stopped_sweep_resumes_as_if_it_had_not_been_stopped(start, search, run, tmp_path):
-    steps = ('--eval_every_steps=1500', '--save_checkpoints_steps=1500', '--eval_steps=10')
-    flags = [{'learning_rate': [0.01]}, '--trials=1', '--train_steps=3000', *steps]
-    process = start(*flags)
-    trial = tmp_path / 'output' / 'trial-0'
-    wait_until((trial / 'log.txt').exists)
-    wait_until(lambda: 'step = 100 ' in (trial / 'log.txt').read_text())
-    os.killpg(process.pid, signal.SIGINT)  # As Ctrl-C does, which the trainings must not get.
-    assert process.wait(60) == 130
-    steps_saved = [int(path.stem.split('-')[1]) for path in trial.glob('model.ckpt-*.index')]
-    assert 100 < max(steps_saved) < 3000
-    assert [trial.state for trial in trials_of(tmp_path)] == [TrialState.RUNNING]
-
-    assert search(*flags)[0] == 0
-    assert [trial.state for trial in trials_of(tmp_path)] == [TrialState.COMPLETE]
-    assert run(*FLAGS, *steps, f'--hparams_set={trial}/hparams.json', output_dir=tmp_path / 'unstopped')[0] == 0
-    assert losses(trial) == losses(tmp_path / 'unstopped') and len(losses(trial)) == 2
-
-
-def test_trainings_of_a_killed_sweep_are_waited_for(start, search, tmp_path):
-    flags = [
-        {'learning_rate': [0.01]},
-        '--trials=1',
-        '--train_steps=3000',
-        '--eval_every_steps=500',
-        '--save_checkpoints_steps=500',
-    ]
-    process = start(*flags)
-    trial = tmp_path / 'output' / 'trial-0'
-    wait_until((trial / 'metrics.csv').exists)
+def test_trainings_of_a_killed_sweep_are_waited_for(command, search, tmp_path):
+    flags = [{'learning_rate': [0.25]}, '--trials=1', '--freeze=waits']
+    code = f'import sys; sys.path.insert(0, {ROOT!r}); import sweep, trainer; trainer.__file__ = {FAKE!r}; '
+    arguments = [sys.executable, '-c', f'{code}sweep.main(sys.argv)', *command(*flags)[1:]]
+    process = forked.Popen(arguments, stderr=subprocess.DEVNULL)
+    wait_until((tmp_path / 'output' / 'trial-0' / 'metrics.csv').exists)
     process.kill()
     process.wait()
     code, _, err = search(*flags)
     assert code == 1 and f'--output_dir={tmp_path}/output: another sweep, or a training that it started, is running' in err
-    wait_until((trial / 'results.json').exists)
+    (tmp_path / 'output' / 'go').touch()
     wait_until(lambda: search(*flags)[0] == 0)
-    assert trials_of(tmp_path)[0].value == min(losses(trial)) and len(losses(trial)) == 6
+    assert trials_of(tmp_path)[0].value == 0.25
 
 
 def test_failed_trials_are_reported_and_end_nothing_but_a_sweep_without_others(search, tmp_path):
-    flags = ['--train_steps=20', '--hparams=optimizer=sgd']
-    code, _, err = search({'learning_rate': [1e-4, 1e9]}, '--trials=1', *flags)
+    space = {'learning_rate': [1e-4, 1e9]}
+    code, _, err = search(space, '--trials=1', '--train_steps=20')
     assert [trial.params['learning_rate'] for trial in trials_of(tmp_path)] == [1e9]
-    line = f'the loss of step 3 is inf: .* \\(log: {tmp_path}/output/trial-0/log.txt\\)\n'
-    assert code == 1 and re.search(f' WARNING {tmp_path}/output/trial-0 failed: trainer.py: {line}', err)
-    assert re.search(f'sweep.py: no trial completed; the last one: trainer.py: {line}$', err)
+    line = f'trainer.py: the loss of step 3 is inf (log: {tmp_path}/output/trial-0/log.txt)\n'
+    assert code == 1 and f' WARNING {tmp_path}/output/trial-0 failed: {line}' in err
+    assert err.endswith(f'sweep.py: no trial completed; the last one: {line}')
 
-    code, result, _ = search({'learning_rate': [1e-4, 1e9]}, '--trials=3', '--jobs=2', *flags)
+    code, result, _ = search(space, '--trials=4', '--jobs=2', '--train_steps=20')
     states = {trial.params['learning_rate']: trial.state for trial in trials_of(tmp_path)}
-    assert code == 0 and states == {1e9: TrialState.PRUNED, 1e-4: TrialState.COMPLETE} and result['trials'] == 3
+    assert code == 0 and states == {1e9: TrialState.PRUNED, 1e-4: TrialState.COMPLETE} and result['trials'] == 4
 
-    code, _, err = search({'learning_rate': [0.1, 0.2]}, '--trials=3', *flags[1:], '--train_steps=30')
+    code, _, err = search({'learning_rate': [0.1, 0.2]}, '--trials=4', '--train_steps=30', '--eval_every_steps=5')
     assert code == 2
-    assert re.search(
-        'study.db: train_steps was 20, now it is 30; the space of learning_rate was .*, now it is .0.1, 0.2.:', err
-    )
+    for change in (
+        'train_steps was 20, now it is 30',
+        'the space of learning_rate was .*, now it is .0.1, 0.2.',
+        '--eval_every_steps was null, now it is 5',
+    ):
+        assert re.search(f'study.db: .*{change}.*: use the same values, or choose another --output_dir', err)
 
 
-def test_a_mistake_when_a_sweep_resumes_costs_nothing(search, tmp_path):
-    flags = ['--trials=2', '--train_steps=20']
-    code, _, err = search(RATES, *flags, '--best_metric=mae:max')
-    assert code == 2 and 'a dry run failed: trainer.py: --best_metric=mae:max: there is no metric mae' in err
-    assert search(RATES, '--trials=1', '--train_steps=20')[0] == 0
-    code, _, err = search(RATES, *flags, '--freeze=nosuch')
-    assert code == 2 and 'a dry run failed: trainer.py: --freeze=nosuch: matches none' in err
-    code, _, err = search(RATES, *flags, '--eval_every_steps=5')
-    assert code == 2 and 'study.db: --eval_every_steps was 20, now it is 5: use the same values' in err
-    assert len(trials_of(tmp_path)) == 1
-
+def test_a_mistake_costs_no_trial_and_nothing_is_left_to_do_but_the_result(search, tmp_path):
+    for mode, expected in (('wrong', 2), ('broken', 1)):
+        code, _, err = search(RATES, f'--freeze={mode}')
+        assert code == expected and f'a dry run failed: trainer.py: --freeze={mode}: matches none (log: {tmp_path}' in err
+    assert not (tmp_path / 'output' / 'study.db').exists()
+    assert search(RATES, '--trials=1')[0] == 0
     best = tmp_path / 'output' / 'best_hparams.json'
     os.remove(best)
-    code, result, _ = search(RATES, '--trials=1', '--train_steps=20')  # Nothing is left to do but this.
+    code, result, err = search(RATES, '--trials=1')
     assert code == 0 and result['best'] == f'{tmp_path}/output/trial-0'
+    assert 'Nothing to do: all 1 trials are complete; raise --trials to continue.' in err
     assert best.read_bytes() == (tmp_path / 'output' / 'trial-0' / 'hparams.json').read_bytes()
 
 
 def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_path):
-    assert run(*FLAGS, '--train_steps=2')[0] == 0
-    before = (tmp_path / 'output' / 'hparams.json').read_bytes()
+    assert run(*POLYNOMIAL, '--train_steps=2')[0] == 0
+    hparams, trial = tmp_path / 'output' / 'hparams.json', tmp_path / 'output' / 'trial-0'
+    before = hparams.read_bytes()
     code, _, err = search(RATES, '--trials=1')
     assert code == 2 and f'--output_dir={tmp_path}/output is the output_dir of a training: choose another' in err
-    assert (tmp_path / 'output' / 'hparams.json').read_bytes() == before and not (tmp_path / 'output' / 'study.db').exists()
+    assert hparams.read_bytes() == before and not (tmp_path / 'output' / 'study.db').exists()
 
-    trial = tmp_path / 'output' / 'trial-0'
-    os.makedirs(trial)
-    os.rename(tmp_path / 'output' / 'hparams.json', trial / 'hparams.json')
+    trial.mkdir()
+    hparams.rename(trial / 'hparams.json')
     code, _, err = search(RATES, '--trials=1', '--train_steps=2')
     assert code == 1
-    assert re.search(
-        rf'{trial} belongs to another sweep \(learning_rate was 0.5, now it is .*\): delete it, or choose another', err
-    )
-    assert (trial / 'hparams.json').read_bytes() == before
+    other = rf'{trial} belongs to another sweep \(learning_rate was 0.5, now it is .*\): delete it, or choose another'
+    assert re.search(other, err) and (trial / 'hparams.json').read_bytes() == before
 
 
 @pytest.mark.parametrize(
-    'space, flags, message',
+    'space, flag, message',
     [
-        (RATES, ['--schedule=train'], '--schedule is for trainer.py: a sweep trains and evaluates'),
-        (RATES, ['--space='], '--space is missing: a JSON file of what to search'),
-        (RATES, ['--output_dir=gs://bucket/sweep'], '--output_dir=gs://bucket/sweep: a sweep needs a local directory'),
-        (
-            RATES,
-            ['--data_dir=s3://bucket/data'],
-            '--data_dir=s3://bucket/data: this TensorFlow has no file system s3:// (it has ',
-        ),
-        (
-            RATES,
-            ['--space=hdfs://space.json'],
-            '--space=hdfs://space.json: this TensorFlow has no file system hdfs:// (it has ',
-        ),
-        (RATES, ['--trials=2147483648'], 'flag --trials=2147483648'),
-        (RATES, ['--jobs=1025'], 'flag --jobs=1025'),
-        (RATES, ['--trials=0'], 'flag --trials=0'),
-        (RATES, ['--jobs=0'], 'flag --jobs=0'),
-        (RATES, ['--model=nosuch'], '--model=nosuch: no module models.nosuch'),
-        (RATES, ['--best_metric=loss'], '--best_metric=loss is not of the form METRIC:min or METRIC:max'),
-        (RATES, ['--hparams=learning_rate=0.1'], 'learning_rate is also set by a flag: remove one of the two'),
-        ({'train_steps': [1]}, ['--train_steps=2'], 'train_steps is also set by a flag'),
-        ({'num_epochs': [1.0]}, ['--train_steps=2'], 'num_epochs is also set by a flag'),
-        ({'optimizer': ['sgd', 'adm']}, [], 'optimizer=adm is not one of adam'),
-        (RATES, ['--checkpoint=best'], '--checkpoint is for trainer.py: a sweep trains and evaluates'),
-        ({'optimiser': ['sgd']}, [], 'unknown hyper-parameter optimiser, did you mean optimizer?'),
+        (RATES, '--schedule=train', '--schedule is for trainer.py: a sweep trains and evaluates'),
+        (RATES, '--checkpoint=best', '--checkpoint is for trainer.py: a sweep trains and evaluates'),
+        (RATES, '--restarts=1', '--restarts is for trainer.py: each trial of a sweep trains in one process'),
+        (RATES, '--local_cluster=worker:2', '--local_cluster is for trainer.py: each trial of a sweep trains in one process'),
+        (RATES, '--space=', '--space is missing: a JSON file of what to search'),
+        (RATES, '--output_dir=gs://bucket/sweep', '--output_dir=gs://bucket/sweep: a sweep needs a local directory'),
+        (RATES, '--data_dir=s3://bucket/data', '--data_dir=s3://bucket/data: this TensorFlow has no file system s3://'),
+        (RATES, '--space=hdfs://space.json', '--space=hdfs://space.json: this TensorFlow has no file system hdfs://'),
+        (RATES, '--trials=2147483648', 'flag --trials=2147483648'),
+        (RATES, '--trials=0', 'flag --trials=0'),
+        (RATES, '--jobs=1025', 'flag --jobs=1025'),
+        (RATES, '--jobs=0', 'flag --jobs=0'),
+        (RATES, '--model=nosuch', '--model=nosuch: no module models.nosuch'),
+        (RATES, '--best_metric=loss', '--best_metric=loss is not of the form METRIC:min or METRIC:max'),
+        (RATES, '--hparams=learning_rate=0.1', 'learning_rate is also set by a flag: remove one of the two'),
+        ({'train_steps': [1]}, '--train_steps=2', 'train_steps is also set by a flag'),
+        ({'num_epochs': [1.0]}, '--train_steps=2', 'num_epochs is also set by a flag'),
+        ({'seed': [1]}, '--seed=2', 'seed is also set by a flag'),
+        ({'optimizer': ['sgd', 'adm']}, '--trials=1', 'optimizer=adm is not one of adam'),
+        ({'learning_rate_schedule': ['no']}, '--trials=1', 'learning_rate_schedule=no is not one of'),
     ],
 )
-def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path, space, flags, message):
-    code, result, err = search(space, *flags)
+def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path, space, flag, message):
+    code, result, err = search(space, flag)
     assert (code, result) == (2, None)
     assert err.splitlines()[-1].startswith('sweep.py: ') and message in err.splitlines()[-1]
-    assert not list(tmp_path.glob('output/trial-*'))
+    assert not (tmp_path / 'output').exists()
+
+
+def test_a_cluster_is_refused(search, tmp_path, monkeypatch):
+    config = {'cluster': {'chief': ['a:1'], 'worker': ['b:1']}, 'task': {'type': 'chief', 'index': 0}}
+    monkeypatch.setenv('TF_CONFIG', json.dumps(config))
+    code, _, err = search(RATES)
+    refusal = 'TF_CONFIG or Slurm names a cluster, and sweep.py runs on one machine: unset it, or start one task'
+    assert (code, err) == (2, f'sweep.py: {refusal}\n') and not (tmp_path / 'output').exists()
 
 
 @pytest.mark.parametrize(
@@ -287,27 +279,23 @@ def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path, sp
         ('', 3, 'exit code 3'),
     ],
 )
-def test_the_cause_of_a_trials_failure_is_found_in_its_log(tmp_path, text, code, message):
-    trainings = TrialRunner('trainer.py', [], {}, str(tmp_path), 'eval', Objective('loss', False), 0)
-    trial = optuna.trial.create_trial(value=1)
-    trial.number = 7
-    (tmp_path / 'trial-7').mkdir()
-    (tmp_path / 'trial-7' / 'log.txt').write_text(text)
-    assert trainings.explain(trial, code) == f'{message} (log: {tmp_path}/trial-7/log.txt)'
+def test_the_cause_of_a_failure_is_found_in_the_log(tmp_path, text, code, message):
+    log = tmp_path / 'log.txt'
+    log.write_text(text)
+    assert children.explain(str(log), code) == f'{message} (log: {log})'
 
 
-def test_optuna_is_named_where_there_is_none(tmp_path):
-    (tmp_path / 'optuna').mkdir()
-    (tmp_path / 'optuna' / '__init__.py').write_text("raise ModuleNotFoundError('none', name='optuna')")
-    process = subprocess.run(
-        [sys.executable, os.path.join(ROOT, 'sweep.py'), '--space=space.json'],
-        env={**os.environ, 'PYTHONPATH': str(tmp_path)},
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 1
-    assert process.stderr.splitlines()[-1] == "sweep.py: optuna is not installed: pip install -e '.[sweep]'"
+def test_a_training_was_stopped_by_signals_that_ask_it_to():
+    assert [code for code in range(-20, 160) if children.was_stopped(code)] == [-15, -2, -1, 129, 130, 143]
+
+
+def test_optuna_is_named_where_there_is_none(search, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'optuna', None)
+    for name in [name for name in sys.modules if name.startswith('common.sweep.')]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(common.sweep, 'launch', raising=False)
+    code, _, err = search(RATES)
+    assert (code, err) == (1, "sweep.py: optuna is not installed: pip install -e '.[sweep]'\n")
 
 
 def test_help_of_a_sweep_shows_the_trainers_flags_too(capsys):
