@@ -117,10 +117,5 @@ def test_a_training_sees_all_batches_or_the_first_ones(tmp_path, text, batches, 
 def test_an_evaluation_sees_the_whole_split_or_the_first_batches(tmp_path, schedule, steps, count):
     experiment = make(tmp_path, 'eval_batch_size=2', schedule, evaluation={'eval_steps': steps})
     (evaluator,) = experiment.evaluators
-    with tf.Graph().as_default(), tf.Session() as session:
-        variables = [tf.train.create_global_step(), tf.get_variable('w', [2, 1])]
-        session.run(tf.global_variables_initializer())
-        path = tf.train.Saver(variables).save(session, f'{tmp_path}/model.ckpt')
-    evaluator.evaluate(path)
     assert sum(len(batch['x']) for batch in evaluator.batches(lambda features, *_: features)) == count
     assert not make(tmp_path, schedule='train').evaluators
