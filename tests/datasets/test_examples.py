@@ -4,14 +4,14 @@ import io
 import json
 
 import numpy as np
-from PIL import Image
+from PIL import ExifTags, Image
 import pytest
 import tensorflow.compat.v1 as tf
 
 from common.data import records
 from common.data.elements import elements
 from common.errors import RunError, UsageError
-from common.formats import example_metadata, example_parser, tokens
+from common.formats import example_input, example_metadata, example_parser, tokens
 from common.formats.example_facts import KINDS, find_roles, infer_features
 from hparams.build import HParams
 
@@ -250,6 +250,31 @@ def test_roles_are_given_and_the_label_has_a_usual_name():
     ):
         with pytest.raises(UsageError, match=message):
             find_roles(schema, 's.json', ['label', 'target'], 'own')
+
+
+def test_a_picture_is_enough_for_a_model_of_an_image_alone(tmp_path):
+    def read(name, **feature):
+        facts = {'features': [{'name': 'a', 'kind': 'image', 'size': 2, 'channels': 1, **feature}, {'kind': 'label'}, *others]}
+        ((fields, record),) = example_input.read_input(str(tmp_path / name), HParams({}, facts))
+        assert fields == {}
+        return records.decode(record)['a'][1][0]
+
+    Image.new('RGBA', (30, 20), (0, 0, 0, 51)).save(tmp_path / 'a.PNG')
+    for name, tags in (('b.jpg', Image.Exif()), ('c.jpg', Image.Exif())):
+        tags[ExifTags.Base.Orientation] = 6 if name == 'c.jpg' else 1
+        Image.new('L', (5, 4), 7).save(tmp_path / name, exif=tags)
+    (tmp_path / 'd.png').write_text('text')
+    others = []
+    assert read('a.PNG', is_raw=True) == bytes([204] * 4)  # Blended with white.
+    assert read('b.jpg', is_raw=False) == (tmp_path / 'b.jpg').read_bytes()
+    for name, size, pixel in (('a.PNG', (30, 20), (204, 204, 204)), ('c.jpg', (4, 5), 7)):
+        image = Image.open(io.BytesIO(read(name, is_raw=False)))
+        assert (image.format, image.size, image.getpixel((1, 1))) == ('PNG', size, pixel)
+    with pytest.raises(RunError, match='/d.png is not an image of a kind that Pillow reads$'):
+        read('d.png', is_raw=False)
+    others = [{'name': 'x', 'kind': 'numeric'}]
+    with pytest.raises(RunError, match='a.PNG: the model needs the features a, x: give TFRecord files'):
+        read('a.PNG', is_raw=False)
 
 
 def labeled(labels, **more):
