@@ -32,11 +32,3 @@ def test_the_hparams_tab_gets_a_failure(tmp_path):
     with pytest.raises(ZeroDivisionError), hparams_tab.session(str(tmp_path), {'a': 1}):
         raise ZeroDivisionError
     assert read(tmp_path)[-1].session_end_info.status == api_pb2.STATUS_FAILURE
-
-
-def test_a_training_writes_all_of_its_hyperparameters(run, tmp_path):
-    assert run('--model=polynomial', '--dataset=polynomial', '--train_steps=2', '--hparams=learning_rate=0.25')[0] == 0
-    start, end = read(tmp_path / 'output')
-    assert start.session_start_info.hparams['learning_rate'].number_value == 0.25
-    assert start.session_start_info.hparams['dataset'].string_value == 'polynomial'
-    assert end.session_end_info.status == api_pb2.STATUS_SUCCESS
