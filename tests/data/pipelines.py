@@ -30,9 +30,8 @@ def numbers(count, **functions):
             return tf.data.Dataset.range(20).filter(lambda i: i < 10)
         return tf.data.Dataset.range(2**40).repeat() if count == INFINITE else tf.data.Dataset.range(count)
 
-    return types.SimpleNamespace(
-        read=read, **(functions or {'parse': lambda mode, params, record: ({'x': record}, {'y': -record})})
-    )
+    functions = functions or {'parse': lambda mode, params, record: ({'x': record}, {'y': -record})}
+    return types.SimpleNamespace(read=read, **functions)
 
 
 def of_files(**functions):
@@ -41,22 +40,11 @@ def of_files(**functions):
     def parse_batch(mode, params, serialized):
         return {'x': tf.io.parse_example(serialized, {'id': tf.io.FixedLenFeature([], tf.int64)})['id']}, {}
 
-    return types.SimpleNamespace(
-        read=lambda split, data_dir, params: records.read(data_dir, split), **(functions or {'parse_batch': parse_batch})
-    )
+    functions = functions or {'parse_batch': parse_batch}
+    return types.SimpleNamespace(read=lambda split, data_dir, params: records.read(data_dir, split), **functions)
 
 
-def passes(
-    module,
-    spans,
-    mode=ModeKeys.TRAIN,
-    data_dir='',
-    count=None,
-    is_kept=None,
-    is_part=False,
-    share=WHOLE,
-    **changes,
-):
+def passes(module, spans, mode=ModeKeys.TRAIN, data_dir='', count=None, is_kept=None, is_part=False, share=WHOLE, **changes):
     """Returns the batches of some passes over the data, as after restores: spans are (global step, number of batches).
 
     The records are kept in memory as the hyper-parameter cache says, unless `is_kept` is given; `count` is counted by default.

@@ -69,13 +69,6 @@ def test_a_window_has_records_from_the_whole_set(tmp_path, monkeypatch, bytes_of
         assert len(classes) >= 9 and max(classes.values()) <= 32
 
 
-def test_the_order_is_uniform_within_a_window_and_differs_between_windows(tmp_path):
-    flat = np.concatenate(ids(write(tmp_path, 60, 1), 450, batch_size=40, shuffle_buffer=20))  # 300 epochs.
-    firsts = collections.Counter(flat[::20])
-    # Each of 60 records begins one of 900 windows, 15 times, with a standard deviation of less than 4.
-    assert len(firsts) == 60 and max(firsts.values()) < 35
-
-
 def test_the_window_is_bounded_by_bytes():
     found = shards.Shards('', [{'count': 40, 'bytes': 10**9}, {'count': 10, 'bytes': 10**9}])  # 40 MB a record.
     sizes = [epochs.window_size(found, make_params(shuffle_buffer=buffer)) for buffer in (5, 6, 7, 1000)]

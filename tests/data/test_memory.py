@@ -101,31 +101,17 @@ def test_a_training_that_does_not_fit_is_refused_before_the_first_step(
     assert not list((tmp_path / 'output').glob('model.ckpt*'))
 
 
+# 120 MB of records, in a process that takes no more than a gigabyte once it has read them.
 LARGE = """
+import resource, sys, types
 import tensorflow.compat.v1 as tf
 from common.data import records
-
-def get_params():
-    return {'shuffle_buffer': 100}
-
-def prepare(data_dir, params):
-    records.write(data_dir, {'train': [{'text': bytes(100_000), 'y': 1.0}] * 1200})
-
-def read(split, data_dir, params):
-    return records.read(data_dir, split)
+from common.runs import experiment
+import trainer
 
 def parse_batch(mode, params, record):
     y = tf.io.parse_example(record, {'y': tf.io.FixedLenFeature([], tf.float32)})
     return {'x': y['y']}, y
-"""
-# Takes no more than a gigabyte once it has read the data.
-LIMITED = """
-import resource, sys
-import trainer
-from common.runs import experiment
-
-sys.path.insert(0, '')
-fits_cache = experiment.fits_cache
 
 def limited(*args):
     with open('/proc/self/statm') as file:
@@ -133,17 +119,19 @@ def limited(*args):
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     return fits_cache(*args)
 
-experiment.fits_cache = limited
-sys.exit(trainer.main(['trainer.py', *sys.argv[1:]]))
+sys.modules['mine.large'] = module = types.ModuleType('mine.large')
+module.get_params = lambda: {'shuffle_buffer': 100}
+module.prepare = lambda data_dir, params: records.write(data_dir, {'train': [{'text': bytes(100_000), 'y': 1.0}] * 1200})
+module.read = lambda split, data_dir, params: records.read(data_dir, split)
+module.parse_batch = parse_batch
+fits_cache, experiment.fits_cache = experiment.fits_cache, limited
+sys.exit(trainer.main(['trainer.py', '--model=polynomial', '--dataset=mine.large', '--schedule=train', *sys.argv[1:]]))
 """
 
 
 def test_under_a_limit_of_memory_data_is_streamed(tmp_path):
-    (tmp_path / 'mine').mkdir()
-    (tmp_path / 'mine' / 'large.py').write_text(LARGE)
-    flags = ('--model=polynomial', '--dataset=mine.large', '--data_dir=data', '--schedule=train', '--train_steps=5')
-    process = forked.run([sys.executable, '-c', LIMITED, *flags, f'--output_dir={tmp_path / "output"}'], cwd=tmp_path)
+    flags = ('--data_dir=data', '--train_steps=5', f'--output_dir={tmp_path / "output"}')
+    process = forked.run([sys.executable, '-c', LARGE, *flags], cwd=tmp_path)
     assert process.returncode == 0, process.stderr
-    assert re.search(
-        r'records are streamed: keeping them in memory takes about 240 MB, more than a quarter of the \d+ MB', process.stderr
-    )
+    streamed = r'records are streamed: keeping them in memory takes about 240 MB, more than a quarter of the \d+ MB'
+    assert re.search(streamed, process.stderr)

@@ -84,7 +84,7 @@ def test_a_change_that_keeps_size_time_and_inode_is_found_with_verify_data_and_t
             read(directory, verify_data)
 
 
-def test_verify_always_compares(directory, read):
+def test_the_command_verify_always_compares(directory, read):
     read(directory)
     flip_unnoticed(directory / NAMES[0])
     with pytest.raises(RunError, match='1 of 2 files are corrupt'):
@@ -127,12 +127,9 @@ def test_files_elsewhere_are_described_once_and_read_file_by_file(elsewhere, rea
     assert ids == [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]
 
 
-def test_a_file_elsewhere_that_has_changed_is_to_be_restored(elsewhere, read):
+def test_a_file_elsewhere_that_has_changed_is_to_be_restored_and_never_deleted(elsewhere, read):
     flip_last_byte(elsewhere.parent / NAMES[0])
     with pytest.raises(RunError, match=f'{elsewhere.parent}/{NAMES[0]}: the record at byte .*: restore it'):
         read(elsewhere)
-
-
-def test_files_elsewhere_are_not_deleted_where_a_directory_is_written_anew(elsewhere):
     write(elsewhere)
     assert sorted(path.name for path in elsewhere.parent.iterdir()) == ['index', *NAMES]

@@ -14,29 +14,22 @@ from tests.data.pipelines import INFINITE, UNKNOWN, batches
 COUNT, BATCH = 50, 6
 
 
-def from_files(directory):
+def files(directory):
     return records.read(directory, 'train')
 
 
-def from_memory(directory):
+def memory(directory):
     return tf.data.Dataset.from_tensor_slices({'id': tf.range(COUNT, dtype=tf.int64)})
 
 
-def mapped(directory):
-    """A dataset of files that is no longer known as such."""
-    return from_files(directory).map(lambda record: record)
-
-
-def of_unknown_size(directory):
-    return from_memory(directory).repeat(20).filter(lambda record: record['id'] < COUNT)
-
-
-def shuffled_by_module(directory):
-    return from_memory(directory).shuffle(9, seed=3, reshuffle_each_iteration=False)
-
-
-def infinite(directory):
-    return from_memory(directory).repeat()
+READS = {
+    'files': files,
+    'memory': memory,
+    'mapped': lambda directory: files(directory).map(lambda record: record),  # No longer known as files.
+    'of unknown size': lambda directory: memory(directory).repeat(20).filter(lambda record: record['id'] < COUNT),
+    'shuffled by the module': lambda directory: memory(directory).shuffle(9, seed=3, reshuffle_each_iteration=False),
+    'infinite': lambda directory: memory(directory).repeat(),
+}
 
 
 def ids_of(record, parse_example):
@@ -49,11 +42,6 @@ def parse(mode, params, record):
     number = ids_of(record, tf.io.parse_single_example)
     noise = tf.random.stateless_uniform([], example_seed())
     return {'x': tf.fill([number * 7 % 5 + 1], number)}, {'id': number, 'noise': noise}
-
-
-def parse_fixed(mode, params, record):
-    number = ids_of(record, tf.io.parse_single_example)
-    return {'x': number}, {'id': number, 'noise': tf.random.stateless_uniform([], example_seed())}
 
 
 def parse_batch(mode, params, serialized):
@@ -79,11 +67,9 @@ def directory(tmp_path_factory):
 def labels_of(directory, read, share, steps, start=0, parser=parse_batch, cache=False, **options):
     """Returns the labels, as lists, of some batches from a step on."""
     name = 'parse_batch' if parser in (parse_batch, noisy_batch) else 'parse'
-    module = types.SimpleNamespace(read=lambda split, data_dir, params: read(data_dir), **{name: parser})
-    options = {'count': COUNT, 'shuffle_buffer': 20, **options}
-    found = batches(
-        module, steps, start=start, share=share, data_dir=directory, batch_size=BATCH, cache=cache, is_kept=cache, **options
-    )
+    module = types.SimpleNamespace(read=lambda split, data_dir, params: READS[read](data_dir), **{name: parser})
+    options = {'count': COUNT, 'shuffle_buffer': 20, 'data_dir': directory, 'cache': cache, **options}
+    found = batches(module, steps, start=start, share=share, batch_size=BATCH, **options)
     assert all(len(features['x']) == BATCH // share.batch_parts for features, _ in found)
     return [{key: values.tolist() for key, values in labels.items()} for _, labels in found]
 
@@ -91,20 +77,20 @@ def labels_of(directory, read, share, steps, start=0, parser=parse_batch, cache=
 @pytest.mark.parametrize(
     'read, options',
     [
-        (from_memory, {'cache': True, 'shuffle_buffer': 100, 'parser': parse_fixed}),
-        (from_memory, {'parser': parse, 'group_by_length': True}),
-        (shuffled_by_module, {'cache': True, 'shuffle_buffer': 100}),
-        (from_files, {'cache': True}),
-        (from_files, {}),
-        (from_files, {'cache': True, 'shuffle_buffer': 100}),
-        (from_files, {'shuffle_buffer': 100, 'parser': parse}),
-        (from_files, {'shuffle_buffer': 7, 'parser': parse}),
-        (from_files, {'count': 20, 'is_part': True}),
-        (mapped, {'parser': parse}),
-        (of_unknown_size, {'count': UNKNOWN}),
-        (infinite, {'count': INFINITE}),
+        ('memory', {'cache': True, 'shuffle_buffer': 100, 'parser': parse}),
+        ('memory', {'parser': parse, 'group_by_length': True}),
+        ('shuffled by the module', {'cache': True, 'shuffle_buffer': 100}),
+        ('files', {'cache': True}),
+        ('files', {}),
+        ('files', {'cache': True, 'shuffle_buffer': 100}),
+        ('files', {'shuffle_buffer': 100, 'parser': parse}),
+        ('files', {'shuffle_buffer': 7, 'parser': parse}),
+        ('files', {'count': 20, 'is_part': True}),
+        ('mapped', {'parser': parse}),
+        ('of unknown size', {'count': UNKNOWN}),
+        ('infinite', {'count': INFINITE}),
     ],
-    ids=lambda value: value.__name__ if callable(value) else '-'.join(value),
+    ids=lambda value: value if isinstance(value, str) else '-'.join(value),
 )
 def test_each_share_is_its_slice_of_the_batches_of_one_process(directory, read, options):
     steps, start = 12, 5  # An epoch has 8 1/3 batches.
@@ -119,11 +105,11 @@ def test_each_share_is_its_slice_of_the_batches_of_one_process(directory, read, 
 @pytest.mark.parametrize(
     'read, options',
     [
-        (from_memory, {'cache': True, 'shuffle_buffer': 100}),
-        (from_files, {'shuffle_buffer': 100, 'parser': parse}),
-        (infinite, {'count': INFINITE}),
+        ('memory', {'cache': True, 'shuffle_buffer': 100}),
+        ('files', {'shuffle_buffer': 100, 'parser': parse}),
+        ('infinite', {'count': INFINITE}),
     ],
-    ids=lambda value: value.__name__ if callable(value) else '-'.join(value),
+    ids=['gathered', 'windows', 'stream'],
 )
 def test_shares_of_whole_batches_take_turns_with_the_examples(directory, read, options):
     whole = labels_of(directory, read, WHOLE, 12, **options)
@@ -134,5 +120,5 @@ def test_shares_of_whole_batches_take_turns_with_the_examples(directory, read, o
 
 
 def test_random_numbers_of_parse_batch_differ_between_the_shares(directory):
-    found = itertools.chain(*(labels_of(directory, from_memory, Share(i, 2), 3, parser=noisy_batch) for i in range(2)))
+    found = itertools.chain(*(labels_of(directory, 'memory', Share(i, 2), 3, parser=noisy_batch) for i in range(2)))
     assert len({number for labels in found for number in labels['noise']}) == 3 * BATCH
