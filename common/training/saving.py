@@ -54,10 +54,12 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
     Args:
       directory: where checkpoints are saved.
       periods: numbers of steps.
+      listeners: told of each checkpoint; an Estimator adds its own.
     """
 
-    def __init__(self, directory: str, periods: Sequence[int]):
-        super().__init__(directory, save_steps=1, save_graph_def=False)  # This class writes it, in less time.
+    def __init__(self, directory: str, periods: Sequence[int], listeners: Sequence[tf.train.CheckpointSaverListener] = ()):
+        # This class writes the graph, in less time.
+        super().__init__(directory, save_steps=1, listeners=[*listeners], save_graph_def=False)
         self._timer = _MultiplesTimer(periods)
         self._is_starting = False
         self._steps_per_run = 1  # Otherwise it fetches the global step after each step: a third of the time of a short step.

@@ -1,63 +1,119 @@
-"""When checkpoints are saved, and when they are evaluated."""
+"""When checkpoints are saved and evaluated, and what ends a training instead."""
 
-import tf_estimator  # noqa: F401 - before TensorFlow
+import math
+import shutil
+import types
 
 from google.protobuf import text_format
+import numpy as np
+import pytest
 import tensorflow.compat.v1 as tf
 
-from common.runs.stop import StopOnSignal
-from common.training.saving import CheckpointSaver, EvaluateAfterSave
+from common.errors import RunError
+from common.training.saving import CheckpointSaver, EvaluateAfterSave, StepCheck
 
 
-def evaluated_steps(saved, end, every_steps=1, enough_at=None):
-    """Returns the steps that are evaluated if checkpoints are saved at these, and whether each ended the training."""
+@pytest.mark.parametrize(
+    'saved, end, every_steps, evaluated',
+    [
+        ([5, 10, 15], 15, 1, [10, 15]),
+        ([0, 4, 5, 8, 10, 12], 12, 5, [5, 10, 12]),
+        ([0, 4, 11], 12, 5, [11, 12]),
+        ([7, 8, 10], 10, 5, [10]),
+        ([0], 0, 5, []),
+    ],
+)
+@pytest.mark.parametrize('enough_at', [None, 10])
+def test_checkpoints_at_multiples_and_the_last_are_evaluated_and_may_end_the_training(
+    saved, end, every_steps, evaluated, enough_at
+):
     steps = []
-    with StopOnSignal() as stop:
-        listener = EvaluateAfterSave(
-            lambda: steps.append(current) or current, lambda: steps[-1] == enough_at, stop, every_steps
-        )
-        ends = []
-        for current in saved:
-            ends.append(bool(listener.after_save(None, current)))
-        current = end
-        listener.end(None, end)
-        assert listener.result == (steps[-1] if steps else None)
-    return steps, ends
+    stop = types.SimpleNamespace(call_outside_training=lambda evaluate: evaluate())
+    listener = EvaluateAfterSave(
+        lambda: steps.append(current) or current, lambda: steps[-1] == enough_at, stop, every_steps=every_steps
+    )
+    ends = []
+    for current in saved:
+        ends += [current] if listener.after_save(None, current) else []
+    current = end
+    listener.end(None, end)
+    assert steps == evaluated and listener.result == (steps[-1] if steps else None)
+    assert ends == [step for step in evaluated if step == enough_at]
 
 
-def test_every_checkpoint_but_the_first_is_evaluated_and_the_last_once():
-    assert evaluated_steps([5, 10, 15], 15)[0] == [10, 15]
-    assert evaluated_steps([0, 10, 15], 15)[0] == [10, 15]
+def test_an_evaluation_without_a_result_does_not_end_the_training():
+    stop = types.SimpleNamespace(call_outside_training=lambda evaluate: evaluate())
+    listener = EvaluateAfterSave(lambda: None, lambda: True, stop, 1)
+    assert [listener.after_save(None, step) for step in (0, 1)] == [False, False]
 
 
-def test_evaluations_are_at_the_multiples_and_at_the_end():
-    assert evaluated_steps([0, 4, 5, 8, 10, 12], 12, every_steps=5)[0] == [5, 10, 12]
-    assert evaluated_steps([7, 8, 10], 10, every_steps=5)[0] == [10]
-    assert evaluated_steps([0], 0, every_steps=5)[0] == []
+class Listener(tf.train.CheckpointSaverListener):
+    def __init__(self):
+        self.steps = []
+
+    def after_save(self, session, global_step_value):
+        self.steps.append(global_step_value)
+        return global_step_value == 25  # Ends the training.
 
 
-def test_an_evaluation_may_end_the_training():
-    assert evaluated_steps([0, 5, 10], 10, enough_at=10) == ([5, 10], [False, False, True])
-
-
-def saved_steps(tmp_path, periods, start, end):
-    """Returns the steps at which checkpoints are saved in a training from `start` to `end`."""
-    steps = []
-
-    class Listener(tf.train.CheckpointSaverListener):
-        def after_save(self, session, global_step_value):
-            steps.append(global_step_value)
-
+def train(directory, periods, start, end, *hooks, **initial):
+    """Counts the steps from start to end, and assigns 1 to the variables; returns the steps at which it has saved."""
+    listener = Listener()
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
-        count = tf.assign_add(step, 1)
-        saver = CheckpointSaver(str(tmp_path), periods)
-        saver._listeners = [Listener()]
-        scaffold = tf.train.Scaffold(init_op=tf.assign(step, start))
-        with tf.train.SingularMonitoredSession([saver], scaffold=scaffold) as session:
-            for _ in range(start, end):
+        variables = [tf.get_variable(name, initializer=value) for name, value in initial.items()]
+        count = tf.group(tf.assign_add(step, 1), *(tf.assign(variable, tf.ones_like(variable)) for variable in variables))
+        with tf.control_dependencies([tf.global_variables_initializer()]):
+            init = tf.assign(step, start)
+        saver = CheckpointSaver(str(directory), periods, [listener])
+        with tf.train.SingularMonitoredSession([saver, *hooks], scaffold=tf.train.Scaffold(init_op=init)) as session:
+            while not session.should_stop() and session.raw_session().run(step) < end:
                 session.run(count)
-    return steps
+    return listener.steps
+
+
+@pytest.mark.parametrize(
+    'periods, start, end, steps',
+    [
+        ([4], 0, 9, [0, 4, 8, 9]),
+        ([4], 3, 9, [3, 4, 8, 9]),
+        ([4, 6], 0, 12, [0, 4, 6, 8, 12]),
+        ([5], 18, 40, [18, 20, 25]),
+    ],
+)
+def test_checkpoints_are_saved_at_multiples_wherever_the_training_starts(tmp_path, periods, start, end, steps):
+    assert train(tmp_path, periods, start, end) == steps
+    assert all((tmp_path / f'model.ckpt-{step}.index').exists() for step in steps)
+
+
+def test_the_checkpoint_that_a_training_starts_from_is_not_written_again(tmp_path):
+    (tmp_path / 'model.ckpt-3.index').write_text('as it was')
+    assert train(tmp_path, [4], 3, 5) == [3, 4, 5]
+    assert (tmp_path / 'model.ckpt-3.index').read_text() == 'as it was'
+
+
+def test_a_variable_that_is_not_finite_is_not_saved(tmp_path):
+    with pytest.raises(RunError, match='^bad is not finite after step 0, which is not saved: lower learning_rate, or find the'):
+        train(tmp_path, [4], 0, 5, good=1.0, bad=[1.0, np.inf], count=3)
+    assert not [*tmp_path.glob('model.ckpt*')]
+    assert train(tmp_path, [4], 0, 5, good=1.0, count=3) == [0, 4, 5]
+
+
+class Replace(tf.train.SessionRunHook):
+    """Replaces a directory."""
+
+    def __init__(self, directory):
+        self._directory = directory
+
+    def after_create_session(self, session, coord):
+        shutil.move(self._directory, f'{self._directory}-moved')
+        self._directory.mkdir()
+
+
+def test_nothing_is_saved_into_a_directory_that_was_replaced(tmp_path):
+    with pytest.raises(RunError, match='was deleted or moved away during the training'):
+        train(tmp_path / 'output', [1], 0, 5, Replace(tmp_path / 'output'))
+    assert not [*(tmp_path / 'output').iterdir()]
 
 
 def test_the_graph_is_written_as_text_with_the_shapes(tmp_path):
@@ -75,7 +131,28 @@ def test_the_graph_is_written_as_text_with_the_shapes(tmp_path):
     assert nodes['text'].attr['value'].tensor.string_val == ['a line\n"é"'.encode()]
 
 
-def test_checkpoints_are_saved_at_multiples_wherever_the_training_starts(tmp_path):
-    assert saved_steps(tmp_path, [4], 0, 9) == [0, 4, 8, 9]
-    assert saved_steps(tmp_path, [4], 3, 9) == [3, 4, 8, 9]
-    assert saved_steps(tmp_path, [4, 6], 0, 12) == [0, 4, 6, 8, 12]
+@pytest.mark.parametrize('loss', [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_ends_the_training_before_its_step_is_saved(tmp_path, loss):
+    with tf.Graph().as_default():
+        step = tf.train.create_global_step()
+        losses = tf.gather([1.0, loss], step)
+        with tf.control_dependencies([losses]):
+            count = tf.assign_add(step, 1).op
+        hooks = [StepCheck(losses), CheckpointSaver(str(tmp_path), [1])]
+        with pytest.raises(RunError, match=f'^the loss of step 2 is {loss}: lower learning_rate, or find the op that made it'):
+            with tf.train.SingularMonitoredSession(hooks) as session:
+                while True:
+                    session.run(count)
+    assert tf.train.latest_checkpoint(str(tmp_path)) == f'{tmp_path}/model.ckpt-1'
+
+
+def test_data_that_ends_is_an_error():
+    with tf.Graph().as_default():
+        step = tf.train.create_global_step()
+        batch = tf.data.make_one_shot_iterator(tf.data.Dataset.from_tensors(1.0).repeat(3)).get_next()
+        with tf.control_dependencies([batch]):
+            count = tf.assign_add(step, 1).op
+        with pytest.raises(RunError, match='^the training data ended at step 3, although it is repeated: a Python function of'):
+            with tf.train.SingularMonitoredSession([StepCheck(batch)]) as session:
+                while not session.should_stop():
+                    session.run(count)

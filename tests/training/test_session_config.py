@@ -1,12 +1,14 @@
 """What sessions are told, seen in what they run."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.training.options import TrainingOptions
-from common.training.session_config import make_session_config
+from common.training.session_config import make_run_config, make_session_config
 
 X = np.random.RandomState(0).normal(size=[5, 40]).astype(np.float32)
 W = np.random.RandomState(1).normal(size=[40, 3]).astype(np.float32)
@@ -30,25 +32,11 @@ def rounded(x):
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
 
 
-def test_the_estimators_own_session_config_is_used_where_nothing_is_asked():
-    assert make_session_config([], TrainingOptions()) is None
-    assert make_session_config(['/gpu:0'], TrainingOptions()) is None
-
-
-def test_towers_on_cpus_have_devices_of_their_own():
-    with (
-        tf.Graph().as_default(),
-        tf.Session(config=make_session_config([f'/cpu:{i}' for i in range(3)], TrainingOptions())) as session,
-    ):
-        assert len([device for device in session.list_devices() if device.device_type == 'CPU']) == 3
-
-
 @pytest.mark.skipif('avx512f' not in open('/proc/cpuinfo').read(), reason='this CPU does not compute with bfloat16')
 def test_bfloat16_rounds_what_is_multiplied():
     values, types = product(make_session_config([], TrainingOptions(precision='bfloat16')))
     assert types == {tf.bfloat16}
-    expected = np.maximum(rounded(X) @ rounded(W), 0)
-    np.testing.assert_allclose(values, expected, rtol=2**-8)
+    np.testing.assert_allclose(values, np.maximum(rounded(X) @ rounded(W), 0), rtol=2**-8)
     assert (np.abs(values - np.maximum(X @ W, 0)) > 1e-3).any()
 
 
@@ -58,31 +46,49 @@ def test_float32_rounds_nothing_that_is_multiplied():
     np.testing.assert_allclose(values, np.maximum(X @ W, 0), rtol=1e-5, atol=1e-5)
 
 
-def test_threads_are_as_many_as_asked_for():
-    config = make_session_config([], TrainingOptions(inter_op_threads=1, intra_op_threads=2))
+def test_the_estimators_own_session_config_is_used_where_nothing_is_asked():
+    assert make_session_config([], TrainingOptions()) is None
+    assert make_session_config(['/gpu:0'], TrainingOptions()) is None
+
+
+def test_towers_on_cpus_have_devices_of_their_own_and_threads_are_as_many_as_asked_for():
+    config = make_session_config([f'/cpu:{i}' for i in range(3)], TrainingOptions(inter_op_threads=1, intra_op_threads=2))
+    with tf.Session(graph=tf.Graph(), config=config) as session:
+        assert len([device for device in session.list_devices() if device.device_type == 'CPU']) == 3
     assert (config.inter_op_parallelism_threads, config.intra_op_parallelism_threads) == (1, 2)
-    assert config.allow_soft_placement
+    rewriting = config.graph_options.rewrite_options
+    assert config.allow_soft_placement and rewriting.meta_optimizer_iterations == rewriting.ONE
 
 
-def test_xla_is_for_gpus(monkeypatch):
-    with pytest.raises(UsageError, match='--xla requires a GPU; none is visible'):
-        make_session_config([], TrainingOptions(xla=True))
-    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'])
-    assert (
-        make_session_config([], TrainingOptions(xla=True)).graph_options.optimizer_options.global_jit_level
-        == tf.OptimizerOptions.ON_1
-    )
+@pytest.mark.parametrize(
+    'has_gpus, option, message',
+    [
+        (False, {'xla': True}, '--xla requires a GPU; none is visible'),
+        (True, {'precision': 'bfloat16'}, '--precision=bfloat16 requires a CPU, but GPUs are visible'),
+        (False, {'precision': 'float16'}, '--precision=float16 requires a GPU; none is visible: use --precision=bf'),
+    ],
+)
+def test_xla_and_float16_are_for_gpus_and_bfloat16_for_cpus(monkeypatch, has_gpus, option, message):
+    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'] if has_gpus else [])
+    with pytest.raises(UsageError, match=message):
+        make_session_config([], TrainingOptions(**option))
+    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: [] if has_gpus else ['GPU:0'])
+    graph_options = make_session_config([], TrainingOptions(**option)).graph_options
+    rewriting = graph_options.rewrite_options
+    assert (graph_options.optimizer_options.global_jit_level == tf.OptimizerOptions.ON_1) == ('xla' in option)
+    assert (rewriting.auto_mixed_precision == rewriting.ON) == ('float16' in option.values())
+    assert (rewriting.auto_mixed_precision_onednn_bfloat16 == rewriting.ON) == ('bfloat16' in option.values())
 
 
-def test_bfloat16_is_for_cpus(monkeypatch):
-    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'])
-    with pytest.raises(UsageError, match='--precision=bfloat16 requires a CPU, but GPUs are visible'):
-        make_session_config([], TrainingOptions(precision='bfloat16'))
-
-
-def test_float16_is_for_gpus(monkeypatch):
-    with pytest.raises(UsageError, match='--precision=float16 requires a GPU; none is visible: use --precision=bf'):
-        make_session_config([], TrainingOptions(precision='float16'))
-    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'])
-    rewriting = make_session_config([], TrainingOptions(precision='float16')).graph_options.rewrite_options
-    assert rewriting.auto_mixed_precision == rewriting.ON
+@pytest.mark.parametrize('index, seed', [(None, 7), (0, 7), (1, 1000010), (2200, 2200 * 1000003 + 7 - 2**31)])
+def test_each_task_of_a_cluster_has_a_session_and_a_seed_of_its_own(tmp_path, index, seed):
+    task = None
+    if index is not None:
+        session_config = tf.ConfigProto(isolate_session_state=True)
+        task = types.SimpleNamespace(index=index, session_config=session_config, target='grpc://task', is_chief=True)
+    options = TrainingOptions(keep_checkpoint_max=3, intra_op_threads=2)
+    config = make_run_config(str(tmp_path), 7, options, task)
+    assert (config.model_dir, config.tf_random_seed, config.keep_checkpoint_max) == (str(tmp_path), seed, 3)
+    assert config.session_config == (task.session_config if task else make_session_config([], options))
+    assert config.master == ('grpc://task' if task else '') and config.is_chief and config.device_fn is None
+    assert (config.save_checkpoints_secs, config.save_checkpoints_steps, config.log_step_count_steps) == (None, None, None)
