@@ -63,13 +63,11 @@ def test_alexnet_learns_mnist_and_prints_what_it_reached(process):
 
 
 def test_predict_writes_a_line_for_every_example_of_the_network_that_was_evaluated(process, predicted):
-    assert len(predicted) == 1000
-    for line in predicted:
-        assert set(line) == {'class', 'probabilities'}
-        assert len(line['probabilities']) == 10 and abs(sum(line['probabilities']) - 1) < 1e-4
-        assert line['class'] == np.argmax(line['probabilities'])
-    labels = mnist.read_idx('t10k-labels-idx1-ubyte')
-    accuracy = np.mean([line['class'] == label for line, label in zip(predicted, labels)])
+    assert all(line.keys() == {'class', 'probabilities'} for line in predicted)
+    probabilities, classes = (np.array([line[name] for line in predicted]) for name in ('probabilities', 'class'))
+    np.testing.assert_allclose(probabilities.sum(1), np.ones(1000), atol=1e-4)
+    np.testing.assert_array_equal(classes, probabilities.argmax(1))
+    accuracy = np.mean(classes == mnist.read_idx('t10k-labels-idx1-ubyte')[:1000])
     assert accuracy == pytest.approx(json.loads(process.stdout)['eval']['accuracy'], abs=1e-6)
 
 
@@ -102,15 +100,12 @@ def test_an_exported_alexnet_gives_the_numbers_of_predict(alexnet, predicted, tm
     assert code == 0 and result['export'].startswith(f'{tmp_path}/output/export/')
     signatures = tf2.saved_model.load(result['export']).signatures
     images = mnist.read_idx('t10k-images-idx3-ubyte')
-    for count in (1, 7):
-        of_images = signatures['serving_default'](image=tf2.constant(images[:count, :, :, None]))
-        records = tf2.constant([mnist.records.encode({'image': image.tobytes()}) for image in images[:count]])
-        of_records = signatures['examples:serving_default'](examples=records)
-        for outputs in (of_images, of_records):
-            assert list(outputs['class'].numpy()) == [line['class'] for line in predicted[:count]]
-            np.testing.assert_allclose(
-                outputs['probabilities'], [line['probabilities'] for line in predicted[:count]], atol=1e-5
-            )
+    for lines in (predicted[:1], predicted[:7]):
+        of_images = signatures['serving_default'](image=tf2.constant(images[: len(lines), :, :, None]))
+        records = tf2.constant([mnist.records.encode({'image': image.tobytes()}) for image in images[: len(lines)]])
+        for outputs in (of_images, signatures['examples:serving_default'](examples=records)):
+            assert list(outputs['class'].numpy()) == [line['class'] for line in lines]
+            np.testing.assert_allclose(outputs['probabilities'], [line['probabilities'] for line in lines], atol=1e-5)
 
 
 def test_metrics_and_predictions_that_are_not_finite_are_json_all_the_same(run, capsys, data_dir, tmp_path, monkeypatch):

@@ -79,9 +79,6 @@ def test_continuous_eval_gives_up_if_nothing_comes(run, trained_run):
 
 
 def test_what_is_waited_for_is_logged_each_minute_until_the_timeout(monkeypatch, caplog):
-    clock = itertools.count(0, 60)  # A minute passes between any two calls.
-    monkeypatch.setattr(checkpoints, 'time', types.SimpleNamespace(monotonic=lambda: next(clock)))
-
     def iterator(directory, timeout, timeout_fn):
         waits.append(timeout)
         timeout_fn()
@@ -89,22 +86,20 @@ def test_what_is_waited_for_is_logged_each_minute_until_the_timeout(monkeypatch,
         timeout_fn()
         timeout_fn()
 
-    waits = []
+    waits, clock = [], itertools.count(0, 60)  # A minute passes between any two calls.
+    monkeypatch.setattr(checkpoints, 'time', types.SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(tf.train, 'checkpoints_iterator', iterator)
     caplog.set_level('INFO', 'tensorflow')
-    found = checkpoints.new_checkpoints('x', 5, timeout=120)
-    assert next(found) == 'x/model.ckpt-3'
     with pytest.raises(
-        RunError, match='^x: no new checkpoint for 120 seconds, and the last one was x/model.ckpt-3; .* step 5: '
+        RunError, match='^x: no new checkpoint for 120 seconds, and the last one was x/model.ckpt-3; .* step 5:'
     ):
-        next(found)
+        list(checkpoints.new_checkpoints('x', 5, timeout=120))
     waiting = 'Still waiting for a checkpoint in x, for 60 seconds; {}, and the training ends at step 5.'
     assert caplog.messages == [waiting.format(seen) for seen in ('there has been none', 'the last one was x/model.ckpt-3')]
-    next(checkpoints.new_checkpoints('x', 5))
-    next(checkpoints.new_checkpoints('x', 5, timeout=61))
+    assert list(checkpoints.new_checkpoints('x', 5)) == ['x/model.ckpt-3']
     with pytest.raises(RunError, match='^x: no new checkpoint for 60 seconds, and there has been none; '):
         next(checkpoints.new_checkpoints('x', 5, timeout=7))
-    assert waits == [60, 60, 60, 7]
+    assert waits == [60, 60, 7]
 
 
 def test_continuous_eval_passes_over_checkpoints_that_are_deleted(run, trained_run, monkeypatch):
