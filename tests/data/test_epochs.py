@@ -9,7 +9,6 @@ import tensorflow.compat.v1 as tf
 
 from common.data import epochs, manifest, records, shards, tfrecord
 from common.data.share import Share
-from common.errors import RunError
 from tests.data import pipelines
 from tests.data.pipelines import make_params, of_files, passes
 
@@ -100,15 +99,6 @@ def test_a_manifest_without_an_index_gives_the_same_order(tmp_path):
         assert len(item.pop('index')['offsets']) > 3
     (tmp_path / 'manifest.json').write_text(json.dumps(content))
     assert ids(directory, 12) == whole
-
-
-def test_a_wrong_index_is_named(tmp_path):
-    directory = write(tmp_path, 50)
-    content = json.loads((tmp_path / 'manifest.json').read_text())
-    content['splits']['train']['files'][1]['index']['offsets'][1] += 1
-    (tmp_path / 'manifest.json').write_text(json.dumps(content))
-    with pytest.raises(RunError, match='train-00001-of-00003.tfrecord: its index in the manifest is wrong: delete'):
-        records.read(directory, 'train')
 
 
 def test_a_dataset_that_a_module_transforms_or_takes_a_part_of_is_read_as_it_is(tmp_path):

@@ -141,26 +141,14 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
         write(tmp_path / 'file' / 'mnist')
 
 
-@pytest.mark.parametrize(
-    'damage, message',
-    [
-        (lambda path: path.unlink(), 'is missing'),
-        (lambda path: path.write_bytes(path.read_bytes()[:-1]), 'the record at byte 31 is corrupt: it is longer'),
-        (flip_last_byte, 'the record at byte 31 is corrupt: its checksum'),
-    ],
-)
-def test_a_file_that_is_not_as_written_is_named(tmp_path, damage, message):
+def test_a_file_that_is_not_as_written_is_named(tmp_path):
     write(tmp_path)
-    damage(tmp_path / 'train-00002-of-00004.tfrecord')
-    with pytest.raises(RunError, match=f'{tmp_path}/train-00002-of-00004.tfrecord: {message}.*: delete {tmp_path} to convert'):
+    path = tmp_path / 'train-00002-of-00004.tfrecord'
+    flip_last_byte(path)
+    with pytest.raises(RunError, match=f'^{path}: the record at byte 31 is corrupt: .*: delete {tmp_path} to convert the data'):
         records.read(str(tmp_path), 'train')
-
-
-def test_a_manifest_whose_counts_are_others_is_noticed(tmp_path):
-    write(tmp_path)
-    path = tmp_path / 'manifest.json'
-    path.write_text(path.read_text().replace('"count": 10', '"count": 11', 1).replace('"count": 3', '"count": 4', 1))
-    with pytest.raises(RunError, match='train-00000-of-00004.tfrecord: 4 records were written, but the file has 3: delete'):
+    path.unlink()
+    with pytest.raises(RunError, match=f'^{path}: is missing: delete {tmp_path} to convert the data'):
         records.read(str(tmp_path), 'train')
 
 

@@ -25,7 +25,7 @@ def description(content, count):
     return {'count': count, 'bytes': len(content), 'sha256': hashlib.sha256(content).hexdigest(), 'crc32': crc32}
 
 
-WRITTEN = description(WHOLE, 4)
+WRITTEN, INDEX = description(WHOLE, 4), {'every': 2, 'offsets': [0, 37]}
 
 
 @pytest.fixture
@@ -57,7 +57,13 @@ def test_a_scan_finds_where_the_records_begin(tmp_path, find_damage):
     assert (scan.offsets, scan.count, scan.is_sound, scan.bytes) == (OFFSETS, 4, True, SIZE)
     assert (scan.sha256, scan.crc32) == (WRITTEN['sha256'], WRITTEN['crc32'])
     assert list(tfrecord.read(str(tmp_path / 'file'), 4)) == DATA
-    assert find_damage(WHOLE, WRITTEN) is None and find_damage(WHOLE) is None
+    assert find_damage(WHOLE) is find_damage(WHOLE, WRITTEN) is find_damage(WHOLE, {**WRITTEN, 'index': INDEX}) is None
+
+
+def test_a_manifest_that_describes_the_file_wrongly_is_noticed(find_damage):
+    assert find_damage(WHOLE, {**WRITTEN, 'count': 5}) == '5 records were written, but the file has 4'
+    wrong = {'every': 2, 'offsets': [0, 38]}
+    assert find_damage(WHOLE, {**WRITTEN, 'index': wrong}) == 'its index in the manifest is wrong'
 
 
 def test_records_and_headers_may_lie_across_the_blocks_in_which_a_file_is_read(tmp_path):
