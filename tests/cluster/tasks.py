@@ -52,6 +52,14 @@ def tf_config(cluster, job, index=0):
     return json.dumps({'cluster': cluster, 'task': {'type': job, 'index': index}})
 
 
+def wait_until(condition):
+    """Waits until a condition is true."""
+    deadline = time.monotonic() + _SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 class Run:
     """Tasks of a cluster, which are started with the same flags.
 
@@ -60,19 +68,17 @@ class Run:
       cluster: {job: addresses}, for TF_CONFIG; empty for a single process, named chief0.
       *flags: of all tasks.
       only: {name of a task: further flags}.
-      configs: {name of a task: its own TF_CONFIG}.
       environ: further environment variables.
       environs: {name of a task: its own further environment variables}.
       popen: subprocess.Popen, or what starts processes as it does.
     """
 
-    def __init__(self, directory, cluster, *flags, only=None, configs=None, environ=None, environs=None, popen=forked.Popen):
+    def __init__(self, directory, cluster, *flags, only=None, environ=None, environs=None, popen=forked.Popen):
         directory.mkdir(parents=True, exist_ok=True)
         self.output_dir = directory / 'output'
         self.processes = {}
         self._directory = directory
-        self._cluster, self._configs = cluster, configs or {}
-        self._flags, self._only = flags, only or {}
+        self._cluster, self._flags, self._only = cluster, flags, only or {}
         self._environ, self._environs, self._popen = environ or {}, environs or {}, popen
         for job, index in [(job, i) for job, hosts in cluster.items() for i in range(len(hosts))] or [('chief', 0)]:
             self.start(job, index)
@@ -83,7 +89,7 @@ class Run:
         variables = {key: value for key, value in os.environ.items() if key != 'TF_CONFIG'}
         variables |= self._environ | self._environs.get(name, {})
         if self._cluster:
-            variables['TF_CONFIG'] = self._configs.get(name) or tf_config(self._cluster, job, index)
+            variables['TF_CONFIG'] = tf_config(self._cluster, job, index)
         command = [sys.executable, os.path.join(ROOT, 'trainer.py'), f'--output_dir={self.output_dir}', *self._flags]
         with open(self._directory / f'{name}.out', 'w') as out, open(self._directory / f'{name}.err', 'w') as err:
             self.processes[name] = self._popen(

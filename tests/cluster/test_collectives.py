@@ -85,16 +85,6 @@ def test_sparse_tensors_with_different_numbers_of_rows_are_averaged_in_each_step
             assert set(mean.indices) == set(sum(given, []))  # Rows of no one would count for a lazy optimizer.
 
 
-def test_maximum_and_gather_take_the_tasks_in_their_order(tasks):
-    def build(task):
-        value = tf.constant([[task.index, -task.index]])
-        return task.collectives.maximum(value), task.collectives.gather(value)
-
-    for ((maximum, gathered),) in evaluate(tasks, build):
-        assert maximum.tolist() == [[2, 0]]
-        assert gathered.tolist() == [[0, 0], [1, -1], [2, -2]]
-
-
 def test_variables_of_any_dtype_take_the_values_of_the_first_task(tasks):
     def build(task):
         variables = [

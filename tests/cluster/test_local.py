@@ -1,6 +1,6 @@
 """--local_cluster: a process on this machine for each task, all started again if one is lost.
 
-But for one training, the tasks are scripts, which do what a trainer may.
+But for one training, the tasks run tests/cluster/fake_task.py.
 """
 
 import contextlib
@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -18,55 +17,41 @@ import tensorflow.compat.v1 as tf
 from common.cluster import local, local_tasks
 from common.errors import RunError, UsageError
 from tests import forked
+from tests.cluster.tasks import tf_config, wait_until
 from tests.shared import POLYNOMIAL, ROOT, assert_equal, losses, read_weights
 
 TRAINING = (*POLYNOMIAL, '--train_steps=150', '--save_checkpoints_steps=15', '--eval_every_steps=150')
-SCRIPT = """
-import json, os, pathlib, signal, sys, time
-def wait_for(*names):
-    while not all(map(os.path.exists, names)):
-        time.sleep(0.01)
-def touch(name):
-    pathlib.Path(name).touch()
-task = json.loads(os.environ['TF_CONFIG'])['task']
-name = task['type'] + str(task['index'])
-os.chdir(sys.argv[1])
-exec(json.loads(sys.argv[2])[name])
-"""
-LOSS = 'print("loss = 0.5, step = 7", file=sys.stderr)\n'
-ENDS = 'signal.signal(signal.SIGTERM, lambda *_: sys.exit({code}))\ntouch("ready")\ntime.sleep(1000)'
-FAILS = 'wait_for("ready")\nsys.exit({code})'
+# Until the evaluator has been stopped, which is the only one that is to be.
+SAVES = 'signal.signal(signal.SIGTERM, lambda *unused: os._exit(1))\nleave(143, "stopped")'
+FAKE = os.path.join(ROOT, 'tests', 'cluster', 'fake_task.py')
 
 
 class Stop:
-    """A signal that is received once a condition is true."""
+    """As StopOnSignal, of a SIGINT that is received once a condition is true."""
 
-    def __init__(self, number=signal.SIGINT, condition=lambda: False):
-        self._number, self._condition = number, condition
+    def __init__(self, condition=lambda: False):
+        self._condition = condition
         self.defer_signals = contextlib.nullcontext
 
     @property
     def received(self):
-        return self._number if self._condition() else None
+        return signal.SIGINT if self._condition() else None
 
     def exit_if_received(self):
         if self.received:
-            sys.exit(128 + self.received)
+            sys.exit(130)
 
 
 @pytest.fixture
 def launch(tmp_path):
-    """Runs a cluster of scripts: launch({task: its code}, restarts=1) -> result."""
+    """Runs a cluster of fake tasks: launch({task: its code}, restarts=1) -> result."""
     tf.logging.set_verbosity(tf.logging.INFO)
-    path = tmp_path / 'script.py'
-    path.write_text(SCRIPT)
 
-    def call(tasks, restarts=0, stop=None, **seconds):
-        counts = {}
-        for name in tasks:
-            counts[name[:-1]] = counts.get(name[:-1], 0) + 1
-        command = [str(path), str(tmp_path), json.dumps(tasks)]
-        return local.run(command, counts, str(tmp_path), restarts, stop or Stop(), **seconds)
+    def call(tasks, restarts=0, condition=lambda: False, **seconds):
+        jobs = [task[:-1] for task in tasks]
+        command = [FAKE, str(tmp_path), json.dumps(tasks)]
+        counts = {job: jobs.count(job) for job in jobs}
+        return local.run(command, counts, str(tmp_path), restarts, Stop(condition), **seconds)
 
     return call
 
@@ -76,7 +61,7 @@ def logged(directory, task):
 
 
 def test_the_result_is_the_chiefs_and_the_other_output_is_logged(launch, tmp_path, capsys, caplog):
-    chief = LOSS + 'print("from a module")\nprint(json.dumps({"global_step": 3}))'
+    chief = 'log_a_step()\nprint("from a module")\nprint(json.dumps({"global_step": 3}))'
     assert launch({'chief0': chief, 'worker0': 'print("of the worker")'}) == {'global_step': 3}
     assert capsys.readouterr().out == 'from a module\n'
     assert (logged(tmp_path, 'chief'), logged(tmp_path, 'worker-0')) == ('loss = 0.5, step = 7\n', 'of the worker\n')
@@ -89,7 +74,7 @@ def test_a_task_that_fails_is_named_and_all_are_started_again_as_often_as_allowe
     lost = f'trainer.py: chief (a:1) is lost; its own log may say why: {local.RESTART}'
     worker = f'if not os.path.exists("again"):\n  touch("again")\n  sys.exit("{lost}")\nsys.exit(1)'
     with pytest.raises(RunError) as error:
-        launch({'worker0': 'time.sleep(0.01)', 'worker1': worker}, restarts=1)
+        launch({'worker0': '', 'worker1': worker}, restarts=1)
     log = f'(log: {tmp_path}/cluster/worker-1.log)'  # Where the first error is of no concern for the second.
     resumes = 'the training resumes from its latest checkpoint if you rerun the command'
     assert str(error.value) == f'worker 1 failed: exit code 1 {log}; {resumes}'
@@ -105,15 +90,14 @@ def test_a_mistake_is_not_retried(launch, caplog):
 
 def test_tasks_that_go_on_without_a_lost_one_are_terminated(launch, caplog):
     with pytest.raises(RunError, match='^worker 0 failed: exit code 1 '):
-        launch({'chief0': ENDS.format(code=143), 'worker0': FAILS.format(code=1)}, terminate_seconds=0.1)
+        launch({'chief0': 'serve(143)', 'worker0': 'leave(1)'}, terminate_seconds=0.1)
     assert 'worker 0 failed; others that go on are stopped in 0.1 s.' in caplog.messages
     assert caplog.messages[-1] == 'stopped: chief; failed: worker 0'
 
 
 def test_tasks_that_go_on_even_then_are_killed(launch):
-    deaf = 'signal.signal(signal.SIGTERM, signal.SIG_IGN)\ntouch("ready")\ntime.sleep(1000)'
     with pytest.raises(RunError, match='^worker 0 failed: exit code 1 '):
-        launch({'chief0': deaf, 'worker0': FAILS.format(code=1)}, terminate_seconds=0, kill_seconds=0.1)
+        launch({'chief0': 'resist()', 'worker0': 'leave(1)'}, terminate_seconds=0, kill_seconds=0.1)
 
 
 def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, caplog):
@@ -124,9 +108,9 @@ def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, capl
             polls.append(1)
         return len(polls) > 4  # Longer than a lost task would be waited for.
 
-    chief = 'signal.signal(signal.SIGINT, lambda *_: sys.exit(130))\n' + ENDS.format(code=1)
+    chief = 'signal.signal(signal.SIGINT, lambda *unused: sys.exit(130))\nserve(1)'
     with pytest.raises(SystemExit) as stopped:
-        launch({'chief0': chief, 'evaluator0': FAILS.format(code=143)}, stop=Stop(condition=is_noticed), terminate_seconds=0)
+        launch({'chief0': chief, 'evaluator0': 'leave(143)'}, condition=is_noticed, terminate_seconds=0)
     assert stopped.value.code == 130
     assert 'SIGINT: stopping all tasks after saving a checkpoint; rerun the command to resume.' in caplog.messages
 
@@ -134,30 +118,11 @@ def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, capl
 @pytest.mark.parametrize(
     'tasks, code',
     [
-        # Nobody has told the chief of it, or will.
-        ({'chief0': ENDS.format(code=143), 'worker0': FAILS.format(code=143)}, 143),
-        ({'chief0': ENDS.format(code=130), 'worker0': FAILS.format(code=130), 'ps0': 'wait_for("ready")'}, 130),
-        ({'chief0': 'touch("ready")\ntime.sleep(1000)', 'worker0': FAILS.format(code=143)}, 143),  # By SIGTERM itself.
-        ({'chief0': LOSS + ENDS.format(code=129), 'worker0': FAILS.format(code=143), 'ps0': ''}, 129),
-        # A server has lost the chief.
-        (
-            {
-                'chief0': ENDS.format(code='touch("stopped") or 143'),
-                'worker0': FAILS.format(code=143),
-                'ps0': 'signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwait_for("stopped")\nsys.exit(1)',
-            },
-            143,
-        ),
-        # The chief knows, and is saving a checkpoint: the evaluator alone is to be stopped.
-        (
-            {
-                'chief0': LOSS + ENDS.format(code=1).replace('time.sleep(1000)', 'wait_for("stopped")\nsys.exit(143)'),
-                'worker0': 'wait_for("evaluates")\n' + FAILS.format(code=143),
-                'evaluator0': 'signal.signal(signal.SIGTERM, lambda *_: touch("stopped") or sys.exit(143))\n'
-                'touch("evaluates")\ntime.sleep(1000)',
-            },
-            143,
-        ),
+        ({'chief0': 'serve(143)', 'worker0': 'leave(143)'}, 143),  # Before the first step nobody has told the chief of it.
+        ({'chief0': 'log_a_step()\nserve(129)', 'worker0': 'leave(143)', 'ps0': ''}, 129),  # Nor in steps with servers.
+        ({'chief0': 'touch("ready")\nwait_for("never")', 'worker0': 'leave(143)'}, 143),  # By SIGTERM itself.
+        ({'chief0': 'serve(143)', 'worker0': 'leave(143)', 'ps0': 'resist("stopped")'}, 143),  # The server has lost the chief.
+        ({'chief0': f'log_a_step()\n{SAVES}', 'worker0': 'leave(143)', 'evaluator0': 'serve(143)'}, 143),  # Saves a checkpoint.
     ],
 )
 def test_a_task_that_is_stopped_stops_those_that_it_has_not_told(launch, tasks, code):
@@ -167,19 +132,17 @@ def test_a_task_that_is_stopped_stops_those_that_it_has_not_told(launch, tasks, 
 
 
 def test_the_tasks_notice_that_the_launcher_is_killed(tmp_path):
-    (tmp_path / 'script.py').write_text(SCRIPT)
     task = 'touch(name)\nsys.stdin.read()\ntouch(name + "-ended")'
-    tasks = json.dumps({'worker0': task, 'worker1': task})
+    tasks = {f'worker{i}': task for i in range(2)}
     code = (
-        'import sys; sys.path.insert(0, sys.argv[1])\n'
-        'from common.cluster import local; from common.runs.stop import StopOnSignal\n'
-        'with StopOnSignal() as stop: local.run(sys.argv[2:], {"worker": 2}, sys.argv[3], 0, stop)'
+        f'import sys; sys.path.insert(0, {ROOT!r}); from common.cluster import local; '
+        'from common.runs.stop import StopOnSignal; local.run(sys.argv[2:], {"worker": 2}, sys.argv[1], 0, StopOnSignal())'
     )
-    launcher = forked.Popen([sys.executable, '-c', code, ROOT, tmp_path / 'script.py', tmp_path, tasks])
-    wait_until(lambda: all((tmp_path / f'worker{i}').exists() for i in range(2)))
+    launcher = forked.Popen([sys.executable, '-c', code, tmp_path, FAKE, tmp_path, json.dumps(tasks)])
+    wait_until(lambda: all((tmp_path / name).exists() for name in tasks))
     launcher.kill()
     launcher.wait()
-    wait_until(lambda: all((tmp_path / f'worker{i}-ended').exists() for i in range(2)))
+    wait_until(lambda: all((tmp_path / f'{name}-ended').exists() for name in tasks))
 
 
 def test_a_task_whose_launcher_has_ended_stops(data_dir, tmp_path):
@@ -194,16 +157,8 @@ def test_a_task_whose_launcher_has_ended_stops(data_dir, tmp_path):
         wait_until(lambda: losses((tmp_path / 'log').read_text()))
         os.close(sender)
         assert task.wait(100) == 143
-        assert 'SIGTERM: stopping after saving a checkpoint' in (tmp_path / 'log').read_text()
     finally:
         task.kill()
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 100
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_cluster_that_is_stopped_and_then_loses_a_task_ends_as_if_undisturbed(run, tmp_path, monkeypatch, capsys):
@@ -265,21 +220,13 @@ def test_what_is_no_cluster_is_refused(text, message):
         local_tasks.parse(text)
 
 
-@pytest.mark.parametrize(
-    'flags, message',
-    [
-        (['--local_cluster=worker:1'], '--local_cluster=worker:1: one task is no cluster'),
-        (['--local_cluster=worker:2', '--hparams=batch_sise=3'], '--hparams: unknown hyper-parameter batch_sise'),
-        (['--restarts=-1', '--local_cluster=worker:2'], 'flag --restarts=-1'),
-        (['--local_cluster=worker:2'], 'TF_CONFIG or Slurm names a cluster, and --local_cluster runs on one machine'),
-    ],
-)
-def test_mistakes_are_found_before_anything_is_started(run, tmp_path, monkeypatch, flags, message):
-    if 'TF_CONFIG' in message:
-        cluster = {'cluster': {'worker': ['a:1', 'b:1']}, 'task': {'type': 'worker', 'index': 0}}
-        monkeypatch.setenv('TF_CONFIG', json.dumps(cluster))
-    code, _, err = run(*POLYNOMIAL, *flags)
-    assert code == 2 and err.startswith(f'trainer.py: {message}') and list(tmp_path.iterdir()) == []
+def test_mistakes_are_found_before_anything_is_started(run, tmp_path, monkeypatch):
+    code, _, err = run(*POLYNOMIAL, '--local_cluster=worker:2', '--hparams=batch_sise=3')
+    assert code == 2 and err.startswith('trainer.py: --hparams: unknown hyper-parameter batch_sise')
+    monkeypatch.setenv('TF_CONFIG', tf_config({'worker': ['a:1', 'b:1']}, 'worker'))
+    code, _, err = run(*POLYNOMIAL, '--local_cluster=worker:2')
+    assert code == 2 and 'TF_CONFIG or Slurm names a cluster, and --local_cluster runs on one machine' in err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_each_task_has_a_gpu_if_there_are_enough():
