@@ -5,11 +5,13 @@ What a process imports, or says while it does, is to be tested with `subprocess`
 
 import multiprocessing
 import os
+import pathlib
 import runpy
 import socket
 import subprocess
 import sys
 import threading
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _context = multiprocessing.get_context('forkserver')
@@ -91,6 +93,13 @@ def run(args, **options):
     process = Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     out, err = process.communicate()
     return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+
+def wait_until_stopped(process):
+    """Waits until a process rests, as after SIGSTOP."""
+    while pathlib.Path(f'/proc/{process.pid}/stat').read_text().split()[2] != 'T':
+        assert process.poll() is None
+        time.sleep(0.01)
 
 
 def _opened(file, inherited):

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sys
-import time
 
 from common import locks
 from tests import forked
@@ -40,9 +39,7 @@ def test_a_training_leaves_what_a_prediction_writes_and_deletes_what_a_killed_on
     output = trained_run('polynomial')
     flags = ('schedules', 'dumps', '--schedule=predict', f'--output_dir={output}')
     prediction = start_stopped(signal.SIGSTOP, *flags)
-    while open(f'/proc/{prediction.pid}/stat').read().split()[2] != 'T':
-        assert prediction.poll() is None
-        time.sleep(0.01)
+    forked.wait_until_stopped(prediction)
     killed = start_stopped(signal.SIGKILL, *flags)
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL and len(list(output.glob('*.part'))) == 2

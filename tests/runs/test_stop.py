@@ -162,7 +162,7 @@ def test_ctrl_c_during_the_imports_ends_a_command_without_a_word(tmp_path, comma
 
 
 LOOP = """
-import sys, time
+import os, signal, sys, time
 from common.runs.stop import StopOnSignal
 import tensorflow.compat.v1 as tf
 
@@ -170,7 +170,7 @@ def wait():
     print('step', flush=True)
     time.sleep(steps.pop(0) if steps else 0)
 
-is_training, steps, after, options = eval(sys.argv[1])
+is_training, steps, rests, after, options = eval(sys.argv[1])
 with StopOnSignal(**options) as on_signal, tf.Graph().as_default():
     step = tf.train.get_or_create_global_step()
     with tf.control_dependencies([tf.py_func(wait, [], [])]):
@@ -179,6 +179,8 @@ with StopOnSignal(**options) as on_signal, tf.Graph().as_default():
         while not session.should_stop():
             session.run(count)
     print('stopped', flush=True)
+    if rests:
+        os.kill(os.getpid(), signal.SIGSTOP)
     for _ in range(round(after * 10)):
         time.sleep(0.1)
     print('ended', flush=True)
@@ -190,16 +192,17 @@ UNSAVED = (
 
 
 @contextlib.contextmanager
-def in_third_step(steps, after=0.0, is_training=True, **options):
+def in_third_step(steps, after=0.0, rests=False, is_training=True, **options):
     """Yields a process in its third step.
 
     Args:
       steps: how many seconds each step takes.
       after: how many seconds what follows takes.
+      rests: whether the process stops itself before that.
       is_training: whether StopOnSignal knows of the steps.
       **options: of StopOnSignal.
     """
-    arguments = [sys.executable, '-c', LOOP, repr((is_training, steps, after, options))]
+    arguments = [sys.executable, '-c', LOOP, repr((is_training, steps, rests, after, options))]
     process = forked.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         for _ in range(3):
@@ -233,22 +236,23 @@ def test_a_step_is_waited_for_as_long_as_it_may_take_and_so_is_what_follows(step
 def test_a_second_signal_does_not_wait_for_the_step(second, code):
     with in_third_step([0, 0, 1000], step_seconds=1000) as process:
         process.send_signal(signal.SIGTERM)
-        while process.poll() is None:  # SIGTERM counts if it comes a second later.
+        for _ in range(1000):  # SIGTERM counts if it comes a second later.
             process.send_signal(second)
-            time.sleep(0.1)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.1)
+                break
         out, err = process.communicate()
         assert (process.returncode, out) == (code, '') and UNSAVED.format(second.name) in err
 
 
 def test_a_process_that_rests_with_its_machine_is_not_ended_for_it():
-    with in_third_step([0, 0, 0], after=0.5, exit_seconds=2) as process:
+    with in_third_step([0, 0, 0], after=0.5, rests=True, exit_seconds=2) as process:
         process.send_signal(signal.SIGTERM)
-        while process.stdout.readline() != 'stopped\n':
-            assert process.poll() is None
-        process.send_signal(signal.SIGSTOP)
+        forked.wait_until_stopped(process)
         time.sleep(2.5)
         process.send_signal(signal.SIGCONT)
-        assert process.communicate(timeout=100)[0] == 'ended\n' and process.returncode == 143
+        out, err = process.communicate(timeout=100)
+        assert (process.returncode, out.splitlines()[-2:]) == (143, ['stopped', 'ended']), err
 
 
 FORK = """
