@@ -59,7 +59,9 @@ def start(count: int, *arguments: str) -> Iterator[Any]:
             out = subprocess.DEVNULL if i else subprocess.PIPE
             environ = {**os.environ, 'TF_CONFIG': config}
             processes.append(
-                subprocess.Popen([sys.executable, *arguments], env=environ, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+                subprocess.Popen(
+                    [sys.executable, *arguments], env=environ, stdout=out, stderr=subprocess.STDOUT, text=True, cwd=ROOT
+                )
             )
         yield processes[0].stdout
         codes = [process.wait() for process in processes]
@@ -88,9 +90,9 @@ def train(processes: int, towers: int, *flags: str) -> dict[str, float]:
         ]
         with start(processes, *command) as log:
             for line in log:
-                if weights := re.search(rb'total +([\d,]+)', line):
-                    megabytes = 4e-6 * int(weights[1].replace(b',', b''))
-                if step := re.search(rb' step = (\d+)', line):
+                if weights := re.search(r'total +([\d,]+)', line):
+                    megabytes = 4e-6 * int(weights[1].replace(',', ''))
+                if step := re.search(r' step = (\d+)', line):
                     points.append((int(step[1]), time.perf_counter(), sent()))
     steps, seconds, sent_bytes = (last - first for first, last in zip(points[1], points[-1]))
     return {'steps_per_second': steps / seconds, 'sent': sent_bytes / steps / 1e6, 'model': megabytes}
@@ -98,7 +100,7 @@ def train(processes: int, towers: int, *flags: str) -> dict[str, float]:
 
 def reduce(processes: int, megabytes: int) -> dict[str, float]:
     """Returns the milliseconds that the processes' all-reduce of a vector takes, and the CPU milliseconds of the chief."""
-    with start(processes, '-m', 'benchmarks.cluster', str(megabytes)) as out:
+    with start(processes, '-c', f'from benchmarks import cluster; cluster.print_reduction({megabytes})') as out:
         *_, last = out
     return json.loads(last)
 
@@ -128,6 +130,11 @@ def reduce_as_task(megabytes: int) -> dict[str, float]:
 def ring_megabytes(processes: int, megabytes: float) -> float:
     """Returns what one process sends to its neighbor for a ring all-reduce: all but its own part, twice."""
     return 2 * (processes - 1) / processes * megabytes
+
+
+def print_reduction(megabytes: int) -> None:
+    print(json.dumps(reduce_as_task(megabytes)), flush=True)
+    os._exit(0)  # TensorFlow's server would keep the process.
 
 
 def main() -> None:
@@ -161,8 +168,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    if len(sys.argv) == 1:
-        main()
-    else:
-        print(json.dumps(reduce_as_task(int(sys.argv[1]))), flush=True)
-        os._exit(0)  # TensorFlow's server would keep the process.
+    main()

@@ -26,6 +26,7 @@ from models import alexnet
 
 PRECISIONS = ('float32', 'bfloat16')
 WARM_UP, STEPS, TRACED = 50, 200, 10
+IMAGES = 60000
 KINDS = {
     'convolutions forward': r'Conv2D$',
     'convolutions, gradient of the input': r'Conv2DBackpropInput',
@@ -53,7 +54,7 @@ def measure(precision: str, data_dir: str) -> dict[str, float]:
     with tf.Graph().as_default(), tf.Session(config=config.session_config) as session:
         mode = tf.estimator.ModeKeys.TRAIN
         batches = tf.data.make_initializable_iterator(
-            make_input_fn(DataSource(mnist, data_dir, params), mode, 'train', 60000, True)()
+            make_input_fn(DataSource(mnist, data_dir, params), mode, 'train', IMAGES, True)()
         )
         train_op = make_model_fn(alexnet, [], TrainingOptions(), total_steps=1000)(
             *batches.get_next(), mode, params, config

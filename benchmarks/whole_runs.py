@@ -25,6 +25,7 @@ from hparams import build
 from models import alexnet
 
 ROUNDS, STEPS, EVAL_EVERY = 3, 1200, 400
+TRAINING_IMAGES, TEST_IMAGES = 60000, 10000
 MNIST = ('--model=alexnet', '--dataset=mnist')
 
 
@@ -38,7 +39,9 @@ def read(data_dir: str, steps: int = 2000) -> dict[str, float]:
     """Measures the input pipeline alone: batches of parsed training examples."""
     params = build.make_hparams('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
     with tf.Graph().as_default(), tf.Session() as session:
-        dataset = make_input_fn(DataSource(mnist, data_dir, params), tf.estimator.ModeKeys.TRAIN, 'train', 60000, True)()
+        dataset = make_input_fn(
+            DataSource(mnist, data_dir, params), tf.estimator.ModeKeys.TRAIN, 'train', TRAINING_IMAGES, True
+        )()
         batches = tf.data.make_initializable_iterator(dataset)
         image = batches.get_next()[0]['image'].op  # An op is not fetched into Python.
         session.run(tf.global_variables_initializer())
@@ -62,7 +65,7 @@ def evaluate_forward(data_dir: str) -> dict[str, float]:
 
         def whole_split():
             session.run(batches.initializer)
-            for _ in range(10000 // params.eval_batch_size):
+            for _ in range(TEST_IMAGES // params.eval_batch_size):
                 session.run(loss)
 
         whole_split()
@@ -113,7 +116,7 @@ def main() -> None:
     forward = STEPS // EVAL_EVERY * took['forward passes']
     print(f"""| what | seen |
 | --- | --- |
-| MNIST to TFRecord, examples/s | {70000 / took['conversion']:,.0f} |
+| MNIST to TFRecord, examples/s | {(TRAINING_IMAGES + TEST_IMAGES) / took['conversion']:,.0f} |
 | input alone, parsed, examples/s | {results['input']['examples_per_second']:,.0f} |
 | importing TensorFlow, s | {took['import']:.1f} |
 | from the command to the end of a training of one step, s | {took['one step']:.1f} |

@@ -15,7 +15,7 @@ PROGRAM, MODEL, DATASET = re.findall(
 def test_the_program_runs_as_it_is(tmp_path):
     script = tmp_path / 'script.py'
     script.write_text(PROGRAM)
-    code, out, err = run_forked(script, '--steps=300', cwd=tmp_path)
+    code, out, err = run_forked(script, '--steps=200', cwd=tmp_path)
     assert code == 0, err
     assert float(out) > 0.95
     assert glob.glob(str(tmp_path / 'model' / 'export' / 'circle' / '*' / 'saved_model.pb'))
@@ -27,7 +27,7 @@ def test_its_modules_learn_the_same(run, tmp_path, monkeypatch):
     for name, text in (('__init__', ''), ('circle_model', MODEL), ('circle', DATASET)):
         (package / f'{name}.py').write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    code, result, err = run('--model=ported.circle_model', '--dataset=ported.circle', '--train_steps=300')
+    code, result, err = run('--model=ported.circle_model', '--dataset=ported.circle', '--train_steps=200')
     assert code == 0, err
     assert result['eval']['accuracy'] > 0.95
     code, result, _ = run('--schedule=export')

@@ -11,8 +11,6 @@ import pytest
 
 from tests.shared import ROOT
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope='module')
 def cells(tmp_path_factory):
@@ -20,9 +18,8 @@ def cells(tmp_path_factory):
     notebook = nbformat.read(os.path.join(ROOT, 'docs', 'tour.ipynb'), as_version=4)
     assert not any(cell.get('outputs') for cell in notebook.cells)
     directory = str(tmp_path_factory.mktemp('tour'))
-    environment = {**os.environ, 'PYTHONPATH': ROOT}
     client = nbclient.NotebookClient(notebook, timeout=300, resources={'metadata': {'path': directory}})
-    client.execute(env=environment)
+    client.execute(env={**os.environ, 'PYTHONPATH': ROOT})
     return [(cell.source, *shown(cell.outputs)) for cell in notebook.cells if cell.cell_type == 'code']
 
 
@@ -42,13 +39,10 @@ def found(cells, part):
     return text, images
 
 
-def test_the_models_learn(cells):
+def test_the_models_learn_and_their_progress_is_shown(cells):
     text, _ = found(cells, 'class Linear')
     linear, convolutional = (float(part.split()[1]) for part in text.strip().splitlines()[-1].split(', '))
     assert 0.85 < linear < 0.93 < convolutional
-
-
-def test_progress_is_shown(cells):
     text, _ = found(cells, 'history = []')
     assert 'Training' in text and 'Evaluating' in text and "'accuracy': 0.9" in text
 
