@@ -56,16 +56,6 @@ def data_dir(tmp_path_factory):
     return directory
 
 
-@pytest.fixture(scope='session')
-def whole_mnist(tmp_path_factory):
-    """A data_dir with all of MNIST."""
-    from datasets import mnist
-
-    directory = str(tmp_path_factory.mktemp('whole'))
-    mnist.prepare(directory, mnist.get_params())
-    return directory
-
-
 @pytest.fixture
 def execute(capsys, monkeypatch):
     """Calls a program's main: execute(main, [program, flag, ...]) -> (exit code, JSON of stdout or None, stderr)."""

@@ -98,12 +98,8 @@ def test_features_of_every_kind_are_found_described_and_parsed(caplog):
     for line in ('image: photo', 'numeric: v, x', 'categorical: city, zip', 'text: review', 'label: label, classification'):
         assert f'own: {line}\n' in caplog.text
     ((features, labels),) = parse(facts, [mixed(7)])
-    assert {name: value.dtype for name, value in features.items()} == {
-        'image': np.float32,
-        'numeric': np.float32,
-        'categorical': np.int32,
-        'text': np.int32,
-    }
+    types = {'image': np.float32, 'numeric': np.float32, 'categorical': np.int32, 'text': np.int32}
+    assert {name: value.dtype for name, value in features.items()} == types
     np.testing.assert_allclose(features['numeric'], [0, 1, (7 - 149.5) / x.std()], rtol=1e-5)
     assert features['categorical'].tolist() == [1, 2] and features['text'].tolist() == [2, 4, 3, 5, 1]
     np.testing.assert_allclose(features['image'], np.full([4, 4, 1], 7 / 255), rtol=1e-6)
@@ -154,11 +150,7 @@ def test_a_schema_says_what_features_are(caplog):
         ({'v': {'kind': 'numeric', 'shape': [10**6 + 1]}}, UsageError, 's.json: the feature v: shape must be a list of pos'),
         ({'photo': {'kind': 'image', 'size': True}}, UsageError, 's.json: the feature photo: size must be a positive integer'),
         ({'city': 'text'}, UsageError, 'own: city, review are of kind text: --hparams=schema must ignore all but one'),
-        (
-            {'v': {'kind': 'numeric', 'shape': [3]}},
-            RunError,
-            'the feature v has 2 values of float, but numeric needs 3 of float',
-        ),
+        ({'v': {'kind': 'numeric', 'shape': [3]}}, RunError, 'v has 2 values of float, but numeric needs 3 of float'),
         ({'city': 'numeric'}, RunError, 'own: the feature city has 1 values of bytes, but numeric needs 1 of float or int64'),
         ({'x': 'categorical'}, RunError, 'the feature x has 1 values of float, but categorical needs 1 of bytes or int64'),
         ({'w': 'numeric'}, RunError, 'the feature w has 1 to 2 values of int64, but numeric needs 2 of float or int64'),
@@ -180,28 +172,16 @@ COLORED = {'size': 4, 'channels': 3, 'is_raw': False}
         ([picture(), picture(mode='RGB')], {}, COLORED),
         ([picture('gif')], {}, COLORED),
         ([picture('bmp', 'RGB')], {}, COLORED),
-        (
-            [picture('jpeg', size=(5, 4)), picture('png')],
-            {'size': 3, 'channels': 4},
-            {'size': 3, 'channels': 4, 'is_raw': False},
-        ),
+        ([picture('jpeg', size=(5, 4)), picture()], {'size': 3, 'channels': 4}, {'size': 3, 'channels': 4, 'is_raw': False}),
         ([bytes(12)], {'size': 2, 'channels': 3}, {'size': 2, 'channels': 3, 'is_raw': True}),
         ([picture(), b''], {}, 'the image a is empty in 1 of the first 2 examples that have it'),
         ([b'\x89PNG'], {}, 'the image a is not an image of a kind that Pillow reads'),
         ([picture()[:20]], {}, 'the image a (cannot be read: .*|is not an image of a kind that Pillow reads)'),
-        (
-            [picture('gif'), picture()],
-            {'channels': 1},
-            '1 channels of the image a: GIF and BMP files are decoded to 3 channels',
-        ),
+        ([picture('gif'), picture()], {'channels': 1}, '1 channels of the image a: GIF and BMP files are decoded to 3 chan'),
         ([picture()], {'channels': 2}, '2 channels of the image a: an image file is decoded to 1 or 3 or 4 channels'),
         ([picture('bmp')], {}, 'the image a is a BMP file, gray or with a palette, which cannot be decoded: use PNG'),
         ([picture(), picture(size=(5, 5))], {}, 'the images a are of different sizes, or not square: give a "size" in the'),
-        (
-            [bytes(9), bytes(8)],
-            {'size': 3},
-            'the images a are of 8 to 9 bytes, neither JPEG, PNG, GIF nor BMP: give their "size"',
-        ),
+        ([bytes(9), bytes(8)], {'size': 3}, 'the images a are of 8 to 9 bytes, neither JPEG, PNG, GIF nor BMP: give their'),
     ],
 )
 def test_images_are_files_of_one_size_or_pixels(images, options, expected):
@@ -229,17 +209,6 @@ def test_images_are_decoded_resized_or_taken_as_pixels():
         parse(facts, [{'a': b'', 'label': 0}])
 
 
-def test_an_image_alone_is_served_as_it_is_parsed(session):
-    image, numbers = {'kind': 'image', 'name': 'a'}, {'kind': 'numeric', 'name': 'x'}
-    for others, expected in (([], True), ([{'kind': 'label'}, {'kind': 'id'}], True), ([numbers], False)):
-        params = HParams({}, {'features': [*others, image]})
-        found = example_parser.image_features(params, tf.constant([[51]], tf.uint8))
-        assert (found is not None) == expected
-        assert found is None or session.run(found)['image'].tolist() == [[pytest.approx(0.2)]]
-        assert example_parser.only_image([*others, image]) == (image if expected else None)
-    assert example_parser.only_image([numbers]) is None
-
-
 def test_roles_are_given_and_the_label_has_a_usual_name():
     assert find_roles({'weight': 'w', 'id': 'x'}, '', ['target', 'x', 'w'], '') == {'label': 'target', 'weight': 'w', 'id': 'x'}
     for schema, message in (
@@ -256,7 +225,7 @@ def test_a_picture_is_enough_for_a_model_of_an_image_alone(tmp_path):
     def read(name, **feature):
         facts = {'features': [{'name': 'a', 'kind': 'image', 'size': 2, 'channels': 1, **feature}, {'kind': 'label'}, *others]}
         ((fields, record),) = example_input.read_input(str(tmp_path / name), HParams({}, facts))
-        assert fields == {}
+        assert fields == {} and example_parser.image_features(HParams({}, facts), tf.constant([51]))['image'] == np.float32(0.2)
         return records.decode(record)['a'][1][0]
 
     Image.new('RGBA', (30, 20), (0, 0, 0, 51)).save(tmp_path / 'a.PNG')
@@ -275,6 +244,7 @@ def test_a_picture_is_enough_for_a_model_of_an_image_alone(tmp_path):
     others = [{'name': 'x', 'kind': 'numeric'}]
     with pytest.raises(RunError, match='a.PNG: the model needs the features a, x: give TFRecord files'):
         read('a.PNG', is_raw=False)
+    assert example_parser.image_features(HParams({}, {'features': others}), tf.constant([51])) is None
 
 
 def labeled(labels, **more):
@@ -318,12 +288,7 @@ def test_the_label_is_of_classes_of_all_splits_or_a_number(labels, schema, class
         ([1, 'one'], {}, RunError, 'own: the label label is bytes or int64'),
         ([0, 1], {'weight': 'w'}, RunError, 'own: the weight w is bytes'),
         ([0, 1], {'id': 'x'}, RunError, 'own: the id x is float'),
-        (
-            [0, 1],
-            {'features': {'x': 'ignore', 'w': 'ignore'}},
-            UsageError,
-            'own: there is no feature to learn from besides label',
-        ),
+        ([0, 1], {'features': {'x': 'ignore', 'w': 'ignore'}}, UsageError, 'no feature to learn from besides label'),
         ([], {}, RunError, 'own: the split train is empty'),
         ([[1, 2], [0]], {}, RunError, 'Key: label'),
     ],

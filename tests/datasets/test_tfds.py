@@ -28,7 +28,7 @@ def gray(i):
     return np.full([8, 8, 1], 100 * (i % 2) + i % 50, np.uint8)
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope='module')
 def built(tmp_path_factory):
     """The directory of a dataset of images, of two files in each split; it is not changed."""
     features = {'image': F.Image(shape=(8, 8, 1)), 'label': LABEL}
@@ -42,13 +42,13 @@ def images(built, tmp_path):
     return pathlib.Path(shutil.copytree(built, tmp_path / 'tfds' / 'own' / '1.2.0'))
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope='module')
 def numbers(tmp_path_factory):
     """The directory of a dataset of numbers whose splits differ in length; it has no supervised keys."""
     features = {'x': F.Scalar(np.float32), 'y': F.Scalar(np.int64), 'quality': LABEL}
-    counts = {'train': 10, 'validation': 3, 'test': 4}
     examples = [{'x': float(i), 'y': i % 2, 'quality': LABEL.names[i % 2]} for i in range(10)]
-    return build(tmp_path_factory.mktemp('numbers'), features, {name: examples[:count] for name, count in counts.items()})
+    splits = {name: examples[:count] for name, count in (('train', 10), ('validation', 3), ('test', 4))}
+    return build(tmp_path_factory.mktemp('numbers'), features, splits)
 
 
 @pytest.fixture
@@ -65,65 +65,49 @@ def kinds(found):
     return {feature['name']: feature['kind'] for feature in found.metadata['features']}
 
 
-def test_all_examples_are_read_as_they_are_and_by_the_files_so_that_training_shuffles_and_resumes_by_them(images, prepared):
+def test_examples_are_read_as_they_are_and_by_the_files_so_that_training_shuffles_and_resumes_by_them(images, prepared):
     before = sorted(os.listdir(images))
     found = prepared(images)
-    for split, count in (('train', 60), ('test', 20), ('eval', 20)):
+    for split, count in (('train', 60), ('eval', 20)):
         examples = found.read(split)
         with tf.Graph().as_default():
             assert shards.find(found.source.read(split)).count == count
         values = sorted((labels['label'], features['image'][3, 4, 0] * 255) for features, labels in examples)
         np.testing.assert_allclose(values, sorted((i % 2, gray(i)[3, 4, 0]) for i in range(count)), rtol=1e-5)
-    assert (examples[0][0]['image'].shape, examples[0][0]['image'].dtype) == ((8, 8, 1), np.float32)
-    assert found.metadata['class_names'] == ['dark', 'light']
+    assert (examples[0][0]['image'].shape, found.metadata['class_names']) == ((8, 8, 1), ['dark', 'light'])
     assert (found.metadata['num_classes'], found.metadata['image_size'], found.metadata['num_channels']) == (2, 8, 1)
-    assert prepared(images, 'image_size=4').read('test')[0][0]['image'].shape == (4, 4, 1)
+    assert prepared(images, 'image_size=4').metadata['image_size'] == 4
     assert sorted(os.listdir(images)) == before
     for hparam in ('image_size=-1', 'max_length=0'):
         with pytest.raises(UsageError, match=f'{hparam} must be'):
             prepared(images, hparam)
 
 
+KINDS = {  # Of features: their type, and the value in example i.
+    'photo': (F.Image(shape=(None, None, 3), encoding_format='jpeg'), lambda i: np.full([20 + i, 30, 3], 128, np.uint8)),
+    'review': (F.Text(), lambda i: f'a good film number {i}'),
+    'city': (F.Text(), lambda i: ('Rome', 'Oslo')[i % 2]),
+    'x': (F.Scalar(np.float64), float),
+    'flag': (F.Scalar(np.bool_), lambda i: bool(i % 2)),
+    'v': (F.Tensor(shape=(2, 2), dtype=np.uint8), lambda i: [[i, 1], [2, 3]]),
+    'color': (F.ClassLabel(num_classes=3), lambda i: i % 3),
+    'deep': ({'y': F.Scalar(np.int32)}, lambda i: {'y': 10 * i}),
+    'words': (F.Sequence({'at': F.Scalar(np.int64)}), lambda i: [{'at': 1}] * (i % 3)),
+    'packed': (F.Tensor(shape=(4,), dtype=np.float32, encoding='zlib'), lambda i: np.zeros(4, np.float32)),
+    'depth': (F.Image(shape=(4, 4, 1), dtype=np.float32), lambda i: np.zeros([4, 4, 1], np.float32)),
+    'label': (F.Scalar(np.float32), lambda i: i / 2),
+}
+
+
 def test_every_kind_of_feature_is_read_or_ignored_with_a_line(tmp_path, prepared, caplog):
     caplog.set_level('INFO', 'tensorflow')
-    features = {
-        'photo': F.Image(shape=(None, None, 3), encoding_format='jpeg'),
-        'review': F.Text(),
-        'city': F.Text(),
-        'x': F.Scalar(np.float64),
-        'flag': F.Scalar(np.bool_),
-        'v': F.Tensor(shape=(2, 2), dtype=np.uint8),
-        'color': F.ClassLabel(num_classes=3),
-        'deep': {'y': F.Scalar(np.int32)},
-        'words': F.Sequence({'at': F.Scalar(np.int64)}),
-        'packed': F.Tensor(shape=(4,), dtype=np.float32, encoding='zlib'),
-        'depth': F.Image(shape=(4, 4, 1), dtype=np.float32),
-        'label': F.Scalar(np.float32),
-    }
-    examples = [
-        {
-            'photo': np.full([20 + i, 30, 3], 128, np.uint8),
-            'review': f'a good film number {i}',
-            'city': ('Rome', 'Oslo')[i % 2],
-            'x': float(i),
-            'flag': bool(i % 2),
-            'v': [[i, 1], [2, 3]],
-            'color': i % 3,
-            'deep': {'y': 10 * i},
-            'words': [{'at': 1}] * (i % 3),
-            'packed': np.zeros(4, np.float32),
-            'depth': np.zeros([4, 4, 1], np.float32),
-            'label': i / 2,
-        }
-        for i in range(12)
-    ]
+    examples = [{name: make(i) for name, (_, make) in KINDS.items()} for i in range(12)]
+    features = {name: feature for name, (feature, _) in KINDS.items()}
     path = build(tmp_path / 'tfds', features, {'train': examples, 'fold3': examples[7:8]})
     found = prepared(path)
-    numeric, categorical = (
-        dict.fromkeys(('x', 'flag', 'v', 'deep/y'), 'numeric'),
-        dict.fromkeys(('city', 'color'), 'categorical'),
-    )
-    assert kinds(found) == {'photo': 'image', 'review': 'text', **numeric, **categorical, 'label': 'label'}
+    numeric = dict.fromkeys(('x', 'flag', 'v', 'deep/y'), 'numeric')
+    expected = {'photo': 'image', 'review': 'text', **numeric, 'city': 'categorical', 'color': 'categorical', 'label': 'label'}
+    assert kinds(found) == expected
     ((values, labels),) = found.read('fold3')
     one = (7 - 5.5) / np.std(np.arange(12))
     np.testing.assert_allclose(values['numeric'], [one, 1, one, 0, 0, 0, one], rtol=1e-5, atol=1e-6)  # deep/y, flag, v, x
@@ -135,48 +119,39 @@ def test_every_kind_of_feature_is_read_or_ignored_with_a_line(tmp_path, prepared
     assert not found.source.has_images()  # Pictures alone are not enough.
     others = {name: 'ignore' for name, kind in kinds(found).items() if kind not in ('image', 'label')}
     assert prepared(path, schema(tmp_path, features=others)).source.has_images()
+    with pytest.raises(
+        UsageError, match='no split eval or test or validation: the splits are: train, fold3; --eval_splits and'
+    ):
+        found.read('eval')
 
 
 def test_the_supervised_keys_are_input_and_label(tmp_path, prepared, caplog):
     caplog.set_level('INFO', 'tensorflow')
     features = {'id': F.Text(), 'text': F.Text(), 'stars': F.Scalar(np.int64), 'label': LABEL, 'w': F.Scalar(np.float32)}
-    examples = [{'id': f'{i}', 'text': 'good' if i % 2 else 'bad', 'stars': i % 5, 'label': i % 2, 'w': 2.0} for i in range(10)]
-    path = build(tmp_path / 'tfds', features, {'train': examples}, ('text', 'stars'))
+    examples = [{'id': f'{i}', 'text': ('good', 'bad')[i % 2], 'stars': i % 5, 'label': i % 2, 'w': 2.0} for i in range(10)]
+    path = build(
+        tmp_path / 'tfds', features, {'train': examples, 'test': examples[:4], 'eval': examples[:6]}, ('text', 'stars')
+    )
     found = prepared(path)
-    assert kinds(found) == {'text': 'text', 'stars': 'label'}
+    assert kinds(found) == {'text': 'text', 'stars': 'label'} and len(found.read('eval')) == 6
     assert found.metadata['class_names'] == ['0', '1', '2', '3', '4']
     assert 'ignored: id (not an input), label (not an input), w (not an input).' in caplog.text
-    given = schema(tmp_path, label='label', id='id', features={'stars': 'numeric', 'text': 'ignore'})
-    found = prepared(path, given)
+    found = prepared(path, schema(tmp_path, label='label', id='id', features={'stars': 'numeric', 'text': 'ignore'}))
     assert kinds(found) == {'stars': 'numeric', 'label': 'label', 'id': 'id'}
     assert found.metadata['class_names'] == ['dark', 'light']
     path = build(tmp_path / 'weighted', features, {'train': examples}, ({'a': 'stars', 'b': 'text'}, 'label', 'w'))
     assert kinds(prepared(path)) == {'stars': 'numeric', 'text': 'text', 'label': 'label', 'w': 'weight'}
 
 
-def test_without_supervised_keys_the_only_feature_with_classes_is_the_label(numbers, prepared):
-    found = prepared(numbers)
-    assert kinds(found) == {'x': 'numeric', 'y': 'numeric', 'quality': 'label'}
-    # Files are in an order of their own; y is 0 or 1 in equal numbers.
-    assert all(labels['label'] == (features['numeric'][1] > 0) for features, labels in found.read('train'))
-
-
 @pytest.mark.parametrize('trained, expected', [('train', 4), ('test', 3), ('validation', 4)])
 def test_eval_is_the_split_test_or_validation_but_not_the_one_trained_on(numbers, prepared, trained, expected):
     found = prepared(numbers, f'train_split={trained}')
-    assert (len(found.read('eval')), len(found.read('train'))) == (expected, 10)
-
-
-def test_a_split_that_is_not_there_is_named(tmp_path, numbers, prepared):
+    examples = found.read('train')
+    assert (len(found.read('eval')), len(examples)) == (expected, 10)
+    assert kinds(found) == {'x': 'numeric', 'y': 'numeric', 'quality': 'label'}  # The only feature with classes.
+    assert all(labels['label'] == (features['numeric'][1] > 0) for features, labels in examples)  # y is above its mean.
     with pytest.raises(UsageError, match=': there is no split fold3: the splits are: train, validation, test$'):
-        prepared(numbers).read('fold3')
-    with pytest.raises(UsageError, match='there is no split fold3'):
         prepared(numbers, 'train_split=fold3')
-    examples = {'eval': [{'x': 1.0, 'label': 0}] * 5, 'train': [{'x': float(i), 'label': i % 2} for i in range(9)]}
-    features = {'x': F.Scalar(np.float32), 'label': LABEL}
-    assert len(prepared(build(tmp_path / 'eval', features, examples)).read('eval')) == 5
-    with pytest.raises(UsageError, match='no split eval or test or validation: the splits are: train; --eval_splits and'):
-        prepared(build(tmp_path / 'train', features, {'train': examples['train']})).read('eval')
 
 
 @pytest.mark.parametrize('label', ['boxes', 'words', 'photo', None])
@@ -190,20 +165,17 @@ def test_a_label_that_is_no_class_number_or_text_is_refused(tmp_path, prepared, 
         prepared(path)
 
 
-def test_the_directory_is_found_unless_there_are_several(images, prepared):
+def test_the_directory_is_found_unless_there_are_several(images, tmp_path, prepared):
     shutil.copytree(images, images.parent / 'incomplete.ABC_1.2.0')
-    for path in (images, images.parent, images.parent.parent):
+    for path in (images, images.parent.parent):
         assert prepared(path).metadata['num_classes'] == 2
     shutil.copytree(images, images.parent / '1.3.0')
-    with pytest.raises(UsageError, match=f'has several datasets, name one: {images}, {images.parent}/1.3.0$'):
-        prepared(images.parent.parent)
-
-
-def test_other_directories_are_refused(tmp_path, prepared):
+    (tmp_path / 'none').mkdir()
     for path, message in (
+        (images.parent.parent, f'has several datasets, name one: {images}, {images.parent}/1.3.0$'),
         ('/no/such', 'tfds_dir=/no/such: there is no such directory'),
-        (tmp_path, 'has no dataset_info.json, nor has a directory NAME/VERSION'),
-        ('', '--hparams=tfds_dir=PATH'),
+        (tmp_path / 'none', 'has no dataset_info.json, nor has a directory NAME/VERSION'),
+        ('', '--dataset=tfds needs a directory of TensorFlow Datasets: give it with --hparams=tfds_dir=PATH'),
     ):
         with pytest.raises(UsageError, match=message):
             prepared(path)
