@@ -32,16 +32,12 @@ def test_ranges_hold_both_ends_and_steps(tmp_path):
     assert values == {2, 5, 8} and all(type(value) is int for value in values)
 
 
-def test_a_logarithmic_range_draws_each_decade_alike(tmp_path):
-    values = [trial['rate'] for trial in drawn(tmp_path, {'rate': {'low': 1e-4, 'high': 1e-1, 'log': True}}, 600)]
-    assert 1e-4 <= min(values) and max(values) <= 1e-1
-    for low in (1e-4, 1e-3, 1e-2):
-        assert 150 < sum(low <= value < 10 * low for value in values) < 250
-
-
-def test_a_range_is_drawn_from_uniformly(tmp_path):
-    values = [trial['rate'] for trial in drawn(tmp_path, {'rate': {'low': 1, 'high': 3}}, 600)]
-    assert 250 < sum(1 <= value < 2 for value in values) < 350 and max(values) <= 3
+@pytest.mark.parametrize('values, bounds', [({'log': True}, [1e-4, 1e-3, 1e-2, 1e-1]), ({}, [1, 2, 3, 4])])
+def test_a_range_is_drawn_from_evenly_on_its_scale(tmp_path, values, bounds):
+    found = [trial['rate'] for trial in drawn(tmp_path, {'rate': {'low': bounds[0], 'high': bounds[-1], **values}}, 600)]
+    assert bounds[0] <= min(found) and max(found) <= bounds[-1]
+    for low, high in zip(bounds, bounds[1:]):
+        assert 150 < sum(low <= value < high for value in found) < 250
 
 
 def test_choices_come_as_the_hyperparameters_take_them(tmp_path):

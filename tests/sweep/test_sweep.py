@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import optuna
 from optuna.trial import TrialState
@@ -21,7 +20,7 @@ import common.sweep
 import sweep
 from tests import forked
 from tests.cluster import tiny_data
-from tests.cluster.tasks import TINY
+from tests.cluster.tasks import TINY, wait_until
 from tests.shared import POLYNOMIAL, ROOT, rows
 import trainer
 
@@ -36,14 +35,8 @@ def command(tmp_path):
     def make(space, *flags):
         path = tmp_path / 'space.json'
         path.write_text(json.dumps(space))
-        return [
-            'sweep.py',
-            *POLYNOMIAL,
-            f'--space={path}',
-            f'--data_dir={tmp_path}/data',
-            f'--output_dir={tmp_path}/output',
-            *flags,
-        ]
+        paths = [f'--space={path}', f'--data_dir={tmp_path}/data', f'--output_dir={tmp_path}/output']
+        return ['sweep.py', *POLYNOMIAL, *paths, *flags]
 
     return make
 
@@ -68,13 +61,6 @@ def losses(directory, split='eval'):
 
 def trials_of(tmp_path):
     return optuna.load_study(study_name='sweep', storage=f'sqlite:///{tmp_path}/output/study.db').trials
-
-
-def wait_until(condition):
-    end = time.monotonic() + 100
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_the_best_set_trains_again_to_the_same_loss(search_with_trainer, run, tmp_path):
@@ -186,11 +172,8 @@ def test_failed_trials_are_reported_and_end_nothing_but_a_sweep_without_others(s
 
     code, _, err = search({'learning_rate': [0.1, 0.2]}, '--trials=4', '--train_steps=30', '--eval_every_steps=5')
     assert code == 2
-    for change in (
-        'train_steps was 20, now it is 30',
-        'the space of learning_rate was .*, now it is .0.1, 0.2.',
-        '--eval_every_steps was null, now it is 5',
-    ):
+    changes = ['train_steps was 20, now it is 30', 'the space of learning_rate was .*, now it is .0.1, 0.2.']
+    for change in [*changes, '--eval_every_steps was null, now it is 5']:
         assert re.search(f'study.db: .*{change}.*: use the same values, or choose another --output_dir', err)
 
 
@@ -269,11 +252,9 @@ def test_a_cluster_is_refused(search, tmp_path, monkeypatch):
     [
         ('INFO:tensorflow:loss = 3\ntrainer.py: --freeze=x: is wrong\n', 2, 'trainer.py: --freeze=x: is wrong'),
         (
-            'Traceback (most recent call last):\n  File "a.py", line 1, in b\n'
-            'tensorflow.python.OutOfMemoryError: OOM [Op:MatMul]\n'
-            'Original stack trace:\n  File "c.py", line 2, in d\n',
+            'Traceback:\n  File "a.py"\na.b.OutOfMemoryError: OOM [Op:C]\nOriginal:\n  File "c.py"\n',
             1,
-            'tensorflow.python.OutOfMemoryError: OOM [Op:MatMul]',
+            'a.b.OutOfMemoryError: OOM [Op:C]',
         ),
         ('INFO:tensorflow:loss = 3\n', -signal.SIGKILL, 'was killed by SIGKILL'),
         ('', 3, 'exit code 3'),
@@ -300,5 +281,4 @@ def test_optuna_is_named_where_there_is_none(search, monkeypatch):
 
 def test_help_of_a_sweep_shows_the_trainers_flags_too(capsys):
     assert sweep.main(['sweep.py', '--help']) == 0
-    out = capsys.readouterr().out
-    assert '--space' in out and '--trials' in out and '--best_metric' in out
+    assert re.search('--space.*--trials.*--best_metric', capsys.readouterr().out, re.DOTALL)
