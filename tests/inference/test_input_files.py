@@ -59,22 +59,13 @@ def inputs(files, folder):
     return [fields['input'].removeprefix(f'{folder}/') for fields, _ in files.entries]
 
 
-@pytest.mark.parametrize(
-    'mode, pixel, grey',
-    [
-        ('L', 100, 100),
-        ('RGB', (10, 10, 10), 10),
-        ('I;16', 100 * 256, 100),
-        ('RGBA', (0, 0, 0, 0), 255),
-        ('LA', (50, 255), 50),
-        ('1', 1, 255),
-    ],
-)
-def test_image_files_of_every_kind_become_grey_bytes_of_the_size_declared(tmp_path, mode, pixel, grey):
-    Image.new(mode, (9, 7), pixel).save(tmp_path / 'image.png')
-    ((fields, image),) = open_images(tmp_path / 'image.png').entries
-    assert fields == {'input': f'{tmp_path}/image.png'}
-    np.testing.assert_array_equal(image, np.full([4, 4, 1], grey, np.uint8))
+def test_image_files_of_every_kind_become_grey_bytes_of_the_size_declared(tmp_path):
+    kinds = [('L', 100, 100), ('RGB', (10, 10, 10), 10), ('I;16', 100 * 256, 100)]
+    for mode, pixel, grey in [*kinds, ('RGBA', (0, 0, 0, 0), 255), ('LA', (50, 255), 50), ('1', 1, 255)]:
+        Image.new(mode, (9, 7), pixel).save(tmp_path / 'image.png')
+        ((fields, image),) = open_images(tmp_path / 'image.png').entries
+        assert fields == {'input': f'{tmp_path}/image.png'}
+        np.testing.assert_array_equal(image, np.full([4, 4, 1], grey, np.uint8), mode)
 
 
 def test_image_files_are_turned_as_their_exif_asks_unless_it_is_damaged(tmp_path):
@@ -149,20 +140,13 @@ def test_a_folder_stands_for_the_files_of_the_dataset_beneath_it(tmp_path, patte
     assert found == [(f'{tmp_path}/in/{name}',) * 2 for name in names]
 
 
-@pytest.mark.parametrize(
-    'name, names',
-    [
-        ('csv', ['a.csv', 'b.tsv']),
-        ('text', ['b.tsv', 'c.txt']),
-        ('image_folder', ['e.PNG']),
-        ('tfrecord', ['d.tfrecord-00000-of-00001', 'e.PNG']),
-        ('tfds', ['d.tfrecord-00000-of-00001', 'e.PNG']),
-    ],
-)
-def test_of_a_folder_a_dataset_of_own_files_reads_those_of_its_kind(tmp_path, name, names):
-    write(tmp_path, 'README.md', 'a.csv', 'b.tsv', 'c.txt', 'd.tfrecord-00000-of-00001', 'e.PNG')
-    patterns = loader.load('dataset', name).INPUT_PATTERNS
-    assert inputs(open_rows(tmp_path, read_input=read_name, INPUT_PATTERNS=patterns), tmp_path) == names
+def test_of_a_folder_a_dataset_of_own_files_reads_those_of_its_kind(tmp_path):
+    table, other_table, text, records, image = files = 'a.csv', 'b.tsv', 'c.txt', 'd.tfrecord-00000-of-00001', 'e.PNG'
+    write(tmp_path, 'README.md', *files)
+    kinds = {'csv': [table, other_table], 'text': [other_table, text], 'image_folder': [image]}
+    for name, names in {**kinds, 'tfrecord': [records, image], 'tfds': [records, image]}.items():
+        patterns = loader.load('dataset', name).INPUT_PATTERNS
+        assert inputs(open_rows(tmp_path, read_input=read_name, INPUT_PATTERNS=patterns), tmp_path) == names
 
 
 def test_where_nothing_can_be_read_is_named(tmp_path):

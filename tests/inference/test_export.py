@@ -1,0 +1,222 @@
+"""An exported model: its signatures for datasets of every kind, the requests that go with it, and its model card."""
+
+import json
+import types
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+import numpy as np
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+from tensorflow.core.framework import tensor_pb2
+
+from common.data import records
+from common.data.source import DataSource
+from common.errors import UsageError
+from common.inference import requests, serving
+from common.inference.model_card import to_markdown
+from common.ops.python_op import python_op
+from common.training import model_fn
+from common.training.options import TrainingOptions
+from hparams import build
+from tests.shared import read_weights
+
+SPEC = {'x': tf.io.FixedLenFeature([2], tf.float32), 'n': tf.io.FixedLenFeature([], tf.int64)}
+
+
+def doubled(features, labels, mode, params):
+    """Gives back what came in, times a variable, so that a checkpoint is needed."""
+    factor = tf.get_variable('factor', initializer=2.0)
+    y = features['x'] * factor + tf.cast(features['n'], tf.float32)[:, None]
+    return {'y': y}, None if labels is None else tf.reduce_sum(y, 1)
+
+
+def parse_with(parse_example):
+    def parse(mode, params, serialized):
+        parsed = parse_example(serialized, SPEC)
+        return {'x': parsed['x'], 'n': tf.cast(parsed['n'], tf.int32)}, {}
+
+    return parse
+
+
+def examples(*_):
+    return tf.data.Dataset.from_tensor_slices([records.encode({'x': [1.0, 2.0], 'n': 3})] * 4)
+
+
+def tensors(*_):
+    return tf.data.Dataset.from_tensor_slices({'x': np.ones([4, 2], np.float32), 'n': np.arange(4, dtype=np.int32)})
+
+
+DATASETS = {
+    'records parsed one by one': dict(read=examples, parse=parse_with(tf.io.parse_single_example)),
+    'records parsed in batches': dict(read=examples, parse_batch=parse_with(tf.io.parse_example)),
+    'tensors made in memory': dict(read=tensors, parse=lambda mode, params, record: (record, {})),
+}
+
+
+def make(tmp_path, dataset, model):
+    """Returns a trained Estimator and the function of the inputs of its export."""
+    params = build.make_hparams('m', {}, 'd', {}, text='optimizer=sgd,learning_rate=0')
+    fn = model_fn.make_model_fn(types.SimpleNamespace(model=model), [], TrainingOptions(), total_steps=1)
+    estimator = tf.estimator.Estimator(fn, str(tmp_path), params=params)
+    features = {'x': np.ones([1, 2], np.float32), 'n': np.ones([1], np.int32)}
+    estimator.train(lambda: tf.data.Dataset.from_tensors((features, {'y': [1.0]})), steps=1)
+    return estimator, serving.make_serving_input_fn(DataSource(types.SimpleNamespace(**dataset), '', params))
+
+
+@pytest.mark.parametrize('kind', DATASETS)
+def test_both_signatures_of_an_export_agree_for_any_batch(tmp_path, kind):
+    estimator, serving_input_fn = make(tmp_path, DATASETS[kind], doubled)
+    specs = serving.check_exportable(estimator, serving_input_fn, estimator.latest_checkpoint())
+    assert {name: (spec.shape.as_list(), spec.dtype) for name, spec in specs.items()} == {
+        'x': ([None, 2], tf.float32),
+        'n': ([None], tf.int32),
+    }
+    path = estimator.export_saved_model(str(tmp_path / 'export'), serving_input_fn)
+    signatures = tf2.saved_model.load(path.decode()).signatures
+    for count in (1, 3):
+        x = np.random.RandomState(count).normal(size=[count, 2]).astype(np.float32)
+        n = np.arange(count, dtype=np.int32)
+        raw = signatures['serving_default'](x=tf2.constant(x), n=tf2.constant(n))['y']
+        serialized = tf2.constant([records.encode({'x': x[i], 'n': n[i]}) for i in range(count)])
+        from_examples = signatures['examples:serving_default'](examples=serialized)['y']
+        for y in (raw, from_examples):
+            np.testing.assert_allclose(y, 2 * x + n[:, None], rtol=1e-6)
+
+
+def test_a_model_that_calls_python_is_not_exported(tmp_path):
+    def model(features, labels, mode, params):
+        y = python_op(lambda x: x, lambda x, gradient: gradient)(tf.get_variable('w', initializer=1.0) * features['x'])
+        return {'y': y}, None if labels is None else tf.reduce_sum(y, 1)
+
+    estimator, serving_input_fn = make(tmp_path, DATASETS['tensors made in memory'], model)
+    with pytest.raises(UsageError, match='^--schedule=export: model/PyFunc is a Python function, which only this process'):
+        serving.check_exportable(estimator, serving_input_fn, estimator.latest_checkpoint())
+
+
+def test_a_feature_of_unknown_rank_is_not_exported(tmp_path):
+    def parse_grid(mode, params, record):
+        return {'grid': tf.ones([record['n'], record['n']])}, {}
+
+    _, serving_input_fn = make(tmp_path, {'read': tensors, 'parse': parse_grid}, doubled)
+    with tf.Graph().as_default(), pytest.raises(UsageError, match='the feature grid must have a shape whose first dimension'):
+        serving_input_fn()
+
+
+@pytest.fixture(scope='module')
+def messages():
+    """The messages of tensorflow_serving/apis that a log of a prediction consists of, by their numbers there."""
+    file = descriptor_pb2.FileDescriptorProto(name='apis.proto', package='t', syntax='proto3')
+    kinds = descriptor_pb2.FieldDescriptorProto
+    for message, fields in {
+        'ModelSpec': [('name', 1, 'string'), ('signature_name', 3, 'string')],
+        'Input': [('key', 1, 'string'), ('value', 2, 'bytes')],  # An entry of a map; the value is a TensorProto.
+        'PredictRequest': [('model_spec', 1, '.t.ModelSpec'), ('inputs', 2, '.t.Input')],
+        'PredictLog': [('request', 1, '.t.PredictRequest')],
+        'PredictionLog': [('predict_log', 6, '.t.PredictLog')],
+    }.items():
+        added = file.message_type.add(name=message)
+        for name, number, kind in fields:
+            label = kinds.LABEL_REPEATED if name == 'inputs' else kinds.LABEL_OPTIONAL
+            scalar = {'string': kinds.TYPE_STRING, 'bytes': kinds.TYPE_BYTES}.get(kind)
+            added.field.add(name=name, number=number, type=scalar or kinds.TYPE_MESSAGE, label=label)
+            if not scalar:
+                added.field[-1].type_name = kind
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName('t.PredictionLog'))
+
+
+@pytest.mark.parametrize('model', ['alexnet', 'polynomial'])
+def test_an_exported_model_answers_the_requests_that_go_with_it(run, trained_run, messages, model):
+    output_dir = trained_run(model)
+    path = run('--schedule=export')[1]['export']
+    signatures = tf2.saved_model.load(path).signatures
+    signature = signatures['serving_default']
+    request = json.load(open(f'{path}/assets.extra/request.json'))
+    assert request.keys() == {'signature_name', 'instances'} and request['signature_name'] == 'serving_default'
+    (instance,) = request['instances']
+    _, specs = signature.structured_input_signature
+    inputs = {name: tf2.constant([value], specs[name].dtype) for name, value in instance.items()}
+    expected = {name: value.numpy() for name, value in signature(**inputs).items()}
+
+    (record,) = tf.python_io.tf_record_iterator(f'{path}/assets.extra/tf_serving_warmup_requests')
+    log = messages.FromString(record).predict_log.request
+    assert log.model_spec.signature_name == 'serving_default' and log.SerializeToString()
+    warmup = {item.key: tf2.constant(tf.make_ndarray(tensor_pb2.TensorProto.FromString(item.value))) for item in log.inputs}
+    assert warmup.keys() == inputs.keys() == specs.keys()
+    for name, value in signature(**warmup).items():
+        np.testing.assert_array_equal(value, expected[name])
+    if model == 'polynomial':
+        w, x = read_weights(output_dir)['w'][:, 0], np.float32([-2, 0, 3])
+        examples = tf2.constant([records.encode({'x': float(value)}) for value in x])
+        for found in (signature(x=tf2.constant(x)), signatures['examples:serving_default'](examples=examples)):
+            np.testing.assert_allclose(found['y'], w[0] * x**2 + w[1] * x + w[2], rtol=1e-5)
+
+
+def test_an_example_has_the_shape_and_the_type_of_the_inputs():
+    specs = {'words': tf.TensorSpec([None, None], tf.string), 'x': tf.TensorSpec([None, 3], tf.int64)}
+    example = requests.make_example(specs)
+    assert example['words'].tolist() == [[b'']] and example['x'].tolist() == [[0] * 3] and example['x'].dtype == np.int64
+
+
+def test_a_long_message_has_its_length_in_several_bytes(messages):
+    example = {'x' * 300: np.arange(5000, dtype=np.float32)}
+    (found,) = messages.FromString(requests.prediction_log(example)).predict_log.request.inputs
+    assert found.key == 'x' * 300
+    np.testing.assert_array_equal(tf.make_ndarray(tensor_pb2.TensorProto.FromString(found.value)), example['x' * 300])
+
+
+CARD = {
+    'global_step': 60,
+    'hparams': dict(build.make_hparams('m', {'filters': [8, 16], 'learning_rate': 0.5}, 'my|data', {'raw_dir': 'a_b/*c*'})),
+    'metrics': {'eval': {'accuracy': 0.9876543, 'loss': 2.0}, 'test': {'loss': float('nan')}},
+    'data_sha256': 'ab12',
+    'versions': {'python': '3.11.7'},
+}
+
+
+def test_a_card_has_all_that_identifies_a_model():
+    assert (
+        to_markdown(CARD, ['cat', 'night owl\n<b>'])
+        == r"""# m, trained on my\|data
+
+|  |  |
+| --- | --- |
+| Global step | 60 |
+| 2 classes | cat, night owl \<b\> |
+| SHA-256 of the training data | ab12 |
+
+## Metrics
+
+| metric | eval | test |
+| --- | --- | --- |
+| accuracy | 0.987654 |  |
+| loss | 2 | nan |
+
+## Hyper-parameters
+
+Those that differ from the framework's defaults; model_card.json has all.
+
+| name | value |
+| --- | --- |
+| model | m |
+| dataset | my\|data |
+| seed | 1 |
+| learning\_rate | 0.5 |
+| filters | \[8, 16\] |
+| raw\_dir | a\_b/\*c\* |
+
+## Versions
+
+| package | version |
+| --- | --- |
+| python | 3.11.7 |
+"""
+    )
+
+
+def test_a_card_says_what_is_unknown_and_shortens_many_classes():
+    card = to_markdown({**CARD, 'metrics': {}, 'data_sha256': None}, [f'c{i}' for i in range(101)])
+    assert 'None: this step was not evaluated.' in card and '| SHA-256 of the training data | unknown |' in card
+    assert '| 101 classes | c0, c1,' in card and 'c99, ... |' in card and 'c100' not in card
