@@ -1,26 +1,21 @@
 """What the tests of a library gave is read from what they write, of absltest and of pytest."""
 
-from pathlib import Path
-import sys
+import sysconfig
 
 import pytest
 
-from tests.shared import ROOT
+from tests.tf_estimator.programs import Environment
 from tools.compat import results
 from tools.compat.libraries import Library
 
-pytestmark = pytest.mark.slow
-
 TESTS = """
 import unittest
-
+from absl.testing import absltest
 import tensorflow as tf
 
-
-class Test(tf.test.TestCase):
-
+class Test(absltest.TestCase):
     def test_passing(self):
-        tf.estimator.Estimator
+        tf.estimator.ModeKeys
 
     def test_failing(self):
         assert 1 + 1 == 3, 'one and one'
@@ -36,47 +31,45 @@ class Test(tf.test.TestCase):
         if tf.executing_eagerly():
             self.skipTest('for TensorFlow 1')
 
-
 if __name__ == '__main__':
-    tf.test.main()
+    absltest.main()
 """
+NOT_TO_IMPORT, NOT_TO_END = 'import none_such', TESTS.replace("raise ValueError('two\\nlines')", 'import os; os.abort()')
+NO_MODULE = "ModuleNotFoundError: No module named 'none_such'"
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Runs a file of tests: run(text, runner) -> {test: result}."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv('PYTHONPATH', ROOT)
+def environment(tmp_path):
+    """An environment with a stand-in for TensorFlow that has a version 1, and with absltest and pytest."""
+    environment = Environment(tmp_path)
+    (environment.site_packages / 'others.pth').write_text(sysconfig.get_path('purelib'))
+    tensorflow = environment.site_packages / 'tensorflow'
+    with (tensorflow / '__init__.py').open('a') as file:
+        file.write('\nis_eager = True\ndef executing_eagerly():\n    return is_eager\n')
+    (tensorflow / 'compat').mkdir()
+    (tensorflow / 'compat' / 'v1.py').write_text(
+        'import tensorflow\ndef disable_v2_behavior():\n    tensorflow.is_eager = False\n'
+    )
+    return environment
 
-    def call(text, runner):
-        (tmp_path / 'own_test.py').write_text(text)
+
+@pytest.mark.parametrize(
+    'runner, of_tensorflow_1, not_imported', [('script', 'passed', 'own.py'), ('pytest', 'skipped', 'own.py::.own')]
+)
+def test_each_test_has_its_result_and_a_file_that_does_not_end_its_error(runner, of_tensorflow_1, not_imported, environment):
+    def run(text):
+        (environment.prefix / 'own.py').write_text(text)
         library = Library(release='', repository='', revision='', tests='', runner=runner, is_apart=True)
-        return results.run(Path(sys.executable), tmp_path, library, 'own_test.py')
+        return results.run(environment.python, environment.prefix, library, 'own.py')
 
-    return call
-
-
-@pytest.mark.parametrize('runner, of_tensorflow_1', [('script', 'passed'), ('pytest', 'skipped')])
-def test_each_test_has_its_result(run, runner, of_tensorflow_1):
-    found = run(TESTS, runner)
-    found.pop('own_test.py::Test.test_session', None)
-    assert found == {
-        'own_test.py::Test.test_passing': 'passed',
-        'own_test.py::Test.test_failing': 'AssertionError: one and one',
-        'own_test.py::Test.test_raising': 'ValueError: two lines',
-        'own_test.py::Test.test_skipped': 'skipped',
-        'own_test.py::Test.test_for_tensorflow_1': of_tensorflow_1,
+    assert run(TESTS) == {
+        'own.py::Test.test_passing': 'passed',
+        'own.py::Test.test_failing': 'AssertionError: one and one',
+        'own.py::Test.test_raising': 'ValueError: two lines',
+        'own.py::Test.test_skipped': 'skipped',
+        'own.py::Test.test_for_tensorflow_1': of_tensorflow_1,
     }
-
-
-@pytest.mark.parametrize('runner, name', [('script', 'own_test.py'), ('pytest', 'own_test.py::.own_test')])
-def test_a_file_that_cannot_be_imported_has_its_error(run, runner, name):
-    (found,) = run('import none_such', runner).items()
-    assert found[0] == name and found[1].endswith("ModuleNotFoundError: No module named 'none_such'")
-
-
-@pytest.mark.parametrize('runner', ['script', 'pytest'])
-def test_a_file_whose_process_is_killed_has_its_exit_code(run, runner):
-    text = TESTS.replace('self.skipTest', 'import os; os.abort() #')
-    ((name, error),) = run(text.replace('if tf.executing_eagerly():', 'if True:'), runner).items()
-    assert name == 'own_test.py' and error
+    ((name, error),) = run(NOT_TO_IMPORT).items()
+    assert name == not_imported and error.endswith(NO_MODULE)
+    ((name, error),) = run(NOT_TO_END).items()
+    assert name == 'own.py' and error
