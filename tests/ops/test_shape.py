@@ -1,14 +1,17 @@
-"""Static and dynamic shapes."""
+"""Shapes: static and dynamic ones, merged dimensions, gathering by example, and checks that really run."""
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.ops.check_gradient import check_gradient
+from common.ops.asserts import assert_finite, assert_shape
+from common.ops.batch_gather import batch_gather
 from common.ops.shape import get_shape, reshape
 from tests.evaluated import evaluate
 
+RANDOM = np.random.RandomState(0)
 IMAGES = np.arange(5 * 2 * 3 * 4, dtype=np.float32).reshape(5, 2, 3, 4)
+X = np.ones([4, 3])
 
 
 def test_a_known_shape_is_a_list_of_ints():
@@ -21,10 +24,7 @@ def test_an_unknown_size_is_a_tensor_and_the_known_ones_stay_ints(session):
     batch, two, length = get_shape(tensor)
     assert two == 2 and isinstance(two, int)
     assert session.run([batch, length], {tensor: np.zeros([5, 2, 7])}) == [5, 7]
-
-
-def test_an_unknown_rank_is_refused():
-    with tf.Graph().as_default(), pytest.raises(ValueError):
+    with pytest.raises(ValueError):
         get_shape(tf.placeholder(tf.float32))
 
 
@@ -32,7 +32,7 @@ def test_an_unknown_rank_is_refused():
     'dims_list, expected',
     [
         ([0, [1, 2], 3], [5, 6, 4]),
-        ([0, [1, 2, 3]], [5, 24]),
+        ([0, (1, 2, 3)], [5, 24]),
         ([[0, 1], [2, 3]], [10, 12]),
         ([[0, 1, 2, 3]], [120]),
         ([0, 1, 2, 3], [5, 2, 3, 4]),
@@ -44,22 +44,57 @@ def test_reshape_merges_listed_dimensions(session, dims_list, expected):
 
 def test_reshape_keeps_what_is_known_and_finds_the_rest_when_it_runs(session):
     tensor = tf.placeholder(tf.float32, [None, 2, None, 4])
-    merged = reshape(tensor, [0, [1, 3 - 1], 3])
+    merged = reshape(tensor, [0, [1, 2], 3])
     assert merged.shape.as_list() == [None, None, 4]
     assert reshape(tf.placeholder(tf.float32, [None, 2, 3, 4]), [0, [1, 2, 3]]).shape.as_list() == [None, 24]
     np.testing.assert_array_equal(session.run(merged, {tensor: IMAGES}), IMAGES.reshape(5, 6, 4))
     assert session.run(merged, {tensor: IMAGES[:0]}).shape == (0, 6, 4)
-
-
-@pytest.mark.parametrize('dims_list', [[0, 1, 2], [0, [1, 3], 2], [1, 0, 2, 3], [0, 1, 2, 3, 3], [0, [1, 2], 3, 4]])
-def test_reshape_refuses_dimensions_that_are_missing_or_out_of_order(dims_list):
-    with tf.Graph().as_default(), pytest.raises(ValueError, match='dimensions 0 to 3'):
-        reshape(tf.constant(IMAGES), dims_list)
-
-
-def test_reshape_for_any_batch_and_in_towers():
     np.testing.assert_array_equal(evaluate(lambda x: reshape(x, [0, [1, 2], 3]), IMAGES), IMAGES.reshape(5, 6, 4))
 
 
-def test_the_gradient_of_reshape():
-    assert check_gradient(lambda x: tf.square(reshape(x, [0, [1, 2]])), [IMAGES[0] / 10.0]) < 1e-2
+@pytest.mark.parametrize('dims_list', [[0, 1, 2], [0, [1, 3], 2], [1, 0, 2, 3], [0, 1, 2, 3, 3], [0, [1, 2], 3, 4]])
+def test_reshape_refuses_dimensions_that_are_missing_or_out_of_order(session, dims_list):
+    with pytest.raises(ValueError, match='dimensions 0 to 3'):
+        reshape(tf.constant(IMAGES), dims_list)
+
+
+@pytest.mark.parametrize('value_shape, index_shape', [([7, 4], [7]), ([7, 4, 5], [7, 3]), ([7, 4, 5, 2], [7, 2, 3])])
+def test_batch_gather_takes_from_each_example_by_its_own_indices(session, value_shape, index_shape):
+    values = RANDOM.normal(size=value_shape).astype(np.float32)
+    indices = RANDOM.randint(0, 4, index_shape).astype(np.int32)
+    expected = np.stack([value[index] for value, index in zip(values, indices)])
+    np.testing.assert_array_equal(evaluate(batch_gather, values, indices), expected)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        session.run(batch_gather(tf.constant(values), tf.constant(indices + 3)))
+
+
+def test_asserts_pass_on_what_is_right_unchanged():
+    np.testing.assert_array_equal(evaluate(lambda x: assert_shape(assert_finite(x), [None, 3]), X), X)
+
+
+@pytest.mark.parametrize('shape', [[4, 2], [4, 3, 1]])
+def test_an_asserted_shape_that_is_known_to_be_wrong_is_an_error_at_once(session, shape):
+    with pytest.raises(ValueError):
+        assert_shape(tf.constant(X), shape)
+
+
+def test_an_asserted_shape_that_is_unknown_is_checked_when_the_result_is_used(session):
+    x, y = tf.placeholder(tf.float32, None), tf.placeholder(tf.float32, [None])
+    checked = 2 * assert_shape(x, [None, 3])
+    assert checked.shape.as_list() == [None, 3]
+    assert session.run(checked, {x: X}).shape == (4, 3)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        session.run(checked, {x: X[:, :2]})
+    checked = assert_shape(x, [tf.shape(y)[0], 3])
+    assert session.run(checked, {x: X, y: np.zeros(4)}).shape == (4, 3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match='Dimension 0 of '):
+        session.run(checked, {x: X, y: np.zeros(5)})
+
+
+@pytest.mark.parametrize('bad', [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_an_error_that_says_where(session, bad):
+    x = tf.placeholder(tf.float32, [None], name='x')
+    for checked, name in ((assert_finite(x), 'x:0 is not finite'), (assert_finite(x, 'the loss'), 'the loss')):
+        assert session.run(2 * checked, {x: [1, 2]}).tolist() == [2, 4]
+        with pytest.raises(tf.errors.InvalidArgumentError, match=name):
+            session.run(2 * checked, {x: [1, bad]})

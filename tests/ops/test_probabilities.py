@@ -1,0 +1,100 @@
+"""Probabilities from logits, cross-entropy, entropy, and the divergence of Gaussians."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.ops.cross_entropy import softmax_cross_entropy, softmax_entropy
+from common.ops.gaussian_kl import gaussian_kl
+from common.ops.softmax import log_prob_from_logits, softmax
+from tests.evaluated import evaluate
+
+RANDOM = np.random.RandomState(0)
+LOGITS = RANDOM.normal(size=[5, 3, 4])
+LABELS = RANDOM.dirichlet(np.ones(4), size=[5, 3])
+LOG_PROBS = LOGITS - np.log(np.exp(LOGITS).sum(-1, keepdims=True))
+MU_Q, LOG_VAR_Q, MU_P, LOG_VAR_P = RANDOM.normal(size=[4, 5, 3])
+
+
+@pytest.mark.parametrize('dims', [-1, 1, [1, 2], [2]])
+def test_softmax_is_the_share_of_the_exponentials(dims):
+    axis = tuple(dims) if isinstance(dims, list) else dims
+    expected = np.exp(LOGITS) / np.exp(LOGITS).sum(axis, keepdims=True)
+    found = evaluate(lambda x: [softmax(x, dims), log_prob_from_logits(x, dims)], LOGITS)
+    np.testing.assert_allclose(found, [expected, np.log(expected)], rtol=1e-6)
+
+
+def test_softmax_over_all_dimensions_is_over_the_batch_too(session):
+    probabilities = session.run(softmax(tf.constant(LOGITS), [0, 1, 2]))
+    np.testing.assert_allclose(probabilities, np.exp(LOGITS) / np.exp(LOGITS).sum(), rtol=1e-6)
+
+
+def test_softmax_of_large_logits_does_not_overflow(session):
+    logits = tf.constant([[1000, 0, -1000], [-1e30, -1e30, -1e30], [1e30, 1e30, 0]], tf.float32)
+    log_prob = log_prob_from_logits(logits)
+    (gradient,) = tf.gradients(log_prob[0, 1], logits)
+    probabilities, log_prob, gradient = session.run([softmax(logits), log_prob, gradient])
+    np.testing.assert_allclose(probabilities, [[1, 0, 0], [1 / 3] * 3, [0.5, 0.5, 0]], rtol=1e-6)
+    np.testing.assert_allclose(log_prob[0], [0, -1000, -2000])  # Not -inf, as the log of the softmax is.
+    np.testing.assert_allclose(log_prob[1], np.log([1 / 3] * 3), rtol=1e-6)
+    assert gradient[0].tolist() == [-1, 1, 0]
+
+
+def test_cross_entropy_is_the_mean_of_minus_the_log_probabilities(session):
+    np.testing.assert_allclose(evaluate(softmax_cross_entropy, LABELS, LOGITS), -(LABELS * LOG_PROBS).sum(-1), rtol=1e-6)
+    logits = tf.constant([1000.0, 0.0])
+    loss = softmax_cross_entropy(tf.constant([0.5, 0.5]), logits)
+    value, gradient = session.run([loss, tf.gradients(loss, logits)[0]])
+    assert value == 500 and gradient.tolist() == [0.5, -0.5]
+
+
+def test_entropy_is_the_cross_entropy_of_the_distribution_with_itself():
+    log_probs = LOGITS - np.log(np.exp(LOGITS).sum((1, 2), keepdims=True))
+    for dims, log_p, axis in ((-1, LOG_PROBS, -1), ([1, 2], log_probs, (1, 2))):
+        found = evaluate(lambda x, dims=dims: softmax_entropy(x, dims), LOGITS)
+        np.testing.assert_allclose(found, -(np.exp(log_p) * log_p).sum(axis), rtol=1e-6)
+    entropy = evaluate(softmax_entropy, np.array([[1000, 0, 0, 0], [7, 7, 7, 7]], np.float32))
+    np.testing.assert_allclose(entropy, [0, np.log(4)], atol=1e-7, rtol=1e-6)
+
+
+def test_adam_maximises_entropy_to_equal_probabilities(session):
+    logits = tf.get_variable('logits', initializer=[3.0, -1.0, 0.5, 0.0, 2.0])
+    train_op = tf.train.AdamOptimizer(0.1).minimize(-softmax_entropy(logits))
+    session.run(tf.global_variables_initializer())
+    for _ in range(300):
+        session.run(train_op)
+    np.testing.assert_allclose(session.run(tf.nn.softmax(logits)), [0.2] * 5, atol=1e-4)
+
+
+def kl(mu_q, log_var_q, mu_p, log_var_p):
+    return gaussian_kl((mu_q, log_var_q), (mu_p, log_var_p))
+
+
+def test_gaussian_kl_is_the_integral_of_the_definition():
+    x = np.linspace(-30, 30, 20001)[:, None, None]
+
+    def log_density(mu, log_var):
+        return -0.5 * ((x - mu) ** 2 / np.exp(log_var) + log_var + np.log(2 * np.pi))
+
+    def integral(*arguments):
+        log_q, log_p = log_density(*arguments[:2]), log_density(*arguments[2:])
+        return np.sum(np.exp(log_q) * (log_q - log_p), (0, 2)) * 0.003
+
+    one = LOG_VAR_Q[:, :1]  # One variance for all dimensions.
+    for log_var_q in (LOG_VAR_Q, one):
+        found = evaluate(kl, MU_Q, log_var_q, MU_P, LOG_VAR_P)
+        np.testing.assert_allclose(found, integral(MU_Q, log_var_q, MU_P, LOG_VAR_P), rtol=1e-6)
+    found = evaluate(lambda mu, log_var: gaussian_kl((mu, log_var)), MU_Q, LOG_VAR_Q)
+    np.testing.assert_allclose(found, integral(MU_Q, LOG_VAR_Q, 0 * MU_P, 0 * LOG_VAR_P), rtol=1e-6)
+    np.testing.assert_allclose(evaluate(kl, MU_Q, LOG_VAR_Q, MU_Q, LOG_VAR_Q), np.zeros(5), atol=1e-12)
+
+
+def test_gaussian_kl_takes_plain_numbers(session):
+    # By hand: (1 + 4 - 1 - 0) / 2 for the mean 2 and the variance 1, twice.
+    assert session.run(gaussian_kl(([2, 2], 0))) == 4
+
+
+def test_gaussian_kl_of_small_differences_of_float32_is_exact(session):
+    log_var = np.float32([[1e-4], [-1e-4], [3e-5]])
+    exact = 0.5 * (np.expm1(np.float64(log_var)) - log_var)[:, 0]  # About log_var^2 / 4.
+    np.testing.assert_allclose(session.run(gaussian_kl((0 * log_var, log_var))), exact, rtol=0.2)
