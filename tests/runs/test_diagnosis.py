@@ -22,7 +22,7 @@ from datasets import mnist
 from hparams import build
 from hparams.defaults import MINIMUM
 from tests import forked
-from tests.shared import POLYNOMIAL, ROOT, SMALL, read_weights, without_log
+from tests.shared import POLYNOMIAL, ROOT, SMALL, without_log
 
 DIVERGING = (*POLYNOMIAL, '--schedule=train', '--train_steps=50')
 SIZE = 838  # Of each record.
@@ -168,13 +168,6 @@ def test_a_loss_that_is_not_finite_ends_the_training_at_its_step(run, tmp_path):
     assert steps(tmp_path / 'output') == {0, 1, 2}
 
 
-def test_no_checkpoint_is_ever_kept_whose_variables_are_not_finite(run, tmp_path):
-    code, _, err = run(*DIVERGING, '--save_checkpoints_steps=1', '--hparams=optimizer=sgd,learning_rate=1e37')
-    assert code == 1 and 'trainer.py: w is not finite after step 1, which is not saved: ' in err
-    assert steps(tmp_path / 'output') == {0}
-    assert all(np.isfinite(values).all() for values in read_weights(tmp_path / 'output').values())
-
-
 def test_a_histogram_of_values_that_are_not_finite_names_the_variable(run):
     code, _, err = run(*DIVERGING, '--save_summary_steps=1', '--hparams=optimizer=momentum,learning_rate=1e37')
     assert code == 1 and 'Traceback' not in err
@@ -265,27 +258,6 @@ def test_a_full_disk_is_named_and_the_training_resumes_once_there_is_room(tmp_pa
     assert 'model.ckpt-20.index' in found and 'temp' not in found and '.tmp' not in found
 
 
-def test_a_directory_that_is_replaced_during_a_training_is_named(start, tmp_path):
-    process = start(
-        *POLYNOMIAL,
-        '--train_steps=1000000',
-        '--save_checkpoints_steps=200',
-        '--save_summary_steps=20',
-        '--eval_steps=1',
-        '--hparams=num_samples=1280,learning_rate_schedule=constant',
-    )
-    assert any('step = 220 ' in line for line in process.stderr)
-    (tmp_path / 'output').rename(tmp_path / 'away')
-    (tmp_path / 'output').mkdir()
-    out, err = process.communicate()
-    assert (process.returncode, out) == (1, '')
-    assert without_log(err) == [
-        f'trainer.py: {tmp_path}/output: was deleted or moved away during the training: move it back to resume from '
-        'its last checkpoint, or rerun the command to start over'
-    ]
-    assert not list(tmp_path.glob('output/*')) and max(steps(tmp_path / 'away')) >= 200
-
-
 @pytest.mark.parametrize(
     'owner, name, is_after',
     [
@@ -309,8 +281,11 @@ def test_a_directory_that_is_deleted_at_any_time_is_named(run, tmp_path, monkeyp
     monkeypatch.setattr(owner, name, call)
     code, _, err = run(*POLYNOMIAL, '--train_steps=20', '--save_checkpoints_steps=10', '--eval_steps=1')
     assert code == (0 if is_after else 1)  # What is deleted at the very end is not missed.
-    is_named = f'trainer.py: {tmp_path}/output: was deleted or moved away during the training' in err.splitlines()[-1]
-    assert is_named != is_after
+    line = (
+        f'trainer.py: {tmp_path}/output: was deleted or moved away during the training: move it back to resume from '
+        'its last checkpoint, or rerun the command to start over'
+    )
+    assert without_log(err) == ([] if is_after else [line])
 
 
 @pytest.mark.parametrize('name', ['best', 'eval', 'results.json/', 'checkpoint/', 'trainer.lock/', 'hparams.json/'])
