@@ -1,7 +1,9 @@
 """dataset.json: what a training writes of its dataset, and how it is read and compared."""
 
+import copy
+import functools
 import json
-import logging
+import operator
 import re
 import types
 
@@ -29,38 +31,26 @@ def make(tmp_path):
     return call
 
 
-def saved(tmp_path, changes=(), is_checked=False):
-    """Changes what a path of keys leads to in dataset.json, and returns what is loaded then."""
-    file = tmp_path / 'dataset.json'
-    content = json.loads(file.read_text())
-    if not is_checked:  # As in files of older versions.
-        del content['checksum']
-    for *parents, key, value in changes:
-        item = content
-        for parent in parents:
-            item = item[parent]
-        item[key] = value
-    file.write_text(json.dumps(content))
-    return saved_dataset.load(str(tmp_path))
-
-
 def test_a_saved_dataset_takes_the_place_of_the_data(tmp_path, make):
     source = make()
     assert source.params.num_classes == 2
     assert saved_dataset.load(str(tmp_path)) is None
     saved_dataset.save(str(tmp_path), source, is_resumed=False)
-    for is_checked in (True, False):
-        found = saved(tmp_path, is_checked=is_checked)
-        assert found.metadata == {'class_names': ['consonants', 'vowels'], 'num_classes': 2}
-        assert found.data_dir == f'{tmp_path}/data0' and len(found.sha256) == 64
+    found = saved_dataset.load(str(tmp_path))
+    assert found.metadata == {'class_names': ['consonants', 'vowels'], 'num_classes': 2}
+    assert found.data_dir == f'{tmp_path}/data0' and len(found.sha256) == 64
     assert found.specs.features['letters'] == tf.TensorSpec([None, None], tf.int32) and found.specs.records.dtype == tf.string
-    without = saved_dataset.without_data(DataSource(words, 'gone', build.HParams({'dataset': 'd', 'num_classes': 0})), found)
+    params = build.HParams({'dataset': 'd', 'num_classes': 0})
+    without = saved_dataset.without_data(DataSource(words, 'gone', params), found)
     assert without.specs == found.specs and without.params.metadata == found.metadata and without.params.num_classes == 2
 
 
-@pytest.mark.parametrize(
-    'change',
-    [
+def test_a_dataset_json_with_other_contents_than_those_written_is_reported(tmp_path, make):
+    saved_dataset.save(str(tmp_path), make(), is_resumed=False)
+    file, expected = tmp_path / 'dataset.json', saved_dataset.load(str(tmp_path))
+    content = json.loads(file.read_text())
+    cure = '--schedule=train writes it anew if it is deleted'
+    for *parents, key, value in (
         ('metadata', [1]),
         ('metadata', 'class_names', {'a': 1}),
         ('metadata', 'class_names', 0, 5),
@@ -72,45 +62,37 @@ def test_a_saved_dataset_takes_the_place_of_the_data(tmp_path, make):
         ('records', None),
         ('sha256', []),
         ('data_dir', 1),
-    ],
-    ids=str,
-)
-def test_a_dataset_json_with_other_contents_than_those_written_is_reported(tmp_path, make, change):
-    saved_dataset.save(str(tmp_path), make(), is_resumed=False)
-    content = (tmp_path / 'dataset.json').read_text()
-    cure = '--schedule=train writes it anew if it is deleted'
-    with pytest.raises(RunError, match=f'/dataset.json: was changed after it was written: restore the file; {cure}'):
-        saved(tmp_path, [change], is_checked=True)
-    (tmp_path / 'dataset.json').write_text(content)
-    with pytest.raises(RunError, match=f'/dataset.json: does not describe a dataset; {cure}'):
-        saved(tmp_path, [change])
-
-
-@pytest.mark.parametrize('content', ['', '{}', '[1]', '{"metadata": 3}'])
-def test_a_corrupt_dataset_json_is_reported(tmp_path, content):
-    (tmp_path / 'dataset.json').write_text(content)
-    with pytest.raises(RunError, match='/dataset.json.*; --schedule=train writes it anew if it is deleted'):
-        saved_dataset.load(str(tmp_path))
+    ):
+        changed = copy.deepcopy(content)
+        functools.reduce(operator.getitem, parents, changed)[key] = value
+        file.write_text(json.dumps(changed))
+        with pytest.raises(RunError, match=f'/dataset.json: was changed after it was written: restore the file; {cure}'):
+            saved_dataset.load(str(tmp_path))
+        del changed['checksum']  # As in files of older versions.
+        file.write_text(json.dumps(changed))
+        with pytest.raises(RunError, match=f'/dataset.json: does not describe a dataset; {cure}'):
+            saved_dataset.load(str(tmp_path))
+    for text in ('', '{}', '[1]', '{"metadata": 3}'):
+        file.write_text(text)
+        with pytest.raises(RunError, match=f'/dataset.json.*; {cure}'):
+            saved_dataset.load(str(tmp_path))
+    del content['checksum']
+    file.write_text(json.dumps(content))
+    assert saved_dataset.load(str(tmp_path)) == expected
 
 
 def test_data_whose_metadata_differs_is_refused_where_it_matters(make):
-    source = make()
-    for metadata, refused in (
-        ({'class_names': ['a', 'b'], 'num_classes': 2}, {True: 'class_names', False: 'class_names'}),
-        ({'class_names': ['consonants', 'vowels'], 'num_classes': 2, 'mean': 1}, {True: 'mean'}),
-        ({'num_classes': 2}, {False: 'class_names'}),
-    ):
-        for trains in (True, False):
-            before = SavedDataset(metadata, None, None, None)
-            if trains in refused:
-                with pytest.raises(RunError) as error:
-                    saved_dataset.prepare(source, before, trains)
-                assert str(error.value) == (
-                    f'--dataset=d: {refused[trains]} differs from that of the data that the model was trained on: choose '
-                    'another --output_dir, or restore the data'
-                )
-            else:
-                assert saved_dataset.prepare(source, before, trains).params.metadata == metadata
+    def prepare(trains, **metadata):
+        return saved_dataset.prepare(source, SavedDataset(metadata, None, None, None), trains).params.metadata
+
+    source, names = make(), ['consonants', 'vowels']
+    refusal = 'differs from that of the data that the model was trained on: choose another --output_dir, or restore the data$'
+    for trains in (True, False):
+        with pytest.raises(RunError, match=f'^--dataset=d: class_names {refusal}'):
+            prepare(trains, class_names=['a', 'b'], num_classes=2)
+    with pytest.raises(RunError, match=f'^--dataset=d: mean {refusal}'):
+        prepare(True, class_names=names, num_classes=2, mean=1)
+    assert prepare(False, class_names=names, num_classes=2, mean=1)['mean'] == 1
 
 
 def test_a_training_that_resumes_with_other_data_warns_of_it(tmp_path, make, caplog):
@@ -124,27 +106,19 @@ def test_a_training_that_resumes_with_other_data_warns_of_it(tmp_path, make, cap
 
 
 @pytest.mark.parametrize(
-    'functions, message',
+    'parse, message',
     [
-        (
-            {'parse': lambda mode, params, record: ({'x': params.metadata['no_such']}, {})},
-            r"--schedule=predict and export will fail: --dataset=d: .*KeyError: 'no_such' \(.*test_saved_dataset.py, line .*\)",
-        ),
-        (
-            {'parse': lambda mode, params, record: ({'bad': tf.sparse.from_dense([1])}, {})},
-            '--schedule=predict and export will fail: --dataset=d: .*the feature bad must be a tensor, not a SparseTensor',
-        ),
-        (
-            {
-                'read': lambda *_: tf.data.Dataset.range(2).map(lambda i: {'i': i, 'x': tf.ragged.constant([[1], []])}),
-                'parse': lambda mode, params, record: ({'x': record['i']}, {}),
-            },
-            '--dataset=d: --input and export will need the data: its records contain RaggedTensorSpec',
-        ),
+        (lambda params, _: params.metadata['no_such'], r"predict and export will fail: --dataset=d: .*'no_such' \(.*, line"),
+        (lambda *_: tf.sparse.from_dense([1]), 'predict and export will fail: .* x must be a tensor, not a SparseTensor'),
+        (lambda _, record: record['i'], '--dataset=d: --input and export will need the data: its records contain RaggedTensor'),
     ],
+    ids=['no metadata', 'sparse features', 'ragged records'],
 )
-def test_what_will_not_work_without_the_data_is_logged(tmp_path, make, caplog, functions, message):
-    with caplog.at_level(logging.WARNING, 'tensorflow'):
-        saved_dataset.save(str(tmp_path), make(**functions), is_resumed=False)
+def test_what_will_not_work_without_the_data_is_logged(tmp_path, make, caplog, parse, message):
+    def read(split, data_dir, params):
+        return tf.data.Dataset.from_tensors({'i': 1, 'ragged': tf.ragged.constant([[1], []])} if 'Ragged' in message else '')
+
+    source = make(read=read, parse=lambda mode, params, record: ({'x': parse(params, record)}, {}))
+    saved_dataset.save(str(tmp_path), source, is_resumed=False)
     assert re.search(message, caplog.text), caplog.text
     assert saved_dataset.load(str(tmp_path)).specs is None
