@@ -1,4 +1,4 @@
-"""Stacks of layers: what is in them, and that it does what it should."""
+"""Stacks of layers, and projections that are merged: what is in them, and that they compute what they should."""
 
 import os
 import subprocess
@@ -10,8 +10,9 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.ops import layers
-from common.ops.check_gradient import check_gradient
 from common.ops.layers import conv_stack, dense_stack, weight_penalty
+from common.ops.leaky_relu import leaky_relu
+from common.ops.merge import merge
 from tests.evaluated import evaluate, variable_values
 from tests.shared import ROOT
 
@@ -43,29 +44,30 @@ def test_convolutions_are_what_they_are_in_numpy():
 
 
 @pytest.mark.skipif(REFUSES_NCHW, reason='this TensorFlow is refused NCHW on a CPU')
-@pytest.mark.parametrize('batch_norm', [False, True])
-def test_layers_give_equal_numbers_in_both_layouts(batch_norm):
-    expected = evaluate(lambda x: conv_stack(x, [4, 5], False, batch_norm=batch_norm), IMAGES)
+def test_layers_give_equal_numbers_in_both_layouts():
+    expected = evaluate(lambda x: conv_stack(x, [4, 5], False, batch_norm=True), IMAGES)
     assert expected.shape == (6, 2, 2, 5)
-    found = evaluate(lambda x: conv_stack(nchw(x), [4, 5], False, batch_norm=batch_norm, data_format='NCHW'), IMAGES)
+    found = evaluate(lambda x: conv_stack(nchw(x), [4, 5], False, batch_norm=True, data_format='NCHW'), IMAGES)
     np.testing.assert_allclose(found.transpose(0, 2, 3, 1), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize('stack, inputs, kernels', [(conv_stack, IMAGES, [108, 180]), (dense_stack, VECTORS, [20, 20])])
-def test_batch_norm_takes_the_place_of_the_bias_and_is_updated(session, stack, inputs, kernels):
+STACKS = pytest.mark.parametrize('stack, inputs, kernels', [(conv_stack, IMAGES, [108, 180]), (dense_stack, VECTORS, [20, 20])])
+
+
+@STACKS
+def test_batch_norm_takes_the_place_of_the_bias_and_is_updated_in_training(session, stack, inputs, kernels):
     stack(tf.constant(inputs), [4, 5], True, batch_norm=True)
-    sizes = {v.name.split('/')[-1]: [] for v in tf.global_variables()}
+    sizes = {}
     for variable in tf.global_variables():
-        sizes[variable.name.split('/')[-1]].append(variable.shape.num_elements())
-    assert sizes == {
-        'kernel:0': kernels,
-        **{f'{name}:0': [4, 5] for name in ('gamma', 'beta', 'moving_mean', 'moving_variance')},
-    }
+        sizes.setdefault(variable.op.name.split('/')[-1], []).append(variable.shape.num_elements())
+    assert sizes == {'kernel': kernels, **{name: [4, 5] for name in ('gamma', 'beta', 'moving_mean', 'moving_variance')}}
+    assert len(tf.get_collection(tf.GraphKeys.UPDATE_OPS)) == 4
+    stack(tf.constant(inputs), [4, 5], False, batch_norm=True)
     assert len(tf.get_collection(tf.GraphKeys.UPDATE_OPS)) == 4
 
 
-@pytest.mark.parametrize('stack, inputs', [(conv_stack, IMAGES), (dense_stack, VECTORS)])
-def test_dropout_drops_in_training_only(session, stack, inputs):
+@STACKS
+def test_dropout_drops_in_training_only(session, stack, inputs, kernels):
     def share_of_zeros(is_training):
         with tf.variable_scope('stack', reuse=tf.AUTO_REUSE):
             output = stack(tf.constant(inputs), [500], is_training, activation=None, drop_rate=0.3)
@@ -76,12 +78,12 @@ def test_dropout_drops_in_training_only(session, stack, inputs):
     assert share_of_zeros(False) == 0
 
 
-@pytest.mark.parametrize('stack, inputs, sizes', [(conv_stack, IMAGES, [108, 180]), (dense_stack, VECTORS, [20, 20])])
-def test_weight_decay_adds_half_the_squared_kernels(session, stack, inputs, sizes):
+@STACKS
+def test_weight_decay_adds_half_the_squared_kernels(session, stack, inputs, kernels):
     stack(tf.constant(inputs), [4, 5], True, weight_decay=0.1)
     session.run([tf.assign(v, tf.fill(v.shape, 2.0)) for v in tf.trainable_variables()])
     losses = session.run(tf.losses.get_regularization_losses())
-    np.testing.assert_allclose(losses, [0.1 / 2 * 4 * size for size in sizes], rtol=1e-5)
+    np.testing.assert_allclose(losses, [0.1 / 2 * 4 * size for size in kernels], rtol=1e-5)
 
 
 def test_weight_decay_shrinks_the_weights_at_its_rate(session):
@@ -93,10 +95,29 @@ def test_weight_decay_shrinks_the_weights_at_its_rate(session):
     assert weight_penalty(0.0) is None
 
 
-def test_the_gradients_of_layers():
-    images = IMAGES[:1, :4, :4].astype(np.float64)
-    assert check_gradient(lambda x: conv_stack(x, [2], False, activation=tf.tanh), [images]) < 1e-4
-    assert check_gradient(lambda x: dense_stack(x, [2], False, activation=tf.tanh), [VECTORS.astype(np.float64)]) < 1e-4
+def test_merge_is_a_dense_layer_on_the_tiled_and_concatenated_tensors():
+    context = RANDOM.normal(size=[6, 1, 1, 2]).astype(np.float32)
+    bias, kernel, context_kernel = (variable_values(i, shape) for i, shape in enumerate([7, (3, 7), (2, 7)]))
+    tiled = np.concatenate([IMAGES, np.tile(context, [1, 9, 8, 1])], axis=-1)
+    expected = tiled @ np.concatenate([kernel, context_kernel]) + bias
+    assert (expected < 0).any()
+    for activation, result in ((None, expected), (tf.nn.relu, np.maximum(expected, 0))):
+        found = evaluate(lambda *tensors, activation=activation: merge(tensors, 7, activation), IMAGES, context)
+        np.testing.assert_allclose(found, result, rtol=1e-4, atol=1e-5)
+
+
+def test_merges_have_variables_of_their_own_and_refuse_what_does_not_broadcast(session):
+    for _ in range(2):
+        merge([tf.constant(IMAGES)], 7)
+    assert [v.op.name for v in tf.trainable_variables()][::2] == ['merge/project_0/kernel', 'merge_1/project_0/kernel']
+    with pytest.raises(ValueError):
+        merge([tf.constant(IMAGES), tf.zeros([6, 2, 1, 2])], 7)
+
+
+def test_leaky_relu_leaks_a_tenth_or_another_share_of_what_is_negative():
+    inputs = np.array([-10, -1, 0, 0.5, 3], np.float32)
+    found = evaluate(lambda x: [leaky_relu(x), leaky_relu(x, 0.5)], inputs)
+    np.testing.assert_allclose(found, [[-1, -0.1, 0, 0.5, 3], [-5, -0.5, 0, 0.5, 3]])
 
 
 def test_layers_refuse_an_unknown_layout():
@@ -108,15 +129,12 @@ def test_layers_refuse_an_unknown_layout():
     'onednn',
     [0, pytest.param(1, marks=pytest.mark.skipif(not REFUSES_NCHW, reason='this TensorFlow runs NCHW on a CPU by oneDNN'))],
 )
-def test_nchw_without_a_gpu_is_refused_where_the_cpu_cannot_run_it(data_dir, onednn):
+def test_nchw_without_a_gpu_is_refused_where_the_cpu_cannot_run_it(onednn):
     result = subprocess.run(
-        [sys.executable, 'trainer.py', f'--data_dir={data_dir}', '--hparams=data_format=NCHW', '--schedule=dry_run'],
+        [sys.executable, '-c', "import tf_estimator; from common.ops import layers; layers.check_data_format('NCHW')"],
         cwd=ROOT,
         text=True,
         capture_output=True,
-        timeout=300,
         env={**os.environ, 'TF_ENABLE_ONEDNN_OPTS': str(onednn), 'CUDA_VISIBLE_DEVICES': ''},
     )
-    assert result.returncode == 2
-    assert 'data_format=NCHW needs a GPU: this machine has none' in result.stderr
-    assert 'Traceback' not in result.stderr
+    assert 'UsageError: data_format=NCHW needs a GPU: this machine has none, and its CPU runs NHWC only' in result.stderr
