@@ -134,19 +134,27 @@ def test_ctrl_c_ends_a_script_as_it_ends_python(environment, tmp_path):
         (['lib'], 'lib: is a directory without __main__.py'),
         (['-c', 'print(1)'], 'there is no option -c: python -m tf_estimator [-m MODULE | SCRIPT] ARGS...'),
         (['-m'], 'MODULE is missing: python -m tf_estimator -m MODULE ARGS...'),
+        (['status', '--force'], 'status does not take --force (see python -m tf_estimator --help)'),
         (['-m', '.part'], 'no module named .part'),
         (['-m', 'none_such.part', '--flag'], 'no module named none_such.part'),
     ],
 )
-def test_a_missing_script_or_module_is_one_line_before_tensorflow_is_imported(arguments, problem, environment):
+def test_wrong_arguments_are_one_line_before_tensorflow_is_imported(arguments, problem, environment):
     found = environment.run_tf_estimator(*arguments, TENSORFLOW='broken')
     assert found == (2, '', f'python -m tf_estimator: {problem}\n')
 
 
-@pytest.mark.parametrize('module', ['json.none', 'json'])
-def test_a_package_without_main_is_one_line(module, environment):
-    problem = f'no module named {module}, or it is a package without __main__'
-    assert environment.run_tf_estimator('-m', module) == (2, '', f'python -m tf_estimator: {problem}\n')
+def test_help_is_given_without_tensorflow(environment):
+    for arguments in (['--help'], ['enable', '-h']):
+        code, out, err = environment.run_tf_estimator(*arguments, TENSORFLOW='broken')
+        assert (code, err) == (0, '')
+        assert all(f'tf_estimator {command}' in out for command in ('SCRIPT', '-m MODULE', 'enable', 'disable', 'status'))
+
+
+def test_a_package_without_main_is_one_line(environment):
+    for module in ('json.none', 'json'):
+        problem = f'no module named {module}, or it is a package without __main__'
+        assert environment.run_tf_estimator('-m', module) == (2, '', f'python -m tf_estimator: {problem}\n')
 
 
 def test_the_runner_says_in_one_line_what_is_missing(tmp_path):
