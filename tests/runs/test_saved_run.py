@@ -163,16 +163,6 @@ def test_hparams_may_change_as_long_as_nothing_was_trained(run):
     assert run(*flags, '--hparams=batch_size=102')[0] == 0
 
 
-def test_a_set_of_hparams_is_found_by_path_and_by_the_names_of_model_and_dataset(tmp_path):
-    def load(**values):
-        _, _, params = request.load(run_flags.from_values({'model': 'polynomial', 'dataset': 'polynomial', **values}))
-        return params.batch_size, params.train_steps, params.learning_rate_schedule
-
-    (tmp_path / 'mine.json').write_text('{"batch_size": 7, "train_steps": 3}')
-    assert load(hparams_set=f'{tmp_path}/mine.json') == (7, 3, 'constant')
-    assert load(train_steps=2) == (100, 2, 'cosine')
-
-
 def test_a_model_says_what_else_a_training_may_resume_with(tmp_path):
     def load(text):
         return request.load(run_flags.from_values({'override_hparams': text}))[2]
