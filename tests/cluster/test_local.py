@@ -17,10 +17,10 @@ import tensorflow.compat.v1 as tf
 from common.cluster import local, local_tasks
 from common.errors import RunError, UsageError
 from tests import forked
+from tests.cluster.conftest import FLAGS, STEPS
 from tests.cluster.tasks import tf_config, wait_until
 from tests.shared import POLYNOMIAL, ROOT, assert_equal, losses, read_weights
 
-TRAINING = (*POLYNOMIAL, '--train_steps=150', '--save_checkpoints_steps=15', '--eval_every_steps=150')
 # Until the evaluator has been stopped, which is the only one that is to be.
 SAVES = 'signal.signal(signal.SIGTERM, lambda *unused: os._exit(1))\nleave(143, "stopped")'
 FAKE = os.path.join(ROOT, 'tests', 'cluster', 'fake_task.py')
@@ -108,9 +108,11 @@ def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, capl
             polls.append(1)
         return len(polls) > 4  # Longer than a lost task would be waited for.
 
-    chief = 'signal.signal(signal.SIGINT, lambda *unused: sys.exit(130))\nserve(1)'
+    chief = 'wait_for("there")\nsignal.signal(signal.SIGINT, lambda *unused: sys.exit(130))\nserve(1)'
+    worker = 'signal.signal(signal.SIGINT, lambda *unused: sys.exit(1))\ntouch("there")\nwait_for("never")'  # Loses the chief.
+    tasks = {'chief0': chief, 'worker0': worker, 'evaluator0': 'leave(143)'}
     with pytest.raises(SystemExit) as stopped:
-        launch({'chief0': chief, 'evaluator0': 'leave(143)'}, condition=is_noticed, terminate_seconds=0)
+        launch(tasks, condition=is_noticed, terminate_seconds=0)
     assert stopped.value.code == 130
     assert 'SIGINT: stopping all tasks after saving a checkpoint; rerun the command to resume.' in caplog.messages
 
@@ -161,8 +163,15 @@ def test_a_task_whose_launcher_has_ended_stops(data_dir, tmp_path):
         task.kill()
 
 
-def test_a_cluster_that_is_stopped_and_then_loses_a_task_ends_as_if_undisturbed(run, tmp_path, monkeypatch, capsys):
+def test_a_cluster_that_is_stopped_and_then_loses_a_task_ends_as_if_undisturbed(run, tiny_dir, tmp_path, monkeypatch, capsys):
     processes, expected, found = [], tmp_path / 'expected', tmp_path / 'found'
+    flags = (
+        *FLAGS,
+        f'--data_dir={tiny_dir}',
+        '--save_checkpoints_steps=5',
+        '--eval_every_steps=50',
+        '--local_cluster=worker:2',
+    )
 
     def popen(*args, **options):
         processes.append(forked.Popen(*args, **options))
@@ -172,22 +181,23 @@ def test_a_cluster_that_is_stopped_and_then_loses_a_task_ends_as_if_undisturbed(
         threading.Thread(target=lambda: (wait_until(path.exists), act()), daemon=True).start()
 
     monkeypatch.setattr(subprocess, 'Popen', popen)
-    code, result, err = run(*TRAINING, '--local_cluster=worker:2', output_dir=expected)
+    code, result, err = run(*flags, output_dir=expected)
     assert code == 0, err
-    assert result == json.loads((expected / 'results.json').read_text()) and result['global_step'] == 150
-    assert 'Saving dict for global step 150' in logged(expected, 'worker-0')
+    assert result == json.loads((expected / 'results.json').read_text()) and result['global_step'] == STEPS
+    assert 'Saving dict for global step 50' in logged(expected, 'worker-0')
     assert 'loss = ' not in logged(expected, 'worker-1')
 
-    soon(found / 'model.ckpt-15.index', lambda: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setenv('TINY_SECONDS', '0.1')
+    soon(found / 'model.ckpt-5.index', lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(SystemExit) as stopped:
-        run(*TRAINING, '--local_cluster=worker:2', output_dir=found)
+        run(*flags, output_dir=found)
     assert stopped.value.code == 130
     step = int(read_weights(found)['global_step'])
-    assert 15 <= step < 150 and logged(found, 'worker-0').count('SIGINT: stopping after saving a checkpoint') == 1
+    assert 5 <= step < STEPS and logged(found, 'worker-0').count('SIGINT: stopping after saving a checkpoint') == 1
     capsys.readouterr()
 
-    soon(found / f'model.ckpt-{(step // 15 + 1) * 15}.index', lambda: processes[5].kill())
-    code, result, err = run(*TRAINING, '--local_cluster=worker:2', '--restarts=1', output_dir=found)
+    soon(found / f'model.ckpt-{(step // 5 + 1) * 5}.index', lambda: processes[5].kill())
+    code, result, err = run(*flags, '--restarts=1', output_dir=found)
     assert code == 0 and result == json.loads((expected / 'results.json').read_text()), err
     assert [process.returncode for process in processes] == [0, 0, 130, 130, 1, -signal.SIGKILL, 0, 0]
     assert 'worker 1 failed: was killed by SIGKILL ' in err and 'starting all tasks again (restart 1 of 1).' in err

@@ -34,7 +34,7 @@ def test_a_chief_alone_trains_as_one_process_and_resumes_exactly_after_a_stop_an
     """Also: a signal to the parameter server stops the training, and its loss ends the chief."""
     flags = ['--schedule=train', f'--hparams={HPARAMS},ema_decay=0.9,uses_words=true', '--save_checkpoints_steps=5']
     alone, cluster = train(1, *flags), addresses(chief=1, ps=1)
-    slow = {'servers': 1, 'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.05'}}
+    slow = {'servers': 1, 'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.1'}}
     run = train(1, *flags, **slow)
     run.wait_for_step('chief0', 3)
     run.processes['ps0'].send_signal(signal.SIGTERM)
@@ -55,7 +55,7 @@ def test_a_chief_alone_trains_as_one_process_and_resumes_exactly_after_a_stop_an
 def test_a_worker_that_is_lost_and_started_again_stops_nobody(train):
     """Also: early stopping of the chief stops the worker."""
     stopping = ('--early_stopping_patience=2', '--early_stopping_min_delta=100', '--save_checkpoints_steps=100')
-    run = train(2, *ENDLESS, *stopping, servers=2, environ={'TINY_SECONDS': '0.03'})
+    run = train(2, *ENDLESS, *stopping, servers=2, environ={'TINY_SECONDS': '0.06'})
     run.wait_for('worker0', 'Running local_init_op')
     run.wait_for_step('chief0', 20)
     run.processes['worker0'].send_signal(signal.SIGKILL)
@@ -70,7 +70,7 @@ def test_a_worker_that_is_lost_and_started_again_stops_nobody(train):
 
 def test_a_server_that_hangs_ends_the_others_after_the_timeout(train):
     cluster = addresses(chief=1, worker=1, ps=1)
-    run = train(2, '--cluster_timeout=5', *ENDLESS, cluster=cluster, environ={'TINY_SECONDS': '0.03'})
+    run = train(2, '--cluster_timeout=10', *ENDLESS, cluster=cluster, environ={'TINY_SECONDS': '0.03'})
     run.wait_for('worker0', 'Running local_init_op')
     run.wait_for_step('chief0', 3)
     run.processes['ps0'].send_signal(signal.SIGSTOP)

@@ -46,7 +46,7 @@ def test_a_cluster_trains_as_one_process(one, two):
 
 def test_tasks_that_are_stopped_and_then_lost_resume_to_the_same_bits(train, two, tmp_path):
     """Also: a signal to one stops all after the same step; loops of several steps and an evaluator change no bit."""
-    slow = {'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.05'}}
+    slow = {'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.1'}}
     stopped = train(2, '--schedule=train', **slow)
     stopped.wait_for('chief0', 'step = 3')
     stopped.processes['worker0'].send_signal(signal.SIGTERM)
