@@ -48,14 +48,11 @@ def test_the_history_has_what_changed_and_knows_the_examples_seen(tmp_path):
         assert overrides.read_history(path) == saved and build.compare(PARAMS, path) == PARAMS
 
 
-@pytest.mark.parametrize(
-    'history', [5, [5], [{'global_step': '1', 'hparams': {}}], [{'global_step': 1, 'hparams': {'x': [1]}}], [{'hparams': {}}]]
-)
-def test_a_corrupt_history_is_named(tmp_path, history):
-    path = tmp_path / 'hparams.json'
-    overrides.save(PARAMS, history, str(path))
-    with pytest.raises(UsageError, match='hparams.json: override_history is corrupt: restore the file, or choose another'):
-        overrides.read_history(str(path))
-    path.write_text('[')
-    with pytest.raises(UsageError, match='hparams.json: is not JSON.*; choose another --output_dir'):
-        overrides.read_history(str(path))
+def test_a_corrupt_history_is_named(tmp_path):
+    path = str(tmp_path / 'hparams.json')
+    for entry in (5, {'global_step': '1', 'hparams': {}}, {'global_step': 1, 'hparams': {'x': [1]}}, {'hparams': {}}):
+        overrides.save(PARAMS, [entry], path)
+        with pytest.raises(UsageError, match='hparams.json: override_history is corrupt: restore the file, or choose another'):
+            overrides.read_history(path)
+    with pytest.raises(UsageError, match='absent.json: cannot be read.*; choose another --output_dir'):
+        overrides.read_history(str(tmp_path / 'absent.json'))
