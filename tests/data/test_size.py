@@ -1,6 +1,7 @@
 """How many records a split has, and whether there is room to keep them, or what is shuffled at a time, in memory."""
 
 import itertools
+import sys
 import types
 
 import numpy as np
@@ -140,28 +141,12 @@ def test_records_may_be_ragged_and_looked_up_in_tables():
     assert size.fits_cache(source, 100)
 
 
-ENDLESS = """
-import itertools
-import tensorflow.compat.v1 as tf
-
-def get_params():
-    return {}
-
-def prepare(data_dir, params):
-    pass
-
-def read(split, data_dir, params):
-    return tf.data.Dataset.from_generator(lambda: map(float, itertools.count()), output_signature=tf.TensorSpec([], tf.float32))
-
-def parse(mode, params, x):
-    return {'x': x / 1e6}, {'y': x / 1e6}
-"""
-
-
 def test_a_generator_without_end_is_trained_on_for_so_many_steps(execute, tmp_path, monkeypatch):
-    (tmp_path / 'endless').mkdir()
-    (tmp_path / 'endless' / 'data.py').write_text(ENDLESS)
-    monkeypatch.syspath_prepend(tmp_path)
+    endless = types.ModuleType('endless.data')
+    endless.get_params, endless.prepare = dict, lambda data_dir, params: None
+    endless.read = lambda *_: tf.data.Dataset.from_generator(lambda: map(float, itertools.count()), tf.float32, [])
+    endless.parse = lambda mode, params, x: ({'x': x / 1e6}, {'y': x / 1e6})
+    monkeypatch.setitem(sys.modules, 'endless.data', endless)
     hparams = '--hparams=learning_rate_schedule=constant,shuffle_buffer=100,batch_size=8,eval_batch_size=8'
 
     def train(output, steps, *flags):
