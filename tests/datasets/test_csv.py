@@ -76,6 +76,10 @@ def test_sound_rows_of_a_file_are_trained_on_or_held_out(tmp_path, prepared, cap
     assert '1 of 100 rows are skipped; the first:' in caplog.text and 'line 9: 3 cells' in caplog.text
     with pytest.raises(RunError, match='1 of 100 rows are wrong, more than max_bad_share=0.009; the first: .*line 9'):
         prepared(path, 'target=y', 'max_bad_share=0.009')
+    for name, rows in (('train.csv', [(1, 0), (2, 1)]), ('eval.csv', [])):
+        write(tmp_path / 'empty' / name, 'x,y', rows)
+    with pytest.raises(RunError, match='empty/eval.csv: has no row for the split eval'):
+        prepared(tmp_path / 'empty', 'target=y')
     with pytest.raises(RunError, match="line 4: column x: 'two' is not a number: .*max_bad_share"):
         given = schema(tmp_path, columns={'x': 'numeric'})
         prepared(write(path, 'x,y', [(1, 0), (2, 1), ('two', 1)]), 'target=y', given)

@@ -18,7 +18,6 @@ from tests.raw_datasets import write_archive, write_cifar10, write_fashion_mnist
 
 WRITE = {cifar10: write_cifar10, fashion_mnist: write_fashion_mnist}
 ARCHIVE, FIRST = 'cifar-10-binary.tar.gz', 'train-images-idx3-ubyte.gz'
-BOTH = pytest.mark.parametrize('dataset', WRITE)
 
 
 @pytest.fixture(autouse=True)
@@ -68,36 +67,30 @@ def test_files_of_the_user_are_converted_once(tmp_path, monkeypatch, dataset, di
     files = os.listdir(tmp_path / directory)
     prepare(dataset, tmp_path, raw_dir=str(tmp_path / 'mine') if directory == 'mine' else '')
     assert_converted(dataset, tmp_path, arrays)
-    assert os.listdir(tmp_path / directory) == files  # Nothing is extracted.
+    assert os.listdir(tmp_path / directory) == files and (tmp_path / dataset.__name__.partition('.')[2]).is_dir()
     prepare(dataset, tmp_path, raw_dir='/nowhere')
 
 
-@BOTH
-def test_files_that_are_nowhere_are_downloaded_once(tmp_path, monkeypatch, dataset):
-    arrays = WRITE[dataset](tmp_path / 'server', monkeypatch)
-
+@pytest.mark.parametrize('dataset, first', [(cifar10, ARCHIVE), (fashion_mnist, FIRST)])
+def test_files_that_are_nowhere_are_downloaded_once(tmp_path, monkeypatch, dataset, first):
     def answer(handler, begin):
         handler.send_response(200)
         handler.end_headers()
         handler.wfile.write((tmp_path / 'server' / os.path.basename(handler.path)).read_bytes())
 
-    with serving(answer) as (url, ranges):
-        monkeypatch.setattr(dataset, 'URL', url.replace('file.bin', ARCHIVE) if dataset == cifar10 else os.path.dirname(url))
-        prepare(dataset, tmp_path)
-        prepare(dataset, tmp_path)
-    files = {*os.listdir(tmp_path / 'server')}
-    assert len(ranges) == len(files) and files <= {*os.listdir(tmp_path / 'raw' / dataset.__name__.partition('.')[2])}
-    assert_converted(dataset, tmp_path, arrays)
-
-
-@BOTH
-def test_a_download_that_fails_says_where_the_file_may_be_put(tmp_path, monkeypatch, dataset):
-    path = f'{tmp_path}/raw/' + (f'cifar10/{ARCHIVE}' if dataset == cifar10 else f'fashion_mnist/{FIRST}')
-    with serving(fail(404)) as (url, _):
-        monkeypatch.setattr(dataset, 'URL', url)
-        with pytest.raises(RunError, match=f'^{url}.*: cannot be downloaded: HTTP 404.* at {path} by.*raw_dir='):
+    arrays = WRITE[dataset](tmp_path / 'server', monkeypatch)
+    directory = tmp_path / 'raw' / dataset.__name__.partition('.')[2]
+    with serving(fail(404), answer) as (url, ranges):
+        url = os.path.dirname(url)
+        monkeypatch.setattr(dataset, 'URL', f'{url}/{ARCHIVE}' if dataset == cifar10 else url)
+        with pytest.raises(RunError, match=f'^{url}/{first}: .*HTTP 404.* at {directory}/{first} by hand, .*raw_dir='):
             prepare(dataset, tmp_path)
-    assert os.listdir(tmp_path) == ['raw']
+        assert {*os.listdir(tmp_path)} == {'raw', 'server'}
+        for _ in range(2):
+            prepare(dataset, tmp_path)
+    files = {*os.listdir(tmp_path / 'server')}
+    assert len(ranges) == 1 + len(files) and files <= {*os.listdir(directory)}
+    assert_converted(dataset, tmp_path, arrays)
 
 
 def changed(content):
@@ -109,13 +102,7 @@ def changed(content):
     [
         (fashion_mnist, {}, 'train-labels-idx1-ubyte.gz', changed, 'is not the file that was published .* it with http://'),
         (cifar10, {}, ARCHIVE, lambda content: content[:-1], 'is not the file .* published .SHA-256 differs.: replace it with'),
-        (
-            cifar10,
-            {'is_archive': False},
-            'data_batch_3.bin',
-            lambda content: bytes(30730),
-            'is not the file that was published',
-        ),
+        (cifar10, {'is_archive': False}, 'data_batch_3.bin', lambda content: bytes(30730), 'is not the file that was'),
         (cifar10, {'is_archive': False}, 'data_batch_3.bin', None, 'cannot be read: .*; replace it with that of https://'),
     ],
 )
@@ -179,7 +166,7 @@ def test_wrong_hyper_parameters_are_refused(tmp_path, monkeypatch, dataset, file
             prepare(dataset, tmp_path, **wrong)
     image_records.check_params(name, {**given, 'num_classes': 11}, given)  # Classes may be left empty.
     assert dataset.metadata('', given) == {'num_classes': 10, 'class_names': dataset.CLASS_NAMES}
-    assert len({*dataset.CLASS_NAMES}) == 10
+    assert len({*dataset.CLASS_NAMES}) == 10 and cifar10.FILE_BYTES == 30_730_000  # As published.
 
 
 def test_mnist_is_as_published_and_converted_once(data_dir):

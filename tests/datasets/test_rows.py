@@ -8,8 +8,7 @@ import pytest
 
 from common.errors import RunError, UsageError
 from common.formats.delimited import Table, is_almost_number, to_integer_text, to_number
-from common.formats.lines import Lines, Position, Row
-from common.formats.split_rows import split_rows
+from common.formats.lines import Lines, Position
 from common.formats.splits import file_of, find_files, fingerprint, splits_of
 
 
@@ -148,52 +147,6 @@ def test_a_split_that_is_not_there_is_named(split, files, eval_share, message):
         file_of(split, 'csv_file', 'd', files, eval_share)
 
 
-def test_a_share_of_the_rows_of_a_single_file_is_held_out():
-    splits, split_of = splits_of('', 0.3)
-    found = [split_of(row) for row in range(2500)]
-    assert splits == ['train', 'eval'] and {*found} == {*splits}
-    assert abs(found.count('eval') - 750) < 4 * (2500 * 0.3 * 0.7) ** 0.5
-    assert found == [splits_of('', 0.3)[1](row) for row in range(2500)]
-    assert splits_of('', 0)[0] == ['train'] and splits_of('', 0)[1](3) == 'train'
-    assert file_of('eval', 'csv_file', 'a.csv', {'': 'a.csv'}, 0.3) == 'a.csv'
-
-
-def test_the_fingerprint_tells_what_is_converted_from_its_state(tmp_path):
-    (tmp_path / 'a').write_text('')
-    path = str(tmp_path / 'a')
-    key, state = fingerprint('a', [path], ['x']).split('-')
-    for other in (fingerprint('b', [path], ['x']), fingerprint('a', [path], ['y'])):
-        assert other.endswith(f'-{state}') and not other.startswith(key)
-    versions = {fingerprint('a', [path], ['x']), fingerprint('a', [path], ['x'], version=0)}
-    (tmp_path / 'a').write_text('longer')
-    states = {*versions, fingerprint('a', [path], ['x'])}
-    assert len(versions) == 2 and len(states) == 3 and all(name.startswith(f'{key}-') for name in states)
-
-
-def encoded(values, max_bad_share=0.0):
-    """Returns {split: examples} of rows of digits, of which even ones are trained on; other rows are wrong."""
-
-    def encode(value):
-        if not value.isdecimal():
-            raise RunError(f'{value} is wrong')
-        return int(value)
-
-    rows = [Row(Position(line=2 + i, row=i), value) for i, value in enumerate(values)]
-    read, split_of = functools.partial(iter, rows), lambda row: ('train', 'eval')[row % 2]
-    splits = split_rows('a.csv', ['train', 'eval'], read, split_of, encode, max_bad_share)
-    return {split: list(examples) for split, examples in splits.items()}
-
-
-def test_wrong_rows_are_skipped_up_to_a_share(caplog):
-    assert encoded('01234', 0.5) == {'train': [0, 2, 4], 'eval': [1, 3]} and not caplog.text
-    assert encoded('x123y56789', 0.2) == {'train': [2, 6, 8], 'eval': [1, 3, 5, 7, 9]}
-    assert 'a.csv: 2 of 10 rows are skipped; the first: a.csv: line 2: x is wrong' in caplog.text
-    assert encoded(['0', RunError('not UTF-8'), '2', '3'], 0.5) == {'train': [0, 2], 'eval': [3]}
-    for content, share, message in (
-        ('x123y56789', 0.19, '2 of 10 rows are wrong, more than max_bad_share=0.19; the first: a.csv: line 2: x is wrong'),
-        ('x1', 0, 'line 2: x is wrong: correct it, or skip such rows with --hparams=max_bad_share=0.01'),
-        ('', 0.5, 'has no row for the split train'),
-        ('0x', 0.5, 'has no row for the split eval'),
-    ):
-        with pytest.raises(RunError, match=f'^a.csv: {message}$'):
-            encoded(content, share)
+def test_another_version_of_the_converter_converts_anew():
+    (key, state), (same_key, other) = (fingerprint('a', [], None, version).split('-') for version in (1, 2))
+    assert key == same_key and state != other and fingerprint('a', [], None) == f'{key}-{state}'

@@ -28,10 +28,10 @@ def facts(write, caplog):
     """Returns a function from a header and rows to the metadata; all rows are trained on, and y is the target."""
     caplog.set_level('INFO', 'tensorflow')
 
-    def call(header, rows, schema=None, is_trained_on=lambda row: True, others=(), limits=(2, 10), max_bad_share=0.0):
+    def call(header, rows, schema=None, is_trained_on=lambda row: True, others=(), limits=(2, 10)):
         table, schema = write(header, rows), schema or {}
         roles = find_roles(schema, 'schema.json', 'y', table)
-        return describe([*others, table], table, is_trained_on, roles, schema, *limits, BadRows(max_bad_share))
+        return describe([*others, table], table, is_trained_on, roles, schema, *limits, BadRows(0))
 
     return call
 
@@ -96,24 +96,9 @@ def test_text_and_few_integers_are_classes_and_other_numbers_a_regression(facts,
         ([1.5], {}, RunError, 'the target y is always 1.5: there'),
         ([''], {}, RunError, 'no row has a target to train on, in the column y'),
         (['a'], {'task': 'regression'}, UsageError, 'the target y is not a number: --hparams=schema can give another task'),
-        (
-            [1.7e9 + i for i in range(40)],
-            {},
-            RunError,
-            'column y: the numbers around 1.7e.09 differ too little for float32: sub',
-        ),
-        (
-            [f'{i}a' for i in range(40)],
-            {},
-            UsageError,
-            'the target y has too many different values to be classes: name another',
-        ),
-        (
-            [f'{i},5' for i in range(40)],
-            {},
-            UsageError,
-            r"line 2: column y: '0,5' has a decimal comma, .*: write decimal points$",
-        ),
+        ([1.7e9 + i for i in range(40)], {}, RunError, 'column y: the numbers around 1.7e.09 differ too little for float32:'),
+        ([f'{i}a' for i in range(40)], {}, UsageError, 'the target y has too many different values to be classes: name'),
+        ([f'{i},5' for i in range(40)], {}, UsageError, r"line 2: column y: '0,5' has .*: write decimal points$"),
     ],
 )
 def test_a_target_that_cannot_be_learned_is_refused(facts, values, schema, error, message):
@@ -157,13 +142,6 @@ def test_only_what_is_probably_wrong_is_warned_of(facts, caplog):
     assert 'a.csv: column time: the numbers around 1.7e+09 differ too little for float32: subtract a constant' in caplog.text
 
 
-def test_wrong_rows_are_left_out_if_they_may_be(facts):
-    rows = [(1, 0), (1, 0, 'x'), (3, 1)]
-    with pytest.raises(RunError, match='a.csv: line 3: 3 cells.*: correct it, or skip such rows with --hparams=max_bad_share'):
-        facts('x,y', rows)
-    assert facts('x,y', rows, max_bad_share=0.5)['columns'][0]['mean'] == 2
-
-
 @pytest.mark.parametrize(
     'target, schema, expected',
     [
@@ -171,11 +149,7 @@ def test_wrong_rows_are_left_out_if_they_may_be(facts):
         ('z', {}, '--hparams=target: .*/a.csv has no column z; its columns are: x, Target, label'),
         ('x', {'columns': {'lable': 'numeric'}}, 's.json: .*/a.csv has no column lable, did you mean label'),
         ('x', {'weight': 'w'}, 's.json: .*/a.csv has no column w'),
-        (
-            'x',
-            {'columns': {'x': 'number'}},
-            's.json: the column x is of kind number, but the kinds are: numeric, categorical, ig',
-        ),
+        ('x', {'columns': {'x': 'number'}}, 's.json: the column x is of kind number, but the kinds are: numeric, categorical,'),
         ('label', {'target': 'x'}, '--hparams=target=label: s.json names another target, x'),
         ('x', {'id': 'x'}, 's.json: target, id must be different columns'),
         ('x', {'target': 'x'}, {'target': 'x'}),
@@ -220,10 +194,7 @@ def test_a_row_becomes_an_example_of_the_cells_that_are_there(write):
 @pytest.mark.parametrize(
     'content, message',
     [
-        (
-            '{"colums": {}}',
-            's.json: unknown key colums, did you mean columns.*; the keys are: columns, target, id, weight, task',
-        ),
+        ('{"colums": {}}', 's.json: unknown key colums, did you mean columns.*; the keys are: columns, target, id, weight,'),
         ('{"columns": []}', 's.json: columns must be an object'),
         ('{"target": {}}', 's.json: target must be a string'),
         ('{"task": "ranking"}', 's.json: task is ranking, but must be classification or regression'),

@@ -136,11 +136,7 @@ def test_wrong_lines_are_skipped_up_to_a_share(splits, prepared, caplog):
 @pytest.mark.parametrize(
     'pairs, error, message',
     [
-        (
-            [(f'a text, {i}', 'pos') for i in range(10)],
-            UsageError,
-            'each line has a label of its own: a line must be a label, a',
-        ),
+        ([(f'a text, {i}', 'pos') for i in range(10)], UsageError, 'each line has a label of its own: a line must be a label,'),
         ([(i // 2, 'a') for i in range(20002)], UsageError, 'has more than 10000 labels: a line must be a label, a tab and a'),
         ([('pos', 'a')] * 20, RunError, 'has only the class pos: there is nothing to learn'),
         ([], RunError, 'has no line with a label and a text: there is nothing to learn'),

@@ -181,10 +181,6 @@ def test_the_directory_is_found_unless_there_are_several(images, tmp_path, prepa
             prepared(path)
 
 
-def flipped(content):
-    return content[:50] + bytes([content[50] ^ 1]) + content[51:]
-
-
 def cut(content):
     return content[int.from_bytes(content[:8], 'little') + 16 :]
 
@@ -202,22 +198,11 @@ OTHER_FORMAT = replaced('"fileFormat": "tfrecord"', '"fileFormat": "array_record
     'name, damage, error, message',
     [
         (SHARD, None, RunError, f'{SHARD}: is missing, but dataset_info.json names it: restore it'),
-        (SHARD, flipped, RunError, f'{SHARD}: the record at byte 0 is corrupt: its checksum is wrong: restore it'),
         (SHARD, cut, RunError, f'{SHARD}: has 9 records, but dataset_info.json says 10: restore it'),
         ('dataset_info.json', lambda text: text[:50], RunError, 'cannot read dataset_info.json or features.json'),
         ('features.json', lambda text: text[:50], RunError, 'cannot read dataset_info.json or features.json'),
-        (
-            'features.json',
-            None,
-            RunError,
-            'has no features.json: it was prepared by a version of TensorFlow Datasets that is too',
-        ),
-        (
-            'features.json',
-            replaced(TYPE, 'antigravity'),
-            UsageError,
-            'the feature type antigravity.ClassLabel is not one of Ten',
-        ),
+        ('features.json', None, RunError, 'has no features.json: it was prepared by a version of TensorFlow Datasets that is'),
+        ('features.json', replaced(TYPE, 'antigravity'), UsageError, 'the feature type antigravity.ClassLabel is not one of'),
         ('dataset_info.json', OTHER_FORMAT, UsageError, 'the files are of the format array_record, which is not supported'),
     ],
 )

@@ -9,7 +9,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.data import manifest, records
-from common.data import tfrecord as scanner
 from common.errors import RunError, UsageError
 from datasets import tfrecord
 from tests.datasets.own_data import Prepared, schema, serve
@@ -51,6 +50,7 @@ def test_all_files_of_a_split_are_read_in_order(directory, prepared):
     ):
         found.read('test')
     assert not found.source.has_images()
+    assert len(os.listdir(directory)) == 3  # Nothing is written beside the files.
 
 
 @pytest.mark.parametrize(
@@ -72,17 +72,9 @@ def test_the_split_is_in_the_file_name(tmp_path, prepared, names, split):
 @pytest.mark.parametrize(
     'names, error, message',
     [
-        (
-            ['train-00000-of-00003.tfrecord', 'train-00002-of-00003.tfrecord'],
-            RunError,
-            '/own/train-00001-of-00003.tfrecord: is',
-        ),
+        (['train-00000-of-00003.tfrecord', 'train-00002-of-00003.tfrecord'], RunError, '/own/train-00001-of-00003.tfrecord: '),
         (['own-train.tfrecord-00001-of-00002'], RunError, '/own/own-train.tfrecord-00000-of-00002: is missing, but others of'),
-        (
-            ['train-1-of-3.tfrecord', 'train-3-of-3.tfrecord'],
-            RunError,
-            '/own/train-2-of-3.tfrecord: is missing, but others of the',
-        ),
+        (['train-1-of-3.tfrecord', 'train-3-of-3.tfrecord'], RunError, '/own/train-2-of-3.tfrecord: is missing, but others of'),
         (['train.tfrecord.gz'], UsageError, '/own/train.tfrecord.gz: is compressed: decompress it'),
         (['a.csv'], UsageError, 'tfrecord_dir=.*/own: there is no file named train.tfrecord, or train-.*.tfrecord'),
         ([], UsageError, 'tfrecord_dir=.*/own: there is no such directory'),
@@ -100,8 +92,7 @@ def test_files_that_are_missing_or_compressed_are_named(tmp_path, prepared, name
 @pytest.mark.parametrize(
     'damage, message',
     [
-        (lambda content: content[:-3], 'is longer than the rest of the file'),
-        (lambda content: content[:40] + b'\xff' + content[41:], 'the record at byte 0 is corrupt: its checksum is wrong'),
+        (lambda content: content[:40] + b'\xff' + content[41:], 'the record at byte 0 is corrupt: .*: restore it'),
         (gzip.compress, 'is compressed with GZIP: decompress it, with gunzip'),
     ],
 )
@@ -110,34 +101,6 @@ def test_a_damaged_or_compressed_file_is_named_before_it_is_read(directory, prep
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(RunError, match=f'{path}: .*{message}'):
         prepared()
-
-
-def test_a_later_process_reads_only_files_that_changed_since_they_were_verified(tmp_path, prepared, monkeypatch):
-    names = ['eval.tfrecord', 'train-00000-of-00002.tfrecord', 'train-00001-of-00002.tfrecord']
-    for name in names:
-        path = write(tmp_path / 'own' / name, labeled(4))
-    scanned, scan = [], scanner.scan
-    monkeypatch.setattr(scanner, 'scan', lambda path: scanned.append(os.path.basename(path)) or scan(path))
-
-    def prepare(verify_data=False):
-        manifest.clear_cache(trusts=not verify_data)  # As in a new process.
-        scanned.clear()
-        source = prepared().source
-        for split in ('train', 'eval'):
-            source.read(split)
-        return sorted(scanned)
-
-    assert [prepare(), prepare(), prepare(verify_data=True)] == [names, [], names]
-    content, times = path.read_bytes(), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
-    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    os.utime(path, ns=times)
-    assert prepare() == []  # The change cannot be seen.
-    for verify_data in (True, False):  # What was found to be corrupt is no longer trusted.
-        with pytest.raises(RunError, match=f'{path}: the record at byte .* is corrupt.*: restore it'):
-            prepare(verify_data)
-    path.write_bytes(content)
-    assert [prepare(), prepare()] == [names, []]
-    assert sorted(os.listdir(tmp_path / 'own')) == names
 
 
 def test_files_that_the_framework_wrote_are_verified_by_their_manifest(tmp_path, prepared):
