@@ -64,22 +64,10 @@ def test_the_length_penalty_changes_what_comes_first_in_a_beam():
     assert orders[:5] != orders[5:]
 
 
-def test_a_beam_of_one_is_greedy():
-    ids, log_probs = evaluate(lambda starts: search(starts, beam_width=1, sequence_length=8), STARTS)
-    for start in STARTS:
-        state, token, expected, log_prob = start, BEGIN, [], 0.0
-        while len(expected) < 8 and token != END:
-            state = NEXT[state, token]
-            token = int(LOGITS[state].argmax())
-            log_prob += LOG_PROBS[state, token]
-            expected.append(token)
-        assert ids[start, 0].tolist() == expected + [END] * (8 - len(expected))
-        np.testing.assert_allclose(log_probs[start, 0], log_prob, rtol=1e-5)
-
-
-def test_a_narrow_beam_keeps_the_best_prefixes_at_each_step():
-    """Every prefix of a sequence that a beam of 2 finds is among its 2 best extensions, step by step in plain Python."""
-    ids, log_probs = evaluate(lambda starts: search(starts, beam_width=2, sequence_length=6), STARTS)
+@pytest.mark.parametrize('beam_width', [1, 2])
+def test_a_narrow_beam_keeps_the_best_prefixes_at_each_step(beam_width):
+    """Every prefix of a sequence that is found is among the best extensions, step by step in plain Python."""
+    ids, log_probs = evaluate(lambda starts: search(starts, beam_width=beam_width, sequence_length=6), STARTS)
     for start in STARTS:
         beams = [([], start, BEGIN, 0.0)]
         for _ in range(6):
@@ -90,30 +78,9 @@ def test_a_narrow_beam_keeps_the_best_prefixes_at_each_step():
                     continue
                 state = NEXT[state, previous]
                 extended += [(tokens + [k], state, k, log_prob + LOG_PROBS[state, k]) for k in range(NUM_TOKENS)]
-            beams = sorted(extended, key=lambda beam: -beam[3])[:2]
+            beams = sorted(extended, key=lambda beam: -beam[3])[:beam_width]
         assert ids[start].tolist() == [beam[0] for beam in beams]
         np.testing.assert_allclose(log_probs[start], [beam[3] for beam in beams], rtol=1e-5)
-
-
-def test_two_beams_find_what_greedy_search_misses():
-    # By hand: token 0 is likelier at first (0.6), but whatever follows it is unlikely (1/3 each); after token 1 comes 1.
-    logits = np.log([[0.6, 0.4, 1e-9], [1 / 3, 1 / 3, 1 / 3], [1e-9, 1.0, 1e-9]]).astype(np.float32)
-
-    def update(state, ids):
-        position = tf.where(tf.equal(state, 0), tf.ones_like(ids), ids + 2)
-        return position, tf.gather(logits, position - 1)
-
-    def best(starts, beam_width):
-        ids, log_probs = rnn_beam_search(update, starts, 2, beam_width, 0, 2)
-        return ids[:, 0], tf.exp(log_probs[:, 0])
-
-    starts = np.zeros(5, np.int32)
-    ids, probability = evaluate(lambda starts: best(starts, 1), starts)
-    assert ids[0, 0] == 0
-    np.testing.assert_allclose(probability, 0.6 / 3, rtol=1e-5)
-    ids, probability = evaluate(lambda starts: best(starts, 2), starts)
-    assert ids.tolist() == [[1, 1]] * 5
-    np.testing.assert_allclose(probability, 0.4, rtol=1e-5)
 
 
 def test_a_beam_search_ends_when_all_sequences_have(session):
@@ -138,13 +105,15 @@ def test_the_begin_token_of_a_beam_search_may_be_its_end_token():
     assert (ids[:, 0, 0] != END).any() and (log_probs[:, 0] < 0).all()
 
 
-def test_the_length_of_a_beam_search_may_be_a_tensor_and_what_is_known_is_static(session):
+def test_length_and_batch_of_a_beam_search_may_be_unknown_and_what_is_known_is_static(session):
     starts, length = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int32, [])
     ids, log_probs = search(starts, length, beam_width=2)
     assert ids.shape.as_list() == [None, 2, None] and log_probs.shape.as_list() == [None, 2]
-    assert search(tf.constant(STARTS), 4, beam_width=2)[0].shape.as_list() == [5, 2, 4]
-    found = session.run(ids, {starts: STARTS, length: 4})
-    np.testing.assert_array_equal(found, session.run(search(tf.constant(STARTS), 4, beam_width=2))[0])
+    known, _ = search(tf.constant(STARTS), 4, beam_width=2)
+    assert known.shape.as_list() == [5, 2, 4]
+    np.testing.assert_array_equal(session.run(ids, {starts: STARTS, length: 4}), session.run(known))
+    empty = session.run([ids, log_probs], {starts: STARTS[:0], length: 4})
+    assert [found.shape for found in empty] == [(0, 2, 4), (0, 2)]
 
 
 def test_beam_search_refuses_what_it_cannot_search(session):
@@ -162,12 +131,6 @@ def test_beam_search_takes_logits_of_half_the_precision():
     np.testing.assert_allclose(log_probs[:, 0], [log_prob for _, log_prob in expected], rtol=1e-2)
 
 
-def test_beam_search_takes_an_empty_batch(session):
-    starts = tf.placeholder(tf.int32, [None])
-    ids, log_probs = session.run(search(starts, beam_width=2), {starts: STARTS[:0]})
-    assert ids.shape == (0, 2, 4) and log_probs.shape == (0, 2)
-
-
 def test_the_graph_of_a_beam_search_has_one_size_for_all_lengths():
     def size(length):
         with tf.Graph().as_default() as graph:
@@ -179,5 +142,4 @@ def test_the_graph_of_a_beam_search_has_one_size_for_all_lengths():
 
 
 def test_the_gradient_of_the_log_probabilities_of_a_beam():
-    starts = tf.constant
-    assert check_gradient(lambda logits: search(starts(STARTS), beam_width=2, logits=logits)[1], [LOGITS]) < 1e-2
+    assert check_gradient(lambda logits: search(tf.constant(STARTS), beam_width=2, logits=logits)[1], [LOGITS]) < 1e-2

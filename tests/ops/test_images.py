@@ -1,0 +1,158 @@
+"""Images drawn for TensorBoard: grids, and pictures with labels and predictions."""
+
+import io
+
+import numpy as np
+from PIL import Image, ImageFont
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.ops import image_grid, images, labeled_images
+from common.training.parallel import make_parallel
+from tests.evaluated import CPUS
+from tests.shared import SMALL
+
+GRID = np.random.RandomState(0).randint(0, 256, [5, 4, 6, 3]).astype(np.uint8)
+DIGITS = np.random.RandomState(0).randint(0, 256, [3, 28, 28, 1]).astype(np.uint8)
+SAME = DIGITS[[0, 0]]
+RED, GREEN = [200, 0, 0], [0, 110, 0]
+LABEL, PREDICTION = slice(112, 132), slice(132, 152)  # The lines of a caption.
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The number of images in each call of a function `draw`."""
+    calls = []
+    for module in (image_grid, labeled_images):
+
+        def count(*arguments, draw=module.draw):
+            calls.append(len(arguments[0]))
+            return draw(*arguments)
+
+        monkeypatch.setattr(module, 'draw', count)
+    return calls
+
+
+def decode(value):
+    return np.asarray(Image.open(io.BytesIO(value.image.encoded_image_string)))
+
+
+def test_images_of_a_grid_stand_row_after_row_with_white_lines_between():
+    (grid,) = image_grid.draw(GRID)
+    assert grid.shape == (2 * 4 + 2, 3 * 6 + 2 * 2, 3)
+    for i, image in enumerate(GRID):
+        y, x = i // 3 * 6, i % 3 * 8
+        np.testing.assert_array_equal(grid[y : y + 4, x : x + 6], image)
+    assert (grid[4:6] == 255).all() and (grid[:, 6:8] == 255).all() and (grid[6:, 16:] == 255).all()
+    (grid,) = image_grid.draw(GRID, columns=5)
+    assert grid.shape == (4, 5 * 6 + 4 * 2, 3)
+    np.testing.assert_array_equal(grid[:, 32:], GRID[4])
+    assert (image_grid.draw(GRID[:0]) == 255).all()
+
+
+def test_a_grid_takes_grey_and_float_images():
+    grey = GRID[:, :, :, :1]
+    np.testing.assert_array_equal(image_grid.draw(grey)[0, :4, :6], np.repeat(grey[0], 3, axis=2))
+    shades = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+    for error in (-0.4, 0, 0.4):  # Values between two shades are drawn as the nearer one.
+        np.testing.assert_array_equal(image_grid.draw(np.float32(shades + error) / 255), image_grid.draw(shades))
+
+
+def test_the_summary_of_a_grid_has_a_bare_tag_for_any_batch_and_is_drawn_only_when_asked_for(session, drawn):
+    batch = tf.placeholder(tf.uint8, [None, 4, 6, 3])
+
+    def tower(images):
+        image_grid.image_grid('inputs', images)
+        return tf.cast(images, tf.int32)
+
+    output = make_parallel(tower, CPUS[:2], images=batch)
+    session.run(output, {batch: GRID})
+    assert not drawn
+    summary = tf.Summary.FromString(session.run(tf.summary.merge_all(), {batch: GRID}))
+    assert drawn == [3]  # The first tower's share.
+    assert [value.tag for value in summary.value] == ['inputs/image']
+    np.testing.assert_array_equal(decode(summary.value[0]), image_grid.draw(GRID[:3])[0])
+
+
+def test_a_labeled_image_is_enlarged_and_captioned_red_where_the_prediction_is_wrong_and_green_where_it_is_right():
+    found = labeled_images.draw(DIGITS, [7, 2, 1], [7, 3, 1])
+    assert found.shape == (3, 112 + 40, 112, 3)
+    for image, picture, color, other in zip(DIGITS, found, (GREEN, RED, GREEN), (RED, GREEN, RED)):
+        np.testing.assert_array_equal(picture[0:112:4, 0:112:4], np.repeat(image, 3, axis=2))
+        assert (picture[112:] == color).all(-1).sum() > 10 and not (picture == other).all(-1).any()
+
+
+def test_large_and_colored_labeled_images_stay_as_they_are_and_floats_are_drawn_like_bytes():
+    image = np.random.RandomState(0).randint(0, 256, [1, 120, 130, 3]).astype(np.uint8)
+    found = labeled_images.draw(image, [1], [1])
+    np.testing.assert_array_equal(found[0, :120], image[0])
+    np.testing.assert_array_equal(labeled_images.draw(image.astype(np.float32) / 255, [1], [1]), found)
+
+
+@pytest.mark.parametrize(
+    'labels, predictions, differing',
+    [
+        ([7, 7], [7, 7], []),
+        ([7, 7], [1, 2], [PREDICTION]),
+        ([1, 2], [7, 7], [LABEL]),
+    ],
+)
+def test_the_caption_shows_the_label_and_the_prediction(labels, predictions, differing):
+    first, second = labeled_images.draw(SAME, labels, predictions)
+    assert [line for line in (LABEL, PREDICTION) if (first[line] != second[line]).any()] == differing
+
+
+def test_the_caption_shows_names_of_classes_if_they_are_known():
+    named, numbered, other = (
+        labeled_images.draw(SAME, [0, 7], [1, 7], names) for names in (['cat', 'dog'], None, ['cat', 'emu'])
+    )
+    assert (named[0] != numbered[0]).any() and (named[1] == numbered[1]).all()  # There is no name for the class 7.
+    assert (named[0][LABEL] == other[0][LABEL]).all() and (named[0][PREDICTION] != other[0][PREDICTION]).any()
+
+
+def test_names_are_shown_in_what_the_font_has_with_numbers_beside_where_that_is_not_all():
+    names = ['caf\xe9', '\u732b', 'why?', 'x']
+    assert [images.class_text(i, names) for i in (0, 1, 2, 3, 4, -1)] == ['caf\xe9', '1: \u732b', 'why?', 'x', '4', '-1']
+    assert images.class_text(2, None) == '2'
+    assert images.drawable('caf\xe9 \u732b~\n') == 'cafe ?~?'
+
+
+def test_texts_are_shortened_to_a_width():
+    font = ImageFont.load_default(16)
+    width = font.getlength('abcdef')
+    assert images.shorten('abcdef', width, font) == 'abcdef'
+    short = images.shorten('abcdefg', width, font)
+    assert short.endswith('\u2026') and 'abcdefg'.startswith(short[:-1]) and font.getlength(short) <= width
+    assert font.getlength(f'{"abcdefg"[: len(short)]}\u2026') > width
+    assert images.shorten('abc', 0, font) == '\u2026'
+
+
+def test_the_summary_of_labeled_images_holds_each_under_a_bare_tag_and_is_drawn_only_when_asked_for(session, drawn):
+    with tf.name_scope('deep'), tf.name_scope('inside'):
+        shown = tf.constant(DIGITS)
+        labeled_images.labeled_images('inputs', shown, tf.constant([7, 2, 1]), tf.constant([7, 3, 1]))
+    session.run(tf.reduce_sum(tf.cast(shown, tf.int32)))
+    assert not drawn
+    summary = tf.Summary.FromString(session.run(tf.summary.merge_all()))
+    assert drawn == [3]
+    assert [value.tag for value in summary.value] == [f'inputs/image/{i}' for i in range(3)]
+    np.testing.assert_array_equal(decode(summary.value[1]), labeled_images.draw(DIGITS, [7, 2, 1], [7, 3, 1])[1])
+
+
+@pytest.mark.parametrize('size, shown', [(0, 0), (3, 2)])
+def test_the_batch_of_labeled_images_may_be_unknown_or_empty_and_shared_by_towers(session, size, shown):
+    batch, numbers = tf.placeholder(tf.uint8, [None, 28, 28, 1]), tf.placeholder(tf.int32, [None])
+
+    def tower(images, numbers):
+        labeled_images.labeled_images('inputs', images, numbers, numbers)
+        return numbers
+
+    make_parallel(tower, CPUS[:2], images=batch, numbers=numbers)
+    feed = {batch: DIGITS[:size], numbers: [1, 2, 3][:size]}
+    summary = tf.Summary.FromString(session.run(tf.summary.merge_all(), feed))
+    assert len(summary.value) == shown  # The first tower's share.
+
+
+def test_a_training_draws_labeled_images_only_at_the_steps_that_save_summaries(run, drawn):
+    code, _, _ = run(*SMALL, '--schedule=train', '--train_steps=12', '--save_summary_steps=5')
+    assert code == 0 and drawn == [8, 8, 8]  # At the steps 1, 6 and 11.
