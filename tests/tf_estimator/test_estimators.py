@@ -2,6 +2,7 @@
 
 import os
 import re
+from unittest import mock
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -60,51 +61,28 @@ def test_an_estimator_trains_evaluates_predicts_and_exports(api, tmp_path):
     np.testing.assert_allclose(served(path.decode(), [1.0, -4.0]), [1.75, -7])
 
 
-class LossHook(tf.estimator.SessionRunHook):
-    def __init__(self):
-        self.losses = []
-
-    def before_run(self, run_context):
-        return tf.estimator.SessionRunArgs({'loss': 'Mean:0'})
-
-    def after_run(self, run_context, run_values):
-        self.losses.append(run_values.results['loss'])
-
-
-class Listener(tf.estimator.CheckpointSaverListener):
-    def __init__(self):
-        self.calls = []
-
-    def begin(self):
-        self.calls.append('begin')
-
-    def before_save(self, session, global_step):
-        self.calls.append(('before', int(global_step)))
-
-    def after_save(self, session, global_step):
-        self.calls.append(('after', int(global_step)))
-
-    def end(self, session, global_step):
-        self.calls.append(('end', int(global_step)))
-
-
 def test_a_training_has_hooks_listeners_and_a_run_config(tmp_path, caplog):
     caplog.set_level('INFO', 'tensorflow')
     config = {'save_checkpoints_steps': 2, 'keep_checkpoint_max': 2, 'save_summary_steps': 2, 'tf_random_seed': 3}
     estimator = make_estimator(tmp_path, **config)
-    seen, listener = LossHook(), Listener()
+    seen = mock.create_autospec(tf.estimator.SessionRunHook, instance=True)
+    seen.before_run.return_value = tf.estimator.SessionRunArgs({'loss': 'Mean:0'})
+    listener = mock.create_autospec(tf.estimator.CheckpointSaverListener, instance=True)
+    listener.after_save.return_value = None
     log = tf.estimator.LoggingTensorHook({'loss': 'Mean:0'}, every_n_iter=2, formatter=lambda v: str(v['loss']))
     evaluator = tf.estimator.experimental.InMemoryEvaluatorHook(estimator, input_fn, steps=1, every_n_iter=2)
     stop = tf.estimator.StopAtStepHook(last_step=5)
     estimator.train(input_fn, hooks=[seen, log, evaluator, stop], saving_listeners=[listener])
 
     assert step_of(estimator) == 5 and estimator.config.tf_random_seed == 3
-    assert seen.losses == pytest.approx([loss_after(step) for step in range(5)])
+    seen_losses = [call.args[1].results['loss'] for call in seen.after_run.mock_calls]
+    assert seen_losses == pytest.approx([loss_after(step) for step in range(5)])
     assert losses_in(tmp_path) == pytest.approx({1: 10, 3: loss_after(2), 5: loss_after(4)})
     kept = tf.train.get_checkpoint_state(str(tmp_path)).all_model_checkpoint_paths
     assert [os.path.basename(path) for path in kept] == ['model.ckpt-4', 'model.ckpt-5']
-    saves = [(when, step) for step in (0, 2, 4, 5) for when in ('before', 'after')]
-    assert listener.calls == ['begin', *saves, ('end', 5)]
+    begin, *calls = listener.mock_calls
+    saves = [(when, step) for step in (0, 2, 4, 5) for when in ('before_save', 'after_save')]
+    assert begin == mock.call.begin() and [(name, args[1]) for name, args, _ in calls] == [*saves, ('end', 5)]
     lines = [record.getMessage() for record in caplog.records]
     logged = [float(line) for line in lines if re.fullmatch(r'[\d.]+', line)]
     assert logged == pytest.approx([10, loss_after(2), loss_after(4)])
