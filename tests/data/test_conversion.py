@@ -75,7 +75,7 @@ def test_no_more_than_one_example_of_an_iterable_is_held(tmp_path):
 
 
 def write_interrupted(directory):
-    """Has three of four files finished."""
+    """Has three of four files finished; example 4 is skipped."""
     progress = directory / 'manifest.partial.json'
 
     def example_at(i):
@@ -83,7 +83,7 @@ def write_interrupted(directory):
             while not progress.exists() or len(json.loads(progress.read_text())['files']) < 3:
                 time.sleep(0.01)
             raise KeyboardInterrupt
-        return {'id': i}
+        return {'id': i} if i != 4 else None
 
     with pytest.raises(KeyboardInterrupt):
         write(directory, Lazy(40, example_at), num_shards=4, fingerprint='v1')
@@ -97,10 +97,11 @@ def test_a_conversion_goes_on_where_it_was_interrupted(tmp_path, caplog):
     write(tmp_path, Lazy(40, lambda i: made.append(i) or {'id': i}), num_shards=4, fingerprint='v1')
     assert sorted(made) == list(range(2, 40, 4))
     assert before.items() <= files(tmp_path).items()
-    assert read_ids(tmp_path) == list(range(40))
+    assert sorted(read_ids(tmp_path)) == [i for i in range(40) if i != 4]
     assert not (tmp_path / 'manifest.partial.json').exists()
     assert records.is_written(str(tmp_path), 'v1') and not records.is_written(str(tmp_path), 'v2')
-    assert 'continuing a conversion that was interrupted' in caplog.text and 'skipped' not in caplog.text
+    assert 'continuing a conversion that was interrupted' in caplog.text
+    assert '1 of 40 examples were skipped' in caplog.text
 
 
 @pytest.mark.parametrize('fingerprint', ['v2', None])
@@ -121,8 +122,9 @@ def test_a_kept_file_that_has_changed_is_written_again(tmp_path):
     assert read_ids(tmp_path) == list(range(40))
 
 
-def test_a_pass_over_an_iterable_goes_on_where_it_was_interrupted(tmp_path, shards_of_300_bytes, monkeypatch):
+def test_a_pass_over_an_iterable_goes_on_where_it_was_interrupted(tmp_path, shards_of_300_bytes, monkeypatch, caplog):
     def interrupted():
+        yield None
         yield from examples(90)
         raise KeyboardInterrupt
 
@@ -132,10 +134,11 @@ def test_a_pass_over_an_iterable_goes_on_where_it_was_interrupted(tmp_path, shar
     assert len(before) == 8
     encoded, encode = [], records.encode
     monkeypatch.setattr(records, 'encode', lambda features: encoded.append(features['id']) or encode(features))
-    write(tmp_path, iter(examples(120)), fingerprint='v1')
+    write(tmp_path, iter([None, *examples(120)]), fingerprint='v1')
     assert before.items() <= files(tmp_path).items()
     assert read_ids(tmp_path) == list(range(120))
     assert encoded == list(range(encoded[0], 120)) and encoded[0] > 70
+    assert '1 of 121 examples were skipped' in caplog.text
 
 
 KILLED = """

@@ -72,7 +72,8 @@ def test_the_window_is_bounded_by_bytes():
     found = shards.Shards('', [{'count': 40, 'bytes': 10**9}, {'count': 10, 'bytes': 10**9}])  # 40 MB a record.
     sizes = [epochs.window_size(found, make_params(shuffle_buffer=buffer)) for buffer in (5, 6, 7, 1000)]
     assert sizes == [5, 6, 6, 6]  # Of 256 MB.
-    assert epochs.window_size(shards.Shards('', [{'count': 1, 'bytes': 10**9}]), make_params()) == 1
+    one = [{'count': 1, 'bytes': num_bytes} for num_bytes in (10**8, 10**9)]
+    assert [epochs.window_size(shards.Shards('', [item]), make_params()) for item in one] == [2, 1]
 
 
 def test_a_resumed_training_reads_only_what_comes_of_its_share(tmp_path, monkeypatch):
