@@ -49,25 +49,23 @@ def input_fn(input_context=None):
 
 
 class Slope(tf.estimator.SessionRunHook):
+    def __init__(self, config):
+        self.config = config
+        self.worker_has_trained = os.path.join(config.model_dir, 'worker')
+
     def begin(self):
         self.variable = next(variable for variable in tf1.trainable_variables() if variable.op.name.startswith('slope'))
 
+    def after_run(self, run_context, run_values):
+        """Keeps the chief from finishing before the worker has trained too, where each goes on by itself."""
+        if self.config.train_distribute is None and not self.config.is_chief:
+            open(self.worker_has_trained, 'a').close()
+        elif self.config.train_distribute is None:
+            while not os.path.exists(self.worker_has_trained):
+                time.sleep(0.1)
+
     def end(self, session):
         print(json.dumps({**seen, 'slope': float(session.run(self.variable))}), flush=True)
-
-
-class ChiefWaitsForWorker(tf.estimator.SessionRunHook):
-    """Keeps the chief from finishing before the worker has trained too, where each goes on by itself."""
-
-    def __init__(self, config):
-        self._is_chief = config.is_chief
-        self._worker_file = os.path.join(config.model_dir, 'worker')
-
-    def after_run(self, run_context, run_values):
-        if not self._is_chief:
-            open(self._worker_file, 'a').close()
-        while self._is_chief and not os.path.exists(self._worker_file):
-            time.sleep(0.1)
 
 
 def main(model_dir, steps, strategy, *options):
@@ -80,10 +78,9 @@ def main(model_dir, steps, strategy, *options):
         save_checkpoints_steps=100 if strategy == 'none' else 5,
         experimental_max_worker_delay_secs=0,
     )
-    hooks = [Slope(), *([ChiefWaitsForWorker(config)] if strategy == 'none' else [])]
     tf.estimator.train_and_evaluate(
         tf.estimator.Estimator(model_fn, config=config),
-        tf.estimator.TrainSpec(input_fn, max_steps=int(steps), hooks=hooks),
+        tf.estimator.TrainSpec(input_fn, max_steps=int(steps), hooks=[Slope(config)]),
         tf.estimator.EvalSpec(input_fn, steps=3, start_delay_secs=0, throttle_secs=0),
     )
 

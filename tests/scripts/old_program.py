@@ -21,11 +21,8 @@ from models import mine as models
 def model_fn(features, labels, mode):
     training = mode == tf.estimator.ModeKeys.TRAIN
     hidden = tf.layers.conv2d(tf.reshape(features['x'], [-1, 1, 1, 1]), 4, 1, activation=tf.nn.relu)
-    hidden = tf.layers.batch_normalization(hidden, training=training)
-    hidden = tf.layers.dropout(tf.layers.flatten(hidden), training=training)
-    unused_logits = tf.layers.dense(hidden, 2)
-    cell = tf.nn.rnn_cell.LSTMCell(2)
-    unused_outputs, _ = tf.nn.dynamic_rnn(cell, tf.expand_dims(hidden, 1), dtype=tf.float32)
+    hidden = tf.layers.dropout(tf.layers.flatten(tf.layers.batch_normalization(hidden, training=training)), training=training)
+    tf.nn.dynamic_rnn(tf.nn.rnn_cell.LSTMCell(2), tf.expand_dims(tf.layers.dense(hidden, 2), 1), dtype=tf.float32)
 
     slope = tf.get_variable('slope', [], initializer=tf.zeros_initializer())
     prediction = slope * features['x']
@@ -42,20 +39,18 @@ def input_fn():
     return tf.data.make_one_shot_iterator(dataset.repeat()).get_next()
 
 
-def main():
+if __name__ == '__main__':
     parser = argparse.ArgumentParser()
     parser.add_argument('--model_dir')
     parser.add_argument('words', nargs='*')
     flags = parser.parse_args()
-
     tf.disable_v2_behavior()
     tf.logging.set_verbosity(tf.logging.INFO)
     warnings.warn('`my.layer` is deprecated and will be removed in a future version.')
     warnings.warn('A tensor of mine is large.', RuntimeWarning)
     tf.logging.warning('From %s: my flag is deprecated and will be removed. Instructions for updating: drop it.', 'me')
 
-    config = tf.estimator.RunConfig(session_config=tf.ConfigProto())
-    estimator = tf.estimator.Estimator(model_fn, flags.model_dir, config)
+    estimator = tf.estimator.Estimator(model_fn, flags.model_dir, tf.estimator.RunConfig(session_config=tf.ConfigProto()))
     tf.estimator.train_and_evaluate(
         estimator, tf.estimator.TrainSpec(input_fn, max_steps=STEPS), tf.estimator.EvalSpec(input_fn, steps=1))
     prediction = next(iter(estimator.predict(input_fn)))
@@ -64,8 +59,4 @@ def main():
     estimator.export_saved_model(os.path.join(flags.model_dir, 'export'), serving_input_fn)
     names = ', '.join(module.NAME for module in (datasets, hparams, models))
     print(__name__, os.path.basename(__file__), sys.argv[0], flags.words, names, prediction['y'])
-    return 7
-
-
-if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(7)

@@ -106,7 +106,7 @@ class Environment:
 def finish(process, text=None):
     """Gives a process a text as stdin; returns its exit code, stdout and stderr; kills it if it does not end."""
     try:
-        out, err = process.communicate(text, timeout=120)
+        out, err = process.communicate(text, timeout=250)
     finally:
         process.kill()
         process.wait()

@@ -58,7 +58,7 @@ def started(cluster, *arguments, wait=lambda job, tasks: None):
 
 def wait_until(is_ready, tasks):
     """Waits until a function returns True; the tasks run on."""
-    for _ in range(1000):
+    for _ in range(2500):
         if is_ready():
             return
         for task in tasks.values():
@@ -71,7 +71,7 @@ def ended(tasks):
     """Waits for the tasks; returns {(job, index): (stdout's JSON lines, stderr)}."""
     outputs = {}
     for name, task in tasks.items():
-        out, err = task.communicate(timeout=120)
+        out, err = task.communicate(timeout=250)
         assert task.returncode == 0, f'{name}: {err}'
         outputs[name] = [json.loads(line) for line in out.splitlines()], err
     return outputs

@@ -122,7 +122,7 @@ def test_ctrl_c_ends_a_script_as_it_ends_python(environment, tmp_path):
     signal.signal(signal.SIGINT, before)
     assert process.stdout.readline() == 'ready\n'
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=100)
+    _, err = process.communicate(timeout=250)
     assert process.returncode == -signal.SIGINT and err.endswith('KeyboardInterrupt\n')
 
 
