@@ -86,11 +86,7 @@ def test_a_hyperparameter_out_of_its_bounds_is_one_line(model, given, message):
         ({'c': ([4, 2], tf.int64)}, {}, f'{CATEGORIES} no vocabulary_sizes for it'),
         ({'c': ([4, 2], tf.int64)}, {'vocabulary_sizes': 3}, f'{CATEGORIES} no vocabulary_sizes for it'),
         ({'c': ([4, 2], tf.int32)}, {'vocabulary_sizes': {'c': [3]}}, f'{CATEGORIES} 1 vocabulary_sizes for it'),
-        (
-            {'x': ([None, None], tf.float32)},
-            {},
-            'the feature x has the shape (None, None), but must have a fixed size',
-        ),
+        ({'x': ([None, None], tf.float32)}, {}, 'the feature x has the shape (None, None), but must have a fixed size'),
     ],
 )
 def test_a_feature_that_is_no_input_of_mlp_is_one_line(features, metadata, message):

@@ -81,15 +81,6 @@ def failing(params):
 
 def failing_later(params):
     return layers.Lambda(lambda images: int('x'))
-
-
-def of_two(params):
-    a, b = layers.Input([3], name='a'), layers.Input([4], name='b')
-    return tf.keras.Model({'a': a, 'b': b}, layers.Dense(params.num_classes)(layers.Concatenate()([a, b])))
-
-
-def half(params):
-    return tf.keras.Sequential([layers.Flatten(dtype='float16'), layers.Dense(10, dtype='float16')])
 """
 
 
@@ -206,24 +197,11 @@ def test_a_network_of_another_graph_is_one_line(networks, tmp_path, data_dir):
         train(tmp_path / 'run', data_dir, hparams={'keras_model': 'own_networks.of_module'})
 
 
-def test_the_networks_own_exceptions_are_left_to_its_author(networks, session, tmp_path):
+def test_the_networks_own_exceptions_are_left_to_its_author(networks, session):
     with pytest.raises(RuntimeError, match='of its own'):
         call('own_networks.failing')
     with pytest.raises(ValueError, match='invalid literal'):
         call('own_networks.failing_later')
-    path = os.path.join(os.path.dirname(networks.__file__), 'broken_networks.py')
-    with open(path, 'w') as file:
-        file.write('import no_such_dependency\n')
-    with pytest.raises(ModuleNotFoundError, match='no_such_dependency'):
-        call('broken_networks.make')
-
-
-def test_logits_of_any_precision_are_cast_to_float32(networks, session):
-    assert call('own_networks.half', labels={'label': tf.zeros([2], tf.int32)})['embedding'].dtype == tf.float32
-
-
-def test_several_features_are_given_as_a_dict(networks, session):
-    assert call('own_networks.of_two', {'a': [None, 3], 'b': [None, 4]})['probabilities'].shape.as_list() == [None, 10]
 
 
 def test_a_file_that_is_not_there_or_damaged_is_one_line(network, tmp_path):

@@ -90,12 +90,7 @@ def test_large_and_colored_labeled_images_stay_as_they_are_and_floats_are_drawn_
 
 
 @pytest.mark.parametrize(
-    'labels, predictions, differing',
-    [
-        ([7, 7], [7, 7], []),
-        ([7, 7], [1, 2], [PREDICTION]),
-        ([1, 2], [7, 7], [LABEL]),
-    ],
+    'labels, predictions, differing', [([7, 7], [7, 7], []), ([7, 7], [1, 2], [PREDICTION]), ([1, 2], [7, 7], [LABEL])]
 )
 def test_the_caption_shows_the_label_and_the_prediction(labels, predictions, differing):
     first, second = labeled_images.draw(SAME, labels, predictions)

@@ -1,5 +1,6 @@
 """What the functions of a model module return is checked, and what is wrong named."""
 
+import re
 import types
 
 import numpy as np
@@ -15,22 +16,19 @@ NAMES = 'under names that are printable text, not'
 PREDICTION = ': the prediction a must be a tensor, not'
 LOSS = ' must return a loss of shape [batch] and type float32, one for each example, not'
 PAIRS = 'must return pairs (value, update_op) of tensors, as tf.metrics makes them: a is'
-LABELS = {'label': [0, 1, 1, 0]}
 
 
-def make_params(text='', dataset=None):
-    return build.make_hparams('m', {}, 'd', dataset or {}, text=text)
+PARAMS = build.make_hparams('m', {}, 'd', {})
 
 
 def zeros(*shape):
     return tf.zeros(shape)
 
 
-def call(returned, labels=None, text='', mode=ModeKeys.TRAIN):
+def call(returned, labels=None, mode=ModeKeys.TRAIN, params=PARAMS):
     """Calls a model that returns what a function of no arguments does."""
     model = types.SimpleNamespace(model=lambda features, labels, mode, params: returned())
-    labels = None if mode == ModeKeys.PREDICT else {name: tf.constant(value) for name, value in (labels or {}).items()}
-    return model_contract.call_model(model, {}, labels, mode, make_params(text))
+    return model_contract.call_model(model, {}, None if mode == ModeKeys.PREDICT else labels or {}, mode, params)
 
 
 def refused(function, *arguments):
@@ -68,10 +66,7 @@ def lost(value):
             predicted(lambda: tf.ragged.constant([[1], [2, 3]])),
             f'{PREDICTION} a RaggedTensor: its method to_tensor() makes one',
         ),
-        (
-            predicted(lambda: zeros(3, 2)),
-            ': the prediction a must be of shape [batch, ...], with a batch of 4, not (3, 2)',
-        ),
+        (predicted(lambda: zeros(3, 2)), ': the prediction a must be of shape [batch, ...], with a batch of 4, not (3, 2)'),
         (
             lambda: ({'a': zeros()}, tf.placeholder(tf.float32, [None])),
             ': the prediction a must be of shape [batch, ...], not ()',
@@ -84,10 +79,7 @@ def lost(value):
         (lost(lambda: np.zeros(4, np.float32)), f'{LOSS} a NumPy array of float32 (4,)'),
         (lost(dict), ' must return a loss, not an empty dict'),
         (lost(lambda: {1: zeros(4)}), f' must return losses {NAMES} 1'),
-        (
-            lost(lambda: {'b': zeros(4), 'c': zeros()}),
-            LOSS.replace('loss of', 'loss c of') + ' a tensor of float32 ()',
-        ),
+        (lost(lambda: {'b': zeros(4), 'c': zeros()}), LOSS.replace('loss of', 'loss c of') + ' a tensor of float32 ()'),
         (
             lost(lambda: {'b': zeros(4), 'c': zeros(8)}),
             ': the losses must be of the same batch, but b is of (4,), and c of (8,)',
@@ -101,65 +93,26 @@ def test_what_a_model_must_not_return_is_named(returned, message):
 def test_a_model_without_labels_need_not_return_a_loss(session):
     predictions, losses = call(lambda: [{'a': zeros(4), 'b': zeros(3)}, 'anything'], mode=ModeKeys.PREDICT)
     assert list(predictions) == ['a', 'b'] and losses is None
-    assert refused(call, lambda: ({'a': zeros()}, None), None, '', ModeKeys.PREDICT).endswith('[batch, ...], not ()')
+    assert refused(call, lambda: ({'a': zeros()}, None), None, ModeKeys.PREDICT).endswith('[batch, ...], not ()')
 
 
 def test_variables_are_predictions_and_metrics_too(session):
     variable = tf.get_variable('v', [4])
     assert call(lambda: ({'a': variable}, zeros(4)))[0] == {'a': variable}
     module = types.SimpleNamespace(eval_metrics=lambda *arguments: {'a': (variable, tf.no_op()), 'b': (variable, variable)})
-    assert list(model_contract.call_eval_metrics(module, {}, {}, {}, make_params())) == ['a', 'b']
-
-
-@pytest.mark.parametrize(
-    'labels, text, expected',
-    [
-        ({}, '', [1, 2, 3, 4]),
-        ({'weight': [1, 0, 2, 3]}, '', [1, 0, 6, 12]),
-        (LABELS, 'class_weights=[0.5,3]', [0.5, 6, 9, 2]),
-        ({**LABELS, 'weight': [1, 0, 2, 3]}, 'class_weights=[0.5,3]', [0.5, 0, 18, 6]),
-        ({}, 'class_weights=[3]', [3, 6, 9, 12]),
-        ({}, 'class_weights=[0]', [0, 0, 0, 0]),
-    ],
-)
-def test_the_losses_are_weighted_by_example_and_class(session, labels, text, expected):
-    losses = [1.0, 2.0, 3.0, 4.0]
-    _, found = call(lambda: ({'a': zeros(4)}, tf.constant(losses)), labels, text)
-    assert session.run(found) == {'': pytest.approx(expected)}
-    _, found = call(lambda: ({'a': zeros(4)}, {'b': tf.constant(losses), 'c': zeros(4)}), labels, text)
-    assert session.run(found) == {'b': pytest.approx(expected), 'c': pytest.approx([0] * 4)}
-
-
-@pytest.mark.parametrize(
-    'labels, text, message',
-    [
-        (
-            {'weight': [[1.0]] * 4},
-            '',
-            '--dataset=d: the label weight must be of shape [batch], not (4, 1): it is the weight of the example in the loss',
-        ),
-        (LABELS, 'class_weights=[1,-2]', 'class_weights=[1.0, -2.0] must be at least 0'),
-        (LABELS, 'class_weights=[0,0]', 'class_weights are all 0: nothing would be learned'),
-        *(
-            (labels, 'class_weights=[1,2]', 'class_weights: --dataset=d has no classes: no label named label, int [batch]')
-            for labels in ({}, {'label': [0.0] * 4}, {'label': [[0]] * 4})
-        ),
-    ],
-)
-def test_weights_that_no_loss_can_have_are_named(labels, text, message):
-    assert refused(call, lambda: ({'a': zeros(4)}, zeros(4)), labels, text) == message
+    assert list(model_contract.call_eval_metrics(module, {}, {}, {}, PARAMS)) == ['a', 'b']
 
 
 def test_there_are_as_many_class_weights_as_classes():
-    model = types.SimpleNamespace(model=lambda *arguments: ({'a': zeros(4)}, zeros(4)))
-    params = make_params('class_weights=[1,2]', {'num_classes': 3})
-    message = refused(lambda: model_contract.call_model(model, {}, {'label': tf.constant([0] * 4)}, ModeKeys.TRAIN, params))
+    params = build.make_hparams('m', {}, 'd', {'num_classes': 3}, text='class_weights=[1,2]')
+    labels = {'label': tf.TensorSpec([4], tf.int32)}
+    message = refused(call, lambda: ({'a': zeros(4)}, zeros(4)), labels, ModeKeys.TRAIN, params)
     assert message == 'class_weights has 2 weights for 3 classes'
 
 
 def call_metrics(returned):
     module = types.SimpleNamespace(eval_metrics=lambda features, labels, predictions, params: returned())
-    return model_contract.call_eval_metrics(module, {}, {}, {}, make_params())
+    return model_contract.call_eval_metrics(module, {}, {}, {}, PARAMS)
 
 
 def of_keras():
@@ -192,47 +145,36 @@ def test_metrics_that_cannot_be_evaluated_are_named(returned, message):
 
 def test_a_model_may_be_without_metrics_and_hooks(session):
     for module in (types.SimpleNamespace(), types.SimpleNamespace(eval_metrics=None, hooks=None)):
-        assert model_contract.call_eval_metrics(module, {}, {}, {}, make_params()) == {}
-        assert model_contract.make_hooks(module, ModeKeys.TRAIN, make_params()) == []
+        assert model_contract.call_eval_metrics(module, {}, {}, {}, PARAMS) == {}
+        assert model_contract.make_hooks(module, ModeKeys.TRAIN, PARAMS) == []
 
 
 @pytest.mark.parametrize('rate, expected', [(0.25, 0.25), (np.float64(0.5), 0.5), (2, 2.0), (lambda: tf.constant(3), 3.0)])
 def test_a_learning_rate_is_a_number_or_a_scalar_tensor(session, rate, expected):
     module = types.SimpleNamespace(learning_rate=lambda *arguments: rate() if callable(rate) else rate)
-    found = model_contract.learning_rate(module, tf.constant(0.0), 10, make_params())
+    found = model_contract.learning_rate(module, tf.constant(0.0), 10, PARAMS)
     assert found.dtype == tf.float32 and session.run(found) == expected
 
 
-@pytest.mark.parametrize(
-    'part, value, message',
-    [
-        ('optimizer', 'adam', "optimizer() must return a tf.train.Optimizer (tf is tensorflow.compat.v1), not 'adam'"),
-        *(
-            ('learning_rate', value, f'learning_rate() must return a number or a scalar tensor, not {value}')
-            for value in (True, [0.1], None)
-        ),
-        (
-            'learning_rate',
-            lambda: zeros(1),
-            'learning_rate() must return a number or a scalar tensor, not a tensor of float32 (1,)',
-        ),
-        (
-            'learning_rate',
-            lambda: tf.constant('a'),
-            'learning_rate() must return a number or a scalar tensor, not a tensor of string ()',
-        ),
-        ('hooks', None, 'hooks() must return a list of tf.train.SessionRunHook (tf is tensorflow.compat.v1), not None'),
-        ('hooks', [3], 'hooks() must return a list of tf.train.SessionRunHook (tf is tensorflow.compat.v1), not [3]'),
-    ],
-)
-def test_parts_of_another_type_are_refused(part, value, message):
-    def returned(*arguments):
-        return value() if callable(value) else value
+@pytest.mark.parametrize('rate', [True, [0.1], None, '0.1'])
+def test_a_learning_rate_that_is_no_number_is_refused(rate):
+    module = types.SimpleNamespace(learning_rate=lambda *arguments: rate)
+    message = refused(model_contract.learning_rate, module, 0.0, 10, PARAMS)
+    assert message == f'--model=m: learning_rate() must return a number or a scalar tensor, not {rate!r}'
 
-    module, params = types.SimpleNamespace(**{part: returned}), make_params()
-    calls = {
-        'optimizer': lambda: model_contract.make_optimizer(module, tf.constant(0.1), params),
-        'learning_rate': lambda: model_contract.learning_rate(module, tf.constant(0.0), 10, params),
-        'hooks': lambda: model_contract.make_hooks(module, ModeKeys.TRAIN, params),
-    }
-    assert refused(calls[part]) == f'--model=m: {message}'
+
+def test_a_learning_rate_that_is_another_tensor_is_refused(session):
+    for rate, shown in ((zeros(1), 'float32 (1,)'), (tf.constant('a'), 'string ()')):
+        module = types.SimpleNamespace(learning_rate=lambda *arguments, rate=rate: rate)
+        with pytest.raises(UsageError, match=f'not a tensor of {re.escape(shown)}$'):
+            model_contract.learning_rate(module, tf.constant(0.0), 10, PARAMS)
+
+
+def test_optimizers_and_hooks_of_another_type_are_refused():
+    module = types.SimpleNamespace(optimizer=lambda *arguments: 'adam', hooks=lambda *arguments: [3])
+    assert refused(model_contract.make_optimizer, module, 0.1, PARAMS) == (
+        "--model=m: optimizer() must return a tf.train.Optimizer (tf is tensorflow.compat.v1), not 'adam'"
+    )
+    assert refused(model_contract.make_hooks, module, ModeKeys.TRAIN, PARAMS) == (
+        '--model=m: hooks() must return a list of tf.train.SessionRunHook (tf is tensorflow.compat.v1), not [3]'
+    )

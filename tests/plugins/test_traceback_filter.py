@@ -60,31 +60,14 @@ def test_an_exception_of_a_function_of_the_users_ends_in_its_line(name, argument
     assert shown(FAILING.replace('NAME', name).replace('ARGUMENTS', arguments)) == (1, traceback(name, 4))
 
 
-@pytest.mark.parametrize(
-    'source, function, message',
-    [
-        (
-            """
-def eval_metrics(features, labels, predictions, params):
-    return {'accuracy': tf.metrics.accuracy(labels['label'], predictions['probabilities'])}
-""",
-            'eval_metrics',
-            'ValueError: Shapes (4, 2) and (4,) are incompatible',
-        ),
-        (
-            """
+def test_a_mistake_with_an_op_ends_in_the_users_line():
+    source = """
 def parse(mode, params, record):
     return {'x': record['x']}, {'label': tf.as_string(record['label'])}
-""",
-            'model',
-            'TypeError: ',
-        ),
-    ],
-)
-def test_a_mistake_with_an_op_ends_in_the_users_line(source, function, message):
+"""
     code, lines = shown(source)
     assert code == 1 and [line for line in lines if line.startswith('  File')] == lines[1:2]
-    assert lines[1].endswith(f', in {function}') and lines[-1].startswith(message)
+    assert lines[1].endswith(', in model') and lines[-1].startswith('TypeError: ')
 
 
 @pytest.mark.parametrize('op', ['numpy_function', 'py_function'])
@@ -106,15 +89,6 @@ def parse(mode, params, record):
     code, lines = shown(source)
     assert code == 1 and lines[-4:] == [*traceback('check', 4)[1:], RECORD]
     assert all(line.startswith('  File "module.py", ') for line in lines if line.startswith('  File'))
-
-
-def test_an_exception_in_a_python_op_of_the_model_ends_in_the_users_line():
-    source = """
-def model(features, labels, mode, params, good=model):
-    predictions, loss = good(features, labels, mode, params)
-    return predictions, loss + tf.ensure_shape(tf.numpy_function(check, [loss], tf.float32), [None])
-"""
-    assert shown(CHECK + source) == (1, traceback('check', 3))
 
 
 @pytest.mark.parametrize('fails_at', [1, 2], ids=['counted', 'trained on'])
