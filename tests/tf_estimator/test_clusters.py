@@ -128,7 +128,7 @@ def test_with_a_mirrored_strategy_the_chief_alone_trains_on_the_devices_of_all(t
 
 
 def test_workers_learn_from_the_examples_of_all_and_go_on_after_a_kill_and_the_evaluator_evaluates(tmp_path):
-    cluster = addresses(chief=1, worker=1)
+    cluster = addresses(worker=2)  # The first one is the chief.
     with started(cluster, tmp_path, 10**7, 'multi_worker', 'graph') as tasks:
         wait_until(lambda: (tf.train.latest_checkpoint(tmp_path) or '-0')[-2:] != '-0', tasks)
         for task in tasks.values():
@@ -141,9 +141,9 @@ def test_workers_learn_from_the_examples_of_all_and_go_on_after_a_kill_and_the_e
     with started({**cluster, **addresses(evaluator=1)}, tmp_path, step + 4, 'multi_worker', *OPTIONS) as tasks:
         outputs = ended(tasks)
     expected = pytest.approx(descend(4, 2, slope, momentum), rel=1e-5)
-    for index, name in enumerate([('chief', 0), ('worker', 0)]):
-        ((seen,), _) = outputs[name]
-        task = [*name, index == 0, 2 * index]  # The evaluator is between them.
+    for index in range(2):
+        ((seen,), _) = outputs['worker', index]
+        task = ['worker', index, index == 0, 1 + index]  # The evaluator comes before them.
         assert seen == {'input': [index, 2], 'task': task, 'counts': [2, 0], 'slope': expected}
     assert last_evaluation(outputs['evaluator', 0][1]) == (step + 4, expected)
 
