@@ -177,10 +177,10 @@ with StopOnSignal(**options) as on_signal, tf.Graph().as_default():
         while not session.should_stop():
             session.run(count)
     print('stopped', flush=True)
-    if rests:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    for _ in range(round(after * 10)):
+    for i in range(round(after * 10)):
         time.sleep(0.1)
+        if rests and i == 5:
+            os.kill(os.getpid(), signal.SIGSTOP)
     print('ended', flush=True)
     on_signal.exit_if_received()
 """
@@ -196,7 +196,7 @@ def in_third_step(steps, after=0.0, rests=False, is_training=True, **options):
     Args:
       steps: how many seconds each step takes.
       after: how many seconds what follows takes.
-      rests: whether the process stops itself before that.
+      rests: whether the process stops itself in the middle of that.
       is_training: whether StopOnSignal knows of the steps.
       **options: of StopOnSignal.
     """
@@ -244,10 +244,10 @@ def test_a_second_signal_does_not_wait_for_the_step(second, code):
 
 
 def test_a_process_that_rests_with_its_machine_is_not_ended_for_it():
-    with in_third_step([0, 0, 0], after=0.5, rests=True, exit_seconds=2) as process:
+    with in_third_step([0, 0, 0], after=1, rests=True, exit_seconds=3) as process:
         process.send_signal(signal.SIGTERM)
         forked.wait_until_stopped(process)
-        time.sleep(2.5)
+        time.sleep(3)
         process.send_signal(signal.SIGCONT)
         out, err = process.communicate(timeout=100)
         assert (process.returncode, out.splitlines()[-2:]) == (143, ['stopped', 'ended']), err
