@@ -24,10 +24,9 @@ def two_layers(features, labels, mode, params):
     return {'y': y}, None if labels is None else tf.square(y - labels['y'])
 
 
-@pytest.mark.parametrize('towers', [0, 2])
-def test_rates_by_layer_are_those_of_numpy(tmp_path, towers):
+def test_rates_by_layer_are_those_of_numpy(tmp_path):
     text = ',learning_rate_factors=[^a/:0.5,w$:3,unused:2],gradient_clip_norm=1'
-    found, _ = train_in_session(make_estimator(tmp_path, towers, types.SimpleNamespace(model=two_layers), text), 3)
+    found, _ = train_in_session(make_estimator(tmp_path, 2, types.SimpleNamespace(model=two_layers), text), 3)
     w = np.array([1.0, 2.0])
     for step in range(3):
         change = gradient(w, step)
@@ -58,17 +57,15 @@ NO_FACTOR = 'is not a regular expression and a positive number, such as dense:0.
         ('(:2', '( is not a regular expression: missing ), unterminated subpattern at position 0'),
     ],
 )
-def test_factors_that_mean_nothing_are_refused(session, item, message):
-    variables = [tf.get_variable(name, []) for name in 'ab']
+def test_factors_are_found_by_expressions_and_those_that_mean_nothing_are_refused(session, item, message):
+    a, b, c = (tf.get_variable(name, []) for name in ('a', 'b', 'c/w'))
+    # The first expression that fits counts; it may have colons.
+    params = types.SimpleNamespace(learning_rate_factors=['(?:b):2', 'b|c:3'])
+    assert layer_rates.variable_factors([a, b, c], params) == [1, 2, 3]
+    params.learning_rate_factors[1] = item
     with pytest.raises(UsageError) as error:
-        layer_rates.variable_factors(variables, types.SimpleNamespace(learning_rate_factors=['b:2', item]))
+        layer_rates.variable_factors([a, b], params)
     assert str(error.value) == f'learning_rate_factors: {message}'
-
-
-def test_the_first_factor_that_fits_counts_and_an_expression_may_have_colons(session):
-    variables = [tf.get_variable(name, []) for name in ('a/w', 'a/b', 'c')]
-    params = types.SimpleNamespace(learning_rate_factors=['(?:a)/w:2', 'a:3'])
-    assert layer_rates.variable_factors(variables, params) == [2, 3, 1]
 
 
 def test_summaries_of_a_model_have_the_same_tags_with_towers(tmp_path):
@@ -117,11 +114,10 @@ def test_parts_of_another_type_are_refused(part, function, arguments, value, mes
     assert str(error.value).startswith(f'--model=m: {message}')
 
 
-@pytest.mark.parametrize('rate', [2, 2.0, np.float64(2), tf.constant(2), tf.constant(2.0, tf.float64)])
-def test_a_learning_rate_is_any_number(rate):
-    model = types.SimpleNamespace(learning_rate=lambda *_: rate)
-    found = model_contract.learning_rate(model, 0.0, 9, params())
-    assert found.dtype == tf.float32 and found.numpy() == 2
+def test_a_learning_rate_is_any_number():
+    for rate in (2, 2.0, np.float64(2), tf.constant(2), tf.constant(2.0, tf.float64)):
+        found = model_contract.learning_rate(types.SimpleNamespace(learning_rate=lambda *_, rate=rate: rate), 0.0, 9, params())
+        assert found.dtype == tf.float32 and found.numpy() == 2
 
 
 LOSS = 'must return a loss of shape [batch] and type float32, one for each example, not'
@@ -149,14 +145,10 @@ def test_losses_that_are_not_per_example_are_refused(loss, message):
 
 @pytest.mark.parametrize(
     'prediction, labels, shape',
-    [
-        (lambda: tf.constant(2.0), {}, 'with a batch of 10, not ()'),
-        (lambda: tf.zeros([2]), {}, 'with a batch of 10, not (2,)'),
-        (lambda: tf.constant(2.0), None, 'not ()'),
-    ],
+    [(0.0, {}, 'with a batch of 10, not ()'), ([0.0, 0.0], {}, 'with a batch of 10, not (2,)'), (0.0, None, 'not ()')],
 )
 def test_a_prediction_that_is_not_per_example_is_refused(prediction, labels, shape):
-    model = types.SimpleNamespace(model=lambda *_: ({'y': tf.constant(Y), 'sum': prediction()}, tf.constant(Y)))
+    model = types.SimpleNamespace(model=lambda *_: ({'y': tf.constant(Y), 'sum': tf.constant(prediction)}, tf.constant(Y)))
     with pytest.raises(UsageError) as error:
         model_contract.call_model(model, {}, labels, 'train', params())
     assert str(error.value) == f'--model=m: model(): the prediction sum must be of shape [batch, ...], {shape}'
