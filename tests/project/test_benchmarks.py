@@ -5,6 +5,7 @@ import glob
 import importlib
 import json
 import os
+import resource
 import subprocess
 import sys
 from unittest import mock
@@ -39,8 +40,16 @@ ModeKeys = tf.estimator.ModeKeys
 
 @pytest.fixture
 def quick_start(monkeypatch):
-    """Trainers start without importing TensorFlow: of their speed, steps are measured."""
-    monkeypatch.setattr(subprocess, 'Popen', forked.Popen)
+    """Trainers start without importing TensorFlow: of their speed, steps are measured. Their memory is that of this process."""
+    processes = {}
+
+    def start(*args, **options):
+        process = forked.Popen(*args, **options)
+        return processes.setdefault(process.pid, process)
+
+    monkeypatch.setattr(subprocess, 'Popen', start)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    monkeypatch.setattr(os, 'wait4', lambda pid, options: (pid, processes[pid].wait(), usage))
 
 
 @pytest.mark.parametrize('name', [os.path.basename(path)[:-3] for path in glob.glob(f'{ROOT}/benchmarks/*.py')])
@@ -90,7 +99,7 @@ def test_the_networks_that_are_compared_have_the_size_of_the_peers_and_their_dat
 
 
 @mock.patch.multiple(training, WARM_UP=10, ROWS=5000)
-def test_the_table_is_that_of_the_peers_and_what_the_trainer_reaches_is_read_from_its_log(tmp_path, monkeypatch):
+def test_the_table_is_that_of_the_peers_and_what_the_trainer_reaches_is_read_from_its_log(quick_start, tmp_path, monkeypatch):
     runs = []
     monkeypatch.setattr(training, 'run_trainer', lambda *flags: runs.append(processes.run_trainer(*flags)) or runs[-1])
     task = dataclasses.replace(training.TASKS['mlp'], steps=30, batch_size=256)
