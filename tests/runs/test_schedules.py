@@ -62,7 +62,7 @@ def test_dry_run_finds_what_is_broken_in_prediction_alone(run, monkeypatch):
 
 def test_continuous_eval_follows_another_process_to_the_last_step(start, run, tmp_path):
     training = start(*FLAGS, '--schedule=train')
-    code, result, err = run(*FLAGS, '--schedule=continuous_eval')
+    code, result, err = run(*FLAGS, '--schedule=continuous_eval', '--eval_timeout=100')
     assert code == 0, err
     assert training.wait(100) == 0
     assert result['global_step'] == 20 and 'loss' in result['eval']
