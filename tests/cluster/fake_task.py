@@ -36,6 +36,13 @@ def resist(until='never'):
     leave(1, until)
 
 
+def interrupt(*unused):
+    """Handles SIGINT, of which a second one would be too many."""
+    signal.signal(signal.SIGINT, lambda *unused: os._exit(1))
+    time.sleep(0.5)
+    sys.exit(130)
+
+
 def leave(code, when='ready'):
     """Ends with a code once another task is ready."""
     wait_for(when)
