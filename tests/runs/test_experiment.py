@@ -27,11 +27,12 @@ def parse(mode, params, i):
     return {'x': tf.stack([tf.cast(i, tf.float32), 1.0])}, {'y': tf.cast(i, tf.float32)}
 
 
-def make(tmp_path, text='', schedule='train', batch_start=(0, 0), evaluation=(), **training):
+def make(tmp_path, text='', schedule='train', batch_start=(0, 0), **options):
     """Returns the Experiment of a linear model and ten examples, in batches of 4 unless the hyper-parameters say otherwise."""
     params = build.make_hparams('m', {'decay': 0.0, 'batch_size': 4}, 'd', {'shuffle_buffer': 10}, text=text)
     source = DataSource(types.SimpleNamespace(read=read, parse=parse), '', params.with_batch_start(batch_start))
-    options = Options(schedule, TrainingOptions(**training), EvaluationOptions(**dict(evaluation)))
+    of_evaluation = {name: options.pop(name) for name in vars(EvaluationOptions()).keys() & options.keys()}
+    options = Options(schedule, TrainingOptions(**options), EvaluationOptions(**of_evaluation))
     config = make_run_config(str(tmp_path), 1, options.training)
     return make_experiment(MODEL, source, config, options, None)
 
@@ -43,7 +44,7 @@ def make(tmp_path, text='', schedule='train', batch_start=(0, 0), evaluation=(),
         ('num_epochs=2', {'batch_start': (3, 12)}, 5, 3),  # 3 + (20 - 12) / 4.
         ('num_epochs=2,train_steps=7,batch_size=5', {}, 7, 2),
         ('num_epochs=2', {'schedule': 'continuous_eval', 'save_checkpoints_steps': 2}, 5, 2),
-        ('num_epochs=2', {'save_checkpoints_steps': 2, 'evaluation': {'eval_every_steps': 4}}, 5, 4),
+        ('num_epochs=2', {'save_checkpoints_steps': 2, 'eval_every_steps': 4}, 5, 4),
         ('num_epochs=2', {'schedule': 'dry_run'}, 1, 3),
         ('train_split=endless,train_steps=9', {}, 9, 1000),
         ('num_epochs=2', {'schedule': 'evaluate'}, 1, 1000),
@@ -63,21 +64,17 @@ def test_the_length_of_a_training_and_its_periods_follow_from_the_data(tmp_path,
         ('batch_size=8', {'num_towers': 3}, 'batch_size=8 is not divisible by 3 towers: use --hparams=batch_size=6 or 9$'),
         ('batch_size=2', {'num_towers': 3}, 'batch_size=2 is not divisible by 3 towers: use --hparams=batch_size=3$'),
         ('train_split=test', {}, '--dataset=d: unknown split test'),
-        ('', {'schedule': 'evaluate', 'evaluation': {'eval_splits': ['eval', 'test']}}, '--dataset=d: unknown split test'),
+        ('', {'schedule': 'evaluate', 'eval_splits': ['eval', 'test']}, '--dataset=d: unknown split test'),
+        ('', {'schedule': 'evaluate', 'eval_splits': ['test'], 'eval_steps': 1}, '--dataset=d: unknown split test'),
         (
             '',
-            {'schedule': 'evaluate', 'evaluation': {'eval_splits': ['test'], 'eval_steps': 1}},
-            '--dataset=d: unknown split test',
-        ),
-        (
-            '',
-            {'schedule': 'evaluate', 'evaluation': {'eval_splits': ['endless']}},
+            {'schedule': 'evaluate', 'eval_splits': ['endless']},
             '--dataset=d: the split endless is infinite: set --eval_steps',
         ),
         (
             '',
-            {'schedule': 'dry_run', 'evaluation': {'best_metric': 'los:max'}},
-            '--best_metric=los:max: there is no metric los; the metrics are: examples, loss, loss_again$',
+            {'schedule': 'dry_run', 'best_metric': 'los:max'},
+            'los:max: there is no metric los; the metrics are: examples, loss, loss',
         ),
     ],
 )
@@ -93,16 +90,10 @@ def test_a_resumed_training_is_told_to_override_its_batch_size(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'text, batches, numbers',
-    [
-        ('', 0, range(10)),
-        ('', 2, range(8)),
-        ('', MAX_STEPS, range(10)),
-        ('train_split=endless,cache=false', MAX_STEPS, range(5)),
-    ],
+    'split, batches, numbers', [('train', 0, range(10)), ('train', 2, range(8)), ('endless', MAX_STEPS, range(5))]
 )
-def test_a_training_sees_all_batches_or_the_first_ones(tmp_path, text, batches, numbers):
-    experiment = make(tmp_path, f'train_steps=9{text and ","}{text}', overfit_batches=batches)
+def test_a_training_sees_all_batches_or_the_first_ones(tmp_path, split, batches, numbers):
+    experiment = make(tmp_path, f'train_steps=9,train_split={split},cache=false', overfit_batches=batches)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.train.create_global_step()
         batches = tf.data.make_initializable_iterator(experiment.train_input_fn())
@@ -115,7 +106,7 @@ def test_a_training_sees_all_batches_or_the_first_ones(tmp_path, text, batches, 
 
 @pytest.mark.parametrize('schedule, steps, count', [('evaluate', 0, 7), ('evaluate', 2, 4), ('dry_run', 2, 2)])
 def test_an_evaluation_sees_the_whole_split_or_the_first_batches(tmp_path, schedule, steps, count):
-    experiment = make(tmp_path, 'eval_batch_size=2', schedule, evaluation={'eval_steps': steps})
+    experiment = make(tmp_path, 'eval_batch_size=2', schedule, eval_steps=steps)
     (evaluator,) = experiment.evaluators
     assert sum(len(batch['x']) for batch in evaluator.batches(lambda features, *_: features)) == count
     assert not make(tmp_path, schedule='train').evaluators
