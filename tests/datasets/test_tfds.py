@@ -17,10 +17,38 @@ from tests.datasets.own_data import Prepared, schema, serve
 from tests.datasets.test_examples import picture
 
 tfds = pytest.importorskip('tensorflow_datasets', reason="needs pip install -e '.[tfds]'")
-from tests.datasets.tfds_builder import build  # noqa: E402 - it imports the package
 
 F = tfds.features
 LABEL = F.ClassLabel(names=['dark', 'light'])
+
+
+class Own(tfds.core.GeneratorBasedBuilder):
+    """A dataset called own, of {name: feature}, {split: examples} and supervised keys."""
+
+    VERSION = tfds.core.Version('1.2.0')
+    code_path = None  # Where the package would look for checksums of downloads.
+
+    def __init__(self, features, splits, supervised, **kwargs):
+        self._given = features, splits, supervised
+        super().__init__(**kwargs)
+
+    def _info(self):
+        features, _, supervised = self._given
+        return tfds.core.DatasetInfo(builder=self, features=F.FeaturesDict(features), supervised_keys=supervised)
+
+    def _split_generators(self, dl_manager):
+        return {name: self._generate_examples(examples) for name, examples in self._given[1].items()}
+
+    def _generate_examples(self, examples):
+        yield from enumerate(examples)
+
+
+def build(directory, features, splits, supervised=None, num_shards=1):
+    """Writes directory/own/1.2.0 and returns its path."""
+    tfds.disable_progress_bar()
+    builder = Own(features, splits, supervised, data_dir=str(directory))
+    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=num_shards))
+    return builder.data_dir
 
 
 def gray(i):
@@ -224,7 +252,8 @@ def test_a_model_learns_predicts_and_is_exported_without_the_data_and_the_packag
     code, result, _ = run(*flags)
     assert code == 0 and result['eval']['accuracy'] == 1
     test = shutil.copy(images / SHARD, tmp_path / 'test.tfrecord')
-    labels = [records.decode(record)['label'][1][0] for record in tf.data.TFRecordDataset(str(test)).as_numpy_iterator()]
+    serialized = list(tf.data.TFRecordDataset(str(test)).as_numpy_iterator())
+    labels = [records.decode(record)['label'][1][0] for record in serialized]
     shutil.rmtree(images)
     hide_package(monkeypatch)
     (tmp_path / 'light.png').write_bytes(picture(size=(30, 30), value=109))
@@ -234,6 +263,7 @@ def test_a_model_learns_predicts_and_is_exported_without_the_data_and_the_packag
             assert [json.loads(line)['class_name'] for line in file] == expected
     code, result, _ = run(*flags, '--schedule=export')
     assert code == 0 and serve(result['export'], 'serving_default', {'image': np.stack([gray(0), gray(1)])}) == [0, 1]
+    assert serve(result['export'], 'examples:serving_default', {'examples': serialized}) == labels
 
 
 def test_without_the_package_one_line_says_how_to_install_it(images, run, monkeypatch):

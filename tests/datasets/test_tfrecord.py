@@ -1,4 +1,4 @@
-"""datasets/tfrecord.py: which files are read, their verification, and models that learn from them."""
+"""datasets/tfrecord.py: which files are read, their verification, and what is read from them."""
 
 import gzip
 import os
@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from common.data import manifest, records
 from common.errors import RunError, UsageError
 from datasets import tfrecord
-from tests.datasets.own_data import Prepared, schema, serve
+from tests.datasets.own_data import Prepared
 from tests.datasets.test_examples import mixed
 
 
@@ -87,6 +87,8 @@ def test_files_that_are_missing_or_compressed_are_named(tmp_path, prepared, name
         prepared()
     with pytest.raises(UsageError, match='tfrecord_dir=PATH is required'):
         prepared(path='')
+    with pytest.raises(UsageError, match='tokens=letters must be words or bytes'):
+        prepared('tokens=letters')
 
 
 @pytest.mark.parametrize(
@@ -124,25 +126,6 @@ def test_a_record_that_differs_from_the_others_is_named(tmp_path, prepared):
         prepared()
 
 
-def test_what_is_known_is_kept_for_each_state_of_the_hyper_parameters(tmp_path, prepared):
-    for split in ('train', 'eval'):
-        write(tmp_path / 'own' / f'{split}.tfrecord', labeled(4))
-    changes = (
-        'image_size=3',
-        'tokens=bytes',
-        'min_count=1',
-        'max_vocabulary=9',
-        'train_split=eval',
-        schema(tmp_path, task='classification'),
-    )
-    for change in ('min_count=2', 'max_length=9', *changes):
-        prepared(change)
-    (known,) = (tmp_path / 'data').iterdir()
-    assert len([name for name in os.listdir(known) if name.startswith('metadata-')]) == 1 + len(changes)
-    with pytest.raises(UsageError, match='tokens=letters must be words or bytes'):
-        prepared('tokens=letters')
-
-
 def test_input_is_read_by_the_metadata_alone(directory, tmp_path, prepared):
     found = prepared()
     expected = [features for features, _ in found.read('eval')]
@@ -155,16 +138,3 @@ def test_input_is_read_by_the_metadata_alone(directory, tmp_path, prepared):
         6: f'{path}: record 6: is not a tf.train.Example',
     }
     np.testing.assert_equal(features, expected)
-
-
-def test_a_model_learns_a_regression_and_is_exported(run, tmp_path):
-    examples = [{'x': float(i % 50), 'city': 'ab'[i % 2], 'label': 3.0 * (i % 50) + 100 * (i % 2)} for i in range(300)]
-    for split in ('train', 'eval'):
-        write(tmp_path / 'own' / f'{split}.tfrecord', examples)
-    hparams = f'--hparams=tfrecord_dir={tmp_path}/own,hidden_units=[16],learning_rate=0.02,batch_size=32'
-    flags = ('--model=mlp', '--dataset=tfrecord', hparams, f'--data_dir={tmp_path}/data', '--train_steps=150')
-    code, result, _ = run(*flags)
-    assert code == 0 and result['eval']['mean_absolute_error'] < 10
-    _, result, _ = run(*flags, '--schedule=export')
-    inputs = [records.encode({'x': 49.0, 'city': 'b'}), records.encode({'x': 0.0, 'city': 'a'})]
-    np.testing.assert_allclose(serve(result['export'], 'examples:serving_default', {'examples': inputs}), [247, 0], atol=30)
