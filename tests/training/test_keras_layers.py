@@ -212,16 +212,16 @@ def test_what_a_layer_adds_counts_once(make, towers):
     assert_same(train(make, towers=towers), train_by_keras(make()))
 
 
-def collected(session, make, inputs=X):
-    """Returns the outputs of what `make` makes, for training, and the function that runs the updates once, from the start."""
+def collected(session, make):
+    """Calls layers for training; returns a function that starts them, updates them once and returns {variable: array}."""
     with collect_keras_layers(is_training=True):
-        outputs = make()(tf.constant(inputs))
+        outputs = make()(tf.constant(X))
     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
 
     def update():
         session.run(tf.global_variables_initializer())
         session.run([outputs, updates])
-        return {variable.op.name: session.run(variable) for variable in tf.global_variables()}
+        return variables(session)
 
     return update
 

@@ -1,4 +1,4 @@
-"""Starting from the weights of another training, and the forms of the options that say how."""
+"""Starting from the weights of another training."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
-from common.training.options import TrainingOptions, parse_names, parse_steps
+from common.training.options import TrainingOptions, parse_names
 from common.training.warm_start import warm_start
 from tests.cluster import tiny_data
 from tests.linear import in_session, make_estimator, variables
@@ -124,15 +124,6 @@ def test_names_are_pairs_of_variables_or_of_scopes(item):
     assert parse_names(['a:b', 'a/:b/', ':b/', 'a/:']) == [('a', 'b'), ('a/', 'b/'), ('', 'b/'), ('a/', '')]
     with pytest.raises(UsageError, match=f'^--warm_start_names: {item} is not of the form OLD:NEW, names of variables, or of'):
         parse_names(['a:b', item])
-
-
-@pytest.mark.parametrize('text', ['5', '5:5', '6:5', 'a:b', '-1:5', '1:2:3', f'1:{2**63}', f'1:{"9" * 5000}'])
-def test_steps_are_a_range(text):
-    for first, end in ((0, 1), (100, 110), (1, 2**63 - 1)):
-        assert parse_steps(f'{first}:{end}') == (first, end)
-    message = 'there are at most 9223372036854775807 steps' if len(text) > 9 else 'not of the form FIRST:END, FIRST < END, such'
-    with pytest.raises(UsageError, match=f'^--profile_steps={text}.*{message}'):
-        parse_steps(text)
 
 
 def test_the_weights_of_a_model_start_before_its_first_step(tmp_path):
