@@ -1,8 +1,10 @@
 """tf.estimator is found wherever it used to be, and is put back only once; what cannot be given names what to use instead."""
 
 import importlib
+import pkgutil
 
 import tf_estimator  # noqa: F401 - before TensorFlow
+from tf_estimator import moved_names
 
 import pytest
 import tensorflow as tf
@@ -50,6 +52,43 @@ def test_the_modules_that_old_libraries_import_are_those_of_tensorflow_estimator
     assert TaskType is run_config.TaskType
     with pytest.raises(ModuleNotFoundError, match='tensorflow.python.estimator.none'):
         importlib.import_module('tensorflow.python.estimator.none')
+
+
+def test_functions_and_classes_are_found_in_the_modules_that_they_were_in():
+    for name, public in {
+        'framework.ops.Tensor': tf1.Tensor,
+        'framework.ops.IndexedSlices': tf1.IndexedSlices,
+        'ops.array_ops.stack': tf1.stack,
+        'ops.array_ops.unstack': tf1.unstack,
+        'ops.control_flow_ops.Assert': tf1.Assert,
+        'ops.control_flow_ops.case': tf1.case,
+        'ops.control_flow_ops.cond': tf1.cond,
+        'ops.control_flow_ops.while_loop': tf1.while_loop,
+        'ops.variables.VariableV1': tf1.Variable,
+        'ops.variable_scope.resource_variables_enabled': tf1.resource_variables_enabled,
+    }.items():
+        assert pkgutil.resolve_name(f'tensorflow.python.{name}') is public
+
+
+def test_every_name_that_has_moved_is_where_it_is_said_to_be():
+    for module, names in moved_names.NAMES.items():
+        for name, path in names.items():
+            assert getattr(importlib.import_module(module), name) is not None
+            if not path.startswith('tensorflow.python.ops.resource_variables_toggle'):  # Not yet in 2.15.
+                assert pkgutil.resolve_name(path) is not None
+
+
+def test_modules_that_have_moved_are_found_by_their_old_names():
+    from tensorflow.python.checkpoint import graph_view as new_graph_view
+    from tensorflow.python.trackable import base as new_base
+    from tensorflow.python.training.tracking import base, graph_view, tracking
+    import tensorflow.python.training.tracking.util as util
+    import tf_keras.legacy_tf_layers.normalization as normalization
+
+    assert base is new_base and graph_view is new_graph_view
+    assert util.__name__ == 'tensorflow.python.checkpoint.checkpoint'
+    assert tracking.TrackableResource.__module__ == 'tensorflow.python.trackable.resource'
+    assert normalization.__name__ == 'tf_keras.src.legacy_tf_layers.normalization'
 
 
 def test_tf_keras_is_keras_2_everywhere():
