@@ -164,7 +164,7 @@ def test_a_process_that_waited_takes_what_the_other_wrote(tmp_path, caplog):
 
     def when_the_other_waits(i):
         begun.set()
-        while 'Waiting for another process' not in caplog.text:
+        while 'Waiting for another process' not in caplog.text and not made:
             time.sleep(0.01)
         return {'id': i}
 
