@@ -16,6 +16,7 @@ HELP = [
     ('trainer', ['--help'], '--train_steps'),
     ('trainer', ['--list'], '  alexnet          A small AlexNet'),
     ('trainer', ['--model=polynomial', '--dataset=tfrecord', '--help'], '--model=polynomial\n\nFits y = w_0 x^2'),
+    ('trainer', ['--dataset=tfrecord', '--help'], '  tokens=words  '),
     ('sweep', ['--help'], '--train_steps'),
     ('sweep', ['--list'], '  alexnet          A small AlexNet'),
 ]
