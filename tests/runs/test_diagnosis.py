@@ -302,15 +302,10 @@ def test_a_file_in_the_place_of_a_directory_or_the_other_way_round_is_named(run,
     assert line.startswith('trainer.py: ') and str(path) in line
 
 
-@pytest.mark.parametrize(
-    'model, dataset, missing, there', [('alexnet', 'polynomial', 'image', 'x'), ('polynomial', 'mnist', 'x', 'image')]
-)
-def test_a_model_and_a_dataset_that_do_not_fit_are_reported(run, model, dataset, missing, there):
-    code, _, err = run(f'--model={model}', f'--dataset={dataset}', '--schedule=dry_run')
-    assert code == 2
-    assert err.splitlines()[-1] == (
-        f'trainer.py: --model and --dataset do not match: missing feature {missing}; the dataset has: {there}'
-    )
+def test_a_model_and_a_dataset_that_do_not_fit_are_reported(run):
+    code, _, err = run('--model=alexnet', '--dataset=polynomial', '--schedule=dry_run')
+    line = 'trainer.py: --model and --dataset do not match: missing feature image; the dataset has: x'
+    assert (code, err.splitlines()[-1]) == (2, line)
 
 
 def test_a_hyper_parameter_out_of_its_range_is_refused_by_its_name_before_tensorflow_is_asked(run, tmp_path):

@@ -90,6 +90,7 @@ def test_without_a_signal_the_training_runs_to_its_end_and_the_previous_handlers
 
 @pytest.mark.parametrize('context, exit_type', [(StopOnSignal, SystemExit), (StopInProgram, KeyboardInterrupt)])
 def test_a_signal_ends_the_process_even_if_its_exit_becomes_another_exception(context, exit_type):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # It is ignored where the tests run in the background.
     with pytest.raises(exit_type), context():
         as_type_error(send(signal.SIGINT))
 
