@@ -170,6 +170,19 @@ def test_a_learning_rate_that_is_another_tensor_is_refused(session):
             model_contract.learning_rate(module, tf.constant(0.0), 10, PARAMS)
 
 
+def test_the_functions_of_a_model_are_given_what_they_ask_for():
+    calls = []
+    names = ('model', 'eval_metrics', 'learning_rate', 'optimizer', 'hooks')
+    module = types.SimpleNamespace(**{name: lambda *arguments: calls.append(arguments) for name in names})
+    refused(model_contract.call_model, module, 'features', {}, 'train', PARAMS)
+    refused(model_contract.call_eval_metrics, module, 'features', 'labels', 'predictions', PARAMS)
+    refused(model_contract.learning_rate, module, 'step', 10, PARAMS)
+    refused(model_contract.make_optimizer, module, 'rate', PARAMS)
+    refused(model_contract.make_hooks, module, 'train', PARAMS)
+    given = [('features', {}, 'train'), ('features', 'labels', 'predictions'), ('step', 10), ('rate',), ('train',)]
+    assert calls == [(*arguments, PARAMS) for arguments in given]
+
+
 def test_optimizers_and_hooks_of_another_type_are_refused():
     module = types.SimpleNamespace(optimizer=lambda *arguments: 'adam', hooks=lambda *arguments: [3])
     assert refused(model_contract.make_optimizer, module, 0.1, PARAMS) == (

@@ -26,6 +26,7 @@ def get_params():
         'text': 'a # b',
         **tokens.get_params(),
         'rate': 0.5,  # A share.
+        'long_names': ['of', 'many', 'letters'],  # A comment that is so long that it does not fit beside the default value.
     }
 
 
@@ -67,6 +68,11 @@ def test_comments_are_found_above_and_beside_an_item_and_in_what_is_included(tmp
         == '  name=its'
     )
     assert '  text=a # b' in lines and '  rate=0.5                      A share.' in lines
+    below = lines.index('  long_names=[of,many,letters]') + 1
+    assert lines[below : below + 2] == [
+        f'{"":32}A comment that is so long that it does not fit beside the default',
+        f'{"":32}value.',
+    ]
     assert '  max_length=400                In tokens; longer texts are cut off.' in lines
     sys.modules.pop('helped.own')
 
