@@ -11,8 +11,6 @@ from common.data.bad_records import check_records
 from common.data.example_seed import example_seed
 from common.data.source import DataSource
 from common.errors import RunError, UsageError
-from datasets import csv, tfrecord
-from hparams.build import add_metadata
 from tests.data.pipelines import ModeKeys, batches, make_params, of_files
 
 COUNT = 1500  # More than are put into one tensor at a time.
@@ -128,32 +126,3 @@ def test_a_seed_for_each_example_is_refused(directory):
     module, _ = make_module('parse_batch', drawn=lambda: tf.random.stateless_uniform([1], example_seed()))
     with pytest.raises(UsageError, match='not with PARSED_ONCE'):
         batches(module, 1, data_dir=directory)
-
-
-def write_table(path):
-    lines = [f'{i},{"" if i % 7 == 3 else i / 3 - 20},{"abc"[i % 3]},{"yes" if i % 5 else "no"}' for i in range(120)]
-    path.write_text('\n'.join(['id,amount,kind,label', *lines]) + '\n')
-    return csv, {'csv_file': str(path)}
-
-
-def write_examples(path):
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for i in range(120):
-            writer.write(records.encode({'amount': [i / 3 - 20, i % 4], 'kind': b'abc'[i % 3 :][:1], 'label': i % 2}))
-    return tfrecord, {'tfrecord_dir': str(path.parent)}
-
-
-@pytest.mark.parametrize('write', [write_table, write_examples])
-def test_tables_have_the_same_batches_as_if_they_were_parsed_in_each_epoch(write, tmp_path):
-    module, changes = write(tmp_path / 'train.tfrecord')
-    directory, params = str(tmp_path / 'data'), make_params(**{**module.get_params(), **changes})
-    module.prepare(directory, params)
-    params = add_metadata(params, module.metadata(directory, params))
-    function = 'parse_batch' if hasattr(module, 'parse_batch') else 'parse'
-    data = of_files(**{function: lambda mode, _, record: getattr(module, function)(mode, params, record)})
-    data.read = lambda split, *_: module.read(split, directory, params)
-    found = []
-    for data.PARSED_ONCE in (module.PARSED_ONCE, False):
-        found.append(batches(data, 60))
-    assert_same(*found)
-    assert len({tuple(labels['label']) for _, labels in found[0]}) > 5
