@@ -1,0 +1,85 @@
+"""A checkpoint is found and loaded into a model, or refused with the reason."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.errors import RunError, UsageError
+from common.storage import checkpoints
+from common.storage.restore import CheckpointGone, open_checkpoint, restore, without_suffix
+from tests.storage.test_best_checkpoint import keep, save
+from tests.storage.test_checkpoints import flip
+
+
+def load(path, **shapes):
+    """Restores variables of these names and shapes, and returns their values."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = {name: tf.get_variable(name, shape) for name, shape in shapes.items()}
+        restore(tf.train.Saver(), session, str(path))
+        return session.run(variables)
+
+
+def test_a_checkpoint_is_restored_to_a_model_with_its_variables(tmp_path):
+    path = save(tmp_path, 3, 'vw')
+    assert load(path, v=[], w=[]) == {'v': 3, 'w': 3} and load(path, w=[]) == {'w': 3}
+    with pytest.raises(
+        RunError, match=rf'^{path}: does not match the model: w has shape \[\] in the .*, but \[2\] in the model$'
+    ):
+        load(path, v=[], w=[2])
+    with pytest.raises(RunError, match=f'^{path}: does not match the model: it has no variable x$'):
+        load(path, v=[], x=[])
+
+
+@pytest.mark.parametrize('suffix', ['index', 'data-00000-of-00001'])
+def test_a_checkpoint_that_is_damaged_or_gone_is_named(tmp_path, suffix):
+    path = save(tmp_path, 3)
+    file = tmp_path / f'model.ckpt-3.{suffix}'
+    flip(file)
+    with pytest.raises(RunError, match=f'^{path}: is corrupt: choose another checkpoint$'):
+        load(path, w=[])
+    file.unlink()
+    with pytest.raises(CheckpointGone, match=f'^{path}: a file of it is missing: choose another checkpoint$'):
+        load(path, w=[])
+
+
+def test_a_checkpoint_is_found_by_its_name_or_path(tmp_path):
+    with pytest.raises(UsageError, match=f'--output_dir={tmp_path}: contains no checkpoint'):
+        checkpoints.find_checkpoint(str(tmp_path), 'latest')
+    keep(tmp_path, 1, accuracy=0.5)
+    keep(tmp_path, 12, accuracy=0.4)
+    first, last = (f'{tmp_path}/model.ckpt-{step}' for step in (1, 12))
+    for which, expected in (
+        ('latest', last),
+        ('best', f'{tmp_path}/best/model.ckpt-1'),
+        (first, first),
+        (f'{last}.meta', last),
+    ):
+        assert checkpoints.find_checkpoint(str(tmp_path), which) == expected
+    with pytest.raises(UsageError, match=f'--checkpoint=7: no such checkpoint; available: best, latest, {first}, {last}$'):
+        checkpoints.find_checkpoint(str(tmp_path), '7')
+    with pytest.raises(UsageError, match=f'--checkpoint=best: there is none in {tmp_path}/no/best'):
+        checkpoints.find_checkpoint(f'{tmp_path}/no', 'best')
+    names = ('index', 'meta', 'data-00003-of-00012', 'txt')
+    assert [without_suffix(f'a.index/b.{name}') for name in names] == ['a.index/b'] * 3 + ['a.index/b.txt']
+
+
+def test_the_step_of_a_checkpoint_is_read_from_it(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(tf.train.create_global_step().assign(7))
+        path = tf.train.Saver().save(session, str(tmp_path / 'a.ckpt'))
+    assert checkpoints.global_step(path) == 7
+    with pytest.raises(CheckpointGone):
+        open_checkpoint(str(tmp_path / 'b.ckpt'))
+
+
+def test_new_checkpoints_are_awaited_for_some_time(tmp_path):
+    found = checkpoints.new_checkpoints(str(tmp_path), 70, timeout=1)
+    path = save(tmp_path, 3)
+    assert next(found) == path
+    message = (
+        rf'no new checkpoint for \d+ seconds, and the last one was {path}; the training was to end at step 70: check whether'
+    )
+    with pytest.raises(RunError, match=f'^{tmp_path}: {message}'):
+        next(found)
+    (tmp_path / 'empty').mkdir()
+    with pytest.raises(RunError, match='seconds, and there has been none; the training was to end at step 70'):
+        next(checkpoints.new_checkpoints(str(tmp_path / 'empty'), 70, timeout=1))
