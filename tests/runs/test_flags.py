@@ -122,8 +122,7 @@ def test_the_largest_numbers_that_flags_take_are_no_mistake(run, flags):
     names = ['save_checkpoints_steps', 'save_summary_steps', 'keep_checkpoint_max', 'eval_every_steps']
     names += ['overfit_batches', 'early_stopping_patience', *flags]
     code, result, _ = run(*POLYNOMIAL, '--train_steps=3', *(f'--{name}={RANGES[name][1]}' for name in names))
-    assert code == 0 and result['global_step'] == 3
-    assert result == run(*POLYNOMIAL, '--train_steps=3', '--schedule=evaluate')[1]
+    assert code == 0 and result['global_step'] == 3 and 'loss' in result['eval']
 
 
 def test_a_training_of_nearly_as_many_steps_as_there_are_numbers_can_begin(run):
