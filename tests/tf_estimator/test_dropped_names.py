@@ -154,6 +154,8 @@ def test_imp_loads_modules_packages_and_builtins(tmp_path, monkeypatch):
     assert (file, path, description[2]) == (None, str(package), old_imp.PKG_DIRECTORY)
     assert old_imp.load_module('imp_package', file, path, description).NAME == 'part'
 
+    kinds = 'PY_SOURCE PY_COMPILED C_EXTENSION PKG_DIRECTORY C_BUILTIN PY_FROZEN'.split()
+    assert [getattr(old_imp, kind) for kind in kinds] == [1, 2, 3, 5, 6, 7]  # As in Python 3.11.
     for name in ('sys', 'zipimport'):  # A built-in module, and one that is frozen.
         assert old_imp.load_module(name, *old_imp.find_module(name)) is importlib.import_module(name)
     compiled = importlib.util.cache_from_source(source)
