@@ -8,7 +8,7 @@ from PIL import ExifTags, Image
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import records
+from common.data import manifest, records
 from common.data.elements import elements
 from common.errors import RunError, UsageError
 from common.formats import example_input, example_metadata, example_parser, tokens
@@ -291,6 +291,7 @@ def test_the_label_is_of_classes_of_all_splits_or_a_number(labels, schema, class
     ],
 )
 def test_labels_and_roles_that_cannot_be_used_are_refused(labels, schema, error, message):
+    manifest.clear_cache(trusts=True)  # The files of other tests would be searched for the record.
     with pytest.raises(error, match=message):
         describe(labeled(labels, w='heavy'), schema)
 

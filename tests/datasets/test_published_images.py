@@ -166,7 +166,9 @@ def test_wrong_hyper_parameters_are_refused(tmp_path, monkeypatch, dataset, file
             prepare(dataset, tmp_path, **wrong)
     image_records.check_params(name, {**given, 'num_classes': 11}, given)  # Classes may be left empty.
     assert dataset.metadata('', given) == {'num_classes': 10, 'class_names': dataset.CLASS_NAMES}
-    assert len({*dataset.CLASS_NAMES}) == 10 and cifar10.FILE_BYTES == 30_730_000  # As published.
+    assert len({*dataset.CLASS_NAMES}) == 10
+    assert cifar10.CLASS_NAMES == sorted(cifar10.CLASS_NAMES) and fashion_mnist.CLASS_NAMES[9] == 'Ankle boot'  # As published.
+    assert cifar10.FILE_BYTES == 30_730_000
 
 
 def test_mnist_is_as_published_and_converted_once(data_dir):

@@ -120,10 +120,10 @@ def test_a_wrong_line_is_named(splits, prepared, line, message):
 
 def test_wrong_lines_are_skipped_up_to_a_share(splits, prepared, caplog):
     path = splits / 'eval.txt'
-    path.write_bytes(b'pos\ta\tgood film\r\n\r\nno tab\nneg\ta')  # Further tabs and line ends belong to the text.
+    path.write_bytes(b'pos\ta\tgood film\r\n\r\nno tab\n\xff\nneg\ta')  # Further tabs and line ends belong to the text.
     assert ids(prepared(splits, 'max_bad_share=0.5'), 'eval') == [[3, 2, 4], [3]]
-    assert f'1 of 3 rows are skipped; the first: {path}: line 3: has no tab' in caplog.text
-    with pytest.raises(RunError, match='1 of 3 rows are wrong, more than max_bad_share=0.3'):
+    assert f'2 of 4 rows are skipped; the first: {path}: line 3: has no tab' in caplog.text
+    with pytest.raises(RunError, match='2 of 4 rows are wrong, more than max_bad_share=0.3'):
         prepared(splits, 'max_bad_share=0.3')
 
 
