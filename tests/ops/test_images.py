@@ -56,6 +56,7 @@ def test_a_grid_takes_grey_and_float_images():
     shades = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
     for error in (-0.4, 0, 0.4):  # Values between two shades are drawn as the nearer one.
         np.testing.assert_array_equal(image_grid.draw(np.float32(shades + error) / 255), image_grid.draw(shades))
+    assert image_grid.draw(np.float32([[[[-0.5], [1.5]]]]))[0, 0, :, 0].tolist() == [0, 255]
 
 
 def test_the_summary_of_a_grid_has_a_bare_tag_for_any_batch_and_is_drawn_only_when_asked_for(session, drawn):
