@@ -26,7 +26,7 @@ def test_a_task_that_makes_its_session_after_another_was_lost_ends_too(train):
 def test_a_task_that_hangs_ends_the_others_after_the_timeout_and_is_named(train):
     """Until then, they train with batch norm and bfloat16."""
     cluster = addresses(chief=1, worker=1)
-    flags = ['--cluster_timeout=10', '--save_checkpoints_steps=10', f'--hparams={HPARAMS},normalizes=true', '--schedule=train']
+    flags = ['--cluster_timeout=20', '--save_checkpoints_steps=10', f'--hparams={HPARAMS},normalizes=true', '--schedule=train']
     flags += ['--precision=bfloat16'] if HAS_BFLOAT16 else []
     run = train(2, *flags, '--train_steps=5000', cluster=cluster, environ={'TINY_SECONDS': '0.02'})
     run.wait_for_step('chief0', 40)
@@ -44,10 +44,10 @@ def test_a_task_that_hangs_ends_the_others_after_the_timeout_and_is_named(train)
 
 
 def test_a_step_that_does_not_end_ends_all_after_the_timeout(train):
-    run = train(2, '--cluster_timeout=10', environs={'worker0': {'TINY_SECONDS': '100'}})
+    run = train(2, '--cluster_timeout=20', environs={'worker0': {'TINY_SECONDS': '100'}})
     assert run.wait() == [1, 1]
     slow = (
-        f'another task has not answered for 10 seconds: {RESTART}; if a task is that slow, for example in an evaluation, raise '
+        f'another task has not answered for 20 seconds: {RESTART}; if a task is that slow, for example in an evaluation, raise '
         '--cluster_timeout'
     )
     assert any(slow in run.error(task) for task in run.processes)

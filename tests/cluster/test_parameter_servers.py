@@ -70,7 +70,7 @@ def test_a_worker_that_is_lost_and_started_again_stops_nobody(train):
 
 def test_a_server_that_hangs_ends_the_others_after_the_timeout(train):
     cluster = addresses(chief=1, worker=1, ps=1)
-    run = train(2, '--cluster_timeout=10', *ENDLESS, cluster=cluster, environ={'TINY_SECONDS': '0.03'})
+    run = train(2, '--cluster_timeout=20', *ENDLESS, cluster=cluster, environ={'TINY_SECONDS': '0.03'})
     run.wait_for('worker0', 'Running local_init_op')
     run.wait_for_step('chief0', 3)
     run.processes['ps0'].send_signal(signal.SIGSTOP)
