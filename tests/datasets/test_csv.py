@@ -36,6 +36,7 @@ def prepared(tmp_path):
 
 def test_a_table_becomes_standardized_numbers_ids_and_labels(splits, tmp_path, prepared):
     found = prepared(splits, 'target=kind')
+    assert found.source.is_parsed_once()
     features, labels = found.read('eval')
     # x: mean 3, standard deviation 1.67; y: mean 7, deviation 1.63, missing in training, so there is an indicator of it.
     np.testing.assert_allclose(features['numeric'], [[0, 0, 1], [0, 0, 0]], atol=1e-6)

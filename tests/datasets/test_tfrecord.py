@@ -49,7 +49,7 @@ def test_all_files_of_a_split_are_read_in_order(directory, prepared):
         UsageError, match='/own: there is no split test: the splits are: eval, train: name one with --eval_splits'
     ):
         found.read('test')
-    assert not found.source.has_images()
+    assert found.source.is_parsed_once() and not found.source.has_images()
     assert len(os.listdir(directory)) == 3  # Nothing is written beside the files.
 
 
