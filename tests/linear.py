@@ -85,6 +85,12 @@ def loss_of(w):
     return np.square(X @ w - Y).mean()
 
 
+def gradient(w, step):
+    """Returns the gradient of the loss of a training step, the first of which is 0."""
+    rows = np.arange(4 * step, 4 * step + 4) % 10
+    return 2 * X[rows].T @ (X[rows] @ w - Y[rows]) / 4
+
+
 def scalars(directory):
     found = {}
     for path in tf.io.gfile.glob(f'{directory}/events*'):

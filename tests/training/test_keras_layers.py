@@ -102,13 +102,6 @@ def test_a_network_of_keras_layers_is_trained_as_by_keras(make, by_keras):
     np.testing.assert_allclose(mean, 0.5 * np.tanh(X[:2] @ KERNEL).mean(0), rtol=1e-5)  # Of the first tower's half.
 
 
-def test_penalties_are_averaged_over_towers_of_any_size():
-    def make():
-        return tf.keras.Sequential([hidden(), output()])
-
-    assert_same(train(make, towers=3), train_by_keras(make()))
-
-
 def test_a_training_in_loops_resumes_with_the_bits_of_single_steps(tmp_path):
     text = ',gradient_accumulation_steps=2,ema_decay=0.9'
     whole, parts = (estimator_of(tmp_path / name, sequential, 2, text, steps_per_loop=n) for name, n in (('1', 1), ('2', 2)))
@@ -201,14 +194,14 @@ def called_twice():
 @pytest.mark.parametrize(
     'make, towers',
     [
-        (lambda: tf.keras.Sequential([output(), Penalized()]), 2),
+        (lambda: tf.keras.Sequential([hidden(), Penalized(), output()]), 3),
         (counting, 0),  # A model that is built by a call.
         (lambda: tf.keras.Sequential([tf.keras.Input([2]), Counting()]), 0),
         (called_twice, 0),
         (Tied, 0),
     ],
 )
-def test_what_a_layer_adds_counts_once(make, towers):
+def test_what_a_layer_adds_counts_once_and_by_the_examples_of_each_tower(make, towers):
     assert_same(train(make, towers=towers), train_by_keras(make()))
 
 
@@ -255,6 +248,11 @@ class Awaited(Assigning):
 def test_an_assignment_that_the_outputs_wait_for_is_made(session):
     found = collected(session, lambda: tf.keras.Sequential([Awaited(), output()]))()
     assert [value for name, value in found.items() if 'count' in name] == [1]
+
+
+def test_a_layer_that_is_not_trainable_is_not_updated(session):
+    found = collected(session, lambda: Counting(trainable=False))()
+    assert [value for name, value in found.items() if name.endswith('/count')] == [0]
 
 
 OUTSIDE_OF_MODEL = r'\S+ was created outside of model\(\): create it inside'

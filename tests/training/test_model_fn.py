@@ -9,14 +9,9 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError
 from common.training import graphs
 from common.training.options import TrainingOptions
-from tests.linear import X, Y, in_session, input_fn, linear, loss_of, make_estimator, scalars, train_in_session
+from tests.linear import X, Y, gradient, in_session, input_fn, linear, loss_of, make_estimator, scalars, train_in_session
 
 ModeKeys = tf.estimator.ModeKeys
-
-
-def gradient(w, step):
-    rows = np.arange(4 * step, 4 * step + 4) % 10
-    return 2 * X[rows].T @ (X[rows] @ w - Y[rows]) / 4
 
 
 def sgd_steps(steps, rates=(0.1,) * 6, decay=0.0):
@@ -147,20 +142,6 @@ def test_averages_of_the_weights_are_evaluated_predicted_with_and_exported_witho
         found = session.run(signature.outputs['y'].name, {signature.inputs['x'].name: X})
         assert not any('tower' in op.name or 'CPU:1' in op.device for op in graph.get_operations())
     np.testing.assert_allclose(found, X @ average, rtol=1e-4)
-
-
-def test_a_restart_resumes_during_accumulated_gradients(tmp_path):
-    def batch():
-        return tf.data.Dataset.from_tensors(({'x': X}, {'y': Y})).repeat()
-
-    w = np.array([1.0, 2.0])
-    estimator = make_estimator(tmp_path, text=',gradient_accumulation_steps=4')
-    for steps, updates in ((2, 0), (7, 1), (8, 2)):
-        estimator.train(batch, max_steps=steps)
-        expected = w
-        for _ in range(updates):
-            expected = expected - 0.1 * 2 * X.T @ (X @ expected - Y) / 10
-        np.testing.assert_allclose(estimator.get_variable_value('w')[:, 0], expected, rtol=1e-5)
 
 
 def test_the_optimizer_and_the_rate_of_a_model_are_used(tmp_path):

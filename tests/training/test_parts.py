@@ -12,9 +12,8 @@ from common.plugins import model_contract
 from common.training import layer_rates
 from hparams import build
 from tests.cluster import tiny_data
-from tests.linear import X, Y, in_session, linear, make_estimator, train_in_session
+from tests.linear import X, Y, gradient, in_session, linear, make_estimator, train_in_session
 from tests.shared import assert_equal, read_weights
-from tests.training.test_model_fn import gradient
 
 
 def two_layers(features, labels, mode, params):
