@@ -3,6 +3,7 @@
 What a process imports, or says while it does, is to be tested with `subprocess`.
 """
 
+import contextlib
 import multiprocessing
 import os
 import pathlib
@@ -78,8 +79,9 @@ class Popen:
         return found.get(self.stdout, ''), found.get(self.stderr, '')
 
     def send_signal(self, number):
-        if self._process.exitcode is None:
-            os.kill(self.pid, number)
+        with contextlib.suppress(ProcessLookupError):  # It may just have ended.
+            if self._process.exitcode is None:
+                os.kill(self.pid, number)
 
     def terminate(self):
         self._process.terminate()
