@@ -1,8 +1,10 @@
 """What the tests of datasets of a user's own share."""
 
 import functools
+import io
 import json
 
+from PIL import Image
 import tensorflow.compat.v1 as tf
 
 from common.data.elements import elements
@@ -45,6 +47,26 @@ class Prepared:
         errors = {next(iter(fields.values())): str(record) for fields, record in rows if isinstance(record, Exception)}
         sound = [record for _, record in rows if not isinstance(record, Exception)]
         return self.parse(PREDICT, lambda: tf.data.Dataset.from_tensor_slices(sound)), errors
+
+
+def picture(kind='png', mode='L', size=(4, 4), value=0):
+    """Returns an image file of one color."""
+    content = io.BytesIO()
+    Image.new(mode, size, value).save(content, kind)
+    return content.getvalue()
+
+
+def mixed(i):
+    """Returns an example with a feature of each kind."""
+    return {
+        'x': float(i),
+        'v': [1.0, float(i % 2)],
+        'city': ('Rome', 'Oslo')[i % 2],
+        'zip': i % 2,
+        'review': f'a good film number {i}',
+        'photo': picture(value=i),
+        'label': i % 3,
+    }
 
 
 def schema(tmp_path, **content):

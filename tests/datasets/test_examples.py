@@ -14,34 +14,12 @@ from common.errors import RunError, UsageError
 from common.formats import example_input, example_metadata, example_parser, tokens
 from common.formats.example_facts import KINDS, find_roles, infer_features
 from hparams.build import HParams
-
-EVAL, PREDICT = tf.estimator.ModeKeys.EVAL, tf.estimator.ModeKeys.PREDICT
-
-
-def picture(kind='png', mode='L', size=(4, 4), value=0):
-    content = io.BytesIO()
-    Image.new(mode, size, value).save(content, kind)
-    return content.getvalue()
-
-
-def mixed(i):
-    return {
-        'x': float(i),
-        'v': [1.0, float(i % 2)],
-        'city': ('Rome', 'Oslo')[i % 2],
-        'zip': i % 2,
-        'review': f'a good film number {i}',
-        'photo': picture(value=i),
-        'label': i % 3,
-    }
-
-
-def sample(examples):
-    return [records.decode(records.encode(example)) for example in examples]
+from tests.datasets.own_data import EVAL, PREDICT, mixed, picture
 
 
 def infer(examples, **features):
-    return infer_features(sample(examples), {'label': 'label'}, {'features': features}, 's.json', 'own')
+    sample = [records.decode(records.encode(example)) for example in examples]
+    return infer_features(sample, {'label': 'label'}, {'features': features}, 's.json', 'own')
 
 
 def describe(train, schema=None, names=None, class_names=None, others=None, **params):

@@ -18,9 +18,8 @@ from common.formats import images
 from common.inference.input_files import open_files
 from datasets import image_folder
 from hparams import build
-from tests.datasets.own_data import serve
+from tests.datasets.own_data import EVAL, PREDICT, serve
 
-EVAL, PREDICT = tf.estimator.ModeKeys.EVAL, tf.estimator.ModeKeys.PREDICT
 SIZE = 16
 
 

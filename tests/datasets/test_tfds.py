@@ -13,8 +13,7 @@ import tensorflow.compat.v1 as tf
 from common.data import records, shards
 from common.errors import RunError, UsageError
 from datasets import tfds as dataset
-from tests.datasets.own_data import Prepared, schema, serve
-from tests.datasets.test_examples import picture
+from tests.datasets.own_data import Prepared, picture, schema, serve
 
 tfds = pytest.importorskip('tensorflow_datasets', reason="needs pip install -e '.[tfds]'")
 

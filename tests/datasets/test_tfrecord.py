@@ -11,8 +11,7 @@ import tensorflow.compat.v1 as tf
 from common.data import manifest, records
 from common.errors import RunError, UsageError
 from datasets import tfrecord
-from tests.datasets.own_data import Prepared
-from tests.datasets.test_examples import mixed
+from tests.datasets.own_data import Prepared, mixed
 
 
 def write(path, examples):
