@@ -114,6 +114,8 @@ def test_tensorboard_shows_the_run(ask, logs):
     picture = Image.open(io.BytesIO(ask('images/individualImage', **dict(urllib.parse.parse_qsl(image['query'])))))
     assert picture.size == (112, 152)
 
+    assert 'confusion_matrix/0' in tags('images')['run/eval'] and 'confusion_matrix/1' in tags('text')['run/eval']
+
     histograms = tags('histograms')['run']
     assert 'weights/conv2d/kernel' in histograms and 'weights/dense_1/bias' in histograms
     assert len(json.loads(ask('histograms/histograms', run='run', tag='weights/conv2d/kernel'))) == 4

@@ -46,22 +46,6 @@ def test_training_is_by_the_moments_of_the_batch_which_move_the_averages(session
         np.testing.assert_allclose(found, [(1 - kept) * mean, kept + (1 - kept) * unbiased], rtol=1e-3)
 
 
-def test_fused_and_unfused_batch_normalization_learn_alike(session):
-    def train(fused):
-        with tf.variable_scope(f'fused_{fused}'):
-            x = tf.layers.conv2d(images, 4, 3, kernel_initializer=tf.initializers.random_normal(seed=1))
-            net = batch_normalization(x, True, fused=fused)
-            loss = tf.reduce_mean(tf.square(tf.layers.dense(net, 1, kernel_initializer=tf.ones_initializer()) - 1.0))
-        return tf.train.GradientDescentOptimizer(0.1).minimize(loss), loss
-
-    images = tf.constant(IMAGES)
-    steps = [train(True), train(False)]
-    session.run(tf.global_variables_initializer())
-    losses = np.array([session.run([loss for _, loss in steps] + [op for op, _ in steps])[:2] for _ in range(50)])
-    assert losses[-1, 0] < 0.5 * losses[0, 0]
-    np.testing.assert_allclose(losses[:, 0], losses[:, 1], rtol=1e-3)
-
-
 @LAYOUTS
 def test_inference_is_by_the_averages_for_any_batch_and_in_towers(data_format, fused):
     output = evaluate(lambda images: normalize(images, False, data_format, fused), IMAGES)

@@ -1,6 +1,5 @@
 """Confusion matrices: the counts, the picture, and how the Estimator writes them."""
 
-import glob
 import io
 
 import numpy as np
@@ -91,29 +90,3 @@ def test_predictions_made_in_towers_count_once_in_the_confusion_matrix(session):
     _, update = confusion_matrix.confusion_matrix(tf.constant(LABELS), predictions, 3)
     session.run(tf.local_variables_initializer())
     np.testing.assert_array_equal(session.run(update), COUNTS)
-
-
-def test_an_evaluation_writes_the_confusion_matrix_for_tensorboard(tmp_path):
-    def model_fn(features, labels, mode):
-        tf.train.get_or_create_global_step()
-        metric = confusion_matrix.confusion_matrix(labels, features, 3)
-        return tf.estimator.EstimatorSpec(
-            mode,
-            loss=tf.constant(0.0),
-            eval_metric_ops={'confusion_matrix': metric},
-            train_op=tf.assign_add(tf.train.get_global_step(), 1),
-        )
-
-    estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
-
-    def input_fn():
-        return tf.data.Dataset.from_tensor_slices((PREDICTIONS, LABELS)).batch(15)
-
-    estimator.train(input_fn, steps=1)
-    metrics = estimator.evaluate(input_fn)
-    assert isinstance(metrics['confusion_matrix'], bytes)
-    (path,) = glob.glob(f'{tmp_path}/eval/events*')
-    values = {value.tag: value for event in tf.train.summary_iterator(path) for value in event.summary.value}
-    assert values['confusion_matrix/0'].image.width == 56 + 480 + 1
-    assert values['confusion_matrix/1'].metadata.plugin_data.plugin_name == 'text'
-    assert tf.make_ndarray(values['confusion_matrix/1'].tensor)[1, 1] == str(COUNTS[0, 0]).encode()

@@ -57,15 +57,6 @@ def test_entropy_is_the_cross_entropy_of_the_distribution_with_itself():
     np.testing.assert_allclose(entropy, [0, np.log(4)], atol=1e-7, rtol=1e-6)
 
 
-def test_adam_maximises_entropy_to_equal_probabilities(session):
-    logits = tf.get_variable('logits', initializer=[3.0, -1.0, 0.5, 0.0, 2.0])
-    train_op = tf.train.AdamOptimizer(0.1).minimize(-softmax_entropy(logits))
-    session.run(tf.global_variables_initializer())
-    for _ in range(300):
-        session.run(train_op)
-    np.testing.assert_allclose(session.run(tf.nn.softmax(logits)), [0.2] * 5, atol=1e-4)
-
-
 def kl(mu_q, log_var_q, mu_p, log_var_p):
     return gaussian_kl((mu_q, log_var_q), (mu_p, log_var_p))
 

@@ -68,20 +68,11 @@ def test_an_input_of_whole_numbers_has_no_gradient_in_a_python_op(session):
     [
         (lambda x: np.float32(x), lambda x, gradient: gradient, 'float'),
         (lambda x: x.ravel(), lambda x, gradient: x, 'not compatible'),
-        (lambda x: x, lambda x, gradient: gradient.sum(0), ''),
-        (lambda x: x, lambda x, gradient: gradient[:1], ''),
+        (lambda x: x, lambda x, gradient: gradient.sum(0), 'hape'),
+        (lambda x: x, lambda x, gradient: gradient[:1], 'imension'),
     ],
 )
 def test_a_python_op_that_returns_another_type_or_shape_is_an_error(session, batch, fn, grad_fn, message):
     x = tf.placeholder(tf.float64, [batch, 2])
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         session.run(tf.gradients(python_op(fn, grad_fn)(x) ** 2, x)[0], {x: X})
-
-
-def test_a_model_with_a_python_op_learns(session):
-    w = tf.get_variable('w', initializer=0.1)
-    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(relu(w * [1.0, 2.0]) - [3.0, 6.0])))
-    session.run(tf.global_variables_initializer())
-    for _ in range(100):
-        session.run(train_op)
-    np.testing.assert_allclose(session.run(w), 3, rtol=1e-4)
