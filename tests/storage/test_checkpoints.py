@@ -118,7 +118,7 @@ def test_what_an_interrupted_save_has_left_is_deleted(output):
 def test_the_first_save_may_have_been_interrupted(tmp_path):
     (tmp_path / 'model.ckpt-0.data-00000-of-00001').write_text('whole, but its index was not written')
     assert checkpoints.latest_intact(str(tmp_path)) is None
-    (tmp_path / 'model.ckpt-7.data-00000-of-00001').write_text('as well')
+    (tmp_path / 'model.ckpt-1.data-00000-of-00001').write_text('as well')
     with pytest.raises(RunError, match='all checkpoints are corrupt'):
         checkpoints.latest_intact(str(tmp_path))
 
