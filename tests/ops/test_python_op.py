@@ -68,8 +68,8 @@ def test_an_input_of_whole_numbers_has_no_gradient_in_a_python_op(session):
     [
         (lambda x: np.float32(x), lambda x, gradient: gradient, 'float'),
         (lambda x: x.ravel(), lambda x, gradient: x, 'not compatible'),
-        (lambda x: x, lambda x, gradient: gradient.sum(0), 'hape'),
-        (lambda x: x, lambda x, gradient: gradient[:1], 'imension'),
+        (lambda x: x, lambda x, gradient: gradient.sum(0), 'assert_shape'),
+        (lambda x: x, lambda x, gradient: gradient[:1], 'assert_shape'),
     ],
 )
 def test_a_python_op_that_returns_another_type_or_shape_is_an_error(session, batch, fn, grad_fn, message):
