@@ -170,7 +170,7 @@ def test_a_process_that_waited_takes_what_the_other_wrote(tmp_path, caplog):
 
     first = threading.Thread(target=write, args=(tmp_path, Lazy(20, when_the_other_waits)))
     first.start()
-    begun.wait()
+    assert begun.wait(100)
     write(tmp_path, Lazy(20, lambda i: made.append(i) or {'id': i}))
     first.join()
     assert made == [] and read_ids(tmp_path) == list(range(20))
