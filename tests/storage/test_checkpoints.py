@@ -33,7 +33,7 @@ def saved_once(tmp_path_factory):
     directory = tmp_path_factory.mktemp('saved')
     with tf.Graph().as_default(), tf.Session() as session:
         tf.get_variable('w', initializer=tf.range(50))
-        saver = tf.train.Saver(sharded=True)
+        saver = tf.train.Saver(sharded=True, save_relative_paths=True)
         session.run(tf.global_variables_initializer())
         for step in (0, 4, 8, 10):
             saver.save(session, f'{directory}/model.ckpt', global_step=step)
