@@ -50,6 +50,7 @@ def test_text_of_hparams_is_read_as_the_type_of_the_default():
     assert type(params.a_float) is float and type(params.a_bool) is bool
     assert (params.ints, params.floats, params.texts) == ((1, 2, 3), (1.0, 0.0025), ('a', 'b'))
     assert make('ints=[]', model=model).ints == ()
+    assert make(model=model, dataset={'floats': [2]}).floats == (2,)
     assert make('texts=[a[12]:1,b[3,4]],an_int=5', model=model).texts == ('a[12]:1', 'b[3,4]')
 
 
