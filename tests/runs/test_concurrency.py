@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 
+import pytest
+
 from common import locks
 from tests import forked
 from tests.shared import POLYNOMIAL, ROOT
@@ -30,12 +32,22 @@ sys.exit(trainer.main(['trainer.py', *arguments]))
 """
 
 
-def start_stopped(number, owner, name, *flags):
-    command = [sys.executable, '-c', STOPPED, str(int(number)), owner, name, *POLYNOMIAL, *flags]
-    return forked.Popen(command, stdout=-1, stderr=-1, env={**os.environ, 'PYTHONPATH': ROOT})
+@pytest.fixture
+def start_stopped():
+    processes = []
+
+    def call(number, owner, name, *flags):
+        command = [sys.executable, '-c', STOPPED, str(int(number)), owner, name, *POLYNOMIAL, *flags]
+        processes.append(forked.Popen(command, stdout=-1, stderr=-1, env={**os.environ, 'PYTHONPATH': ROOT}))
+        return processes[-1]
+
+    yield call
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
-def test_a_training_leaves_what_a_prediction_writes_and_deletes_what_a_killed_one_has_left(run, trained_run):
+def test_a_training_leaves_what_a_prediction_writes_and_deletes_what_a_killed_one_has_left(run, start_stopped, trained_run):
     output = trained_run('polynomial')
     flags = ('schedules', 'dumps', '--schedule=predict', f'--output_dir={output}')
     prediction = start_stopped(signal.SIGSTOP, *flags)
@@ -55,7 +67,7 @@ def exports(output):
     return sorted(os.listdir(output / 'export'))
 
 
-def test_what_a_killed_export_has_left_is_deleted_by_the_next_one(run, trained_run):
+def test_what_a_killed_export_has_left_is_deleted_by_the_next_one(run, start_stopped, trained_run):
     output = trained_run('polynomial')
     killed = start_stopped(signal.SIGKILL, 'gfile', 'Rename', '--schedule=export', f'--output_dir={output}')
     killed.communicate()
