@@ -85,6 +85,12 @@ def test_batch_norm_updates_run_once_a_step_on_each_tower_s_device(tmp_path):
             assert all(op.device.lower().endswith(f'cpu:{i}') for op in products), [op.device for op in products]
 
 
+def test_towers_need_inputs_that_can_be_split(session, tmp_path):
+    estimator = make_estimator(tmp_path, towers=2)
+    with pytest.raises(UsageError, match='^--dataset=d with towers: the feature x '):
+        estimator.model_fn({'x': tf.placeholder(tf.float32)}, {'y': tf.constant(Y)}, ModeKeys.TRAIN, estimator.config)
+
+
 LABELS = np.arange(10) % 3
 WEIGHTS = np.linspace(0, 2, 10).astype(np.float32)
 CLASS_WEIGHTS = np.array([0.5, 1.0, 4.0])
