@@ -4,8 +4,8 @@ python -m tools.mutants choose --count=160 > mutants.json     a sample, spread o
 pytest -n 3 --cov --cov-context=test --durations=0 ... > log  which test runs which line (needs pytest-cov), and for how long
 python -m tools.mutants run mutants.json --coverage=.coverage --log=log > results.json
 
-Each mutant is put into a copy of the checkout, where the tests that run its line are started, the quick ones first, until one
-fails. They run in a process that is forked from one that has imported TensorFlow.
+Each mutant is put into a copy of the checkout, where the tests that run its line are started, those of the same wing and the quick ones first, until
+one fails. They run in a process that is forked from one that has imported TensorFlow.
 """
 
 import argparse
@@ -137,7 +137,10 @@ def durations(log):
 
 
 def tests_of(file, wanted, coverage, seconds):
-    """Returns the tests that run one of the wanted lines of a file, or of its file if none does; the quickest come first."""
+    """Returns the tests that run one of the wanted lines of a file, or of its file if none does.
+
+    Those of the same wing or name come first, of these the quickest.
+    """
     database = sqlite3.connect(coverage)
     rows = database.execute(
         'SELECT context, numbits FROM line_bits JOIN context ON context.id = context_id JOIN file ON file.id = file_id '
@@ -149,14 +152,17 @@ def tests_of(file, wanted, coverage, seconds):
         for context, bits in rows
         if context and any(line // 8 < len(bits) and bits[line // 8] & 1 << line % 8 for line in wanted)
     }
-    tests = sorted(on_line or in_file, key=lambda test: (seconds[test], test))
-    chosen, spent = [], 0
+    names = {name.removesuffix('.py') for name in file.split('/')} - {'common'}
+    near = {test for test in on_line if names & set(re.split(r'/test_|/|\.py', test))}
+    tests = sorted(on_line or in_file, key=lambda test: (test not in near, seconds[test], test))
+    chosen, spent = {}, 0
     for test in tests:
         spent += seconds[test] + 0.02
         if spent > SECONDS and chosen:
             break
-        chosen.append(test)
-    return chosen
+        # A parameter that the command line would read otherwise: all of that test.
+        chosen[test if re.fullmatch(r'[\w./:]+(\[[\w.=-]*\])?', test, re.ASCII) else test.partition('[')[0]] = None
+    return list(chosen)
 
 
 def in_fork(directory, tests, timeout):
@@ -170,14 +176,20 @@ def in_fork(directory, tests, timeout):
             os.dup2(descriptor, 2)
             os.chdir(directory)
             sys.path[:] = [directory, *(path for path in sys.path if path not in ('', str(ROOT)))]
-            for name in [name for name in sys.modules if name.partition('.')[0] in ('tools', 'tests', 'common')]:
-                del sys.modules[name]
             import pytest
 
             code = pytest.main([*OPTIONS, *tests])
             sys.stdout.flush()
             os._exit(code)
         return outcome(child, output, timeout)
+
+
+def in_process(directory, tests, timeout):
+    """As `in_fork`, in a process that imports everything anew."""
+    with tempfile.NamedTemporaryFile('r') as output, open(output.name, 'w') as writable:
+        command = [sys.executable, '-m', 'pytest', *OPTIONS, *tests]
+        child = subprocess.Popen(command, cwd=directory, stdout=writable, stderr=writable, start_new_session=True)
+        return outcome(child.pid, output, timeout)
 
 
 def outcome(child, output, timeout):
@@ -198,6 +210,8 @@ def outcome(child, output, timeout):
         return None
     output.seek(0)
     text = output.read()
+    if 'no tests ran' in text:
+        raise RuntimeError(text)
     failed = re.search(r'^(?:FAILED|ERROR) (.*?)(?: - .*)?$', text, re.MULTILINE)
     return failed[1] if failed else f'exit {status}: {text[-300:]}'
 
@@ -207,53 +221,29 @@ def run(mutants, coverage, seconds, fallback):
     import tf_estimator  # noqa: F401, I001 - before TensorFlow
     import tensorflow  # noqa: F401
 
+    os.environ['PYTHONDONTWRITEBYTECODE'] = '1'  # Bytecode is taken for current by the second and the size of its source.
+    sys.dont_write_bytecode = True
     with tempfile.TemporaryDirectory() as directory:
-        checkout = os.path.join(directory, 'checkout')
-        ignored = shutil.ignore_patterns('.git', '.venv*', 'output', 'data', '.pytest_cache', '.mypy_cache', '__pycache__')
-        shutil.copytree(
-            ROOT, checkout, ignore=lambda path, names: ignored(path, names) - ({'data'} if path != str(ROOT) else set())
-        )
+        checkout = pathlib.Path(directory, 'checkout')
+        for name in subprocess.check_output(['git', 'ls-files'], cwd=ROOT, text=True).splitlines():
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, checkout / name)
         for mutant in mutants:
-            path = pathlib.Path(checkout, mutant['file'])
-            content = path.read_bytes()
-            before, old = mutant['before'].encode(), mutant['old'].encode()
+            start, path = time.monotonic(), checkout / mutant['file']
+            content, before, old = path.read_bytes(), mutant['before'].encode(), mutant['old'].encode()
             if content.count(before + old) != 1:
                 yield {**mutant, 'killed_by': 'not applied'}
                 continue
             at = content.index(before + old) + len(before)
             path.write_bytes(content[:at] + mutant['new'].encode() + content[at + len(old) :])
-            start, line = time.monotonic(), content[:at].count(b'\n') + 1
+            line = content[:at].count(b'\n') + 1
             tests = tests_of(mutant['file'], range(line, line + old.count(b'\n') + 1), coverage, seconds)
-            in_place = mutant['file'].startswith('tf_estimator')
-            runs = in_process if in_place else in_fork
+            runs = in_process if mutant['file'].startswith('tf_estimator') else in_fork
             killed_by = runs(checkout, tests, 3 * SECONDS) if tests else None
-            if killed_by is None and fallback:
-                more = [
-                    name for name in fallback.get(os.path.dirname(mutant['file']), []) if os.path.exists(f'{checkout}/{name}')
-                ]
-                killed_by = runs(checkout, more, 5 * SECONDS) if more else None
+            if killed_by is None and (more := fallback.get(os.path.dirname(mutant['file']))):
+                killed_by = runs(checkout, more, 5 * SECONDS)
             path.write_bytes(content)
             yield {**mutant, 'killed_by': killed_by, 'tests': len(tests), 'seconds': round(time.monotonic() - start, 1)}
-
-
-def in_process(directory, tests, timeout):
-    """As `in_fork`, in a process that imports everything anew."""
-    with tempfile.NamedTemporaryFile('r') as output, open(output.name, 'w') as writable:
-        command = [
-            sys.executable,
-            '-m',
-            'pytest',
-            '-x',
-            '-q',
-            '-p',
-            'no:cacheprovider',
-            '--no-header',
-            '-rfE',
-            '--tb=line',
-            *tests,
-        ]
-        child = subprocess.Popen(command, cwd=directory, stdout=writable, stderr=writable, start_new_session=True)
-        return outcome(child.pid, output, timeout)
 
 
 def main():
