@@ -23,37 +23,26 @@ def linear(features, labels, mode, params):
 
 
 def metrics(features, labels, predictions, params):
-    return {
-        'loss_again': tf.metrics.mean_squared_error(labels['y'], predictions['y']),
-        'examples': tf.metrics.mean(tf.ones_like(labels['y'])),
-    }
+    loss = tf.metrics.mean_squared_error(labels['y'], predictions['y'])
+    return {'loss_again': loss, 'examples': tf.metrics.mean(tf.ones_like(labels['y']))}
 
 
 MODEL = types.SimpleNamespace(model=linear, eval_metrics=metrics)
 
 
 def make_estimator(tmp_path, towers=0, model=MODEL, text='', options=None, optimizer='sgd', **config):
-    params = build.make_hparams(
-        'm', {'decay': 0.0, 'train_steps': 6}, 'd', {}, '', f'batch_size=4,optimizer={optimizer},learning_rate=0.1{text}'
-    )
-    config = tf.estimator.RunConfig(
-        str(tmp_path),
-        save_summary_steps=0,
-        log_step_count_steps=None,
-        session_config=tf.ConfigProto(device_count={'CPU': 4}),
-        **config,
-    )
-    options = options or TrainingOptions(save_summary_steps=1)
-    fn = model_fn.make_model_fn(model, CPUS[:towers], options, total_steps=6)
+    """The model is a module, or its function `model`."""
+    text = f'batch_size=4,optimizer={optimizer},learning_rate=0.1{text}'
+    params = build.make_hparams('m', {'decay': 0.0, 'train_steps': 6}, 'd', {}, '', text)
+    config = {'session_config': tf.ConfigProto(device_count={'CPU': 4}), 'log_step_count_steps': None, **config}
+    config = tf.estimator.RunConfig(str(tmp_path), save_summary_steps=0, **config)
+    model = types.SimpleNamespace(model=model) if callable(model) else model
+    fn = model_fn.make_model_fn(model, CPUS[:towers], options or TrainingOptions(save_summary_steps=1), total_steps=6)
     return tf.estimator.Estimator(fn, config=config, params=params)
 
 
-def input_fn(batch_size=4, repeat=True):
-    def call():
-        examples = tf.data.Dataset.from_tensor_slices(({'x': X}, {'y': Y}))
-        return examples.repeat().batch(batch_size) if repeat else examples.batch(batch_size)
-
-    return call
+def input_fn(repeat=True):
+    return lambda: tf.data.Dataset.from_tensor_slices(({'x': X}, {'y': Y})).repeat(None if repeat else 1).batch(4)
 
 
 @contextlib.contextmanager

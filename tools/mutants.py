@@ -4,8 +4,8 @@ python -m tools.mutants choose --count=160 > mutants.json     a sample, spread o
 pytest -n 3 --cov --cov-context=test --durations=0 ... > log  which test runs which line (needs pytest-cov), and for how long
 python -m tools.mutants run mutants.json --coverage=.coverage --log=log > results.json
 
-Each mutant is put into a copy of the checkout, where the tests that run its line are started, those of the same wing and the quick ones first, until
-one fails. They run in a process that is forked from one that has imported TensorFlow.
+Each mutant is put into a copy of the checkout. There the tests that run its line are started, until one fails: those of the same
+wing first, of these the quick ones. They run in a process that is forked from one that has imported TensorFlow.
 """
 
 import argparse
