@@ -23,6 +23,19 @@ def variable_values(i, shape):
     return np.random.RandomState(i).uniform(0.5, 1.5, size=shape)
 
 
+def graph_size(build, *arguments):
+    """Returns how many ops `build` adds to a graph, with those in its functions."""
+    with tf.Graph().as_default() as graph:
+        build(*arguments)
+        definition = graph.as_graph_def()
+    return len(definition.node) + sum(len(function.node_def) for function in definition.library.function)
+
+
+def summary_values(session, summary, feed=None):
+    """Returns the values of a serialized summary, a tensor."""
+    return list(tf.Summary.FromString(session.run(summary, feed)).value)
+
+
 def _run(fn, arrays, is_known, devices):
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 3})) as session:
         tensors = {
