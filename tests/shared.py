@@ -7,7 +7,10 @@ import re
 import tf_estimator  # noqa: F401 - before TensorFlow
 
 import numpy as np
+import pytest
 import tensorflow.compat.v1 as tf
+
+from common.errors import UsageError
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A small AlexNet, so that a run takes a second, and the polynomial fit, which takes half of that.
@@ -43,3 +46,10 @@ def assert_equal(found, expected, tolerance=0.0):
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=0, atol=tolerance, err_msg=name)
+
+
+def refused(function, *arguments, **options):
+    """Returns what the UsageError says that a function raises in a graph of its own."""
+    with tf.Graph().as_default(), pytest.raises(UsageError) as error:
+        function(*arguments, **options)
+    return str(error.value)
