@@ -15,8 +15,6 @@ from common.runs.stop import StopInProgram, StopOnSignal
 from tests import forked
 from tests.shared import ROOT
 
-SIGNALS = pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-
 
 def train_until(stop, at_step, act, max_steps=10):
     """Runs a training loop whose step `at_step` calls `act`; returns the steps that ran."""
@@ -38,13 +36,9 @@ def train_until(stop, at_step, act, max_steps=10):
 
 
 def send(*numbers):
-    """Returns a function that sends signals to this process."""
-
-    def call():
-        for number in numbers:
-            os.kill(os.getpid(), number)
-
-    return call
+    """Sends signals to this process."""
+    for number in numbers:
+        os.kill(os.getpid(), number)
 
 
 def as_type_error(fn):
@@ -55,20 +49,16 @@ def as_type_error(fn):
         raise TypeError from error
 
 
-@SIGNALS
-def test_a_signal_ends_the_training_after_the_step(number, code):
+@pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_the_training_after_the_step_and_outside_of_it_the_process_at_once(number, code):
     with StopOnSignal() as stop:
-        assert train_until(stop, 3, send(number)) in (3, 4)
+        assert train_until(stop, 3, lambda: send(number)) in (3, 4)
         assert stop.received == number
         with pytest.raises(SystemExit) as exit:
             stop.exit_if_received()
         assert exit.value.code == code
-
-
-@SIGNALS
-def test_outside_the_training_a_signal_ends_the_process_at_once(number, code):
     with StopOnSignal(), pytest.raises(SystemExit) as exit:
-        send(number)()
+        send(number)
     assert exit.value.code == code
 
 
@@ -92,65 +82,56 @@ def test_without_a_signal_the_training_runs_to_its_end_and_the_previous_handlers
 def test_a_signal_ends_the_process_even_if_its_exit_becomes_another_exception(context, exit_type):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # It is ignored where the tests run in the background.
     with pytest.raises(exit_type), context():
-        as_type_error(send(signal.SIGINT))
+        as_type_error(lambda: send(signal.SIGINT))
 
 
 def test_an_error_after_a_signal_that_the_training_has_heeded_is_not_hidden():
     with pytest.raises(TypeError), StopOnSignal() as stop:
-        train_until(stop, 3, send(signal.SIGTERM))
+        train_until(stop, 3, lambda: send(signal.SIGTERM))
         raise TypeError
 
 
 def test_a_second_ctrl_c_does_not_wait_for_the_step_but_process_managers_may_send_sigterm_twice():
     with StopOnSignal() as stop, pytest.raises(SystemExit):
-        train_until(stop, 3, send(signal.SIGINT, signal.SIGINT))
+        train_until(stop, 3, lambda: send(signal.SIGINT, signal.SIGINT))
     with StopOnSignal() as stop:
-        assert train_until(stop, 2, send(signal.SIGTERM, signal.SIGTERM)) in (2, 3)
+        assert train_until(stop, 2, lambda: send(signal.SIGTERM, signal.SIGTERM)) in (2, 3)
 
 
-@pytest.mark.parametrize('ends', [lambda fn: fn(), as_type_error], ids=['as it is', 'as another exception'])
-def test_a_signal_ends_an_evaluation_during_the_training_at_once_and_the_training_after_the_step(ends):
-    ended = []
+@pytest.mark.parametrize('ends', [lambda fn: fn(), as_type_error])
+def test_a_signal_ends_an_evaluation_at_once_the_training_after_the_step_and_nothing_else_is_evaluated(ends):
+    ended, stop = [], StopOnSignal()
 
     def evaluate():
-        ends(send(signal.SIGTERM))
+        ends(lambda: send(signal.SIGTERM))
         ended.append(True)
-
-    with StopOnSignal() as stop:
-        assert train_until(stop, 3, lambda: stop.call_outside_training(evaluate)) in (3, 4)
-        assert stop.received == signal.SIGTERM
-    assert not ended
-
-
-def test_only_before_a_signal_is_anything_evaluated_and_its_error_is_raised():
-    calls, stop = [], StopOnSignal()
 
     def act():
         assert stop.call_outside_training(lambda: 'result') == 'result'
         with pytest.raises(ZeroDivisionError):
             stop.call_outside_training(lambda: 1 / 0)
-        send(signal.SIGTERM)()
-        stop.call_outside_training(lambda: calls.append(1))
+        stop.call_outside_training(evaluate)
+        stop.call_outside_training(lambda: ended.append(True))
 
     with stop:
         assert train_until(stop, 3, act) in (3, 4)
-    assert not calls
+        assert stop.received == signal.SIGTERM
+    assert not ended
 
 
 def test_a_deferred_signal_is_only_recorded():
     with StopOnSignal() as stop:
         with stop.defer_signals():
-            send(signal.SIGTERM)()
+            send(signal.SIGTERM)
         with pytest.raises(SystemExit):
             stop.exit_if_received()
 
 
 @pytest.mark.skipif(not os.path.exists('/proc/self/maps'), reason='what a process has imported is looked up in /proc')
 @pytest.mark.parametrize(
-    'command, library', [(['trainer.py'], 'libtensorflow_framework'), (['sweep.py', '--space=space.json'], 'numpy')]
+    'script, flags, library', [('trainer.py', [], 'libtensorflow_framework'), ('sweep.py', ['--space=space.json'], 'numpy')]
 )
-def test_ctrl_c_during_the_imports_ends_a_command_without_a_word(tmp_path, command, library):
-    script, *flags = command
+def test_ctrl_c_during_the_imports_ends_a_command_without_a_word(tmp_path, script, flags, library):
     arguments = [sys.executable, os.path.join(ROOT, script), *flags]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     while library not in pathlib.Path(f'/proc/{process.pid}/maps').read_text():
@@ -185,22 +166,12 @@ with StopOnSignal(**options) as on_signal, tf.Graph().as_default():
     print('ended', flush=True)
     on_signal.exit_if_received()
 """
-UNSAVED = (
-    '-c: {}: ended before the step did; the steps since the last checkpoint are not saved: rerun the command to resume from it'
-)
+UNSAVED = '-c: {}: ended before the step did; the steps since the last checkpoint are not saved: rerun the command'
 
 
 @contextlib.contextmanager
 def in_third_step(steps, after=0.0, rests=False, is_training=True, **options):
-    """Yields a process in its third step.
-
-    Args:
-      steps: how many seconds each step takes.
-      after: how many seconds what follows takes.
-      rests: whether the process stops itself in the middle of that.
-      is_training: whether StopOnSignal knows of the steps.
-      **options: of StopOnSignal.
-    """
+    """Yields a process in its third step: `steps` and `after`, what follows, are seconds; `rests`: it then stops itself."""
     arguments = [sys.executable, '-c', LOOP, repr((is_training, steps, rests, after, options))]
     process = forked.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -221,7 +192,6 @@ def in_third_step(steps, after=0.0, rests=False, is_training=True, **options):
         ([0, 3, 1], {'step_seconds': 0.1}, 'stopped\nended\n'),
         ([0, 0, 0], {'exit_seconds': 0.2, 'after': 1000}, 'stopped\n'),
     ],
-    ids=['endless step', 'endless count', 'step that ends in time', 'step like one before', 'endless exit'],
 )
 def test_a_step_is_waited_for_as_long_as_it_may_take_and_so_is_what_follows(steps, options, out):
     with in_third_step(steps, **options) as process:
@@ -274,28 +244,22 @@ with stop.StopInProgram() if where == 'program' else stop.StopOnSignal(exit_seco
     child.terminate()
     child.join()
     time.sleep(0.5)
-    print(child.exitcode, flush=True)
+    print(child.exitcode)
 """
-
-
-@pytest.mark.parametrize('where', ['training', 'outside', 'program'])
-def test_a_signal_to_a_forked_process_ends_that_process_alone(where):
-    process = forked.run([sys.executable, '-c', FORK, where], cwd=ROOT)
-    assert (process.returncode, process.stdout) == (0, f'{-signal.SIGTERM}\n'), process.stderr
-
-
 OWN = """
 import os, signal, time
 from common.runs import stop
 
 with stop.StopOnSignal(exit_seconds=0.1):
-    signal.signal(signal.SIGTERM, lambda *_: print('mine', flush=True))
+    signal.signal(signal.SIGTERM, lambda *_: print('mine'))
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(0.5)
-print('end')
 """
 
 
-def test_a_handler_of_the_users_own_is_left_alone():
-    process = forked.run([sys.executable, '-c', OWN], cwd=ROOT)
-    assert (process.returncode, process.stdout) == (0, 'mine\nend\n'), process.stderr
+@pytest.mark.parametrize(
+    'code, where, out', [(FORK, 'training', -15), (FORK, 'outside', -15), (FORK, 'program', -15), (OWN, '', 'mine')]
+)
+def test_a_signal_to_a_forked_process_or_to_a_handler_of_the_users_own_is_theirs_alone(code, where, out):
+    process = forked.run([sys.executable, '-c', code, where], cwd=ROOT)
+    assert (process.returncode, process.stdout) == (0, f'{out}\n'), process.stderr
