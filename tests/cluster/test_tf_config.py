@@ -8,28 +8,18 @@ from common.cluster import tf_config
 from common.errors import UsageError
 
 CLUSTER = {'chief': ['a:1'], 'worker': ['b:1', 'c:1']}
-OLD = {'master': ['a:1'], 'worker': ['b:1']}
-THREE = ['a:1', 'b:1', 'c:1']
-SLURM = {
-    'SLURM_PROCID': '2',
-    'SLURM_STEP_NUM_TASKS': '4',
-    'SLURM_STEP_NODELIST': 'n[1-2]',
-    'SLURM_STEP_TASKS_PER_NODE': '2(x2)',
-}
+TWO, THREE = ['a:1', 'b:1'], ['a:1', 'b:1', 'c:1']
+SLURM = dict(SLURM_PROCID='2', SLURM_STEP_NUM_TASKS='4', SLURM_STEP_NODELIST='n[1-2]', SLURM_STEP_TASKS_PER_NODE='2(x2)')
 JOBS = 'chief, worker, ps, evaluator'
-NO_HOSTS = ': its cluster is not an object of lists of hosts'
-NO_TASK = ': its task is not an object of a type and an index'
-NO_INDICES = ('-1', 'true', '0.5', 'null')
-NO_ADDRESS = ': the address {} is not a host and a port, such as {}'
-NO_ADDRESSES = ('a', 'a:', ':1', 'a:0', 'a:65536', 'a:b', 'a b:1')
+EXAMPLES = dict.fromkeys(['a', 'a:', ':1', 'a:0', 'a:65536', 'a:b', 'a b:1'], 'host:2222') | {
+    'grpc://a:1': 'host:2222 (omit grpc://)',
+    'grpc://[::1]:1': '[::1]:2222 (omit grpc://)',
+    '::1:2222': '[::1]:2222',
+}
 
 
 def text_of(cluster, kind, index=0, **others):
     return json.dumps({'cluster': cluster, 'task': {'type': kind, 'index': index}, **others})
-
-
-def read(*args, **others):
-    return tf_config.read({'TF_CONFIG': text_of(*args, **others)})
 
 
 @pytest.mark.parametrize(
@@ -39,73 +29,64 @@ def read(*args, **others):
         (CLUSTER, 'worker', 1, {}, ('worker 1', True, THREE)),
         (CLUSTER, 'evaluator', 0, {}, ('evaluator 0', False, THREE)),
         ({**CLUSTER, 'evaluator': ['d:1']}, 'worker', '1', {'job': {}}, ('worker 1', True, THREE)),  # As Vertex AI has it.
-        (OLD, 'master', 0, {'model_dir': '/nowhere'}, ('chief', False, ['a:1', 'b:1'])),  # As Cloud ML Engine had it.
-        (OLD, 'worker', 0, {}, ('worker 0', True, ['a:1', 'b:1'])),
+        ({'ps': ['p:1'], 'evaluator': ['e:1'], **CLUSTER}, 'ps', 0, {}, ('ps 0', False, [*THREE, 'p:1'])),
+        ({'master': ['a:1'], 'worker': ['b:1']}, 'master', 0, {'model_dir': '/nowhere'}, ('chief', False, TWO)),  # Old.
         ({'worker': ['a:1', '[::1]:65535']}, 'worker', 0, {}, ('worker 0', False, ['a:1', '[::1]:65535'])),
-        ({'worker': ['a:1', 'b:1'], 'chief': []}, 'worker', 1, {}, ('worker 1', True, ['a:1', 'b:1'])),
+        ({'worker': TWO, 'chief': []}, 'worker', 1, {}, ('worker 1', True, TWO)),
         ({}, 'evaluator', 0, {}, ('evaluator 0', False, [])),
     ],
 )
 def test_a_task_knows_its_place(cluster, job, index, others, expected):
-    found = read(cluster, job, index, **others)
-    trainers = [found.addresses[job][i] for job, i in found.trainers]
-    assert (found.name, found.is_worker, trainers) == expected
-
-
-def test_the_members_of_a_cluster_are_those_that_train_and_the_servers():
-    found = read({'ps': ['p:1'], 'evaluator': ['e:1'], **CLUSTER}, 'ps')
-    assert found.members == [('chief', 0), ('worker', 0), ('worker', 1), ('ps', 0)] and found.source == 'TF_CONFIG'
+    found = tf_config.read({'TF_CONFIG': text_of(cluster, job, index, **others)})
+    members = [found.addresses[job][i] for job, i in found.members]
+    assert (found.name, found.is_worker, members, found.source) == (*expected, 'TF_CONFIG')
 
 
 @pytest.mark.parametrize(
-    'text, message',
+    'message, texts',
     [
-        ('9' * 5000, ' is not JSON '),
-        ('[' * 100000, ' is not JSON '),
-        ('[]', ' is not a JSON object'),
-        *((f'{{"cluster": {cluster}}}', NO_HOSTS) for cluster in ('["a:1"]', '{"worker": "a:1"}', '{"worker": [1]}')),
-        *((f'{{"task": {task}}}', NO_TASK) for task in ('"worker"', '{"type": 1}')),
-        *((f'{{"task": {{"index": {i}}}}}', f": its task's index {i} is not an integer from 0") for i in NO_INDICES),
-        (text_of(CLUSTER, 'worker', 2), ': its task is worker 2, and the cluster has 2 of this type'),
-        (text_of({'worker': []}, 'worker', 0), ': its task is worker 0, and the cluster has 0 of this type'),
-        (text_of({'worker': ['a:1']}, 'worker', 1), ': its task is worker 1, and the cluster has 1 of this type'),
-        (text_of(CLUSTER, 'trainer'), f': its task has the type trainer, which is not one of {JOBS}'),
-        (text_of(CLUSTER, ''), ': its task has no type, which says which task of the cluster this one is'),
-        (text_of({'trainer': ['a:1']}, 'worker'), f': its cluster has the job trainer, which is not one of {JOBS}'),
-        (text_of({'chief': ['a:1'], 'master': ['b:1']}, 'chief'), ': its cluster has 2 chiefs'),
-        (text_of({'ps': ['p:1', 'p:2']}, 'ps'), ': its cluster has parameter servers, ps, and no chief or worker'),
-        (text_of({'worker': ['a:1', 'a:1']}, 'worker'), ': the address a:1 is given to several tasks'),
-        *(
-            (text_of({'worker': ['a:1', address]}, 'worker'), NO_ADDRESS.format(address, 'host:2222'))
-            for address in NO_ADDRESSES
+        (' is not JSON ', ['9' * 5000, '[' * 100000]),
+        (' is not a JSON object', ['[]']),
+        (
+            ': its cluster is not an object of lists of hosts',
+            ['{"cluster": [""]}', *(text_of({'ps': ps}, '') for ps in ('', [1]))],
         ),
-        (text_of({'chief': ['grpc://a:1']}, 'chief'), NO_ADDRESS.format('grpc://a:1', 'host:2222 (omit grpc://)')),
-        (text_of({'chief': ['grpc://[::1]:1']}, 'chief'), NO_ADDRESS.format('grpc://[::1]:1', '[::1]:2222 (omit grpc://)')),
-        (text_of({'chief': ['::1:2222']}, 'chief'), NO_ADDRESS.format('::1:2222', '[::1]:2222')),
+        (': its task is not an object of a type and an index', ['{"task": "worker"}', '{"task": {"type": 1}}']),
+        *((f": its task's index {i} is not an integer from 0", [f'{{"task": {{"index": {i}}}}}']) for i in (-1, 'true', 0.5)),
+        (': its task is worker 2, and the cluster has 2 of this type', [text_of(CLUSTER, 'worker', 2)]),
+        (': its task is worker 0, and the cluster has 0 of this type', [text_of({'worker': []}, 'worker')]),
+        (': its task is worker 1, and the cluster has 1 of this type', [text_of({'worker': ['a:1']}, 'worker', 1)]),
+        (f': its task has the type trainer, which is not one of {JOBS}', [text_of(CLUSTER, 'trainer')]),
+        (': its task has no type, which says which task of the cluster this one is', [text_of(CLUSTER, '')]),
+        (f': its cluster has the job trainer, which is not one of {JOBS}', [text_of({'trainer': ['a:1']}, 'worker')]),
+        (': its cluster has 2 chiefs', [text_of({'chief': ['a:1'], 'master': ['b:1']}, 'chief')]),
+        (': its cluster has parameter servers, ps, and no chief or worker', [text_of({'ps': TWO}, 'ps')]),
+        (': the address a:1 is given to several tasks', [text_of({'worker': ['a:1', 'a:1']}, 'worker')]),
+        *(
+            (f': the address {a} is not a host and a port, such as {b}', [text_of({'chief': [a]}, '')])
+            for a, b in EXAMPLES.items()
+        ),
     ],
-    ids=lambda text: text[:60],
 )
-def test_a_text_that_describes_no_task_of_a_cluster_is_refused(text, message):
-    with pytest.raises(UsageError) as error:
-        tf_config.read({'TF_CONFIG': text})
+def test_a_text_that_describes_no_task_of_a_cluster_is_refused(message, texts):
     start, fix = f'TF_CONFIG{message}', ': correct it, or unset it to train on one machine'
-    assert str(error.value).startswith(start) and str(error.value).endswith(fix)
-    assert 'JSON ' in message or str(error.value) == start + fix
+    for text in texts:
+        with pytest.raises(UsageError) as error:
+            tf_config.read({'TF_CONFIG': text})
+        assert str(error.value).startswith(start) and str(error.value).endswith(fix)
+        assert 'JSON ' in message or str(error.value) == start + fix
 
 
-@pytest.mark.parametrize(
-    'text',
-    [
+def test_one_task_is_no_cluster():
+    alone = (
         text_of({'master': ['host:2222']}, 'master', model_dir='/nowhere'),
         text_of({'worker': ['host:2222']}, 'worker', '0'),
-        '{"task": {"type": "master", "index": 0}}',
-        '{}',
-        '',
-    ],
-)
-def test_one_task_is_no_cluster(text):
-    environ = {'TF_CONFIG': text, 'HOME': '/'}
-    assert tf_config.read(environ) is None and environ == {'HOME': '/'}  # The Estimator would read it.
+    )
+    for text in (*alone, '{"task": {"type": "master", "index": 0}}', '{}', ''):
+        environ = {'TF_CONFIG': text, 'HOME': '/'}
+        assert tf_config.read(environ) is None and environ == {'HOME': '/'}  # The Estimator would read it.
+    assert tf_config.read({**SLURM, 'SLURM_STEP_NUM_TASKS': '1'}) is None
+    assert tf_config.read({'SLURM_PROCID': '0', 'SLURM_NTASKS': '4'}) is None  # A batch script.
 
 
 @pytest.mark.parametrize(
@@ -120,14 +101,8 @@ def test_the_tasks_of_a_slurm_step_are_workers_in_the_order_of_its_hosts(nodes, 
     environ = {**SLURM, 'SLURM_STEP_NODELIST': nodes, 'SLURM_STEP_TASKS_PER_NODE': per_node}
     found = tf_config.read(environ)
     assert (found.name, found.is_worker, found.addresses) == ('worker 2', True, {'worker': expected})
-    assert found.source == 'Slurm'
-    assert not tf_config.read({**environ, 'SLURM_PROCID': '0'}).is_worker
-
-
-def test_a_slurm_step_of_one_task_trains_alone_and_tf_config_takes_precedence():
-    assert tf_config.read({**SLURM, 'SLURM_STEP_NUM_TASKS': '1'}) is None
-    assert tf_config.read({'SLURM_PROCID': '0', 'SLURM_NTASKS': '4'}) is None  # A batch script.
-    assert tf_config.read({**SLURM, 'TF_CONFIG': text_of(CLUSTER, 'chief')}).name == 'chief'
+    assert found.source == 'Slurm' and not tf_config.read({**environ, 'SLURM_PROCID': '0'}).is_worker
+    assert tf_config.read({**environ, 'TF_CONFIG': text_of(CLUSTER, 'chief')}).name == 'chief'
 
 
 @pytest.mark.parametrize(
@@ -140,7 +115,6 @@ def test_a_slurm_step_of_one_task_trains_alone_and_tf_config_takes_precedence():
         ('SLURM_STEP_NODELIST', ['n[1-'], "one of Slurm's variables cannot be read (Invalid hostlist format"),
         ('SLURM_STEP_TASKS_PER_NODE', ['x'], "one of Slurm's variables cannot be read (Invalid tasks-per-node list format"),
         ('SLURM_PROCID', [None], 'SLURM_PROCID is missing: '),
-        ('SLURM_STEP_NODELIST', [None], 'SLURM_STEP_NODELIST is missing: '),
     ],
 )
 def test_damaged_slurm_variables_are_refused(name, values, message):
