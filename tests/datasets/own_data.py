@@ -1,6 +1,5 @@
 """What the tests of datasets of a user's own share."""
 
-import functools
 import io
 import json
 
@@ -26,31 +25,34 @@ class Prepared:
         self.source = DataSource(module, str(data_dir), self.params)
 
     def read(self, split, mode=EVAL):
-        """Returns what is parsed of a split: (features, labels) of each example, or of all if batches are parsed."""
-        return self.parse(mode, lambda: self.source.read(split))
-
-    def parse(self, mode, make_records):
-        """Returns what is parsed of the records of a tf.data.Dataset, like `read`; in PREDICT the features."""
-        is_batched = hasattr(self.module, 'parse_batch')
-        parse = functools.partial(self.module.parse_batch if is_batched else self.module.parse, mode, self.params)
-
-        def parsed():
-            records = make_records().batch(10**6) if is_batched else make_records()
-            return records.map(parse if mode != PREDICT else lambda record: parse(record)[0])
-
-        found = list(elements(parsed))
-        return found[0] if is_batched else found
+        return parse(self.module, self.params, lambda: self.source.read(split), mode)
 
     def predict(self, path):
         """Returns the features of the rows of a file for --input, and the errors by their line or record."""
         rows = list(self.module.read_input(str(path), self.params))
         errors = {next(iter(fields.values())): str(record) for fields, record in rows if isinstance(record, Exception)}
         sound = [record for _, record in rows if not isinstance(record, Exception)]
-        return self.parse(PREDICT, lambda: tf.data.Dataset.from_tensor_slices(sound)), errors
+        return parse(self.module, self.params, sound, PREDICT), errors
+
+
+def parse(module, params, records, mode=EVAL):
+    """Returns (features, labels) of each record, or of all if batches are parsed; in PREDICT the features alone.
+
+    The records are a list, or a function that returns a tf.data.Dataset.
+    """
+    is_batched = hasattr(module, 'parse_batch')
+    parse_one = module.parse_batch if is_batched else module.parse
+
+    def parsed():
+        found = records() if callable(records) else tf.data.Dataset.from_tensor_slices(records)
+        found = found.batch(10**6) if is_batched else found
+        return found.map(lambda record: parse_one(mode, params, record)[: 1 if mode == PREDICT else 2])
+
+    found = [element[0] if mode == PREDICT else element for element in elements(parsed)]
+    return found[0] if is_batched else found
 
 
 def picture(kind='png', mode='L', size=(4, 4), value=0):
-    """Returns an image file of one color."""
     content = io.BytesIO()
     Image.new(mode, size, value).save(content, kind)
     return content.getvalue()
@@ -76,8 +78,12 @@ def schema(tmp_path, **content):
 
 
 def serve(directory, signature, feeds):
-    """Returns the classes or values that an exported model predicts for {input: value}."""
     with tf.Graph().as_default(), tf.Session() as session:
         found = tf.saved_model.load(session, ['serve'], directory).signature_def[signature]
         output = found.outputs['class' if 'class' in found.outputs else 'value']
         return session.run(output.name, {found.inputs[name].name: value for name, value in feeds.items()}).tolist()
+
+
+def predicted(directory):
+    """Returns what is in the predictions.jsonl of an output_dir."""
+    return [json.loads(line) for line in (directory / 'predictions.jsonl').read_text().splitlines()]
