@@ -20,7 +20,6 @@ from common.runs import api, schedules
 from common.storage import best_checkpoint, run_dir
 from datasets import mnist
 from hparams import build
-from hparams.defaults import MINIMUM
 from tests import forked
 from tests.shared import POLYNOMIAL, ROOT, SMALL, without_log
 
@@ -47,17 +46,12 @@ def steps(output_dir):
     'bad, reason',
     [
         ({'image': bytes(784)}, r'Feature: label \(data type: int64\) is required but could not be found\.'),
-        (
-            {'image': bytes(784), 'label': 0.5},
-            r"Key: label, .*Data types don't match\. Data type: float but expected type: int64",
-        ),
+        ({'image': bytes(784), 'label': 0.5}, r'Key: label, .*type: float but expected type: int64'),
         ({'image': bytes(784), 'label': [1, 2]}, r'Key: label, .*Number of int64 values != expected\..*'),
         ({'image': bytes(700), 'label': 1}, r'Key: image\. Must have 784 bytes'),
-        ({'image': bytes(784), 'label': 10}, r'Key: label\. Must be from 0 to 9'),
-        ({'image': bytes(784), 'label': -1}, r'Key: label\. Must be from 0 to 9'),
+        *(({'image': bytes(784), 'label': label}, r'Key: label\. Must be from 0 to 9') for label in (10, -1)),
         (b'\xff\xff no example', 'is not a valid tf.train.Example'),
     ],
-    ids=['missing key', 'wrong type', 'two values', 'short image', 'large label', 'negative label', 'no example'],
 )
 def test_a_record_of_another_schema_is_named_with_its_number_and_key(tmp_path, monkeypatch, bad, reason):
     encode = records.encode
@@ -72,22 +66,21 @@ def test_a_record_of_another_schema_is_named_with_its_number_and_key(tmp_path, m
     assert re.fullmatch(f'{re.escape(place)}: {reason}', str(raised.value))
 
 
-@pytest.mark.parametrize('flags', [[], ['--steps_per_loop=10', '--hparams=cache=false,batch_size=32']], ids=['', 'streamed'])
-def test_a_bad_record_is_named_in_a_training(run, tmp_path, flags):
-    write_mnist(tmp_path, train=[*(example(i) for i in range(299)), {'image': bytes(784)}])
-    code, _, err = run(*SMALL, '--schedule=train', '--train_steps=20', f'--data_dir={tmp_path}', *flags)
-    assert code == 1
-    assert err.splitlines()[-1].startswith(f'trainer.py: {tmp_path}/mnist/train-00003-of-00004.tfrecord: record 74, at byte ')
-
-
-def test_a_bad_record_is_named_in_evaluation_and_prediction(run, tmp_path):
-    write_mnist(tmp_path, eval=[{'label': 1}])
-    flags = (*SMALL, '--train_steps=1', f'--data_dir={tmp_path}')
-    for schedule in ('train_and_evaluate', 'evaluate', 'predict'):
-        code, _, err = run(*flags, f'--schedule={schedule}')
+def test_a_bad_record_is_named_in_training_evaluation_and_prediction(run, tmp_path):
+    def run_last(name, schedule, *flags):
+        flags = (*SMALL, f'--schedule={schedule}', '--train_steps=20', f'--data_dir={tmp_path}/{name}', *flags)
+        code, _, err = run(*flags, output_dir=tmp_path / name / 'output')
         assert code == 1
-        place = f'{tmp_path}/mnist/eval-00000-of-00004.tfrecord: record 0, at byte 0'
-        assert err.splitlines()[-1].startswith(f'trainer.py: {place}: Feature: image (data type: string)')
+        return err.splitlines()[-1]
+
+    for name, flags in (('cached', []), ('streamed', ['--steps_per_loop=10', '--hparams=cache=false,batch_size=32'])):
+        write_mnist(tmp_path / name, train=[*map(example, range(299)), {'image': bytes(784)}])
+        place = f'{tmp_path}/{name}/mnist/train-00003-of-00004.tfrecord: record 74, at byte '
+        assert run_last(name, 'train', *flags).startswith(f'trainer.py: {place}')
+    write_mnist(tmp_path / 'eval', eval=[{'label': 1}])
+    for schedule in ('train_and_evaluate', 'evaluate', 'predict'):
+        place = f'{tmp_path}/eval/mnist/eval-00000-of-00004.tfrecord: record 0, at byte 0: Feature: image (data type: string)'
+        assert run_last('eval', schedule).startswith(f'trainer.py: {place}')
 
 
 def test_a_damaged_tfrecord_file_is_named_before_the_training_or_when_it_is_read(run, tmp_path):
@@ -136,9 +129,7 @@ def test_an_empty_split_is_named_before_the_first_step(run, tmp_path, empty):
     assert not steps(tmp_path / 'output')
 
 
-def test_a_tfrecord_file_that_vanishes_during_a_training_is_named_and_once_it_is_back_the_training_resumes(
-    run, start, tmp_path
-):
+def test_a_tfrecord_file_that_vanishes_is_named_and_once_it_is_back_the_training_resumes(run, start, tmp_path):
     write_mnist(tmp_path / 'data')
     path = tmp_path / 'data' / 'mnist' / 'train-00001-of-00004.tfrecord'
     hparams = f'{SMALL[0]},cache=false,shuffle_buffer=8,learning_rate_schedule=constant'
@@ -159,10 +150,8 @@ def test_a_loss_that_is_not_finite_ends_the_training_at_its_step(run, tmp_path):
     # The loss of the second step is about (1e9 * 1e4 * 1e2)^2 = 1e30, that of the third is out of the range of float32.
     code, result, err = run(*DIVERGING, '--save_checkpoints_steps=1', '--hparams=optimizer=sgd,learning_rate=1e9')
     assert (code, result) == (1, None)
-    assert re.fullmatch(
-        'trainer.py: the loss of step 3 is (inf|nan): lower learning_rate, or find the op .*--debug_numerics',
-        err.splitlines()[-1],
-    )
+    line = 'trainer.py: the loss of step 3 is (inf|nan): lower learning_rate, or find the op .*--debug_numerics'
+    assert re.fullmatch(line, err.splitlines()[-1])
     assert steps(tmp_path / 'output') == {0, 1, 2}
 
 
@@ -182,12 +171,10 @@ def test_too_large_a_batch_is_named(tmp_path):
     program = types.SimpleNamespace(get_params=dict, model=model, __name__='program')
     options = {'data_dir': str(tmp_path), 'hparams': {'batch_size': 8, 'eval_batch_size': 1}}
     wrong_mode = 'train'
-    with pytest.raises(
-        RunError, match='of memory with batch_size=8: use a smaller one, such as --override_hparams=batch_size=4'
-    ):
+    with pytest.raises(RunError, match='of memory with batch_size=8: .*, such as --override_hparams=batch_size=4'):
         api.train(program, 'mnist', str(tmp_path / 'x'), train_steps=1, **options)
     wrong_mode = 'eval'
-    with pytest.raises(RunError, match='with eval_batch_size=1: use a smaller one, such as --hparams=eval_batch_size=1'):
+    with pytest.raises(RunError, match='with eval_batch_size=1: .*, such as --hparams=eval_batch_size=1'):
         api.load(str(tmp_path / 'x'), program, 'mnist').evaluate()
 
 
@@ -197,20 +184,13 @@ import common.runs.launch  # Once, before the processes below are forked.
 import trainer
 
 disk, *flags = sys.argv[1:]
-above = os.path.dirname(disk)
 
 def run(name, *more):
     pid = os.fork()
     if not pid:
-        with open(f'{above}/{name}', 'w') as log:
-            os.dup2(log.fileno(), 2)
+        os.dup2(os.open(f'{disk}.{name}', os.O_CREAT | os.O_WRONLY), 2)
         sys.exit(trainer.main(['trainer.py', *flags, *more]))
-    with open(f'{above}/codes', 'a') as codes:
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), file=codes)
-
-def list_files(name):
-    with open(f'{above}/{name}', 'w') as left:
-        print(*os.listdir(f'{disk}/output'), file=left)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), *os.listdir(f'{disk}/output'), flush=True)
 
 uid, gid = os.getuid(), os.getgid()
 if ctypes.CDLL(None).unshare(0x10020000):  # CLONE_NEWUSER | CLONE_NEWNS.
@@ -221,13 +201,11 @@ for name, text in (('setgroups', 'deny'), ('uid_map', f'0 {uid} 1'), ('gid_map',
 if subprocess.call(['mount', '-t', 'tmpfs', '-o', 'size=15m', 'none', disk]):
     sys.exit(99)
 run('first')
-list_files('left')
 subprocess.call(['dd', 'if=/dev/zero', f'of={disk}/zeros', 'status=none'])
 run('second')
 run('third', '--schedule=evaluate')
 subprocess.check_call(['mount', '-o', 'remount,size=100m', 'none', disk])
 run('fourth')
-list_files('found')
 """
 
 
@@ -247,27 +225,28 @@ def test_a_full_disk_is_named_and_the_training_resumes_once_there_is_room(tmp_pa
     if process.returncode == 99:
         pytest.skip('no tmpfs can be mounted here')
     assert process.returncode == 0, process.stderr
-    assert (tmp_path / 'codes').read_text().split() == ['1', '2', '1', '0']
+    lines = [line for line in process.stdout.splitlines() if re.match(r'\d ', line)]
+    assert [line[0] for line in lines] == ['1', '2', '1', '0']
     for log, path in (('first', 'output/model.ckpt-\\d+\\S*: '), ('second', 'output.*'), ('third', 'output/.*')):
-        last = (tmp_path / log).read_text().splitlines()[-1]
+        last = (tmp_path / f'disk.{log}').read_text().splitlines()[-1]
         assert re.match(rf'trainer.py: (--output_dir=)?{disk}/{path}No space left on device', last), last
-    left, found = (tmp_path / 'left').read_text(), (tmp_path / 'found').read_text()
-    assert 'model.ckpt-0.index' in left and 'model.ckpt-20.index' not in left
-    assert 'model.ckpt-20.index' in found and 'temp' not in found and '.tmp' not in found
+    assert 'model.ckpt-0.index' in lines[0] and 'model.ckpt-20.index' not in lines[0]
+    assert 'model.ckpt-20.index' in lines[3] and 'temp' not in lines[3] and '.tmp' not in lines[3]
 
 
 @pytest.mark.parametrize(
-    'owner, name, is_after',
+    'owner, name',
     [
-        (Evaluator, 'evaluate', False),
-        (schedules, 'add_metrics', False),
-        (best_checkpoint, 'keep_if_best', False),
-        (tf.train.Saver, 'save', False),
-        (run_dir, 'save_results', False),
-        (run_dir, 'save_results', True),
+        (Evaluator, 'evaluate'),
+        (schedules, 'add_metrics'),
+        (best_checkpoint, 'keep_if_best'),
+        (tf.train.Saver, 'save'),
+        (run_dir, 'save_results'),
+        (run_dir, 'save_results at the very end'),  # What is deleted then is not missed.
     ],
 )
-def test_a_directory_that_is_deleted_at_any_time_is_named(run, tmp_path, monkeypatch, owner, name, is_after):
+def test_a_directory_that_is_deleted_at_any_time_is_named(run, tmp_path, monkeypatch, owner, name):
+    name, _, is_after = name.partition(' ')
     function = getattr(owner, name)
 
     def call(*args, **kwargs):
@@ -278,12 +257,13 @@ def test_a_directory_that_is_deleted_at_any_time_is_named(run, tmp_path, monkeyp
 
     monkeypatch.setattr(owner, name, call)
     code, _, err = run(*POLYNOMIAL, '--train_steps=20', '--save_checkpoints_steps=10', '--eval_steps=1')
-    assert code == (0 if is_after else 1)  # What is deleted at the very end is not missed.
-    line = (
-        f'trainer.py: {tmp_path}/output: was deleted or moved away during the training: move it back to resume from '
-        'its last checkpoint, or rerun the command to start over'
-    )
-    assert without_log(err) == ([] if is_after else [line])
+    assert code == (0 if is_after else 1)
+    problem = f'{tmp_path}/output: was deleted or moved away during the training: move it back to resume from'
+    if is_after:
+        assert without_log(err) == []
+    else:
+        (line,) = without_log(err)
+        assert line.startswith(f'trainer.py: {problem} ') and line.endswith(', or rerun the command to start over')
 
 
 @pytest.mark.parametrize('name', ['best', 'eval', 'results.json/', 'checkpoint/', 'trainer.lock/', 'hparams.json/'])
@@ -298,17 +278,3 @@ def test_a_file_in_the_place_of_a_directory_or_the_other_way_round_is_named(run,
     assert code in (1, 2)
     (line,) = without_log(err)
     assert line.startswith('trainer.py: ') and str(path) in line
-
-
-def test_a_model_and_a_dataset_that_do_not_fit_are_reported(run):
-    code, _, err = run('--model=alexnet', '--dataset=polynomial', '--schedule=dry_run')
-    line = 'trainer.py: --model and --dataset do not match: missing feature image; the dataset has: x'
-    assert (code, err.splitlines()[-1]) == (2, line)
-
-
-def test_a_hyper_parameter_out_of_its_range_is_refused_by_its_name_before_tensorflow_is_asked(run, tmp_path):
-    for name, least in MINIMUM.items():
-        code, _, err = run(*POLYNOMIAL, f'--hparams={name}={least - 1}')
-        (line,) = err.splitlines()
-        assert code == 2 and line.startswith(f'trainer.py: --hparams: {name}={least - 1}')
-    assert not (tmp_path / 'output').exists()
