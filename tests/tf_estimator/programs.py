@@ -24,13 +24,11 @@ not_on_2_15 = pytest.mark.skipif(not RESTORED, reason='TensorFlow 2.15 has tf.es
 STAND_INS = {
     'tensorflow/__init__.py': """
 import logging, os
-
 if os.environ.get('TENSORFLOW') == 'broken':
     raise ImportError('TensorFlow itself is broken')
 if os.environ.get('TENSORFLOW') == 'crashing':
     os._exit(9)
 __version__ = '2.21.0'
-
 def get_logger():
     return logging.getLogger('tensorflow')
 """,
@@ -41,7 +39,6 @@ def get_logger():
     'tf_estimator/moved_names.py': 'def restore():\n    pass\n',
     'tf_estimator/restore.py': """
 import types
-
 def restore(tf):
     import tensorflow_estimator, tf_keras
     tf.estimator = types.SimpleNamespace(ModeKeys=types.SimpleNamespace(TRAIN='train'))
@@ -50,21 +47,15 @@ def restore(tf):
 
 
 class Environment:
-    """A virtual environment with a copy of the package tf_estimator of its own.
-
-    Unless it `is_real`, a module stands in for TensorFlow, and the copy restores a little of tf.estimator in it.
-    """
+    """A virtual environment with a copy of tf_estimator, which, unless it `is_real`, restores a little in a stand-in."""
 
     def __init__(self, directory, is_real=False):
         venv.create(directory, with_pip=False)
         self.prefix = directory
         self.python = directory / 'bin' / 'python'
         (self.site_packages,) = (directory / 'lib').glob('python*/site-packages')
-        self.package = shutil.copytree(
-            os.path.join(ROOT, 'tf_estimator'),
-            self.site_packages / 'tf_estimator',
-            ignore=shutil.ignore_patterns('__pycache__'),
-        )
+        self.package = self.site_packages / 'tf_estimator'
+        shutil.copytree(os.path.join(ROOT, 'tf_estimator'), self.package, ignore=shutil.ignore_patterns('__pycache__'))
         if is_real:
             self.site_packages.joinpath('this.pth').write_text(sysconfig.get_path('purelib') + '\n')
             return
@@ -76,26 +67,12 @@ class Environment:
         with self.package.joinpath('requirements.py').open('a') as file:
             file.write('\n\ndef check_foundation(tf):\n    pass\n')
 
-    def start(self, *arguments, cwd=None, stdin=None, **environment):
-        """Starts its Python."""
-        names = ('PYTHONPATH', 'PYTHONDONTWRITEBYTECODE', 'TF_CONFIG', 'TF_CPP_MIN_LOG_LEVEL', 'TF_USE_LEGACY_KERAS')
-        environ = {name: value for name, value in os.environ.items() if name not in names}
-        return subprocess.Popen(
-            [self.python, *map(str, arguments)],
-            cwd=cwd or self.prefix,
-            env={**environ, **environment},
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *arguments, text=None, **options):
-        """Runs its Python with a text as stdin; returns the exit code, stdout and stderr."""
-        return finish(self.start(*arguments, stdin=subprocess.PIPE, **options), text)
+    def run(self, *arguments, **options):
+        """Runs its Python, in its directory, as run_fresh does."""
+        own = {'python': self.python, 'cwd': self.prefix, 'PYTHONPATH': '', 'PYTHONDONTWRITEBYTECODE': ''}
+        return run_fresh(*arguments, **{**own, **options})
 
     def run_tf_estimator(self, *arguments, **options):
-        """Runs `python -m tf_estimator`; returns the exit code, stdout and stderr."""
         return self.run('-m', 'tf_estimator', *arguments, **options)
 
     def files(self):
@@ -103,23 +80,14 @@ class Environment:
         return sorted(path for pattern in ('*', '__pycache__/*') for path in self.site_packages.glob(pattern))
 
 
-def finish(process, text=None):
-    """Gives a process a text as stdin; returns its exit code, stdout and stderr; kills it if it does not end."""
-    try:
-        out, err = process.communicate(text, timeout=250)
-    finally:
-        process.kill()
-        process.wait()
-    return process.returncode, out, err
-
-
-def run_fresh(*arguments, cwd=None, **environment):
-    """Runs Python, which imports the real TensorFlow itself, with this project on PYTHONPATH."""
+def run_fresh(*arguments, python=sys.executable, cwd=None, text='', **environment):
+    """Runs Python, which imports the real TensorFlow itself, with a text as stdin; returns the exit code, stdout and stderr."""
     names = ('TF_CONFIG', 'TF_CPP_MIN_LOG_LEVEL', 'TF_USE_LEGACY_KERAS')
     kept = {name: value for name, value in os.environ.items() if name not in names}
     environ = {**kept, 'PYTHONPATH': ROOT, **environment}
-    pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, 'text': True}
-    return finish(subprocess.Popen([sys.executable, *arguments], cwd=cwd, env=environ, **pipes))
+    command = [python, *map(str, arguments)]
+    process = subprocess.run(command, cwd=cwd, env=environ, input=text, capture_output=True, text=True, timeout=250)
+    return process.returncode, process.stdout, process.stderr
 
 
 def run_forked(script, *arguments, cwd=None):
