@@ -34,8 +34,9 @@ def make_estimator(tmp_path, towers=0, model=MODEL, text='', options=None, optim
     """The model is a module, or its function `model`."""
     text = f'batch_size=4,optimizer={optimizer},learning_rate=0.1{text}'
     params = build.make_hparams('m', {'decay': 0.0, 'train_steps': 6}, 'd', {}, '', text)
-    config = {'session_config': tf.ConfigProto(device_count={'CPU': 4}), 'log_step_count_steps': None, **config}
-    config = tf.estimator.RunConfig(str(tmp_path), save_summary_steps=0, **config)
+    session_config = tf.ConfigProto(device_count={'CPU': 4})
+    settings = {'save_summary_steps': 0, 'log_step_count_steps': None, 'session_config': session_config, **config}
+    config = tf.estimator.RunConfig(str(tmp_path), **settings)
     model = types.SimpleNamespace(model=model) if callable(model) else model
     fn = model_fn.make_model_fn(model, CPUS[:towers], options or TrainingOptions(save_summary_steps=1), total_steps=6)
     return tf.estimator.Estimator(fn, config=config, params=params)

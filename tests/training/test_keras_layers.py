@@ -1,12 +1,10 @@
 """tf.keras layers and models within a model module, compared with Keras's own training."""
 
 import threading
-import types
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-import tf_keras
 
 from common.errors import UsageError
 from common.training.keras_layers import collect_keras_layers
@@ -59,18 +57,16 @@ def estimator_of(directory, make, towers=0, text='', **options):
         y = make()(features['x'])[:, 0]
         return {'y': y}, None if labels is None else tf.square(y - labels['y'])
 
-    module = types.SimpleNamespace(model=model)
-    return make_estimator(directory, towers, module, text, options=TrainingOptions(**options), tf_random_seed=1)
+    return make_estimator(directory, towers, model, text, TrainingOptions(**options), tf_random_seed=1)
 
 
 def train(make, steps=6, towers=0):
-    """Trains and returns {variable: array}, without the name scope of the model."""
     found, _ = train_in_session(estimator_of('/nowhere', make, towers), steps)
-    return {name.removeprefix('model/'): value for name, value in found.items() if name != 'global_step'}
+    del found['global_step']
+    return found
 
 
 def train_by_keras(network):
-    """Returns the arrays of the variables after the steps that `train` takes."""
     network.compile(tf.keras.optimizers.legacy.SGD(0.1), 'mse')
     for i in range(6):
         batch = np.arange(4 * i, 4 * i + 4) % 10
@@ -86,6 +82,12 @@ def assert_same(found, expected):
         assert any(same), (array, found)
 
 
+def the(part, found):
+    """Returns the value whose name has this part."""
+    (value,) = (value for name, value in found.items() if part in name)
+    return value
+
+
 @pytest.fixture(scope='module')
 def by_keras():
     return train_by_keras(sequential())
@@ -98,8 +100,8 @@ def test_a_network_of_keras_layers_is_trained_as_by_keras(make, by_keras):
     assert_same(found, by_keras)
     in_towers = train(make, 1, towers=2)
     assert in_towers.keys() == found.keys()
-    (mean,) = (value for name, value in in_towers.items() if 'moving_mean' in name)
-    np.testing.assert_allclose(mean, 0.5 * np.tanh(X[:2] @ KERNEL).mean(0), rtol=1e-5)  # Of the first tower's half.
+    expected = 0.5 * np.tanh(X[:2] @ KERNEL).mean(0)  # Of the first tower's half.
+    np.testing.assert_allclose(the('moving_mean', in_towers), expected, rtol=1e-5)
 
 
 def test_a_training_in_loops_resumes_with_the_bits_of_single_steps(tmp_path):
@@ -133,10 +135,7 @@ def test_layers_that_are_not_trainable_stay_as_they_are(make):
 
 @pytest.mark.parametrize('mode, is_dropped', [('train', True), ('eval', False), ('infer', False)])
 def test_dropout_knows_whether_it_is_training(mode, is_dropped):
-    def make():
-        return tf.keras.Sequential([tf.keras.layers.Dropout(0.5), tf.keras.layers.Dense(1, kernel_initializer='ones')])
-
-    estimator = estimator_of('/nowhere', make)
+    estimator = estimator_of('/nowhere', lambda: tf.keras.Sequential([tf.keras.layers.Dropout(0.5), output()]))
     with tf.Graph().as_default(), tf.Session() as session:
         tf.train.create_global_step()
         labels = None if mode == 'infer' else {'y': tf.ones([100])}
@@ -152,13 +151,17 @@ class Penalized(tf.keras.layers.Layer):
         return inputs
 
 
-class Counting(tf.keras.layers.Layer):
-    """Penalizes its weights, and counts its calls, in `call`."""
-
+class Assigning(tf.keras.layers.Layer):
     def build(self, shape):
         self.w = self.add_weight('w', [shape[-1], 1], initializer='ones')
         self.count = self.add_weight('count', [], initializer='zeros', trainable=False)
 
+    def call(self, inputs):
+        with tf.control_dependencies([self.count.assign_add(1.0)][: self.name == 'awaited']):
+            return tf.identity(inputs)
+
+
+class Counting(Assigning):
     def call(self, inputs):
         self.add_loss(0.3 * tf.reduce_sum(tf.square(self.w)))
         if not tf.executing_eagerly_outside_functions():
@@ -166,11 +169,6 @@ class Counting(tf.keras.layers.Layer):
         else:
             self.count.assign_add(1.0)
         return tf.matmul(inputs, self.w)
-
-
-def counting():
-    inputs = tf.keras.Input([2])
-    return tf.keras.Model(inputs, Counting()(inputs))
 
 
 class Tied(tf.keras.Model):
@@ -186,8 +184,7 @@ class Tied(tf.keras.Model):
 
 
 def called_twice():
-    inputs = tf.keras.Input([2])
-    layer = hidden(activity_regularizer=None)
+    inputs, layer = tf.keras.Input([2]), hidden(activity_regularizer=None)
     return tf.keras.Model(inputs, output()(layer(inputs) + layer(2 * inputs)))
 
 
@@ -195,8 +192,7 @@ def called_twice():
     'make, towers',
     [
         (lambda: tf.keras.Sequential([hidden(), Penalized(), output()]), 3),
-        (counting, 0),  # A model that is built by a call.
-        (lambda: tf.keras.Sequential([tf.keras.Input([2]), Counting()]), 0),
+        (lambda: tf.keras.Sequential([tf.keras.Input([2]), Counting()]), 0),  # It is built by a call.
         (called_twice, 0),
         (Tied, 0),
     ],
@@ -224,46 +220,26 @@ def test_batch_norm_that_is_called_twice_moves_its_averages_twice_in_order(sessi
         norm = batch_norm()
         return lambda x: norm(x) + norm(3 * x + 1)
 
-    update = collected(session, make)
+    update, expected = collected(session, make), 0.5 * 0.5 * X.mean(0) + 0.5 * (3 * X.mean(0) + 1)
     for _ in range(20):
-        (mean,) = (value for name, value in update().items() if 'moving_mean' in name)
-        np.testing.assert_allclose(mean, 0.5 * 0.5 * X.mean(0) + 0.5 * (3 * X.mean(0) + 1), rtol=1e-5)
+        np.testing.assert_allclose(the('moving_mean', update()), expected, rtol=1e-5)
 
 
-class Assigning(tf.keras.layers.Layer):
-    def build(self, shape):
-        self.count = self.add_weight('count', [], initializer='zeros', trainable=False)
-
-    def call(self, inputs):
-        self.count.assign_add(1.0)
-        return inputs
+def awaited():
+    return tf.keras.Sequential([Assigning(name='awaited'), output()])
 
 
-class Awaited(Assigning):
-    def call(self, inputs):
-        with tf.control_dependencies([self.count.assign_add(1.0)]):
-            return tf.identity(inputs)
+@pytest.mark.parametrize('make, count', [(awaited, 1), (lambda: Counting(trainable=False), 0)])
+def test_an_assignment_that_the_outputs_wait_for_is_made_and_none_of_a_layer_that_is_not_trainable(session, make, count):
+    assert the('/count', collected(session, make)()) == count
 
 
-def test_an_assignment_that_the_outputs_wait_for_is_made(session):
-    found = collected(session, lambda: tf.keras.Sequential([Awaited(), output()]))()
-    assert [value for name, value in found.items() if 'count' in name] == [1]
-
-
-def test_a_layer_that_is_not_trainable_is_not_updated(session):
-    found = collected(session, lambda: Counting(trainable=False))()
-    assert [value for name, value in found.items() if name.endswith('/count')] == [0]
-
-
+GIVEN_WEIGHTS = 'is given weights within model.*: give them by --warm_start_from'
 OUTSIDE_OF_MODEL = r'\S+ was created outside of model\(\): create it inside'
 OUTSIDE = hidden()
 with tf.Graph().as_default():
     OF_ANOTHER_GRAPH = hidden()
     OF_ANOTHER_GRAPH(tf.ones([1, 2]))
-
-
-def loading():
-    tf.keras.Sequential([output()]).load_weights('weights.h5')
 
 
 @pytest.mark.parametrize(
@@ -272,19 +248,10 @@ def loading():
         (lambda: OUTSIDE, OUTSIDE_OF_MODEL),
         (lambda: lambda x: output()(OUTSIDE(x)), OUTSIDE_OF_MODEL),
         (lambda: lambda x: output()(OF_ANOTHER_GRAPH(x)), OUTSIDE_OF_MODEL),
-        (
-            lambda: tf.keras.Sequential([tf.keras.layers.Dense(3, weights=[KERNEL, np.zeros(3)]), output()]),
-            'dense is given weights within model.*: give them by --warm_start_from',
-        ),
-        (loading, 'sequential is given weights within model.*: give them by --warm_start_from'),
-        (
-            lambda: tf.keras.Sequential([Assigning(), output()]),
-            r'sequential assigns to a variable \(.*assigning/.*\), which nothing in the graph',
-        ),
-        (
-            lambda: lambda x: output()(tf.cond(tf.reduce_sum(x) > 0, lambda: hidden()(x), lambda: x @ KERNEL)),
-            'dense adds losses or updates within a loop, tf.cond or tf.function',
-        ),
+        (lambda: tf.keras.layers.Dense(3, weights=[KERNEL, np.zeros(3)]), f'dense {GIVEN_WEIGHTS}'),
+        (lambda: tf.keras.Sequential([output()]).load_weights('weights.h5'), f'sequential {GIVEN_WEIGHTS}'),
+        (lambda: tf.keras.Sequential([Assigning(), output()]), r'sequential assigns to a variable \(.*assigning/.*\), which'),
+        (lambda: lambda x: tf.cond(x[0, 0] > 0, lambda: hidden()(x), lambda: x @ KERNEL), 'dense adds losses or updates with'),
     ],
 )
 def test_what_a_graph_cannot_make_right_is_refused(session, make, message):
@@ -292,49 +259,46 @@ def test_what_a_graph_cannot_make_right_is_refused(session, make, message):
         collected(session, make)
 
 
-def test_layers_of_keras_3_are_refused(session):
-    keras = pytest.importorskip('keras', minversion='3')
-    with pytest.raises(UsageError, match='the layer dense is a Keras 3 layer'):
-        collected(session, lambda: keras.layers.Dense(1, name='dense'))
-
-
-@pytest.mark.skipif(tf_keras.layers.Layer is tf.keras.layers.Layer, reason='tf_keras is tf.keras here')
-def test_layers_of_tf_keras_are_refused_where_it_is_another_keras(session):
-    with pytest.raises(UsageError, match='the layer dense is of the package tf_keras, which is not tf.keras'):
-        collected(session, lambda: tf_keras.layers.Dense(1, name='dense'))
+@pytest.mark.parametrize('package, message', [('keras', 'a Keras 3 layer'), ('tf_keras', 'of the package tf_keras, which is')])
+def test_layers_of_other_packages_are_refused(session, package, message):
+    layers = pytest.importorskip(package, minversion='3' if package == 'keras' else '2').layers
+    if layers.Layer is tf.keras.layers.Layer:
+        pytest.skip('tf_keras is tf.keras here')
+    with pytest.raises(UsageError, match=f'the layer dense is {message}'):
+        collected(session, lambda: layers.Dense(1, name='dense'))
 
 
 def test_graphs_that_threads_build_at_once_leave_keras_as_it_was():
     before = {owner: dict(vars(owner)) for owner in (*tf.layers.Layer.__mro__, tf.keras.Model)}
-    first_is_in, second_is_in, first_is_out = threading.Event(), threading.Event(), threading.Event()
-    penalties = {}
+    first_is_in, second_is_in, first_is_out, second_is_out = (threading.Event() for _ in range(4))
+    penalties = []
 
-    def build(name, entered, goes_on, left):
+    def build(entered, goes_on, left):
         with tf.Graph().as_default():
             with collect_keras_layers(is_training=True):
                 entered.set()
                 assert goes_on.wait(100)
                 hidden()(tf.ones([1, 2]))
-            penalties[name] = len(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES))
+            penalties.append(len(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)))
         left.set()
 
-    first = threading.Thread(target=build, args=['first', first_is_in, second_is_in, first_is_out])
-    second = threading.Thread(target=build, args=['second', second_is_in, first_is_out, threading.Event()])
+    first = threading.Thread(target=build, args=[first_is_in, second_is_in, first_is_out])
+    second = threading.Thread(target=build, args=[second_is_in, first_is_out, second_is_out])
     first.start()
     assert first_is_in.wait(100)
     tf.keras.layers.Dense(1)(tf.ones([1, 2]))  # Neither thread's concern.
     second.start()
     first.join()
     second.join()
-    assert penalties == {'first': 2, 'second': 2}
+    assert penalties == [2, 2]
     assert {owner: dict(vars(owner)) for owner in before} == before
 
 
 @pytest.mark.parametrize('is_called', [True, False])
 def test_a_program_s_own_keras_models_work_after_a_model_that_fails(is_called, tmp_path):
-    own = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer='ones')])
+    own = tf.keras.Sequential([output()])
     with pytest.raises(ZeroDivisionError), tf.Graph().as_default(), collect_keras_layers(is_training=True):
-        layer = tf.keras.layers.Dense(1)
+        layer = output()
         if is_called:
             tf.keras.Sequential([layer])(tf.ones([1, 2]))
         1 / 0  # noqa: B018
