@@ -53,33 +53,21 @@ _numbers = itertools.count()  # AutoGraph takes a line for the same one of a mod
 
 
 def run(source, *flags):
-    """Writes the module, with a source added to it, and trains; returns (exit code, what is on stderr but the log, its path).
-
-    Args:
-      source: what is added to GOOD.
-      *flags: what the trainer is given besides; a dry run by default.
-    """
+    """Trains GOOD with a source added to it, by default in a dry run; returns (exit code, stderr but the log, the path)."""
     name = f'own_{next(_numbers)}'
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, name, 'module.py')
         os.mkdir(os.path.dirname(path))
-        with open(path, 'w', encoding='utf-8') as file:
+        with open(path, 'w') as file:
             file.write(GOOD + source)
         sys.path.insert(0, directory)
         importlib.invalidate_caches()
         logging.disable(logging.WARNING)
         try:
             with contextlib.redirect_stderr(io.StringIO()) as err, contextlib.redirect_stdout(io.StringIO()):
-                code = trainer.main(
-                    [
-                        'trainer.py',
-                        f'--model={name}.module',
-                        f'--dataset={name}.module',
-                        f'--data_dir={directory}/data',
-                        f'--output_dir={directory}/output',
-                        *(flags or ['--schedule=dry_run']),
-                    ]
-                )
+                flags = [f'--model={name}.module', f'--dataset={name}.module', *(flags or ['--schedule=dry_run'])]
+                flags += [f'--data_dir={directory}/data', f'--output_dir={directory}/output']
+                code = trainer.main(['trainer.py', *flags])
         finally:
             logging.disable(logging.NOTSET)
             sys.path.remove(directory)
