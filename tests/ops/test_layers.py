@@ -1,5 +1,6 @@
-"""Stacks of layers, and projections that are merged: what is in them, and that they compute what they should."""
+"""Stacks of layers, projections that are merged, and batch normalization: what is in them, and what they compute."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -9,21 +10,28 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
-from common.ops import layers
-from common.ops.layers import conv_stack, dense_stack, weight_penalty
+from common.ops.batch_normalization import batch_normalization
+from common.ops.layers import check_data_format, conv_stack, dense_stack, weight_penalty
 from common.ops.leaky_relu import leaky_relu
 from common.ops.merge import merge
-from tests.evaluated import evaluate, variable_values
+from common.training.parallel import make_parallel
+from tests.evaluated import CPUS, evaluate, variable_values
 from tests.shared import ROOT
 
 RANDOM = np.random.RandomState(0)
-IMAGES = RANDOM.normal(size=[6, 9, 8, 3]).astype(np.float32)
+IMAGES = (RANDOM.normal(size=[6, 9, 8, 3]) * [0.5, 2, 1] + [3, -2, 0.5]).astype(np.float32)
+MEAN, VARIANCE = IMAGES.mean((0, 1, 2)), IMAGES.var((0, 1, 2))
 VECTORS = RANDOM.normal(size=[6, 5]).astype(np.float32)
 REFUSES_NCHW = tf.__version__.startswith('2.15.') and not tf.config.list_physical_devices('GPU')
+LAYOUTS = pytest.mark.parametrize('data_format, fused', [('NHWC', True), ('NHWC', False), ('NCHW', True), ('NCHW', False)])
+STACKS = pytest.mark.parametrize('stack, inputs, kernels', [(conv_stack, IMAGES, [108, 180]), (dense_stack, VECTORS, [20, 20])])
 
 
-def nchw(images):
-    return tf.transpose(images, [0, 3, 1, 2])
+def in_layout(data_format, layer, images):
+    """Calls a layer on NHWC images in any layout."""
+    if data_format == 'NHWC':
+        return layer(images)
+    return tf.transpose(layer(tf.transpose(images, [0, 3, 1, 2])), [0, 2, 3, 1])
 
 
 def test_dense_layers_are_what_they_are_in_numpy():
@@ -47,11 +55,8 @@ def test_convolutions_are_what_they_are_in_numpy():
 def test_layers_give_equal_numbers_in_both_layouts():
     expected = evaluate(lambda x: conv_stack(x, [4, 5], False, batch_norm=True), IMAGES)
     assert expected.shape == (6, 2, 2, 5)
-    found = evaluate(lambda x: conv_stack(nchw(x), [4, 5], False, batch_norm=True, data_format='NCHW'), IMAGES)
-    np.testing.assert_allclose(found.transpose(0, 2, 3, 1), expected, rtol=1e-4, atol=1e-5)
-
-
-STACKS = pytest.mark.parametrize('stack, inputs, kernels', [(conv_stack, IMAGES, [108, 180]), (dense_stack, VECTORS, [20, 20])])
+    in_nchw = functools.partial(conv_stack, filters=[4, 5], is_training=False, batch_norm=True, data_format='NCHW')
+    np.testing.assert_allclose(evaluate(lambda x: in_layout('NCHW', in_nchw, x), IMAGES), expected, rtol=1e-4, atol=1e-5)
 
 
 @STACKS
@@ -112,21 +117,49 @@ def test_leaky_relu_leaks_a_tenth_or_another_share_of_what_is_negative():
     np.testing.assert_allclose(found, [[-1, -0.1, 0, 0.5, 3], [-5, -0.5, 0, 0.5, 3]])
 
 
+def normalize(images, is_training, data_format, fused, **options):
+    return in_layout(data_format, lambda net: batch_normalization(net, is_training, data_format, fused, **options), images)
+
+
+@LAYOUTS
+def test_training_normalizes_by_the_moments_of_the_batch_which_move_the_averages(session, data_format, fused):
+    output = normalize(tf.constant(IMAGES), True, data_format, fused)
+    normalize(tf.constant(IMAGES), True, data_format, fused, momentum=0.75)
+    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    session.run(tf.global_variables_initializer())
+    np.testing.assert_allclose(session.run(output), (IMAGES - MEAN) / np.sqrt(VARIANCE + 1e-3), rtol=1e-4, atol=1e-4)
+    for _ in range(2):
+        session.run(updates)
+    unbiased = IMAGES.var((0, 1, 2), ddof=int(fused))  # The fused kernel averages the unbiased estimate.
+    for names, kept in (('batch_normalization/', 0.99**2), ('batch_normalization_1/', 0.75**2)):
+        found = session.run([v for v in tf.global_variables() if v.name.startswith(f'{names}moving')])
+        np.testing.assert_allclose(found, [(1 - kept) * MEAN, kept + (1 - kept) * unbiased], rtol=1e-3)
+
+
+@LAYOUTS
+def test_inference_normalizes_by_the_averages_for_any_batch_and_in_towers(data_format, fused):
+    output = evaluate(lambda images: normalize(images, False, data_format, fused), IMAGES)
+    beta, gamma, mean, variance = (variable_values(i, 3) for i in range(4))
+    np.testing.assert_allclose(output, (IMAGES - mean) / np.sqrt(variance + 1e-3) * gamma + beta, rtol=1e-4, atol=1e-4)
+
+
+def test_each_tower_normalizes_its_own_share_and_the_first_ones_moments_count(session):
+    output = make_parallel(lambda images: batch_normalization(images, True, momentum=0.0), CPUS, images=tf.constant(IMAGES))
+    session.run(tf.global_variables_initializer())
+    values, _ = session.run([output, tf.get_collection(tf.GraphKeys.UPDATE_OPS)])
+    np.testing.assert_allclose(values.reshape(3, -1, 3).mean(1), np.zeros([3, 3]), atol=1e-5)
+    (mean,) = (v for v in tf.global_variables() if 'moving_mean' in v.name)
+    np.testing.assert_allclose(session.run(mean), IMAGES[:2].mean((0, 1, 2)), rtol=1e-4)
+
+
 def test_layers_refuse_an_unknown_layout():
     with pytest.raises(UsageError, match='data_format=CHW is none of NHWC, NCHW'):
-        layers.check_data_format('CHW')
+        check_data_format('CHW')
 
 
-@pytest.mark.parametrize(
-    'onednn',
-    [0, pytest.param(1, marks=pytest.mark.skipif(not REFUSES_NCHW, reason='this TensorFlow runs NCHW on a CPU by oneDNN'))],
-)
+@pytest.mark.parametrize('onednn', [0, pytest.param(1, marks=pytest.mark.skipif(not REFUSES_NCHW, reason='it runs NCHW'))])
 def test_nchw_without_a_gpu_is_refused_where_the_cpu_cannot_run_it(onednn):
-    result = subprocess.run(
-        [sys.executable, '-c', "import tf_estimator; from common.ops import layers; layers.check_data_format('NCHW')"],
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-        env={**os.environ, 'TF_ENABLE_ONEDNN_OPTS': str(onednn), 'CUDA_VISIBLE_DEVICES': ''},
-    )
+    program = "import tf_estimator; from common.ops import layers; layers.check_data_format('NCHW')"
+    env = {**os.environ, 'TF_ENABLE_ONEDNN_OPTS': str(onednn), 'CUDA_VISIBLE_DEVICES': ''}
+    result = subprocess.run([sys.executable, '-c', program], cwd=ROOT, text=True, capture_output=True, env=env)
     assert 'UsageError: data_format=NCHW needs a GPU: this machine has none, and its CPU runs NHWC only' in result.stderr
