@@ -4,8 +4,8 @@ python -m tools.mutants choose --count=160 > mutants.json     a sample, spread o
 pytest -n 3 --cov --cov-context=test --durations=0 ... > log  which test runs which line (needs pytest-cov), and for how long
 python -m tools.mutants run mutants.json --coverage=.coverage --log=log > results.json
 
-Each mutant is put into a copy of the checkout. There the tests that run its line are started, until one fails: those of the same
-wing first, of these the quick ones. They run in a process that is forked from one that has imported TensorFlow.
+Each mutant is put into a copy of the checkout. There the tests that run its line are started, until one fails: those of the
+same wing first, of these the quick ones. They run in a process that is forked from one that has imported TensorFlow.
 """
 
 import argparse
@@ -175,7 +175,7 @@ def in_fork(directory, tests, timeout):
             os.dup2(descriptor, 1)
             os.dup2(descriptor, 2)
             os.chdir(directory)
-            sys.path[:] = [directory, *(path for path in sys.path if path not in ('', str(ROOT)))]
+            sys.path[:] = [str(directory), *(path for path in sys.path if path not in ('', str(ROOT)))]
             import pytest
 
             code = pytest.main([*OPTIONS, *tests])
