@@ -12,31 +12,30 @@ from tests.cluster.tasks import free_ports
 
 
 @contextlib.contextmanager
-def listening(answers, host='127.0.0.1'):
-    """Yields the address of a server that gives the next answer, bytes, to each connection, and after the last none at all."""
-    family = socket.AF_INET6 if ':' in host else socket.AF_INET
+def listening(answers, host='127.0.0.1', family=socket.AF_INET):
+    """Yields the port of a server that gives the next answer, bytes, to each connection, and after the last none at all."""
     kept = []  # Open.
 
     def serve():
         with contextlib.suppress(OSError):
-            while answers:
-                connection, _ = server.accept()
-                connection.sendall(answers.pop(0))
-                connection.close()
             while True:
-                kept.append(server.accept())
+                kept.append(server.accept()[0])
+                if answers:
+                    with kept.pop() as connection:
+                        connection.sendall(answers.pop(0))
 
     with socket.create_server((host, 0), family=family) as server:
         threading.Thread(target=serve, daemon=True).start()
-        yield f'{f"[{host}]" if ":" in host else host}:{server.getsockname()[1]}'
+        yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_task_answers_is_silent_or_lost_or_cannot_be_reached():
-    lost = f'127.0.0.1:{free_ports(1)[0]}'
-    with listening([b'x']) as answers, listening([]) as silent, listening([b'']) as ended, listening([b'x'], '::1') as of_ipv6:
-        found = watch.probe_all([answers, silent, ended, of_ipv6, lost, 'no.such.host.invalid:1'])
-    assert list(found.values()) == [watch.ANSWERS, watch.SILENT, watch.LOST, watch.ANSWERS, watch.LOST, watch.UNREACHABLE]
+    with listening([b'x']) as answers, listening([]) as silent, listening([b'']) as ended:
+        with listening([b'x'], '::1', socket.AF_INET6) as of_ipv6:
+            ports = [answers, silent, ended, *free_ports(1)]
+            found = watch.probe_all([*(f'127.0.0.1:{port}' for port in ports), f'[::1]:{of_ipv6}', 'no.such.host.invalid:1'])
+    assert list(found.values()) == [watch.ANSWERS, watch.SILENT, watch.LOST, watch.LOST, watch.ANSWERS, watch.UNREACHABLE]
 
 
 @pytest.mark.parametrize(
@@ -49,8 +48,8 @@ def test_a_task_answers_is_silent_or_lost_or_cannot_be_reached():
 )
 def test_a_loss_is_told_again_and_again_until_the_watch_stops(answers, timeout, steps, probes):
     told, count = queue.SimpleQueue(), len(answers)
-    with listening(answers) as address:
-        found = watch.Watch([address], timeout, lambda: told.put((found.is_late, count - len(answers))))
+    with listening(answers) as port:
+        found = watch.Watch([f'127.0.0.1:{port}'], timeout, lambda: told.put((found.is_late, count - len(answers))))
         found.set_deadline(steps)
         assert [told.get(timeout=100) for _ in range(2)] == [(steps > 0, probes), (steps > 0, probes + bool(probes))]
         found.stop()
