@@ -1,10 +1,11 @@
 """A user's own pictures: which are converted, what is read from them, and what is wrong with them."""
 
+import functools
 import io
 import os
 
 import numpy as np
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, ImageOps
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -18,7 +19,7 @@ from common.formats import images
 from common.inference.input_files import open_files
 from datasets import image_folder
 from hparams import build
-from tests.datasets.own_data import EVAL, PREDICT, serve
+from tests.datasets.own_data import PREDICT, Prepared, parse, serve
 
 SIZE = 16
 
@@ -54,54 +55,35 @@ def stored(record):
     return {name: (feature.bytes_list.value or feature.int64_list.value)[0] for name, feature in features.items()}
 
 
-def parsed(serialized, params, mode=EVAL):
-    """Returns what `parse` makes of serialized examples: (features, labels), arrays; in PREDICT the features."""
-
-    def dataset():
-        found = tf.data.Dataset.from_tensor_slices(serialized)
-        found = found.map(lambda record: image_folder.parse(mode, params, record)[: 2 if mode == EVAL else 1])
-        return found.batch(len(serialized))
-
-    (batch,) = elements(dataset)
-    return batch if mode == EVAL else batch[0]
-
-
-def read(data_dir, params, split='train'):
-    return list(elements(lambda: image_folder.read(split, str(data_dir), params)))
+def count(data_dir, params):
+    """Returns the number of pictures in the splits."""
+    read = functools.partial(image_folder.read, data_dir=str(data_dir), params=params)
+    return [len(list(elements(functools.partial(read, split)))) for split in ('train', 'eval')]
 
 
 def read_files(paths, text=''):
     """Returns the images that are read from files, float32 from 0 to 255."""
     serialized = [record for path in paths for _, record in image_folder.read_input(str(path), params(''))]
-    return parsed(serialized, params('', text), PREDICT)['image'] * 255
-
-
-def exif(orientation):
-    tags = Image.Exif()
-    tags[ExifTags.Base.Orientation] = orientation
-    return tags
+    return [features['image'] * 255 for features in parse(image_folder, params('', text), serialized, PREDICT)]
 
 
 def test_pictures_are_converted_once_until_they_change(root, tmp_path):
     (root / 'dog' / 'notes.txt').write_text('of no interest')
-    for text in ('', '', 'num_channels=1,max_bad_share=0.5'):
-        image_folder.prepare(str(tmp_path), params(root, text))
+    for text in ('num_channels=1', 'max_bad_share=0.5', f'image_size={SIZE}'):
+        found = Prepared(image_folder, tmp_path, f'image_dir={root}', text)
     assert len(list(tmp_path.glob('image_folder-*'))) == 1
-    train, held_out = (read(tmp_path, params(root), split) for split in ('train', 'eval'))
-    assert len(train) + len(held_out) == 20 and 2 <= len(held_out) <= 10
-    features, labels = parsed(train + held_out, params(root))
-    assert features['image'].dtype == np.float32 and labels['label'].dtype == np.int32
-    assert sorted(features['example_id']) == sorted(f'{name}/{i}.png'.encode() for name in ('cat', 'dog') for i in range(10))
-    for path, image, label in zip(features['example_id'], features['image'], labels['label']):
-        pixels = np.asarray(Image.open(root / path.decode()))
-        np.testing.assert_allclose(image, pixels / np.float32(255), atol=1e-6)
-        assert label == (b'dog' in path)
-    found = read_files([root / path.decode() for path in features['example_id']])  # Input is parsed alike.
-    np.testing.assert_array_equal(found, features['image'] * 255)
+    train, held_out = found.read('train'), found.read('eval')
+    assert 2 <= len(held_out) <= 10
+    paths = [features['example_id'].decode() for features, _ in train + held_out]
+    assert sorted(paths) == sorted(f'{name}/{i}.png' for name in ('cat', 'dog') for i in range(10))
+    for path, (features, labels), image in zip(paths, train + held_out, read_files([root / path for path in paths])):
+        np.testing.assert_allclose(features['image'], np.asarray(Image.open(root / path)) / np.float32(255), atol=1e-6)
+        assert labels['label'] == ('dog' in path)
+        assert features['image'].dtype == np.float32 and labels['label'].dtype == np.int32
+        np.testing.assert_array_equal(image, features['image'] * 255)  # Input is parsed alike.
     save(root / 'dog' / 'new.png', picture(99))
     image_folder.prepare(str(tmp_path), params(root))
-    assert len(list(tmp_path.glob('image_folder-*'))) == 2
-    assert sum(len(read(tmp_path, params(root), split)) for split in ('train', 'eval')) == 21
+    assert len(list(tmp_path.glob('image_folder-*'))) == 2 and sum(count(tmp_path, params(root))) == 21
 
 
 def test_bits_and_transparency_are_reduced_and_of_an_animation_the_first_frame_is_read(tmp_path):
@@ -117,24 +99,12 @@ def test_bits_and_transparency_are_reduced_and_of_an_animation_the_first_frame_i
         np.testing.assert_allclose(found, np.full([SIZE, SIZE, 3], expected), atol=1e-3, err_msg=path.name)
 
 
-TURNED = {
-    2: np.fliplr,
-    3: lambda pixels: np.rot90(pixels, 2),
-    4: np.flipud,
-    5: lambda pixels: np.transpose(pixels, [1, 0, 2]),
-    6: lambda pixels: np.rot90(pixels, -1),
-    7: lambda pixels: np.rot90(np.transpose(pixels, [1, 0, 2]), 2),
-    8: np.rot90,
-}
-
-
 def test_pictures_are_upright(tmp_path):
-    paths = [tmp_path / f'{orientation}.png' for orientation in range(10)]  # Two of these are invalid.
-    for orientation, path in enumerate(paths):
-        save(path, picture(), exif=exif(orientation))
-    for orientation, found in enumerate(read_files(paths)):
-        expected = TURNED.get(orientation, np.asarray)(np.asarray(picture(), np.float32))
-        np.testing.assert_allclose(found, expected, atol=1e-3, err_msg=str(orientation))
+    paths, exif = [tmp_path / f'{orientation}.png' for orientation in range(10)], Image.Exif()  # Two are invalid.
+    for exif[ExifTags.Base.Orientation], path in enumerate(paths):
+        save(path, picture(), exif=exif)
+    for path, found in zip(paths, read_files(paths)):
+        np.testing.assert_allclose(found, ImageOps.exif_transpose(Image.open(path)), atol=1e-3, err_msg=path.name)
 
 
 @pytest.mark.parametrize('channels', [1, 3])
@@ -175,7 +145,7 @@ def test_pictures_are_served_as_pixels(session):
     [
         ('a.jpg', picture(), {}, True),
         ('a.jpg', picture(channels=1), {'progressive': True}, True),
-        ('rotated.jpg', picture(size=(6, 8)), {'exif': exif(6)}, True),
+        ('rotated.jpg', picture(size=(6, 8)), {'exif': {ExifTags.Base.Orientation: 6}}, True),
         ('a.png', picture(channels=1), {}, True),
         ('a.jpg', picture().convert('CMYK'), {}, False),
         ('a.png', picture().convert('P'), {}, False),
@@ -186,8 +156,9 @@ def test_pictures_are_served_as_pixels(session):
     ],
 )
 def test_jpeg_and_plain_png_files_are_kept_and_others_become_png(tmp_path, name, image, options, is_kept):
-    path = tmp_path / name
-    save(path, image, **options)
+    path, exif = tmp_path / name, Image.Exif()
+    exif.update(options.pop('exif', {}))
+    save(path, image, exif=exif, **options)
     if name == 'cut.png':  # Without its end, only Pillow can decode it.
         path.write_bytes(path.read_bytes()[:-12])
     ((_, record),) = image_folder.read_input(str(path), params(''))
@@ -216,15 +187,14 @@ def bad(root):
 def test_unreadable_pictures_are_left_out_and_listed(bad, tmp_path, caplog, monkeypatch):
     caplog.set_level('INFO', 'tensorflow')
     for _ in range(2):
-        with pytest.raises(RunError) as error:
+        with pytest.raises(RunError, match=': repair or remove them, or raise max_bad_share=0.16$') as error:
             image_folder.prepare(str(tmp_path), params(bad, 'max_bad_share=0.16'))
         (path,) = tmp_path.glob('image_folder-*/unreadable.txt')
-        listed = f'4 of 24 pictures are unreadable, listed in {path}: '
-        assert str(error.value) == f'{listed}repair or remove them, or raise max_bad_share=0.16'
+        assert str(error.value).startswith(listed := f'4 of 24 pictures are unreadable, listed in {path}: ')
         monkeypatch.setattr(records, 'write', None)  # It is not needed again.
     image_folder.prepare(str(tmp_path), params(bad, 'max_bad_share=0.17'))
     assert f'{listed}they are left out.' in caplog.text and '2 classes; pictures in train: ' in caplog.text
-    assert sum(len(read(tmp_path, params(bad), split)) for split in ('train', 'eval')) == 20
+    assert sum(count(tmp_path, params(bad))) == 20
     lines = sorted(path.read_text().splitlines())
     names = ('cat/cut.jpg', 'cat/empty.png', 'dog/text.jpg', 'dog/tiff.png')
     assert [line.partition(':')[0] for line in lines] == [f'{bad}/{name}' for name in names]
@@ -257,9 +227,8 @@ def test_a_directory_as_input_gives_its_pictures_and_an_error_for_each_bad_one(b
             list(image_folder.read_input(path, params('')))
 
 
-@pytest.mark.parametrize(
-    'changed, message',
-    [
+def test_a_wrong_hyper_parameter_is_refused(root, tmp_path):
+    for changed, message in (
         ({'image_dir': ''}, '--dataset=image_folder needs a directory of pictures: give it with --hparams=image_dir=PATH'),
         ({'image_dir': '/no/such'}, 'image_dir: /no/such: no such directory'),
         ({'num_channels': 2}, 'num_channels=2 must be 1, for gray, or 3, for color'),
@@ -268,11 +237,9 @@ def test_a_directory_as_input_gives_its_pictures_and_an_error_for_each_bad_one(b
         ({'eval_share': 1.0}, 'eval_share=1.0 must be greater than 0 and less than 1'),
         ({'eval_share': 0.0}, 'eval_share=0.0 must be greater than 0'),
         ({'max_bad_share': 2}, 'max_bad_share=2 must be from 0 to 1'),
-    ],
-)
-def test_a_wrong_hyper_parameter_is_refused(root, tmp_path, changed, message):
-    with pytest.raises(UsageError, match=f'^{message}'):
-        image_folder.prepare(str(tmp_path), build.HParams({**params(root), **changed}))
+    ):
+        with pytest.raises(UsageError, match=f'^{message}'):
+            image_folder.prepare(str(tmp_path), build.HParams({**params(root), **changed}))
 
 
 def test_a_model_learns_and_is_exported_without_code(run, tmp_path):
