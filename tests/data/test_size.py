@@ -1,7 +1,6 @@
 """How many records a split has, and whether there is room to keep them, or what is shuffled at a time, in memory."""
 
 import itertools
-import sys
 import types
 
 import numpy as np
@@ -13,8 +12,6 @@ from common.data import shards, size
 from common.data.source import DataSource
 from common.errors import RunError, UsageError
 from tests.data.pipelines import INFINITE, UNKNOWN, make_params, numbers
-from tests.shared import read_weights
-import trainer
 
 
 def generated(count):
@@ -33,36 +30,30 @@ def filed(count, num_bytes):
     return types.SimpleNamespace(read=lambda *_: shards.attach(tf.data.Dataset.from_tensor_slices([b'']), files))
 
 
+def test_records_of_an_unknown_number_are_counted_as_far_as_they_are_needed():
+    def count(module, at_most):
+        return size.count_examples(DataSource(module, '', make_params()), 'train', at_most)
+
+    assert (count(numbers(12), 5), count(numbers(INFINITE), 5), count(numbers(UNKNOWN), None)) == (12, INFINITE, 10)
+    assert (count(generated(250), 251), count(generated(250), 250), count(generated(None), 1000)) == (250, UNKNOWN, UNKNOWN)
+
+
+def of_splits(splits, key):
+    return types.SimpleNamespace(read=lambda split, data_dir, params: splits[key or split])
+
+
 @pytest.mark.parametrize(
-    'module, at_most, expected',
+    'module, error, message',
     [
-        (numbers(12), 5, 12),
-        (numbers(INFINITE), 5, INFINITE),
-        (numbers(UNKNOWN), None, 10),
-        (generated(250), 251, 250),
-        (generated(250), 250, UNKNOWN),
-        (generated(None), 1000, UNKNOWN),
+        (numbers(0), RunError, '--dataset=numbers: the split test in here is empty'),
+        (generated(0), RunError, '--dataset=numbers: the split test in here is empty'),
+        (of_splits({'train': 1}, None), UsageError, '--dataset=numbers: unknown split test'),
+        (of_splits({}, 'other'), KeyError, 'other'),  # A mistake of the dataset's own.
     ],
 )
-def test_records_of_an_unknown_number_are_counted_as_far_as_they_are_needed(module, at_most, expected):
-    assert size.count_examples(DataSource(module, '', make_params()), 'train', at_most) == expected
-
-
-@pytest.mark.parametrize('module', [numbers(0), generated(0)])
-def test_an_empty_split_is_an_error_that_names_it(module):
-    with pytest.raises(RunError, match='--dataset=numbers: the split eval in here is empty'):
-        size.count_examples(DataSource(module, 'here', make_params()), 'eval', 1)
-
-
-def test_a_split_that_is_not_there_is_reported_from_a_datasets_own_mistake():
-    def count(splits, key):
-        module = types.SimpleNamespace(read=lambda split, data_dir, params: splits[key or split])
-        return size.count_examples(DataSource(module, '', make_params()), 'test')
-
-    with pytest.raises(UsageError, match='--dataset=numbers: unknown split test'):
-        count({'train': 1}, None)
-    with pytest.raises(KeyError, match='other'):
-        count({}, 'other')
+def test_a_split_that_is_empty_or_not_there_is_named(module, error, message):
+    with pytest.raises(error, match=message):
+        size.count_examples(DataSource(module, 'here', make_params()), 'test', 1)
 
 
 @pytest.mark.parametrize(
@@ -114,15 +105,15 @@ def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch, module, coun
         size.fits_cache(DataSource(module, '', make_params(shuffle_buffer=buffer, cache=False)), count)
 
 
-@pytest.mark.parametrize(
-    'record, num_bytes',
-    [
-        ({'a': np.zeros([2, 3, 2], np.float32)}, 24 + 200),
-        ({'a': [b'12', b'1234']}, 3 + 200),
-        ({'a': [b'12', b'1234'], 'b': np.zeros([2], np.int64)}, 3 + 8 + 2 * 200),
-        ({'a': [[b'12', b'1234']]}, 6 + 2 * 8 + 200),
-    ],
-)
+TEXTS = [b'12', b'1234']
+SIZES = [
+    ({'a': np.zeros([2, 3, 2], np.float32)}, 24 + 200),
+    ({'a': TEXTS, 'b': np.zeros([2], np.int64)}, 3 + 8 + 2 * 200),
+    ({'a': [TEXTS]}, 6 + 2 * 8 + 200),
+]
+
+
+@pytest.mark.parametrize('record, num_bytes', SIZES)
 def test_the_size_of_a_record_is_that_of_its_values_and_200_bytes_for_each(monkeypatch, record, num_bytes):
     monkeypatch.setattr(memory, 'available', lambda: 0)
     module = types.SimpleNamespace(read=lambda *_: tf.data.Dataset.from_tensor_slices(record))
@@ -139,22 +130,3 @@ def test_records_may_be_ragged_and_looked_up_in_tables():
     source = DataSource(types.SimpleNamespace(read=read), '', make_params())
     assert size.count_examples(source, 'train') == 100
     assert size.fits_cache(source, 100)
-
-
-def test_a_generator_without_end_is_trained_on_for_so_many_steps(execute, tmp_path, monkeypatch):
-    endless = types.ModuleType('endless.data')
-    endless.get_params, endless.prepare = dict, lambda data_dir, params: None
-    endless.read = lambda *_: tf.data.Dataset.from_generator(lambda: map(float, itertools.count()), tf.float32, [])
-    endless.parse = lambda mode, params, x: ({'x': x / 1e6}, {'y': x / 1e6})
-    monkeypatch.setitem(sys.modules, 'endless.data', endless)
-    hparams = '--hparams=learning_rate_schedule=constant,shuffle_buffer=100,batch_size=8,eval_batch_size=8'
-
-    def train(output, steps, *flags):
-        flags = ('--model=polynomial', '--dataset=endless.data', hparams, f'--train_steps={steps}', *flags)
-        code, result, err = execute(trainer.main, ['trainer.py', f'--output_dir={tmp_path / output}', *flags])
-        assert code == 0 and result['global_step'] == steps, err
-
-    train('resumed', 10, '--eval_steps=2')
-    train('resumed', 20, '--schedule=train')
-    train('whole', 20, '--schedule=train')
-    assert read_weights(tmp_path / 'resumed')['w'].tobytes() == read_weights(tmp_path / 'whole')['w'].tobytes()
