@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.ops.classification import classification_loss, classification_metrics, classifier_outputs
-from tests.evaluated import evaluate
+from tests.evaluated import evaluate, graph_size, summary_values
 
 LOGITS = np.random.RandomState(0).normal(size=[9, 4]).astype(np.float32)
 LABEL, OTHER = (np.random.RandomState(i).randint(0, 4, 9).astype(np.int32) for i in (1, 2))
@@ -24,7 +24,6 @@ MIXED = SHARE[:, None] * ONE_HOT + (1 - SHARE[:, None]) * OTHER_ONE_HOT
         ({'label_smoothing': SMOOTHING}, 0.9 * ONE_HOT + 0.1 / 4),
         ({'mixup_label': OTHER, 'mixup_share': SHARE, 'label_smoothing': SMOOTHING}, 0.9 * MIXED + 0.1 / 4),
     ],
-    ids=['plain', 'mixup', 'smoothing', 'both'],
 )
 def test_the_loss_is_the_cross_entropy_to_the_mixed_and_smoothed_labels(labels, target):
     def loss(logits, label, *others):
@@ -35,14 +34,8 @@ def test_the_loss_is_the_cross_entropy_to_the_mixed_and_smoothed_labels(labels, 
 
 
 def test_the_loss_of_labels_alone_has_the_ops_of_tensorflows_cross_entropy():
-    def ops(fn):
-        with tf.Graph().as_default() as graph:
-            fn(tf.constant(LABEL), tf.constant(LOGITS))
-            return [op.name for op in graph.get_operations()]
-
-    assert ops(lambda label, logits: classification_loss({'label': label}, logits)) == ops(
-        lambda label, logits: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits)
-    )
+    theirs = graph_size(lambda: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=LABEL, logits=LOGITS))
+    assert graph_size(classification_loss, {'label': LABEL}, LOGITS) == theirs
 
 
 def test_predictions_have_a_loss_and_the_embedding_where_there_are_labels(session):
@@ -60,8 +53,8 @@ def test_predictions_have_a_loss_and_the_embedding_where_there_are_labels(sessio
 @pytest.mark.parametrize('shape, count', [([9, 5, 5, 1], 8), ([9, 5, 5, 3], 8), ([9, 5, 5, 2], 0), ([9, 5], 0)])
 def test_only_gray_and_rgb_images_are_shown_and_eight_at_most(session, shape, count):
     classifier_outputs({'image': tf.zeros(shape)}, {'label': tf.constant(LABEL)}, tf.constant(LOGITS), tf.zeros([9, 2]))
-    shown = [tf.Summary.FromString(text) for text in session.run(tf.get_collection(tf.GraphKeys.SUMMARIES))]
-    assert sum(len(summary.value) for summary in shown) == count
+    summaries = tf.get_collection(tf.GraphKeys.SUMMARIES)
+    assert sum(len(summary_values(session, summary)) for summary in summaries) == count
 
 
 def metrics(num_classes, **labels):

@@ -1,18 +1,23 @@
-"""The area under the ROC curve, against all pairs in NumPy; precision and recall at thresholds, against counts in NumPy."""
+"""The area under the ROC curve, precision and recall at thresholds, and confusion matrices, against NumPy."""
+
+import io
 
 import numpy as np
+from PIL import Image
 import pytest
 import tensorflow.compat.v1 as tf
 
+from common.ops import confusion_matrix
 from common.ops.auc import auc
 from common.ops.pr_curve import pr_curve
 from common.training.parallel import make_parallel
-from tests.evaluated import CPUS
+from tests.evaluated import CPUS, summary_values
 
 RANDOM = np.random.RandomState(0)
 PROBABILITIES = RANDOM.dirichlet(np.ones(4), size=50).astype(np.float32)
-LABELS = RANDOM.randint(0, 4, 50)
-THRESHOLDS = np.arange(11) / np.float32(10)
+LABELS, PREDICTIONS = RANDOM.randint(0, 4, [2, 50])
+COUNTS = np.array([[((LABELS == label) & (PREDICTIONS == predicted)).sum() for predicted in range(4)] for label in range(4)])
+BATCHES = slice(0, 20), slice(20, 40), slice(40, 50)
 
 
 def compute_auc(labels, scores, batch=500):
@@ -55,29 +60,22 @@ def test_areas_worked_out_by_hand(labels, scores, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def expected_curve():
-    """Rows as TensorBoard keeps them: true and false positives, true and false negatives, precision, recall."""
-    is_right = np.eye(4, dtype=bool)[LABELS]
-    rows = []
-    for threshold in THRESHOLDS:
-        chosen = PROBABILITIES >= threshold
-        right, wrong = (chosen & is_right).sum(), (chosen & ~is_right).sum()
-        rows.append([right, wrong, (~chosen & ~is_right).sum(), (~chosen & is_right).sum(), right / max(right + wrong, 1)])
-        rows[-1].append(right / 50)
-    return np.array(rows).T
-
-
 @pytest.mark.parametrize('devices', [[], CPUS])
 def test_the_pr_curve_is_that_of_all_batches(session, devices):
     labels, probabilities = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.float32, [None, 4])
     gathered = make_parallel(lambda probabilities: probabilities * 1, devices, probabilities=probabilities)
     value, update = pr_curve(labels, gathered, num_thresholds=11)
     session.run(tf.local_variables_initializer())
-    for batch in (slice(0, 20), slice(20, 40), slice(40, 50)):
+    for batch in BATCHES:
         session.run(update, {labels: LABELS[batch], probabilities: PROBABILITIES[batch]})
-    (found,) = tf.Summary.FromString(session.run(value)).value
+    (found,) = summary_values(session, value)
     assert found.metadata.plugin_data.plugin_name == 'pr_curves'
-    np.testing.assert_allclose(tf.make_ndarray(found.tensor), expected_curve(), rtol=1e-6)
+    is_right = np.eye(4, dtype=bool)[LABELS]
+    for threshold, column in zip(np.arange(11) / np.float32(10), tf.make_ndarray(found.tensor).T):
+        chosen = PROBABILITIES >= threshold
+        right, wrong = (chosen & is_right).sum(), (chosen & ~is_right).sum()
+        expected = right, wrong, 150 - wrong, 50 - right, right / max(right + wrong, 1), right / 50
+        np.testing.assert_allclose(column, expected, rtol=1e-6)
 
 
 def test_the_pr_curve_of_certain_probabilities_and_of_an_empty_batch(session):
@@ -85,8 +83,67 @@ def test_the_pr_curve_of_certain_probabilities_and_of_an_empty_batch(session):
     empty = pr_curve(tf.zeros([0], tf.int32), tf.zeros([0, 2]))
     session.run(tf.local_variables_initializer())
     assert session.run(update).tolist() == [[2, 0, 0], [0, 0, 2]]
-    curve = tf.make_ndarray(tf.Summary.FromString(session.run(value)).value[0].tensor)
+    curve = tf.make_ndarray(summary_values(session, value)[0].tensor)
     assert curve.tolist() == [[2, 2, 2], [2, 0, 0], [0, 2, 2], [0, 0, 0], [0.5, 1, 1], [1, 1, 1]]
     assert session.run(empty[1]).shape == (2, 101)
-    assert not tf.make_ndarray(tf.Summary.FromString(session.run(empty[0])).value[0].tensor).any()
+    assert not tf.make_ndarray(summary_values(session, empty[0])[0].tensor).any()
     assert not tf.get_collection(tf.GraphKeys.SUMMARIES)  # The curve is of evaluations alone.
+
+
+def test_cells_of_a_confusion_matrix_are_green_or_red_by_their_share_of_the_row():
+    middles = [56 + 160 * i + 40 for i in range(3)]  # Beside the numbers written there.
+    (picture,) = confusion_matrix.draw(np.array([[4, 0, 0], [1, 1, 2], [0, 0, 0]]))
+    shades = picture[np.ix_(middles, middles)]
+    assert shades[0].tolist() == [[0, 110, 0], [255, 255, 255], [255, 255, 255]]
+    # By hand: the root of a quarter is one half of the colour, the root of a half 0.707 of it.
+    assert shades[1].tolist() == [[227, 127, 127], [127, 182, 127], [216, 74, 74]]
+    assert shades[2].tolist() == [[255, 255, 255]] * 3
+
+
+def test_counts_are_written_into_the_cells_of_a_confusion_matrix():
+    one, other = (confusion_matrix.draw(np.diag([1, 1, count]))[0] for count in (7, 8))
+    differ = np.argwhere((one != other).any(-1))
+    assert len(differ) and (abs(differ - (56 + 160 * 2 + 80)) < 15).all()
+    for count, is_lighter in ((1, False), (2, True)):  # Black up to a quarter of the row, white above.
+        (picture,) = confusion_matrix.draw(np.array([[count, 3], [0, 0]]))
+        brightness = picture.astype(int).sum(-1)
+        ink = brightness[56 + 100 : 56 + 140, 56 + 100 : 56 + 140] - brightness[60, 60]
+        assert ((ink > 0).any(), (ink < 0).any()) == (is_lighter, not is_lighter)
+
+
+def test_many_classes_are_small_cells_of_a_confusion_matrix_without_numbers():
+    (picture,) = confusion_matrix.draw(np.eye(1000, dtype=int))
+    assert picture.shape == (1057, 1057, 3)
+    assert (picture[56 + np.arange(1000), 56 + np.arange(1000)] == [0, 110, 0]).all()
+    assert confusion_matrix.draw(np.eye(30, dtype=int)).shape[1] < 600
+    borders = [(confusion_matrix.draw(np.zeros([size, size]))[0, 57:, 57:] == 220).all(-1).any() for size in (20, 21)]
+    assert borders == [True, False]  # Cells of 24 pixels have numbers, those of 22 none.
+
+
+@pytest.mark.parametrize('names', [None, ['cat', 'dog', 'emu', 'a name that is much too long for its cell']])
+def test_the_confusion_matrix_counts_all_batches_and_towers_and_is_drawn_once(session, monkeypatch, names):
+    calls, draw = [], confusion_matrix.draw
+    monkeypatch.setattr(confusion_matrix, 'draw', lambda *arguments: calls.append(arguments) or draw(*arguments))
+    labels, predictions = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int32, [None])
+    gathered = make_parallel(lambda x: tf.identity(x), CPUS, x=predictions)
+    value, update = confusion_matrix.confusion_matrix(labels, gathered, 4, names)
+    session.run(tf.local_variables_initializer())
+    for batch in BATCHES:
+        counts = session.run(update, {labels: LABELS[batch], predictions: PREDICTIONS[batch]})
+    assert not calls
+    np.testing.assert_array_equal(counts, COUNTS)
+    picture, table = summary_values(session, value)
+    assert len(calls) == 1
+    drawn = np.asarray(Image.open(io.BytesIO(picture.image.encoded_image_string)))
+    np.testing.assert_array_equal(drawn, draw(COUNTS, names)[0])
+    assert (drawn != draw(COUNTS)[0]).any() == (names is not None)
+    words = names or ['0', '1', '2', '3']
+    expected = [['label \\ predicted', *words]] + [[word, *map(str, row)] for word, row in zip(words, COUNTS)]
+    assert tf.make_ndarray(table.tensor).astype(str).tolist() == expected
+
+
+@pytest.mark.parametrize('num_classes, parts', [(100, 2), (101, 1)])
+def test_more_than_a_hundred_classes_have_no_table_of_the_confusion_matrix(session, num_classes, parts):
+    value, _ = confusion_matrix.confusion_matrix([0], [0], num_classes)
+    session.run(tf.local_variables_initializer())
+    assert len(summary_values(session, value)) == parts
