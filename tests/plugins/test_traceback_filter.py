@@ -16,16 +16,32 @@ from tests import forked, own_module
 from tests.shared import ROOT, without_log
 
 FAILING = """
-def NAME(ARGUMENTS):
+def NAME(*arguments):
     x = 1
     raise ValueError('of its own')
 """
-MODEL = FAILING.replace('NAME', 'model').replace('ARGUMENTS', 'features, labels, mode, params')
-CHECK = """
-def check(x):
-    raise ValueError('of its own')
+MODEL = FAILING.replace('NAME', 'model')
+# With a Python op that fails.
+PARSE = """
+def parse(mode, params, record):
+    return {'x': tf.ensure_shape(tf.numpy_function(check, [record['x']], tf.float32), [3])}, {'label': record['label']}
 """
-RECORD = 'trainer.py: record 0 of the split train: ValueError: of its own'
+CHECK = FAILING.replace('NAME', 'check')
+NESTED = PARSE.replace('\n    return', CHECK.rstrip().replace('\n', '\n    ') + '\n    return')
+GENERATOR = """
+CALLS = []
+
+def examples():
+    CALLS.append(1)
+    for i in range(12):
+        if i == 3 and len(CALLS) >= FAILS_AT:
+            raise ValueError('of its own')
+        yield {'x': [0.0, 1.0, 2.0], 'label': i % 2}
+
+def read(split, data_dir, params):
+    specs = {'x': tf.TensorSpec([3], tf.float32), 'label': tf.TensorSpec([], tf.int64)}
+    return tf.data.Dataset.from_generator(examples, output_signature=specs)
+"""
 
 
 def shown(source, *flags):
@@ -34,83 +50,37 @@ def shown(source, *flags):
     return code, err.replace(path, 'module.py').splitlines()
 
 
-def traceback(name, line, text="raise ValueError('of its own')"):
+def traceback(name, line):
     """Returns the lines of a traceback that ends in a line of what is added to a module."""
-    return [
-        'Traceback (most recent call last):',
-        f'  File "module.py", line {own_module.LINES + line}, in {name}',
-        f'    {text}',
-        'ValueError: of its own',
-    ]
+    place = f'  File "module.py", line {own_module.LINES + line}, in {name}'
+    return ['Traceback (most recent call last):', place, "    raise ValueError('of its own')", 'ValueError: of its own']
 
 
-@pytest.mark.parametrize(
-    'name, arguments',
-    [
-        ('get_params', ''),
-        ('prepare', 'data_dir, params'),
-        ('read', 'split, data_dir, params'),
-        ('parse', 'mode, params, record'),
-        ('parse_batch', 'mode, params, records'),
-        ('model', 'features, labels, mode, params'),
-        ('eval_metrics', 'features, labels, predictions, params'),
-    ],
-)
-def test_an_exception_of_a_function_of_the_users_ends_in_its_line(name, arguments):
-    assert shown(FAILING.replace('NAME', name).replace('ARGUMENTS', arguments)) == (1, traceback(name, 4))
+@pytest.mark.parametrize('name', ['get_params', 'prepare', 'read', 'parse', 'parse_batch', 'model', 'eval_metrics'])
+def test_an_exception_of_a_function_of_the_users_ends_in_its_line(name):
+    assert shown(FAILING.replace('NAME', name)) == (1, traceback(name, 4))
 
 
 def test_a_mistake_with_an_op_ends_in_the_users_line():
-    source = """
-def parse(mode, params, record):
-    return {'x': record['x']}, {'label': tf.as_string(record['label'])}
-"""
+    source = "def parse(mode, params, record): return {'x': record['x']}, {'label': tf.as_string(record['label'])}"
     code, lines = shown(source)
     assert code == 1 and [line for line in lines if line.startswith('  File')] == lines[1:2]
     assert lines[1].endswith(', in model') and lines[-1].startswith('TypeError: ')
 
 
-@pytest.mark.parametrize('op', ['numpy_function', 'py_function'])
-def test_an_exception_in_a_python_op_ends_in_the_users_line_and_names_the_record(op):
-    source = f"""
-def parse(mode, params, record):
-    return {{'x': tf.ensure_shape(tf.{op}(check, [record['x']], tf.float32), [3])}}, {{'label': record['label']}}
-"""
-    assert shown(CHECK + source) == (1, [*traceback('check', 3), RECORD])
-
-
-def test_an_exception_in_a_python_op_that_is_written_inside_parse_ends_in_the_users_line():
-    source = """
-def parse(mode, params, record):
-    def check(x):
-        raise ValueError('of its own')
-    return {'x': tf.ensure_shape(tf.numpy_function(check, [record['x']], tf.float32), [3])}, {'label': record['label']}
-"""
+@pytest.mark.parametrize('source', [CHECK + PARSE, CHECK + PARSE.replace('numpy_function', 'py_function'), NESTED])
+def test_an_exception_in_a_python_op_ends_in_the_users_line_and_names_the_record(source):
     code, lines = shown(source)
-    assert code == 1 and lines[-4:] == [*traceback('check', 4)[1:], RECORD]
+    line = source[: source.index('raise')].count('\n') + 1
+    assert code == 1 and lines[0].startswith('Traceback')
     assert all(line.startswith('  File "module.py", ') for line in lines if line.startswith('  File'))
+    assert lines[-4:] == [*traceback('check', line)[1:], 'trainer.py: record 0 of the split train: ValueError: of its own']
 
 
-@pytest.mark.parametrize('fails_at', [1, 2], ids=['counted', 'trained on'])
+@pytest.mark.parametrize('fails_at', [1, 2])  # When the records are counted, or trained on.
 def test_an_exception_in_a_generator_ends_in_the_users_line(fails_at):
-    source = f"""
-CALLS = []
-
-
-def examples():
-    CALLS.append(1)
-    for i in range(12):
-        if i == 3 and len(CALLS) >= {fails_at}:
-            raise ValueError('of its own')
-        yield {{'x': [0.0, 1.0, 2.0], 'label': i % 2}}
-
-
-def read(split, data_dir, params):
-    specs = {{'x': tf.TensorSpec([3], tf.float32), 'label': tf.TensorSpec([], tf.int64)}}
-    return tf.data.Dataset.from_generator(examples, output_signature=specs)
-"""
-    code, lines = shown(source, '--schedule=train', '--train_steps=9')
-    assert code == 1 and lines[:4] == traceback('examples', 9) and len(lines) <= 5
+    code, lines = shown(GENERATOR.replace('FAILS_AT', str(fails_at)), '--schedule=train', '--train_steps=9')
+    assert code == 1 and lines[:4] == traceback('examples', 8) and len(lines) <= 5
     assert all(line.startswith('trainer.py: ') and line.endswith('ValueError: of its own') for line in lines[4:])
 
 
@@ -118,7 +88,6 @@ def read(split, data_dir, params):
     'source, ends',
     [
         ('import no_such', ['    import no_such', "ModuleNotFoundError: No module named 'no_such'"]),
-        ('raise ValueError("of its own")', ['    raise ValueError("of its own")', 'ValueError: of its own']),
         ('def broken(:', ['SyntaxError: invalid syntax']),
     ],
 )
@@ -165,10 +134,10 @@ def test_what_led_to_an_exception_is_shown_before_it_unless_it_is_from_none(is_s
 
 
 def test_a_wrong_module_as_a_process_of_its_own_shows_nothing_else(tmp_path):
-    (tmp_path / 'mine').mkdir()
-    path = tmp_path / 'mine' / 'module.py'
+    path = tmp_path / 'own' / 'mine.py'
+    path.parent.mkdir()
     path.write_text(own_module.GOOD + MODEL)
-    flags = ['--model=mine.module', '--dataset=mine.module', '--schedule=dry_run']
+    flags = ['--model=own.mine', '--dataset=own.mine', '--schedule=dry_run']
     process = forked.run([sys.executable, f'{ROOT}/trainer.py', *flags], cwd=tmp_path)
     lines = [line.replace(str(path), 'module.py') for line in without_log(process.stderr)]
     assert (process.returncode, lines) == (1, traceback('model', 4))
@@ -177,11 +146,7 @@ def test_a_wrong_module_as_a_process_of_its_own_shows_nothing_else(tmp_path):
 def test_full_traceback_keeps_all_lines():
     with pytest.raises(ValueError, match='of its own'):
         own_module.run(MODEL, '--schedule=dry_run', '--full_traceback')
-    source = """
-def parse(mode, params, record):
-    return {'x': tf.ensure_shape(tf.numpy_function(int, [record['x']], tf.float32), [3])}, {'label': record['label']}
-"""
-    code, lines = shown(source, '--schedule=dry_run', '--full_traceback')
+    code, lines = shown(PARSE.replace('check', 'int'), '--schedule=dry_run', '--full_traceback')
     assert code == 1 and lines[-1].startswith('trainer.py: record 0 of the split train: ')
     assert any('site-packages' in line for line in lines)
 
