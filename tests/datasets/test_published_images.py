@@ -3,16 +3,17 @@
 import functools
 import gzip
 import os
+import pathlib
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data.elements import elements
 from common.errors import RunError, UsageError
 from common.formats import image_records
 from datasets import cifar10, fashion_mnist, mnist
 from hparams.build import HParams
+from tests.datasets.own_data import PREDICT, parse
 from tests.http_server import fail, serving
 from tests.raw_datasets import write_archive, write_cifar10, write_fashion_mnist
 
@@ -22,7 +23,6 @@ ARCHIVE, FIRST = 'cifar-10-binary.tar.gz', 'train-images-idx3-ubyte.gz'
 
 @pytest.fixture(autouse=True)
 def only_own_files(monkeypatch, tmp_path):
-    """Hides Debian's package and proxies."""
     monkeypatch.setenv('no_proxy', '*')
     monkeypatch.setattr(fashion_mnist, 'DEBIAN_DIR', str(tmp_path / 'debian'))
 
@@ -32,20 +32,17 @@ def prepare(dataset, data_dir, **params):
 
 
 def assert_converted(dataset, data_dir, arrays):
-    """Asserts that the first examples of the splits are the images and labels `arrays`."""
-
-    def first(split, count):
-        records = dataset.read(split, str(data_dir), params).batch(count).take(1)
-        return records.map(lambda serialized: dataset.parse_batch(tf.estimator.ModeKeys.EVAL, params, serialized))
-
+    """Asserts that the examples of the splits are the images and labels `arrays`."""
     params = HParams(dataset.get_params())
     for split, (images, labels) in arrays.items():
-        ((features, found),) = elements(functools.partial(first, split, len(labels)))
+        read = functools.partial(dataset.read, split, str(data_dir), params)
+        features, found = parse(dataset, params, read)
         assert features.keys() == {'image'} and found.keys() == {'label'}
         assert features['image'].dtype == np.float32 and found['label'].dtype == np.int32
         images = images.reshape(*images.shape[:3], -1)
         np.testing.assert_array_equal(features['image'], images / np.float32(255))
         np.testing.assert_array_equal(found['label'], labels)
+        np.testing.assert_equal(parse(dataset, params, read, PREDICT), features)
         with tf.Graph().as_default(), tf.Session() as session:  # Served images are parsed alike.
             served = session.run(dataset.image_features(params, tf.constant(images)))
         np.testing.assert_allclose(served['image'], features['image'], rtol=1e-6)
@@ -100,7 +97,7 @@ def changed(content):
 @pytest.mark.parametrize(
     'dataset, options, name, damage, message',
     [
-        (fashion_mnist, {}, 'train-labels-idx1-ubyte.gz', changed, 'is not the file that was published .* it with http://'),
+        (fashion_mnist, {}, 'train-labels-idx1-ubyte.gz', changed, 'is not the file that was .* it with http://'),
         (cifar10, {}, ARCHIVE, lambda content: content[:-1], 'is not the file .* published .SHA-256 differs.: replace it with'),
         (cifar10, {'is_archive': False}, 'data_batch_3.bin', lambda content: bytes(30730), 'is not the file that was'),
         (cifar10, {'is_archive': False}, 'data_batch_3.bin', None, 'cannot be read: .*; replace it with that of https://'),
@@ -117,21 +114,18 @@ def test_a_file_that_is_not_the_published_one_is_named(tmp_path, monkeypatch, da
     assert not list(tmp_path.glob('*/*.tfrecord'))
 
 
-@pytest.mark.parametrize(
-    'name, content',
-    [
+def test_only_regular_files_of_the_expected_name_and_size_are_read_from_the_archive(tmp_path, monkeypatch):
+    files = {f'cifar-10-batches-bin/data_batch_{i}.bin': bytes(30730) for i in range(1, 6)}
+    monkeypatch.setattr(cifar10, 'FILE_BYTES', 30730)
+    for name, content in (
         ('cifar-10-batches-bin/test_batch.bin', bytes(3073)),  # Too short.
         ('cifar-10-batches-bin/test_batch.bin', '/etc/passwd'),  # A symbolic link.
         ('../cifar-10-batches-bin/test_batch.bin', bytes(30730)),
         ('cifar-10-batches-bin/readme.html', bytes(30730)),
-    ],
-)
-def test_only_regular_files_of_the_expected_name_and_size_are_read_from_the_archive(tmp_path, monkeypatch, name, content):
-    files = {f'cifar-10-batches-bin/data_batch_{i}.bin': bytes(30730) for i in range(1, 6)}
-    monkeypatch.setattr(cifar10, 'FILE_BYTES', 30730)
-    path = write_archive(tmp_path, monkeypatch, {**files, name: content})
-    with pytest.raises(RunError, match=f'^{path}: has no file cifar-10-batches-bin/test_batch.bin of 30730 bytes'):
-        prepare(cifar10, tmp_path, raw_dir=str(tmp_path))
+    ):
+        path = write_archive(tmp_path, monkeypatch, {**files, name: content})
+        with pytest.raises(RunError, match=f'^{path}: has no file cifar-10-batches-bin/test_batch.bin of 30730 bytes'):
+            prepare(cifar10, tmp_path, raw_dir=str(tmp_path))
     path.write_bytes(b'no archive')
     monkeypatch.setattr(cifar10, 'ARCHIVE_SHA256', cifar10.sha256_of(str(path)))
     with pytest.raises(RunError, match=f'^{path}: cannot be read: '):
@@ -172,22 +166,17 @@ def test_wrong_hyper_parameters_are_refused(tmp_path, monkeypatch, dataset, file
 
 
 def test_mnist_is_as_published_and_converted_once(data_dir):
-    def raw(name, header):
-        with gzip.open(os.path.join(mnist.RAW_DIR, f'{name}.gz')) as file:
-            return np.frombuffer(file.read(), np.uint8, offset=header)
-
     for split, prefix, count in (('train', 'train', 60000), ('eval', 't10k', 10000)):
-        images, labels = raw(f'{prefix}-images-idx3-ubyte', 16).reshape(-1, 28, 28), raw(f'{prefix}-labels-idx1-ubyte', 8)
+        paths = [os.path.join(mnist.RAW_DIR, f'{prefix}-{kind}-ubyte.gz') for kind in ('images-idx3', 'labels-idx1')]
+        images, labels = (np.frombuffer(gzip.open(path).read(), np.uint8) for path in paths)
+        images, labels = images[16:].reshape(-1, 28, 28), labels[8:]
         assert len(images) == len(labels) == count
-        assert_converted(mnist, data_dir, {split: (images[:1000], labels[:1000])})
+        assert_converted(mnist, data_dir, {split: (images[: count // 10], labels[: count // 10])})
     assert labels[:8].tolist() == [7, 2, 1, 0, 4, 1, 4, 9]
-    paths = [os.path.join(data_dir, 'mnist', name) for name in os.listdir(f'{data_dir}/mnist') if name.endswith('.tfrecord')]
-    before = [os.stat(path).st_mtime_ns for path in paths]
+    before = [path.stat().st_mtime_ns for path in pathlib.Path(data_dir).glob('mnist/*.tfrecord')]
     mnist.prepare(data_dir, mnist.get_params())
-    assert [os.stat(path).st_mtime_ns for path in paths] == before and len(before) == 8
-    with pytest.raises(
-        UsageError, match='--dataset=mnist has image_size=28, num_channels=1 and num_classes=10: they cannot be'
-    ):
+    assert [path.stat().st_mtime_ns for path in pathlib.Path(data_dir).glob('mnist/*.tfrecord')] == before and len(before) == 8
+    with pytest.raises(UsageError, match='--dataset=mnist has image_size=28, num_channels=1 and num_classes=10'):
         prepare(mnist, data_dir, image_size=30)
     text = open(os.path.join(mnist.RAW_DIR, 'README.md')).read()
     assert 'Creative Commons Attribution-Share Alike 3.0' in text and 'yann.lecun.com' in text
