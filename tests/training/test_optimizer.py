@@ -1,5 +1,6 @@
 """What a training step does to the weights, against NumPy."""
 
+import functools
 import types
 
 import numpy as np
@@ -21,77 +22,68 @@ def make_params(**changes):
 
 def make_step(loss, rate=RATE, loss_scaling=False, **changes):
     step = tf.train.get_or_create_global_step()
-    return optimizer.minimize(loss, tf.trainable_variables(), tf.constant(rate), step, make_params(**changes), loss_scaling)
+    return optimizer.minimize(
+        loss, tf.trainable_variables(), tf.convert_to_tensor(rate), step, make_params(**changes), loss_scaling
+    )
 
 
 def run_steps(session, train, steps=1):
-    """Returns the weights after so many steps from the start, {name: flat list}."""
+    """Returns {name: flat list} of the weights."""
     session.run(tf.global_variables_initializer())
     for _ in range(steps):
         session.run(train)
     return {v.op.name: np.ravel(session.run(v)) for v in tf.trainable_variables()}
 
 
-# Each rule yields the weight after each of three steps, for the loss 0.5 w^2, whose gradient is w.
+# A rule returns the weight and the state after step t for the loss 0.5 w^2, whose gradient is w.
 
 
-def sgd(w=2.0):
-    for _ in range(3):
-        w -= RATE * w
-        yield w
+def sgd(t, w):
+    return (w - RATE * w,)
 
 
-def momentum(w=2.0, velocity=0.0):
-    for _ in range(3):
-        velocity = 0.5 * velocity + w
-        w -= RATE * velocity
-        yield w
+def momentum(t, w, velocity=0.0):
+    velocity = 0.5 * velocity + w
+    return w - RATE * velocity, velocity
 
 
-def adam(w=2.0, m=0.0, v=0.0, decay=0.0):
-    for t in (1, 2, 3):
-        m = 0.8 * m + 0.2 * w
-        v = 0.9 * v + 0.1 * w * w
-        # The form of the paper's section 2, whose epsilon TensorFlow takes.
-        w -= RATE * decay * w + RATE * np.sqrt(1 - 0.9**t) / (1 - 0.8**t) * m / (np.sqrt(v) + 1e-3)
-        yield w
+def adam(t, w, m=0.0, v=0.0, decay=0.0):
+    m, v = 0.8 * m + 0.2 * w, 0.9 * v + 0.1 * w * w
+    # The form of the paper's section 2, whose epsilon TensorFlow takes.
+    step = RATE * np.sqrt(1 - 0.9**t) / (1 - 0.8**t) * m / (np.sqrt(v) + 1e-3)
+    return w - RATE * decay * w - step, m, v
 
 
-def adagrad(w=2.0, total=0.1):
-    for _ in range(3):
-        total += w * w
-        w -= RATE * w / np.sqrt(total)
-        yield w
+def adagrad(t, w, total=0.1):
+    return w - RATE * w / np.sqrt(total + w * w), total + w * w
 
 
-def rmsprop(w=2.0, mean_square=1.0):
-    for _ in range(3):
-        mean_square = 0.8 * mean_square + 0.2 * w * w
-        w -= RATE * w / np.sqrt(mean_square + 1e-3)
-        yield w
+def rmsprop(t, w, mean_square=1.0):
+    mean_square = 0.8 * mean_square + 0.2 * w * w
+    return w - RATE * w / np.sqrt(mean_square + 1e-3), mean_square
 
 
-def ftrl(w=2.0, z=0.0, n=0.1):
+def ftrl(t, w, z=0.0, n=0.1):
     """(H. B. McMahan et al.: Ad Click Prediction: a View from the Trenches, 2013, algorithm 1, with beta = 0.)"""
-    for _ in range(3):
-        sigma = (np.sqrt(n + w * w) - np.sqrt(n)) / RATE
-        z, n = z + w - sigma * w, n + w * w
-        w = 0.0 if abs(z) <= 0.2 else -(z - np.sign(z) * 0.2) / (np.sqrt(n) / RATE + 2 * 0.3)
-        yield w
+    sigma = (np.sqrt(n + w * w) - np.sqrt(n)) / RATE
+    z, n = z + w - sigma * w, n + w * w
+    return 0.0 if abs(z) <= 0.2 else -(z - np.sign(z) * 0.2) / (np.sqrt(n) / RATE + 2 * 0.3), z, n
 
 
-RULES = {rule.__name__: rule for rule in (sgd, momentum, adam, adagrad, rmsprop, ftrl)} | {'adamw': lambda: adam(decay=0.5)}
+RULES = {rule.__name__: rule for rule in (sgd, momentum, adam, adagrad, rmsprop, ftrl)}
+RULES['adamw'] = functools.partial(adam, decay=0.5)
 
 
 @pytest.mark.parametrize('name', optimizer.OPTIMIZERS)
 def test_three_steps_follow_the_rule_of_the_optimizer(session, name):
-    w = tf.get_variable('w', initializer=[[2.0]])
+    w, state = tf.get_variable('w', initializer=[[2.0]]), (2.0,)
     decay = 0.5 if name == 'adamw' else 0.0
     train = make_step(0.5 * tf.reduce_sum(tf.square(w)), optimizer=name, weight_decay=decay)
     session.run(tf.global_variables_initializer())
-    for expected in RULES[name]():
+    for t in (1, 2, 3):
         session.run(train)
-        assert session.run(w)[0, 0] == pytest.approx(expected, rel=1e-5)
+        state = RULES[name](t, *state)
+        assert session.run(w)[0, 0] == pytest.approx(state[0], rel=1e-5)
     assert session.run(tf.train.get_global_step()) == 3
 
 
@@ -102,8 +94,7 @@ def linear_loss(**gradients):
 
 
 def first_adam_step(gradient):
-    """Nearly the rate, whatever the gradient."""
-    return RATE * np.sqrt(0.1) * gradient / (np.sqrt(0.1) * np.abs(gradient) + 1e-3)
+    return gradient - adam(1, gradient)[0]
 
 
 @pytest.mark.parametrize(
@@ -120,11 +111,10 @@ def test_weight_decay_goes_through_the_gradient_but_for_adamw_and_spares_vectors
     np.testing.assert_allclose(found['vector'], vector, rtol=1e-5)
 
 
-@pytest.mark.parametrize('dtype', [np.float32, np.float64])
-@pytest.mark.parametrize('limit, scale', [(2.5, 0.5), (10.0, 1.0)])
+@pytest.mark.parametrize('dtype, limit, scale', [(np.float32, 2.5, 0.5), (np.float64, 2.5, 0.5), (np.float64, 10.0, 1.0)])
 def test_gradients_of_any_types_are_clipped_to_a_norm_of_all_which_is_drawn(session, dtype, limit, scale):
-    train = make_step(linear_loss(a=np.float32([[3]]), b=dtype([4])), optimizer='sgd', gradient_clip_norm=limit)
-    found = run_steps(session, train)
+    loss = linear_loss(a=np.float32([[3]]), b=dtype([4]))
+    found = run_steps(session, make_step(loss, optimizer='sgd', gradient_clip_norm=limit))
     np.testing.assert_allclose([*found['a'], *found['b']], [1 - 0.3 * scale, 1 - 0.4 * scale], rtol=1e-6)
     summary = tf.Summary.FromString(session.run(tf.summary.merge_all()))
     assert [(value.tag, value.simple_value) for value in summary.value] == [('gradient_norm', 5)]
@@ -165,14 +155,14 @@ def test_embeddings_are_trained_alike_whatever_their_size(name):
 
 
 @pytest.mark.parametrize(
-    'name, changes',
+    'name, first, second',
     [  # By hand: row 0 is used twice in the first step, and once in the third one; row 1 in the first two.
-        ('momentum', [[2, 0.5 * 2 + 1], [1, 0.5 * 1 + 1]]),
-        ('rmsprop', [[2 / np.sqrt(1.6 + 1e-3), 1 / np.sqrt(0.8 * 1.6 + 0.2 + 1e-3)], [1 / np.sqrt(1 + 1e-3)] * 2]),
+        ('momentum', 2 + (0.5 * 2 + 1), 1 + (0.5 * 1 + 1)),
+        ('rmsprop', 2 / np.sqrt(1.6 + 1e-3) + 1 / np.sqrt(0.8 * 1.6 + 0.2 + 1e-3), 2 / np.sqrt(1 + 1e-3)),
     ],
 )
-def test_rows_of_an_embedding_that_are_not_used_rest(name, changes):
-    np.testing.assert_allclose(train_rows(name, 3)[0], [1 - RATE * sum(changes[0]), 1 - RATE * sum(changes[1]), 1], rtol=1e-5)
+def test_rows_of_an_embedding_that_are_not_used_rest(name, first, second):
+    np.testing.assert_allclose(train_rows(name, 3)[0], [1 - RATE * first, 1 - RATE * second, 1], rtol=1e-5)
 
 
 X = np.random.RandomState(0).normal(size=[24, 3]).astype(np.float32)
@@ -180,13 +170,9 @@ Y = np.random.RandomState(1).normal(size=[24]).astype(np.float32)
 
 
 def train_on_batches(size, is_sparse, **changes):
-    """Returns the weights after training on X and Y in batches of `size`, from weights that are always the same."""
     with tf.Graph().as_default(), tf.Session() as session:
         x, y = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.float32, [None])
-        rows, bias = (
-            tf.get_variable('rows', initializer=np.eye(3, dtype=np.float32)),
-            tf.get_variable('bias', initializer=[0.5]),
-        )
+        rows, bias = (tf.get_variable(f'v{i}', initializer=value) for i, value in enumerate((np.eye(3, dtype='f'), [0.5])))
         chosen = tf.gather(rows, tf.argmax(x, 1)) if is_sparse else rows[:1]
         train = make_step(tf.reduce_mean(tf.square(tf.reduce_sum(x * chosen, 1) + bias - y)), **changes)
         session.run(tf.global_variables_initializer())
@@ -219,10 +205,8 @@ def test_accumulated_gradients_change_nothing_before_their_last_step(session):
 
 
 def test_a_step_that_only_accumulates_waits_for_its_learning_rate_which_is_shown(session):
-    w, step = tf.get_variable('w', initializer=2.0), tf.train.get_or_create_global_step()
-    rate = tf.cast(step.read_value(), tf.float32)
-    params = make_params(optimizer='sgd', gradient_accumulation_steps=4)
-    train = optimizer.minimize(tf.square(w), [w], rate, step, params)
+    rate = tf.cast(tf.train.get_or_create_global_step().read_value(), tf.float32)
+    train = make_step(tf.square(tf.get_variable('w', initializer=2.0)), rate, optimizer='sgd', gradient_accumulation_steps=4)
     # Not only by the ops of tf.cond, which do not run in each step.
     assert rate.op in {op for tensor in train.inputs for op in tensor.op.control_inputs}
 
@@ -231,14 +215,8 @@ def test_a_step_that_only_accumulates_waits_for_its_learning_rate_which_is_shown
     'changes, message',
     [
         ({'optimizer': 'lion'}, 'optimizer=lion is not one of adam, adamw, adagrad, ftrl, momentum, rmsprop, sgd'),
-        *(
-            ({name: 1.0}, f'{name}=1.0 must be less than 1, such as 0.999')
-            for name in ('ema_decay', 'adam_beta1', 'adam_beta2')
-        ),
-        (
-            {'optimizer': 'ftrl', 'learning_rate_schedule': 'cosine'},
-            'optimizer=ftrl needs a constant learning rate: give learn',
-        ),
+        *(({name: 1.0}, f'{name}=1.0 must be less than 1, such') for name in ('ema_decay', 'adam_beta1', 'adam_beta2')),
+        ({'optimizer': 'ftrl', 'learning_rate_schedule': 'cosine'}, 'optimizer=ftrl needs a constant learning rate: give'),
         ({'optimizer': 'ftrl', 'warmup_steps': 1}, 'optimizer=ftrl needs a constant learning rate: give learn'),
         ({'optimizer': 'adagrad', 'adagrad_initial_accumulator': 0.0}, 'adagrad_initial_accumulator=0.0 must be more than 0'),
         ({'learning_rate_factors': ['a']}, 'learning_rate_factors: a is not a regular expression and a positive number'),
@@ -282,7 +260,7 @@ def test_loss_scaling_passes_over_gradients_that_are_not_finite(session, name, s
     decay = 0.5 if name == 'adamw' else 0.0
     changes = {'optimizer': name, 'weight_decay': decay, 'gradient_accumulation_steps': accumulation}
     train = make_step(tf.reduce_sum(w) * slope, RATE, True, **changes)
-    (scale,) = (variable for variable in tf.global_variables() if variable.op.name == 'current_loss_scale')
+    scale = next(variable for variable in tf.global_variables() if variable.op.name == 'current_loss_scale')
     session.run(tf.global_variables_initializer())
     for value, weight, factor in zip(slopes, weights, scales, strict=True):
         for _ in range(accumulation):
