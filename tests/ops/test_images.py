@@ -1,4 +1,4 @@
-"""Images drawn for TensorBoard: grids, and pictures with labels and predictions."""
+"""What is shown while a graph runs: grids, images with labels and predictions, summaries of variables, printed tensors."""
 
 import io
 
@@ -8,13 +8,16 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.ops import image_grid, images, labeled_images
+from common.ops.print_tensor import print_tensor
+from common.ops.variable_summaries import variable_summaries
 from common.training.parallel import make_parallel
-from tests.evaluated import CPUS
+from tests.evaluated import CPUS, summary_values
 from tests.shared import SMALL
 
 GRID = np.random.RandomState(0).randint(0, 256, [5, 4, 6, 3]).astype(np.uint8)
 DIGITS = np.random.RandomState(0).randint(0, 256, [3, 28, 28, 1]).astype(np.uint8)
 SAME = DIGITS[[0, 0]]
+VALUES = np.random.RandomState(0).normal(size=[30, 4]).astype(np.float32)
 RED, GREEN = [200, 0, 0], [0, 110, 0]
 LABEL, PREDICTION = slice(112, 132), slice(132, 152)  # The lines of a caption.
 
@@ -69,10 +72,9 @@ def test_the_summary_of_a_grid_has_a_bare_tag_for_any_batch_and_is_drawn_only_wh
     output = make_parallel(tower, CPUS[:2], images=batch)
     session.run(output, {batch: GRID})
     assert not drawn
-    summary = tf.Summary.FromString(session.run(tf.summary.merge_all(), {batch: GRID}))
-    assert drawn == [3]  # The first tower's share.
-    assert [value.tag for value in summary.value] == ['inputs/image']
-    np.testing.assert_array_equal(decode(summary.value[0]), image_grid.draw(GRID[:3])[0])
+    (value,) = summary_values(session, tf.summary.merge_all(), {batch: GRID})
+    assert drawn == [3] and value.tag == 'inputs/image'  # The first tower's share.
+    np.testing.assert_array_equal(decode(value), image_grid.draw(GRID[:3])[0])
 
 
 def test_a_labeled_image_is_enlarged_and_captioned_red_where_the_prediction_is_wrong_and_green_where_it_is_right():
@@ -90,9 +92,7 @@ def test_large_and_colored_labeled_images_stay_as_they_are_and_floats_are_drawn_
     np.testing.assert_array_equal(labeled_images.draw(image.astype(np.float32) / 255, [1], [1]), found)
 
 
-@pytest.mark.parametrize(
-    'labels, predictions, differing', [([7, 7], [7, 7], []), ([7, 7], [1, 2], [PREDICTION]), ([1, 2], [7, 7], [LABEL])]
-)
+@pytest.mark.parametrize('labels, predictions, differing', [([7, 7], [1, 2], [PREDICTION]), ([1, 2], [7, 7], [LABEL])])
 def test_the_caption_shows_the_label_and_the_prediction(labels, predictions, differing):
     first, second = labeled_images.draw(SAME, labels, predictions)
     assert [line for line in (LABEL, PREDICTION) if (first[line] != second[line]).any()] == differing
@@ -123,32 +123,69 @@ def test_texts_are_shortened_to_a_width():
     assert images.shorten('abc', 0, font) == '\u2026'
 
 
-def test_the_summary_of_labeled_images_holds_each_under_a_bare_tag_and_is_drawn_only_when_asked_for(session, drawn):
-    with tf.name_scope('deep'), tf.name_scope('inside'):
-        shown = tf.constant(DIGITS)
-        labeled_images.labeled_images('inputs', shown, tf.constant([7, 2, 1]), tf.constant([7, 3, 1]))
-    session.run(tf.reduce_sum(tf.cast(shown, tf.int32)))
-    assert not drawn
-    summary = tf.Summary.FromString(session.run(tf.summary.merge_all()))
-    assert drawn == [3]
-    assert [value.tag for value in summary.value] == [f'inputs/image/{i}' for i in range(3)]
-    np.testing.assert_array_equal(decode(summary.value[1]), labeled_images.draw(DIGITS, [7, 2, 1], [7, 3, 1])[1])
-
-
 @pytest.mark.parametrize('size, shown', [(0, 0), (3, 2)])
-def test_the_batch_of_labeled_images_may_be_unknown_or_empty_and_shared_by_towers(session, size, shown):
+def test_the_summary_of_labeled_images_holds_each_of_the_first_tower_and_is_drawn_only_when_asked_for(
+    session, drawn, size, shown
+):
     batch, numbers = tf.placeholder(tf.uint8, [None, 28, 28, 1]), tf.placeholder(tf.int32, [None])
+    feed = {batch: DIGITS[:size], numbers: [7, 2, 1][:size]}
 
     def tower(images, numbers):
-        labeled_images.labeled_images('inputs', images, numbers, numbers)
+        with tf.name_scope('deep'):
+            labeled_images.labeled_images('inputs', images, numbers, numbers + 1)
         return numbers
 
-    make_parallel(tower, CPUS[:2], images=batch, numbers=numbers)
-    feed = {batch: DIGITS[:size], numbers: [1, 2, 3][:size]}
-    summary = tf.Summary.FromString(session.run(tf.summary.merge_all(), feed))
-    assert len(summary.value) == shown  # The first tower's share.
+    session.run(make_parallel(tower, CPUS[:2], images=batch, numbers=numbers), feed)
+    assert not drawn
+    values = summary_values(session, tf.summary.merge_all(), feed)
+    assert drawn == [shown] and [value.tag for value in values] == [f'inputs/image/{i}' for i in range(shown)]
+    for value, expected in zip(values, labeled_images.draw(DIGITS, [7, 2, 1], [8, 3, 2])):
+        np.testing.assert_array_equal(decode(value), expected)
 
 
 def test_a_training_draws_labeled_images_only_at_the_steps_that_save_summaries(run, drawn):
     code, _, _ = run(*SMALL, '--schedule=train', '--train_steps=12', '--save_summary_steps=5')
     assert code == 0 and drawn == [8, 8, 8]  # At the steps 1, 6 and 11.
+
+
+def test_variable_summaries_are_the_moments_the_extremes_and_a_histogram(session):
+    with tf.variable_scope('layer'):
+        variable = tf.get_variable('kernel', initializer=VALUES)
+    with tf.name_scope('elsewhere'):
+        variable_summaries(variable)
+    session.run(tf.global_variables_initializer())
+    found = {value.tag: value for value in summary_values(session, tf.summary.merge_all())}
+    histogram = found.pop('layer/kernel/histogram').histo
+    assert list(found) == [f'layer/kernel/{name}' for name in ('mean', 'stddev', 'min', 'max')]
+    expected = [VALUES.mean(), VALUES.std(), VALUES.min(), VALUES.max()]
+    np.testing.assert_allclose([value.simple_value for value in found.values()], expected, rtol=1e-4)
+    np.testing.assert_allclose([histogram.num, histogram.sum], [120, VALUES.sum()], rtol=1e-4)
+
+
+def test_variable_summaries_of_a_tensor_of_any_batch_come_once_for_all_towers(session):
+    def tower(x):
+        variable_summaries(tf.identity(x, name='hidden'))
+        return x
+
+    make_parallel(tower, CPUS, x=tf.placeholder_with_default(VALUES, [None, 4]))
+    tags = sorted(value.tag for value in summary_values(session, tf.summary.merge_all()))
+    assert tags == [f'hidden/{name}' for name in ('histogram', 'max', 'mean', 'min', 'stddev')]
+
+
+def test_print_tensor_prints_when_the_result_is_used_and_only_then(session, capfd):
+    x = tf.placeholder(tf.float32, [None, 2], name='x')
+    printed = print_tensor(x, 'hidden units')
+    session.run(x, {x: [[1, 2]]})
+    assert capfd.readouterr() == ('', '')
+    assert session.run(2 * printed, {x: [[1, 2], [3, 4]]}).tolist() == [[2, 4], [6, 8]]
+    out, err = capfd.readouterr()
+    assert out == '' and err.split() == ['hidden', 'units', '[2', '2]', '[[1', '2]', '[3', '4]]']
+
+
+def test_print_tensor_says_the_tensors_name_for_want_of_a_message_and_shortens_it(session, capfd):
+    session.run(print_tensor(tf.constant([7], name='seven')))
+    assert capfd.readouterr().err == 'seven:0 [1] [7]\n'
+    session.run(print_tensor(tf.range(100), 'x'))
+    assert capfd.readouterr().err == 'x [100] [0 1 2 ... 97 98 99]\n'
+    session.run(print_tensor(tf.range(100), 'x', summarize=-1))
+    assert capfd.readouterr().err.count(' ') == 101

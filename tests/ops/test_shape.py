@@ -14,12 +14,8 @@ IMAGES = np.arange(5 * 2 * 3 * 4, dtype=np.float32).reshape(5, 2, 3, 4)
 X = np.ones([4, 3])
 
 
-def test_a_known_shape_is_a_list_of_ints():
-    assert get_shape(IMAGES) == [5, 2, 3, 4]
-    assert get_shape(1.0) == []
-
-
-def test_an_unknown_size_is_a_tensor_and_the_known_ones_stay_ints(session):
+def test_an_unknown_size_is_a_tensor_and_the_known_ones_are_ints(session):
+    assert get_shape(IMAGES) == [5, 2, 3, 4] and get_shape(1.0) == []
     tensor = tf.placeholder(tf.float32, [None, 2, None])
     batch, two, length = get_shape(tensor)
     assert two == 2 and isinstance(two, int)
@@ -30,13 +26,7 @@ def test_an_unknown_size_is_a_tensor_and_the_known_ones_stay_ints(session):
 
 @pytest.mark.parametrize(
     'dims_list, expected',
-    [
-        ([0, [1, 2], 3], [5, 6, 4]),
-        ([0, (1, 2, 3)], [5, 24]),
-        ([[0, 1], [2, 3]], [10, 12]),
-        ([[0, 1, 2, 3]], [120]),
-        ([0, 1, 2, 3], [5, 2, 3, 4]),
-    ],
+    [([0, [1, 2], 3], [5, 6, 4]), ([[0, 1], (2, 3)], [10, 12]), ([[0, 1, 2, 3]], [120]), ([0, 1, 2, 3], [5, 2, 3, 4])],
 )
 def test_reshape_merges_listed_dimensions(session, dims_list, expected):
     np.testing.assert_array_equal(session.run(reshape(tf.constant(IMAGES), dims_list)), IMAGES.reshape(expected))
