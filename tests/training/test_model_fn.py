@@ -15,7 +15,6 @@ ModeKeys = tf.estimator.ModeKeys
 
 
 def sgd_steps(steps, rates=(0.1,) * 6, decay=0.0):
-    """The same training in NumPy."""
     w = np.array([1.0, 2.0])
     for step in range(steps):
         w = w - rates[step] * (gradient(w, step) + 2 * decay * w)
@@ -29,22 +28,20 @@ def test_training_and_evaluation_are_those_of_numpy_whatever_the_towers(tmp_path
     w = sgd_steps(6, decay=0.5)
     np.testing.assert_allclose(estimator.get_variable_value('w')[:, 0], w, rtol=1e-5)
     result = estimator.evaluate(input_fn(repeat=False))  # Its last batch is smaller.
-    assert result['loss'] == pytest.approx(loss_of(w) + 0.5 * np.square(w).sum(), rel=1e-5)
-    assert result['loss_again'] == pytest.approx(loss_of(w), rel=1e-5)
-    assert result['examples'] == 1
+    del result['global_step']
+    expected = {'loss': loss_of(w) + 0.5 * np.square(w).sum(), 'loss_again': loss_of(w), 'examples': 1}
+    assert result == pytest.approx(expected, rel=1e-5)
     training, evaluation = scalars(tmp_path), scalars(tmp_path / 'eval')
     assert {'loss', 'learning_rate', 'loss_again', 'examples/sec', 'input/wait_fraction'} <= set(training)
     assert {'loss', 'loss_again'} <= set(evaluation)
     before = sgd_steps(5, decay=0.5)
-    rows = np.arange(20, 24) % 10
-    loss = np.square(X[rows] @ before - Y[rows]).mean()
+    loss = np.square(X[:4] @ before - Y[:4]).mean()
     assert training['loss_again'][6] == pytest.approx(loss, rel=1e-5)
     assert training['loss'][6] == pytest.approx(loss + 0.5 * np.square(before).sum(), rel=1e-5)
 
 
 def test_the_rate_in_tensorboard_is_the_one_that_is_applied(tmp_path):
-    estimator = make_estimator(tmp_path, text=',learning_rate_schedule=cosine,warmup_steps=2')
-    found, curves = train_in_session(estimator, 6)
+    found, curves = train_in_session(make_estimator(tmp_path, text=',learning_rate_schedule=cosine,warmup_steps=2'), 6)
     rates = [0.05, 0.1] + [0.05 * (1 + np.cos(np.pi * i / 4)) for i in range(4)]
     np.testing.assert_allclose([curve['learning_rate'] for curve in curves], rates, rtol=1e-5)
     np.testing.assert_allclose(found['w'][:, 0], sgd_steps(6, rates), rtol=1e-5)
@@ -57,7 +54,7 @@ def test_metrics_see_the_weights_that_the_step_began_with(tmp_path):
         return {'w_0': (w_0, w_0)}
 
     model = types.SimpleNamespace(model=linear, eval_metrics=metrics)
-    with in_session(make_estimator(tmp_path, model=model)):  # The order that the graph sets: two runs rarely show another one.
+    with in_session(make_estimator(tmp_path, 0, model)):  # The order that the graph sets: two runs rarely show another one.
         ops = tf.get_default_graph().get_operations()
         (update,) = (op for op in ops if op.type == 'ResourceApplyGradientDescent')
         reads = {op for op in ops if op.type == 'ReadVariableOp' and op.name.startswith('metrics/')}
@@ -72,12 +69,12 @@ def test_batch_norm_updates_run_once_a_step_on_each_tower_s_device(tmp_path):
         y = tf.layers.dense(x, 1)[:, 0]
         return {'y': y}, tf.square(y - labels['y'])
 
-    with in_session(make_estimator(tmp_path, towers=2, model=types.SimpleNamespace(model=model))) as (session, train_op):
+    with in_session(make_estimator(tmp_path, 2, model)) as (session, train_op):
         mean = np.zeros(2)
         for step in range(2):
             session.run(train_op)
             mean = 0.5 * mean + 0.5 * X[np.arange(4 * step, 4 * step + 2) % 10].mean(0)  # The first tower's half.
-        moving_mean = next(v for v in tf.global_variables() if v.op.name == 'batch_normalization/moving_mean')
+        (moving_mean,) = tf.global_variables('batch_normalization/moving_mean')
         np.testing.assert_allclose(session.run(moving_mean), mean, rtol=1e-5)
         for i in range(2):
             products = [op for op in session.graph.get_operations() if op.type == 'MatMul' and f'model/tower_{i}/' in op.name]
@@ -112,11 +109,9 @@ def test_weights_of_examples_and_classes_multiply_the_losses_exactly(tmp_path, t
         logits = tf.matmul(features['x'], tf.get_variable('w', initializer=start.astype(np.float32)))
         return {'logits': logits}, tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels['label'], logits=logits)
 
-    def batches():
-        return tf.data.Dataset.from_tensors(({'x': X}, {'label': LABELS, **labels})).repeat()
-
-    estimator = make_estimator(tmp_path, towers, types.SimpleNamespace(model=model), text)
-    found, _ = train_in_session(estimator, 3, batches)
+    examples = {'x': X}, {'label': LABELS, **labels}
+    estimator = make_estimator(tmp_path, towers, model, text)
+    found, _ = train_in_session(estimator, 3, lambda: tf.data.Dataset.from_tensors(examples).repeat())
     w = start
     for _ in range(3):  # The mean is over the number of examples.
         p = np.exp(X @ w) / np.exp(X @ w).sum(1, keepdims=True)
@@ -138,10 +133,7 @@ def test_averages_of_the_weights_are_evaluated_predicted_with_and_exported_witho
     predicted = [p['y'] for p in estimator.predict(lambda: tf.data.Dataset.from_tensors({'x': X}))]
     np.testing.assert_allclose(predicted, X @ average, rtol=1e-4)
 
-    def receiver():
-        x = tf.placeholder(tf.float32, [None, 2])
-        return tf.estimator.export.ServingInputReceiver({'x': x}, {'x': x})
-
+    receiver = tf.estimator.export.build_raw_serving_input_receiver_fn({'x': tf.constant(X)})
     path = estimator.export_saved_model(str(tmp_path / 'export'), receiver)
     with tf.Graph().as_default() as graph, tf.Session() as session:
         signature = tf.saved_model.load(session, ['serve'], path.decode()).signature_def['serving_default']
@@ -169,8 +161,7 @@ def test_the_optimizer_and_the_rate_of_a_model_are_used(tmp_path):
 
 def test_ftrl_does_not_go_with_a_learning_rate_of_the_model(tmp_path):
     model = types.SimpleNamespace(model=linear, learning_rate=lambda *arguments: 0.1)
-    message = '^--model=m: optimizer=ftrl needs a constant learning rate, without learning_rate'
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match='^--model=m: optimizer=ftrl needs a constant learning rate, without learning_rate'):
         train_in_session(make_estimator(tmp_path, 0, model, optimizer='ftrl'), 1)
     model.optimizer = lambda rate, params: tf.train.GradientDescentOptimizer(rate)  # The hyper-parameter is not used.
     train_in_session(make_estimator(tmp_path, 0, model, optimizer='ftrl'), 1)
@@ -181,8 +172,7 @@ def test_named_losses_are_added_up_and_shown_each(tmp_path):
         predictions, loss = linear(features, labels, mode, params)
         return predictions, {'square': loss, 'absolute': 3 * tf.abs(predictions['y'] - labels['y'])}
 
-    module = types.SimpleNamespace(model=model, learning_rate=lambda step, total_steps, params: 0)
-    estimator = make_estimator(tmp_path, 2, module)
+    estimator = make_estimator(tmp_path, 2, types.SimpleNamespace(model=model, learning_rate=lambda *arguments: 0))
     estimator.train(input_fn(), max_steps=2)
     evaluated = estimator.evaluate(input_fn(repeat=False))
     errors = X @ [1.0, 2.0] - Y
@@ -202,8 +192,7 @@ def test_variables_that_freeze_matches_stay_as_they_are(tmp_path, caplog):
         return {'y': features['x'][:, 0]}, tf.square(a * features['x'][:, 0] + b - labels['y'])
 
     def train(freeze):
-        options = TrainingOptions(freeze=freeze)
-        return train_in_session(make_estimator(tmp_path, model=types.SimpleNamespace(model=model), options=options), 1)[0]
+        return train_in_session(make_estimator(tmp_path, 0, model, options=TrainingOptions(freeze=freeze)), 1)[0]
 
     found = train('^a')
     assert found['a'] == 1 != found['b'] and 'Frozen: a' in caplog.messages

@@ -13,12 +13,10 @@ from tests.cluster import tiny_data
 from tests.linear import in_session, make_estimator, variables
 from tests.shared import read_weights
 
-# Names and values in the checkpoint of the fixture `saved`.
 SAVED = {'a/kernel': [1.0, 2.0], 'a/bias': [3.0], 'b/kernel': [4.0, 5.0], 'b/bias': [6.0]}
 
 
 def save(path, values):
-    """Writes a checkpoint with these variables."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tf.Graph().as_default(), tf.Session() as session:
         saved = [tf.get_variable(name, initializer=value) for name, value in values.items()]
@@ -60,23 +58,15 @@ def test_what_does_not_fit_or_is_excluded_is_listed_and_starts_anew(started, sav
     lengths = {'a/kernel': 3, 'a/bias': 1, 'b/kernel': 2, 'c/bias': 1, 'c/other': 1, 'other': 1}
     found, log = started(saved, lengths, ['b/bias:a/bias', 'a/:c/'], 'b/kern')
     assert found == {name: [0] * length for name, length in lengths.items()} | {'a/bias': [6], 'c/bias': [3]}
-    assert log[1:] == [
-        '  a/kernel                                 skipped: its shape is [2], not [3]',
-        '  a/bias                                   loaded from b/bias',
-        '  b/kernel                                 skipped: excluded',
-        '  c/bias                                   loaded from a/bias',
-        '  c/other                                  skipped: a/other is missing',
-        '  other                                    skipped: missing',
-    ]
+    outcomes = ['skipped: its shape is [2], not [3]', 'loaded from b/bias', 'skipped: excluded', 'loaded from a/bias']
+    outcomes += ['skipped: a/other is missing', 'skipped: missing']
+    assert log[1:] == [f'  {name:40} {outcome}' for name, outcome in zip(lengths, outcomes)]
 
 
 @pytest.mark.parametrize(
     'names, expected',
     [
-        (
-            [':new/', 'old/:'],
-            {'b': [2], 'new/a': [1], 'new/old/b': [2]},
-        ),  # The first that fits counts: all have an empty scope.
+        ([':new/', 'old/:'], {'b': [2], 'new/a': [1], 'new/old/b': [2]}),  # The first that fits counts.
         (['a:x', 'a:y'], {'x': [1], 'y': [1], 'a': [1]}),
         (['c:d'], {'c': [4], 'd': [4]}),  # Averages are taken before the weights.
     ],
@@ -114,9 +104,8 @@ def test_a_corrupt_checkpoint_is_named_and_one_before_it_taken_from_a_directory(
     with pytest.raises(RunError, match=rf'^--warm_start_from={path}: {saved} is corrupt: choose another checkpoint$'):
         started(path, {'a/bias': 1})
     found, log = started(saved.parent, {'a/bias': 1})
-    assert found == {'a/bias': [9]}
+    assert found == {'a/bias': [9]} and f'Starting from the weights in {saved.parent}/model.ckpt-4:' in log
     assert any(f'{saved}: is corrupt' in line for line in log)
-    assert f'Starting from the weights in {saved.parent}/model.ckpt-4:' in log
 
 
 @pytest.mark.parametrize('item', ['a', 'a/:b', 'a:b/', 'a:b:c', ':', ':a', 'a:'])
@@ -129,11 +118,9 @@ def test_names_are_pairs_of_variables_or_of_scopes(item):
 def test_the_weights_of_a_model_start_before_its_first_step(tmp_path):
     start = save(tmp_path / 'model.ckpt', {'w': [[5.0], [7.0]], 'global_step': np.int64(9), 'v': [1.0]})
     options = TrainingOptions(warm_start_from=str(start), warm_start_names=['w:w'])
-    with in_session(make_estimator(tmp_path, options=options)) as (session, train_op):
+    with in_session(make_estimator(tmp_path, options=options)) as (session, _):
         found = variables(session)
         assert found['global_step'] == 0 and list(found['w'][:, 0]) == [5, 7]
-        session.run(train_op)
-        assert (variables(session)['w'] != found['w']).all()
 
 
 def test_a_training_that_resumes_keeps_its_own_weights_and_must_have_the_same_freeze(run, tmp_path):
@@ -153,5 +140,4 @@ def test_a_training_that_resumes_keeps_its_own_weights_and_must_have_the_same_fr
     np.testing.assert_array_equal(first['hidden/kernel'], second['hidden/kernel'])
     assert (first['output/kernel'] != second['output/kernel']).all()
     code, _, err = train('second', 3)
-    reason = r'model.ckpt-2: has no variable hidden/\S+: use the --freeze it was trained with'
-    assert code == 1 and re.search(reason, err.splitlines()[-1])
+    assert code == 1 and re.search(r'model.ckpt-2: has no variable hidden/\S+: use the --freeze it was', err.splitlines()[-1])
