@@ -16,7 +16,6 @@ from hparams.build import HParams
 from hparams.defaults import DEFAULTS
 
 TRAIN, EVAL = tf.estimator.ModeKeys.TRAIN, tf.estimator.ModeKeys.EVAL
-LABEL = 'the label label is {}, but the model takes 0 to 1'
 
 
 def read(split='train', data_dir='', params=None):
@@ -27,20 +26,10 @@ def parse(mode, params, record):
     return {'x': record['x']}, {'label': record['label']}
 
 
-def parse_batch(mode, params, record):  # Removes an example of the first batch.
-    return {'x': tf.boolean_mask(record['x'], record['x'][:, 2] < 1)}, {'label': record['label']}
-
-
-def loss_of(features, labels):
-    logits = tf.reshape(features['x'], [-1, 3])[:, :2]
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels['label'] + 0, logits=logits)
-
-
-def make_source(data_dir='', **functions):
+def make_source(data_dir='', read=read, **functions):
     few = {'batch_size': 4, 'eval_batch_size': 4, 'shuffle_buffer': 100}
-    return DataSource(
-        types.SimpleNamespace(**functions), str(data_dir), HParams({**DEFAULTS, 'dataset': 'd', 'seed': 1, **few})
-    )
+    params = HParams({**DEFAULTS, 'dataset': 'd', 'seed': 1, **few})
+    return DataSource(types.SimpleNamespace(read=read, **functions), str(data_dir), params)
 
 
 def train(source, mode=TRAIN, split='train', cache=False, num_examples=None):
@@ -48,11 +37,13 @@ def train(source, mode=TRAIN, split='train', cache=False, num_examples=None):
         count = num_examples or count_examples(source, split)
         batches = make_input_fn(source, mode, split, count, cache, is_part=num_examples is not None)()
         iterator = tf.data.make_initializable_iterator(batches)
-        losses = loss_of(*iterator.get_next())
+        features, labels = iterator.get_next()
+        logits = tf.reshape(features['x'], [-1, 3])[:, :2]
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels['label'] + 0, logits=logits)
         session.run(tf.global_variables_initializer())
         session.run(iterator.initializer)
         for _ in range(9):
-            session.run(losses)
+            session.run(loss)
 
 
 def found(source, mode=TRAIN, split='train', **options):
@@ -76,8 +67,6 @@ def of_calls(first, later):
     'change, split, relation, count, expected',
     [
         (claim(20), 'train', 'only', 12, 20),
-        (claim(8), 'train', 'at least', 9, 8),
-        (claim(20), 'eval', 'only', 12, 20),
         (claim(8), 'eval', 'at least', 9, 8),
         (of_calls(12, 7), 'train', 'only', 7, 12),
         (of_calls(7, 12), 'train', 'at least', 8, 7),
@@ -98,7 +87,7 @@ def test_another_number_of_records_than_counted_or_claimed_is_named(change, spli
 
 
 def test_records_are_left_out_on_purpose_where_only_some_batches_are_trained_on():
-    train(make_source(read=read, parse=parse), num_examples=4)
+    train(make_source(parse=parse), num_examples=4)
 
 
 def test_shapes_that_vary_unknown_to_tensorflow_are_named_with_the_feature_and_the_cure():
@@ -107,24 +96,24 @@ def test_shapes_that_vary_unknown_to_tensorflow_are_named_with_the_feature_and_t
         return {'a': record['x'], 'x': x}, {'label': record['label']}
 
     for mode in (TRAIN, EVAL):
-        assert found(make_source(read=read, parse=parse_some), mode) == (
+        assert found(make_source(parse=parse_some), mode) == (
             '--dataset=d: parse(): the feature x is of shape [1] in record 0 of the split train, and [2] in record 1: '
             'give it a known number of dimensions, with tf.ensure_shape, so that batches are padded'
         )
 
 
-def test_records_of_several_lengths_are_named_where_batches_are_parsed():
-    source = make_source(
-        read=lambda *arguments: tf.data.Dataset.range(12).map(lambda i: {'x': tf.ones([i, 3]), 'label': i}), parse_batch=parse
-    )
-    assert found(source) == (
+def test_what_batches_cannot_be_made_of_is_named_where_batches_are_parsed():
+    def read_lengths(split, data_dir, params):
+        return tf.data.Dataset.range(12).map(lambda i: {'x': tf.ones([i, 3]), 'label': i})
+
+    def remove_one(mode, params, record):  # Of the first batch.
+        return {'x': tf.boolean_mask(record['x'], record['x'][:, 2] < 1)}, {'label': record['label']}
+
+    assert found(make_source(read=read_lengths, parse_batch=parse)) == (
         '--dataset=d: read(): the records of the split train differ in shape, and parse_batch() takes batches: pad them to '
         'one length, or parse them one by one, with parse()'
     )
-
-
-def test_features_and_labels_of_several_sizes_are_named_with_the_record():
-    assert found(make_source(read=read, parse_batch=parse_batch)) == (
+    assert found(make_source(parse_batch=remove_one)) == (
         'record 2 of the split train: --dataset=d: parse_batch() must return features and labels of one batch'
     )
 
@@ -135,7 +124,8 @@ def test_a_label_that_the_model_cannot_take_is_named_with_the_record(mode, split
         label = record['label'] + 10 * tf.cast(record['x'][2] > 0, tf.int64)
         return {'x': record['x'], 'other': 10}, {'label': label, 'another': 10}
 
-    assert found(make_source(read=read, parse=parse_label), mode, split) == f'record 2 of the split {split}: {LABEL.format(10)}'
+    message = f'record 2 of the split {split}: the label label is 10, but the model takes 0 to 1'
+    assert found(make_source(parse=parse_label), mode, split) == message
 
 
 def test_a_record_in_a_file_is_named_with_its_byte(tmp_path):
@@ -146,7 +136,7 @@ def test_a_record_in_a_file_is_named_with_its_byte(tmp_path):
         spec = {'x': tf.io.FixedLenFeature([3], tf.float32), 'label': tf.io.FixedLenFeature([], tf.int64)}
         return parse(mode, params, tf.io.parse_example(serialized, spec))
 
-    source = make_source(tmp_path, read=lambda split, data_dir, params: records.read(data_dir, split), parse_batch=parse_batch)
+    source = make_source(tmp_path, lambda split, data_dir, params: records.read(data_dir, split), parse_batch=parse_batch)
     at = 2 * (16 + len(records.encode({'x': [0.0, 1.0, 2.0], 'label': 1})))  # The 9th of 4 files is the 2nd of the second.
-    path = f'{tmp_path}/train-00001-of-00004.tfrecord'
-    assert found(source) == f'{path}: record 2, at byte {at}: {LABEL.format(12)}'
+    place = f'{tmp_path}/train-00001-of-00004.tfrecord: record 2, at byte {at}'
+    assert found(source) == f'{place}: the label label is 12, but the model takes 0 to 1'
