@@ -3,7 +3,7 @@
 import json
 import types
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import empty_pb2, unknown_fields
 import numpy as np
 import pytest
 import tensorflow as tf2
@@ -68,20 +68,16 @@ def make(tmp_path, dataset, model):
 def test_both_signatures_of_an_export_agree_for_any_batch(tmp_path, kind):
     estimator, serving_input_fn = make(tmp_path, DATASETS[kind], doubled)
     specs = serving.check_exportable(estimator, serving_input_fn, estimator.latest_checkpoint())
-    assert {name: (spec.shape.as_list(), spec.dtype) for name, spec in specs.items()} == {
-        'x': ([None, 2], tf.float32),
-        'n': ([None], tf.int32),
-    }
+    assert specs == {'x': tf.TensorSpec([None, 2], tf.float32), 'n': tf.TensorSpec([None], tf.int32)}
     path = estimator.export_saved_model(str(tmp_path / 'export'), serving_input_fn)
     signatures = tf2.saved_model.load(path.decode()).signatures
     for count in (1, 3):
         x = np.random.RandomState(count).normal(size=[count, 2]).astype(np.float32)
         n = np.arange(count, dtype=np.int32)
-        raw = signatures['serving_default'](x=tf2.constant(x), n=tf2.constant(n))['y']
         serialized = tf2.constant([records.encode({'x': x[i], 'n': n[i]}) for i in range(count)])
-        from_examples = signatures['examples:serving_default'](examples=serialized)['y']
-        for y in (raw, from_examples):
-            np.testing.assert_allclose(y, 2 * x + n[:, None], rtol=1e-6)
+        raw = signatures['serving_default'](x=tf2.constant(x), n=tf2.constant(n))
+        for found in (raw, signatures['examples:serving_default'](examples=serialized)):
+            np.testing.assert_allclose(found['y'], 2 * x + n[:, None], rtol=1e-6)
 
 
 def test_a_model_that_calls_python_is_not_exported(tmp_path):
@@ -103,32 +99,24 @@ def test_a_feature_of_unknown_rank_is_not_exported(tmp_path):
         serving_input_fn()
 
 
-@pytest.fixture(scope='module')
-def messages():
-    """The messages of tensorflow_serving/apis that a log of a prediction consists of, by their numbers there."""
-    file = descriptor_pb2.FileDescriptorProto(name='apis.proto', package='t', syntax='proto3')
-    kinds = descriptor_pb2.FieldDescriptorProto
-    for message, fields in {
-        'ModelSpec': [('name', 1, 'string'), ('signature_name', 3, 'string')],
-        'Input': [('key', 1, 'string'), ('value', 2, 'bytes')],  # An entry of a map; the value is a TensorProto.
-        'PredictRequest': [('model_spec', 1, '.t.ModelSpec'), ('inputs', 2, '.t.Input')],
-        'PredictLog': [('request', 1, '.t.PredictRequest')],
-        'PredictionLog': [('predict_log', 6, '.t.PredictLog')],
-    }.items():
-        added = file.message_type.add(name=message)
-        for name, number, kind in fields:
-            label = kinds.LABEL_REPEATED if name == 'inputs' else kinds.LABEL_OPTIONAL
-            scalar = {'string': kinds.TYPE_STRING, 'bytes': kinds.TYPE_BYTES}.get(kind)
-            added.field.add(name=name, number=number, type=scalar or kinds.TYPE_MESSAGE, label=label)
-            if not scalar:
-                added.field[-1].type_name = kind
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName('t.PredictionLog'))
+def fields(content):
+    """Returns (number, bytes) of the fields of a serialized message."""
+    return [(field.field_number, field.data) for field in unknown_fields.UnknownFieldSet(empty_pb2.Empty.FromString(content))]
+
+
+def read_request(record):
+    """Returns {name: array} of a PredictionLog's request, by the numbers that tensorflow_serving/apis gives its fields."""
+    ((log_number, log),) = fields(record)
+    ((request_number, request),) = fields(log)
+    (spec_number, spec), *inputs = fields(request)
+    assert (log_number, request_number, spec_number) == (6, 1, 1) and fields(spec) == [(3, b'serving_default')]
+    assert all(number == 2 for number, _ in inputs)
+    entries = [dict(fields(entry)) for _, entry in inputs]
+    return {entry[1].decode(): tf.make_ndarray(tensor_pb2.TensorProto.FromString(entry[2])) for entry in entries}
 
 
 @pytest.mark.parametrize('model', ['alexnet', 'polynomial'])
-def test_an_exported_model_answers_the_requests_that_go_with_it(run, trained_run, messages, model):
+def test_an_exported_model_answers_the_requests_that_go_with_it(run, trained_run, model):
     output_dir = trained_run(model)
     path = run('--schedule=export')[1]['export']
     signatures = tf2.saved_model.load(path).signatures
@@ -141,9 +129,7 @@ def test_an_exported_model_answers_the_requests_that_go_with_it(run, trained_run
     expected = {name: value.numpy() for name, value in signature(**inputs).items()}
 
     (record,) = tf.python_io.tf_record_iterator(f'{path}/assets.extra/tf_serving_warmup_requests')
-    log = messages.FromString(record).predict_log.request
-    assert log.model_spec.signature_name == 'serving_default' and log.SerializeToString()
-    warmup = {item.key: tf2.constant(tf.make_ndarray(tensor_pb2.TensorProto.FromString(item.value))) for item in log.inputs}
+    warmup = {name: tf2.constant(value) for name, value in read_request(record).items()}
     assert warmup.keys() == inputs.keys() == specs.keys()
     for name, value in signature(**warmup).items():
         np.testing.assert_array_equal(value, expected[name])
@@ -154,17 +140,11 @@ def test_an_exported_model_answers_the_requests_that_go_with_it(run, trained_run
             np.testing.assert_allclose(found['y'], w[0] * x**2 + w[1] * x + w[2], rtol=1e-5)
 
 
-def test_an_example_has_the_shape_and_the_type_of_the_inputs():
-    specs = {'words': tf.TensorSpec([None, None], tf.string), 'x': tf.TensorSpec([None, 3], tf.int64)}
-    example = requests.make_example(specs)
-    assert example['words'].tolist() == [[b'']] and example['x'].tolist() == [[0] * 3] and example['x'].dtype == np.int64
-
-
-def test_a_long_message_has_its_length_in_several_bytes(messages):
-    example = {'x' * 300: np.arange(5000, dtype=np.float32)}
-    (found,) = messages.FromString(requests.prediction_log(example)).predict_log.request.inputs
-    assert found.key == 'x' * 300
-    np.testing.assert_array_equal(tf.make_ndarray(tensor_pb2.TensorProto.FromString(found.value)), example['x' * 300])
+def test_an_example_has_the_shape_and_type_of_the_inputs_and_may_be_long():
+    specs = {'words': tf.TensorSpec([None, None], tf.string), 'x' * 300: tf.TensorSpec([None, 5000], tf.int64)}
+    for example in (requests.make_example(specs), read_request(requests.prediction_log(requests.make_example(specs)))):
+        assert example['words'].tolist() == [[b'']]
+        assert example['x' * 300].tolist() == [[0] * 5000] and example['x' * 300].dtype == np.int64
 
 
 CARD = {
@@ -177,43 +157,19 @@ CARD = {
 
 
 def test_a_card_has_all_that_identifies_a_model():
-    assert (
-        to_markdown(CARD, ['cat', 'night owl\n<b>'])
-        == r"""# m, trained on my\|data
-
-|  |  |
-| --- | --- |
-| Global step | 60 |
-| 2 classes | cat, night owl \<b\> |
-| SHA-256 of the training data | ab12 |
-
-## Metrics
-
-| metric | eval | test |
-| --- | --- | --- |
-| accuracy | 0.987654 |  |
-| loss | 2 | nan |
-
-## Hyper-parameters
-
-Those that differ from the framework's defaults; model_card.json has all.
-
-| name | value |
-| --- | --- |
-| model | m |
-| dataset | my\|data |
-| seed | 1 |
-| learning\_rate | 0.5 |
-| filters | \[8, 16\] |
-| raw\_dir | a\_b/\*c\* |
-
-## Versions
-
-| package | version |
-| --- | --- |
-| python | 3.11.7 |
-"""
-    )
+    facts = ['| Global step | 60 |', r'| 2 classes | cat, night owl \<b\> |', '| SHA-256 of the training data | ab12 |']
+    hparams = [r'| dataset | my\|data |', '| seed | 1 |', r'| learning\_rate | 0.5 |', r'| filters | \[8, 16\] |']
+    assert to_markdown(CARD, ['cat', 'night owl\n<b>']).split('\n\n') == [
+        r'# m, trained on my\|data',
+        '\n'.join(['|  |  |', '| --- | --- |', *facts]),
+        '## Metrics',
+        '| metric | eval | test |\n| --- | --- | --- |\n| accuracy | 0.987654 |  |\n| loss | 2 | nan |',
+        '## Hyper-parameters',
+        "Those that differ from the framework's defaults; model_card.json has all.",
+        '\n'.join(['| name | value |', '| --- | --- |', '| model | m |', *hparams, r'| raw\_dir | a\_b/\*c\* |']),
+        '## Versions',
+        '| package | version |\n| --- | --- |\n| python | 3.11.7 |\n',
+    ]
 
 
 def test_a_card_says_what_is_unknown_and_shortens_many_classes():
