@@ -1,9 +1,6 @@
 """One task of a cluster, by TF_CONFIG: fits y = 2x, each worker of a strategy with an example of its own.
 
-Arguments: model_dir, steps, the strategy (none, if there is a parameter server), and `graph` for a program that disables eager
-execution. With a MirroredStrategy, the chief alone runs the program and uses the devices of all.
-tests/tf_estimator/test_clusters.py runs it. It prints what the task sees, and the slope at the end of training or of each
-evaluation.
+Arguments: model_dir, steps, strategy, and `graph` to disable eager execution. It prints what the task sees, and the slope.
 """
 
 import json
@@ -73,16 +70,12 @@ def main(model_dir, steps, strategy, *options):
     if 'graph' in options:
         tf1.disable_eager_execution()
     config = tf.estimator.RunConfig(
-        model_dir,
-        train_distribute=STRATEGIES[strategy](),
-        save_checkpoints_steps=100 if strategy == 'none' else 5,
-        experimental_max_worker_delay_secs=0,
-    )
+        model_dir, train_distribute=STRATEGIES[strategy](), save_checkpoints_steps=100 if strategy == 'none' else 5,
+        experimental_max_worker_delay_secs=0)
     tf.estimator.train_and_evaluate(
         tf.estimator.Estimator(model_fn, config=config),
         tf.estimator.TrainSpec(input_fn, max_steps=int(steps), hooks=[Slope(config)]),
-        tf.estimator.EvalSpec(input_fn, steps=3, start_delay_secs=0, throttle_secs=0),
-    )
+        tf.estimator.EvalSpec(input_fn, steps=3, start_delay_secs=0, throttle_secs=0))
 
 
 if __name__ == '__main__':

@@ -4,10 +4,8 @@ import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -17,7 +15,7 @@ import tensorflow as tf
 from tensorflow.python.distribute.distribute_config import DistributeConfig
 
 from tests import forked
-from tests.cluster.tasks import addresses, tf_config
+from tests.cluster.tasks import addresses, tf_config, wait_until
 from tests.tf_estimator.programs import RESTORED, SCRIPTS, not_on_2_15
 
 # TensorFlow 2.15 has no evaluator beside a MultiWorkerMirroredStrategy in eager mode.
@@ -34,36 +32,27 @@ def descend(steps, workers, slope=0.0, momentum=0.0):
     return slope
 
 
-@contextlib.contextmanager
-def started(cluster, *arguments, wait=lambda job, tasks: None):
-    """Starts all tasks of a cluster; yields {(job, index): process}, and ends what is left of them.
+@pytest.fixture
+def start():
+    """Starts the tasks of jobs of a cluster: start(cluster, jobs, argument, ...) -> {(job, index): process}."""
+    with contextlib.ExitStack() as stack:
 
-    Before those of a job, it calls wait(job, tasks that are started).
-    """
-    tasks = {}
-    command = [sys.executable, os.path.join(SCRIPTS, 'multi_worker.py'), *map(str, arguments)]
-    try:
-        for job, own in cluster.items():
-            wait(job, tasks)
-            for index in range(len(own)):
+        def call(cluster, jobs, *arguments):
+            tasks = {}
+            command = [sys.executable, os.path.join(SCRIPTS, 'multi_worker.py'), *map(str, arguments)]
+            for job, index in [(name, index) for name in jobs for index in range(len(cluster[name]))]:
                 environ = {**os.environ, 'TF_CONFIG': tf_config(cluster, job, index)}
-                tasks[job, index] = forked.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        yield tasks
-    finally:
-        for task in tasks.values():
-            task.kill()
-            task.communicate()
+                task = forked.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                tasks[job, index] = task
+                stack.callback(kill, task)
+            return tasks
+
+        yield call
 
 
-def wait_until(is_ready, tasks):
-    """Waits until a function returns True; the tasks run on."""
-    for _ in range(2500):
-        if is_ready():
-            return
-        for task in tasks.values():
-            assert task.poll() is None, task.communicate()
-        time.sleep(0.1)
-    pytest.fail('it takes too long')
+def kill(task):
+    task.kill()
+    task.communicate()
 
 
 def ended(tasks):
@@ -82,19 +71,13 @@ def last_evaluation(err):
     return int(step), float(slope)
 
 
-def test_a_cluster_trains_on_its_parameter_server_and_evaluates(tmp_path):
+def test_a_cluster_trains_on_its_parameter_server_and_evaluates(start, tmp_path):
     cluster = addresses(ps=1, chief=1, evaluator=1, worker=1)
-
-    def wait(job, tasks):
-        if job == 'worker':  # If it comes before the chief is ready, it tries again only after 30 seconds.
-            wait_until((tmp_path / 'checkpoint').exists, tasks)
-
-    with started(cluster, tmp_path, 200, 'none', wait=wait) as tasks:
-        server = tasks.pop(('ps', 0))
-        outputs = ended(tasks)
-        assert server.poll() is None  # A parameter server of tf.estimator does not end by itself.
-        server.kill()
-        server.communicate()
+    (server,) = start(cluster, ['ps'], tmp_path, 200, 'none').values()
+    tasks = start(cluster, ['chief', 'evaluator'], tmp_path, 200, 'none')
+    wait_until((tmp_path / 'checkpoint').exists)  # A worker that comes before the chief is ready tries again after 30 seconds.
+    outputs = ended(tasks | start(cluster, ['worker'], tmp_path, 200, 'none'))
+    assert server.poll() is None  # A parameter server of tf.estimator does not end by itself.
     for index, name in enumerate([('chief', 0), ('worker', 0)]):
         ((seen,), _) = outputs[name]
         assert seen == {
@@ -107,46 +90,33 @@ def test_a_cluster_trains_on_its_parameter_server_and_evaluates(tmp_path):
     assert step >= 200 and slope == pytest.approx(2, abs=0.01)
 
 
-def test_with_a_mirrored_strategy_the_chief_alone_trains_on_the_devices_of_all(tmp_path):
-    with started(addresses(chief=1, worker=1), tmp_path, 10, 'mirrored', 'graph') as tasks:
-        ((seen,), _) = ended({'chief': tasks['chief', 0]})['chief']
-        assert tasks['worker', 0].poll() is None  # It serves until it is stopped.
-    assert seen == {
-        'input': [1, 2],  # It is called for each task; this is the last.
-        'task': [None, None, True, 0],
-        'counts': [2, 0],
-        'slope': pytest.approx(descend(10, workers=2), rel=1e-5),
-    }
+def test_with_a_mirrored_strategy_the_chief_alone_trains_on_the_devices_of_all(start, tmp_path):
+    tasks = start(addresses(chief=1, worker=1), ['chief', 'worker'], tmp_path, 10, 'mirrored', 'graph')
+    ((seen,), _) = ended({'chief': tasks['chief', 0]})['chief']
+    assert tasks['worker', 0].poll() is None  # It serves until it is stopped.
+    # The input is called for each task; this is the last.
+    slope = pytest.approx(descend(10, workers=2), rel=1e-5)
+    assert seen == {'input': [1, 2], 'task': [None, None, True, 0], 'counts': [2, 0], 'slope': slope}
 
 
-def test_workers_learn_from_the_examples_of_all_and_go_on_after_a_kill_and_the_evaluator_evaluates(tmp_path):
-    cluster = addresses(worker=2)  # The first one is the chief.
-    with started(cluster, tmp_path, 10**7, 'multi_worker', 'graph') as tasks:
-        wait_until(lambda: (tf.train.latest_checkpoint(tmp_path) or '-0')[-2:] != '-0', tasks)
-        for task in tasks.values():
-            task.send_signal(signal.SIGKILL)
+def test_workers_learn_from_the_examples_of_all_and_go_on_after_a_kill_and_the_evaluator_evaluates(start, tmp_path):
+    cluster = addresses(worker=2, evaluator=1)  # The first worker is the chief.
+    tasks = start({'worker': cluster['worker']}, ['worker'], tmp_path, 10**7, 'multi_worker', 'graph')
+    wait_until(lambda: (tf.train.latest_checkpoint(tmp_path) or '-0')[-2:] != '-0')
+    for task in tasks.values():
+        kill(task)
     saved = tf.train.load_checkpoint(tf.train.latest_checkpoint(tmp_path))
     step = int(saved.get_tensor('global_step'))
     slope, momentum = (float(saved.get_tensor(name)) for name in ('slope', 'slope/Momentum'))
     assert step > 0 and slope == pytest.approx(descend(step, workers=2), rel=1e-5)
 
-    with started({**cluster, **addresses(evaluator=1)}, tmp_path, step + 4, 'multi_worker', *OPTIONS) as tasks:
-        outputs = ended(tasks)
+    outputs = ended(start(cluster, cluster, tmp_path, step + 4, 'multi_worker', *OPTIONS))
     expected = pytest.approx(descend(4, 2, slope, momentum), rel=1e-5)
     for index in range(2):
         ((seen,), _) = outputs['worker', index]
         task = ['worker', index, index == 0, 1 + index]  # The evaluator comes before them.
         assert seen == {'input': [index, 2], 'task': task, 'counts': [2, 0], 'slope': expected}
     assert last_evaluation(outputs['evaluator', 0][1]) == (step + 4, expected)
-
-
-def test_tf_config_makes_a_run_config_of_a_cluster(monkeypatch):
-    cluster = {'chief': ['a:1'], 'worker': ['b:1', 'c:1'], 'ps': ['d:1']}
-    monkeypatch.setenv('TF_CONFIG', tf_config(cluster, 'worker', 1))
-    config = tf.estimator.RunConfig()
-    assert (config.task_type, config.task_id, config.is_chief) == ('worker', 1, False)
-    assert (config.num_worker_replicas, config.num_ps_replicas, config.global_id_in_cluster) == (3, 1, 2)
-    assert config.master == 'grpc://c:1'
 
 
 def test_train_and_evaluate_is_the_only_way_over_several_machines(monkeypatch, tmp_path):

@@ -10,64 +10,54 @@ import pytest
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
-from tests.tf_estimator.programs import RESTORED, not_on_2_15, run_fresh
+from tests.tf_estimator.programs import not_on_2_15, run_fresh
 from tests.tf_estimator.slope import model_fn, slope_after
 
+ESTIMATOR = 'tensorflow_estimator.python.estimator'
+OLD = 'tensorflow.python.estimator'
+TRACKING = 'tensorflow.python.training.tracking'
+SAME = {
+    'tensorflow.estimator.Estimator': f'{OLD}.estimator.EstimatorV2',
+    'tensorflow.estimator.export.ServingInputReceiver': f'{OLD}.export.export.ServingInputReceiver',
+    'tensorflow.compat.v1.estimator.Estimator': f'{OLD}.estimator_lib.Estimator',
+    'tensorflow.compat.v1.estimator.inputs.numpy_input_fn': f'{ESTIMATOR}.inputs.inputs.numpy_input_fn',
+    'tensorflow.compat.v2.estimator.Estimator': f'{ESTIMATOR}.estimator.EstimatorV2',
+    f'{OLD}.keras.model_to_estimator': f'{ESTIMATOR}.keras_lib.model_to_estimator',
+    f'{OLD}.canned.head._Head': f'{ESTIMATOR}.canned.head._Head',
+    f'{OLD}.inputs.queues.feeding_functions._ArrayFeedFn': f'{ESTIMATOR}.inputs.queues.feeding_functions._ArrayFeedFn',
+    f'{OLD}.run_config.TaskType': f'{ESTIMATOR}.run_config.TaskType',
+    f'{TRACKING}.base': 'tensorflow.python.trackable.base',
+    f'{TRACKING}.graph_view': 'tensorflow.python.checkpoint.graph_view',
+    f'{TRACKING}.tracking.TrackableResource': 'tensorflow.python.trackable.resource.TrackableResource',
+    f'{TRACKING}.util': 'tensorflow.python.checkpoint.checkpoint',
+    'tensorflow.python.ops.variables.VariableV1': 'tensorflow.compat.v1.Variable',
+    'tensorflow.keras.layers.Dense': 'tensorflow.compat.v1.keras.layers.Dense',
+    'tf_keras.legacy_tf_layers.normalization': 'tf_keras.src.legacy_tf_layers.normalization',
+}
+MOVED = {
+    'framework.ops': 'Tensor IndexedSlices',
+    'ops.array_ops': 'stack unstack',
+    'ops.control_flow_ops': 'Assert case cond while_loop',
+    'ops.variable_scope': 'resource_variables_enabled',
+}
 
-def test_every_way_to_import_it_gives_the_same():
-    from tensorflow import estimator
-    from tensorflow.compat.v1 import estimator as estimator1
-    import tensorflow.compat.v1.estimator as module1
-    from tensorflow.compat.v1.estimator.inputs import numpy_input_fn
-    import tensorflow.estimator as module
-    from tensorflow.estimator import Estimator
-    from tensorflow.estimator.export import ServingInputReceiver
 
-    for same in (estimator, module, tf.compat.v2.estimator, tf1.compat.v2.estimator, tf.compat.v2.compat.v2.estimator):
-        assert same.Estimator is Estimator is tf.estimator.Estimator
-    for same in (estimator1, module1, tf.compat.v1.estimator, tf1.compat.v1.estimator, tf.compat.v2.compat.v1.estimator):
-        assert same.Estimator is tf1.estimator.Estimator is not Estimator
-    assert numpy_input_fn is tf1.estimator.inputs.numpy_input_fn
-    assert ServingInputReceiver is tf.estimator.export.ServingInputReceiver
+def test_what_is_imported_by_one_name_is_the_same_by_another():
+    for one, other in SAME.items():
+        assert pkgutil.resolve_name(one) is pkgutil.resolve_name(other), one
+    for module, names in MOVED.items():
+        for name in names.split():
+            assert pkgutil.resolve_name(f'tensorflow.python.{module}.{name}') is getattr(tf1, name)
+    with pytest.raises(ModuleNotFoundError, match=f'{OLD}.none'):
+        importlib.import_module(f'{OLD}.none')
+
+
+def test_each_api_of_tensorflow_has_its_estimator():
+    for same in (tf.compat.v2.estimator, tf1.compat.v2.estimator, tf.compat.v2.compat.v2.estimator):
+        assert same.Estimator is tf.estimator.Estimator is not tf1.estimator.Estimator
+    for same in (tf.compat.v1.estimator, tf1.compat.v1.estimator, tf.compat.v2.compat.v1.estimator):
+        assert same.Estimator is tf1.estimator.Estimator
     assert 'estimator' in dir(tf) and 'estimator' in dir(tf1)
-
-
-def test_the_modules_that_old_libraries_import_are_those_of_tensorflow_estimator():
-    from tensorflow.python.estimator import estimator_lib, keras
-    from tensorflow.python.estimator.canned import head
-    from tensorflow.python.estimator.estimator import EstimatorV2
-    from tensorflow.python.estimator.export.export import ServingInputReceiver
-    import tensorflow.python.estimator.inputs.queues.feeding_functions as feeding
-    from tensorflow.python.estimator.run_config import TaskType
-    from tensorflow_estimator.python.estimator import keras_lib, run_config
-    from tensorflow_estimator.python.estimator.canned import head as real_head
-    from tensorflow_estimator.python.estimator.inputs.queues import feeding_functions
-
-    assert EstimatorV2 is tf.estimator.Estimator
-    assert estimator_lib.Estimator is tf1.estimator.Estimator
-    assert keras.model_to_estimator is keras_lib.model_to_estimator
-    assert head._Head is real_head._Head
-    assert ServingInputReceiver is tf.estimator.export.ServingInputReceiver
-    assert feeding._ArrayFeedFn is feeding_functions._ArrayFeedFn
-    assert TaskType is run_config.TaskType
-    with pytest.raises(ModuleNotFoundError, match='tensorflow.python.estimator.none'):
-        importlib.import_module('tensorflow.python.estimator.none')
-
-
-def test_functions_and_classes_are_found_in_the_modules_that_they_were_in():
-    for name, public in {
-        'framework.ops.Tensor': tf1.Tensor,
-        'framework.ops.IndexedSlices': tf1.IndexedSlices,
-        'ops.array_ops.stack': tf1.stack,
-        'ops.array_ops.unstack': tf1.unstack,
-        'ops.control_flow_ops.Assert': tf1.Assert,
-        'ops.control_flow_ops.case': tf1.case,
-        'ops.control_flow_ops.cond': tf1.cond,
-        'ops.control_flow_ops.while_loop': tf1.while_loop,
-        'ops.variables.VariableV1': tf1.Variable,
-        'ops.variable_scope.resource_variables_enabled': tf1.resource_variables_enabled,
-    }.items():
-        assert pkgutil.resolve_name(f'tensorflow.python.{name}') is public
 
 
 def test_every_name_that_has_moved_is_where_it_is_said_to_be():
@@ -76,26 +66,6 @@ def test_every_name_that_has_moved_is_where_it_is_said_to_be():
             assert getattr(importlib.import_module(module), name) is not None
             if not path.startswith('tensorflow.python.ops.resource_variables_toggle'):  # Not yet in 2.15.
                 assert pkgutil.resolve_name(path) is not None
-
-
-def test_modules_that_have_moved_are_found_by_their_old_names():
-    from tensorflow.python.checkpoint import graph_view as new_graph_view
-    from tensorflow.python.trackable import base as new_base
-    from tensorflow.python.training.tracking import base, graph_view, tracking
-    import tensorflow.python.training.tracking.util as util
-    import tf_keras.legacy_tf_layers.normalization as normalization
-
-    assert base is new_base and graph_view is new_graph_view
-    assert util.__name__ == 'tensorflow.python.checkpoint.checkpoint'
-    assert tracking.TrackableResource.__module__ == 'tensorflow.python.trackable.resource'
-    assert normalization.__name__ == 'tf_keras.src.legacy_tf_layers.normalization'
-
-
-def test_tf_keras_is_keras_2_everywhere():
-    from tensorflow.keras.layers import Dense
-
-    assert Dense is tf.keras.layers.Dense is tf1.keras.layers.Dense
-    assert Dense.__module__.startswith('tf_keras.' if RESTORED else 'keras.')
 
 
 PROGRAM = """
@@ -138,20 +108,18 @@ def test_a_new_process_imports_it_twice_keeps_keras_2_and_trains_on_all_devices_
 
 
 @not_on_2_15
-def test_a_tpu_is_refused_with_the_versions_that_have_it():
+def test_what_cannot_be_restored_is_refused_with_what_to_use():
     from tensorflow.python.tpu import tpu_embedding
 
-    for make in (
-        lambda: tf1.estimator.tpu.TPUEstimator(model_fn, config=tf1.estimator.tpu.RunConfig(), train_batch_size=2),
-        lambda: tf1.tpu.experimental.AdamParameters(0.1),
-        lambda: tpu_embedding.TPUEmbedding(),
+    config = tf1.estimator.tpu.RunConfig()
+    tpu = 'TPUs need TensorFlow 2.15 or older.*use_tpu=False'
+    hook = 'CheckpointInputPipelineHook: .*make_saveable_from_iterator'
+    for make, arguments, message in (
+        (tf1.estimator.tpu.TPUEstimator, {'model_fn': model_fn, 'config': config, 'train_batch_size': 2}, tpu),
+        (tf1.tpu.experimental.AdamParameters, {'learning_rate': 0.1}, tpu),
+        (tpu_embedding.TPUEmbedding, {}, tpu),
+        (tf.data.experimental.CheckpointInputPipelineHook, {'estimator': None}, hook),
+        (tf1.data.experimental.CheckpointInputPipelineHook, {'estimator': None}, hook),
     ):
-        with pytest.raises(NotImplementedError, match='TPUs need TensorFlow 2.15 or older.*use_tpu=False'):
-            make()
-
-
-@not_on_2_15
-def test_the_input_pipeline_hook_is_refused_with_what_to_use():
-    for api in (tf, tf1):
-        with pytest.raises(NotImplementedError, match='CheckpointInputPipelineHook: .*make_saveable_from_iterator'):
-            api.data.experimental.CheckpointInputPipelineHook(None)
+        with pytest.raises(NotImplementedError, match=message):
+            make(**arguments)
