@@ -1,6 +1,5 @@
 """datasets/text.py: texts of a user's own in classes, and their tokens."""
 
-import json
 import os
 import shutil
 
@@ -11,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from common.errors import RunError, UsageError
 from common.formats import tokens
 from datasets import text
-from tests.datasets.own_data import Prepared
+from tests.datasets.own_data import Prepared, predicted
 
 
 def write(path, pairs):
@@ -22,7 +21,6 @@ def write(path, pairs):
 
 @pytest.fixture
 def splits(tmp_path):
-    """A directory with train.txt and eval.txt."""
     write(tmp_path / 'texts' / 'train.txt', [('pos', 'a good good film'), ('neg', 'a bad film'), ('pos', 'good')])
     write(tmp_path / 'texts' / 'eval.txt', [('neg', 'a worse film'), ('pos', 'Good, good')])
     return tmp_path / 'texts'
@@ -37,45 +35,39 @@ def ids(found, split):
     return [features['text'].tolist() for features, _ in found.read(split)]
 
 
-WORDS = {  # Text: its words, separated by spaces.
-    "It's GOOD": "it's good",
-    'good,bad...': 'good , bad . . .',
-    '  5/10\ta ': '5 / 10 a',
-    'ÄRGER über Füße — déjà': 'ärger über füße — déjà',
-    'no\u00a0break\u3000wide': 'no break wide',
-    '日本語😀': '日本語 😀',
-    'e\u0301te\u0301': 'e\u0301te\u0301',
-    '': '',
-}
-
-
 def test_words_are_letters_digits_and_apostrophes_in_lower_case(session):
-    found = session.run(tokens.split_words(tf.constant([*WORDS])))
-    assert [b' '.join(row).decode() for row in found.to_list()] == [*WORDS.values()]
+    words = {  # Text: its words, separated by spaces.
+        "It's GOOD": "it's good",
+        'good,bad...': 'good , bad . . .',
+        '  5/10\ta ': '5 / 10 a',
+        'ÄRGER über Füße — déjà': 'ärger über füße — déjà',
+        'no\u00a0break\u3000wide': 'no break wide',
+        '日本語😀 e\u0301te\u0301': '日本語 😀 e\u0301te\u0301',
+        '': '',
+    }
+    found = session.run(tokens.split_words(tf.constant([*words])))
+    assert [b' '.join(row).decode() for row in found.to_list()] == [*words.values()]
     assert session.run(tokens.split_words(tf.constant('A, b'))).tolist() == [b'a', b',', b'b']
 
 
-@pytest.mark.parametrize(
-    'hparams, string, expected',
-    [
+def test_tokens_are_ids_from_2_on_and_bytes_their_value_plus_1(session):
+    for hparams, string, expected in (
         ({}, 'B good a', [1, 3, 2]),
         ({}, '  ', [1]),  # At least one, unknown.
         ({'max_length': 2}, 'a a good', [2, 2]),
         ({'tokens': 'bytes'}, 'aé', [98, 0xC3 + 1, 0xA9 + 1]),
         ({'tokens': 'bytes'}, '', [1]),
         ({'tokens': 'bytes', 'max_length': 2}, 'Baa', [67, 98]),
-    ],
-)
-def test_tokens_are_ids_from_2_on_and_bytes_their_value_plus_1(session, hparams, string, expected):
-    found = tokens.token_ids(tf.constant(string), {**tokens.get_params(), **hparams}, ['a', 'good'])
-    session.run(tf.tables_initializer())
-    assert session.run(found).tolist() == expected and found.dtype == tf.int32
+    ):
+        found = tokens.token_ids(tf.constant(string), {**tokens.get_params(), **hparams}, ['a', 'good'])
+        session.run(tf.tables_initializer())
+        assert session.run(found).tolist() == expected and found.dtype == tf.int32
 
 
-@pytest.mark.parametrize('min_count, max_vocabulary, expected', [(2, 2, 'good a'), (3, 9, 'good'), (1, 9, 'good a film bad')])
-def test_the_vocabulary_is_of_the_most_frequent_words(caplog, min_count, max_vocabulary, expected):
-    params = {'min_count': min_count, 'max_vocabulary': max_vocabulary}
-    assert tokens.make_vocabulary([['a good Good film', 'a bad film'], [b'good']], params) == expected.split()
+def test_the_vocabulary_is_of_the_most_frequent_words(caplog):
+    for min_count, max_vocabulary, expected in ((2, 2, 'good a'), (3, 9, 'good'), (1, 9, 'good a film bad')):
+        params = {'min_count': min_count, 'max_vocabulary': max_vocabulary}
+        assert tokens.make_vocabulary([['a good Good film', 'a bad film'], [b'good']], params) == expected.split()
     assert not caplog.text
     assert tokens.make_vocabulary([['a b']], {'min_count': 9, 'max_vocabulary': 9}) == []
     assert 'min_count=9: no word of the texts trained on occurs so often, so all words are unknown: lower it' in caplog.text
@@ -100,26 +92,18 @@ def test_a_share_of_a_single_file_is_held_out(tmp_path, prepared):
     assert found.metadata['class_names'] == [str(i) for i in range(11)]  # In the order of numbers.
 
 
-@pytest.mark.parametrize(
-    'line, message',
-    [
+def test_wrong_lines_are_named_or_skipped_up_to_a_share(splits, prepared, caplog):
+    path = splits / 'eval.txt'
+    for line, message in (
         (b'no tab', 'has no tab after the label'),
         (b'\ttext', 'has no label'),
         (b'pos\t ', 'has no text'),
         (b'pos\t\xff', 'is not UTF-8'),
         (b'pos\ta\rneg\tb', 'has a carriage return between a text and the next label: lines must end with LF or CR LF'),
-    ],
-)
-def test_a_wrong_line_is_named(splits, prepared, line, message):
-    path = splits / 'eval.txt'
-    path.write_bytes(b'pos\tgood\n\n' + line + b'\nneg\ta\n')
-    with pytest.raises(RunError, match=f'{path}: line 3: {message}: .*max_bad_share') as error:
-        prepared(splits)
-    assert '\n' not in str(error.value)
-
-
-def test_wrong_lines_are_skipped_up_to_a_share(splits, prepared, caplog):
-    path = splits / 'eval.txt'
+    ):
+        path.write_bytes(b'pos\tgood\n\n' + line + b'\nneg\ta\n')
+        with pytest.raises(RunError, match=f'^{path}: line 3: {message}: correct it, .*max_bad_share=0.01$'):
+            prepared(splits)
     path.write_bytes(b'pos\ta\tgood film\r\n\r\nno tab\n\xff\nneg\ta')  # Further tabs and line ends belong to the text.
     assert ids(prepared(splits, 'max_bad_share=0.5'), 'eval') == [[3, 2, 4], [3]]
     assert f'2 of 4 rows are skipped; the first: {path}: line 3: has no tab' in caplog.text
@@ -127,18 +111,15 @@ def test_wrong_lines_are_skipped_up_to_a_share(splits, prepared, caplog):
         prepared(splits, 'max_bad_share=0.3')
 
 
-@pytest.mark.parametrize(
-    'pairs, error, message',
-    [
+def test_labels_that_are_no_classes_are_refused(tmp_path, prepared):
+    for pairs, error, message in (
         ([(f'a text, {i}', 'pos') for i in range(10)], UsageError, 'each line has a label of its own: a line must be a label,'),
         ([(i // 2, 'a') for i in range(20002)], UsageError, 'has more than 10000 labels: a line must be a label, a tab and a'),
         ([('pos', 'a')] * 20, RunError, 'has only the class pos: there is nothing to learn'),
         ([], RunError, 'has no line with a label and a text: there is nothing to learn'),
-    ],
-)
-def test_labels_that_are_no_classes_are_refused(tmp_path, prepared, pairs, error, message):
-    with pytest.raises(error, match=f'a.txt: {message}'):
-        prepared(write(tmp_path / 'a.txt', pairs))
+    ):
+        with pytest.raises(error, match=f'a.txt: {message}'):
+            prepared(write(tmp_path / 'a.txt', pairs))
     few = write(tmp_path / 'few.txt', [(i, 'a') for i in range(9)])
     assert prepared(few, 'eval_share=0').metadata['num_classes'] == 9
 
@@ -177,14 +158,12 @@ def test_input_is_lines_with_or_without_the_label_of_a_known_class(splits, tmp_p
 
 
 def test_a_model_learns_texts_and_predicts_others(run, tmp_path):
-    path = write(
-        tmp_path / 'a.txt', [('pos', f'a {"very " * (i % 4)}good film') if i % 3 else ('neg', 'bad') for i in range(200)]
-    )
+    pairs = [('pos', f'a {"very " * (i % 4)}good film') if i % 3 else ('neg', 'bad') for i in range(200)]
+    path = write(tmp_path / 'a.txt', pairs)
     hparams = f'--hparams=text_file={path},embedding_size=8,num_filters=8,batch_size=32,learning_rate=0.05'
     flags = ('--model=text_cnn', '--dataset=text', hparams, f'--data_dir={tmp_path}/data', '--train_steps=25')
     code, result, _ = run(*flags)
     assert code == 0 and result['eval']['accuracy'] == 1
     (tmp_path / 'new.txt').write_text('bad\na good thing\n')
     assert run(*flags, '--schedule=predict', f'--input={tmp_path}/new.txt')[0] == 0
-    with open(tmp_path / 'output' / 'predictions.jsonl') as file:
-        assert [json.loads(line)['class_name'] for line in file] == ['neg', 'pos']
+    assert [row['class_name'] for row in predicted(tmp_path / 'output')] == ['neg', 'pos']
