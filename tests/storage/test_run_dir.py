@@ -13,21 +13,31 @@ from common import files
 from common.errors import RunError, UsageError
 from common.storage import checkpoints, run_dir
 from common.storage.metrics import add_metrics, read_metric
+from tests.storage.test_best_checkpoint import kept, save
 from tests.together import run_together
 
-
-def test_a_claim_makes_the_directory_and_leaves_nothing_in_it(tmp_path):
-    run_together(
-        tmp_path,
-        """
-from common.storage import run_dir
+PROGRAM = """
+from common.storage import best_checkpoint, metrics, run_dir
+checkpoints, output_dir, first = arguments
 wait_for_the_others()
-for _ in range(200):
-    run_dir.ensure_writable(arguments[0])
-""",
-        *([tmp_path / 'a' / 'output'] for _ in range(3)),
-    )
-    assert list((tmp_path / 'a' / 'output').iterdir()) == []
+for step in range(int(first), 24, 3):
+    run_dir.ensure_writable(output_dir)
+    result = {'global_step': step, 'eval': {'accuracy': step / 24}}
+    metrics.add_metrics(output_dir, result)
+    goal = metrics.Objective('accuracy', True)
+    best_checkpoint.keep_if_best(f'{checkpoints}/model.ckpt-{step}', output_dir, goal, 'eval', result)
+"""
+
+
+def test_processes_that_evaluate_at_once_lose_no_row_of_the_table_and_keep_the_best_of_all_whole(tmp_path):
+    output = tmp_path / 'a' / 'output'
+    for step in range(24):
+        save(tmp_path, step)
+    run_together(tmp_path, PROGRAM, *([tmp_path, output, i] for i in range(3)))
+    assert read_metric(str(output), 'eval', 'accuracy') == [step / 24 for step in range(24)]
+    names = ['best.json', *(f'model.ckpt-23.{suffix}' for suffix in ('data-00000-of-00001', 'index', 'meta'))]
+    assert kept(output) == 23 and sorted(os.listdir(output / 'best')) == names
+    assert sorted(path.name for path in output.iterdir() if path.suffix != '.lock') == ['best', 'metrics.csv']
 
 
 def test_a_claim_refuses_a_file(tmp_path):
@@ -47,15 +57,11 @@ def test_results_replace_earlier_ones_whole_with_text_for_numbers_that_json_does
 
 
 def test_a_file_that_is_being_replaced_stays_until_the_new_one_is_whole(tmp_path):
-    path = tmp_path / 'file'
-    path.write_text('old')
-    with pytest.raises(RuntimeError):
-        with files.atomic_path(str(path)) as part:
-            with open(part, 'w') as file:
-                file.write('new')
-            raise RuntimeError
-    assert path.read_text() == 'old'
-    assert [path.name for path in tmp_path.iterdir()] == ['file']
+    (tmp_path / 'file').write_text('old')
+    with pytest.raises(RuntimeError), files.atomic_path(str(tmp_path / 'file')) as part:
+        (tmp_path / part).write_text('new')
+        raise RuntimeError
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {'file': 'old'}
 
 
 @pytest.mark.parametrize('name', ['metrics.csv', 'best'])
@@ -112,12 +118,10 @@ def test_a_remote_directory_has_no_lock():
 
 
 def test_a_file_that_another_process_is_writing_is_not_taken_for_a_leftover(tmp_path):
-    with files.atomic_path(str(tmp_path / 'predictions.jsonl')) as part:
-        with open(part, 'w') as file:
-            checkpoints.recover(str(tmp_path))
-            file.write('whole')
-    assert (tmp_path / 'predictions.jsonl').read_text() == 'whole'
-    assert [path.name for path in tmp_path.iterdir()] == ['predictions.jsonl']
+    with files.atomic_path(str(tmp_path / 'predictions.jsonl')) as part, open(part, 'w') as file:
+        checkpoints.recover(str(tmp_path))
+        file.write('whole')
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {'predictions.jsonl': 'whole'}
 
 
 def test_where_there_are_no_locks_a_file_that_may_be_written_by_another_process_stays(tmp_path, monkeypatch):
