@@ -112,7 +112,6 @@ def test_a_training_that_resumes_with_other_data_warns_of_it(tmp_path, make, cap
         (lambda *_: tf.sparse.from_dense([1]), 'predict and export will fail: .* x must be a tensor, not a SparseTensor'),
         (lambda _, record: record['i'], '--dataset=d: --input and export will need the data: its records contain RaggedTensor'),
     ],
-    ids=['no metadata', 'sparse features', 'ragged records'],
 )
 def test_what_will_not_work_without_the_data_is_logged(tmp_path, make, caplog, parse, message):
     def read(split, data_dir, params):

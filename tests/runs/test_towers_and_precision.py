@@ -51,17 +51,14 @@ def test_bfloat16_trains_nearly_as_float32_does_and_may_resume_with_its_checkpoi
 def test_a_training_may_leave_float16_but_not_begin_it_midway(run, trained_run, tmp_path, monkeypatch):
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind=None: ['GPU:0'])
     checkpoint = trained_run('polynomial') / 'model.ckpt-20'
+    warm_start = f'--warm_start_from={checkpoint}'
     before = (tmp_path / 'output' / 'model.ckpt-20.index').read_bytes()
     float16 = (*POLYNOMIAL, '--precision=float16', '--schedule=train')
     code, _, err = run(*float16, '--train_steps=26')
     assert code == 1
-    assert err.splitlines()[-1] == (
-        f'trainer.py: {checkpoint}: was not trained with --precision=float16, and has no loss scale: use the '
-        f'--precision it was trained with, or start from it in another --output_dir, with '
-        f'--warm_start_from={checkpoint}'
-    )
+    line = f'{checkpoint}: was not trained with --precision=float16, and has no loss scale: use the --precision it was trained '
+    assert err.splitlines()[-1] == f'trainer.py: {line}with, or start from it in another --output_dir, with {warm_start}'
     assert (tmp_path / 'output' / 'model.ckpt-20.index').read_bytes() == before
     other = tmp_path / 'other'
-    code, result, _ = run(*float16, '--train_steps=3', f'--warm_start_from={checkpoint}', output_dir=other)
-    assert code == 0 and result == {'global_step': 3}
+    assert run(*float16, '--train_steps=3', warm_start, output_dir=other)[:2] == (0, {'global_step': 3})
     assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=4', output_dir=other)[1] == {'global_step': 4}
