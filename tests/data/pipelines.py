@@ -76,5 +76,10 @@ def batches(module, steps=None, mode=ModeKeys.TRAIN, start=0, **options):
     return passes(module, [(start, steps)], mode, **options)[0]
 
 
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        tf.nest.map_structure(np.testing.assert_array_equal, one, other)
+
+
 def ids(*args, **options):
     return [features['x'].tolist() for features, _ in batches(*args, **options)]

@@ -71,7 +71,7 @@ def test_no_more_than_one_example_of_an_iterable_is_held(tmp_path):
 
 
 def write_interrupted(directory):
-    """Has three of four files finished; example 4 is skipped."""
+    """Finishes three of four files; example 4, in the first, is skipped."""
     progress = directory / 'manifest.partial.json'
 
     def example_at(i):
@@ -86,34 +86,31 @@ def write_interrupted(directory):
     assert not records.is_written(str(directory)) and len(files(directory)) == 3
 
 
-def test_a_conversion_goes_on_where_it_was_interrupted(tmp_path, caplog):
+@pytest.mark.parametrize(
+    'fingerprint, is_changed, num_shards, made',
+    [
+        ('v1', False, 4, range(2, 40, 4)),
+        ('v1', True, 4, range(0, 40, 2)),
+        ('v2', False, 5, range(40)),
+        (None, False, 5, range(40)),
+    ],
+)
+def test_an_interrupted_conversion_keeps_the_files_that_are_as_they_would_be(
+    tmp_path, caplog, fingerprint, is_changed, num_shards, made
+):
     caplog.set_level('INFO', 'tensorflow')
     write_interrupted(tmp_path)
-    before, made = files(tmp_path), []
-    write(tmp_path, Lazy(40, lambda i: made.append(i) or {'id': i}), num_shards=4, fingerprint='v1')
-    assert sorted(made) == list(range(2, 40, 4))
-    assert before.items() <= files(tmp_path).items() and not (tmp_path / 'manifest.partial.json').exists()
-    assert sorted(read_ids(tmp_path)) == [i for i in range(40) if i != 4]
-    assert records.is_written(str(tmp_path), 'v1') and not records.is_written(str(tmp_path), 'v2')
-    for text in ('continuing a conversion that was interrupted', '1 of 40 examples were skipped'):
-        assert text in caplog.text
-
-
-@pytest.mark.parametrize('fingerprint', ['v2', None])
-def test_with_another_fingerprint_or_none_it_begins_anew(tmp_path, fingerprint):
-    write_interrupted(tmp_path)
-    made = []
-    write(tmp_path, Lazy(40, lambda i: made.append(i) or {'id': i + 1}), num_shards=5, fingerprint=fingerprint)
-    assert sorted(made) == list(range(40)) and read_ids(tmp_path) == list(range(1, 41))
-    assert len(files(tmp_path)) == 5  # Those of the other conversion are gone.
-
-
-def test_a_kept_file_that_has_changed_is_written_again(tmp_path):
-    write_interrupted(tmp_path)
-    path = min(tmp_path.glob('*.tfrecord'))
-    path.write_bytes(path.read_bytes()[:-1])
-    write(tmp_path, examples(40), num_shards=4, fingerprint='v1')
-    assert read_ids(tmp_path) == list(range(40))
+    if is_changed:
+        path = min(tmp_path.glob('*.tfrecord'))
+        path.write_bytes(path.read_bytes()[:-1])
+    found, is_skipped = [], 4 not in made
+    write(tmp_path, Lazy(40, lambda i: found.append(i) or {'id': i}), num_shards=num_shards, fingerprint=fingerprint)
+    assert sorted(found) == list(made) and len(files(tmp_path)) == num_shards
+    assert sorted(read_ids(tmp_path)) == [i for i in range(40) if i != 4 or not is_skipped]
+    assert not (tmp_path / 'manifest.partial.json').exists()
+    assert records.is_written(str(tmp_path), fingerprint) and not records.is_written(str(tmp_path), 'v3')
+    assert ('continuing a conversion that was interrupted' in caplog.text) == (fingerprint == 'v1')
+    assert ('1 of 40 examples were skipped' in caplog.text) == is_skipped
 
 
 def test_a_pass_over_an_iterable_goes_on_where_it_was_interrupted(tmp_path, shards_of_300_bytes, monkeypatch, caplog):

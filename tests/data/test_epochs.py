@@ -14,7 +14,6 @@ from tests.data.pipelines import make_params, of_files, passes
 
 
 def write(directory, count, num_shards=3):
-    """Writes examples numbered from 0."""
     records.write(str(directory), {'train': [{'id': i, 'padding': bytes(i % 5)} for i in range(count)]}, num_shards=num_shards)
     return str(directory)
 
@@ -28,25 +27,19 @@ def short_blocks(monkeypatch):
     monkeypatch.setattr(tfrecord, 'INDEXED_BYTES', 150)  # Two or three records of the tests.
 
 
-@pytest.mark.parametrize('count, window, num_shards', [(50, 10, 3), (47, 100, 3), (5, 2, 4), (12, 1, 1)])
-def test_each_epoch_has_every_record_once_in_an_order_of_its_own(tmp_path, count, window, num_shards):
-    flat = np.concatenate(ids(write(tmp_path, count, num_shards), count, shuffle_buffer=window))
-    orders = [tuple(flat[i * count : (i + 1) * count]) for i in range(4)]
+@pytest.mark.parametrize('count, shards, window, batch_size', [(50, 3, 7, 9), (47, 3, 100, 4), (5, 4, 2, 4)])
+def test_each_epoch_has_an_order_of_its_own_in_which_a_resumed_training_goes_on(tmp_path, count, shards, window, batch_size):
+    directory, steps = write(tmp_path, count, shards), -(-4 * count // batch_size)
+    options = {'data_dir': directory, 'shuffle_buffer': window, 'batch_size': batch_size}
+    spans = [(start, steps - start) for start in (0, steps // 3, steps * 3 // 4)]
+    found = [passes(of_files(), spans, is_kept=is_kept, **options) for is_kept in (False, True)]
+    found = [[[features['x'].tolist() for features, _ in one] for one in several] for several in found]
+    whole = found[0][0]
+    assert found == [[whole[start:] for start, _ in spans]] * 2  # Memory does not decide the order.
+    orders = [tuple(np.concatenate(whole)[i * count : (i + 1) * count]) for i in range(4)]
     assert all(sorted(order) == list(range(count)) for order in orders)
     assert len({tuple(range(count)), *orders}) == 5
-
-
-@pytest.mark.parametrize(
-    'changes', [{'shuffle_buffer': 10}, {'shuffle_buffer': 100}, {'shuffle_buffer': 7, 'batch_size': 9}], ids=str
-)
-def test_a_training_that_resumes_sees_what_it_would_have_seen(tmp_path, changes):
-    directory = write(tmp_path, 50)
-    whole = ids(directory, 30, is_kept=False, **changes)
-    for is_kept in (False, True):  # Memory does not decide the order.
-        spans = [(start, 30 - start) for start in (24, 13, 0)]
-        for found, (start, _) in zip(passes(of_files(), spans, data_dir=directory, is_kept=is_kept, **changes), spans):
-            assert [features['x'].tolist() for features, _ in found] == whole[start:]
-    assert ids(directory, 30, seed=2, **changes) != whole
+    assert pipelines.ids(of_files(), steps, seed=2, **options) != whole
 
 
 def test_a_set_that_fits_into_the_shuffle_buffer_is_shuffled_as_a_whole(tmp_path):
@@ -59,25 +52,22 @@ def test_a_set_that_fits_into_the_shuffle_buffer_is_shuffled_as_a_whole(tmp_path
 
 @pytest.mark.parametrize('bytes_of_index', [150, 10**6])
 def test_a_window_has_records_from_the_whole_set(tmp_path, monkeypatch, bytes_of_index):
-    """Data that is sorted by class, in files that are, too: 10 classes of 100."""
     monkeypatch.setattr(tfrecord, 'INDEXED_BYTES', bytes_of_index)
     flat = np.concatenate(ids(write(tmp_path, 1000, 4), 25, batch_size=40, shuffle_buffer=120))
     for window in flat[:960].reshape([8, 120]):
-        classes = collections.Counter(window // 100)
+        classes = collections.Counter(window // 100)  # The files are sorted by class.
         # 12 of each are expected, in 50 blocks of 2 or 3 records: the standard deviation is about 5.
         assert len(classes) >= 9 and max(classes.values()) <= 32
 
 
 def test_the_window_is_bounded_by_bytes():
     found = shards.Shards('', [{'count': 40, 'bytes': 10**9}, {'count': 10, 'bytes': 10**9}])  # 40 MB a record.
-    sizes = [epochs.window_size(found, make_params(shuffle_buffer=buffer)) for buffer in (5, 6, 7, 1000)]
-    assert sizes == [5, 6, 6, 6]  # Of 256 MB.
+    assert [epochs.window_size(found, make_params(shuffle_buffer=buffer)) for buffer in (5, 6, 7)] == [5, 6, 6]  # Of 256 MB.
     one = [{'count': 1, 'bytes': num_bytes} for num_bytes in (10**8, 10**9)]
     assert [epochs.window_size(shards.Shards('', [item]), make_params()) for item in one] == [2, 1]
 
 
 def test_a_resumed_training_reads_only_what_comes_of_its_share(tmp_path, monkeypatch):
-    """Blocks that were seen before, or are of another task, may be corrupt."""
     monkeypatch.setattr(tfrecord, 'INDEXED_BYTES', 1)  # Each record is a block.
     directory = write(tmp_path, 200, 1)
     whole = ids(directory, 50, shuffle_buffer=20)
@@ -85,7 +75,7 @@ def test_a_resumed_training_reads_only_what_comes_of_its_share(tmp_path, monkeyp
     intact, offsets = path.read_bytes(), tfrecord.scan(str(path)).offsets
     monkeypatch.setattr(manifest, 'check', lambda *_: None)
     for share, expected in ((Share(), whole[40:]), (Share(1, 2), [batch[1::2] for batch in whole[40:]])):
-        content = bytearray(intact)
+        content = bytearray(intact)  # All but what comes of the share is made corrupt.
         for i in set(range(200)) - set(np.concatenate(expected).tolist()):
             content[offsets[i] + 20] ^= 1
         path.write_bytes(content)
@@ -113,11 +103,10 @@ def test_a_dataset_that_a_module_transforms_or_takes_a_part_of_is_read_as_it_is(
 def test_blocks_cover_files_of_any_length(tmp_path):
     items = []
     for number, length in enumerate([1, 9, 0]):
-        path = tmp_path / f'{number}.tfrecord'
-        with tf.io.TFRecordWriter(str(path)) as writer:
+        with tf.io.TFRecordWriter(f'{tmp_path}/{number}') as writer:
             for i in range(length):
                 writer.write(records.encode({'id': i}))
-        items.append(manifest.describe(path.name, tfrecord.scan(str(path))))
+        items.append(manifest.describe(str(number), tfrecord.scan(f'{tmp_path}/{number}')))
     found = shards.Shards(str(tmp_path), items)
     # Of 31 bytes each: the second file, of 279 bytes, has one entry in its index.
     assert found.blocks(9).tolist() == [[0, 0, 0, 0, 1], [1, 0, 0, 1, 9]]

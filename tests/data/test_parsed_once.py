@@ -11,7 +11,7 @@ from common.data.bad_records import check_records
 from common.data.example_seed import example_seed
 from common.data.source import DataSource
 from common.errors import RunError, UsageError
-from tests.data.pipelines import ModeKeys, batches, make_params, of_files
+from tests.data.pipelines import ModeKeys, assert_same, batches, make_params, of_files
 
 COUNT = 1500  # More than are put into one tensor at a time.
 SPEC = {'number': tf.io.FixedLenFeature([2], tf.float32), 'label': tf.io.FixedLenFeature([], tf.int64)}
@@ -25,7 +25,7 @@ def directory(tmp_path_factory):
     return path
 
 
-def make_module(function, is_parsed_once=True, change=lambda x: x, **labels):
+def make_module(function, is_parsed_once=True, change=lambda x: x):
     """Returns a dataset module, and a list that gets the numbers of records at each call of its parser."""
     sizes = []
 
@@ -37,17 +37,11 @@ def make_module(function, is_parsed_once=True, change=lambda x: x, **labels):
         read = tf.io.parse_example if function == 'parse_batch' else tf.io.parse_single_example
         example = read(record, SPEC)
         number = tf.ensure_shape(tf.numpy_function(count, [example['number']], tf.float32), example['number'].shape)
-        more = {name: make() for name, make in labels.items()}
-        return {'x': change(tf.exp(number) if function == 'parse' else number / 3)}, {'y': example['label'], **more}
+        return {'x': change(tf.exp(number) if function == 'parse' else number / 3)}, {'y': example['label']}
 
     module = of_files(**{function: parse})
     module.PARSED_ONCE = is_parsed_once
     return module, sizes
-
-
-def assert_same(found, expected):
-    for one, other in zip(found, expected, strict=True):
-        tf.nest.map_structure(np.testing.assert_array_equal, one, other)
 
 
 @pytest.mark.parametrize('function, shuffle_buffer', [('parse', 300), ('parse_batch', 2000)])
@@ -65,12 +59,12 @@ def test_each_record_is_parsed_once_and_the_batches_are_the_same(directory, func
 @pytest.mark.parametrize(
     'change, params',
     [
-        pytest.param(lambda x: tf.tile(x, [1, 100]), {}, id='larger than the records'),
-        pytest.param(lambda x: tf.numpy_function(lambda value: value, [x], tf.float32), {}, id='of unknown shape'),
-        pytest.param(lambda x: tf.as_string(x[:, 0]), {}, id='texts'),
-        pytest.param(lambda x: x, {'cache': False}, id='not kept'),
-        pytest.param(lambda x: x, {'train_steps': 150}, id='each needed once'),
-        pytest.param(lambda x: x, {'num_epochs': 1}, id='each needed in one epoch'),
+        (lambda x: tf.tile(x, [1, 100]), {}),  # Larger than the records.
+        (lambda x: tf.numpy_function(lambda value: value, [x], tf.float32), {}),  # Of unknown shape.
+        (lambda x: tf.as_string(x[:, 0]), {}),
+        (lambda x: x, {'cache': False}),
+        (lambda x: x, {'train_steps': 150}),  # Each is needed once.
+        (lambda x: x, {'num_epochs': 1}),
     ],
 )
 def test_records_are_parsed_as_they_are_needed_if_keeping_them_parsed_does_not_pay(directory, change, params):
@@ -95,8 +89,7 @@ def test_tasks_that_share_an_epoch_do_not_each_parse_all_of_it(directory):
 
 
 def parse_half(mode, params, records):
-    example = tf.io.parse_example(records[::2], SPEC)
-    return {'number': example['number']}, {'label': example['label']}
+    return tf.io.parse_example(records[::2], SPEC), {}
 
 
 def end_early(mode, params, records):
@@ -123,6 +116,6 @@ def test_a_parser_that_does_not_give_one_example_for_each_record_is_refused(dire
 
 
 def test_a_seed_for_each_example_is_refused(directory):
-    module, _ = make_module('parse_batch', drawn=lambda: tf.random.stateless_uniform([1], example_seed()))
+    module, _ = make_module('parse_batch', change=lambda x: x + tf.random.stateless_uniform([], example_seed()))
     with pytest.raises(UsageError, match='not with PARSED_ONCE'):
         batches(module, 1, data_dir=directory)

@@ -65,8 +65,7 @@ def directory(tmp_path_factory):
 
 
 def labels_of(directory, read, share, steps, start=0, parser=parse_batch, cache=False, **options):
-    """Returns the labels, as lists, of some batches from a step on."""
-    name = 'parse_batch' if parser in (parse_batch, noisy_batch) else 'parse'
+    name = 'parse' if parser is parse else 'parse_batch'
     module = types.SimpleNamespace(read=lambda split, data_dir, params: READS[read](data_dir), **{name: parser})
     options = {'count': COUNT, 'shuffle_buffer': 20, 'data_dir': directory, 'cache': cache, **options}
     found = batches(module, steps, start=start, share=share, batch_size=BATCH, **options)
@@ -74,23 +73,26 @@ def labels_of(directory, read, share, steps, start=0, parser=parse_batch, cache=
     return [{key: values.tolist() for key, values in labels.items()} for _, labels in found]
 
 
+GATHERED = ('memory', {'cache': True, 'shuffle_buffer': 100})
+WINDOWS = ('files', {'shuffle_buffer': 100, 'parser': parse})
+STREAM = ('infinite', {'count': INFINITE})
+
+
 @pytest.mark.parametrize(
     'read, options',
     [
+        WINDOWS,
+        STREAM,
         ('memory', {'cache': True, 'shuffle_buffer': 100, 'parser': parse}),
         ('memory', {'parser': parse, 'group_by_length': True}),
         ('shuffled by the module', {'cache': True, 'shuffle_buffer': 100}),
         ('files', {'cache': True}),
-        ('files', {}),
         ('files', {'cache': True, 'shuffle_buffer': 100}),
-        ('files', {'shuffle_buffer': 100, 'parser': parse}),
         ('files', {'shuffle_buffer': 7, 'parser': parse}),
         ('files', {'count': 20, 'is_part': True}),
         ('mapped', {'parser': parse}),
         ('of unknown size', {'count': UNKNOWN}),
-        ('infinite', {'count': INFINITE}),
     ],
-    ids=lambda value: value if isinstance(value, str) else '-'.join(value),
 )
 def test_each_share_is_its_slice_of_the_batches_of_one_process(directory, read, options):
     steps, start = 12, 5  # An epoch has 8 1/3 batches.
@@ -102,15 +104,7 @@ def test_each_share_is_its_slice_of_the_batches_of_one_process(directory, read, 
         assert found == [{key: values[i::count] for key, values in labels.items()} for labels in whole[start:]]
 
 
-@pytest.mark.parametrize(
-    'read, options',
-    [
-        ('memory', {'cache': True, 'shuffle_buffer': 100}),
-        ('files', {'shuffle_buffer': 100, 'parser': parse}),
-        ('infinite', {'count': INFINITE}),
-    ],
-    ids=['gathered', 'windows', 'stream'],
-)
+@pytest.mark.parametrize('read, options', [GATHERED, WINDOWS, STREAM])
 def test_shares_of_whole_batches_take_turns_with_the_examples(directory, read, options):
     whole = labels_of(directory, read, WHOLE, 12, **options)
     for i in range(2):

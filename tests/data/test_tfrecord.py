@@ -30,8 +30,6 @@ WRITTEN, INDEX = description(WHOLE, 4), {'every': 2, 'offsets': [0, 37]}
 
 @pytest.fixture
 def find_damage(tmp_path):
-    """Returns what is said of a file with this content."""
-
     def call(content, written=None):
         (tmp_path / 'file').write_bytes(content)
         return tfrecord.find_damage(str(tmp_path / 'file'), tfrecord.scan(str(tmp_path / 'file')), written)
@@ -40,7 +38,6 @@ def find_damage(tmp_path):
 
 
 def write(path, *records):
-    """Writes a file as TensorFlow does, and returns its content."""
     with tf.io.TFRecordWriter(str(path)) as writer:
         for data in records:
             writer.write(data)
@@ -58,9 +55,6 @@ def test_a_scan_finds_where_the_records_begin(tmp_path, find_damage):
     assert (scan.sha256, scan.crc32) == (WRITTEN['sha256'], WRITTEN['crc32'])
     assert list(tfrecord.read(str(tmp_path / 'file'), 4)) == DATA
     assert find_damage(WHOLE) is find_damage(WHOLE, WRITTEN) is find_damage(WHOLE, {**WRITTEN, 'index': INDEX}) is None
-
-
-def test_a_manifest_that_describes_the_file_wrongly_is_noticed(find_damage):
     assert find_damage(WHOLE, {**WRITTEN, 'count': 5}) == '5 records were written, but the file has 4'
     wrong = {'every': 2, 'offsets': [0, 38]}
     assert find_damage(WHOLE, {**WRITTEN, 'index': wrong}) == 'its index in the manifest is wrong'
@@ -74,18 +68,16 @@ def test_records_and_headers_may_lie_across_the_blocks_in_which_a_file_is_read(t
     lengths = np.random.RandomState(0).randint(0, 3000, 2500)
     write(path, *map(bytes, lengths.tolist()))
     scan = tfrecord.scan(str(path))
-    assert scan.offsets == [0, *np.cumsum(lengths + 16)[:-1]]
-    assert scan.is_sound and len(scan.crc32) == 4
+    assert (scan.offsets, scan.is_sound, len(scan.crc32)) == ([0, *np.cumsum(lengths + 16)[:-1]], True, 4)
 
 
 @pytest.mark.parametrize(
-    'count, size, every, num_offsets',
-    [(0, 0, 1, 0), (1000, 1 << 16, 1000, 1), (1000, (3 << 16) - 1, 500, 2), (1001, 2 << 16, 501, 2), (10**4, 10**9, 20, 500)],
+    'count, size, every',
+    [(0, 0, 1), (1000, 1 << 16, 1000), (1000, (3 << 16) - 1, 500), (1001, 2 << 16, 501), (9999, 10**9, 20)],
 )
-def test_an_index_has_an_entry_for_each_64_KB_and_no_more_than_512(count, size, every, num_offsets):
+def test_an_index_has_an_entry_for_each_64_KB_and_no_more_than_512(count, size, every):
     index = tfrecord.make_index(range(0, 31 * count, 31), size)
     assert index == {'every': every, 'offsets': list(range(0, 31 * count, 31 * every))}
-    assert len(index['offsets']) == num_offsets
 
 
 LONGER, WRONG = 'is corrupt: it is longer than the rest of the file', 'is corrupt: its checksum is wrong'
@@ -95,7 +87,6 @@ DIFFERS = ': it differs between byte 0 and byte 1048576'
 @pytest.mark.parametrize(
     'content, damage',
     [
-        (WHOLE[:1000], f'byte 37 {LONGER}'),
         (WHOLE[:30], f'byte 21 {LONGER}'),  # Within a header.
         (WHOLE + b'more', f'byte 1073 {LONGER}'),
         (changed(37, header(2**62)), f'byte 37 {LONGER}'),
@@ -103,7 +94,6 @@ DIFFERS = ': it differs between byte 0 and byte 1048576'
         (changed(21, header(900)), f'byte 21 {WRONG}'),
         (changed(500, b'y'), f'byte 37 {WRONG}'),
         (changed(1050, b'y'), f'byte 37 {WRONG}'),  # In the checksum itself.
-        (changed(30, b'y'), f'byte 21 {WRONG}'),
         (b'', f'4 records were written, but the file has 0{DIFFERS}'),
         (WHOLE + RECORDS[0], f'4 records were written, but the file has 5{DIFFERS}'),
         (changed(37, record(b'z' * 1000)), f'is not what was written{DIFFERS}'),
@@ -121,8 +111,7 @@ def test_the_block_that_differs_is_reported_in_a_larger_file(tmp_path, find_dama
     written = description(write(tmp_path / 'file', zeros, zeros, zeros), 3)
     other = write(tmp_path / 'file', zeros, b'1' + zeros[1:], zeros)
     assert find_damage(other, written) == 'is not what was written: it differs between byte 1048576 and byte 2097152'
-    assert find_damage(write(tmp_path / 'file', zeros, zeros), written) == (
-        '3 records were written, but the file has 2: it differs between byte 2097152 and byte 3145728'
-    )
+    message = '3 records were written, but the file has 2: it differs between byte 2097152 and byte 3145728'
+    assert find_damage(write(tmp_path / 'file', zeros, zeros), written) == message
     del written['crc32']
     assert find_damage(other, written) == 'is not what was written: its SHA-256 differs'

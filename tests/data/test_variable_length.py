@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
-from tests.data.pipelines import ModeKeys, batches, passes
+from tests.data.pipelines import ModeKeys, assert_same, batches, passes
 
 COUNT = 70
 
@@ -27,10 +27,6 @@ def texts(**functions):
     return types.SimpleNamespace(read=lambda *_: tf.data.Dataset.range(COUNT), **(functions or {'parse': parse}))
 
 
-def labels_of(found):
-    return [labels['y'].tolist() for _, labels in found]
-
-
 @pytest.mark.parametrize('options', [{'mode': ModeKeys.EVAL}, {}, {'cache': False}, {'group_by_length': True}], ids=str)
 def test_a_batch_is_padded_with_zeros_or_empty_strings_to_its_longest_example(options):
     for features, labels in batches(texts(), 5, **options):
@@ -44,11 +40,12 @@ def test_a_batch_is_padded_with_zeros_or_empty_strings_to_its_longest_example(op
 
 
 def test_batches_grouped_by_length_are_of_similar_examples_in_any_order_each_once_an_epoch():
-    def spread(found):
-        return np.mean([np.ptp([length_of(i) for i in batch]) for batch in found])
+    def train(steps, **changes):
+        found = [labels['y'] for _, labels in batches(texts(), steps, **changes)]
+        return found, np.mean([np.ptp([length_of(i) for i in batch]) for batch in found])
 
-    grouped = labels_of(batches(texts(), 350, group_by_length=True))  # 7 windows of 50 batches; 20 epochs.
-    assert spread(grouped) < 1 < 10 < spread(labels_of(batches(texts(), 100)))
+    grouped, spread = train(350, group_by_length=True)  # 7 windows of 50 batches; 20 epochs.
+    assert spread < 1 < 10 < train(100)[1]
     assert np.bincount(np.concatenate(grouped)).tolist() == [20] * COUNT
     for window in (grouped[:50], grouped[50:100]):
         lengths = [length_of(batch[0]) for batch in window]
@@ -59,14 +56,17 @@ def test_a_training_grouped_by_length_resumes_with_the_same_batches():
     changes = {'group_by_length': True, 'shuffle_buffer': 20}
     whole = batches(texts(), 85, **changes)
     for found, start in zip(passes(texts(), [(77, 8), (50, 35), (49, 36)], **changes), (77, 50, 49)):
-        for one, other in zip(found, whole[start:], strict=True):
-            tf.nest.map_structure(np.testing.assert_array_equal, one, other)
+        assert_same(found, whole[start:])
 
 
-def test_grouping_by_length_needs_variable_lengths_and_single_examples():
-    fixed = texts(parse=lambda mode, params, record: ({'x': record}, {'y': record}))
-    with pytest.raises(UsageError, match='group_by_length=true: --dataset=numbers has no features of variable length'):
-        batches(fixed, 1, group_by_length=True)
-    whole = texts(parse_batch=lambda mode, params, records: ({'x': records}, {'y': records}))
-    with pytest.raises(UsageError, match='group_by_length=true is for dataset modules with parse'):
-        batches(whole, 1, group_by_length=True)
+def parse_fixed(mode, params, record):
+    return {'x': record}, {'y': record}
+
+
+@pytest.mark.parametrize(
+    'function, message',
+    [('parse', '--dataset=numbers has no features of variable length'), ('parse_batch', 'is for dataset modules with parse')],
+)
+def test_grouping_by_length_needs_variable_lengths_and_single_examples(function, message):
+    with pytest.raises(UsageError, match=f'^group_by_length=true:? {message}'):
+        batches(texts(**{function: parse_fixed}), 1, group_by_length=True)
