@@ -8,9 +8,8 @@ from common.formats.columns import CATEGORICAL, NUMERIC, ColumnProfile, Moments,
 from common.formats.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
 
 
-@pytest.mark.parametrize(
-    'values, std, is_exact',
-    [
+def test_numbers_that_float32_cannot_tell_apart_are_recognized():
+    for values, std, is_exact in (
         ([1, 3, 5, 7], 5**0.5, True),
         ([5, 5, 5], 1, True),
         ([1e6 - 0.9, 1e6 + 0.9], 1, False),  # Float32 has 24 bits.
@@ -19,12 +18,10 @@ from common.formats.vocabulary import ValueCounts, class_ids, column_ids, sorted
         ([1.7e9 - 1.02e4, 1.7e9 + 1.02e4], 1.02e4, True),
         ([9e-38, -9e-38], 1, True),
         ([2e-37, -2e-37], 2e-37, True),
-    ],
-)
-def test_numbers_that_float32_cannot_tell_apart_are_recognized(values, std, is_exact):
-    moments = Moments()
-    moments.update(values)
-    assert moments.std == pytest.approx(std) and moments.is_exact_in_float32 == is_exact
+    ):
+        moments = Moments()
+        moments.update(values)
+        assert moments.std == pytest.approx(std) and moments.is_exact_in_float32 == is_exact
 
 
 def test_numbers_whose_difference_is_no_float32_are_standardized(session):
@@ -41,39 +38,28 @@ def profile(cells, kind=None):
     return found
 
 
-NUMBERS, MOSTLY, NEITHER = (True, False), (False, True), (False, False)
+def test_a_column_is_numeric_if_its_cells_are():
+    numbers, mostly, neither = (True, False), (False, True), (False, False)
+    for cells, kind, expected, is_integer, first_text, mean in (
+        (['1', '', '2.0', '?', 'NA'], None, numbers, True, None, 1.5),
+        (['1', '2.5'], None, numbers, False, None, 1.75),
+        (['1', '', *'1234567', '1', 'x'], None, mostly, False, (12, 'x'), 30 / 9),  # One in ten.
+        (['1', '', *'1234567', 'x'], None, neither, False, (11, 'x'), 29 / 8),
+        (['1,5', 'inf', '1e99', '7'], None, mostly, False, (2, '1,5'), 7),  # These almost are numbers.
+        ([*'xyzuv', 'NA', *'1234', *'1234567890' * 9], None, neither, False, (2, 'x'), 2.5),  # Too many texts at first.
+        (['x', 'z', '1', '2', *'123456' * 10, '1.5'], None, mostly, False, (2, 'x'), 214.5 / 63),
+        (['1', 'x', '3'], NUMERIC, numbers, True, None, 2),  # A kind that is given is not questioned.
+        (['1', '3'], CATEGORICAL, neither, False, None, 0),
+    ):
+        found = profile(cells, kind)
+        assert (found.is_numeric, found.is_mostly_numeric) == expected, cells
+        assert (found.is_integer, found.first_text, found.moments.mean) == (is_integer, first_text, pytest.approx(mean))
+        assert found.num_missing == len(cells) - found.values.total == sum(cell in ('', '?', 'NA') for cell in cells)
 
 
-@pytest.mark.parametrize(
-    'cells, kind, expected, is_integer, first_text, mean',
-    [
-        (['1', '', '2.0', '?', 'NA'], None, NUMBERS, True, None, 1.5),
-        (['1', '2.5'], None, NUMBERS, False, None, 1.75),
-        (['1', '', *'1234567', '1', 'x'], None, MOSTLY, False, (12, 'x'), 30 / 9),  # One in ten.
-        (['1', '', *'1234567', 'x'], None, NEITHER, False, (11, 'x'), 29 / 8),
-        (['1,5', 'inf', '1e99', '7'], None, MOSTLY, False, (2, '1,5'), 7),  # These almost are numbers.
-        ([*'xyzuv', 'NA', *'1234', *'1234567890' * 9], None, NEITHER, False, (2, 'x'), 2.5),  # Too many texts at first.
-        (['x', 'z', '1', '2', *'123456' * 10, '1.5'], None, MOSTLY, False, (2, 'x'), 214.5 / 63),
-        (['1', 'x', '3'], NUMERIC, NUMBERS, True, None, 2),  # A kind that is given is not questioned.
-        (['1', '3'], CATEGORICAL, NEITHER, False, None, 0),
-    ],
-)
-def test_a_column_is_numeric_if_its_cells_are(cells, kind, expected, is_integer, first_text, mean):
-    found = profile(cells, kind)
-    assert ((found.is_numeric, found.is_mostly_numeric), found.is_integer, found.first_text) == (
-        expected,
-        is_integer,
-        first_text,
-    )
-    assert found.num_missing == len(cells) - found.values.total == sum(cell in ('', '?', 'NA') for cell in cells)
-    assert found.moments.mean == pytest.approx(mean)
-
-
-@pytest.mark.parametrize(
-    'cells, identifies', [('abcdefghij', True), ('abcdefghi', False), ('abcdefghia', False), (['', *'abcdefghij'], False)]
-)
-def test_ten_different_values_identify_their_rows(cells, identifies):
-    assert profile(list(cells)).identifies == identifies
+def test_ten_different_values_identify_their_rows():
+    assert profile([*'abcdefghij']).identifies
+    assert not any(profile(cells).identifies for cells in ([*'abcdefghi'], [*'abcdefghia'], ['', *'abcdefghij']))
 
 
 def test_values_are_counted_in_bounded_memory():

@@ -14,8 +14,6 @@ from common.formats.splits import file_of, find_files, fingerprint, splits_of
 
 @pytest.fixture
 def table(tmp_path):
-    """Returns a function from the content of a file to its Table."""
-
     def make(content):
         (tmp_path / 'a.csv').write_bytes(content if isinstance(content, bytes) else content.encode())
         return Table(str(tmp_path / 'a.csv'))
@@ -40,11 +38,10 @@ def test_lines_are_read_from_any_place_on(tmp_path):
         list(Lines('/no/such'))
 
 
-@pytest.mark.parametrize('delimiter', [',', ';', '\t', '|'])
-def test_the_delimiter_is_that_of_the_header(table, delimiter):
-    name = 'a;b,c|d' if delimiter != ';' else 'a,b'
-    found = table(f'\n\nx{delimiter}"{name}"{delimiter}\n1{delimiter} 2 {delimiter}"3,4"\n')
-    assert found.header == ['x', name, ''] and [row.value for row in found.rows()] == [['1', '2', '3,4']]
+def test_the_delimiter_is_that_of_the_header(table):
+    for delimiter, name in ((',', 'a;b,c|d'), (';', 'a,b'), ('\t', 'a;b,c|d'), ('|', 'a;b,c|d')):
+        found = table(f'\n\nx{delimiter}"{name}"{delimiter}\n1{delimiter} 2 {delimiter}"3,4"\n')
+        assert found.header == ['x', name, ''] and [row.value for row in found.rows()] == [['1', '2', '3,4']]
 
 
 def test_quoted_cells_may_contain_delimiters_quotes_and_line_breaks(table):
@@ -56,9 +53,8 @@ def test_quoted_cells_may_contain_delimiters_quotes_and_line_breaks(table):
     assert list(found.rows(rows[50].position)) == rows[50:]
 
 
-@pytest.mark.parametrize(
-    'content, expected',
-    [
+def test_a_wrong_row_is_named_by_its_line_and_hides_no_other(table):
+    for content, expected in (
         ('1,2,3\n1,0\n', ['line 2: 3 cells, but the header has 2', ['1', '0']]),
         ('1,0\n\n2\n1,1\n', [['1', '0'], 'line 4: 1 cells, but the header has 2', ['1', '1']]),
         ('1,0\n"2,1\n3,0\n', [['1', '0'], 'line 3: a quoted cell does not end: is a quote missing?', ['3', '0']]),
@@ -67,33 +63,26 @@ def test_quoted_cells_may_contain_delimiters_quotes_and_line_breaks(table):
         ('\xff,1\nü,1\n', ['line 2: is not UTF-8', ['ü', '1']]),
         (f'"{"a" * 131073}",1\n{"b" * 131072},2\n', ['line 2: a cell is longer than 131072 characters:', ['b' * 131072, '2']]),
         ('1,0\r2,1\r', ['line 2: contains a carriage return outside of quotes: lines must end with LF or CR LF']),
-    ],
-)
-def test_a_wrong_row_is_named_by_its_line_and_hides_no_other(table, content, expected):
-    found = [row.value for row in table(b'x,y\n' + content.encode().replace('\xff'.encode(), b'\xff')).rows()]
-    assert len(found) == len(expected)
-    for value, wanted in zip(found, expected):
-        assert value == wanted or f'/a.csv: {wanted}' in str(value) and '\n' not in str(value)
+    ):
+        found = [row.value for row in table(b'x,y\n' + content.encode().replace('\xff'.encode(), b'\xff')).rows()]
+        for value, wanted in zip(found, expected, strict=True):
+            assert value == wanted or f'/a.csv: {wanted}' in str(value) and '\n' not in str(value)
 
 
-@pytest.mark.parametrize(
-    'content, message',
-    [
+def test_a_wrong_header_is_refused(table):
+    for content, message in (
         ('', 'is empty: the first line must name the columns'),
         ('x,x\n', 'line 1 names two columns x: rename one'),
         ('1,2,\n', 'line 1 must name the columns, but contains 1,2'),
         ('x,"y\n', 'line 1: a quoted cell does not end'),
         ('x,y\n1,a\n'.encode('utf-16-le'), 'line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8'),
-    ],
-)
-def test_a_wrong_header_is_refused(table, content, message):
-    with pytest.raises(RunError, match=f'a.csv: {message}'):
-        table(content)
+    ):
+        with pytest.raises(RunError, match=f'a.csv: {message}'):
+            table(content)
 
 
-@pytest.mark.parametrize(
-    'cell, number, integer',
-    [
+def test_numbers_are_those_of_float32():
+    for cell, number, integer in (
         ('1.5', 1.5, '1.5'),
         ('-1.0', -1, '-1'),
         ('+007', 7, '7'),
@@ -104,11 +93,9 @@ def test_a_wrong_header_is_refused(table, content, message):
         ('1_0', None, '1_0'),
         ('3,14', None, '3,14'),
         ('x', None, 'x'),
-    ],
-)
-def test_numbers_are_those_of_float32(cell, number, integer):
-    assert (to_number(cell), to_integer_text(cell)) == (number, integer)
-    assert is_almost_number(cell) == (cell not in ('x', '1_0'))
+    ):
+        assert (to_number(cell), to_integer_text(cell)) == (number, integer)
+        assert is_almost_number(cell) == (cell not in ('x', '1_0'))
 
 
 def test_each_file_of_a_directory_is_a_split(tmp_path):
@@ -128,23 +115,18 @@ def test_each_file_of_a_directory_is_a_split(tmp_path):
     assert file_of('fold3', 'csv_file', str(tmp_path), files, 0.2) == files['fold3']
     assert splits_of('fold3', 0.2)[0] == ['fold3'] and splits_of('fold3', 0.2)[1](0) == 'fold3'
     (tmp_path / 'train.tsv').write_text('')
-    with pytest.raises(
-        UsageError, match=f'csv_file={tmp_path}: both train.csv and train.tsv are of the split train: remove one'
-    ):
+    with pytest.raises(UsageError, match=f'{tmp_path}: both train.csv and train.tsv are of the split train: remove one'):
         find(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    'split, files, eval_share, message',
-    [
+def test_a_split_that_is_not_there_is_named():
+    for split, files, eval_share, message in (
         ('test', {'': 'a.csv'}, 0.2, 'test: the splits are: train, eval: give a directory with test.csv, or name another'),
         ('eval', {'': 'a.csv'}, 0, 'eval: the splits are: train: raise eval_share, or name another with --eval_splits, --pre'),
         ('test', {'train': 'd/train.tsv', 'eval': 'd/eval.tsv'}, 0.2, 'test: the splits are: train, eval: add test.tsv, or na'),
-    ],
-)
-def test_a_split_that_is_not_there_is_named(split, files, eval_share, message):
-    with pytest.raises(UsageError, match=f'^--hparams=csv_file=d: there is no split {message}'):
-        file_of(split, 'csv_file', 'd', files, eval_share)
+    ):
+        with pytest.raises(UsageError, match=f'^--hparams=csv_file=d: there is no split {message}'):
+            file_of(split, 'csv_file', 'd', files, eval_share)
 
 
 def test_another_version_of_the_converter_converts_anew():

@@ -14,8 +14,6 @@ from common.formats.table_facts import ROLES, describe, find_roles, make_encoder
 
 @pytest.fixture
 def write(tmp_path):
-    """Returns a function from a header and rows to a Table."""
-
     def call(header, rows=(), name='a.csv'):
         (tmp_path / name).write_text('\n'.join([header, *(','.join(map(str, row)) for row in rows)]) + '\n')
         return Table(str(tmp_path / name))
@@ -25,7 +23,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def facts(write, caplog):
-    """Returns a function from a header and rows to the metadata; all rows are trained on, and y is the target."""
+    """Returns a function from a header and rows to the metadata, with y as the target."""
     caplog.set_level('INFO', 'tensorflow')
 
     def call(header, rows, schema=None, is_trained_on=lambda row: True, others=(), limits=(2, 10)):
@@ -44,19 +42,14 @@ def test_the_facts_are_those_of_the_rows_trained_on(facts, write, caplog):
     trained = [(1, 5, 'Rome', 'b'), (2, '', 'Rome', 'a'), (6, 7, 'Oslo', 'b'), (3, 'NA', 'Oslo', 'a'), (3, 9, 'Rome', 'a')]
     other = write('y,u\nc,1', name='eval.csv')
     found = facts('u,v,city,y', [*trained, (99, '', 'Bonn', 'd')], None, lambda row: row < 5, [other], (1, 10))
-    # u: mean 3, variance (4 + 1 + 9 + 0 + 0) / 5; v: mean 7, variance 8 / 3, missing in training.
-    assert found == {
-        'task': 'classification',
-        'class_names': ['a', 'b', 'c', 'd'],
-        'num_classes': 4,
-        'columns': [
-            {'name': 'u', 'kind': 'numeric', 'mean': 3, 'std': pytest.approx((14 / 5) ** 0.5), 'indicator': False},
-            {'name': 'v', 'kind': 'numeric', 'mean': 7, 'std': pytest.approx((8 / 3) ** 0.5), 'indicator': True},
-            {'name': 'city', 'kind': 'categorical', 'vocabulary': ['Rome', 'Oslo']},
-            {'name': 'y', 'kind': 'target'},
-        ],
-        'vocabulary_sizes': {'categorical': [3]},
-    }
+    columns = [
+        {'name': 'u', 'kind': 'numeric', 'mean': 3, 'std': pytest.approx(((4 + 1 + 9) / 5) ** 0.5), 'indicator': False},
+        {'name': 'v', 'kind': 'numeric', 'mean': 7, 'std': pytest.approx((8 / 3) ** 0.5), 'indicator': True},
+        {'name': 'city', 'kind': 'categorical', 'vocabulary': ['Rome', 'Oslo']},
+        {'name': 'y', 'kind': 'target'},
+    ]
+    target = {'task': 'classification', 'class_names': ['a', 'b', 'c', 'd'], 'num_classes': 4}
+    assert found == {**target, 'columns': columns, 'vocabulary_sizes': {'categorical': [3]}}
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert 'a.csv: no row trained on is of the class c, d.' in caplog.text
     for line in ('numeric: u, v\n', 'categorical: city\n', 'target: y, classification\n'):
@@ -89,9 +82,8 @@ def test_text_and_few_integers_are_classes_and_other_numbers_a_regression(facts,
     assert found['vocabulary_sizes'] == {}
 
 
-@pytest.mark.parametrize(
-    'values, schema, error, message',
-    [
+def test_a_target_that_cannot_be_learned_is_refused(facts):
+    for values, schema, error, message in (
         ([1], {}, RunError, 'the target y is always 1: there is nothing to learn'),
         ([1.5], {}, RunError, 'the target y is always 1.5: there'),
         ([''], {}, RunError, 'no row has a target to train on, in the column y'),
@@ -99,21 +91,16 @@ def test_text_and_few_integers_are_classes_and_other_numbers_a_regression(facts,
         ([1.7e9 + i for i in range(40)], {}, RunError, 'column y: the numbers around 1.7e.09 differ too little for float32:'),
         ([f'{i}a' for i in range(40)], {}, UsageError, 'the target y has too many different values to be classes: name'),
         ([f'{i},5' for i in range(40)], {}, UsageError, r"line 2: column y: '0,5' has .*: write decimal points$"),
-    ],
-)
-def test_a_target_that_cannot_be_learned_is_refused(facts, values, schema, error, message):
-    with pytest.raises(error, match=f'a.csv: {message}'):
-        facts('x,y', [(i % 7, f'"{values[i % len(values)]}"') for i in range(40)], schema)
+    ):
+        with pytest.raises(error, match=f'a.csv: {message}'):
+            facts('x,y', [(i % 7, f'"{values[i % len(values)]}"') for i in range(40)], schema)
 
 
 def test_a_column_that_identifies_rows_is_no_feature_unless_the_schema_says_so(facts, caplog):
     rows = [(f'row {i}', f'name {i}', '', i, i % 2, '') for i in range(50)]
     assert kinds(facts('Id,name,empty,x,y,', rows)) == {'x': 'numeric', 'y': 'target', 'Id': 'id'}
-    for text in (
-        'the column name is ignored: it has a different value in each row.',
-        'the column empty is ignored: it is empty.',
-    ):
-        assert f'a.csv: {text} --hparams=schema=FILE can override this.' in caplog.text
+    for text in ('name is ignored: it has a different value in each row.', 'empty is ignored: it is empty.'):
+        assert f'a.csv: the column {text} --hparams=schema=FILE can override this.' in caplog.text
     assert 'a.csv: a column without a name is ignored.' in caplog.text
     given = {'name': 'categorical', 'Id': 'ignore', 'empty': 'numeric', 'x': 'numeric'}
     found = facts('Id,name,empty,x,y', [row[:5] for row in rows], {'columns': given})
@@ -142,9 +129,9 @@ def test_only_what_is_probably_wrong_is_warned_of(facts, caplog):
     assert 'a.csv: column time: the numbers around 1.7e+09 differ too little for float32: subtract a constant' in caplog.text
 
 
-@pytest.mark.parametrize(
-    'target, schema, expected',
-    [
+def test_the_target_is_given_or_has_a_usual_name(write):
+    table = write('x,,Target,label')
+    for target, schema, message in (
         ('', {}, '--hparams=target=COLUMN is required: the columns of .*/a.csv are: x, Target, label$'),
         ('z', {}, '--hparams=target: .*/a.csv has no column z; its columns are: x, Target, label'),
         ('x', {'columns': {'lable': 'numeric'}}, 's.json: .*/a.csv has no column lable, did you mean label'),
@@ -152,17 +139,12 @@ def test_only_what_is_probably_wrong_is_warned_of(facts, caplog):
         ('x', {'columns': {'x': 'number'}}, 's.json: the column x is of kind number, but the kinds are: numeric, categorical,'),
         ('label', {'target': 'x'}, '--hparams=target=label: s.json names another target, x'),
         ('x', {'id': 'x'}, 's.json: target, id must be different columns'),
-        ('x', {'target': 'x'}, {'target': 'x'}),
-        ('', {'target': 'x', 'weight': 'label'}, {'target': 'x', 'weight': 'label'}),
-    ],
-)
-def test_the_target_is_given_or_has_a_usual_name(write, target, schema, expected):
-    table = write('x,,Target,label')
-    if isinstance(expected, dict):
-        assert find_roles(schema, 's.json', target, table) == expected
-    else:
-        with pytest.raises(UsageError, match=expected):
+    ):
+        with pytest.raises(UsageError, match=message):
             find_roles(schema, 's.json', target, table)
+    assert find_roles({'target': 'x'}, 's.json', 'x', table) == {'target': 'x'}
+    given = {'target': 'x', 'weight': 'label'}
+    assert find_roles(given, 's.json', '', table) == given
     assert find_roles({}, 's.json', '', write('x,Target')) == {'target': 'Target'}
 
 
@@ -191,20 +173,17 @@ def test_a_row_becomes_an_example_of_the_cells_that_are_there(write):
         make_encoder(write('y'), integers, has_labels=False)
 
 
-@pytest.mark.parametrize(
-    'content, message',
-    [
+def test_a_wrong_schema_is_refused(tmp_path):
+    for content, message in (
         ('{"colums": {}}', 's.json: unknown key colums, did you mean columns.*; the keys are: columns, target, id, weight,'),
         ('{"columns": []}', 's.json: columns must be an object'),
         ('{"target": {}}', 's.json: target must be a string'),
         ('{"task": "ranking"}', 's.json: task is ranking, but must be classification or regression'),
         ('{', '--hparams=schema: .*s.json: is not JSON'),
-    ],
-)
-def test_a_wrong_schema_is_refused(tmp_path, content, message):
-    (tmp_path / 's.json').write_text(content)
-    with pytest.raises(UsageError, match=message):
-        schemas.read_schema(str(tmp_path / 's.json'), 'columns', ROLES)
+    ):
+        (tmp_path / 's.json').write_text(content)
+        with pytest.raises(UsageError, match=message):
+            schemas.read_schema(str(tmp_path / 's.json'), 'columns', ROLES)
 
 
 def test_only_the_first_names_are_listed():

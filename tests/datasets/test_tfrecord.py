@@ -44,28 +44,21 @@ def test_all_files_of_a_split_are_read_in_order(directory, prepared):
     examples = found.read('train')
     assert [labels['label'] for _, labels in examples] == [i % 3 for i in range(40)]
     assert [round(features['image'][0, 0, 0] * 255) for features, _ in examples] == list(range(40))
-    with pytest.raises(
-        UsageError, match='/own: there is no split test: the splits are: eval, train: name one with --eval_splits'
-    ):
+    with pytest.raises(UsageError, match='/own: there is no split test: the splits are: eval, train: name one with --eval'):
         found.read('test')
     assert found.source.is_parsed_once() and not found.source.has_images()
     assert len(os.listdir(directory)) == 3  # Nothing is written beside the files.
 
 
-@pytest.mark.parametrize(
-    'names, split',
-    [
-        (['train.tfrecord', '.hidden.tfrecord', 'README.md'], 'train'),
-        (['train-3.tfrecords'], 'train'),
-        (['mnist-train.tfrecord-00000-of-00001'], 'train'),
-        (['own.fold3-1-of-2.tfrecord', 'own.fold3-2-of-2.tfrecord'], 'fold3'),  # They may be counted from 1.
-    ],
-)
-def test_the_split_is_in_the_file_name(tmp_path, prepared, names, split):
-    for name in names:
+def test_the_split_is_in_the_file_name(tmp_path, prepared):
+    for name in (
+        *('train.tfrecord', '.hidden.tfrecord', 'README.md', 'eval-3.tfrecords', 'mnist-test.tfrecord-00000-of-00001'),
+        *('own.fold3-1-of-2.tfrecord', 'own.fold3-2-of-2.tfrecord'),  # They may be counted from 1.
+    ):
         write(tmp_path / 'own' / name, labeled(4))
-    examples = prepared(f'train_split={split}').source.read(split)
-    assert examples.cardinality().numpy() == (8 if split == 'fold3' else 4)
+    found = prepared().source
+    counts = {split: found.read(split).cardinality().numpy() for split in ('train', 'eval', 'test', 'fold3')}
+    assert counts == {'train': 4, 'eval': 4, 'test': 4, 'fold3': 8}
 
 
 @pytest.mark.parametrize(
@@ -132,8 +125,6 @@ def test_input_is_read_by_the_metadata_alone(directory, tmp_path, prepared):
     shutil.rmtree(directory)
     shutil.rmtree(tmp_path / 'data')
     features, errors = found.predict(path)
-    assert errors == {
-        5: f'{path}: record 5: has no feature photo, review',
-        6: f'{path}: record 6: is not a tf.train.Example',
-    }
+    wrong = {5: 'has no feature photo, review', 6: 'is not a tf.train.Example'}
+    assert errors == {number: f'{path}: record {number}: {text}' for number, text in wrong.items()}
     np.testing.assert_equal(features, expected)
