@@ -3,29 +3,6 @@
 import tensorflow.compat.v1 as tf
 
 
-class LogSteps(tf.train.SessionRunHook):
-    """Logs the steps that it sees, and stops after one of them."""
-
-    def __init__(self, mode, last_step):
-        self._mode = mode
-        self._last_step = last_step
-
-    def begin(self):
-        self._global_step = tf.train.get_global_step()
-        self._steps = []
-
-    def before_run(self, run_context):
-        return tf.train.SessionRunArgs(self._global_step)
-
-    def after_run(self, run_context, run_values):
-        self._steps.append(int(run_context.session.run(self._global_step)))
-        if self._steps[-1] == self._last_step:
-            run_context.request_stop()
-
-    def end(self, session):
-        tf.logging.info('The hook of %s has seen %s.', self._mode, self._steps)
-
-
 def get_params():
     return {'last_step': 0}
 
@@ -47,4 +24,14 @@ def learning_rate(step, total_steps, params):
 
 
 def hooks(mode, params):
-    return [LogSteps(mode, params.last_step)]
+    """Returns a hook that logs the steps that it sees, and stops after one of them."""
+    hook, steps = tf.train.SessionRunHook(), []
+
+    def after_run(context, values):
+        steps.append(int(context.session.run(tf.train.get_global_step(context.session.graph))))
+        if steps[-1] == params.last_step:
+            context.request_stop()
+
+    hook.after_run = after_run
+    hook.end = lambda session: tf.logging.info('The hook of %s has seen %s.', mode, steps)
+    return [hook]

@@ -77,9 +77,8 @@ def started(make, path):
 @pytest.mark.parametrize(
     'make, name',
     [
-        *((sequential, name) for name in ('w.h5', 'w.hdf5', 'w.weights.h5', 'm.h5', 'm.keras')),
-        *((make, name) for make in (branches, frozen) for name in ('w.h5', 'm.keras')),
-        *((Network, name) for name in ('w.h5', 'w.weights.h5')),
+        *((sequential, name) for name in ('w.hdf5', 'w.weights.h5', 'm.h5', 'm.keras')),
+        *((make, name) for make in (branches, frozen, Network) for name in ('w.h5', 'w.weights.h5')),
     ],
 )
 @pytest.mark.filterwarnings('ignore:You are saving your model as an HDF5')
@@ -98,10 +97,10 @@ def test_checkpoints_and_saved_models_are_matched_by_names_and_are_not_loaded(tm
         return tf.keras.Sequential([layers.Dense(4, name='first'), layers.Dense(2, name='second')])
 
     network = with_random_weights(make())
-    network.save_weights(str(tmp_path / 'checkpoint'))
+    network.save_weights(str(tmp_path / 'weights'))
     network.save(str(tmp_path / 'saved'), save_format='tf')
     (tmp_path / 'saved' / 'saved_model.pb').write_bytes(b'')
-    for name in ('checkpoint', 'checkpoint.index', 'saved'):
+    for name in ('weights', 'weights.index', 'saved'):
         assert keras_weights.is_of_keras(str(tmp_path / name))
         np.testing.assert_allclose(started(make, tmp_path / name), network(X).numpy(), rtol=1e-5)
     branches().save_weights(str(tmp_path / 'ambiguous'))
@@ -128,10 +127,8 @@ def test_weights_that_may_have_another_name_are_warned_of(tmp_path, caplog):
 
     save(with_random_weights(make('old')), tmp_path / 'w.h5')
     started(lambda: make('new', 'last'), tmp_path / 'w.h5')
-    assert (
-        'has no weights for last/bias, last/kernel, new/bias, new/kernel; it has old/bias, old/kernel, which are not used: '
-        'if these are the same, say so by --warm_start_names'
-    ) in caplog.text.replace('model/sequential/', '').replace('sequential/', '')
+    log = caplog.text.replace('model/sequential/', '').replace('sequential/', '')
+    assert 'has no weights for last/bias, last/kernel, new/bias, new/kernel; it has old/bias, old/kernel, which are not' in log
 
 
 @pytest.mark.parametrize('name', ['w.h5', 'm.keras'])
@@ -178,8 +175,7 @@ def test_nothing_of_a_file_is_read_but_its_weights_so_that_no_code_in_it_is_run(
     network = with_random_weights(sequential())
     save(network, tmp_path / 'm.keras')
     with zipfile.ZipFile(tmp_path / 'm.keras') as archive, zipfile.ZipFile(tmp_path / 'evil.keras', 'w') as evil:
-        evil.writestr(
-            'config.json', b'{"module": "os", "class_name": '
-        )  # Keras makes layers, and calls functions, by their names.
+        # Keras makes layers, and calls functions, by their names.
+        evil.writestr('config.json', b'{"module": "os", "class_name": ')
         evil.writestr('model.weights.h5', archive.read('model.weights.h5'))
     np.testing.assert_allclose(started(sequential, tmp_path / 'evil.keras'), network(X).numpy(), rtol=1e-5)

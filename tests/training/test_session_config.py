@@ -15,7 +15,6 @@ W = np.random.RandomState(1).normal(size=[40, 3]).astype(np.float32)
 
 
 def product(config):
-    """Returns what a session computes for the product of X and W after ReLU, and the types of its matrix product."""
     with tf.Graph().as_default(), tf.Session(config=config) as session:
         x = tf.placeholder(tf.float32, [None, 40])
         y = tf.nn.relu(tf.matmul(x, tf.get_variable('w', initializer=W)))
@@ -46,12 +45,8 @@ def test_float32_rounds_nothing_that_is_multiplied():
     np.testing.assert_allclose(values, np.maximum(X @ W, 0), rtol=1e-5, atol=1e-5)
 
 
-def test_the_estimators_own_session_config_is_used_where_nothing_is_asked():
-    assert make_session_config([], TrainingOptions()) is None
-    assert make_session_config(['/gpu:0'], TrainingOptions()) is None
-
-
 def test_towers_on_cpus_have_devices_of_their_own_and_threads_are_as_many_as_asked_for():
+    assert make_session_config(['/gpu:0'], TrainingOptions()) is None  # The Estimator's own, where nothing is asked.
     config = make_session_config([f'/cpu:{i}' for i in range(3)], TrainingOptions(inter_op_threads=1, intra_op_threads=2))
     with tf.Session(graph=tf.Graph(), config=config) as session:
         assert len([device for device in session.list_devices() if device.device_type == 'CPU']) == 3
@@ -74,18 +69,16 @@ def test_xla_and_float16_are_for_gpus_and_bfloat16_for_cpus(monkeypatch, has_gpu
         make_session_config([], TrainingOptions(**option))
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: [] if has_gpus else ['GPU:0'])
     graph_options = make_session_config([], TrainingOptions(**option)).graph_options
-    rewriting = graph_options.rewrite_options
-    assert (graph_options.optimizer_options.global_jit_level == tf.OptimizerOptions.ON_1) == ('xla' in option)
-    assert (rewriting.auto_mixed_precision == rewriting.ON) == ('float16' in option.values())
-    assert (rewriting.auto_mixed_precision_onednn_bfloat16 == rewriting.ON) == ('bfloat16' in option.values())
+    rewriting, xla = graph_options.rewrite_options, graph_options.optimizer_options.global_jit_level
+    found = (xla, rewriting.auto_mixed_precision, rewriting.auto_mixed_precision_onednn_bfloat16)
+    assert found == tuple(int(value in option.values()) for value in (True, 'float16', 'bfloat16'))
 
 
 @pytest.mark.parametrize('index, seed', [(None, 7), (0, 7), (1, 1000010), (2200, 2200 * 1000003 + 7 - 2**31)])
 def test_each_task_of_a_cluster_has_a_session_and_a_seed_of_its_own(tmp_path, index, seed):
-    task = None
-    if index is not None:
-        session_config = tf.ConfigProto(isolate_session_state=True)
-        task = types.SimpleNamespace(index=index, session_config=session_config, target='grpc://task', is_chief=True)
+    session_config = tf.ConfigProto(isolate_session_state=True)
+    task = types.SimpleNamespace(index=index, session_config=session_config, target='grpc://task', is_chief=True)
+    task = None if index is None else task
     options = TrainingOptions(keep_checkpoint_max=3, intra_op_threads=2)
     config = make_run_config(str(tmp_path), 7, options, task)
     assert (config.model_dir, config.tf_random_seed, config.keep_checkpoint_max) == (str(tmp_path), seed, 3)
