@@ -6,20 +6,13 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError
+from common.errors import RunError
 from common.inference.evaluator import Evaluator
 from tests.linear import MODEL, X, Y, input_fn, loss_of, make_estimator, scalars
 
 
 def make_evaluator(estimator, split='eval', steps=3, at_least=0):
     return Evaluator(estimator, input_fn(repeat=False), split, steps, at_least)
-
-
-def metrics(monkeypatch, **by_name):
-    """Gives the model other metrics: {name: function of the labels y that returns a metric}."""
-    monkeypatch.setattr(
-        MODEL, 'eval_metrics', lambda features, labels, *_: {name: make(labels['y']) for name, make in by_name.items()}
-    )
 
 
 def test_evaluations_on_one_graph_give_the_numbers_of_estimator_evaluate_and_of_numpy(trained, tmp_path, monkeypatch):
@@ -47,14 +40,12 @@ def test_a_split_that_ends_early_is_no_result(trained, tmp_path):
 
 
 def test_an_evaluation_writes_the_events_of_estimator_evaluate(trained, tmp_path):
-    make_evaluator(trained).evaluate(f'{tmp_path}/model.ckpt-2')
-    make_evaluator(trained, 'train').evaluate(f'{tmp_path}/model.ckpt-2')
-    found = scalars(tmp_path / 'eval')
+    for split in ('eval', 'train'):
+        make_evaluator(trained, split).evaluate(f'{tmp_path}/model.ckpt-2')
     trained.evaluate(input_fn(repeat=False), name='again', checkpoint_path=f'{tmp_path}/model.ckpt-2')
-    expected = scalars(tmp_path / 'eval_again')
+    found, of_train, expected = (scalars(tmp_path / name) for name in ('eval', 'eval_train', 'eval_again'))
     del expected['checkpoint_path']
-    assert found == expected and len(found) == 3
-    assert scalars(tmp_path / 'eval_train') == found
+    assert found == of_train == expected and len(found) == 3
 
 
 def test_batches_are_of_the_weights_evaluated_last_and_as_many_as_are_evaluated(trained, tmp_path):
@@ -81,19 +72,13 @@ def test_averages_of_the_weights_are_evaluated(tmp_path):
 def test_metrics_may_be_arrays_and_text_and_are_known_before_anything_is_trained(trained, tmp_path, monkeypatch):
     assert make_evaluator(make_estimator(tmp_path / 'new')).metric_names() == ['examples', 'loss', 'loss_again']
     assert not glob.glob(f'{tmp_path}/new/*ckpt*')
-    metrics(
-        monkeypatch,
-        text=lambda y: (tf.constant('\xff no summary'), tf.no_op()),
-        both=lambda y: tf.metrics.mean_tensor(tf.stack([tf.reduce_mean(y), 1.0])),
-    )
+
+    def eval_metrics(features, labels, predictions, params):
+        both = tf.metrics.mean_tensor(tf.stack([tf.reduce_mean(labels['y']), 1.0]))
+        return {'text': (tf.constant('\xff no summary'), tf.no_op()), 'both': both}
+
+    monkeypatch.setattr(MODEL, 'eval_metrics', eval_metrics)
     evaluator = make_evaluator(trained, steps=1)
     np.testing.assert_allclose(evaluator.evaluate(f'{tmp_path}/model.ckpt-4')['both'], [Y[:4].mean(), 1], rtol=1e-5)
     assert evaluator.metric_names() == ['loss']
     assert scalars(tmp_path / 'eval').keys() == {'loss', 'both'}
-
-
-@pytest.mark.parametrize('name', ['loss', 'global_step', 'split'])
-def test_metrics_with_the_frameworks_names_are_refused(tmp_path, monkeypatch, name):
-    metrics(monkeypatch, **{name: tf.metrics.mean})
-    with pytest.raises(UsageError, match=rf'--model=m: eval_metrics\(\) must not name a metric {name}: the framework uses'):
-        make_evaluator(make_estimator(tmp_path)).metric_names()
