@@ -1,6 +1,7 @@
 """Downloads over HTTP, from a server that breaks off, hangs, refuses or sends something else."""
 
 import hashlib
+import re
 import socket
 import threading
 
@@ -29,7 +30,7 @@ def path(tmp_path):
 
 
 def write_part(path, content):
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir()
     path.with_name('file.bin.part').write_bytes(content)
 
 
@@ -39,12 +40,10 @@ def assert_complete(path):
 
 
 def refusal(url, path):
-    """Returns the message of the RunError with which a download ends, after checking what each one says."""
     with pytest.raises(RunError) as caught:
         download(url, str(path), SHA256)
     message = str(caught.value)
-    assert message.startswith(f'{url}: ') and f' at {path} by hand' in message and '--hparams=raw_dir=' in message
-    assert '\n' not in message and not path.exists()
+    assert re.fullmatch(rf'{url}: .* at {path} by hand.*--hparams=raw_dir=.*', message) and not path.exists()
     return message
 
 
@@ -57,13 +56,13 @@ def without_length(handler, begin):
 @pytest.mark.parametrize(
     'answers, expected',
     [
-        pytest.param([send()], [None], id='at once'),
-        pytest.param([send(70_000), send(1), send()], [None, 70_000, 70_001], id='broken off'),
-        pytest.param([send(70_000), send(heeds_range=False)], [None, 70_000], id='without ranges'),
-        pytest.param([send(70_000), send(shift=10), send()], [None, 70_000, None], id='another range'),
-        pytest.param([fail(503), send(70_000), fail(429), fail(408), send()], [None, None, *[70_000] * 3], id='busy'),
-        pytest.param([send(20_000)], [None, *range(20_000, 200_000, 20_000)], id='many parts'),
-        pytest.param([without_length], [None], id='no length'),
+        ([send()], [None]),
+        ([send(70_000), send(1), send()], [None, 70_000, 70_001]),
+        ([send(70_000), send(heeds_range=False)], [None, 70_000]),
+        ([send(70_000), send(shift=10), send()], [None, 70_000, None]),
+        ([fail(503), send(70_000), fail(429), fail(408), send()], [None, None, *[70_000] * 3]),
+        ([send(20_000)], [None, *range(20_000, 200_000, 20_000)]),
+        ([without_length], [None]),
     ],
 )
 def test_a_file_is_downloaded_however_the_server_sends_it(path, answers, expected):
@@ -81,7 +80,6 @@ def test_a_file_is_downloaded_however_the_server_sends_it(path, answers, expecte
         (b'something else', send(), False),
         (CONTENT + b'x', fail(416), False),
     ],
-    ids=['a part', 'all', 'something else', 'too much'],
 )
 def test_what_an_earlier_process_left_is_used_if_it_is_of_the_file(path, part, first, is_used):
     write_part(path, part)
@@ -99,22 +97,18 @@ def test_a_file_that_is_there_is_not_downloaded(path):
     assert path.read_bytes() == b'mine' and ranges == []
 
 
+NO_PROGRESS = [send(count, heeds_range=False) for count in (50_000, 70_000)]
+
+
 @pytest.mark.parametrize(
     'answers, attempts, message, kept',
     [
         ([send(content=b'<html>Please log in</html>')], 1, f'not {SHA256}', None),
-        ([fail(403)], 1, 'HTTP 403 Forbidden', None),
         ([fail(404)], 1, 'HTTP 404 Not Found', None),
         ([fail(500)], 4, 'HTTP 500 Internal Server Error', None),
         ([send(70_000), send(0)], 5, 'the connection was dropped', CONTENT[:70_000]),
-        (
-            [send(70_000), *[send(count, heeds_range=False) for count in (50_000, 70_000)] * 2],
-            5,
-            'the connection was',
-            CONTENT[:70_000],
-        ),
+        ([send(70_000), *NO_PROGRESS, *NO_PROGRESS], 5, 'the connection was dropped', CONTENT[:70_000]),
     ],
-    ids=['another sum', 'forbidden', 'not there', 'four failures', 'four that bring nothing', 'four that bring nothing more'],
 )
 def test_a_download_ends_when_it_is_no_use_to_go_on(path, answers, attempts, message, kept):
     with serving(*answers) as (url, ranges):
@@ -148,10 +142,9 @@ def test_a_server_that_never_answers_or_cannot_be_reached_is_named(path, monkeyp
 def test_a_path_that_cannot_be_written_or_is_remote_is_named(tmp_path):
     (tmp_path / 'raw').write_text('')
     with pytest.raises(RunError, match=f'^{tmp_path}/raw/file.bin: cannot be written: .*; --data_dir names another place$'):
-        download('http://127.0.0.1:9/file.bin', str(tmp_path / 'raw' / 'file.bin'), SHA256)
-    refused = 'http://127.0.0.1:9/file.bin: cannot be downloaded to a remote file system; put that file at gs://bucket/file.bin'
-    with pytest.raises(RunError, match=refused):
-        download('http://127.0.0.1:9/file.bin', 'gs://bucket/file.bin', SHA256)
+        download('http://x/file', str(tmp_path / 'raw' / 'file.bin'), SHA256)
+    with pytest.raises(RunError, match='^http://x/file: cannot be .* to a remote file system; put that file at gs://bucket/a'):
+        download('http://x/file', 'gs://bucket/a', SHA256)
 
 
 def test_the_progress_bar_counts_from_what_is_there(path, monkeypatch):
@@ -163,21 +156,23 @@ def test_the_progress_bar_counts_from_what_is_there(path, monkeypatch):
     assert [(bar['initial'], bar['total']) for bar in bars] == [(1000, len(CONTENT))]
 
 
-def test_two_processes_download_a_file_once(path, tmp_path):
-    code = """
+PROGRAM = """
 import logging
 from common.formats.download import download
 
-class Waiting(logging.Handler):
-    def emit(self, record):
-        if 'Waiting for another process' in record.getMessage():
-            open(arguments[-1], 'w').close()
+def log(record):
+    if 'Waiting for another process' in record.getMessage():
+        open(arguments[-1], 'w').close()
+    return True
 
-logging.getLogger('tensorflow').addHandler(Waiting())
 logging.getLogger('tensorflow').setLevel('INFO')
+logging.getLogger('tensorflow').addFilter(log)
 wait_for_the_others()
 download(*arguments[:-1])
 """
+
+
+def test_two_processes_download_a_file_once(path, tmp_path):
     waits, until = tmp_path / 'waits', threading.Event()
 
     def then():
@@ -186,7 +181,7 @@ download(*arguments[:-1])
 
     with serving(send(count=100_000, then=then), send()) as (url, ranges):
         try:
-            run_together(tmp_path, code, *[(url, path, SHA256, waits)] * 2)
+            run_together(tmp_path, PROGRAM, *[(url, path, SHA256, waits)] * 2)
         finally:
             until.set()
     assert_complete(path)
