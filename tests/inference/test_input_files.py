@@ -13,6 +13,7 @@ from common.errors import UsageError
 from common.inference.input_files import open_files
 from common.plugins import loader
 from hparams.build import HParams
+from tests import tfrecords
 
 
 def open_images(pattern):
@@ -36,23 +37,10 @@ def read_name(path, params):
     yield {}, path
 
 
-def write(folder, *names, content=''):
+def write(folder, *names, content=b''):
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content)
-
-
-def write_images(folder, *names):
-    write(folder, *names)
-    for name in names:
-        Image.new('L', (3, 3)).save(folder / name, 'png')
-
-
-def write_records(path, *values):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for value in values:
-            writer.write(value)
+        (folder / name).write_bytes(content)
 
 
 def inputs(files, folder):
@@ -78,15 +66,15 @@ def test_image_files_with_damaged_exif_are_taken_for_upright(tmp_path):
 
 @pytest.mark.parametrize('name', ['photo [1].png', '[old] photos/1.png', 'what?*.png'])
 def test_a_file_or_folder_that_is_there_is_taken_by_its_name(tmp_path, name):
-    write_images(tmp_path, name, 'photo 1.png', 'what is.png')
+    write(tmp_path, name, 'photo 1.png', 'what is.png')
     assert inputs(open_images(tmp_path / name), tmp_path) == [name]
     if '/' in name:
         assert inputs(open_images((tmp_path / name).parent), tmp_path) == [name]
 
 
 def test_images_of_folders_and_patterns_are_sorted_and_a_bad_one_is_an_entry_with_its_error(tmp_path):
-    write_images(tmp_path, 'b/2.png', 'b/c/1.png', 'a/3.png', 'a/.hidden')
-    write(tmp_path, 'a/4.png', content='text')
+    write(tmp_path, 'b/2.png', 'b/c/1.png', 'a/4.png', 'a/.hidden')
+    Image.new('L', (3, 3)).save(tmp_path / 'a' / '3.png')
     assert inputs(open_images(f'{tmp_path}/*'), tmp_path) == ['a/3.png', 'a/4.png', 'b/2.png', 'b/c/1.png']
     good, bad = (entry for _, entry in open_images(tmp_path / 'a' / '*.png').entries)
     assert good.shape == (4, 4, 1)
@@ -95,7 +83,7 @@ def test_images_of_folders_and_patterns_are_sorted_and_a_bad_one_is_an_entry_wit
 
 @pytest.mark.parametrize('name', ['x.tfrecord', '2/x.tfrecord-00000-of-00001'])
 def test_tfrecord_files_and_folders_are_read_where_records_are_serialized_examples(tmp_path, name):
-    write_records(tmp_path / name, records.encode({'x': 1.5}), records.encode({'x': 2.5}))
+    write(tmp_path, name, content=b''.join(tfrecords.record(records.encode({'x': x})) for x in (1.5, 2.5)))
     write(tmp_path, '2/README.md')
     files = open_rows(tmp_path / name if '/' not in name else tmp_path / '2')
     fields, examples = zip(*files.entries)
@@ -105,15 +93,11 @@ def test_tfrecord_files_and_folders_are_read_where_records_are_serialized_exampl
 
 
 def test_a_corrupt_tfrecord_file_is_an_entry_with_its_error_and_the_next_is_read(tmp_path):
-    for name in ('1.tfrecord', '2.tfrecord'):
-        write_records(tmp_path / name, records.encode({'x': 1.0}))
-    content = bytearray((tmp_path / '1.tfrecord').read_bytes())
-    content[-1] ^= 1
-    (tmp_path / '1.tfrecord').write_bytes(content)
+    write(tmp_path, '1.tfrecord', content=tfrecords.record(b'x')[:-1] + b'x')
+    write(tmp_path, '2.tfrecord', content=tfrecords.record(b'whole'))
     (fields, error), (_, example) = open_rows(tmp_path / '*.tfrecord').entries
-    assert fields == {'input': f'{tmp_path}/1.tfrecord'}
+    assert fields == {'input': f'{tmp_path}/1.tfrecord'} and example == b'whole'
     assert str(error) == f'{tmp_path}/1.tfrecord: the record at byte 0 is corrupt: its checksum is wrong: restore it'
-    assert example == records.encode({'x': 1.0})
 
 
 def test_a_module_reads_files_of_its_own_kind(tmp_path):
@@ -122,7 +106,7 @@ def test_a_module_reads_files_of_its_own_kind(tmp_path):
             yield {'line': number}, records.encode({'x': float(line)}) if line.strip() else UsageError('is empty')
         raise UsageError(f'{path}: has no end')
 
-    write(tmp_path, 'x.txt', content='1\n\n3\n')
+    write(tmp_path, 'x.txt', content=b'1\n\n3\n')
     entries = list(open_rows(tmp_path / '*.txt', read_input=read_input).entries)
     assert [fields.get('line') for fields, _ in entries] == [1, 2, 3, None]
     assert [str(entry) for _, entry in entries[1::2]] == ['is empty', f'{tmp_path}/x.txt: has no end']
