@@ -1,11 +1,11 @@
 """Python programs train, evaluate, predict and export as the command line does, and stay as they are otherwise."""
 
+import concurrent.futures
 import json
 import os
 import random
 import shutil
 import signal
-import threading
 import types
 
 import numpy as np
@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from common.runs import api
 from models import alexnet
+from tests.linear import scalars
 from tests.shared import SMALL, assert_equal, read_weights
 
 X = np.linspace(-1, 1, 64, dtype=np.float32)
@@ -69,46 +70,32 @@ def test_objects_of_a_program_train_and_are_asked(tmp_path):
     assert [line['y'] for line in run.predict_split('eval')] == pytest.approx((-3 * X).tolist(), abs=1e-2)
 
 
-def test_predictions_follow_the_training_also_when_it_starts_anew(tmp_path):
-    run = train(tmp_path / 'x', steps=4)
+def test_predictions_follow_the_training_also_when_it_starts_anew_or_a_checkpoint_is_damaged(tmp_path):
+    output_dir = tmp_path / 'x'
+    run = train(output_dir, steps=4)
     first = run.predict(1.0)['y']
-    train(tmp_path / 'x')
+    train(output_dir)
     last = run.predict(1.0)['y']
     assert abs(last - 3) < 0.01 < abs(first - 3)
-    shutil.rmtree(tmp_path / 'x')
+    shutil.rmtree(output_dir)
     assert run.predict(1.0)['y'] == last  # It is in memory.
     assert run.metrics == {}
-    train(tmp_path / 'x', steps=4, dataset=line_data(slope=-3.0))
+    train(output_dir, steps=8, dataset=line_data(slope=-3.0), save_checkpoints_steps=4)
     assert run.predict(tf2.constant(1.0))['y'] < first
-    events = [event for path in (tmp_path / 'x').glob('events*') for event in tf.train.summary_iterator(str(path))]
-    assert 'learning_rate' in {value.tag for event in events for value in event.summary.value}
-
-
-def test_a_damaged_checkpoint_is_not_predicted_with(tmp_path):
-    run = train(tmp_path, steps=8, save_checkpoints_steps=4)
-    weights = read_weights(tmp_path / 'model.ckpt-4')
-    (tmp_path / 'model.ckpt-8.index').write_bytes(b'')
-    assert run.predict(1.0)['y'] == weights['slope'] + weights['bias']
-    (tmp_path / 'checkpoint').write_bytes(b'')
-    assert run.predict(1.0)['y'] == weights['slope'] + weights['bias']
+    weights = read_weights(output_dir / 'model.ckpt-4')
+    for name in ('model.ckpt-8.index', 'checkpoint'):
+        (output_dir / name).write_bytes(b'')
+        assert run.predict(1.0)['y'] == weights['slope'] + weights['bias']
+    assert 'learning_rate' in scalars(output_dir)
 
 
 def test_python_and_the_command_line_are_one(run, tmp_path, data_dir):
     flags = ('--train_steps=20', '--save_checkpoints_steps=10', '--precision=bfloat16')
     code, expected, log = run(*SMALL, *flags, output_dir=tmp_path / 'command')
     assert code == 0, log
-    hparams = {'filters': [4, 8], 'dense_units': np.int64(16), 'batch_size': 32, 'drop_rate': np.float32(0)}
-    found = api.train(
-        alexnet,
-        'mnist',
-        str(tmp_path / 'python'),
-        hparams={**hparams, 'augment_shift': 0, 'warmup_steps': 0},
-        data_dir=data_dir,
-        train_steps=20,
-        save_checkpoints_steps=10,
-        precision='bfloat16',
-        eval_steps=1,
-    )
+    hparams = {'filters': [4, 8], 'dense_units': np.int64(16), 'batch_size': 32, 'drop_rate': np.float32(0), 'augment_shift': 0}
+    options = {'train_steps': 20, 'save_checkpoints_steps': 10, 'precision': 'bfloat16', 'eval_steps': 1, 'data_dir': data_dir}
+    found = api.train(alexnet, 'mnist', str(tmp_path / 'python'), hparams={**hparams, 'warmup_steps': 0}, **options)
     assert found.metrics == expected
     assert_equal(read_weights(tmp_path / 'python'), read_weights(tmp_path / 'command'))
     assert (tmp_path / 'command' / 'hparams.json').read_text() == (tmp_path / 'python' / 'hparams.json').read_text()
@@ -117,7 +104,7 @@ def test_python_and_the_command_line_are_one(run, tmp_path, data_dir):
 
     images = np.random.RandomState(0).randint(0, 256, [3, 28, 28, 1], np.uint8)
     loaded = api.load(str(tmp_path / 'python'))
-    exported = tf2.saved_model.load(loaded.export()).signatures['serving_default'](image=tf2.constant(images))
+    exported = tf2.saved_model.load(loaded.export(num_towers=2)).signatures['serving_default'](image=tf2.constant(images))
     answers = loaded.predict(images)
     assert answers.keys() == exported.keys()
     np.testing.assert_allclose(answers['probabilities'], exported['probabilities'], rtol=1e-4)
@@ -128,56 +115,42 @@ def test_python_and_the_command_line_are_one(run, tmp_path, data_dir):
     assert line['class'] == answers['class'][2] and line['input'] == str(tmp_path / 'digit.png')
 
 
-def test_a_run_leaves_the_program_as_it_was(tmp_path):
-    def state():
-        logger = tf.get_logger()
-        return (
-            random.getstate(),
-            np.random.get_state()[1].tolist(),
-            [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)],
-            (logger.level, list(logger.filters), list(logger.handlers)),
-            tf2.executing_eagerly(),
-            len(tf.get_default_graph().get_operations()),
-        )
-
-    random.seed(5)
-    np.random.seed(5)
-    before = state()
-    train(tmp_path, steps=4).evaluate()
-    assert state() == before
-
-
-def test_a_seed_that_the_program_has_given_keras_does_not_change_a_run(tmp_path):
+def test_a_run_leaves_the_program_as_it_was_and_does_not_depend_on_its_random_numbers(tmp_path):
     class Dense(Line):
         def model(self, features, labels, mode, params):
             y = tf.layers.dense(features['x'][:, None], 1)[:, 0]
             return {'y': y}, None if labels is None else tf.square(y - labels['y'])
 
     def weights(name):
-        train(tmp_path / name, steps=1, model=Dense(), schedule='train')
+        train(tmp_path / name, steps=1, model=Dense()).evaluate()
         return read_weights(tmp_path / name)
 
     def draw():
         return tf2.keras.initializers.GlorotUniform()([2, 2]).numpy().tolist()
 
+    def state():
+        logger = tf.get_logger()
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+        log = logger.level, list(logger.filters), list(logger.handlers)
+        is_eager, num_ops = tf2.executing_eagerly(), len(tf.get_default_graph().get_operations())
+        return random.getstate(), np.random.get_state()[1].tolist(), handlers, log, is_eager, num_ops
+
     expected = weights('before')
-    tf2.keras.utils.set_random_seed(7)
+    tf2.keras.utils.set_random_seed(7)  # Also of Python and NumPy.
     first, second = draw(), draw()
     tf2.keras.utils.set_random_seed(7)
     assert draw() == first
+    before = state()
     assert_equal(weights('after'), expected)
-    assert draw() == second
+    assert state() == before and draw() == second
 
 
 def test_trainings_in_threads_are_those_of_the_main_thread(tmp_path):
     train(tmp_path / 'expected', steps=20)
-    threads = [threading.Thread(target=train, args=[tmp_path / str(i), 20]) for i in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for i in range(2):
-        assert_equal(read_weights(tmp_path / str(i)), read_weights(tmp_path / 'expected'))
+    with concurrent.futures.ThreadPoolExecutor() as executor:
+        list(executor.map(train, [tmp_path / '0', tmp_path / '1'], [20, 20]))
+    for name in ('0', '1'):
+        assert_equal(read_weights(tmp_path / name), read_weights(tmp_path / 'expected'))
 
 
 def test_a_signal_in_a_training_saves_a_checkpoint_and_the_training_resumes(tmp_path):
@@ -196,16 +169,6 @@ def test_a_signal_in_a_training_saves_a_checkpoint_and_the_training_resumes(tmp_
     for name in ('found', 'expected'):
         assert train(tmp_path / name, save_checkpoints_steps=40).metrics['global_step'] == 100
     assert_equal(read_weights(tmp_path / 'found'), read_weights(tmp_path / 'expected'))
-
-
-def test_a_program_keeps_its_own_signal_handlers(tmp_path):
-    received = []
-    previous = signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
-    try:
-        train(tmp_path, steps=8, on_metrics=lambda metrics: os.kill(os.getpid(), signal.SIGTERM))
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-    assert received and int(read_weights(tmp_path)['global_step']) == 8
 
 
 def test_an_exception_of_the_program_ends_the_training_and_is_not_changed(tmp_path):
@@ -245,10 +208,7 @@ def test_a_run_stays_where_it_is_if_the_program_moves(tmp_path, monkeypatch):
         ({'hparams': {'rate': 1.0}}, '--hparams: unknown hyper-parameter rate'),
         ({'hparams': {'batch_size': '8'}}, '--hparams: batch_size=8 must be an integer'),
         ({'hparams': {'seed': 8}}, '--hparams: seed has its own flag, --seed'),
-        (
-            {'model': types.SimpleNamespace()},
-            '--model=SimpleNamespace: SimpleNamespace must define get_params, model; see README.md',
-        ),
+        ({'model': types.SimpleNamespace()}, '--model=SimpleNamespace: SimpleNamespace must define get_params, model; see '),
         ({'model': 'none'}, '--model=none: no module models.none; '),
         ({'eval_splits': ['eval', '']}, '--eval_splits=eval,: a name is empty'),
         ({'eval_splits': [5]}, 'eval_splits=[5] must be a list of strings'),
@@ -259,9 +219,8 @@ def test_a_run_stays_where_it_is_if_the_program_moves(tmp_path, monkeypatch):
     ],
 )
 def test_a_mistake_is_one_line(tmp_path, options, message):
-    options = {'model': Line(), 'dataset': line_data(), **options}
     with pytest.raises(api.UsageError) as raised:
-        api.train(**{'output_dir': str(tmp_path / 'x'), **options})
+        api.train(**{'model': Line(), 'dataset': line_data(), 'output_dir': str(tmp_path / 'x'), **options})
     assert str(raised.value).startswith(message) and not (tmp_path / 'x').exists()
 
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.data.source import DataSource
-from common.errors import UsageError
+from common.errors import RunError, UsageError
 from common.runs.experiment import make_experiment
 from common.runs.options import EvaluationOptions, Options
 from common.training.options import MAX_STEPS, TrainingOptions
@@ -15,12 +15,12 @@ from common.training.session_config import make_run_config
 from hparams import build
 from tests.linear import MODEL
 
-SIZES = {'train': 10, 'eval': 7, 'endless': None}
+SIZES = {'train': 10, 'eval': 7, 'empty': 0, 'endless': None}
 
 
 def read(split, data_dir, params):
     size = SIZES[split]
-    return tf.data.Dataset.range(size) if size else tf.data.Dataset.range(5).repeat()
+    return tf.data.Dataset.range(5).repeat() if size is None else tf.data.Dataset.range(size)
 
 
 def parse(mode, params, i):
@@ -64,22 +64,20 @@ def test_the_length_of_a_training_and_its_periods_follow_from_the_data(tmp_path,
         ('batch_size=8', {'num_towers': 3}, 'batch_size=8 is not divisible by 3 towers: use --hparams=batch_size=6 or 9$'),
         ('batch_size=2', {'num_towers': 3}, 'batch_size=2 is not divisible by 3 towers: use --hparams=batch_size=3$'),
         ('train_split=test', {}, '--dataset=d: unknown split test'),
+        ('train_split=empty', {}, '--dataset=d: the split empty in  is empty'),
+        ('', {'schedule': 'train_and_evaluate', 'eval_splits': ['empty']}, '--dataset=d: the split empty in  is empty'),
         ('', {'schedule': 'evaluate', 'eval_splits': ['eval', 'test']}, '--dataset=d: unknown split test'),
         ('', {'schedule': 'evaluate', 'eval_splits': ['test'], 'eval_steps': 1}, '--dataset=d: unknown split test'),
-        (
-            '',
-            {'schedule': 'evaluate', 'eval_splits': ['endless']},
-            '--dataset=d: the split endless is infinite: set --eval_steps',
-        ),
+        ('', {'schedule': 'evaluate', 'eval_splits': ['endless']}, 'd: the split endless is infinite: set --eval_steps'),
         (
             '',
             {'schedule': 'dry_run', 'best_metric': 'los:max'},
-            'los:max: there is no metric los; the metrics are: examples, loss, loss',
+            'no metric los; the metrics are: examples, loss, loss',
         ),
     ],
 )
 def test_what_cannot_be_run_is_named(tmp_path, text, options, message):
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises((UsageError, RunError), match=message):
         make(tmp_path, text, **options)
 
 

@@ -15,10 +15,12 @@ from common.errors import UsageError
 from common.runs import flags as run_flags
 from common.runs import request
 from tests.runs.words import WORDS
+from tests.shared import POLYNOMIAL
 import trainer
 
 MODULES = ('--model=tests.runs.words', '--dataset=tests.runs.words')
 HPARAMS = '--hparams=batch_size=2,eval_batch_size=5'
+SAVED = ('results', 'hparams', 'dataset')
 
 
 @pytest.fixture(scope='module')
@@ -42,36 +44,28 @@ def words(original, execute, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def lost_data(original):
-    """Within the test, the data of the training is not there."""
-    for name in ('data', 'data.txt'):
-        (original / name).rename(original / f'lost {name}')
-    yield original / 'lost data'
-    for name in ('data', 'data.txt'):
-        (original / f'lost {name}').rename(original / name)
+def lost_data(words, original):
+    """Within the test, the data of the training is elsewhere: here."""
+    lost = original.rename(f'{original}-lost')
+    yield lost / 'data'
+    lost.rename(original)
 
 
 def read_lines(path):
     return [json.loads(line) for line in open(path)]
 
 
-def test_metadata_sets_hyper_parameters_and_reaches_parser_and_model(original):
-    results, params, dataset = (
-        json.loads((original / 'run' / f'{name}.json').read_text()) for name in ('results', 'hparams', 'dataset')
-    )
+def test_a_run_is_asked_without_the_flags_of_its_training_and_knows_its_classes(words, original):
+    results, params, dataset = (json.loads((original / 'run' / f'{name}.json').read_text()) for name in SAVED)
     assert results['train']['accuracy'] == results['fold3']['accuracy'] == 1
     assert (params['num_classes'], params['batch_size'], params['seed']) == (2, 2, 5)
     assert dataset['metadata'] == {'class_names': ['consonants', 'vowels'], 'num_classes': 2}
-    assert dataset['data_dir'] == os.path.realpath(original / 'data')
-
-
-def test_a_run_is_asked_without_the_flags_of_its_training(words, original):
-    results = json.loads((original / 'run' / 'results.json').read_text())
+    data_dir = os.path.realpath(original / 'data')
+    assert dataset['data_dir'] == data_dir
     for schedule in ('evaluate', 'continuous_eval'):
         code, result, log = words(f'--schedule={schedule}', '--eval_splits=train,fold3')
         assert code == 0 and result == results
-        taken = f'--data_dir={os.path.realpath(original / "data")}, --hparams_set=run/hparams.json.'
-        assert f'From the run: {", ".join(MODULES)}, {taken}' in log
+        assert f'From the run: {", ".join(MODULES)}, --data_dir={data_dir}, --hparams_set=run/hparams.json.' in log
     code, result, _ = words('--schedule=predict', '--predict_split=fold3')
     found = [(line['example_id'], line['class'], line['class_name']) for line in read_lines(result['predictions'])]
     assert code == 0 and found == [(0, 1, 'vowels'), (1, 0, 'consonants')]
@@ -82,20 +76,15 @@ def test_files_are_predicted_and_a_model_exported_without_the_data(words, lost_d
     code, result, err = words('--schedule=predict', '--input=input.txt')
     assert code == 0, err
     assert [line['class_name'] for line in read_lines(result['predictions'])] == ['vowels', 'consonants']
-
     code, result, err = words('--schedule=export')
     assert code == 0, err
     extra = pathlib.Path(result['export']) / 'assets.extra'
     assert (extra / 'class_names.txt').read_text() == 'consonants\nvowels\n'
     card = json.loads((extra / 'model_card.json').read_text())
-    assert card['global_step'] == 60 and card['hparams']['num_classes'] == 2
-    assert card['metrics']['fold3']['accuracy'] == 1
-    assert card['versions']['tensorflow'] == tf.__version__
+    assert card['global_step'] == 60 and card['hparams']['num_classes'] == 2 and card['metrics']['fold3']['accuracy'] == 1
     files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(lost_data.glob('train-*.tfrecord'))]
     assert card['data_sha256'] == hashlib.sha256(' '.join(files).encode()).hexdigest()
-    text = (extra / 'model_card.md').read_text()
-    assert card['data_sha256'] in text and '| 2 classes | consonants, vowels |' in text
-
+    assert '| 2 classes | consonants, vowels |' in (extra / 'model_card.md').read_text()
     signatures = tf.saved_model.load(result['export']).signatures
     letters = np.array([[ord(letter) for letter in word] for word in ('ie\0\0', 'bcdb')], np.int32)
     assert signatures['serving_default'](letters=tf.constant(letters))['class'].numpy().tolist() == [1, 0]
@@ -113,14 +102,8 @@ def test_flags_that_are_given_take_precedence(words, tmp_path):
     for flags, message in (
         (['--schedule=evaluate', '--hparams=learning_rate=0.3'], 'learning_rate was 0.1, now it is 0.3'),
         (['--schedule=predict', '--seed=6'], 'seed was 5, now it is 6'),
-        (
-            ['--schedule=export', '--model=polynomial', '--dataset=polynomial'],
-            'model was "tests.runs.words", now it is "polynomial"',
-        ),
-        (
-            ['--schedule=train', *MODULES, '--train_steps=61', '--seed=5'],
-            'batch_size was 2, now it is 4; eval_batch_size was 5, now it is 1000',
-        ),
+        (['--schedule=export', *POLYNOMIAL], 'model was "tests.runs.words", now it is "polynomial"'),
+        (['--schedule=train', *MODULES, '--train_steps=61', '--seed=5'], 'batch_size was 2, now it is 4; eval_batch_size was'),
         (['--schedule=train_and_evaluate', *MODULES, HPARAMS, '--train_steps=61'], 'seed was 5, now it is 1'),
     ):
         code, result, err = words(*flags)
@@ -142,14 +125,18 @@ def test_a_run_of_before_has_no_dataset_json_and_a_training_writes_it_anew(words
 
 
 def test_files_that_are_corrupt_are_named(words, tmp_path):
-    for name, code, message in (
-        ('dataset', 1, 'run/dataset.json: was changed after it was written: restore the file; --schedule=train writes it anew'),
-        ('hparams', 2, 'run/hparams.json: must contain one JSON object'),
+    for name, text, code, message in (
+        (
+            'dataset',
+            '{"checksum": ""}',
+            1,
+            'was changed after it was written: restore the file; --schedule=train writes',
+        ),
+        ('hparams', '[]', 2, 'must contain one JSON object'),
     ):
-        (tmp_path / 'run' / f'{name}.json').write_text('[]' if name == 'hparams' else '{"checksum": ""}')
-        for flags in (['--schedule=evaluate', '--eval_splits=train'], ['--schedule=export']):
-            found, _, err = words(*flags)
-            assert found == code and message in err.splitlines()[-1] and 'Traceback' not in err
+        (tmp_path / 'run' / f'{name}.json').write_text(text)
+        found, _, err = words('--schedule=export')
+        assert found == code and f'run/{name}.json: {message}' in err.splitlines()[-1] and 'Traceback' not in err
 
 
 def test_a_training_on_a_split_of_another_name_lasts_as_many_of_its_epochs(words, original):
@@ -158,9 +145,8 @@ def test_a_training_on_a_split_of_another_name_lasts_as_many_of_its_epochs(words
 
 
 def test_hparams_may_change_as_long_as_nothing_was_trained(run):
-    flags = ('--model=polynomial', '--dataset=polynomial', '--schedule=train', '--num_towers=2', '--train_steps=1')
-    assert run(*flags, '--hparams=batch_size=101')[0] == 2
-    assert run(*flags, '--hparams=batch_size=102')[0] == 0
+    flags = (*POLYNOMIAL, '--schedule=train', '--num_towers=2', '--train_steps=1')
+    assert [run(*flags, f'--hparams=batch_size={size}')[0] for size in (101, 102)] == [2, 0]
 
 
 def test_a_model_says_what_else_a_training_may_resume_with(tmp_path):

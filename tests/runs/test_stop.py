@@ -36,7 +36,6 @@ def train_until(stop, at_step, act, max_steps=10):
 
 
 def send(*numbers):
-    """Sends signals to this process."""
     for number in numbers:
         os.kill(os.getpid(), number)
 
@@ -74,7 +73,11 @@ def test_without_a_signal_the_training_runs_to_its_end_and_the_previous_handlers
             assert train_until(stop, 3, lambda: None) == 10
             stop.exit_if_received()
         assert handlers() == before
+        signal.signal(signal.SIGTERM, print)
+        with StopInProgram():  # Takes only those of Python's own.
+            assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == [print, signal.SIG_IGN]
     finally:
+        signal.signal(signal.SIGTERM, before[1])
         signal.signal(signal.SIGHUP, previous)
 
 
@@ -225,26 +228,22 @@ def test_a_process_that_rests_with_its_machine_is_not_ended_for_it():
 
 
 FORK = """
-import multiprocessing, sys, time
+import os, signal, sys, time
 from common.runs import stop
-
-def work(sender):
-    sender.send('begun')
-    time.sleep(100)
 
 where = sys.argv[1]
 with stop.StopInProgram() if where == 'program' else stop.StopOnSignal(exit_seconds=0.1) as on_signal:
     if where == 'training':
         on_signal.begin()
-    context = multiprocessing.get_context('fork')
-    receiver, sender = context.Pipe()
-    child = context.Process(target=work, args=[sender])
-    child.start()
-    receiver.recv()  # A signal that comes before Python has begun there is lost.
-    child.terminate()
-    child.join()
+    receiver, sender = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(sender, b'.')
+        time.sleep(100)
+    os.read(receiver, 1)  # A signal that comes before Python has begun there is lost.
+    os.kill(child, signal.SIGTERM)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     time.sleep(0.5)
-    print(child.exitcode)
 """
 OWN = """
 import os, signal, time
