@@ -58,9 +58,8 @@ def test_the_facts_are_those_of_the_rows_trained_on(facts, write, caplog):
         assert facts('u,v,city,y', trained, limits=limits)['columns'][2]['vocabulary'] == ['Rome']
 
 
-@pytest.mark.parametrize(
-    'values, schema, expected',
-    [
+def test_text_and_few_integers_are_classes_and_other_numbers_a_regression(facts):
+    for values, schema, expected in (
         ([10, 2, 1], {}, ['1', '2', '10']),
         (range(20), {}, [str(i) for i in range(20)]),
         (range(21), {}, None),
@@ -70,16 +69,14 @@ def test_the_facts_are_those_of_the_rows_trained_on(facts, write, caplog):
         (['1.0', 'x'], {'task': 'classification'}, ['1.0', 'x']),
         ([1, 2], {'task': 'regression'}, None),
         ([1.5, 2.5], {'task': 'classification'}, ['1.5', '2.5']),
-    ],
-)
-def test_text_and_few_integers_are_classes_and_other_numbers_a_regression(facts, values, schema, expected):
-    found = facts('x,y', [(i % 7, value) for i, value in enumerate([*values] * 3)], schema)
-    if expected:
-        assert (found['task'], found['class_names'], found['num_classes']) == ('classification', expected, len(expected))
-    else:
-        assert found['task'] == 'regression' and 'num_classes' not in found
-        assert (found['target_mean'], found['target_std']) == pytest.approx((np.mean(values), np.std(values)))
-    assert found['vocabulary_sizes'] == {}
+    ):
+        found = facts('x,y', [(i % 7, value) for i, value in enumerate([*values] * 3)], schema)
+        if expected:
+            assert (found['task'], found['class_names'], found['num_classes']) == ('classification', expected, len(expected))
+        else:
+            assert found['task'] == 'regression' and 'num_classes' not in found
+            assert (found['target_mean'], found['target_std']) == pytest.approx((np.mean(values), np.std(values)))
+        assert found['vocabulary_sizes'] == {}
 
 
 def test_a_target_that_cannot_be_learned_is_refused(facts):
@@ -112,12 +109,12 @@ def test_a_column_that_identifies_rows_is_no_feature_unless_the_schema_says_so(f
     assert kinds(facts('id,y', [(i, i % 2) for i in range(9)])) == {'id': 'numeric', 'y': 'target'}  # Too few.
 
 
-@pytest.mark.parametrize('cell, header', [('inf', 'x,y'), ('9' * 400, 'x,y'), ('n.a.', 'x,y'), ('n.a.', 'y,x')])
-def test_a_cell_that_makes_a_column_of_numbers_one_of_text_is_warned_of(facts, caplog, cell, header):
-    found = facts(header, [(cell if i == 1200 else i % 70 / 2, i % 50 / 2) for i in range(1300)])
-    assert f"a.csv: line 1202: column {header[0]}: '{cell[:40]}" in caplog.text
-    assert 'is not a number, as nearly all others are, so the column is not numeric: correct it, or give ' in caplog.text
-    assert found['task'] == ('regression' if header == 'x,y' else 'classification')
+def test_a_cell_that_makes_a_column_of_numbers_one_of_text_is_warned_of(facts, caplog):
+    for cell, header in (('inf', 'x,y'), ('9' * 400, 'x,y'), ('n.a.', 'y,x')):
+        found = facts(header, [(cell if i == 1200 else i % 70 / 2, i % 50 / 2) for i in range(1300)])
+        assert f"a.csv: line 1202: column {header[0]}: '{cell[:40]}" in caplog.text
+        assert found['task'] == ('regression' if header == 'x,y' else 'classification')
+    assert caplog.text.count('is not a number, as nearly all others are, so the column is not numeric: correct it, or ') == 3
 
 
 def test_only_what_is_probably_wrong_is_warned_of(facts, caplog):

@@ -61,40 +61,36 @@ def test_the_split_is_in_the_file_name(tmp_path, prepared):
     assert counts == {'train': 4, 'eval': 4, 'test': 4, 'fold3': 8}
 
 
-@pytest.mark.parametrize(
-    'names, error, message',
-    [
+def test_files_that_are_missing_or_compressed_are_named(tmp_path, prepared):
+    for names, error, message in (
         (['train-00000-of-00003.tfrecord', 'train-00002-of-00003.tfrecord'], RunError, '/own/train-00001-of-00003.tfrecord: '),
         (['own-train.tfrecord-00001-of-00002'], RunError, '/own/own-train.tfrecord-00000-of-00002: is missing, but others of'),
         (['train-1-of-3.tfrecord', 'train-3-of-3.tfrecord'], RunError, '/own/train-2-of-3.tfrecord: is missing, but others of'),
         (['train.tfrecord.gz'], UsageError, '/own/train.tfrecord.gz: is compressed: decompress it'),
         (['a.csv'], UsageError, 'tfrecord_dir=.*/own: there is no file named train.tfrecord, or train-.*.tfrecord'),
         ([], UsageError, 'tfrecord_dir=.*/own: there is no such directory'),
-    ],
-)
-def test_files_that_are_missing_or_compressed_are_named(tmp_path, prepared, names, error, message):
-    for name in names:
-        write(tmp_path / 'own' / name, labeled(4))
-    with pytest.raises(error, match=message):
-        prepared()
+    ):
+        shutil.rmtree(tmp_path / 'own', ignore_errors=True)
+        for name in names:
+            write(tmp_path / 'own' / name, labeled(4))
+        with pytest.raises(error, match=message):
+            prepared()
     with pytest.raises(UsageError, match='tfrecord_dir=PATH is required'):
         prepared(path='')
     with pytest.raises(UsageError, match='tokens=letters must be words or bytes'):
         prepared('tokens=letters')
 
 
-@pytest.mark.parametrize(
-    'damage, message',
-    [
-        (lambda content: content[:40] + b'\xff' + content[41:], 'the record at byte 0 is corrupt: .*: restore it'),
-        (gzip.compress, 'is compressed with GZIP: decompress it, with gunzip'),
-    ],
-)
-def test_a_damaged_or_compressed_file_is_named_before_it_is_read(directory, prepared, damage, message):
+def test_a_damaged_or_compressed_file_is_named_before_it_is_read(directory, prepared):
     path = directory / 'train-00001-of-00002.tfrecord'
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(RunError, match=f'{path}: .*{message}'):
-        prepared()
+    content = path.read_bytes()
+    for damaged, message in (
+        (content[:40] + b'\xff' + content[41:], 'the record at byte 0 is corrupt: .*: restore it'),
+        (gzip.compress(content), 'is compressed with GZIP: decompress it, with gunzip'),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(RunError, match=f'{path}: .*{message}'):
+            prepared()
 
 
 def test_files_that_the_framework_wrote_are_verified_by_their_manifest(tmp_path, prepared):
