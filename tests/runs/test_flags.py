@@ -78,6 +78,7 @@ def test_a_number_out_of_its_range_is_refused(name):
         ([*POLYNOMIAL, '--hparams=num_samples=9'], 'num_samples=9 must be from 10 to 10000000'),
         (['--best_metric=accuracy'], '--best_metric=accuracy is not of the form METRIC:min or METRIC:max'),
         (['--num_gpus=99'], '--num_gpus=99: this machine has '),
+        (['--log_file=/none/log.txt'], '--log_file=/none/log.txt: cannot be written: No such file or directory'),
         (['--xla'], '--xla requires a GPU; none is visible'),
         *(([f'--schedule={name}'], 'contains no checkpoint: train first') for name in ('evaluate', 'predict', 'export')),
         *(([f'--output_dir={path}'], f'={path}: cannot be written') for path in ('/dev/null', '/dev/null/x', '/proc/output')),

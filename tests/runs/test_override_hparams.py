@@ -46,12 +46,8 @@ class Recorder:
         return json.loads((path / 'hparams.json').read_text())
 
 
-@pytest.fixture
-def recorder(tmp_path):
-    return Recorder(tmp_path)
-
-
-def test_with_another_batch_size_the_epoch_goes_on_where_it_was(recorder, tmp_path, caplog):
+def test_with_another_batch_size_the_epoch_goes_on_where_it_was(tmp_path, caplog):
+    recorder = Recorder(tmp_path)
     recorder.train('whole', 30)
     expected = recorder.seen['whole']
     assert sorted(expected[:ROWS]) == list(range(ROWS))
@@ -71,7 +67,8 @@ def test_with_another_batch_size_the_epoch_goes_on_where_it_was(recorder, tmp_pa
     assert recorder.seen['found'] == expected[: 6 * 6 + 6 * 10 + 3 * 4]
 
 
-def test_a_change_whose_checkpoint_is_lost_counts_from_the_one_before(recorder, tmp_path):
+def test_a_change_whose_checkpoint_is_lost_counts_from_the_one_before(tmp_path):
+    recorder = Recorder(tmp_path)
     options = {'hparams': {'shuffle_buffer': 20}, 'save_checkpoints_steps': 4}
     recorder.train('whole', 12, **options)
     recorder.train('found', 6, **options)
@@ -84,7 +81,8 @@ def test_a_change_whose_checkpoint_is_lost_counts_from_the_one_before(recorder, 
     assert recorder.seen['found'] == recorder.seen['whole'][4 * 6 : 4 * 6 + 4 * 10]
 
 
-def test_a_changed_rate_counts_from_its_step_on_and_resumes_exactly(recorder, tmp_path):
+def test_a_changed_rate_counts_from_its_step_on_and_resumes_exactly(tmp_path):
+    recorder = Recorder(tmp_path)
     override = {'learning_rate': 0.001, 'weight_decay': 0.1}
     options = {'save_summary_steps': 1, 'save_checkpoints_steps': 3}
     recorder.train('expected', 4, **options)
@@ -105,7 +103,8 @@ def test_a_changed_rate_counts_from_its_step_on_and_resumes_exactly(recorder, tm
     assert [entry['global_step'] for entry in saved['override_history']] == [4, 12]
 
 
-def test_another_batch_size_does_not_go_with_groups_by_length(recorder):
+def test_another_batch_size_does_not_go_with_groups_by_length(tmp_path):
+    recorder = Recorder(tmp_path)
     by_length = {'hparams': {'group_by_length': True}}
     recorder.train('found', 1, **by_length)
     with pytest.raises(api.UsageError, match='after which this training cannot go on with group_by_length'):

@@ -1,7 +1,8 @@
-"""Every schedule that trains or evaluates, from its command line to its result."""
+"""The schedules, from their command lines to their results."""
 
 import itertools
 import json
+import os
 import shutil
 import types
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from common import locks
 from common.errors import RunError
 from common.storage import checkpoints
 from models import polynomial
@@ -65,14 +67,6 @@ def test_continuous_eval_follows_another_process_to_the_last_step(start, run, tm
     assert (tmp_path / 'output' / 'best' / 'best.json').exists()
 
 
-def test_continuous_eval_gives_up_if_nothing_comes(run, trained_run):
-    output_dir = trained_run('polynomial')
-    code, _, log = run(*FLAGS, '--schedule=continuous_eval', '--train_steps=25', '--eval_timeout=1')
-    assert code == 1 and 'Saving dict for global step 20' in log
-    last = f'the last one was {output_dir}/model.ckpt-20; the training was to end at step 25'
-    assert f'{output_dir}: no new checkpoint for ' in log.splitlines()[-1] and last in log.splitlines()[-1]
-
-
 def test_what_is_waited_for_is_logged_each_minute_until_the_timeout(monkeypatch, caplog):
     def iterator(directory, timeout, timeout_fn):
         waits.append(timeout)
@@ -95,11 +89,14 @@ def test_what_is_waited_for_is_logged_each_minute_until_the_timeout(monkeypatch,
     assert waits == [60, 60, 7]
 
 
-def test_continuous_eval_passes_over_checkpoints_that_are_deleted(run, trained_run, monkeypatch):
-    output_dir = trained_run('polynomial')
-    paths = [f'{output_dir}/model.ckpt-{step}' for step in (15, 20)]
-    monkeypatch.setattr(tf.train, 'checkpoints_iterator', lambda *args, **kwargs: iter(paths))
-    code, result, log = run(*FLAGS, '--schedule=continuous_eval')
+def test_continuous_eval_waits_for_its_timeout_and_passes_over_checkpoints_that_are_deleted(run, trained_run, monkeypatch):
+    def iterator(directory, timeout, timeout_fn):
+        assert timeout == 7
+        return iter([f'{directory}/model.ckpt-{step}' for step in (15, 20)])
+
+    trained_run('polynomial')
+    monkeypatch.setattr(tf.train, 'checkpoints_iterator', iterator)
+    code, result, log = run(*FLAGS, '--schedule=continuous_eval', '--eval_timeout=7')
     assert code == 0 and result['global_step'] == 20
     assert 'model.ckpt-15 was deleted before it could be evaluated' in log
 
@@ -111,3 +108,16 @@ def test_a_finished_training_says_so_and_is_evaluated_and_kept(run, trained_run)
     assert code == 0 and result['global_step'] == 20 and 'loss' in result['eval']
     assert 'Nothing to train: step 20 is reached, and training ends at 3; raise --train_steps or --num_epochs' in log
     assert (output_dir / 'best' / 'model.ckpt-20.index').exists()
+
+
+def test_an_export_waits_for_another_one_and_deletes_what_a_killed_one_has_left(start, trained_run):
+    export = trained_run('polynomial') / 'export'
+    for name in ('temp-1700000000', 'temp-of-mine'):
+        (export / name).mkdir(parents=True)
+    with locks.taking_turns(str(export)):
+        process = start(*POLYNOMIAL, '--schedule=export')
+        assert any(f'Waiting for another process to finish with {export}.' in line for line in process.stderr)
+        assert (export / 'temp-1700000000').exists()
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert {path.name for path in export.iterdir()} == {os.path.basename(json.loads(out)['export']), 'temp-of-mine'}
