@@ -6,9 +6,12 @@ import types
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from common.ops.dropout import dropout
 from common.training import model_fn
+from common.training.multi_step import repeat_step
 from common.training.options import TrainingOptions
 from hparams import build
+from tests.shared import assert_equal
 
 X = np.random.RandomState(0).uniform(-1, 1, [10, 2]).astype(np.float32)
 Y = np.random.RandomState(1).uniform(-1, 1, 10).astype(np.float32)
@@ -28,6 +31,14 @@ def metrics(features, labels, predictions, params):
 
 
 MODEL = types.SimpleNamespace(model=linear, eval_metrics=metrics)
+
+
+def deep(features, labels, mode, params):
+    net = tf.layers.dense(features['x'], 4, tf.nn.relu)
+    net = tf.layers.batch_normalization(dropout(net, 0.3, is_training=True), training=True)
+    _, net = tf.while_loop(lambda i, _: i < 3, lambda i, net: (i + 1, tf.tanh(2 * net)), [0, net])
+    y = tf.layers.dense(net, 1)[:, 0]
+    return {'y': y}, tf.square(y - labels['y'])
 
 
 def make_estimator(tmp_path, towers=0, model=MODEL, text='', options=None, optimizer='sgd', **config):
@@ -64,6 +75,21 @@ def train_in_session(estimator, steps, batches=None):
         curves = tf.summary.merge_all()
         found = [tf.Summary.FromString(session.run([curves, train_op])[0]) for _ in range(steps)]
         return variables(session), [{value.tag: value.simple_value for value in summary.value} for summary in found]
+
+
+def check_loop(estimator, batches=None):
+    """Asserts that a training that resumes in a loop has the bits of single steps; returns its variables before and after."""
+    batches, found = batches or input_fn(), []
+    with in_session(estimator, batches) as (session, train_op):
+        for _ in range(7):
+            session.run(train_op)
+            found.append(variables(session))
+    with in_session(estimator, lambda: batches().skip(2)) as (session, train_op):
+        for variable in tf.global_variables():
+            variable.load(found[1][variable.op.name], session)
+        session.run(repeat_step(train_op, tf.constant(5)))
+        assert_equal(variables(session), found[6])
+    return found[1], found[6]
 
 
 def variables(session):

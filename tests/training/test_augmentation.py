@@ -1,5 +1,7 @@
 """Augmentation by hyper-parameters: what training batches become, in training only, and what is refused."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -8,10 +10,8 @@ from common.errors import UsageError
 from common.ops.classification import classification_loss
 from common.training import augmentation
 from common.training.model_fn import Features, Labels, check_hparams
-from common.training.multi_step import repeat_step
 from hparams import build
-from tests.linear import in_session, make_estimator, variables
-from tests.shared import assert_equal
+from tests.linear import check_loop, in_session, make_estimator
 
 IMAGES = np.random.RandomState(0).uniform(0.1, 1, [8, 6, 6, 1]).astype(np.float32)
 LABELS = np.arange(8, dtype=np.int32) % 3
@@ -92,20 +92,8 @@ def test_evaluation_and_prediction_are_not_augmented(tmp_path, mode):
 
 
 def test_a_training_that_is_augmented_in_towers_resumes_in_a_loop_bit_for_bit(tmp_path):
-    estimator = make_estimator(tmp_path, 2, classifier, EVERYTHING)
-    with in_session(estimator, batches) as (session, train_op):
-        names = {op.name for op in session.graph.get_operations()}
-        assert all(any(name.startswith(f'model/tower_{i}/augmentation/mixup/') for name in names) for i in range(2))
-        found = []
-        for _ in range(5):
-            session.run(train_op)
-            found.append(variables(session))
-    with in_session(estimator, batches) as (session, train_op):
-        for variable in tf.global_variables():
-            variable.load(found[1][variable.op.name], session)
-        session.run(repeat_step(train_op, tf.constant(3)))
-        assert_equal(variables(session), found[4])
-    assert (found[1]['dense/kernel'] != found[4]['dense/kernel']).any()
+    before, after = check_loop(make_estimator(tmp_path, 2, classifier, EVERYTHING), batches)
+    assert (before['dense/kernel'] != after['dense/kernel']).any()
 
 
 @pytest.mark.parametrize('text, name', [('mixup_alpha=0.5', 'mixup_label'), ('label_smoothing=0.1', 'label_smoothing')])
@@ -140,9 +128,8 @@ CLASS = 'needs a label named label, int32 [batch]; --dataset=d'
     ],
 )
 def test_data_that_cannot_be_augmented_is_refused(session, text, features, labels, message):
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError, match=re.escape(f'{text.partition(",")[0]} {message}')):
         augment(text, features, labels)
-    assert str(error.value).startswith(f'{text.partition(",")[0]} {message}')
 
 
 @pytest.mark.parametrize(
@@ -169,5 +156,3 @@ def test_a_run_from_before_there_was_augmentation_resumes(tmp_path):
     path, names = str(tmp_path / 'hparams.json'), ('augment_', 'mixup_', 'label_')
     build.save({name: value for name, value in make_params().items() if not name.startswith(names)}, path)
     build.compare(make_params(), path)
-    with pytest.raises(UsageError, match='augment_flip was false, now it is true'):
-        build.compare(make_params('augment_flip=true'), path)

@@ -11,12 +11,11 @@ from common.errors import RunError
 from common.ops.asserts import assert_finite
 from common.training.numerics import check_numerics, name_the_op
 from models import polynomial
-from tests.linear import MODEL, in_session, input_fn, make_estimator, train_in_session, variables
+from tests.linear import MODEL, deep, in_session, input_fn, make_estimator, train_in_session, variables
 from tests.shared import POLYNOMIAL, assert_equal, read_weights
 
 
 def make_checked(tmp_path, towers=0, model=MODEL, **settings):
-    """As make_estimator, with the checks that --debug_numerics adds."""
     plain = make_estimator(tmp_path, towers, model, **settings)
     fn = check_numerics(lambda features, labels, mode, params, config: plain.model_fn(features, labels, mode, config))
     return tf.estimator.Estimator(fn, config=plain.config, params=plain.params)
@@ -31,7 +30,6 @@ def failure_of(tmp_path, expression, towers=0, is_checked=True):
         y = expression(w, features['x'][:, 0], fuse)
         return {'y': y}, tf.square(y - labels['y']) * 1e-3
 
-    model = types.SimpleNamespace(model=model)
     make = make_checked if is_checked else make_estimator
     with pytest.raises(RunError) as error, name_the_op():
         train_in_session(make(tmp_path, towers, model), 5)
@@ -78,45 +76,31 @@ def test_an_input_is_named(tmp_path):
         y = features['petal length (cm)'] * tf.get_variable('w', initializer=1.0)
         return {'y': y}, tf.square(y - tf.cast(labels['n'], tf.float32))
 
-    def batches():
-        return tf.data.Dataset.from_tensors(({'petal length (cm)': [np.nan, 1.0]}, {'n': [1, 2]}))
-
+    batch = {'petal length (cm)': [np.nan, 1.0]}, {'n': [1, 2]}
     with pytest.raises(RunError) as error, name_the_op():
-        train_in_session(make_checked(tmp_path, model=types.SimpleNamespace(model=model)), 1, batches)
+        train_in_session(make_checked(tmp_path, model=model), 1, lambda: tf.data.Dataset.from_tensors(batch))
     assert str(error.value) == '--debug_numerics: the input petal length (cm): NaN values'
 
 
-def test_a_check_of_the_model_s_own_says_what_it_was_told_to(tmp_path):
+def test_other_errors_are_shown_as_they_are(tmp_path):
     assert failure_of(tmp_path, check_of_the_model, is_checked=False) == 'layer 3: NaN values'
-
-
-def test_other_errors_pass_through():
     with pytest.raises(tf.errors.InvalidArgumentError, match='^something else$'), name_the_op():
         raise tf.errors.InvalidArgumentError(None, None, 'something else')
 
 
-def test_an_op_of_an_evaluation_is_named(tmp_path):
-    make_estimator(tmp_path).train(input_fn(), max_steps=1)
-    bad = types.SimpleNamespace(
-        model=MODEL.model,
-        eval_metrics=lambda features, labels, predictions, params: {'bad': tf.metrics.mean(tf.log(-tf.abs(labels['y'])))},
-    )
-    message = r'the op metrics/Log \(Log\) produced NaN values'
-    with pytest.raises(RunError, match=message), name_the_op():
-        make_checked(tmp_path, model=bad).evaluate(input_fn(repeat=False))
+def test_an_op_of_an_evaluation_is_named(trained):
+    def metrics(features, labels, predictions, params):
+        return {'bad': tf.metrics.mean(tf.log(-tf.abs(labels['y'])))}
 
-
-def everything(features, labels, mode, params):
-    net = tf.layers.batch_normalization(tf.layers.dense(features['x'], 4), training=True)
-    _, net = tf.while_loop(lambda i, _: i < 3, lambda i, net: (i + 1, tf.tanh(2 * net)), [0, net])
-    y = tf.layers.dense(net, 1)[:, 0]
-    return {'y': y}, tf.square(y - labels['y'])
+    bad = types.SimpleNamespace(model=MODEL.model, eval_metrics=metrics)
+    with pytest.raises(RunError, match=r'the op metrics/Log \(Log\) produced NaN values'), name_the_op():
+        make_checked(trained.model_dir, model=bad).evaluate(input_fn(repeat=False))
 
 
 def test_the_weights_of_a_sound_training_are_the_same(tmp_path):
     found = []
     for make in (make_estimator, make_checked):
-        estimator = make(tmp_path, 2, types.SimpleNamespace(model=everything), optimizer='adam')
+        estimator = make(tmp_path, 2, deep, optimizer='adam')
         with in_session(estimator) as (session, train_op):
             for variable in tf.global_variables()[1:]:  # All but the step.
                 variable.load(np.linspace(0.1, 0.9, variable.shape.num_elements()).reshape(variable.shape), session)
@@ -126,9 +110,7 @@ def test_the_weights_of_a_sound_training_are_the_same(tmp_path):
     assert_equal(*found, tolerance=1e-5)
 
 
-def test_a_checked_training_starts_from_weights_and_leaves_a_checkpoint_of_before_it_fails(
-    run, trained_run, tmp_path, monkeypatch
-):
+def test_a_checked_training_starts_from_weights_and_leaves_a_checkpoint(run, trained_run, tmp_path, monkeypatch):
     def risky_model(features, labels, mode, params, sound_model=polynomial.model):
         predictions, loss = sound_model(features, labels, mode, params)
         left = tf.maximum(4 - tf.cast(tf.train.get_or_create_global_step(), tf.float32), 0)
@@ -139,10 +121,8 @@ def test_a_checked_training_starts_from_weights_and_leaves_a_checkpoint_of_befor
     flags = (*POLYNOMIAL, '--schedule=train', '--train_steps=20', '--save_checkpoints_steps=2', '--debug_numerics')
     code, result, err = run(*flags, f'--warm_start_from={start}', output_dir=tmp_path / 'checked')
     assert (code, result) == (1, None) and 'Traceback' not in err
-    assert err.splitlines()[-1] == (
-        'trainer.py: --debug_numerics: the op model/risky (Log) produced -Inf values, '
-        f'made at {__file__}:{risky_model.__code__.co_firstlineno + 3}'
-    )
+    line = f'{__file__}:{risky_model.__code__.co_firstlineno + 3}'
+    assert err.endswith(f'\ntrainer.py: --debug_numerics: the op model/risky (Log) produced -Inf values, made at {line}\n')
     first, last = (read_weights(tmp_path / 'checked' / f'model.ckpt-{step}') for step in (0, 4))
     np.testing.assert_array_equal(first['w'], read_weights(start)['w'])
     assert read_weights(tmp_path / 'checked')['global_step'] == 4 and np.isfinite(last['w']).all()
