@@ -17,18 +17,17 @@ def make_evaluator(estimator, split='eval', steps=3, at_least=0):
 
 def test_evaluations_on_one_graph_give_the_numbers_of_estimator_evaluate_and_of_numpy(trained, tmp_path, monkeypatch):
     model, calls = MODEL.model, []
+    monkeypatch.setattr(MODEL, 'model', lambda *args: calls.append(1) or model(*args))
     evaluator, with_more_steps = make_evaluator(trained), make_evaluator(trained, steps=50)
     for step in (4, 2, 4):
         path = f'{tmp_path}/model.ckpt-{step}'
         expected = trained.evaluate(input_fn(repeat=False), checkpoint_path=path)
-        monkeypatch.setattr(MODEL, 'model', lambda *args: calls.append(1) or model(*args))
         found = evaluator.evaluate(path)
         assert found == expected == with_more_steps.evaluate(path)
-        monkeypatch.setattr(MODEL, 'model', model)
         w = tf.train.load_variable(path, 'w')[:, 0]
         assert found['loss'] == pytest.approx(loss_of(w), rel=1e-5)
         assert found['global_step'] == step
-    assert len(calls) == 2  # Each evaluator builds the model once.
+    assert len(calls) == 3 + 2  # The Estimator builds the model each time, each evaluator once.
     found = make_evaluator(trained, steps=1).evaluate(path)
     assert found['loss'] == pytest.approx(np.square(X[:4] @ w - Y[:4]).mean(), rel=1e-5)
 

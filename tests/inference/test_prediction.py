@@ -1,10 +1,11 @@
-"""Predictions of arrays, asked for many times, and of splits and files, one after the other."""
+"""Predictions of arrays, asked for many times, of splits and of the files of --input."""
 
 import re
 import threading
 import types
 
 import numpy as np
+from PIL import Image
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -14,7 +15,9 @@ from common.errors import RunError, UsageError
 from common.inference.input_files import open_files
 from common.inference.prediction import Prediction, predict_files, predict_split, read_labels
 from common.inference.predictor import Predictor
+from common.plugins import loader
 from hparams import build
+from tests import tfrecords
 from tests.linear import MODEL, X, make_estimator
 
 SPECS = {'x': tf.TensorSpec([None, 2], tf.float32)}
@@ -34,13 +37,34 @@ def read_input(path, params):
     for number, line in enumerate(open(path)):
         values = [float(word) for word in line.split()]
         yield {'line': number}, records.encode({'x': values}) if values else UsageError('is empty')
+    raise UsageError(f'{path}: has no end')
+
+
+def read_name(path, params):
+    yield {}, path
 
 
 def make_source(**functions):
-    return DataSource(types.SimpleNamespace(**functions), '', build.make_hparams('m', {}, 'd', {}, text='eval_batch_size=4'))
+    params = build.make_hparams('m', {'image_size': 4, 'num_channels': 1}, 'd', {}, text='eval_batch_size=4')
+    return DataSource(types.SimpleNamespace(**{'read': read, 'parse': parse, **functions}), '', params)
 
 
-SOURCE = make_source(read=read, parse=parse, read_input=read_input)
+def open_rows(pattern, **functions):
+    return open_files(make_source(**functions), str(pattern))
+
+
+def open_images(pattern):
+    return open_rows(pattern, image_features=lambda params, images: {'image': images})
+
+
+def write(folder, *names, content=b''):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def inputs(files, folder):
+    return [fields['input'].removeprefix(f'{folder}/') for fields, _ in files.entries]
 
 
 def expected(tmp_path, step, x):
@@ -48,7 +72,7 @@ def expected(tmp_path, step, x):
 
 
 def test_the_predictions_of_a_split_have_the_ids_of_its_examples(trained, tmp_path):
-    found = [prediction.to_json() for prediction in predict_split(trained, SOURCE, 'eval', f'{tmp_path}/model.ckpt-4')]
+    found = [prediction.to_json() for prediction in predict_split(trained, make_source(), 'eval', f'{tmp_path}/model.ckpt-4')]
     assert [line['example_id'] for line in found] == [f'n{i}' for i in range(10)]
     np.testing.assert_allclose([line['y'] for line in found], expected(tmp_path, 4, X), rtol=1e-4)
 
@@ -57,11 +81,12 @@ def test_bad_examples_of_files_do_not_keep_the_others_from_being_predicted(train
     rows = ['1 2', '', '3 4', '5', '6 7', '8 9 10', '1 0']  # Two have the wrong number of values.
     assert records.encode({'x': [1.0, 0.0]}).endswith(b'\0')  # Which NumPy would drop.
     (tmp_path / 'rows.txt').write_text('\n'.join(rows))
-    files = open_files(SOURCE, str(tmp_path / 'rows.txt'))
+    files = open_rows(tmp_path / 'rows.txt', read_input=read_input)
     found = [prediction.to_json() for prediction in predict_files(trained, files, 3, f'{tmp_path}/model.ckpt-4')]
-    assert [line['line'] for line in found] == list(range(7))
-    assert ['error' in line for line in found] == [False, True, False, True, False, True, False]
+    assert [line.get('line') for line in found] == [*range(7), None]
+    assert ['error' in line for line in found] == [False, True, False, True, False, True, False, True]
     assert found[1]['error'] == 'is empty' and 'Key: x' in found[3]['error']
+    assert found[7]['error'] == f'{tmp_path}/rows.txt: has no end'
     x = np.array([[1, 2], [3, 4], [6, 7], [1, 0]])
     np.testing.assert_allclose([line['y'] for line in found if 'y' in line], expected(tmp_path, 4, x), rtol=1e-4)
 
@@ -156,3 +181,78 @@ def test_a_predictor_keeps_its_weights_when_another_checkpoint_is_damaged(traine
         with pytest.raises(RunError, match=f'{path}: is corrupt'):
             Predictor(trained, SPECS, path)
     np.testing.assert_allclose(predictor.predict({'x': X})['y'], expected(tmp_path, 4, X), rtol=1e-5)
+
+
+def test_image_files_become_grey_bytes_of_the_size_declared_whatever_their_exif(tmp_path):
+    of_wrong_type = b'Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x05\0\0\0\x01\0\0\0\x1a\0\0\0\0'
+    damaged = [('L', 100, 100, exif) for exif in (b'Exif\0\0MM\0*', b'Exi', of_wrong_type)]
+    for mode, pixel, grey, exif in [('RGB', (10, 10, 10), 10, b''), ('RGBA', (0, 0, 0, 0), 255, b''), *damaged]:
+        Image.new(mode, (9, 7), pixel).save(tmp_path / 'image.png', exif=exif)
+        ((fields, image),) = open_images(tmp_path / 'image.png').entries
+        assert fields == {'input': f'{tmp_path}/image.png'}
+        np.testing.assert_array_equal(image, np.full([4, 4, 1], grey, np.uint8), mode)
+
+
+@pytest.mark.parametrize('name', ['photo [1].png', '[old] photos/1.png', 'what?*.png'])
+def test_a_file_or_folder_that_is_there_is_taken_by_its_name(tmp_path, name):
+    write(tmp_path, name, 'photo 1.png', 'what is.png')
+    for path in (name, name.split('/')[0]):
+        assert inputs(open_images(tmp_path / path), tmp_path) == [name]
+
+
+def test_images_of_folders_and_patterns_are_sorted_and_a_bad_one_is_an_entry_with_its_error(tmp_path):
+    write(tmp_path, 'b/2.png', 'b/c/1.png', 'a/4.png', 'a/.hidden')
+    Image.new('L', (3, 3)).save(tmp_path / 'a' / '3.png')
+    assert inputs(open_images(f'{tmp_path}/*'), tmp_path) == ['a/3.png', 'a/4.png', 'b/2.png', 'b/c/1.png']
+    good, bad = (entry for _, entry in open_images(tmp_path / 'a' / '*.png').entries)
+    assert good.shape == (4, 4, 1)
+    assert isinstance(bad, UsageError) and str(bad) == f'{tmp_path}/a/4.png is not an image of a kind that Pillow reads'
+
+
+def test_tfrecord_files_and_folders_are_read_and_a_corrupt_one_is_an_entry_with_its_error(tmp_path):
+    content = b''.join(tfrecords.record(records.encode({'x': x})) for x in ([1.5, 0.5], [2.5, 3.5]))
+    write(tmp_path, 'x/1.tfrecord', content=content[:-1] + b'x')
+    write(tmp_path, 'x/2.tfrecord', 'x/README.md', 'y.tfrecord-00000-of-00001', content=content)
+    files = open_rows(tmp_path / '*')
+    (fields, error), *entries = files.entries
+    assert fields == {'input': f'{tmp_path}/x/1.tfrecord'} and str(error).startswith(f'{tmp_path}/x/1.tfrecord: the record at ')
+    names = ('x/2.tfrecord', 'y.tfrecord-00000-of-00001')
+    fields, examples = zip(*entries)
+    assert fields == tuple({'input': f'{tmp_path}/{name}', 'record': i} for name in names for i in range(2))
+    with tf.Graph().as_default(), tf.Session() as session:
+        found = session.run(files.to_features(tf.constant(examples)))['x']
+    assert found.tolist() == 2 * [[1.5, 0.5], [2.5, 3.5]]
+
+
+@pytest.mark.parametrize('patterns, names', [(('*.txt',), ['a.TXT', 'b/c/2.txt']), (None, ['a.TXT', 'b/1.csv', 'b/c/2.txt'])])
+def test_a_folder_stands_for_the_files_of_the_dataset_beneath_it(tmp_path, patterns, names):
+    write(tmp_path / 'in', 'b/1.csv', 'b/c/2.txt', 'a.TXT', '.a.txt', '.b/3.txt')
+    (tmp_path / 'in' / 'b' / 'loop').symlink_to(tmp_path / 'in')
+    functions = {'read_input': read_name, **({'INPUT_PATTERNS': patterns} if patterns else {})}
+    found = [(fields['input'], entry) for fields, entry in open_rows(tmp_path / 'in', **functions).entries]
+    assert found == [(f'{tmp_path}/in/{name}',) * 2 for name in names]
+
+
+def test_of_a_folder_a_dataset_of_own_files_reads_those_of_its_kind(tmp_path):
+    table, other_table, text, records, image = files = 'a.csv', 'b.tsv', 'c.txt', 'd.tfrecord-00000-of-00001', 'e.PNG'
+    write(tmp_path, 'README.md', *files)
+    kinds = {'csv': [table, other_table], 'text': [other_table, text], 'image_folder': [image]}
+    for name, names in {**kinds, 'tfrecord': [records, image], 'tfds': [records, image]}.items():
+        patterns = loader.load('dataset', name).INPUT_PATTERNS
+        assert inputs(open_rows(tmp_path, read_input=read_name, INPUT_PATTERNS=patterns), tmp_path) == names
+
+
+def test_where_nothing_can_be_read_is_named(tmp_path):
+    write(tmp_path / 'in', 'x.csv')
+    of_tables = {'read_input': read_name, 'INPUT_PATTERNS': ('*.txt', '*.tsv')}
+    for functions, named in ((of_tables, '*.txt, *.tsv'), ({}, '*.tfrecord*')):
+        ((fields, error),) = open_rows(tmp_path / 'in', **functions).entries
+        assert fields == {'input': f'{tmp_path}/in'}
+        assert isinstance(error, UsageError) and str(error) == f'{tmp_path}/in: has no files named {named}'
+    with pytest.raises(UsageError, match=r'--input=nothing\*.png: no such file'):
+        open_rows('nothing*.png')
+    with pytest.raises(UsageError, match=r'--dataset=d takes no files other than \*.tfrecord: it has no read_input'):
+        open_rows(tmp_path / 'in' / 'x.csv')
+    tensors = {'read': lambda *_: tf.data.Dataset.range(2), 'parse': lambda mode, params, i: ({'x': i}, {})}
+    with pytest.raises(UsageError, match=r'--dataset=d takes no files: it has no read_input'):
+        open_rows(tmp_path / 'in', **tensors)
