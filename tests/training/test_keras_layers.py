@@ -8,9 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.training.keras_layers import collect_keras_layers
-from common.training.options import TrainingOptions
-from tests.linear import X, Y, input_fn, make_estimator, train_in_session, variables
-from tests.shared import assert_equal, read_weights
+from tests.linear import X, Y, check_loop, make_estimator, train_in_session, variables
 
 KERNEL = np.random.RandomState(2).normal(size=[2, 3]).astype(np.float32)
 L2 = tf.keras.regularizers.l2
@@ -52,18 +50,17 @@ def single_layers():
     return lambda net: layers[2](layers[1](layers[0](net)))
 
 
-def estimator_of(directory, make, towers=0, text='', **options):
+def estimator_of(make, towers=0, text=''):
     def model(features, labels, mode, params):
         y = make()(features['x'])[:, 0]
         return {'y': y}, None if labels is None else tf.square(y - labels['y'])
 
-    return make_estimator(directory, towers, model, text, TrainingOptions(**options), tf_random_seed=1)
+    return make_estimator('/nowhere', towers, model, text)
 
 
 def train(make, steps=6, towers=0):
-    found, _ = train_in_session(estimator_of('/nowhere', make, towers), steps)
-    del found['global_step']
-    return found
+    found, _ = train_in_session(estimator_of(make, towers), steps)
+    return {name: value for name, value in found.items() if name != 'global_step'}
 
 
 def train_by_keras(network):
@@ -104,13 +101,8 @@ def test_a_network_of_keras_layers_is_trained_as_by_keras(make, by_keras):
     np.testing.assert_allclose(the('moving_mean', in_towers), expected, rtol=1e-5)
 
 
-def test_a_training_in_loops_resumes_with_the_bits_of_single_steps(tmp_path):
-    text = ',gradient_accumulation_steps=2,ema_decay=0.9'
-    whole, parts = (estimator_of(tmp_path / name, sequential, 2, text, steps_per_loop=n) for name, n in (('1', 1), ('2', 2)))
-    whole.train(input_fn(), max_steps=6)
-    parts.train(input_fn(), max_steps=3)
-    parts.train(lambda: input_fn()().skip(3), max_steps=6)
-    assert_equal(read_weights(tmp_path / '2'), read_weights(tmp_path / '1'))
+def test_a_training_in_a_loop_resumes_with_the_bits_of_single_steps():
+    check_loop(estimator_of(sequential, 2, ',gradient_accumulation_steps=2,ema_decay=0.9'))
 
 
 def frozen():
@@ -135,7 +127,7 @@ def test_layers_that_are_not_trainable_stay_as_they_are(make):
 
 @pytest.mark.parametrize('mode, is_dropped', [('train', True), ('eval', False), ('infer', False)])
 def test_dropout_knows_whether_it_is_training(mode, is_dropped):
-    estimator = estimator_of('/nowhere', lambda: tf.keras.Sequential([tf.keras.layers.Dropout(0.5), output()]))
+    estimator = estimator_of(lambda: tf.keras.Sequential([tf.keras.layers.Dropout(0.5), output()]))
     with tf.Graph().as_default(), tf.Session() as session:
         tf.train.create_global_step()
         labels = None if mode == 'infer' else {'y': tf.ones([100])}
@@ -270,26 +262,21 @@ def test_layers_of_other_packages_are_refused(session, package, message):
 
 def test_graphs_that_threads_build_at_once_leave_keras_as_it_was():
     before = {owner: dict(vars(owner)) for owner in (*tf.layers.Layer.__mro__, tf.keras.Model)}
-    first_is_in, second_is_in, first_is_out, second_is_out = (threading.Event() for _ in range(4))
-    penalties = []
+    is_in, goes_on, penalties = threading.Event(), threading.Event(), []
 
-    def build(entered, goes_on, left):
+    def build(tell, wait):
         with tf.Graph().as_default():
             with collect_keras_layers(is_training=True):
-                entered.set()
-                assert goes_on.wait(100)
+                tell()
+                wait(100)
                 hidden()(tf.ones([1, 2]))
             penalties.append(len(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)))
-        left.set()
 
-    first = threading.Thread(target=build, args=[first_is_in, second_is_in, first_is_out])
-    second = threading.Thread(target=build, args=[second_is_in, first_is_out, second_is_out])
-    first.start()
-    assert first_is_in.wait(100)
-    tf.keras.layers.Dense(1)(tf.ones([1, 2]))  # Neither thread's concern.
-    second.start()
-    first.join()
-    second.join()
+    other = threading.Thread(target=build, args=[is_in.set, goes_on.wait])
+    other.start()
+    assert is_in.wait(100)
+    tf.keras.layers.Dense(1)(tf.ones([1, 2]))  # Neither graph's concern.
+    build(goes_on.set, other.join)
     assert penalties == [2, 2]
     assert {owner: dict(vars(owner)) for owner in before} == before
 
@@ -307,20 +294,13 @@ def test_a_program_s_own_keras_models_work_after_a_model_that_fails(is_called, t
 
 
 @pytest.mark.parametrize('is_functional', [True, False])
-def test_layers_that_augment_do_so_in_training_only(is_functional):
+@pytest.mark.parametrize('is_training', [True, False])
+def test_layers_that_augment_do_so_in_training_only(session, is_functional, is_training):
     images = np.random.RandomState(0).uniform(size=[4, 8, 8, 1]).astype(np.float32)
-
-    def outputs(is_training):
-        with tf.Graph().as_default(), tf.Session() as session:
-            with collect_keras_layers(is_training):
-                rotation = tf.compat.v2.keras.layers.RandomRotation(0.5)
-                inputs = tf.keras.Input([8, 8, 1])
-                network = tf.keras.Model(inputs, rotation(inputs)) if is_functional else tf.keras.Sequential([rotation])
-                result = network(tf.constant(images))
-            session.run(tf.global_variables_initializer())
-            return session.run(result), session.run(result)
-
-    for evaluated in outputs(is_training=False):
-        np.testing.assert_array_equal(evaluated, images)
-    first, second = outputs(is_training=True)
-    assert (first != images).any() and (first != second).any()
+    with collect_keras_layers(is_training):
+        rotation, inputs = tf.compat.v2.keras.layers.RandomRotation(0.5), tf.keras.Input([8, 8, 1])
+        network = tf.keras.Model(inputs, rotation(inputs)) if is_functional else tf.keras.Sequential([rotation])
+        outputs = network(tf.constant(images))
+    session.run(tf.global_variables_initializer())
+    first, second = session.run(outputs), session.run(outputs)
+    assert (first != images).any() == (first != second).any() == is_training
