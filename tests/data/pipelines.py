@@ -72,7 +72,6 @@ def passes(module, spans, mode=ModeKeys.TRAIN, data_dir='', count=None, is_kept=
 
 
 def batches(module, steps=None, mode=ModeKeys.TRAIN, start=0, **options):
-    """Returns the batches of one pass, from a global step on; see `passes`."""
     return passes(module, [(start, steps)], mode, **options)[0]
 
 

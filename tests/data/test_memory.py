@@ -12,28 +12,24 @@ from common.training import memory_check
 from tests.shared import POLYNOMIAL
 import trainer
 
+GROUP, GROUP_1 = 'sys/fs/cgroup/a/', 'sys/fs/cgroup/memory/memory'
+V2 = {f'{GROUP}memory.max': '5000', f'{GROUP}memory.current': '3000', f'{GROUP}memory.stat': 'anon 9\ninactive_file 700\n'}
+
 
 def test_the_least_of_what_the_machine_and_the_cgroups_leave_is_available(tmp_path):
-    def write(path, text):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-
-    assert memory.available(str(tmp_path)) == math.inf
-    write('proc/meminfo', 'MemTotal: 9000 kB\nMemAvailable:    8000 kB\n')
-    assert memory.available(str(tmp_path)) == 8000 * 1024
-    write('proc/self/cgroup', '0::/a/b\n')
-    write('sys/fs/cgroup/a/b/memory.max', 'max\n')
-    assert memory.available(str(tmp_path)) == 8000 * 1024
-    write('sys/fs/cgroup/a/memory.max', '5000\n')
-    write('sys/fs/cgroup/a/memory.current', '3000\n')
-    write('sys/fs/cgroup/a/memory.stat', 'anon 2000\ninactive_file 700\n')
-    assert memory.available(str(tmp_path)) == 5000 - 3000 + 700
-    write('proc/self/cgroup', '5:cpu:/a\n4:memory:/c\n')
-    write('sys/fs/cgroup/memory/memory.limit_in_bytes', '4000')
-    write('sys/fs/cgroup/memory/memory.usage_in_bytes', '3900')
-    assert memory.available(str(tmp_path)) == 100
-    write('sys/fs/cgroup/memory/memory.usage_in_bytes', '4100')
-    assert memory.available(str(tmp_path)) == 0
+    for files, expected in [
+        ({}, math.inf),
+        ({'proc/meminfo': 'MemTotal: 9000 kB\nMemAvailable:    8000 kB\n'}, 8000 * 1024),
+        ({'proc/self/cgroup': '0::/a/b\n', f'{GROUP}b/memory.max': 'max\n'}, 8000 * 1024),
+        (V2, 5000 - 3000 + 700),
+        ({'proc/self/cgroup': '5:cpu:/a\n4:memory:/c\n'}, 8000 * 1024),
+        ({f'{GROUP_1}.limit_in_bytes': '4000', f'{GROUP_1}.usage_in_bytes': '3900'}, 100),
+        ({f'{GROUP_1}.usage_in_bytes': '4100'}, 0),
+    ]:
+        for path, text in files.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text)
+        assert memory.available(str(tmp_path)) == expected
 
 
 @pytest.mark.parametrize('limited, pages', [(resource.RLIMIT_AS, 10), (resource.RLIMIT_DATA, 5)])
@@ -68,12 +64,10 @@ def test_variables_or_a_tensor_that_no_memory_could_hold_are_refused(monkeypatch
         y = tf.reduce_sum(x)
         tf.placeholder(tf.float32, [10**6], 'not_fetched')
         check(12080, 1, y)
-        message = 'variables of the model and of its optimizer take 12.1 KB, of which large takes 12 KB, and 12.1 KB of memory'
-        with pytest.raises(UsageError, match=f'^the {message} is available: make the model smaller$'):
+        with pytest.raises(UsageError, match='^the variables .* 12.1 KB, of which large takes 12 KB, .*: make the model'):
             check(12079, 1, y)
         check(400_000, 1000, y)
-        message = 'a batch of 1000, x makes a tensor of 400 KB, and 400 KB of memory is available: use a smaller batch_size'
-        with pytest.raises(UsageError, match=f'^with {message}, or make the model smaller$'):
+        with pytest.raises(UsageError, match='^with a batch of 1000, x makes a tensor of 400 KB, .* a smaller batch_size'):
             check(399_999, 1000, y)
 
 

@@ -26,7 +26,7 @@ def directory(tmp_path_factory):
 
 
 def make_module(function, is_parsed_once=True, change=lambda x: x):
-    """Returns a dataset module, and a list that gets the numbers of records at each call of its parser."""
+    """Returns a dataset module, and the numbers of records at each call of its parser."""
     sizes = []
 
     def count(value):
@@ -102,10 +102,10 @@ def end_early(mode, params, records):
     return {'number': tf.ensure_shape(number, [None, 2])}, {}
 
 
-@pytest.mark.parametrize(
-    'parse_batch, message',
-    [(parse_half, 'must return one example of each record'), (end_early, 'the training data ended early')],
-)
+REFUSED = [(parse_half, 'must return one example of each record'), (end_early, 'the training data ended early')]
+
+
+@pytest.mark.parametrize('parse_batch, message', REFUSED)
 def test_a_parser_that_does_not_give_one_example_for_each_record_is_refused(directory, parse_batch, message):
     module = of_files(parse_batch=parse_batch)
     module.PARSED_ONCE = True

@@ -95,11 +95,11 @@ def test_an_example_that_cannot_be_made_is_named_and_leaves_nothing_that_counts(
         return {'id': i}
 
     bad = 'example 7 of the split train cannot be made: ValueError: example 7 is bad '
-    for examples, message in (
+    for examples, message in [
         (Lazy(10, example_at), rf'{bad}\(.*test_records\.py, line \d+\)$'),
         (map(example_at, range(10)), bad),
         ([{'x': 1}, {'x': 1j}], 'example 1 of the split train cannot be made: TypeError: x: cannot store complex'),
-    ):
+    ]:
         with pytest.raises(RunError, match=f'^{tmp_path}: {message}'):
             records.write(str(tmp_path), {'train': examples})
     assert not records.is_written(str(tmp_path)) and not list(tmp_path.glob('*.part'))
@@ -128,17 +128,6 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
         write(tmp_path / 'file' / 'mnist')
 
 
-def test_a_file_that_is_not_as_written_is_named(tmp_path):
-    write(tmp_path)
-    path = tmp_path / 'train-00002-of-00004.tfrecord'
-    flip_last_byte(path)
-    with pytest.raises(RunError, match=f'^{path}: the record at byte 31 is corrupt: .*: delete {tmp_path} to convert the data'):
-        records.read(str(tmp_path), 'train')
-    path.unlink()
-    with pytest.raises(RunError, match=f'^{path}: is missing: delete {tmp_path} to convert the data'):
-        records.read(str(tmp_path), 'train')
-
-
 FILE = {'name': 'a', 'count': 1, 'bytes': 16, 'sha256': '0'}
 BAD_FILES = [{'name': '../a'}, {'name': ''}, {'name': 1}, {'sha256': 5}, {'crc32': 5}, {'crc32': ['5']}, {'bytes': True}]
 BAD_FILES += [{'index': {'every': every, 'offsets': [offset]}} for every, offset in ((0, 0), (-1, 0), (1, -1))]
@@ -162,10 +151,9 @@ def test_a_record_is_found_again_in_its_file(tmp_path):
     manifest.clear_cache()  # Of what other tests have read.
     records.write(str(tmp_path), {'train': [{'name': f'record {i} of this test'} for i in range(6)]}, num_shards=2)
     records.read(str(tmp_path), 'train')
-    size = os.path.getsize(tmp_path / 'train-00001-of-00002.tfrecord') // 3
-    assert manifest.locate_record(records.encode({'name': 'record 5 of this test'})) == (
-        f'{tmp_path}/train-00001-of-00002.tfrecord: record 2, at byte {2 * size}'
-    )
+    path = f'{tmp_path}/train-00001-of-00002.tfrecord'
+    found = manifest.locate_record(records.encode({'name': 'record 5 of this test'}))
+    assert found == f'{path}: record 2, at byte {2 * os.path.getsize(path) // 3}'
     assert manifest.locate_record(b'another') is None
 
 
@@ -224,7 +212,6 @@ def test_show_counts_the_records_and_tells_their_features(tmp_path):
         (['verify', '{tmp}'], 2, '{tmp}: contains neither manifest.json nor *.tfrecord files'),
         (['verify', '{tmp}/none'], 2, '{tmp}/none: is not a directory'),
         (['show', '\udce4'], 2, '\udce4: is not UTF-8'),
-        (['show', 'a\nb'], 2, 'a b: cannot be read'),
         (['show', '{tmp}/text'], 1, '{tmp}/text: the record at byte 0 is corrupt'),
         (['show', '{tmp}/bytes'], 1, '{tmp}/bytes: contains records other than tf.train.Example'),
     ],

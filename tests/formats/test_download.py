@@ -29,11 +29,6 @@ def path(tmp_path):
     return tmp_path / 'raw' / 'file.bin'
 
 
-def write_part(path, content):
-    path.parent.mkdir()
-    path.with_name('file.bin.part').write_bytes(content)
-
-
 def assert_complete(path):
     assert path.read_bytes() == CONTENT
     assert sorted(entry.name for entry in path.parent.iterdir()) == ['file.bin', 'file.bin.lock']
@@ -73,20 +68,24 @@ def test_a_file_is_downloaded_however_the_server_sends_it(path, answers, expecte
 
 
 @pytest.mark.parametrize(
-    'part, first, is_used',
+    'part, first, is_used, counted',
     [
-        (CONTENT[:1000], send(), True),
-        (CONTENT, fail(416), True),
-        (b'something else', send(), False),
-        (CONTENT + b'x', fail(416), False),
+        (CONTENT[:1000], send(), True, [1000]),
+        (CONTENT, fail(416), True, []),
+        (b'something else', send(), False, [14, 0]),
+        (CONTENT + b'x', fail(416), False, [0]),
     ],
 )
-def test_what_an_earlier_process_left_is_used_if_it_is_of_the_file(path, part, first, is_used):
-    write_part(path, part)
+def test_what_an_earlier_process_left_is_used_and_counted(path, monkeypatch, part, first, is_used, counted):
+    bars, make_bar = [], module.make_bar
+    monkeypatch.setattr(module, 'make_bar', lambda **options: bars.append(options) or make_bar(**options))
+    path.parent.mkdir()
+    path.with_name('file.bin.part').write_bytes(part)
     with serving(first, send()) as (url, ranges):
         download(url, str(path), SHA256)
     assert_complete(path)
     assert ranges == [f'bytes={len(part)}-', *([] if is_used else [None])]
+    assert [(bar['initial'], bar['total']) for bar in bars] == [(count, len(CONTENT)) for count in counted]
 
 
 def test_a_file_that_is_there_is_not_downloaded(path):
@@ -145,15 +144,6 @@ def test_a_path_that_cannot_be_written_or_is_remote_is_named(tmp_path):
         download('http://x/file', str(tmp_path / 'raw' / 'file.bin'), SHA256)
     with pytest.raises(RunError, match='^http://x/file: cannot be .* to a remote file system; put that file at gs://bucket/a'):
         download('http://x/file', 'gs://bucket/a', SHA256)
-
-
-def test_the_progress_bar_counts_from_what_is_there(path, monkeypatch):
-    write_part(path, CONTENT[:1000])
-    bars, make_bar = [], module.make_bar
-    monkeypatch.setattr(module, 'make_bar', lambda **options: bars.append(options) or make_bar(**options))
-    with serving(send()) as (url, _):
-        download(url, str(path), SHA256)
-    assert [(bar['initial'], bar['total']) for bar in bars] == [(1000, len(CONTENT))]
 
 
 PROGRAM = """

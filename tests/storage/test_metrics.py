@@ -14,25 +14,17 @@ LOSS, ACCURACY = Objective('loss', False), Objective('accuracy', True)
 def test_a_goal_is_a_metric_and_a_direction():
     texts = ['loss:min', 'accuracy:max', 'a:b:max']
     assert list(map(parse_objective, texts)) == [LOSS, ACCURACY, Objective('a:b', True)]
+    for text in ('', 'loss', 'loss:', ':min', 'loss:least', 'loss:min '):
+        with pytest.raises(UsageError, match='is not of the form METRIC:min or METRIC:max'):
+            parse_objective(text)
 
 
-@pytest.mark.parametrize('text', ['', 'loss', 'loss:', ':min', 'loss:least', 'loss:min '])
-def test_what_is_no_goal_is_refused(text):
-    with pytest.raises(UsageError, match='is not of the form METRIC:min or METRIC:max'):
-        parse_objective(text)
-
-
-@pytest.mark.parametrize('value, other, min_delta', [(1.0, 2.0, 0.0), (0.9, 1.5, 0.5), (1.0, math.nan, 5.0)])
-def test_less_or_more_is_better_by_the_goal_and_anything_than_nan(value, other, min_delta):
-    assert LOSS.is_better(value, other, min_delta) and ACCURACY.is_better(-value, -other, min_delta)
-
-
-NOT_BETTER = [(2.0, 1.0, 0.0), (1.0, 1.0, 0.0), (1.0, 1.5, 0.5), (math.nan, 1.0, 0.0), (math.nan, math.nan, 0.0)]
-
-
-@pytest.mark.parametrize('value, other, min_delta', NOT_BETTER)
-def test_what_does_not_gain_enough_is_not_better(value, other, min_delta):
-    assert not LOSS.is_better(value, other, min_delta) and not ACCURACY.is_better(-value, -other, min_delta)
+def test_less_or_more_is_better_by_the_goal_and_anything_than_nan():
+    better = [(1.0, 2.0, 0.0), (0.9, 1.5, 0.5), (1.0, math.nan, 5.0)]
+    others = [(2.0, 1.0, 0.0), (1.0, 1.0, 0.0), (1.0, 1.5, 0.5), (math.nan, 1.0, 0.0), (math.nan, math.nan, 0.0)]
+    for is_better, rows in ((True, better), (False, others)):
+        for value, other, delta in rows:
+            assert LOSS.is_better(value, other, delta) is ACCURACY.is_better(-value, -other, delta) is is_better
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,12 @@ def test_a_checkpoint_that_is_damaged_or_gone_is_named(tmp_path, suffix):
 
 
 def test_a_checkpoint_is_found_by_its_name_or_path(tmp_path):
-    with pytest.raises(UsageError, match=f'--output_dir={tmp_path}: contains no checkpoint'):
-        checkpoints.find_checkpoint(str(tmp_path), 'latest')
+    for find in (checkpoints.require_checkpoint, lambda path: checkpoints.find_checkpoint(path, 'latest')):
+        with pytest.raises(UsageError, match=f'--output_dir={tmp_path}: contains no checkpoint'):
+            find(str(tmp_path))
+    keep(tmp_path, 0, accuracy=0.4)
+    checkpoints.require_checkpoint(str(tmp_path))
+    (tmp_path / 'model.ckpt-0.index').unlink()
     keep(tmp_path, 1, accuracy=0.5)
     keep(tmp_path, 12, accuracy=0.4)
     first, last = (f'{tmp_path}/model.ckpt-{step}' for step in (1, 12))

@@ -75,13 +75,11 @@ def test_what_another_training_left_without_its_checkpoints_is_not_mixed_in(tmp_
 
 
 def test_a_lock_names_its_holder_and_ends_with_its_block(tmp_path):
-    with run_dir.lock(str(tmp_path)):
-        holder = f'process {os.getpid()} on {socket.gethostname()}'
-        with pytest.raises(RunError, match=f'--output_dir={tmp_path}: {holder} is training there'):
-            with run_dir.lock(str(tmp_path)):
-                pass
-    with run_dir.lock(str(tmp_path)):
-        pass
+    holder = f'process {os.getpid()} on {socket.gethostname()}'
+    for _ in range(2):
+        with run_dir.lock(str(tmp_path)):
+            with pytest.raises(RunError, match=f'--output_dir={tmp_path}: {holder} is training there'):
+                run_dir.lock(str(tmp_path)).__enter__()
 
 
 def test_a_directory_that_is_moved_away_is_named_where_the_training_then_fails(tmp_path):
@@ -117,23 +115,18 @@ def test_a_remote_directory_has_no_lock():
     assert read_metric('ram://somewhere', 'eval', 'loss') == [2]
 
 
-def test_a_file_that_another_process_is_writing_is_not_taken_for_a_leftover(tmp_path):
+def test_a_file_that_a_process_is_writing_or_may_be_where_there_are_no_locks_is_no_leftover(tmp_path, monkeypatch):
+    left = tmp_path / f'predictions.jsonl.{"0" * 32}.part'
+    left.write_text('')
     with files.atomic_path(str(tmp_path / 'predictions.jsonl')) as part, open(part, 'w') as file:
+        with monkeypatch.context() as context:
+            context.setattr(fcntl, 'flock', refusing(errno.ENOLCK))
+            checkpoints.recover(str(tmp_path))
+            files.write(str(tmp_path / 'file'), 'new')
+        assert left.exists()
         checkpoints.recover(str(tmp_path))
         file.write('whole')
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {'predictions.jsonl': 'whole'}
-
-
-def test_where_there_are_no_locks_a_file_that_may_be_written_by_another_process_stays(tmp_path, monkeypatch):
-    part = tmp_path / f'predictions.jsonl.{"0" * 32}.part'
-    part.write_text('')
-    with monkeypatch.context() as context:
-        context.setattr(fcntl, 'flock', refusing(errno.ENOLCK))
-        checkpoints.recover(str(tmp_path))
-        files.write(str(tmp_path / 'file'), 'new')
-    assert part.exists() and (tmp_path / 'file').read_text() == 'new'
-    checkpoints.recover(str(tmp_path))
-    assert not part.exists()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {'predictions.jsonl': 'whole', 'file': 'new'}
 
 
 def test_a_file_that_is_taken_away_between_its_making_and_its_lock_is_made_again(tmp_path, monkeypatch):
