@@ -1,5 +1,6 @@
 """Clusters of the trainer's processes on loopback."""
 
+import contextlib
 import json
 import os
 import random
@@ -11,9 +12,10 @@ import sys
 import time
 
 from tests import forked
-from tests.shared import ROOT
+from tests.shared import ROOT, read_weights
 
 TINY = ('--model=tests.cluster.tiny_model', '--dataset=tests.cluster.tiny_data')
+RESTART = 'start all tasks again, and the training resumes from its latest checkpoint'
 _SECONDS = 100
 
 
@@ -29,16 +31,12 @@ _unused_ports = _candidates()  # One iterator, so that no port is given out twic
 
 
 def free_ports(count):
-    """Returns different free ports."""
     ports = []
     while len(ports) < count:
         port = next(_unused_ports)
-        with socket.socket() as server:
-            try:
-                server.bind(('', port))
-            except OSError:
-                continue
-        ports.append(port)
+        with socket.socket() as server, contextlib.suppress(OSError):
+            server.bind(('', port))
+            ports.append(port)
     return ports
 
 
@@ -48,12 +46,10 @@ def addresses(**jobs):
 
 
 def tf_config(cluster, job, index=0):
-    """Returns the TF_CONFIG of a task."""
     return json.dumps({'cluster': cluster, 'task': {'type': job, 'index': index}})
 
 
 def wait_until(condition):
-    """Waits until a condition is true."""
     deadline = time.monotonic() + _SECONDS
     while not condition():
         assert time.monotonic() < deadline
@@ -77,8 +73,7 @@ class Run:
         directory.mkdir(parents=True, exist_ok=True)
         self.output_dir = directory / 'output'
         self.processes = {}
-        self._directory = directory
-        self._cluster, self._flags, self._only = cluster, flags, only or {}
+        self._directory, self._cluster, self._flags, self._only = directory, cluster, flags, only or {}
         self._environ, self._environs, self._popen = environ or {}, environs or {}, popen
         for job, index in [(job, i) for job, hosts in cluster.items() for i in range(len(hosts))] or [('chief', 0)]:
             self.start(job, index)
@@ -90,24 +85,25 @@ class Run:
         variables |= self._environ | self._environs.get(name, {})
         if self._cluster:
             variables['TF_CONFIG'] = tf_config(self._cluster, job, index)
-        command = [sys.executable, os.path.join(ROOT, 'trainer.py'), f'--output_dir={self.output_dir}', *self._flags]
+        flags = [f'--output_dir={self.output_dir}', *self._flags, *self._only.get(name, ())]
+        command = [sys.executable, os.path.join(ROOT, 'trainer.py'), *flags]
         with open(self._directory / f'{name}.out', 'w') as out, open(self._directory / f'{name}.err', 'w') as err:
-            self.processes[name] = self._popen(
-                [*command, *self._only.get(name, ())], stdout=out, stderr=err, cwd=self._directory, env=variables
-            )
+            self.processes[name] = self._popen(command, stdout=out, stderr=err, cwd=self._directory, env=variables)
 
-    def wait(self):
-        """Waits until all have ended, and returns their exit codes."""
+    def send(self, name, number):
+        self.processes[name].send_signal(number)
+
+    def wait(self, *names):
+        """Waits until all, or those of some names, have ended, and returns their exit codes."""
         deadline = time.monotonic() + _SECONDS
         try:
-            return [process.wait(max(deadline - time.monotonic(), 0.1)) for process in self.processes.values()]
+            return [self.processes[name].wait(max(deadline - time.monotonic(), 0.1)) for name in names or self.processes]
         except subprocess.TimeoutExpired:
             raise AssertionError({name: self.log(name) for name in self.processes}) from None
         finally:
             self.kill()
 
     def kill(self):
-        """Kills those that still run."""
         for process in self.processes.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
@@ -120,24 +116,23 @@ class Run:
         """Returns the last line of a task's log."""
         return self.log(name).splitlines()[-1]
 
+    def loss(self, job, how='is lost'):
+        """Returns the error that names the first task of a job."""
+        name = job if job == 'chief' else f'{job} 0'
+        return f'trainer.py: {name} ({self._cluster[job][0]}) {how}; its own log may say why: {RESTART}'
+
     def result(self, name='chief0'):
         return json.loads((self._directory / f'{name}.out').read_text())
 
     def weights(self):
-        from tests.shared import read_weights  # It imports TensorFlow.
-
         return read_weights(self.output_dir)
 
-    def wait_for(self, name, text):
-        """Waits until a task has logged a text."""
-        self._wait_until(name, lambda log: text in log)
+    def wait_for(self, name, text='', step=0):
+        """Waits until a task that runs has logged a text, and a step, or a later one."""
 
-    def wait_for_step(self, name, step):
-        """Waits until a task has logged a step, or a later one."""
-        self._wait_until(name, lambda log: any(int(found) >= step for found in re.findall(r'step = (\d+)\b', log)))
+        def is_logged():
+            log = self.log(name)
+            assert self.processes[name].poll() is None, log
+            return text in log and max(map(int, re.findall(r'step = (\d+)\b', log)), default=0) >= step
 
-    def _wait_until(self, name, is_logged):
-        deadline = time.monotonic() + _SECONDS
-        while not is_logged(self.log(name)):
-            assert self.processes[name].poll() is None and time.monotonic() < deadline, self.log(name)
-            time.sleep(0.02)
+        wait_until(is_logged)

@@ -12,40 +12,37 @@ from common.cluster.asynchronous import AsynchronousTask, ParameterServer
 from common.cluster.placement import LeastLoaded
 from common.cluster.tf_config import ClusterConfig
 from common.errors import UsageError
-from tests.cluster.conftest import HPARAMS, RESTART, STEPS
-from tests.cluster.tasks import addresses
+from tests.cluster.conftest import HPARAMS, STEPS
+from tests.cluster.tasks import RESTART, addresses
 from tests.shared import assert_equal
 
 ENDLESS = ('--train_steps=100000', '--save_summary_steps=10')
 
 
 def test_each_variable_goes_to_the_server_with_the_fewest_bytes():
-    chosen = []
+    shapes = [('float32', 10, 10), ('float64', 20), ('int64',), ('float32', 3), ('float32', 40), ('int64',)]
     with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(3, ps_strategy=LeastLoaded(3))):
-        for i, (shape, dtype) in enumerate(
-            [([10, 10], tf.float32), ([20], tf.float64), ([], tf.int64), ([3], tf.float32), ([40], tf.float32), ([], tf.int64)]
-        ):
-            variable = tf.get_variable(f'v{i}', shape, dtype, use_resource=True, trainable=False)
-            chosen.append(tf.DeviceSpec.from_string(variable.device).task)
+        variables = [tf.get_variable(f'v{i}', shape, dtype, use_resource=True) for i, (dtype, *shape) in enumerate(shapes)]
+    chosen = [tf.DeviceSpec.from_string(variable.device).task for variable in variables]
     assert chosen == [0, 1, 2, 2, 2, 1]  # Of 400, 160 and 180 bytes, the last one goes to the second.
 
 
 def test_a_chief_alone_trains_as_one_process_and_resumes_exactly_after_a_stop_and_a_loss(train, tmp_path):
     """Also: a signal to the parameter server stops the training, and its loss ends the chief."""
     flags = ['--schedule=train', f'--hparams={HPARAMS},ema_decay=0.9,uses_words=true', '--save_checkpoints_steps=5']
-    alone, cluster = train(1, *flags), addresses(chief=1, ps=1)
+    alone = train(1, *flags)
     slow = {'servers': 1, 'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.1'}}
     run = train(1, *flags, **slow)
-    run.wait_for_step('chief0', 3)
-    run.processes['ps0'].send_signal(signal.SIGTERM)
+    run.wait_for('chief0', step=3)
+    run.send('ps0', signal.SIGTERM)
     assert run.wait() == [143, 143]
     step = run.weights()['global_step']
     assert 3 < step < STEPS
-    run = train(1, *flags, cluster=cluster, **slow)
-    run.wait_for_step('chief0', step + 6)
-    run.processes['ps0'].send_signal(signal.SIGKILL)
+    run = train(1, *flags, **slow)
+    run.wait_for('chief0', step=step + 6)
+    run.send('ps0', signal.SIGKILL)
     assert run.wait() == [1, -signal.SIGKILL]
-    assert run.error('chief0') == f'trainer.py: ps 0 ({cluster["ps"][0]}) is lost; its own log may say why: {RESTART}'
+    assert run.error('chief0') == run.loss('ps')
     assert step < run.weights()['global_step'] < STEPS
     resumed = train(1, *flags, servers=1, directory=tmp_path)
     assert alone.wait() == [0] and resumed.wait() == [0, 0]
@@ -57,10 +54,10 @@ def test_a_worker_that_is_lost_and_started_again_stops_nobody(train):
     stopping = ('--early_stopping_patience=2', '--early_stopping_min_delta=100', '--save_checkpoints_steps=100')
     run = train(2, *ENDLESS, *stopping, servers=2, environ={'TINY_SECONDS': '0.06'})
     run.wait_for('worker0', 'Running local_init_op')
-    run.wait_for_step('chief0', 20)
-    run.processes['worker0'].send_signal(signal.SIGKILL)
+    run.wait_for('chief0', step=20)
+    run.send('worker0', signal.SIGKILL)
     run.processes['worker0'].wait()
-    run.wait_for_step('chief0', 90)
+    run.wait_for('chief0', step=90)
     run.start('worker')
     assert run.wait() == [0, 0, 0, 0]
     results = [run.result(f'{job}0') for job in ('chief', 'worker')]
@@ -69,27 +66,20 @@ def test_a_worker_that_is_lost_and_started_again_stops_nobody(train):
 
 
 def test_a_server_that_hangs_ends_the_others_after_the_timeout(train):
-    cluster = addresses(chief=1, worker=1, ps=1)
-    run = train(2, '--cluster_timeout=20', *ENDLESS, cluster=cluster, environ={'TINY_SECONDS': '0.03'})
+    run = train(2, '--cluster_timeout=20', *ENDLESS, servers=1, environ={'TINY_SECONDS': '0.03'})
     run.wait_for('worker0', 'Running local_init_op')
-    run.wait_for_step('chief0', 3)
-    run.processes['ps0'].send_signal(signal.SIGSTOP)
-    try:
-        assert [run.processes[task].wait(100) for task in ('chief0', 'worker0')] == [1, 1]
-    finally:
-        run.kill()
-    for task in ('chief0', 'worker0'):
-        assert f'ps 0 ({cluster["ps"][0]}) does not answer; its own log may say why' in run.error(task)
+    run.wait_for('chief0', step=3)
+    run.send('ps0', signal.SIGSTOP)
+    assert run.wait('chief0', 'worker0') == [1, 1]
+    assert [run.error(task) for task in ('chief0', 'worker0')] == [run.loss('ps', 'does not answer')] * 2
 
 
 def test_a_lost_chief_ends_the_others(train):
-    cluster = addresses(chief=1, worker=1, ps=1)
-    run = train(2, *ENDLESS, cluster=cluster, environ={'TINY_SECONDS': '0.03'})
+    run = train(2, *ENDLESS, servers=1, environ={'TINY_SECONDS': '0.03'})
     run.wait_for('worker0', 'Running local_init_op')
-    run.processes['chief0'].send_signal(signal.SIGKILL)
+    run.send('chief0', signal.SIGKILL)
     assert run.wait() == [-signal.SIGKILL, 1, 1]
-    lost = f'trainer.py: chief ({cluster["chief"][0]}) is lost; its own log may say why: {RESTART}'
-    assert [run.error(task) for task in ('worker0', 'ps0')] == [lost] * 2
+    assert [run.error(task) for task in ('worker0', 'ps0')] == [run.loss('chief')] * 2
 
 
 def test_a_signal_to_a_worker_while_the_chief_evaluates_stops_all_and_they_resume(train, tmp_path):
@@ -97,7 +87,7 @@ def test_a_signal_to_a_worker_while_the_chief_evaluates_stops_all_and_they_resum
     flags, slow = [f'--train_steps={6 * STEPS}', '--save_summary_steps=10'], {'TINY_SECONDS': '0.5'}
     run = train(2, *flags, '--save_checkpoints_steps=5', servers=1, directory=tmp_path, environ=slow)
     run.wait_for('chief0', 'Restoring parameters')
-    run.processes['worker0'].send_signal(signal.SIGTERM)
+    run.send('worker0', signal.SIGTERM)
     assert run.wait() == [143] * 3
     assert run.log('chief0').count('Saving dict') == 1
     assert 5 <= int(run.weights()['global_step']) < 6 * STEPS
@@ -109,13 +99,13 @@ def test_a_signal_to_a_worker_while_the_chief_evaluates_stops_all_and_they_resum
 
 def test_a_worker_that_has_ended_is_not_named_as_lost():
     cluster = addresses(chief=1, worker=1, ps=1)
-    server = ParameterServer(ClusterConfig(cluster, 'ps', 0), 60)
-    assert str(server.loss()) == f'chief ({cluster["chief"][0]}) is lost; its own log may say why: {RESTART}'
+    error = ParameterServer(ClusterConfig(cluster, 'ps', 0), 60).loss()
+    assert str(error) == f'chief ({cluster["chief"][0]}) is lost; its own log may say why: {RESTART}'
 
 
 def test_a_server_of_another_training_is_refused_and_one_whose_chief_leaves_ends():
     cluster = addresses(chief=1, ps=1)
-    other = {**addresses(chief=1), 'ps': cluster['ps']}
+    other = {**cluster, **addresses(chief=1)}
     server = ParameterServer(ClusterConfig(cluster, 'ps', 0), 60)
     chief, stranger = (AsynchronousTask(ClusterConfig(hosts, 'chief', 0), 60, None) for hosts in (cluster, other))
     no_signal = types.SimpleNamespace(received=None, defer_signals=contextlib.nullcontext)
@@ -128,8 +118,6 @@ def test_a_server_of_another_training_is_refused_and_one_whose_chief_leaves_ends
         finally:
             stranger.end_watch()
             chief.leave()
-        hosts = [' '.join([*hosts['chief'], *hosts['ps']]) for hosts in (cluster, other)]
-        assert str(error.value).startswith(
-            f'ps 0 has TF_CONFIG={hosts[0]}, but chief has TF_CONFIG={hosts[1]}: start all tasks'
-        )
+        theirs, mine = (' '.join([*hosts['chief'], *hosts['ps']]) for hosts in (cluster, other))
+        assert str(error.value).startswith(f'ps 0 has TF_CONFIG={theirs}, but chief has TF_CONFIG={mine}: start all tasks')
         assert serving.result(60) == 0

@@ -9,10 +9,11 @@ import tensorflow.compat.v1 as tf
 from common.data import records
 
 WORDS = 30
+_SHAPES = {'x': ([3], tf.float32), 'words': ([4], tf.int64), 'y': ([], tf.float32)}
 
 
 def write(data_dir, seed=0):
-    """Writes 100 examples to train on and 20 to evaluate; another seed makes others."""
+    """Writes 100 examples to train on and 20 to evaluate, and returns the directory; another seed makes others."""
     random = np.random.RandomState(seed)
 
     def examples(count):
@@ -21,6 +22,7 @@ def write(data_dir, seed=0):
             yield {'x': x.tolist(), 'words': (words * random.randint(0, 2, 4)).tolist(), 'y': float(np.tanh(x).sum())}
 
     records.write(str(data_dir), {'train': examples(100), 'eval': examples(20)}, num_shards=2)
+    return data_dir
 
 
 def get_params():
@@ -36,21 +38,11 @@ def read(split, data_dir, params):
 
 
 def parse_batch(mode, params, serialized):
-    """Takes TINY_SECONDS, an environment variable, if that is set.
-
-    Returns {'x': float32 [batch, 3], 'words': int64 [batch, 4], 0 where there is none}, {'y': float32 [batch]}.
-    """
+    """Takes TINY_SECONDS, an environment variable, if that is set. Where there is no word, it is 0."""
     if 'TINY_SECONDS' in os.environ:
         serialized = tf.ensure_shape(tf.py_func(_wait, [serialized], tf.string), serialized.shape)
-    found = tf.io.parse_example(
-        serialized,
-        {
-            'x': tf.io.FixedLenFeature([3], tf.float32),
-            'words': tf.io.FixedLenFeature([4], tf.int64),
-            'y': tf.io.FixedLenFeature([], tf.float32),
-        },
-    )
-    return {'x': found['x'], 'words': found['words']}, {'y': found['y']}
+    found = tf.io.parse_example(serialized, {name: tf.io.FixedLenFeature(*shape) for name, shape in _SHAPES.items()})
+    return found, {'y': found.pop('y')}
 
 
 def _wait(value):

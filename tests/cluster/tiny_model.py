@@ -14,10 +14,7 @@ def get_params():
 
 
 def model(features, labels, mode, params):
-    """Predicts y. The gradient of the table of words is sparse, and has no rows for examples without words.
-
-    It takes TINY_MODEL_SECONDS, an environment variable, if that is set.
-    """
+    """Predicts y, after TINY_MODEL_SECONDS. The words' gradient is sparse, with no rows for examples without words."""
     time.sleep(float(os.environ.get('TINY_MODEL_SECONDS', 0)))
     x = tf.cast(features['x'], tf.float64)
     hidden = tf.tanh(tf.matmul(x, tf.get_variable('hidden', [3, 4], tf.float64)))
