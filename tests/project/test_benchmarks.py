@@ -35,12 +35,10 @@ from hparams import build
 from tests import forked
 from tests.shared import ROOT
 
-ModeKeys = tf.estimator.ModeKeys
-
 
 @pytest.fixture
 def quick_start(monkeypatch):
-    """Trainers start without importing TensorFlow: of their speed, steps are measured. Their memory is that of this process."""
+    """Processes start without importing TensorFlow; their memory is that of this one."""
     processes = {}
 
     def start(*args, **options):
@@ -61,63 +59,44 @@ def test_every_benchmark_finds_what_it_imports(name):
 def test_both_forms_of_beam_search_find_the_same_texts():
     loop, unrolled = (beam_search.measure(form, 4) for form in ('loop', 'unrolled'))
     assert loop['checksum'] == pytest.approx(unrolled['checksum'], rel=1e-4)
-    assert loop.keys() == unrolled.keys() == {'nodes', 'build', 'first', 'run', 'checksum'}
-    assert beam_search.measure('loop', 6)['nodes'] == loop['nodes']
-
-
-CONVOLUTIONS = 3 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64  # Of resnet: 1 + 6 in each stage.
 
 
 @pytest.mark.parametrize(
     'name, parameters',
     [
-        # Three convolutions of 3x3, two dense layers, each with biases.
-        ('alexnet', 9 * (32 + 32 * 64 + 64 * 128) + 32 + 64 + 128 + 1152 * 512 + 512 + 512 * 10 + 10),
-        # 3x3 filters, scale and shift of each convolution, and a dense layer.
-        ('resnet', 9 * CONVOLUTIONS + 2 * (7 * 16 + 6 * 32 + 6 * 64) + 650),
+        # 3x3 filters, 1 + 6 in each stage, scale and shift of each convolution, and a dense layer.
+        ('resnet', 9 * (48 + 6 * 16**2 + 16 * 32 + 5 * 32**2 + 32 * 64 + 5 * 64**2) + 2 * (7 * 16 + 6 * 32 + 6 * 64) + 650),
         # Embeddings, three GRUs, dense layers: the summary, the keys, those that are merged, the tokens.
         ('seq2seq', 256 * 32 + 3 * 3 * 128 * (32 + 128 + 1) + 128 * 257 + 128 * 256 + 128 * (128 + 256 + 1) + 256 * 129),
     ],
 )
 @mock.patch.multiple(training, PICTURES=300)
-def test_the_networks_that_are_compared_have_the_size_of_the_peers_and_their_data(name, parameters, tmp_path, data_dir):
-    task = training.TASKS[name]
-    if name != 'alexnet':
-        data_dir = str(tmp_path)
-        task.write(data_dir)
+def test_the_networks_that_are_compared_have_the_size_of_the_peers_and_their_data(name, parameters, tmp_path, session):
+    task, data_dir = training.TASKS[name], str(tmp_path)
+    task.write(data_dir)
     model, dataset = importlib.import_module(f'models.{task.model}'), importlib.import_module(f'datasets.{task.dataset}')
     text = task.hparams.format(data_dir=data_dir)
     params = build.make_hparams(task.model, model.get_params(), task.dataset, dataset.get_params(), '', text)
-    with tf.Graph().as_default(), tf.Session() as session:
-        batches = make_input_fn(DataSource(dataset, data_dir, params), ModeKeys.EVAL, 'eval')()
-        iterator = tf.data.make_initializable_iterator(batches)
-        features, labels = iterator.get_next()
-        session.run(iterator.initializer)
-        session.run([features, labels])
-        model.model(features, labels, ModeKeys.TRAIN, params)
-        assert sum(variable.shape.num_elements() for variable in tf.trainable_variables()) == parameters
+    batches = make_input_fn(DataSource(dataset, data_dir, params), tf.estimator.ModeKeys.EVAL, 'eval')()
+    features, labels = tf.data.make_one_shot_iterator(batches).get_next()
+    session.run([features, labels])
+    model.model(features, labels, tf.estimator.ModeKeys.TRAIN, params)
+    assert sum(variable.shape.num_elements() for variable in tf.trainable_variables()) == parameters
 
 
-@mock.patch.multiple(training, WARM_UP=10, ROWS=5000)
-def test_the_table_is_that_of_the_peers_and_what_the_trainer_reaches_is_read_from_its_log(quick_start, tmp_path, monkeypatch):
-    runs = []
-    monkeypatch.setattr(training, 'run_trainer', lambda *flags: runs.append(processes.run_trainer(*flags)) or runs[-1])
-    task = dataclasses.replace(training.TASKS['mlp'], steps=30, batch_size=256)
+@mock.patch.multiple(training, WARM_UP=4, ROWS=5000)
+def test_the_table_is_that_of_the_peers_and_what_the_trainer_reaches_is_read_from_its_log(quick_start, tmp_path):
+    task = dataclasses.replace(training.TASKS['mlp'], steps=12, batch_size=256)
     task.write(str(tmp_path))
     result = training.train(task, [], str(tmp_path))
     (metadata,) = tmp_path.glob('csv-*/metadata.json')
     (sizes,) = json.loads(metadata.read_text())['vocabulary_sizes'].values()
     with np.load(tmp_path / 'data.npz') as data:
         assert len(data['labels']) == 5000 and np.all(data['categorical'].max(0) < data['sizes'])
-        assert [column.max() for column in data['categorical'].T[:3]] == [4, 19, 49]
-        # In a small table, rare categories are unknown.
-        assert len(sizes) == 8 and sizes[:3] == [6, 21, 51] and sizes[-1] < data['sizes'][-1]
+        assert len(sizes) == 8 and sizes[:3] == [6, 21, 51] and sizes[-1] < data['sizes'][-1]  # Rare ones are unknown.
     assert result.keys() == {'examples_per_second', 'megabytes', 'parameters', 'loss'}
     assert result['parameters'] == 8 * sum(sizes) + (10 + 8 * 8) * 256 + 256 + 256 * 128 + 128 + 128 * 2 + 2
-    assert result['megabytes'] > 100 and 0 < result['loss'] < 0.69
-    (run,) = runs
-    assert run['result']['global_step'] == 31 and 'loss = ' in run['log']
-    assert 0 < 31 / run['seconds'] < run['steps_per_second'] == result['examples_per_second'] / 256
+    assert result['megabytes'] > 100 and 0 < result['loss'] < 1 and result['examples_per_second'] > 0
 
 
 def test_a_run_of_the_trainer_that_fails_is_no_measurement():
@@ -130,40 +109,16 @@ def test_the_shares_of_a_step_add_up(data_dir):
     shares = step_shares.measure('float32', data_dir)
     assert all(shares[name] > 0 for name in step_shares.KINDS)
     assert sum(shares.values()) == pytest.approx(2 * shares['a step'])
-    # By their operations: convolutions need ten times as many as the matrix products.
-    assert sum(shares[name] for name in shares if name.startswith('conv')) > shares['matrix products']
 
 
-@mock.patch.multiple(image_pipeline, RESIZED=6, CROPPED=4)
-def test_a_cropped_and_mirrored_image_is_a_part_of_it(session):
-    images = np.arange(20 * 6 * 6 * 3, dtype=np.float32).reshape(20, 6, 6, 3)
-    seen = set()
-    for image, found in zip(images, session.run(image_pipeline.augment(tf.constant(images)))):
-        parts = {
-            (top, left, step): image[top : top + 4, left : left + 4][:, ::step]
-            for top in range(3)
-            for left in range(3)
-            for step in (1, -1)
-        }
-        (part,) = [name for name, values in parts.items() if np.array_equal(found, values)]
-        seen.add(part)
-    assert len(seen) > 5
-
-
-@mock.patch.multiple(cluster, STEPS=20, EVERY=5)
+@mock.patch.multiple(cluster, STEPS=8, EVERY=2, REDUCTIONS=2)
 def test_processes_send_what_a_ring_has_to_and_the_all_reduce_is_measured_alone(quick_start, data_dir):
     flags = ('--model=mlp', f'--data_dir={data_dir}', '--hparams=batch_size=4,hidden_units=[400]', '--intra_op_threads=1')
     result = cluster.train(2, 1, *flags)
-    # In float32, with biases. Each of two processes sends the half that it has summed up, and before it the other half.
-    assert result['model'] == pytest.approx(4e-6 * (785 * 400 + 401 * 10))
+    assert result['model'] == pytest.approx(4e-6 * (785 * 400 + 401 * 10))  # In float32, with biases.
+    # Each of two processes sends the half that it has summed up, and before it the other half.
     assert result['sent'] > 2 * result['model'] * 0.99
-    assert result['steps_per_second'] > 0
-    reduced = cluster.reduce(2, 1)
-    assert reduced['milliseconds'] > 0 and reduced['cpu'] > 0
-
-
-def test_the_start_of_a_training_is_measured(quick_start, data_dir):
-    assert command_line.seconds_to_first_step(data_dir) > 0
+    assert all(value > 0 for value in [result['steps_per_second'], *cluster.reduce(2, 1).values()])
 
 
 def test_the_hook_is_in_an_environment_where_tf_estimator_is_enabled(tmp_path):
@@ -173,12 +128,9 @@ def test_the_hook_is_in_an_environment_where_tf_estimator_is_enabled(tmp_path):
         assert subprocess.run([python, '-c', code], capture_output=True, text=True).stdout == f'{is_enabled}\n'
 
 
-def measure_forms(directory, data_dir):
+def measure_graphs(directory, data_dir):
     with mock.patch.multiple(merge, IMAGES=[2, 4, 4, 3], CONTEXT=[2, 1, 1, 5], UNITS=6, STEPS=2):
         yield from (merge.measure(form)['milliseconds'] for form in merge.FORMS)
-
-
-def measure_loops(directory, data_dir):
     yield from (bare_loop.measure(name, 200)['steps_per_second'] for name in bare_loop.INPUTS)
 
 
@@ -187,19 +139,15 @@ def measure_mnist(directory, data_dir):
     with mock.patch.multiple(whole_runs, TRAINING_IMAGES=6000, TEST_IMAGES=1000):
         yield whole_runs.read(data_dir, 5)['examples_per_second']
         yield whole_runs.evaluate_forward(data_dir)['seconds']
-        with mock.patch.object(mnist, 'read_idx', lambda name: read_idx(name)[:100]):
-            yield whole_runs.convert()['seconds']
+    with mock.patch.object(mnist, 'read_idx', lambda name: read_idx(name)[:100]):
+        yield whole_runs.convert()['seconds']
 
 
-def measure_large_data(directory, data_dir):
+def measure_data(directory, data_dir):
     with mock.patch.multiple(resume, COUNT=500, BYTES=100):
-        for measure in (resume.convert, resume.verify):
-            yield measure(directory)['seconds']
-        for at in (0.0, 0.9):  # Of an epoch.
-            yield from resume.train(directory, at, 2).values()
-
-
-def measure_pictures(directory, data_dir):
+        yield resume.convert(directory)['seconds']
+        yield resume.verify(directory)['seconds']
+        yield from resume.train(directory, 0.9, 2).values()  # At 90 % of an epoch.
     with mock.patch.multiple(image_pipeline, WIDTH=60, HEIGHT=40, RESIZED=12, CROPPED=8, BATCH_SIZE=4):
         image_pipeline.generate(f'{directory}/pictures', 12)
         yield from image_pipeline.measure(f'{directory}/pictures', 2).values()
@@ -208,11 +156,12 @@ def measure_pictures(directory, data_dir):
 def measure_commands(directory, data_dir):
     code = 'import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass'
     yield command_line.cpu_seconds([sys.executable, '-c', code]) - 0.3
+    program = 'import sys; print("loss = 0.5, step = 1", file=sys.stderr)'
+    with mock.patch.object(command_line, 'TRAINER', [sys.executable, '-c', program]):
+        yield command_line.seconds_to_first_step(data_dir)
     yield from (value for values in python_start.measure(rounds=1).values() for value in values)
 
 
-@pytest.mark.parametrize(
-    'measure', [measure_forms, measure_loops, measure_mnist, measure_large_data, measure_pictures, measure_commands]
-)
+@pytest.mark.parametrize('measure', [measure_graphs, measure_mnist, measure_data, measure_commands])
 def test_a_short_measurement_finds_something(measure, tmp_path, data_dir):
     assert all(value > 0 for value in measure(str(tmp_path), data_dir))

@@ -15,13 +15,11 @@ DEPLOY = os.path.join(ROOT, 'deploy')
 
 @pytest.fixture(params=['tfjob.yaml', 'tfjob_evaluator.yaml'])
 def manifests(request):
-    """The documents of a manifest, by kind."""
     with open(os.path.join(DEPLOY, request.param)) as file:
         return {document['kind']: document for document in yaml.safe_load_all(file)}
 
 
 def parse(replica):
-    """Returns the flags of a replica's container."""
     (container,) = replica['template']['spec']['containers']
     FLAGS = run_flags.define()
     FLAGS(['trainer.py', *container['args']])
@@ -67,41 +65,25 @@ def test_only_the_pods_of_a_job_may_connect_to_each_other(manifests):
     assert policy == {'podSelector': pods, 'policyTypes': ['Ingress'], 'ingress': [{'from': [{'podSelector': pods}]}]}
 
 
-@pytest.fixture
-def submit(tmp_path):
-    """Runs the SLURM script with an srun that returns these exit codes: submit(1, 0) -> (exit code, calls of srun)."""
+@pytest.mark.parametrize(
+    'codes, expected, count', [([1, 137, 0], 0, 3), ([143, 0], 143, 1), ([2, 0], 2, 1), ([1, 1, 1, 1, 1, 0], 1, 5)]
+)
+def test_the_slurm_script_starts_again_if_a_task_was_lost_and_passes_flags_on(codes, expected, count, tmp_path):
     activate, srun = tmp_path / '.venv/bin/activate', tmp_path / 'bin/srun'
     for path in (activate, srun):
         path.parent.mkdir(parents=True)
     activate.write_text('')
     srun.write_text('#!/bin/bash\necho "$*" >> calls\nread -r code < codes\nsed -i 1d codes\nexit "$code"\n')
     srun.chmod(0o755)
-
-    def call(*codes):
-        (tmp_path / 'codes').write_text(''.join(f'{code}\n' for code in codes))
-        environ = {**os.environ, 'SLURM_SUBMIT_DIR': str(tmp_path), 'PATH': f'{srun.parent}:{os.environ["PATH"]}'}
-        code = subprocess.run(
-            ['bash', f'{DEPLOY}/slurm.sh', '--model=mlp', '--hparams=hidden_units=[2, 3]'], env=environ, stderr=subprocess.PIPE
-        ).returncode
-        return code, (tmp_path / 'calls').read_text().splitlines()
-
-    return call
-
-
-def test_the_slurm_script_passes_flags_on_and_never_lets_srun_kill_tasks(submit):
-    code, (call,) = submit(0)
-    assert code == 0
-    options, _, command = call.partition(' python ')
-    assert {'--kill-on-bad-exit=0', '--wait=0'} <= {*options.split()}
-    assert command == 'trainer.py --model=mlp --hparams=hidden_units=[2, 3]'
-
-
-@pytest.mark.parametrize(
-    'codes, expected, count', [([1, 137, 0], 0, 3), ([143, 0], 143, 1), ([2, 0], 2, 1), ([1, 1, 1, 1, 1, 0], 1, 5)]
-)
-def test_the_slurm_script_starts_again_if_a_task_was_lost(submit, codes, expected, count):
-    code, calls = submit(*codes)
-    assert (code, len(calls)) == (expected, count)
+    (tmp_path / 'codes').write_text(''.join(f'{code}\n' for code in codes))
+    environ = {**os.environ, 'SLURM_SUBMIT_DIR': str(tmp_path), 'PATH': f'{srun.parent}:{os.environ["PATH"]}'}
+    command = ['bash', f'{DEPLOY}/slurm.sh', '--model=mlp', '--hparams=hidden_units=[2, 3]']
+    assert subprocess.run(command, env=environ, stderr=subprocess.PIPE).returncode == expected
+    calls = (tmp_path / 'calls').read_text().splitlines()
+    assert len(calls) == count
+    options, _, program = calls[0].partition(' python ')
+    assert {'--kill-on-bad-exit=0', '--wait=0'} <= {*options.split()}  # It never lets srun kill tasks.
+    assert program == 'trainer.py --model=mlp --hparams=hidden_units=[2, 3]'
 
 
 def test_an_image_gets_what_setup_cfg_installs_and_nothing_else():

@@ -22,18 +22,15 @@ def read(*names):
 COOKBOOK, GUIDE, SCALING = read('cookbook.md'), read('guide', 'README.md'), read('scaling.md')
 SECTIONS = dict(re.findall(r'^## (.*?)\n(.*?)(?=^## |\Z)', COOKBOOK, re.MULTILINE | re.DOTALL))
 CHAPTERS = {name: read('guide', name) for name in re.findall(r'\]\((\w+\.md)\)', GUIDE)}
-# {title: (what its page says to begin with, its text)}
-EXAMPLES = {title: (COOKBOOK, text) for title, text in SECTIONS.items()}
-EXAMPLES |= {name: (GUIDE, text) for name, text in CHAPTERS.items()}
+EXAMPLES = {**SECTIONS, **CHAPTERS}
 
 
 @pytest.mark.parametrize('title', EXAMPLES)
 def test_the_examples_give_what_is_written(monkeypatch, title):
     monkeypatch.setattr(tf, 'disable_eager_execution', lambda: None)  # A graph is as good, and leaves no trace.
-    page, text = EXAMPLES[title]
     names = {}
-    exec(BLOCK.search(page).group(1), names)
-    test = doctest.DocTestParser().get_doctest('\n'.join(BLOCK.findall(text)), names, title, title, 0)
+    exec(BLOCK.search(GUIDE if title in CHAPTERS else COOKBOOK).group(1), names)
+    test = doctest.DocTestParser().get_doctest('\n'.join(BLOCK.findall(EXAMPLES[title])), names, title, title, 0)
     assert len(test.examples) > (3 if title in CHAPTERS else 0)
     output = []
     with tf.Graph().as_default():

@@ -7,17 +7,15 @@ import re
 from tests.shared import ROOT
 from tests.tf_estimator.programs import run_forked
 
-PROGRAM, MODEL, DATASET = re.findall(
-    r'```python\n(.*?)```', open(os.path.join(ROOT, 'docs', 'porting.md'), encoding='utf-8').read(), re.DOTALL
-)
+TEXT = open(os.path.join(ROOT, 'docs', 'porting.md'), encoding='utf-8').read()
+PROGRAM, MODEL, DATASET = re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL)
 
 
 def test_the_program_runs_as_it_is(tmp_path):
     script = tmp_path / 'script.py'
     script.write_text(PROGRAM)
     code, out, err = run_forked(script, '--steps=200', cwd=tmp_path)
-    assert code == 0, err
-    assert float(out) > 0.95
+    assert code == 0 and float(out) > 0.95, err
     assert glob.glob(str(tmp_path / 'model' / 'export' / 'circle' / '*' / 'saved_model.pb'))
 
 
@@ -28,7 +26,6 @@ def test_its_modules_learn_the_same(run, tmp_path, monkeypatch):
         (package / f'{name}.py').write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     code, result, err = run('--model=ported.circle_model', '--dataset=ported.circle', '--train_steps=200')
-    assert code == 0, err
-    assert result['eval']['accuracy'] > 0.95
+    assert code == 0 and result['eval']['accuracy'] > 0.95, err
     code, result, _ = run('--schedule=export')
     assert code == 0 and os.path.exists(os.path.join(result['export'], 'saved_model.pb'))

@@ -17,14 +17,10 @@ from tests.shared import ROOT
 
 TEXT = open(os.path.join(ROOT, 'README.md')).read()
 PAGES = [f'{ROOT}/README.md', *sorted(glob.glob(f'{ROOT}/docs/*.md')), f'{ROOT}/deploy/README.md']
-OTHER_FLAGS = set(  # Of other programs.
-    """
-    inside_saves modules rounds signal times
-    its own logdir follow build-arg no-cache-dir rm create-home home-dir uid
+OTHER_FLAGS = set(
+    """inside_saves modules rounds signal times its own logdir follow build-arg no-cache-dir rm create-home home-dir uid
     cpus-per-task exclusive gpus-per-task job-name kill-on-bad-exit label mem nodes ntasks-per-node open-mode output requeue
-    time wait
-    force model_dir no-deps steps tensorflow units
-    """.split()
+    time wait force model_dir no-deps steps tensorflow units""".split()
 )
 MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
 
@@ -40,8 +36,7 @@ def test_the_model_and_dataset_of_the_readme_run_outside_the_repository_and_lear
     names = re.search('trainer.py (--model=my_package.my_model) (--dataset=my_package.my_dataset)', TEXT).groups()
     flags = (*names, f'--data_dir={tmp_path}/data')
     code, result, _ = run(*flags)
-    assert code == 0
-    assert result['eval']['accuracy'] > 0.95
+    assert code == 0 and result['eval']['accuracy'] > 0.95
     for schedule in ('predict', 'export'):
         assert run(*flags, f'--schedule={schedule}')[0] == 0
 
@@ -68,8 +63,7 @@ def test_every_flag_that_is_named_exists(path):
 
 def test_every_schedule_is_explained():
     table = TEXT[TEXT.index('| schedule |') : TEXT.index('The exit code')]
-    for name in SCHEDULES:
-        assert name in table
+    assert all(name in table for name in SCHEDULES)
 
 
 @pytest.mark.parametrize('path', PAGES)
@@ -86,30 +80,18 @@ def test_the_links_lead_somewhere(path):
             assert title in [title.lower().replace(' ', '-') for title in titles], target
 
 
-@pytest.mark.parametrize(
-    'make',
-    [
-        lambda: re.search('```json\n(.*?)```', TEXT[TEXT.index('## Search') :], re.DOTALL)[1],
-        lambda: open(f'{ROOT}/{re.search("--space=(hparams/spaces/[a-z_]+.json)", TEXT)[1]}').read(),
-    ],
-)
-def test_the_spaces_are_of_alexnet_on_mnist(tmp_path, make):
-    (tmp_path / 'space.json').write_text(make())
-    FLAGS = run_flags.define()
+def test_the_sweep_has_a_good_command_line_and_its_spaces_are_of_alexnet_on_mnist(tmp_path):
+    argv = re.search(r'python (sweep\.py .*)', TEXT)[1].split()
+    SWEEP, FLAGS = sweep.define_flags(), run_flags.define()
+    SWEEP(argv)
+    sweep.check_flags(SWEEP)
     FLAGS(['trainer.py'])
-    space = read_space(str(tmp_path / 'space.json'), request.load(FLAGS)[2])
-    assert {'learning_rate', 'dense_units', 'filters'} <= space.keys()
+    (tmp_path / 'space.json').write_text(re.search('```json\n(.*?)```', TEXT[TEXT.index('## Search') :], re.DOTALL)[1])
+    for path in (tmp_path / 'space.json', os.path.join(ROOT, SWEEP.space)):
+        assert {'learning_rate', 'dense_units', 'filters'} <= read_space(str(path), request.load(FLAGS)[2]).keys()
 
 
 @pytest.mark.parametrize('entries, roles', [('columns', table_facts.ROLES), ('features', example_facts.ROLES)])
 def test_the_schemas_are_valid(tmp_path, entries, roles):
     (tmp_path / 'schema.json').write_text(re.search(rf'```json\n({{\s*"{entries}".*?)```', TEXT, re.DOTALL)[1])
     assert read_schema(str(tmp_path / 'schema.json'), entries, roles).keys() == {entries, *roles, 'task'}
-
-
-def test_the_sweep_of_the_readme_has_a_good_command_line():
-    argv = re.search(r'python (sweep\.py .*)', TEXT)[1].split()
-    FLAGS = sweep.define_flags()
-    FLAGS(argv)
-    sweep.check_flags(FLAGS)
-    assert os.path.exists(os.path.join(ROOT, FLAGS.space))

@@ -7,53 +7,34 @@ import os
 import nbclient
 import nbformat
 from PIL import Image
-import pytest
 
 from tests.shared import ROOT
 
 
-@pytest.fixture(scope='module')
-def cells(tmp_path_factory):
-    """The code cells, after they were run in a kernel of their own: [(source, text of the outputs, [PIL.Image])]."""
+def test_the_notebook_shows_what_it_says(tmp_path):
     notebook = nbformat.read(os.path.join(ROOT, 'docs', 'tour.ipynb'), as_version=4)
     assert not any(cell.get('outputs') for cell in notebook.cells)
-    directory = str(tmp_path_factory.mktemp('tour'))
-    client = nbclient.NotebookClient(notebook, timeout=300, resources={'metadata': {'path': directory}})
+    client = nbclient.NotebookClient(notebook, timeout=300, resources={'metadata': {'path': str(tmp_path)}})
     client.execute(env={**os.environ, 'PYTHONPATH': ROOT})
-    return [(cell.source, *shown(cell.outputs)) for cell in notebook.cells if cell.cell_type == 'code']
 
+    def outputs(part):
+        """Returns what the only code cell whose source has a part shows, as dicts."""
+        (cell,) = [cell for cell in notebook.cells if cell.cell_type == 'code' and part in cell.source]
+        return [{'text/plain': output.get('text', ''), **output.get('data', {})} for output in cell.outputs]
 
-def shown(outputs):
-    texts, images = [], []
-    for output in outputs:
-        data = output.get('data', {})
-        texts.append(output.get('text', '') + data.get('text/plain', ''))
-        if 'image/png' in data:
-            images.append(Image.open(io.BytesIO(base64.b64decode(data['image/png']))))
-    return ''.join(texts), images
+    def text(part):
+        return ''.join(output['text/plain'] for output in outputs(part))
 
+    def image(part):
+        (png,) = [output['image/png'] for output in outputs(part) if 'image/png' in output]
+        return Image.open(io.BytesIO(base64.b64decode(png)))
 
-def found(cells, part):
-    """Returns the text and the images of the only cell whose source has a part."""
-    ((_, text, images),) = [cell for cell in cells if part in cell[0]]
-    return text, images
-
-
-def test_the_models_learn_and_their_progress_is_shown(cells):
-    text, _ = found(cells, 'class Linear')
-    linear, convolutional = (float(part.split()[1]) for part in text.strip().splitlines()[-1].split(', '))
+    linear, convolutional = (float(word.split()[1]) for word in text('class Linear').strip().splitlines()[-1].split(', '))
     assert 0.85 < linear < 0.93 < convolutional
-    text, _ = found(cells, 'history = []')
-    assert 'Training' in text and 'Evaluating' in text and "'accuracy': 0.9" in text
-
-
-def test_pictures_are_shown(cells):
-    ((curve,), (sheet,), (weights,)) = (found(cells, part)[1] for part in ('losses = ', 'Image.open', 'moveaxis'))
+    for shown in ('Training', 'Evaluating', "'accuracy': 0.9"):
+        assert shown in text('history = []')
+    curve, sheet, weights = (image(part) for part in ('losses = ', 'Image.open', 'moveaxis'))
     assert curve.size == (480, 160) and len(curve.getcolors()) > 1
     assert sheet.width > 500 and sheet.height > 500 and weights.size == (840, 84)
-
-
-def test_what_is_predicted_is_what_the_exported_model_predicts(cells):
-    line, _ = found(cells, 'ImageDraw.Draw(image)')
-    text, _ = found(cells, 'run.export()')
-    assert line.strip().startswith('A vertical line is a 1') and text == 'SavedModel: [1]\nloaded run: [1]\n'
+    assert text('ImageDraw.Draw(image)').strip().startswith('A vertical line is a 1')
+    assert text('run.export()') == 'SavedModel: [1]\nloaded run: [1]\n'
