@@ -16,8 +16,9 @@ SOURCES = [b'27+5', b'', '\u00fc\u20ac'.encode(), b'123+456', b'9']
 TARGETS = [b'32', b'abcd', b'', '\u00fc'.encode(), b'9']
 
 
-def compute(sources, targets, mode=ModeKeys.EVAL, devices=(), params=PARAMS, gradients=False):
+def compute(sources, targets, mode=ModeKeys.EVAL, devices=(), text='', gradients=False):
     """Returns the predictions, the loss and, if asked for, the gradients of a model with fixed random weights."""
+    params = build.make_hparams('seq2seq', PARAMS, 'd', {}, text=text)
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 3})) as session:
         features = {'source': tf.placeholder_with_default(sources, [None])}
         labels = None if targets is None else {'target': tf.placeholder_with_default(targets, [None])}
@@ -36,42 +37,36 @@ def compute(sources, targets, mode=ModeKeys.EVAL, devices=(), params=PARAMS, gra
         return session.run([output for output in outputs if output is not None])
 
 
-def test_the_beam_is_sorted_without_repetition_and_its_log_probabilities_are_minus_the_losses():
+def ended(texts):
+    """Returns the indices of texts that were not cut before their end, of which there are some."""
+    whole = [i for i, text in enumerate(texts) if len(text) < 6]
+    assert len(whole) >= 2
+    return whole
+
+
+def test_the_beam_is_sorted_without_repetition_and_its_log_probabilities_are_minus_the_losses_unless_penalized():
     (predictions,) = compute(SOURCES, None, ModeKeys.PREDICT)
     assert (np.diff(predictions['log_probs']) <= 0).all() and list(predictions['source']) == SOURCES
     for targets, target in zip(predictions['targets'], predictions['target']):
         assert targets[0] == target and len(set(targets)) == 4
-    written = list(predictions['target'])
-    _, loss = compute(SOURCES, written)
-    whole = [i for i, target in enumerate(written) if len(target) < 6]  # The others were cut before their end.
-    assert len(whole) >= 2
+    whole = ended(predictions['target'])
+    _, loss = compute(SOURCES, list(predictions['target']))
     np.testing.assert_allclose(-loss[whole], predictions['log_probs'][whole, 0], rtol=1e-4)
-
-
-def test_a_length_penalty_changes_the_ranking_of_the_beams():
-    params = build.make_hparams('seq2seq', PARAMS, 'd', {}, text='length_penalty=1')
-    without, penalized = (compute(SOURCES, None, ModeKeys.PREDICT, params=params)[0] for params in (PARAMS, params))
-    assert (without['targets'] != penalized['targets']).any()
+    (penalized,) = compute(SOURCES, None, ModeKeys.PREDICT, text='length_penalty=1')
+    assert (penalized['targets'] != predictions['targets']).any()
 
 
 def test_training_predicts_what_a_greedy_search_finds():
-    params = build.make_hparams('seq2seq', PARAMS, 'd', {}, text='beam_width=1')
-    greedy = compute(SOURCES, None, ModeKeys.PREDICT, params=params)[0]['target']
-    whole = [i for i, target in enumerate(greedy) if len(target) < 6]
-    assert len(whole) >= 2
+    greedy = compute(SOURCES, None, ModeKeys.PREDICT, text='beam_width=1')[0]['target']
+    whole = ended(greedy)
     predictions, _ = compute(SOURCES, greedy, ModeKeys.TRAIN)
     assert list(predictions['target'][whole]) == list(greedy[whole])
 
 
-def test_an_example_does_not_depend_on_how_long_the_others_are():
-    _, together = compute(SOURCES, TARGETS)
+def test_an_example_does_not_depend_on_how_long_the_others_are_nor_loss_and_gradients_on_towers():
+    expected, found = (compute(SOURCES, TARGETS, devices=devices, gradients=True) for devices in ((), CPUS))
     alone = [compute([source], [target])[1][0] for source, target in zip(SOURCES[:3], TARGETS)]
-    np.testing.assert_allclose(together[:3], alone, rtol=1e-4)
-
-
-def test_towers_give_seq2seq_the_loss_and_gradients_of_none():
-    expected = compute(SOURCES, TARGETS, gradients=True)
-    found = compute(SOURCES, TARGETS, devices=CPUS, gradients=True)
+    np.testing.assert_allclose(expected[1][:3], alone, rtol=1e-4)
     assert len(expected[2]) == 21 and all(np.abs(np.asarray(getattr(g, 'values', g))).max() > 0 for g in expected[2])
     assert list(found[0]['target']) == list(expected[0]['target'])
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-4)
@@ -105,7 +100,9 @@ def test_how_a_text_is_searched_for_may_change_after_the_training_but_not_the_ne
     lines = [json.loads(line) for line in open(result['predictions'])]
     assert code == 0 and {len(line['targets']) for line in lines} == {2} and all(len(line['target']) <= 3 for line in lines)
     assert json.load(open(tmp_path / 'output' / 'hparams.json'))['beam_width'] == 4
-    code, _, err = run(*flags, hparams.replace('8', '9'), '--schedule=predict')
-    assert code == 2 and 'rnn_units was 8, now it is 9' in err
-    code, _, err = run(*flags, f'{hparams},beam_width=2', '--schedule=train')
-    assert code == 2 and 'beam_width was 4, now it is 2' in err
+    for changed, schedule, message in (
+        ('rnn_units=9', 'predict', 'rnn_units was 8, now it is 9'),
+        ('rnn_units=8,beam_width=2', 'train', 'beam_width was 4, now it is 2'),
+    ):
+        code, _, err = run(*flags, f'--hparams=num_examples=100,{changed}', f'--schedule={schedule}')
+        assert code == 2 and message in err
