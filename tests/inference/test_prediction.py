@@ -183,7 +183,7 @@ def test_a_predictor_keeps_its_weights_when_another_checkpoint_is_damaged(traine
     np.testing.assert_allclose(predictor.predict({'x': X})['y'], expected(tmp_path, 4, X), rtol=1e-5)
 
 
-def test_image_files_become_grey_bytes_of_the_size_declared_whatever_their_exif(tmp_path):
+def test_image_files_become_grey_bytes_of_the_size_declared_upright_if_their_exif_is_intact(tmp_path):
     of_wrong_type = b'Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x05\0\0\0\x01\0\0\0\x1a\0\0\0\0'
     damaged = [('L', 100, 100, exif) for exif in (b'Exif\0\0MM\0*', b'Exi', of_wrong_type)]
     for mode, pixel, grey, exif in [('RGB', (10, 10, 10), 10, b''), ('RGBA', (0, 0, 0, 0), 255, b''), *damaged]:
@@ -191,6 +191,11 @@ def test_image_files_become_grey_bytes_of_the_size_declared_whatever_their_exif(
         ((fields, image),) = open_images(tmp_path / 'image.png').entries
         assert fields == {'input': f'{tmp_path}/image.png'}
         np.testing.assert_array_equal(image, np.full([4, 4, 1], grey, np.uint8), mode)
+    pixels, turned = np.arange(16, dtype=np.uint8).reshape(4, 4), Image.Exif()
+    turned[0x0112] = 6
+    Image.fromarray(pixels).save(tmp_path / 'image.png', exif=turned)
+    ((_, image),) = open_images(tmp_path / 'image.png').entries
+    np.testing.assert_array_equal(image[:, :, 0], np.rot90(pixels, -1))
 
 
 @pytest.mark.parametrize('name', ['photo [1].png', '[old] photos/1.png', 'what?*.png'])
