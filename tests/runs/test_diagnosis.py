@@ -108,18 +108,6 @@ def test_a_damaged_tfrecord_file_is_named_before_the_training_or_when_it_is_read
         assert bool(steps(tmp_path / output)) == is_trained
 
 
-def test_what_a_datasets_own_reader_cannot_read_is_reported_with_the_split(tmp_path):
-    write_mnist(tmp_path)
-    path = tmp_path / 'mnist' / 'train-00000-of-00004.tfrecord'
-    content = bytearray(path.read_bytes())
-    content[SIZE * 5 + 100] ^= 1
-    path.write_bytes(content)
-    dataset = types.SimpleNamespace(**{**vars(mnist), 'read': lambda *args: tf.data.TFRecordDataset(str(path))})
-    dataset.__name__, dataset.prepare = 'mine', lambda data_dir, params: None
-    with pytest.raises(RunError, match=rf'--dataset=mine: the split train in {tmp_path} cannot be read: corrupted record at'):
-        api.train('alexnet', dataset, str(tmp_path / 'x'), data_dir=str(tmp_path), train_steps=1)
-
-
 def test_a_tfrecord_file_that_vanishes_is_named_and_once_it_is_back_the_training_resumes(tmp_path):
     def train(steps, on_metrics=None):
         options = {'schedule': 'train', 'train_steps': steps, 'save_summary_steps': 10, 'save_checkpoints_steps': 5}

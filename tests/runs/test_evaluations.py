@@ -43,7 +43,7 @@ def test_the_best_checkpoint_is_kept_across_restarts_and_can_be_asked(run, tmp_p
         assert (result['global_step'], result['eval']['loss']) == (step, losses_by_step[step])
     shutil.copytree(output, tmp_path / 'other')
     before = (output / 'metrics.csv').read_text()
-    assert run(*flags, '--schedule=evaluate', f'--checkpoint={tmp_path}/other/model.ckpt-7')[0] == 0
+    assert run(*flags, '--schedule=evaluate', f'--checkpoint={tmp_path}/other/model.ckpt-7', '--eval_steps=1')[0] == 0
     assert (output / 'metrics.csv').read_text() == before  # It is of another training.
     for schedule in ('predict', 'export'):
         assert run(*flags, f'--schedule={schedule}', '--checkpoint=best')[1]['global_step'] == 3

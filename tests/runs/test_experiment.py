@@ -19,6 +19,8 @@ SIZES = {'train': 10, 'eval': 7, 'empty': 0, 'endless': None}
 
 
 def read(split, data_dir, params):
+    if split == 'lost':
+        return tf.data.TFRecordDataset('/no/such')
     size = SIZES[split]
     return tf.data.Dataset.range(5).repeat() if size is None else tf.data.Dataset.range(size)
 
@@ -64,6 +66,7 @@ def test_the_length_of_a_training_and_its_periods_follow_from_the_data(tmp_path,
         ('batch_size=8', {'num_towers': 3}, 'batch_size=8 is not divisible by 3 towers: use --hparams=batch_size=6 or 9$'),
         ('batch_size=2', {'num_towers': 3}, 'batch_size=2 is not divisible by 3 towers: use --hparams=batch_size=3$'),
         ('train_split=test', {}, '--dataset=d: unknown split test'),
+        ('train_split=lost', {}, '--dataset=d: the split lost in  cannot be read: /no/such; No such file'),
         ('train_split=empty', {}, '--dataset=d: the split empty in  is empty'),
         ('', {'schedule': 'train_and_evaluate', 'eval_splits': ['empty']}, '--dataset=d: the split empty in  is empty'),
         ('', {'schedule': 'evaluate', 'eval_splits': ['eval', 'test']}, '--dataset=d: unknown split test'),

@@ -29,11 +29,10 @@ def read(split, data_dir, params):
 
 def parse(mode, params, record):
     spec = {'word': tf.io.FixedLenFeature([], tf.string), 'number': tf.io.FixedLenFeature([], tf.int64, -1)}
-    if mode != tf.estimator.ModeKeys.PREDICT:
-        spec['name'] = tf.io.FixedLenFeature([], tf.string)
-    example = tf.io.parse_single_example(record, spec)
+    named = {} if mode == tf.estimator.ModeKeys.PREDICT else {'name': tf.io.FixedLenFeature([], tf.string)}
+    example = tf.io.parse_single_example(record, {**spec, **named})
     features = {'letters': tf.cast(tf.io.decode_raw(example['word'], tf.uint8), tf.int32), 'example_id': example['number']}
-    if mode == tf.estimator.ModeKeys.PREDICT:
+    if not named:
         return features, None
     return features, {'label': tf.argmax(tf.cast(tf.equal(params.metadata['class_names'], example['name']), tf.int32), 0)}
 
