@@ -28,8 +28,8 @@ def labeled(count):
 
 @pytest.fixture
 def directory(tmp_path):
-    write(tmp_path / 'own' / 'train-00000-of-00002.tfrecord', map(mixed, range(20)))
-    write(tmp_path / 'own' / 'train-00001-of-00002.tfrecord', map(mixed, range(20, 40)))
+    for i in range(2):
+        write(tmp_path / 'own' / f'train-0000{i}-of-00002.tfrecord', map(mixed, range(20 * i, 20 * i + 20)))
     write(tmp_path / 'own' / 'eval.tfrecord', map(mixed, range(5)))
     return tmp_path / 'own'
 
@@ -39,7 +39,7 @@ def prepared(tmp_path):
     return lambda *hparams, path=tmp_path / 'own': Prepared(tfrecord, tmp_path / 'data', f'tfrecord_dir={path}', *hparams)
 
 
-def test_all_files_of_a_split_are_read_in_order(directory, prepared):
+def test_all_files_of_a_split_are_verified_and_read_in_order(directory, prepared):
     found = prepared()
     examples = found.read('train')
     assert [labels['label'] for _, labels in examples] == [i % 3 for i in range(40)]
@@ -48,6 +48,15 @@ def test_all_files_of_a_split_are_read_in_order(directory, prepared):
         found.read('test')
     assert found.source.is_parsed_once() and not found.source.has_images()
     assert len(os.listdir(directory)) == 3  # Nothing is written beside the files.
+    path = directory / 'train-00001-of-00002.tfrecord'
+    content = path.read_bytes()
+    for damaged, message in (
+        (content[:40] + b'\xff' + content[41:], 'the record at byte 0 is corrupt: .*: restore it'),
+        (gzip.compress(content), 'is compressed with GZIP: decompress it, with gunzip'),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(RunError, match=f'{path}: .*{message}'):
+            prepared()
 
 
 def test_the_split_is_in_the_file_name(tmp_path, prepared):
@@ -79,18 +88,6 @@ def test_files_that_are_missing_or_compressed_are_named(tmp_path, prepared):
         prepared(path='')
     with pytest.raises(UsageError, match='tokens=letters must be words or bytes'):
         prepared('tokens=letters')
-
-
-def test_a_damaged_or_compressed_file_is_named_before_it_is_read(directory, prepared):
-    path = directory / 'train-00001-of-00002.tfrecord'
-    content = path.read_bytes()
-    for damaged, message in (
-        (content[:40] + b'\xff' + content[41:], 'the record at byte 0 is corrupt: .*: restore it'),
-        (gzip.compress(content), 'is compressed with GZIP: decompress it, with gunzip'),
-    ):
-        path.write_bytes(damaged)
-        with pytest.raises(RunError, match=f'{path}: .*{message}'):
-            prepared()
 
 
 def test_files_that_the_framework_wrote_are_verified_by_their_manifest(tmp_path, prepared):
