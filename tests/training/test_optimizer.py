@@ -88,7 +88,6 @@ def test_three_steps_follow_the_rule_of_the_optimizer(session, name):
 
 
 def linear_loss(**gradients):
-    """Returns a loss of weights, ones, that have these gradients."""
     products = [gradient * tf.get_variable(name, initializer=tf.ones_like(gradient)) for name, gradient in gradients.items()]
     return tf.add_n([tf.cast(tf.reduce_sum(product), tf.float32) for product in products])
 
@@ -120,7 +119,7 @@ def test_gradients_of_any_types_are_clipped_to_a_norm_of_all_which_is_drawn(sess
     assert [(value.tag, value.simple_value) for value in summary.value] == [('gradient_norm', 5)]
 
 
-@pytest.mark.parametrize('name', ['sgd', 'momentum'])  # The first has dense gradients, the second one's stay sparse.
+@pytest.mark.parametrize('name', ['sgd', 'momentum'])  # Whose gradients are made dense, and stay sparse.
 def test_the_norm_counts_a_row_that_is_used_twice_once(session, name):
     rows = tf.get_variable('rows', initializer=[[1.0], [1.0]])
     train = make_step(tf.reduce_sum(tf.gather(rows, [0, 0, 1]) * [[1.0], [2.0], [4.0]]), optimizer=name, gradient_clip_norm=2.5)
@@ -197,16 +196,11 @@ def test_three_accumulated_steps_equal_one_of_three_times_the_batch(changes, is_
         assert np.abs(a - start).max() > 1e-2
 
 
-def test_accumulated_gradients_change_nothing_before_their_last_step(session):
-    w = tf.get_variable('w', initializer=2.0)
-    train = make_step(0.5 * tf.square(w), optimizer='sgd', gradient_accumulation_steps=3)
+def test_accumulated_gradients_change_nothing_before_their_last_step_but_each_step_has_its_rate(session):
+    w, rate = tf.get_variable('w', initializer=2.0), tf.identity(tf.constant(RATE))
+    train = make_step(0.5 * tf.square(w), rate, optimizer='sgd', gradient_accumulation_steps=3)
     found = [run_steps(session, train, steps)['w'][0] for steps in range(1, 7)]
     np.testing.assert_allclose(found, [2, 2, 1.8, 1.8, 1.8, 1.62], rtol=1e-6)
-
-
-def test_a_step_that_only_accumulates_waits_for_its_learning_rate_which_is_shown(session):
-    rate = tf.cast(tf.train.get_or_create_global_step().read_value(), tf.float32)
-    train = make_step(tf.square(tf.get_variable('w', initializer=2.0)), rate, optimizer='sgd', gradient_accumulation_steps=4)
     # Not only by the ops of tf.cond, which do not run in each step.
     assert rate.op in {op for tensor in train.inputs for op in tensor.op.control_inputs}
 
