@@ -1,5 +1,6 @@
 """What TensorBoard's tab Projector is given."""
 
+import contextlib
 import shutil
 import types
 
@@ -16,30 +17,24 @@ from tests.shared import SMALL
 
 
 def show(directory, features, predictions, labels=None):
-    """Shows a model whose predictions are a function of the features, which are arrays or a tf.data.Dataset of batches.
+    """Returns what the projector is told of a model whose predictions are a function of features, {name: array}.
 
-    Returns what the projector is told.
+    The features may also be a function that returns a tf.data.Dataset of batches.
     """
 
     def batches(select):
         with tf.Graph().as_default(), tf.Session() as session:
-            examples = (
-                features() if callable(features) else tf.data.Dataset.from_tensor_slices((features, labels or {})).batch(4)
-            )
+            arrays = (features, labels or {})
+            examples = features() if callable(features) else tf.data.Dataset.from_tensor_slices(arrays).batch(4)
             given, of_them = tf.data.make_one_shot_iterator(examples).get_next()
             selected = select(given, of_them, predictions(given))
-            try:
+            with contextlib.suppress(tf.errors.OutOfRangeError):
                 while selected:
                     yield session.run(selected)
-            except tf.errors.OutOfRangeError:
-                return
 
     directory.mkdir(exist_ok=True)
     projector.show(types.SimpleNamespace(events_dir=str(directory), batches=batches))
-    if (directory / 'projector_config.pbtxt').exists():
-        return info_of(directory)
-    assert not list(directory.iterdir())
-    return None
+    return info_of(directory) if list(directory.iterdir()) else None
 
 
 def info_of(directory):
@@ -59,20 +54,20 @@ def first_pixels(features):
     return {'embedding': tf.cast(features['image'][:, :2, 0, 0], tf.float32)}
 
 
+def embed_x(features):
+    return {'embedding': features['x']}
+
+
 def test_the_projector_shows_the_first_thousand_examples(tmp_path):
     x = np.random.RandomState(0).normal(size=[1003, 3, 2]).astype(np.float32)
-    show(tmp_path, {'x': x}, lambda features: {'embedding': 2 * features['x']})
-    np.testing.assert_allclose(points(tmp_path), 2 * x[:1000].reshape(1000, 6), rtol=1e-5)
+    show(tmp_path, {'x': x}, embed_x)
+    np.testing.assert_allclose(points(tmp_path), x[:1000].reshape(1000, 6), rtol=1e-5)
 
 
 def test_labels_and_predictions_of_one_value_an_example_are_columns_of_the_projector(tmp_path):
     labels = {'name': np.array(['a', 'b\tc\nd', 'e', '', 'g\xe4']), 'vector': np.ones([5, 3])}
-    info = show(
-        tmp_path,
-        {'x': np.ones([5, 2], np.float32)},
-        lambda features: {'embedding': features['x'], 'class': tf.cast(features['x'][:, 0], tf.int64)},
-        labels,
-    )
+    x = np.ones([5, 2], np.int32)
+    info = show(tmp_path, {'x': x}, lambda features: {**embed_x(features), 'class': features['x'][:, 0]}, labels)
     assert (info.tensor_name, info.tensor_path) == ('embedding', 'embedding.tsv')
     table = (tmp_path / info.metadata_path).read_text().splitlines()
     assert table == ['example\tname\tpredicted class', '0\ta\t1', '1\tb c d\t1', '2\te\t1', '3\t\t1', '4\tg\xe4\t1']
@@ -97,18 +92,16 @@ def test_the_projector_leaves_out_what_cannot_be_joined(tmp_path):
     assert (tmp_path / info.tensor_path).read_text().splitlines() == ['1\t1'] * 8
 
 
-def test_images_of_the_projector_lie_side_by_side(tmp_path):
+def test_images_of_the_projector_lie_side_by_side_and_large_ones_are_made_small(tmp_path):
     images = np.random.RandomState(0).randint(0, 256, [5, 2, 3, 3]).astype(np.uint8)
-    info = show(tmp_path, {'image': images}, first_pixels)
+    info = show(tmp_path / 'small', {'image': images}, first_pixels)
     assert list(info.sprite.single_image_dim) == [3, 2]
-    picture = sprite(tmp_path)
+    picture = sprite(tmp_path / 'small')
     assert picture.shape == (4, 9, 3)  # Three columns for five images.
     for i, image in enumerate(images):
         row, column = divmod(i, 3)
         np.testing.assert_array_equal(picture[2 * row : 2 * row + 2, 3 * column : 3 * column + 3], image)
 
-
-def test_large_images_of_the_projector_are_made_small(tmp_path):
     images = np.zeros([2, 640, 40, 1], np.uint8)
     images[1, ::10, ::10] = 255  # The pixels that are kept.
     info = show(tmp_path / 'large', {'image': images}, first_pixels)
@@ -118,25 +111,21 @@ def test_large_images_of_the_projector_are_made_small(tmp_path):
     assert list(show(tmp_path / 'fits', {'image': images[:, :64]}, first_pixels).sprite.single_image_dim) == [40, 64]
 
 
-def test_features_that_are_no_picture_have_none_in_the_projector(tmp_path):
+def test_the_projector_shows_neither_features_that_are_no_picture_nor_embeddings_of_unknown_size(tmp_path):
     for name, features in (('a', {'image': np.zeros([3, 2, 2, 4])}), ('b', {'image': np.zeros([3, 2, 1])}), ('c', {})):
-        given = {'x': np.zeros([3, 2]), **features}
-        assert not show(tmp_path / name, given, lambda features: {'embedding': features['x']}).HasField('sprite')
-
-
-def test_the_projector_shows_nothing_of_a_model_without_an_embedding_of_known_size(tmp_path):
+        assert not show(tmp_path / name, {'x': np.zeros([3, 2]), **features}, embed_x).HasField('sprite')
     for predictions in (
         lambda features: {'y': features['x']},
         lambda features: {'embedding': tf.sparse.from_dense(features['x'])},
         lambda features: {'embedding': tf.reduce_sum(features['x'])},
         lambda features: {'embedding': tf.numpy_function(lambda x: x, [features['x']], tf.float32)},
     ):
-        assert show(tmp_path, {'x': X}, predictions) is None
+        assert show(tmp_path / 'none', {'x': X}, predictions) is None
 
 
 def test_towers_leave_the_points_of_the_batches_that_are_evaluated_in_their_order(tmp_path):
     def model(features, labels, mode, params):
-        return {'embedding': features['x']}, tf.fill(tf.shape(labels['y']), tf.get_variable('w', []))
+        return embed_x(features), tf.fill(tf.shape(labels['y']), tf.get_variable('w', []))
 
     estimator = make_estimator(tmp_path, towers=2, model=types.SimpleNamespace(model=model))
     estimator.train(input_fn(), max_steps=1)

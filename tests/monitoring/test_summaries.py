@@ -57,9 +57,6 @@ def test_a_training_writes_its_speed_and_what_is_left_of_it(tmp_path, session, m
         'loss = 0.25, step = 8 (10.000 sec), epoch 2.25, 00:25 left',
     ]
     assert caplog.text.count('global_step/sec: 0.2\n') == 2
-
-
-def test_without_epochs_none_is_written():
     assert summaries.Length(HParams({'batch_size': 32}), 0, 14).epoch(3) == ''
 
 

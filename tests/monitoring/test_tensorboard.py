@@ -24,10 +24,8 @@ def logs(tmp_path_factory, data_dir):
     """A directory with a training of a classifier, and two of a polynomial, as the trials of a sweep."""
     directory = tmp_path_factory.mktemp('logs')
     hparams = 'filters=[4,8],dense_units=16,batch_size=32,warmup_steps=0'
-    runs = {
-        'run': [f'--hparams={hparams}', '--train_steps=20', '--save_checkpoints_steps=10', '--num_towers=2'],
-        **{name: [*POLYNOMIAL, f'--hparams=learning_rate={rate}', '--train_steps=10'] for name, rate in RATES.items()},
-    }
+    runs = {name: [*POLYNOMIAL, f'--hparams=learning_rate={rate}', '--train_steps=10'] for name, rate in RATES.items()}
+    runs['run'] = [f'--hparams={hparams}', '--train_steps=20', '--save_checkpoints_steps=10', '--num_towers=2']
     for name, flags in runs.items():
         flags += [f'--data_dir={data_dir}', f'--output_dir={directory}/{name}', '--save_summary_steps=5', '--eval_steps=1']
         assert trainer.main(['trainer.py', *flags]) == 0
