@@ -41,9 +41,6 @@ def test_what_is_drawn_follows_from_the_seed_and_from_the_call_in_the_parser():
     assert {*drawn['flipped']} == {0, 5}
     assert all((value == -1) == (number >= 4) for number, value in zip(drawn['x'], drawn['branch'], strict=True))
     assert not {*drawn['branch']} & {*drawn['first']}
-
-
-def test_an_evaluation_draws_the_same_each_time():
     assert draw(None, mode=ModeKeys.EVAL) == draw(None, mode=ModeKeys.EVAL)
 
 

@@ -24,6 +24,10 @@ def generated(count):
     return types.SimpleNamespace(read=read)
 
 
+def sliced(**values):
+    return types.SimpleNamespace(read=lambda *_: tf.data.Dataset.from_tensor_slices(values))
+
+
 def filed(count, num_bytes):
     """A dataset module whose records are in a TFRecord file of this size."""
     files = shards.Shards('', [{'count': count, 'bytes': num_bytes}])
@@ -95,6 +99,10 @@ def test_records_are_kept_only_where_there_is_room(monkeypatch, caplog, module, 
         (generated(None), 10**7, 10**6, 3 * 10**8, '208 MB, and 200 MB of %s,shuffle_buffer=240384'),
         (generated(None), UNKNOWN, 10, 10**8 + 1000, r'2\.08 KB, and 1 KB of %s,shuffle_buffer=1'),
         (generated(None), 100, 1000, 0, r'20\.8 KB, and 0 bytes of %s,shuffle_buffer=1'),
+        # The values of a record, and 200 bytes for each.
+        (sliced(a=np.zeros([2, 3, 2], np.float32)), 2, 1, 0, '224 bytes, and 0 bytes of %s,shuffle_buffer=1'),
+        (sliced(a=[b'12', b'1234'], b=np.zeros([2], np.int64)), 2, 1, 0, '411 bytes, and 0 bytes of %s,shuffle_buffer=1'),
+        (sliced(a=[[b'12', b'1234']]), 1, 1, 0, '222 bytes, and 0 bytes of %s,shuffle_buffer=1'),
         (filed(10**6, 2 * 10**8), 10**6, 10**5, 166 * 10**6, '67 MB, and 66 MB of %s,shuffle_buffer=24626'),
     ],
 )
@@ -103,22 +111,6 @@ def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch, module, coun
     message %= 'memory is available: use a smaller buffer, such as --hparams=cache=false'
     with pytest.raises(RunError, match=f'^--dataset=numbers: shuffling takes about {message}$'):
         size.fits_cache(DataSource(module, '', make_params(shuffle_buffer=buffer, cache=False)), count)
-
-
-TEXTS = [b'12', b'1234']
-SIZES = [
-    ({'a': np.zeros([2, 3, 2], np.float32)}, 24 + 200),
-    ({'a': TEXTS, 'b': np.zeros([2], np.int64)}, 3 + 8 + 2 * 200),
-    ({'a': [TEXTS]}, 6 + 2 * 8 + 200),
-]
-
-
-@pytest.mark.parametrize('record, num_bytes', SIZES)
-def test_the_size_of_a_record_is_that_of_its_values_and_200_bytes_for_each(monkeypatch, record, num_bytes):
-    monkeypatch.setattr(memory, 'available', lambda: 0)
-    module = types.SimpleNamespace(read=lambda *_: tf.data.Dataset.from_tensor_slices(record))
-    with pytest.raises(RunError, match=f'shuffling takes about {num_bytes} bytes, and 0 bytes of memory is available'):
-        size.fits_cache(DataSource(module, '', make_params(shuffle_buffer=1, cache=False)), 2)
 
 
 def test_records_may_be_ragged_and_looked_up_in_tables():

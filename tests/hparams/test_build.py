@@ -21,15 +21,12 @@ def write_set(tmp_path, values):
     return str(path)
 
 
-def test_later_layers_of_hparams_win(tmp_path):
+def test_later_layers_of_hparams_win_and_their_epochs_over_steps(tmp_path):
     layers = dict(model={'train_steps': 1}, dataset={'train_steps': 2}, set_name=write_set(tmp_path, {'train_steps': 3}))
     found = [make(**dict([*layers.items()][:count])).train_steps for count in range(4)]
     assert found == [DEFAULTS['train_steps'], 1, 2, 3]
     assert make('train_steps=5', **layers, train_steps=None).train_steps == 5
     assert make('train_steps=5', **layers, train_steps=6).train_steps == 6
-
-
-def test_epochs_of_a_later_layer_win_over_steps_of_an_earlier_one():
     model = {'train_steps': 100}
     assert make('num_epochs=2', model=model).train_steps == 0
     assert make('num_epochs=2,train_steps=7', model=model).train_steps == 7
