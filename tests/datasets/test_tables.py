@@ -1,35 +1,242 @@
-"""What a table of a user's own is about: its features, its target, and the examples in its rows."""
+"""What a table of a user's own is about: its rows, their cells and splits, its columns, features and target."""
 
+import functools
 import json
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
 from common.formats import schema as schemas
-from common.formats.delimited import Table
+from common.formats.columns import CATEGORICAL, NUMERIC, ColumnProfile, Moments, standardize
+from common.formats.delimited import Table, is_almost_number, to_integer_text, to_number
+from common.formats.lines import Lines, Position
 from common.formats.split_rows import BadRows
+from common.formats.splits import file_of, find_files, fingerprint, splits_of
 from common.formats.table_facts import ROLES, describe, find_roles, make_encoder
+from common.formats.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
 
 
 @pytest.fixture
-def write(tmp_path):
-    def call(header, rows=(), name='a.csv'):
-        (tmp_path / name).write_text('\n'.join([header, *(','.join(map(str, row)) for row in rows)]) + '\n')
+def table(tmp_path):
+    def make(content, name='a.csv'):
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
         return Table(str(tmp_path / name))
 
-    return call
+    return make
+
+
+def test_lines_are_read_from_any_place_on(tmp_path):
+    long = [letter * 700_000 for letter in 'abcd']  # Longer than the blocks that are read.
+    (tmp_path / 'a').write_bytes(b'\xef\xbb\xbf' + '\n'.join(['ü', *long, '\r', 'end']).encode())
+    lines, found, positions = Lines(str(tmp_path / 'a')), [], []
+    while (line := next(lines, None)) is not None:
+        found.append(line)
+        positions.append(Position(lines.offset, lines.number))
+    assert found == ['ü\n', *(f'{line}\n' for line in long), '\r\n', 'end'] and lines.is_utf8
+    assert positions[0] == Position(3 + 3, 2) and positions[-1].line == 8
+    assert list(Lines(str(tmp_path / 'a'), positions[2])) == found[3:]
+    (tmp_path / 'a').write_bytes(b'x\n' + bytes(17 << 20))
+    with pytest.raises(RunError, match='/a: line 2 is longer than 16 MiB: is this a text file'):
+        list(Lines(str(tmp_path / 'a')))
+    with pytest.raises(UsageError, match='/no/such: cannot be read: .*'):
+        list(Lines('/no/such'))
+
+
+def test_the_delimiter_is_that_of_the_header(table):
+    for delimiter, name in ((',', 'a;b,c|d'), (';', 'a,b'), ('\t', 'a;b,c|d'), ('|', 'a;b,c|d')):
+        found = table(f'\n\nx{delimiter}"{name}"{delimiter}\n1{delimiter} 2 {delimiter}"3,4"\n')
+        assert found.header == ['x', name, ''] and [row.value for row in found.rows()] == [['1', '2', '3,4']]
+
+
+def test_quoted_cells_may_contain_delimiters_quotes_and_line_breaks(table):
+    found = table(b'\xef\xbb\xbfx,text,y\r\n' + b''.join(b'%d,"a, ""b""\r\nc %d",0\r\n\r\n' % (i, i) for i in range(99)))
+    assert found.header == ['x', 'text', 'y']  # Without the byte order mark.
+    rows = list(found.rows())
+    assert [row.value for row in rows] == [[f'{i}', f'a, "b"\r\nc {i}', '0'] for i in range(99)]
+    assert [row.position.row for row in rows] == [*range(99)] and rows[9].position.line == 2 + 9 * 3
+    assert list(found.rows(rows[50].position)) == rows[50:]
+
+
+def test_a_wrong_row_is_named_by_its_line_and_hides_no_other(table):
+    for content, expected in (
+        ('1,2,3\n1,0\n', ['line 2: 3 cells, but the header has 2', ['1', '0']]),
+        ('1,0\n\n2\n1,1\n', [['1', '0'], 'line 4: 1 cells, but the header has 2', ['1', '1']]),
+        ('1,0\n"2,1\n3,0\n', [['1', '0'], 'line 3: a quoted cell does not end: is a quote missing?', ['3', '0']]),
+        ('"2"2,1\n3,0\n', ["line 2: ',' expected after '\"': a quote within a quoted cell must be doubled", ['3', '0']]),
+        ('a "b" c"d,1\n"open, 0\n3,"4"\n', [['a "b" c"d', '1'], "line 3: ',' expected after", ['3', '4']]),
+        ('\xff,1\nü,1\n', ['line 2: is not UTF-8', ['ü', '1']]),
+        (f'"{"a" * 131073}",1\n{"b" * 131072},2\n', ['line 2: a cell is longer than 131072 characters:', ['b' * 131072, '2']]),
+        ('1,0\r2,1\r', ['line 2: contains a carriage return outside of quotes: lines must end with LF or CR LF']),
+    ):
+        found = [row.value for row in table(b'x,y\n' + content.encode().replace('\xff'.encode(), b'\xff')).rows()]
+        for value, wanted in zip(found, expected, strict=True):
+            assert value == wanted or f'/a.csv: {wanted}' in str(value) and '\n' not in str(value)
+
+
+def test_a_wrong_header_is_refused(table):
+    for content, message in (
+        ('', 'is empty: the first line must name the columns'),
+        ('x,x\n', 'line 1 names two columns x: rename one'),
+        ('1,2,\n', 'line 1 must name the columns, but contains 1,2'),
+        ('x,"y\n', 'line 1: a quoted cell does not end'),
+        ('x,y\n1,a\n'.encode('utf-16-le'), 'line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8'),
+    ):
+        with pytest.raises(RunError, match=f'a.csv: {message}'):
+            table(content)
+
+
+def test_numbers_are_those_of_float32():
+    for cell, number, integer in (
+        ('1.5', 1.5, '1.5'),
+        ('-1.0', -1, '-1'),
+        ('+007', 7, '7'),
+        ('00100000000000000001', 1e17, '100000000000000001'),  # All digits are kept.
+        ('3.4028234e38', 3.4028234e38, str(int(3.4028234e38))),
+        ('-3.5e38', None, '-3.5e38'),
+        ('nan', None, 'nan'),
+        ('1_0', None, '1_0'),
+        ('3,14', None, '3,14'),
+        ('x', None, 'x'),
+    ):
+        assert (to_number(cell), to_integer_text(cell)) == (number, integer)
+        assert is_almost_number(cell) == (cell not in ('x', '1_0'))
+
+
+def test_each_file_of_a_directory_is_a_split(tmp_path):
+    find = functools.partial(find_files, 'csv_file', suffixes=('.csv', '.tsv'))
+    for path, message in (
+        ('', '--hparams=csv_file=PATH is required: a file, or a directory of train.csv and eval.csv'),
+        ('/no/such', '--hparams=csv_file=/no/such: there is no such file or directory'),
+        (str(tmp_path), f'--hparams=csv_file={tmp_path}: the directory has no file named train.csv'),
+    ):
+        with pytest.raises(UsageError, match=f'^{message}$'):
+            find(path)
+    for name in ('train.csv', 'eval.tsv', 'fold3.csv', '.hidden.csv', 'notes.txt'):
+        (tmp_path / name).write_text('')
+    files = find(str(tmp_path))
+    assert files == {'train': f'{tmp_path}/train.csv', 'eval': f'{tmp_path}/eval.tsv', 'fold3': f'{tmp_path}/fold3.csv'}
+    assert find(files['train']) == {'': files['train']}
+    assert file_of('fold3', 'csv_file', str(tmp_path), files, 0.2) == files['fold3']
+    assert splits_of('fold3', 0.2)[0] == ['fold3'] and splits_of('fold3', 0.2)[1](0) == 'fold3'
+    (tmp_path / 'train.tsv').write_text('')
+    with pytest.raises(UsageError, match=f'{tmp_path}: both train.csv and train.tsv are of the split train: remove one'):
+        find(str(tmp_path))
+
+
+def test_a_split_that_is_not_there_is_named():
+    for split, files, eval_share, message in (
+        ('test', {'': 'a.csv'}, 0.2, 'test: the splits are: train, eval: give a directory with test.csv, or name another'),
+        ('eval', {'': 'a.csv'}, 0, 'eval: the splits are: train: raise eval_share, or name another with --eval_splits, --pre'),
+        ('test', {'train': 'd/train.tsv', 'eval': 'd/eval.tsv'}, 0.2, 'test: the splits are: train, eval: add test.tsv, or na'),
+    ):
+        with pytest.raises(UsageError, match=f'^--hparams=csv_file=d: there is no split {message}'):
+            file_of(split, 'csv_file', 'd', files, eval_share)
+
+
+def test_another_version_of_the_converter_converts_anew():
+    (key, state), (same_key, other) = (fingerprint('a', [], None, version).split('-') for version in (1, 2))
+    assert key == same_key and state != other and fingerprint('a', [], None) == f'{key}-{state}'
+
+
+def test_numbers_that_float32_cannot_tell_apart_are_recognized():
+    for values, std, is_exact in (
+        ([1, 3, 5, 7], 5**0.5, True),
+        ([5, 5, 5], 1, True),
+        ([1e6 - 0.9, 1e6 + 0.9], 1, False),  # Float32 has 24 bits.
+        ([-1e6 - 2, -1e6 + 2], 2, False),
+        ([1.7e9 - 1.01e4, 1.7e9 + 1.01e4], 1.01e4, False),  # 1.7e9 / 2**24 is 101.3.
+        ([1.7e9 - 1.02e4, 1.7e9 + 1.02e4], 1.02e4, True),
+        ([9e-38, -9e-38], 1, True),
+        ([2e-37, -2e-37], 2e-37, True),
+    ):
+        moments = Moments()
+        moments.update(values)
+        assert moments.std == pytest.approx(std) and moments.is_exact_in_float32 == is_exact
+
+
+def test_numbers_whose_difference_is_no_float32_are_standardized(session):
+    mean, std = 1.7e38, 3.4e38 * 0.75**0.5  # Of the numbers 3.4e38, three times, and -3.4e38.
+    found = session.run(standardize(tf.constant([3.4e38, -3.4e38]), mean, std))
+    np.testing.assert_allclose(found, [3**-0.5, -(3**0.5)], rtol=1e-6)
+
+
+def profile(cells, kind=None):
+    found = ColumnProfile(100, kind)
+    for begin in range(0, len(cells), 10):
+        block = cells[begin : begin + 10]
+        found.update(block, range(2 + begin, 2 + begin + len(block)))
+    return found
+
+
+def test_a_column_is_numeric_if_its_cells_are():
+    numbers, mostly, neither = (True, False), (False, True), (False, False)
+    for cells, kind, expected, is_integer, first_text, mean in (
+        (['1', '', '2.0', '?', 'NA'], None, numbers, True, None, 1.5),
+        (['1', '2.5'], None, numbers, False, None, 1.75),
+        (['1', '', *'1234567', '1', 'x'], None, mostly, False, (12, 'x'), 30 / 9),  # One in ten.
+        (['1', '', *'1234567', 'x'], None, neither, False, (11, 'x'), 29 / 8),
+        (['1,5', 'inf', '1e99', '7'], None, mostly, False, (2, '1,5'), 7),  # These almost are numbers.
+        ([*'xyzuv', 'NA', *'1234', *'1234567890' * 9], None, neither, False, (2, 'x'), 2.5),  # Too many texts at first.
+        (['x', 'z', '1', '2', *'123456' * 10, '1.5'], None, mostly, False, (2, 'x'), 214.5 / 63),
+        (['1', 'x', '3'], NUMERIC, numbers, True, None, 2),  # A kind that is given is not questioned.
+        (['1', '3'], CATEGORICAL, neither, False, None, 0),
+    ):
+        found = profile(cells, kind)
+        assert (found.is_numeric, found.is_mostly_numeric) == expected, cells
+        assert (found.is_integer, found.first_text, found.moments.mean) == (is_integer, first_text, pytest.approx(mean))
+        assert found.num_missing == len(cells) - found.values.total == sum(cell in ('', '?', 'NA') for cell in cells)
+
+
+def test_ten_different_values_identify_their_rows():
+    assert profile([*'abcdefghij']).identifies
+    assert not any(profile(cells).identifies for cells in ([*'abcdefghi'], [*'abcdefghia'], ['', *'abcdefghij']))
+
+
+def test_values_are_counted_in_bounded_memory():
+    counts = ValueCounts(3)
+    counts.update(['b', 'a', 'b', 'c'])
+    assert (len(counts), counts.total, counts.is_exact, counts.are_distinct) == (3, 4, True, False)
+    assert counts.most_common(1, 10) == ['b', 'a', 'c'] and counts.most_common(2, 10) == ['b']
+    assert counts.most_common(1, 2) == ['b', 'a'] and sorted(counts.values()) == ['a', 'b', 'c']
+    counts.update(['d'])
+    assert (list(counts.values()), counts.total, counts.is_exact) == (['b'], 5, False)  # The rarest are forgotten.
+    counts.update('aaccddee')
+    assert list(counts.values()) == []
+    many = ValueCounts(3)
+    for block in ('abc', 'def', 'aa'):
+        many.update(block)
+    assert many.are_distinct and not many.is_exact  # The first ones were.
+
+
+def test_categories_and_classes_are_their_places_and_unknown_classes_are_named(session):
+    ids = column_ids(tf.constant([['a', 'b'], ['', 'c']]), [[], []])  # Without known categories.
+    values = tf.placeholder(tf.string, [None])
+    found, many = class_ids(values, ['b', 'a'], 'kind'), class_ids(values, 'abcdef', 'kind')
+    session.run(tf.tables_initializer())
+    assert session.run(ids).tolist() == [[0, 0], [0, 0]]
+    assert found.dtype == tf.int32 and session.run(found, {values: ['a', 'b', 'a']}).tolist() == [1, 0, 1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match='Key: kind. Must be one of the classes: b, a[^,]'):
+        session.run(found, {values: ['b', 'c']})
+    with pytest.raises(tf.errors.InvalidArgumentError, match='Must be one of the classes: a, b, c, d, e, ...'):
+        session.run(many, {values: ['g']})
+
+
+def test_classes_are_in_the_order_of_numbers_or_of_the_alphabet():
+    for expected in (['1.5', '2', '10'], ['01', '1'], ['10', '2', 'x']):
+        assert sorted_classes(reversed(expected)) == expected
 
 
 @pytest.fixture
-def facts(write, caplog):
+def facts(table, caplog):
     """Returns a function from a header and rows to the metadata, with y as the target."""
     caplog.set_level('INFO', 'tensorflow')
 
     def call(header, rows, schema=None, is_trained_on=lambda row: True, others=(), limits=(2, 10)):
-        table, schema = write(header, rows), schema or {}
-        roles = find_roles(schema, 'schema.json', 'y', table)
-        return describe([*others, table], table, is_trained_on, roles, schema, *limits, BadRows(0))
+        found, schema = table('\n'.join([header, *(','.join(map(str, row)) for row in rows)])), schema or {}
+        roles = find_roles(schema, 'schema.json', 'y', found)
+        return describe([*others, found], found, is_trained_on, roles, schema, *limits, BadRows(0))
 
     return call
 
@@ -38,9 +245,9 @@ def kinds(found):
     return {column['name']: column['kind'] for column in found['columns']}
 
 
-def test_the_facts_are_those_of_the_rows_trained_on(facts, write, caplog):
+def test_the_facts_are_those_of_the_rows_trained_on(facts, table, caplog):
     trained = [(1, 5, 'Rome', 'b'), (2, '', 'Rome', 'a'), (6, 7, 'Oslo', 'b'), (3, 'NA', 'Oslo', 'a'), (3, 9, 'Rome', 'a')]
-    other = write('y,u\nc,1', name='eval.csv')
+    other = table('y,u\nc,1', 'eval.csv')
     found = facts('u,v,city,y', [*trained, (99, '', 'Bonn', 'd')], None, lambda row: row < 5, [other], (1, 10))
     columns = [
         {'name': 'u', 'kind': 'numeric', 'mean': 3, 'std': pytest.approx(((4 + 1 + 9) / 5) ** 0.5), 'indicator': False},
@@ -126,8 +333,8 @@ def test_only_what_is_probably_wrong_is_warned_of(facts, caplog):
     assert 'a.csv: column time: the numbers around 1.7e+09 differ too little for float32: subtract a constant' in caplog.text
 
 
-def test_the_target_is_given_or_has_a_usual_name(write):
-    table = write('x,,Target,label')
+def test_the_target_is_given_or_has_a_usual_name(table):
+    several = table('x,,Target,label')
     for target, schema, message in (
         ('', {}, '--hparams=target=COLUMN is required: the columns of .*/a.csv are: x, Target, label$'),
         ('z', {}, '--hparams=target: .*/a.csv has no column z; its columns are: x, Target, label'),
@@ -138,25 +345,25 @@ def test_the_target_is_given_or_has_a_usual_name(write):
         ('x', {'id': 'x'}, 's.json: target, id must be different columns'),
     ):
         with pytest.raises(UsageError, match=message):
-            find_roles(schema, 's.json', target, table)
-    assert find_roles({'target': 'x'}, 's.json', 'x', table) == {'target': 'x'}
+            find_roles(schema, 's.json', target, several)
+    assert find_roles({'target': 'x'}, 's.json', 'x', several) == {'target': 'x'}
     given = {'target': 'x', 'weight': 'label'}
-    assert find_roles(given, 's.json', '', table) == given
-    assert find_roles({}, 's.json', '', write('x,Target')) == {'target': 'Target'}
+    assert find_roles(given, 's.json', '', several) == given
+    assert find_roles({}, 's.json', '', table('x,Target')) == {'target': 'Target'}
 
 
-def test_a_row_becomes_an_example_of_the_cells_that_are_there(write):
+def test_a_row_becomes_an_example_of_the_cells_that_are_there(table):
     columns = {'x': 'numeric', 'c': 'categorical', 'key': 'id', 'w': 'weight', 'y': 'target'}
     facts = {'columns': [{'name': name, 'kind': kind} for name, kind in columns.items()], 'task': 'classification'}
-    table, integers = write('y,other,w,x,c,key'), {**facts, 'class_names': ['-1', '7']}
-    encode = make_encoder(table, integers, has_labels=True)
+    rows, integers = table('y,other,w,x,c,key'), {**facts, 'class_names': ['-1', '7']}
+    encode = make_encoder(rows, integers, has_labels=True)
     assert encode(['7.0', '', '0', '1e1', '5.0', 'r']) == {'x': 10, 'c': '5.0', 'key': 'r', 'w': 0, 'y': '7'}
     assert encode(['-01', '', '2', 'NA', '?', '']) == {'w': 2, 'y': '-1'}
-    assert make_encoder(table, integers, has_labels=False)(['x', '', '-1', '1', 'a', '']) == {'x': 1, 'c': 'a'}
-    assert make_encoder(write('c,x'), integers, has_labels=True)(['a', '']) == {'c': 'a'}
-    names = make_encoder(table, {**facts, 'class_names': ['7.0', 'x']}, has_labels=True)
+    assert make_encoder(rows, integers, has_labels=False)(['x', '', '-1', '1', 'a', '']) == {'x': 1, 'c': 'a'}
+    assert make_encoder(table('c,x'), integers, has_labels=True)(['a', '']) == {'c': 'a'}
+    names = make_encoder(rows, {**facts, 'class_names': ['7.0', 'x']}, has_labels=True)
     assert names(['7.0', '', '1', '', '', '']) == {'w': 1, 'y': '7.0'}
-    numbers = make_encoder(table, {**facts, 'task': 'regression'}, has_labels=True)
+    numbers = make_encoder(rows, {**facts, 'task': 'regression'}, has_labels=True)
     assert numbers(['2.50', '', '1', '', '', '']) == {'w': 1, 'y': 2.5}
     for cells, message in (
         (['', '', '1', '', '', ''], 'column y: the target is missing'),
@@ -167,7 +374,7 @@ def test_a_row_becomes_an_example_of_the_cells_that_are_there(write):
         with pytest.raises(RunError, match=f'^{message}$'):
             encode(cells)
     with pytest.raises(UsageError, match='a.csv: has no column x, c, which the model takes'):
-        make_encoder(write('y'), integers, has_labels=False)
+        make_encoder(table('y'), integers, has_labels=False)
 
 
 def test_a_wrong_schema_is_refused(tmp_path):
@@ -181,9 +388,6 @@ def test_a_wrong_schema_is_refused(tmp_path):
         (tmp_path / 's.json').write_text(content)
         with pytest.raises(UsageError, match=message):
             schemas.read_schema(str(tmp_path / 's.json'), 'columns', ROLES)
-
-
-def test_only_the_first_names_are_listed():
     for count, end in ((50, 'c49$'), (51, r'c49, \.\.\.$')):
         with pytest.raises(UsageError, match=f'its columns are: c0, .*, {end}'):
             schemas.check_names('s.json', 'column', ['x'], [f'c{i}' for i in range(count)], 'a.csv')
