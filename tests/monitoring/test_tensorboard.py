@@ -35,21 +35,19 @@ def logs(tmp_path_factory, data_dir):
 def is_loaded(ask):
     if len(json.loads(ask('scalars/tags'))) < 6 or len(session_groups(ask)) < 3:
         return False
-    count = {run: len(json.loads(ask('scalars/scalars', run=run, tag='loss'))) for run in ('run', 'run/eval')}
-    return count == {'run': 4, 'run/eval': 2}
+    return [len(json.loads(ask('scalars/scalars', run=run, tag='loss'))) for run in ('run', 'run/eval')] == [4, 2]
 
 
 def session_groups(ask):
     """Returns {name: what the tab HParams shows of it}."""
-    request = {
-        'experimentName': '',
-        'allowedStatuses': ['STATUS_SUCCESS'],
-        'startIndex': 0,
-        'sliceSize': 10,
-        'colParams': [{'hparam': 'learning_rate'}, {'metric': {'group': 'eval', 'tag': 'loss'}}],
-    }
-    answer = json.loads(ask('hparams/session_groups', request=json.dumps(request)))
+    columns = [{'hparam': 'learning_rate'}, {'metric': {'group': 'eval', 'tag': 'loss'}}]
+    request = {'experimentName': '', 'allowedStatuses': ['STATUS_SUCCESS'], 'startIndex': 0, 'sliceSize': 10}
+    answer = json.loads(ask('hparams/session_groups', request=json.dumps({**request, 'colParams': columns})))
     return {group['sessions'][0]['name']: group for group in answer['sessionGroups']}
+
+
+def picture(content):
+    return Image.open(io.BytesIO(content))
 
 
 @pytest.fixture(scope='module')
@@ -86,36 +84,30 @@ def test_tensorboard_compares_the_trials_of_a_sweep(ask, logs):
 
 
 def test_tensorboard_shows_the_run(ask, logs):
-    result = json.loads((logs / 'run' / 'results.json').read_text())
+    accuracy = json.loads((logs / 'run' / 'results.json').read_text())['eval']['accuracy']
 
-    def tags(plugin):
-        return json.loads(ask(f'{plugin}/tags'))
+    def tags(plugin, run):
+        return set(json.loads(ask(f'{plugin}/tags'))[run])
 
     def scalars(run, tag):
         return {step: value for _, step, value in json.loads(ask('scalars/scalars', run=run, tag=tag))}
 
-    found = tags('scalars')
-    assert {'loss', 'accuracy', 'learning_rate', 'examples/sec'} <= set(found['run'])
-    assert {'loss', 'accuracy'} <= set(found['run/eval'])  # The same bare names: one chart holds both curves.
-
-    assert sorted(scalars('run', 'loss')) == [1, 6, 11, 16]
-    assert sorted(scalars('run', 'accuracy')) == [1, 6, 11, 16] and sorted(scalars('run', 'examples/sec')) == [6, 11, 16]
+    assert {'loss', 'accuracy', 'learning_rate', 'examples/sec'} <= tags('scalars', 'run')
+    assert {'loss', 'accuracy'} <= tags('scalars', 'run/eval')  # The same bare names: one chart holds both curves.
+    assert sorted(scalars('run', 'loss')) == sorted(scalars('run', 'accuracy')) == [1, 6, 11, 16]
+    assert sorted(scalars('run', 'examples/sec')) == [6, 11, 16]
     assert all(0 <= value <= 1 for value in scalars('run', 'accuracy').values())
     rates = [0.002 * 0.5 * (1 + np.cos(np.pi * step / 20)) for step in (0, 5, 10, 15)]
     np.testing.assert_allclose(list(scalars('run', 'learning_rate').values()), rates, rtol=1e-5)
     evaluated = scalars('run/eval', 'accuracy')
-    assert sorted(evaluated) == [10, 20]
-    assert evaluated[20] == pytest.approx(result['eval']['accuracy'], abs=1e-5)
+    assert sorted(evaluated) == [10, 20] and evaluated[20] == pytest.approx(accuracy, abs=1e-5)
 
-    assert sorted(tags('images')['run']) == [f'inputs/image/{i}' for i in range(8)]
+    assert tags('images', 'run') == {f'inputs/image/{i}' for i in range(8)}
     image, *_ = json.loads(ask('images/images', run='run', tag='inputs/image/0', sample=0))
-    picture = Image.open(io.BytesIO(ask('images/individualImage', **dict(urllib.parse.parse_qsl(image['query'])))))
-    assert picture.size == (112, 152)
+    assert picture(ask('images/individualImage', **dict(urllib.parse.parse_qsl(image['query'])))).size == (112, 152)
+    assert 'confusion_matrix/0' in tags('images', 'run/eval') and 'confusion_matrix/1' in tags('text', 'run/eval')
 
-    assert 'confusion_matrix/0' in tags('images')['run/eval'] and 'confusion_matrix/1' in tags('text')['run/eval']
-
-    histograms = tags('histograms')['run']
-    assert 'weights/conv2d/kernel' in histograms and 'weights/dense_1/bias' in histograms
+    assert {'weights/conv2d/kernel', 'weights/dense_1/bias'} <= tags('histograms', 'run')
     assert len(json.loads(ask('histograms/histograms', run='run', tag='weights/conv2d/kernel'))) == 4
 
     (curve,) = json.loads(ask('pr_curves/pr_curves', tag='pr_curve/0', run='run/eval'))['run/eval'][-1:]
@@ -124,12 +116,10 @@ def test_tensorboard_shows_the_run(ask, logs):
     assert 'run/eval' in json.loads(ask('projector/runs'))
     points = np.frombuffer(ask('projector/tensor', run='run/eval', name='embedding'), np.float32).reshape(1000, 16)
     assert points.any() and (points >= 0).all()  # After ReLU.
-    labels = ask('projector/metadata', run='run/eval', name='embedding').decode().splitlines()
-    assert labels[0] == 'example\tlabel\tpredicted class' and len(labels) == 1001
-    right = sum(label == predicted for _, label, predicted in map(str.split, labels[1:]))
-    assert right / 1000 == pytest.approx(result['eval']['accuracy'])
-    sprite = Image.open(io.BytesIO(ask('projector/sprite_image', run='run/eval', name='embedding')))
-    assert sprite.size == (32 * 28, 32 * 28)
+    header, *labels = ask('projector/metadata', run='run/eval', name='embedding').decode().splitlines()
+    assert header == 'example\tlabel\tpredicted class' and len(labels) == 1000
+    assert sum(label == predicted for _, label, predicted in map(str.split, labels)) / 1000 == pytest.approx(accuracy)
+    assert picture(ask('projector/sprite_image', run='run/eval', name='embedding')).size == (32 * 28, 32 * 28)
 
     graph = ask('graphs/graph', run='run', limit_attr_size=1024, large_attrs_key='_too_large_attrs').decode()
     assert 'name: "model/tower_0/' in graph and 'name: "model/tower_1/' in graph
