@@ -46,12 +46,7 @@ def parse(mode, params, record):
 
 def parse_batch(mode, params, serialized):
     numbers = ids_of(serialized, tf.io.parse_example)
-    return {'x': numbers}, {'id': numbers}
-
-
-def noisy_batch(mode, params, serialized):
-    numbers = ids_of(serialized, tf.io.parse_example)
-    return {'x': numbers}, {'noise': tf.random.stateless_uniform(tf.shape(numbers), example_seed())}
+    return {'x': numbers, 'noise': tf.random.stateless_uniform(tf.shape(numbers), example_seed())}, {'id': numbers}
 
 
 @pytest.fixture(scope='module')
@@ -64,13 +59,17 @@ def directory(tmp_path_factory):
     return path
 
 
-def labels_of(directory, read, share, steps, start=0, parser=parse_batch, cache=False, **options):
-    name = 'parse' if parser is parse else 'parse_batch'
-    module = types.SimpleNamespace(read=lambda split, data_dir, params: READS[read](data_dir), **{name: parser})
+def train(directory, read, share, steps, start=0, parser=parse_batch, cache=False, **options):
+    read_records = READS[read]
+    module = types.SimpleNamespace(read=lambda split, data_dir, params: read_records(data_dir), **{parser.__name__: parser})
     options = {'count': COUNT, 'shuffle_buffer': 20, 'data_dir': directory, 'cache': cache, **options}
     found = batches(module, steps, start=start, share=share, batch_size=BATCH, **options)
     assert all(len(features['x']) == BATCH // share.batch_parts for features, _ in found)
-    return [{key: values.tolist() for key, values in labels.items()} for _, labels in found]
+    return found
+
+
+def labels_of(*args, **options):
+    return [{key: values.tolist() for key, values in labels.items()} for _, labels in train(*args, **options)]
 
 
 GATHERED = ('memory', {'cache': True, 'shuffle_buffer': 100})
@@ -114,5 +113,5 @@ def test_shares_of_whole_batches_take_turns_with_the_examples(directory, read, o
 
 
 def test_random_numbers_of_parse_batch_differ_between_the_shares(directory):
-    found = itertools.chain(*(labels_of(directory, 'memory', Share(i, 2), 3, parser=noisy_batch) for i in range(2)))
-    assert len({number for labels in found for number in labels['noise']}) == 3 * BATCH
+    found = itertools.chain(*(train(directory, 'memory', Share(i, 2), 3) for i in range(2)))
+    assert len({number for features, _ in found for number in features['noise']}) == 3 * BATCH

@@ -32,7 +32,7 @@ def keep(output_dir, step, goal=ACCURACY, split='eval', **metrics):
     return kept(output_dir)
 
 
-def test_the_best_checkpoint_by_one_splits_metric_is_kept_and_no_other(tmp_path):
+def test_the_best_checkpoint_by_one_splits_metric_is_kept_and_no_other_until_another_goal_is_given(tmp_path):
     assert best_checkpoint.find_best(str(tmp_path)) is None
     for step, value, best in [(1, 0.5, 1), (2, 0.7, 2), (3, 0.7, 2), (4, 0.6, 2), (5, 0.8, 5)]:
         assert keep(tmp_path, step, accuracy=value) == best
@@ -41,13 +41,10 @@ def test_the_best_checkpoint_by_one_splits_metric_is_kept_and_no_other(tmp_path)
     compared = {'checkpoint': 'model.ckpt-5', 'split': 'eval', 'metric': 'accuracy', 'is_max': True, 'value': 0.8}
     result = {'global_step': 5, 'eval': {'accuracy': 0.8}, 'train': {'accuracy': 1.0, 'loss': 0.0}}
     assert json.loads((tmp_path / 'best' / 'best.json').read_text()) == {**compared, **result}
-
-
-def test_another_goal_or_split_starts_over_with_the_best_checkpoint(tmp_path):
-    assert keep(tmp_path, 1, accuracy=0.9, loss=3.0) == 1
-    assert keep(tmp_path, 2, LOSS, accuracy=0.1, loss=4.0) == 2
-    assert keep(tmp_path, 3, Objective('loss', True), accuracy=0.1, loss=2.0) == 3
-    assert keep(tmp_path, 4, Objective('loss', True), 'train', loss=1.0) == 4
+    # Another metric, direction or split.
+    assert keep(tmp_path, 6, LOSS, accuracy=0.1, loss=4.0) == 6
+    assert keep(tmp_path, 7, Objective('loss', True), accuracy=0.1, loss=2.0) == 7
+    assert keep(tmp_path, 8, Objective('loss', True), 'train', loss=1.0) == 8
 
 
 def test_a_stop_during_the_copy_leaves_the_best_checkpoint_as_it_was(tmp_path, monkeypatch):

@@ -84,7 +84,7 @@ def test_a_training_goes_on_from_it_as_if_nothing_had_been(execute, tmp_path):
     assert code == 1 and err.splitlines()[-1].startswith(f'trainer.py: {output}: all checkpoints are corrupt')
 
 
-def test_what_an_interrupted_save_has_left_is_deleted(output):
+def test_what_an_interrupted_save_has_left_is_deleted_and_is_no_checkpoint(output, tmp_path):
     before = {*output.iterdir()}
     (output / 'model.ckpt-8_temp').mkdir()
     leftovers = [
@@ -97,12 +97,9 @@ def test_what_an_interrupted_save_has_left_is_deleted(output):
         (output / name).write_text('half')
     checkpoints.recover(str(output))
     assert {*output.iterdir()} == before | {output / name for name in others}
-
-
-def test_the_first_save_may_have_been_interrupted(tmp_path):
-    (tmp_path / 'model.ckpt-0.data-00000-of-00001').write_text('whole, but its index was not written')
+    (tmp_path / f'model.ckpt-0.{DATA}').write_text('whole, but its index was not written')
     assert checkpoints.latest_intact(str(tmp_path)) is None
-    (tmp_path / 'model.ckpt-1.data-00000-of-00001').write_text('as well')
+    (tmp_path / f'model.ckpt-1.{DATA}').write_text('as well')
     with pytest.raises(RunError, match='all checkpoints are corrupt'):
         checkpoints.latest_intact(str(tmp_path))
 

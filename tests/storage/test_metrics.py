@@ -25,6 +25,9 @@ def test_less_or_more_is_better_by_the_goal_and_anything_than_nan():
     for is_better, rows in ((True, better), (False, others)):
         for value, other, delta in rows:
             assert LOSS.is_better(value, other, delta) is ACCURACY.is_better(-value, -other, delta) is is_better
+    assert LOSS.best([math.nan, 3.0, 1.0, 2.0, math.nan]) == 1.0
+    assert ACCURACY.best([math.nan, 3.0, 1.0]) == 3.0
+    assert LOSS.best([math.nan]) is None and ACCURACY.best([]) is None
 
 
 @pytest.mark.parametrize(
@@ -40,12 +43,6 @@ def test_less_or_more_is_better_by_the_goal_and_anything_than_nan():
 )
 def test_evaluations_since_the_best_are_counted(goal, values, min_delta, expected):
     assert evaluations_since_best(values, goal, min_delta) == expected
-
-
-def test_the_best_of_metrics_is_no_nan():
-    assert LOSS.best([math.nan, 3.0, 1.0, 2.0, math.nan]) == 1.0
-    assert ACCURACY.best([math.nan, 3.0, 1.0]) == 3.0
-    assert LOSS.best([math.nan]) is None and ACCURACY.best([]) is None
 
 
 def test_metrics_are_rows_in_the_order_of_the_steps(tmp_path):
