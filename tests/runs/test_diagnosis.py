@@ -118,7 +118,7 @@ def test_a_tfrecord_file_that_vanishes_is_named_and_once_it_is_back_the_training
     write_mnist(tmp_path / 'data')
     path = tmp_path / 'data' / 'mnist' / 'train-00001-of-00004.tfrecord'
     with pytest.raises(RunError, match=f'^{path}: is missing'):
-        train(1000000, lambda metrics: metrics['global_step'] > 10 and path.rename(tmp_path / 'away'))
+        train(1000000, lambda metrics: metrics['global_step'] > 10 and path.exists() and path.rename(tmp_path / 'away'))
     (tmp_path / 'away').rename(path)
     reached = max(steps(tmp_path / 'output'))
     assert reached >= 10
