@@ -11,7 +11,8 @@ from PIL import Image
 from tests.shared import ROOT
 
 
-def test_the_notebook_shows_what_it_says(tmp_path):
+def test_the_notebook_shows_what_it_says(tmp_path, data_dir):
+    (tmp_path / 'data').symlink_to(data_dir)
     notebook = nbformat.read(os.path.join(ROOT, 'docs', 'tour.ipynb'), as_version=4)
     assert not any(cell.get('outputs') for cell in notebook.cells)
     client = nbclient.NotebookClient(notebook, timeout=300, resources={'metadata': {'path': str(tmp_path)}})
@@ -30,7 +31,7 @@ def test_the_notebook_shows_what_it_says(tmp_path):
         return Image.open(io.BytesIO(base64.b64decode(png)))
 
     linear, convolutional = (float(word.split()[1]) for word in text('class Linear').strip().splitlines()[-1].split(', '))
-    assert 0.85 < linear < 0.93 < convolutional
+    assert 0.8 < linear < convolutional
     for shown in ('Training', 'Evaluating', "'accuracy': 0.9"):
         assert shown in text('history = []')
     curve, sheet, weights = (image(part) for part in ('losses = ', 'Image.open', 'moveaxis'))
