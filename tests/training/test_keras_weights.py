@@ -24,10 +24,7 @@ def sequential():
 def branches():
     """Two models with layers of the same names."""
     inputs = layers.Input([4])
-    made = []
-    for name in ('a', 'b'):
-        own = layers.Input([4])
-        made.append(tf.keras.Model(own, layers.Dense(4, name='same')(own), name=name)(inputs))
+    made = [tf.keras.Sequential([layers.Input([4]), layers.Dense(4, name='same')], name=name)(inputs) for name in 'ab']
     return tf.keras.Model(inputs, layers.Subtract()(made))
 
 
@@ -65,7 +62,6 @@ def save(network, path):
 
 
 def started(make, path):
-    """Returns what the model predicts in a graph that starts from a file."""
     with tf.Graph().as_default(), tf.Session() as session:
         with tf.name_scope('model'), collect_keras_layers(is_training=False) as networks:
             outputs = make()(tf.constant(X))
@@ -158,10 +154,16 @@ def test_a_damaged_checkpoint_is_called_corrupt(tmp_path):
             keras_weights.read(f'{tmp_path}/weights')
 
 
-def test_a_file_without_names_has_to_fit(tmp_path):
-    save(with_random_weights(sequential()), tmp_path / 'm.keras')
+def test_a_file_without_names_has_to_fit_and_nothing_but_its_weights_is_read_so_that_no_code_in_it_is_run(tmp_path):
+    network = with_random_weights(sequential())
+    save(network, tmp_path / 'm.keras')
     with pytest.raises(UsageError, match='made of other layers than those of --model, and no names for them: save them by'):
         started(frozen, tmp_path / 'm.keras')
+    with zipfile.ZipFile(tmp_path / 'm.keras') as archive, zipfile.ZipFile(tmp_path / 'evil.keras', 'w') as evil:
+        # Keras makes layers, and calls functions, by their names.
+        evil.writestr('config.json', b'{"module": "os", "class_name": ')
+        evil.writestr('model.weights.h5', archive.read('model.weights.h5'))
+    np.testing.assert_allclose(started(sequential, tmp_path / 'evil.keras'), network(X).numpy(), rtol=1e-5)
 
 
 @pytest.mark.parametrize('name, reason', [('no.h5', 'there is no such file'), ('directory.keras', 'it is a directory')])
@@ -169,13 +171,3 @@ def test_a_path_without_a_file_is_refused(tmp_path, name, reason):
     (tmp_path / 'directory.keras').mkdir()
     with pytest.raises(UsageError, match=f'--warm_start_from={tmp_path}/{name}: {reason}$'):
         keras_weights.read(str(tmp_path / name))
-
-
-def test_nothing_of_a_file_is_read_but_its_weights_so_that_no_code_in_it_is_run(tmp_path):
-    network = with_random_weights(sequential())
-    save(network, tmp_path / 'm.keras')
-    with zipfile.ZipFile(tmp_path / 'm.keras') as archive, zipfile.ZipFile(tmp_path / 'evil.keras', 'w') as evil:
-        # Keras makes layers, and calls functions, by their names.
-        evil.writestr('config.json', b'{"module": "os", "class_name": ')
-        evil.writestr('model.weights.h5', archive.read('model.weights.h5'))
-    np.testing.assert_allclose(started(sequential, tmp_path / 'evil.keras'), network(X).numpy(), rtol=1e-5)

@@ -11,10 +11,10 @@ from common.training import graphs
 from tests.linear import X, Y, gradient, in_session, input_fn, linear, loss_of, make_estimator, scalars, train_in_session
 
 
-def sgd_steps(steps, rates=(0.1,) * 6, decay=0.0):
+def sgd_steps(steps, decay=0.0):
     w = np.array([1.0, 2.0])
     for step in range(steps):
-        w = w - rates[step] * (gradient(w, step) + 2 * decay * w)
+        w = w - 0.1 * (gradient(w, step) + 2 * decay * w)
     return w
 
 
@@ -35,13 +35,6 @@ def test_training_and_evaluation_are_those_of_numpy_whatever_the_towers(tmp_path
     loss = np.square(X[:4] @ before - Y[:4]).mean()
     assert training['loss_again'][6] == pytest.approx(loss, rel=1e-5)
     assert training['loss'][6] == pytest.approx(loss + 0.5 * np.square(before).sum(), rel=1e-5)
-
-
-def test_the_rate_in_tensorboard_is_the_one_that_is_applied(tmp_path):
-    found, curves = train_in_session(make_estimator(tmp_path, text=',learning_rate_schedule=cosine,warmup_steps=2'), 6)
-    rates = [0.05, 0.1] + [0.05 * (1 + np.cos(np.pi * i / 4)) for i in range(4)]
-    np.testing.assert_allclose([curve['learning_rate'] for curve in curves], rates, rtol=1e-5)
-    np.testing.assert_allclose(found['w'][:, 0], sgd_steps(6, rates), rtol=1e-5)
 
 
 def test_metrics_see_the_weights_that_the_step_began_with(tmp_path):
@@ -125,7 +118,7 @@ def test_averages_of_the_weights_are_evaluated_and_exported_without_towers(tmp_p
     np.testing.assert_allclose(found, X @ average, rtol=1e-4)
 
 
-def test_the_optimizer_and_the_rate_of_a_model_are_used(tmp_path):
+def test_the_optimizer_and_the_rate_of_a_model_are_used_and_the_rate_is_drawn(tmp_path):
     model = types.SimpleNamespace(
         model=linear,
         optimizer=lambda rate, params: tf.train.MomentumOptimizer(rate, 0.5, use_nesterov=True),
