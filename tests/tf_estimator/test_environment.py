@@ -41,9 +41,7 @@ def test_every_thread_of_a_program_finds_the_real_one(tmp_path):
     if not RESTORED:
         assert out == f'The TensorFlow in {tmp_path} has tf.estimator itself: there is nothing to enable.\n'
         return
-    assert out.startswith(
-        f'tf.estimator is enabled in {tmp_path}: each Python process there finds it when it imports TensorFlow'
-    )
+    assert out.startswith(f'tf.estimator is enabled in {tmp_path}: each Python process there finds it when it imports')
     assert out.endswith(f' TensorFlow {tf.__version__}. tf.keras is Keras 2 for all of them.\n')
     program = """
 import importlib.util, sys, threading
@@ -53,10 +51,8 @@ def look():
     import tensorflow.compat.v1 as tf
     found.append(tf.estimator.ModeKeys.EVAL)
 threads = [threading.Timer(i / 4, look) for i in range(16)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
 print(found == ['eval'] * 16, sys.modules['tensorflow'].__spec__.name)
 import tensorflow.estimator as estimator
 print(estimator.Estimator.__name__)
@@ -103,8 +99,7 @@ def test_a_tensorflow_with_its_own_estimator_needs_nothing(environment):
     assert environment.files() == before
 
 
-def test_what_a_program_spawns_finds_it(enabled):
-    program = f"""
+SPAWN = f"""
 import multiprocessing, subprocess, sys
 if __name__ == '__main__':
     process = multiprocessing.get_context('spawn').Process(target=exec, args=[{FIND!r}])
@@ -112,10 +107,6 @@ if __name__ == '__main__':
     process.join()
     subprocess.run([sys.executable, '-c', {FIND!r}], check=True)
 """
-    enabled.prefix.joinpath('program.py').write_text(program)
-    assert enabled.run('program.py') == (0, 'train\ntrain\n', '')
-
-
 BY_SPEC = """
 import importlib.util, sys
 spec = importlib.util.find_spec('tensorflow')
@@ -126,18 +117,13 @@ print(tf.estimator.ModeKeys.TRAIN)
 """
 
 
-@pytest.mark.parametrize(
-    'program',
-    [
-        f'import tf_keras\n{FIND}',
-        f'import tensorflow_estimator\n{FIND}',
-        f'import tf_estimator\n{FIND}',
-        BY_SPEC.replace('LAZY', ''),
-        BY_SPEC.replace('LAZY', 'spec.loader = importlib.util.LazyLoader(spec.loader)'),
-    ],
-)
-def test_it_is_there_whatever_is_imported_first_and_how(program, enabled):
-    assert enabled.run('-c', program) == (0, 'train\n', '')
+def test_it_is_there_whatever_is_imported_first_and_how_and_in_what_a_program_spawns(enabled):
+    for package in ('tf_keras', 'tensorflow_estimator', 'tf_estimator'):
+        assert enabled.run('-c', f'import {package}\n{FIND}') == (0, 'train\n', '')
+    for lazy in ('', 'spec.loader = importlib.util.LazyLoader(spec.loader)'):
+        assert enabled.run('-c', BY_SPEC.replace('LAZY', lazy)) == (0, 'train\n', '')
+    enabled.prefix.joinpath('program.py').write_text(SPAWN)
+    assert enabled.run('program.py') == (0, 'train\ntrain\n', '')
 
 
 def test_outside_of_a_virtual_environment_it_has_to_be_forced(environment):
@@ -148,22 +134,13 @@ def test_outside_of_a_virtual_environment_it_has_to_be_forced(environment):
     assert environment.run('-c', FIND) == (0, 'train\n', '')
 
 
-@pytest.mark.parametrize(
-    'wrong, reason',
-    [
-        ('version', 'tensorflow-estimator is 2.14.0. ' + NEEDED),
-        ('broken', 'TensorFlow itself is broken\n'),
-        ('crashing', 'importing TensorFlow ends Python with exit code 9\n'),
-    ],
-)
-def test_what_does_not_work_is_not_enabled(wrong, reason, environment):
-    if wrong == 'version':
-        metadata = environment.site_packages / 'tensorflow_estimator-2.15.0.dist-info/METADATA'
-        metadata.write_text(metadata.read_text().replace('2.15.0', '2.14.0'))
-    assert_refused(environment, f'tf.estimator does not work in {environment.prefix}: {reason}', TENSORFLOW=wrong)
-
-
-def test_what_cannot_be_written_is_named(environment):
+def test_what_does_not_work_is_not_enabled(environment):
+    problem = f'tf.estimator does not work in {environment.prefix}: '
+    assert_refused(environment, f'{problem}TensorFlow itself is broken\n', TENSORFLOW='broken')
+    assert_refused(environment, f'{problem}importing TensorFlow ends Python with exit code 9\n', TENSORFLOW='crashing')
+    metadata = environment.site_packages / 'tensorflow_estimator-2.15.0.dist-info/METADATA'
+    metadata.write_text(metadata.read_text().replace('2.15.0', '2.14.0'))
+    assert_refused(environment, f'{problem}tensorflow-estimator is 2.14.0. {NEEDED}')
     hook = environment.site_packages / HOOK
     hook.mkdir()
     assert_refused(environment, f'{hook}: Is a directory\n')

@@ -1,5 +1,6 @@
 """Estimators of one's own, canned ones and those of Keras models: training, evaluation, export, hooks, early stopping."""
 
+import itertools
 import os
 import re
 from unittest import mock
@@ -152,6 +153,7 @@ def test_tpu_estimator_works_without_a_tpu_and_numpy_input_fn_feeds_arrays_in_or
     assert [prediction['y'] for prediction in estimator.predict(lambda params: arrays())] == [1.75, 3.5] * 3
 
 
+HEADS = ('Classifier', 'Regressor')
 SIZES = np.float32(np.arange(40) / 40)
 COLUMNS = {'size': SIZES, 'word': np.where(SIZES > 0.7, 'big', 'small')}
 
@@ -165,19 +167,17 @@ def adam():
 
 
 @pytest.mark.parametrize(
-    'name',
-    [f'{kind}{head}' for kind in ('Linear', 'DNN', 'DNNLinearCombined') for head in ('Classifier', 'Regressor')]
-    + ['BaselineClassifier'],
+    'kind, head', [*itertools.product(('Linear', 'DNN', 'DNNLinearCombined'), HEADS), ('Baseline', HEADS[0])]
 )
-def test_each_canned_estimator_trains_and_evaluates(name, tmp_path):
+def test_each_canned_estimator_trains_and_evaluates(kind, head, tmp_path):
     size = [tf.feature_column.numeric_column('size')]
-    linear, deep = {'feature_columns': size, 'optimizer': adam}, {'hidden_units': [16]}
-    arguments = {'Linear': linear, 'DNN': {**linear, **deep}, 'Baseline': {'optimizer': adam}}
-    arguments['DNNLinearCombined'] = {f'linear_{key}': value for key, value in linear.items()}
-    arguments['DNNLinearCombined'] |= {f'dnn_{key}': value for key, value in arguments['DNN'].items()}
+    linear = {'feature_columns': size, 'optimizer': adam}
+    deep = {**linear, 'hidden_units': [16]}
+    both = {f'linear_{key}': value for key, value in linear.items()} | {f'dnn_{key}': value for key, value in deep.items()}
+    arguments = {'Linear': linear, 'DNN': deep, 'DNNLinearCombined': both, 'Baseline': {'optimizer': adam}}
     config = tf.estimator.RunConfig(str(tmp_path), tf_random_seed=1)
-    estimator = getattr(tf.estimator, name)(**arguments[re.sub('Classifier|Regressor', '', name)], config=config)
-    data = labelled(np.int32(SIZES > 0.7) if name.endswith('Classifier') else 3 * SIZES + 1)
+    estimator = getattr(tf.estimator, kind + head)(**arguments[kind], config=config)
+    data = labelled(np.int32(SIZES > 0.7) if head == 'Classifier' else 3 * SIZES + 1)
     estimator.train(data, steps=20)
     assert estimator.evaluate(data, steps=1)['average_loss'] < 0.6
 

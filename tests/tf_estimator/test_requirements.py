@@ -6,6 +6,7 @@ import importlib
 from importlib import metadata
 import importlib.machinery
 import importlib.util
+import pathlib
 import re
 import shutil
 import sys
@@ -35,15 +36,11 @@ def private_names():
     for name, module in list(sys.modules.items()):
         if not name.startswith('tensorflow_estimator.') or '.tpu' in name or not getattr(module, '__file__', None):
             continue
-        with open(module.__file__, encoding='utf-8') as file:
-            nodes = list(ast.walk(ast.parse(file.read())))
-        imported = {
-            alias.asname or alias.name: f'{node.module}.{alias.name}'
-            for node in nodes
-            if isinstance(node, ast.ImportFrom) and (node.module or '').startswith('tensorflow.python')
-            for alias in node.names
-        }
-        for node in nodes:
+        imported = {}
+        tree = ast.parse(pathlib.Path(module.__file__).read_text('utf-8'))
+        for node in ast.walk(tree):  # Imports come before what is deeper.
+            if isinstance(node, ast.ImportFrom) and (node.module or '').startswith('tensorflow.python'):
+                imported |= {alias.asname or alias.name: f'{node.module}.{alias.name}' for alias in node.names}
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
                 with contextlib.suppress(ImportError):
                     importlib.import_module(imported[node.value.id])
@@ -77,13 +74,12 @@ def test_an_import_names_the_package_that_is_missing(tmp_path):
     text = (distribution / 'METADATA').read_text()
     (distribution / 'METADATA').write_text(text.replace('2.15', '2.14'))
     assert said() == [f'ImportError: tensorflow-estimator is 2.14.0. {CURE}']
-    missing = {
-        distribution: 'The package tensorflow-estimator is not installed as pip does it.',
-        packages / 'tf_keras': 'The package tf-keras is missing.',
-        packages / 'tensorflow_estimator': 'The package tensorflow-estimator is missing.',
-        packages / 'tensorflow': 'TensorFlow is not installed.',
-    }
-    for path, problem in missing.items():
+    for path, problem in (
+        (distribution, 'The package tensorflow-estimator is not installed as pip does it.'),
+        (packages / 'tf_keras', 'The package tf-keras is missing.'),
+        (packages / 'tensorflow_estimator', 'The package tensorflow-estimator is missing.'),
+        (packages / 'tensorflow', 'TensorFlow is not installed.'),
+    ):
         shutil.rmtree(path)
         assert said() == [f'ImportError: {problem} {CURE}']
 
@@ -124,5 +120,4 @@ def test_what_tensorflow_estimator_cannot_import_is_named(monkeypatch):
 @not_on_2_15
 def test_keras_3_loaded_first_is_named():
     code, out, err = run_fresh('-c', 'import keras\nimport tf_estimator')
-    assert (code, out) == (1, '')
-    assert err.endswith(f'ImportError: {KERAS_3}\n')
+    assert (code, out) == (1, '') and err.endswith(f'ImportError: {KERAS_3}\n')
