@@ -25,16 +25,17 @@ def description(content, count):
     return {'count': count, 'bytes': len(content), 'sha256': hashlib.sha256(content).hexdigest(), 'crc32': crc32}
 
 
-WRITTEN, INDEX = description(WHOLE, 4), {'every': 2, 'offsets': [0, 37]}
+WRITTEN = description(WHOLE, 4)
 
 
 @pytest.fixture
-def find_damage(tmp_path):
-    def call(content, written=None):
-        (tmp_path / 'file').write_bytes(content)
-        return tfrecord.find_damage(str(tmp_path / 'file'), tfrecord.scan(str(tmp_path / 'file')), written)
+def path(tmp_path):
+    return tmp_path / 'file'
 
-    return call
+
+def find_damage(path, content, written=None):
+    path.write_bytes(content)
+    return tfrecord.find_damage(str(path), tfrecord.scan(str(path)), written)
 
 
 def write(path, *records):
@@ -48,20 +49,20 @@ def changed(position, content):
     return WHOLE[:position] + content + WHOLE[position + len(content) :]
 
 
-def test_a_scan_finds_where_the_records_begin(tmp_path, find_damage):
-    assert write(tmp_path / 'file', *DATA) == WHOLE
-    scan = tfrecord.scan(str(tmp_path / 'file'))
+def test_a_scan_finds_where_the_records_begin(path):
+    assert write(path, *DATA) == WHOLE
+    scan = tfrecord.scan(str(path))
     assert (scan.offsets, scan.count, scan.is_sound, scan.bytes) == (OFFSETS, 4, True, SIZE)
     assert (scan.sha256, scan.crc32) == (WRITTEN['sha256'], WRITTEN['crc32'])
-    assert list(tfrecord.read(str(tmp_path / 'file'), 4)) == DATA
-    assert find_damage(WHOLE) is find_damage(WHOLE, WRITTEN) is find_damage(WHOLE, {**WRITTEN, 'index': INDEX}) is None
-    assert find_damage(WHOLE, {**WRITTEN, 'count': 5}) == '5 records were written, but the file has 4'
+    assert list(tfrecord.read(str(path), 4)) == DATA
+    for written in (None, WRITTEN, {**WRITTEN, 'index': {'every': 2, 'offsets': [0, 37]}}):
+        assert find_damage(path, WHOLE, written) is None
+    assert find_damage(path, WHOLE, {**WRITTEN, 'count': 5}) == '5 records were written, but the file has 4'
     wrong = {'every': 2, 'offsets': [0, 38]}
-    assert find_damage(WHOLE, {**WRITTEN, 'index': wrong}) == 'its index in the manifest is wrong'
+    assert find_damage(path, WHOLE, {**WRITTEN, 'index': wrong}) == 'its index in the manifest is wrong'
 
 
-def test_records_and_headers_may_lie_across_the_blocks_in_which_a_file_is_read(tmp_path):
-    path = tmp_path / 'file'
+def test_records_and_headers_may_lie_across_the_blocks_in_which_a_file_is_read(path):
     for first in (MEGABYTE - 40, MEGABYTE - 12, MEGABYTE - 11, MEGABYTE - 1, MEGABYTE):  # Where the second header begins.
         path.write_bytes(header(first - 16) + bytes(first - 12) + RECORDS[0])
         assert tfrecord.scan(str(path)).offsets == [0, first]
@@ -99,19 +100,19 @@ DIFFERS = ': it differs between byte 0 and byte 1048576'
         (changed(37, record(b'z' * 1000)), f'is not what was written{DIFFERS}'),
     ],
 )
-def test_what_is_damaged_is_said_with_its_place(find_damage, content, damage):
+def test_what_is_damaged_is_said_with_its_place(path, content, damage):
     if damage.startswith('byte'):  # Without knowing what was written, the checksums decide.
-        assert find_damage(content, WRITTEN) == find_damage(content) == f'the record at {damage}'
+        assert find_damage(path, content, WRITTEN) == find_damage(path, content) == f'the record at {damage}'
     else:
-        assert find_damage(content, WRITTEN) == damage and find_damage(content) is None
+        assert find_damage(path, content, WRITTEN) == damage and find_damage(path, content) is None
 
 
-def test_the_block_that_differs_is_reported_in_a_larger_file(tmp_path, find_damage):
+def test_the_block_that_differs_is_reported_in_a_larger_file(path):
     zeros = bytes(MEGABYTE)
-    written = description(write(tmp_path / 'file', zeros, zeros, zeros), 3)
-    other = write(tmp_path / 'file', zeros, b'1' + zeros[1:], zeros)
-    assert find_damage(other, written) == 'is not what was written: it differs between byte 1048576 and byte 2097152'
+    written = description(write(path, zeros, zeros, zeros), 3)
+    other = write(path, zeros, b'1' + zeros[1:], zeros)
+    assert find_damage(path, other, written) == 'is not what was written: it differs between byte 1048576 and byte 2097152'
     message = '3 records were written, but the file has 2: it differs between byte 2097152 and byte 3145728'
-    assert find_damage(write(tmp_path / 'file', zeros, zeros), written) == message
+    assert find_damage(path, write(path, zeros, zeros), written) == message
     del written['crc32']
-    assert find_damage(other, written) == 'is not what was written: its SHA-256 differs'
+    assert find_damage(path, other, written) == 'is not what was written: its SHA-256 differs'
