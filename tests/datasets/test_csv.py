@@ -74,8 +74,6 @@ def test_sound_rows_of_a_file_are_trained_on_or_held_out(tmp_path, prepared, cap
     assert sorted(np.concatenate(numbers)) == [i for i in range(100) if i != 7] and 5 < len(numbers[1]) < 40
     assert x['mean'] == pytest.approx(numbers[0].mean())
     assert '1 of 100 rows are skipped; the first:' in caplog.text and 'line 9: 3 cells' in caplog.text
-    with pytest.raises(RunError, match='1 of 100 rows are wrong, more than max_bad_share=0.009; the first: .*line 9'):
-        prepared(path, 'target=y', 'max_bad_share=0.009')
     for name, rows in (('train.csv', [(1, 0), (2, 1)]), ('eval.csv', [])):
         write(tmp_path / 'empty' / name, 'x,y', rows)
     with pytest.raises(RunError, match='empty/eval.csv: has no row for the split eval'):
@@ -145,12 +143,8 @@ def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
     assert code == 0 and result['eval']['mean_absolute_error'] < 15
     new, saved = write(tmp_path / 'new.csv', 'x,c', [(40, 'b'), (10, 'a')]), f'{tmp_path}/output/hparams.json'
     code, _, err = run(*flags, hparams.replace('lines', 'new'), '--schedule=evaluate')
-    assert (
-        code == 2 and f'{saved}: csv_file was "{path}", now it is "{new}": reuse the saved values, with --hparams_set=' in err
-    )
-    assert (
-        'other data can be predicted, with --input=FILES, and evaluated, with --eval_splits=test, if ' in err.splitlines()[-1]
-    )
+    assert code == 2 and f'{saved}: csv_file was "{path}", now it is "{new}": reuse the saved values, with --hparams_' in err
+    assert 'other data can be predicted, with --input=FILES, and evaluated, with --eval_splits=test, if it is the split' in err
     assert run(*flags, '--schedule=evaluate')[1]['eval'] == result['eval']
     shutil.rmtree(tmp_path / 'data')
     path.unlink()

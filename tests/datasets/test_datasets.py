@@ -80,6 +80,9 @@ def test_addition_adds_numbers_of_all_lengths():
     assert set(lengths) == {1, 2, 3} and min(lengths.values()) > 1000
     assert examples != sums('train', num_examples=2000, seed=2)
     assert examples[:100] == sums('train', num_examples=100)
+    for options in ({'max_digits': 0}, {'max_digits': 1001}, {'num_examples': 19}, {'num_examples': 1000001}):
+        with pytest.raises(UsageError, match='must be from'):
+            sums('train', **options)
 
 
 def test_addition_holds_its_evaluation_out():
@@ -89,9 +92,3 @@ def test_addition_holds_its_evaluation_out():
     trained = {frozenset(source.split('+')) for source, _ in train}
     assert not any(frozenset(source.split('+')) in trained for source, _ in evaluation)  # In neither order.
     assert 300 < len({*evaluation}) < 1500  # One in ten of some 10,000.
-
-
-def test_addition_refuses_what_gives_no_sums():
-    for options in ({'max_digits': 0}, {'max_digits': 1001}, {'num_examples': 19}, {'num_examples': 1000001}):
-        with pytest.raises(UsageError, match='must be from'):
-            sums('train', **options)

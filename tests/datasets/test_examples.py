@@ -96,11 +96,9 @@ def test_the_kind_is_found_in_the_values(caplog):
 def test_a_schema_says_what_features_are(caplog):
     given = {'x': {'kind': 'ignore'}, 'v': {'kind': 'numeric', 'shape': [2, 1]}, 'zip': 'categorical', 'city': 'ignore'}
     found = infer([mixed(0)] * 2, **given, photo={'kind': 'image', 'size': 2, 'channels': 3}, review='categorical')
-    photo, review = (
-        feature('photo', 'bytes', 'image', size=2, channels=3, is_raw=False),
-        feature('review', 'bytes', 'categorical'),
-    )
-    assert found == [photo, review, feature('v', 'float', 'numeric', values=2), feature('zip', 'int64', 'categorical')]
+    photo = feature('photo', 'bytes', 'image', size=2, channels=3, is_raw=False)
+    review, code = feature('review', 'bytes', 'categorical'), feature('zip', 'int64', 'categorical')
+    assert found == [photo, review, feature('v', 'float', 'numeric', values=2), code]
     assert not caplog.text
 
 
@@ -192,7 +190,7 @@ def test_a_picture_is_enough_for_a_model_of_an_image_alone(tmp_path):
     assert example_parser.image_features(HParams({}, {'features': others}), tf.constant([51])) is None
 
 
-def labeled(labels, **more):
+def labeled(labels=(0, 1) * 4, **more):
     return [{'x': float(i % 5), 'label': label, **more} for i, label in enumerate(labels)]
 
 
@@ -354,10 +352,10 @@ def test_files_that_are_missing_or_compressed_are_named(tmp_path, prepared):
 
 
 def test_files_that_the_framework_wrote_are_verified_by_their_manifest(tmp_path, prepared):
-    records.write(str(tmp_path / 'own'), {'train': labeled([0, 1] * 4), 'eval': labeled([0, 1] * 4)})
+    records.write(str(tmp_path / 'own'), {'train': labeled(), 'eval': labeled()})
     found = prepared()
     assert len(found.read('train')) == 8
-    write(tmp_path / 'own' / 'eval-00000-of-00004.tfrecord', labeled([0, 1] * 4))
+    write(tmp_path / 'own' / 'eval-00000-of-00004.tfrecord', labeled())
     with pytest.raises(RunError, match='2 records were written, but the file has 8'):
         found.read('eval')
 

@@ -143,26 +143,25 @@ def test_the_pickled_version_is_not_read(tmp_path, monkeypatch, name, is_own):
     prepare(cifar10, tmp_path)  # The binary version beside it is read.
 
 
-@pytest.mark.parametrize(
-    'dataset, files, defined',
-    [
+def test_wrong_hyper_parameters_are_refused(tmp_path, monkeypatch):
+    for dataset, files, defined in (
         (fashion_mnist, f'{FIRST} nor {FIRST[:-3]}$', 'image_size=28, num_channels=1'),
         (cifar10, f'{ARCHIVE} nor the files data_batch_1.bin, .*, test_batch.bin$', 'image_size=32, num_channels=3'),
-    ],
-)
-def test_wrong_hyper_parameters_are_refused(tmp_path, monkeypatch, dataset, files, defined):
-    monkeypatch.setattr(dataset, 'download', pytest.fail)
-    with pytest.raises(UsageError, match=f'^--hparams=raw_dir={tmp_path}: has neither {files}'):
-        prepare(dataset, tmp_path, raw_dir=str(tmp_path))
-    name, given = dataset.__name__.partition('.')[2], dataset.get_params()
-    for wrong in ({'image_size': 30}, {'num_channels': 2}, {'num_classes': 9}):
-        with pytest.raises(UsageError, match=f'^--dataset={name} has {defined} and num_classes=10: they cannot be changed'):
-            prepare(dataset, tmp_path, **wrong)
-    image_records.check_params(name, {**given, 'num_classes': 11}, given)  # Classes may be left empty.
-    assert dataset.metadata('', given) == {'num_classes': 10, 'class_names': dataset.CLASS_NAMES}
-    assert len({*dataset.CLASS_NAMES}) == 10
-    assert cifar10.CLASS_NAMES == sorted(cifar10.CLASS_NAMES) and fashion_mnist.CLASS_NAMES[9] == 'Ankle boot'  # As published.
-    assert cifar10.FILE_BYTES == 30_730_000
+    ):
+        monkeypatch.setattr(dataset, 'download', pytest.fail)
+        with pytest.raises(UsageError, match=f'^--hparams=raw_dir={tmp_path}: has neither {files}'):
+            prepare(dataset, tmp_path, raw_dir=str(tmp_path))
+        name, given = dataset.__name__.partition('.')[2], dataset.get_params()
+        for wrong in ({'image_size': 30}, {'num_channels': 2}, {'num_classes': 9}):
+            with pytest.raises(UsageError, match=f'^--dataset={name} has {defined} and num_classes=10: they cannot be changed'):
+                prepare(dataset, tmp_path, **wrong)
+        image_records.check_params(name, {**given, 'num_classes': 11}, given)  # Classes may be left empty.
+        assert dataset.metadata('', given) == {'num_classes': 10, 'class_names': dataset.CLASS_NAMES}
+        assert len({*dataset.CLASS_NAMES}) == 10
+        assert (
+            cifar10.CLASS_NAMES == sorted(cifar10.CLASS_NAMES) and fashion_mnist.CLASS_NAMES[9] == 'Ankle boot'
+        )  # As published.
+        assert cifar10.FILE_BYTES == 30_730_000
 
 
 def test_mnist_is_as_published_and_converted_once(data_dir):
