@@ -126,11 +126,10 @@ def test_what_led_to_an_exception_is_shown_before_it_unless_it_is_from_none(is_s
         except ValueError as error:
             raise KeyError('of its own') from (error if is_shown else None)
 
-    lines = fail(model)
-    first = model.__code__.co_firstlineno + 2
-    led = [f'  File "test.py", line {first}, in model', 'This led to:'] if is_shown else []
+    *lines, last = fail(model)
+    first, second = (f'  File "test.py", line {model.__code__.co_firstlineno + i}, in model' for i in (2, 4))
     found = [line for line in lines if line.startswith(('  File', 'This'))]
-    assert found == [*led, f'  File "test.py", line {first + 2}, in model'] and lines[-1] == "KeyError: 'of its own'"
+    assert found == [*([first, 'This led to:'] if is_shown else []), second] and last == "KeyError: 'of its own'"
 
 
 def test_a_wrong_module_as_a_process_of_its_own_shows_nothing_else(tmp_path):
