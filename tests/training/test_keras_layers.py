@@ -137,12 +137,6 @@ def test_dropout_knows_whether_it_is_training(mode, is_dropped):
         assert 'model/sequential/dense/kernel' in variables(session)  # As the checkpoints of training name it.
 
 
-class Penalized(tf.keras.layers.Layer):
-    def call(self, inputs):
-        self.add_loss(3 * tf.reduce_mean(tf.square(inputs)))
-        return inputs
-
-
 class Assigning(tf.keras.layers.Layer):
     def build(self, shape):
         self.w = self.add_weight('w', [shape[-1], 1], initializer='ones')
@@ -183,7 +177,7 @@ def called_twice():
 @pytest.mark.parametrize(
     'make, towers',
     [
-        (lambda: tf.keras.Sequential([hidden(), Penalized(), output()]), 3),
+        (lambda: tf.keras.Sequential([hidden(), output()]), 3),
         (lambda: tf.keras.Sequential([tf.keras.Input([2]), Counting()]), 0),  # It is built by a call.
         (called_twice, 0),
         (Tied, 0),
@@ -193,18 +187,14 @@ def test_what_a_layer_adds_counts_once_and_by_the_examples_of_each_tower(make, t
     assert_same(train(make, towers=towers), train_by_keras(make()))
 
 
-def collected(session, make):
-    """Calls layers for training; returns a function that starts them, updates them once and returns {variable: array}."""
+def collected(session, make, times=1):
+    """Calls layers for training; so many times, starts them, updates them once and yields {variable: array}."""
     with collect_keras_layers(is_training=True):
         outputs = make()(tf.constant(X))
-    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
-
-    def update():
+    for _ in range(times):
         session.run(tf.global_variables_initializer())
-        session.run([outputs, updates])
-        return variables(session)
-
-    return update
+        session.run([outputs, tf.get_collection(tf.GraphKeys.UPDATE_OPS)])
+        yield variables(session)
 
 
 def test_batch_norm_that_is_called_twice_moves_its_averages_twice_in_order(session):
@@ -212,18 +202,14 @@ def test_batch_norm_that_is_called_twice_moves_its_averages_twice_in_order(sessi
         norm = batch_norm()
         return lambda x: norm(x) + norm(3 * x + 1)
 
-    update, expected = collected(session, make), 0.5 * 0.5 * X.mean(0) + 0.5 * (3 * X.mean(0) + 1)
-    for _ in range(20):
-        np.testing.assert_allclose(the('moving_mean', update()), expected, rtol=1e-5)
+    for found in collected(session, make, 20):
+        expected = 0.5 * 0.5 * X.mean(0) + 0.5 * (3 * X.mean(0) + 1)
+        np.testing.assert_allclose(the('moving_mean', found), expected, rtol=1e-5)
 
 
-def awaited():
-    return tf.keras.Sequential([Assigning(name='awaited'), output()])
-
-
-@pytest.mark.parametrize('make, count', [(awaited, 1), (lambda: Counting(trainable=False), 0)])
+@pytest.mark.parametrize('make, count', [(lambda: Assigning(name='awaited'), 1), (lambda: Counting(trainable=False), 0)])
 def test_an_assignment_that_the_outputs_wait_for_is_made_and_none_of_a_layer_that_is_not_trainable(session, make, count):
-    assert the('/count', collected(session, make)()) == count
+    assert the('/count', next(collected(session, make))) == count
 
 
 GIVEN_WEIGHTS = 'is given weights within model.*: give them by --warm_start_from'
@@ -248,7 +234,7 @@ with tf.Graph().as_default():
 )
 def test_what_a_graph_cannot_make_right_is_refused(session, make, message):
     with pytest.raises(UsageError, match=f'^the layer {message}'):
-        collected(session, make)
+        next(collected(session, make))
 
 
 @pytest.mark.parametrize('package, message', [('keras', 'a Keras 3 layer'), ('tf_keras', 'of the package tf_keras, which is')])
@@ -257,7 +243,7 @@ def test_layers_of_other_packages_are_refused(session, package, message):
     if layers.Layer is tf.keras.layers.Layer:
         pytest.skip('tf_keras is tf.keras here')
     with pytest.raises(UsageError, match=f'the layer dense is {message}'):
-        collected(session, lambda: layers.Dense(1, name='dense'))
+        next(collected(session, lambda: layers.Dense(1, name='dense')))
 
 
 def test_graphs_that_threads_build_at_once_leave_keras_as_it_was():
