@@ -21,12 +21,11 @@ def log_a_step():
     print('loss = 0.5, step = 7', file=sys.stderr)
 
 
-def serve(code, until='never'):
-    """Is ready, and ends with a code: on SIGTERM, or when a file is there."""
+def serve(code):
+    """Is ready, and ends with a code on SIGTERM."""
     signal.signal(signal.SIGTERM, lambda *unused: touch('stopped') or sys.exit(code))
     touch('ready')
-    wait_for(until)
-    sys.exit(code)
+    wait_for('never')
 
 
 def resist(until='never'):
@@ -36,13 +35,6 @@ def resist(until='never'):
     leave(1, until)
 
 
-def interrupt(*unused):
-    """Handles SIGINT, of which a second one would be too many."""
-    signal.signal(signal.SIGINT, lambda *unused: os._exit(1))
-    time.sleep(0.5)
-    sys.exit(130)
-
-
 def leave(code, when='ready'):
     """Ends with a code once another task is ready."""
     wait_for(when)
@@ -50,6 +42,5 @@ def leave(code, when='ready'):
 
 
 task = json.loads(os.environ['TF_CONFIG'])['task']
-name = f'{task["type"]}{task["index"]}'
 os.chdir(sys.argv[1])
-exec(json.loads(sys.argv[2])[name])
+exec(json.loads(sys.argv[2])[f'{task["type"]}{task["index"]}'])
