@@ -11,10 +11,10 @@ with open(flags['hparams_set']) as file:
     rate = json.load(file)['learning_rate']
 mode = flags.get('freeze', '')
 if flags.get('schedule') == 'dry_run':
-    if mode in ('wrong', 'broken'):
-        print(f'trainer.py: --freeze={mode}: matches none', file=sys.stderr)
-        sys.exit(2 if mode == 'wrong' else 1)
-    sys.exit(0)
+    if mode not in ('wrong', 'broken'):
+        sys.exit(0)
+    print(f'trainer.py: --freeze={mode}: matches none', file=sys.stderr)
+    sys.exit(2 if mode == 'wrong' else 1)
 
 signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
 directory = flags['output_dir']

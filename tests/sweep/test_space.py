@@ -13,10 +13,9 @@ PARAMS = build.make_hparams('m', {'filters': [16, 32], 'units': 10, 'activation'
 
 
 def space_of(tmp_path, space, fixed=()):
-    path = str(tmp_path / 'space.json')
-    with open(path, 'w') as file:
-        file.write(space if isinstance(space, str) else json.dumps(space))
-    return read_space(path, PARAMS, fixed)
+    path = tmp_path / 'space.json'
+    path.write_text(space if isinstance(space, str) else json.dumps(space))
+    return read_space(str(path), PARAMS, fixed)
 
 
 def drawn(tmp_path, space, count=200):
@@ -27,17 +26,14 @@ def drawn(tmp_path, space, count=200):
     return [{name: decode(name, value, PARAMS) for name, value in trial.params.items()} for trial in trials]
 
 
-def test_ranges_hold_both_ends_and_steps(tmp_path):
+def test_a_range_holds_both_ends_and_its_steps_and_is_drawn_from_evenly_on_its_scale(tmp_path):
     values = {trial['units'] for trial in drawn(tmp_path, {'units': {'low': 2, 'high': 8, 'step': 3}})}
     assert values == {2, 5, 8} and all(type(value) is int for value in values)
-
-
-@pytest.mark.parametrize('values, bounds', [({'log': True}, [1e-4, 1e-3, 1e-2, 1e-1]), ({}, [1, 2, 3, 4])])
-def test_a_range_is_drawn_from_evenly_on_its_scale(tmp_path, values, bounds):
-    found = [trial['rate'] for trial in drawn(tmp_path, {'rate': {'low': bounds[0], 'high': bounds[-1], **values}}, 600)]
-    assert bounds[0] <= min(found) and max(found) <= bounds[-1]
-    for low, high in zip(bounds, bounds[1:]):
-        assert 150 < sum(low <= value < high for value in found) < 250
+    for scale, bounds in ({'log': True}, [1e-4, 1e-3, 1e-2, 1e-1]), ({}, [1, 2, 3, 4]):
+        found = [trial['rate'] for trial in drawn(tmp_path, {'rate': {'low': bounds[0], 'high': bounds[-1], **scale}}, 600)]
+        assert bounds[0] <= min(found) and max(found) <= bounds[-1]
+        for low, high in zip(bounds, bounds[1:]):
+            assert 150 < sum(low <= value < high for value in found) < 250
 
 
 def test_choices_come_as_the_hyperparameters_take_them(tmp_path):
@@ -56,36 +52,34 @@ def test_choices_come_as_the_hyperparameters_take_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'space, message',
+    'message, spaces',
     [
-        ('{', 'is not JSON'),
-        ('[1]', 'must contain one JSON object'),
-        ({}, 'names no hyper-parameter'),
-        ({'unit': [1]}, 'unknown hyper-parameter unit, did you mean units?'),
-        ({'unit': {'low': 1, 'high': 2}}, 'unknown hyper-parameter unit, did you mean units?'),
-        ({'units': [1, 'x']}, 'units=x must be an integer'),
-        ({'units': {'low': 1, 'high': 2.5}}, 'units=2.5 must be an integer'),
-        ({'batch_size': {'low': 0, 'high': 2}}, 'batch_size=0 must be at least 1'),
-        ({'units': []}, 'units must be a list of choices, or a range such as {"low": 1, "high": 8}'),
-        ({'units': 3}, 'units must be a list of choices, or a range'),
-        ({'units': {'low': 3}}, 'units must be a list of choices, or a range'),
-        ({'units': {'low': 3, 'high': 4, 'lgo': True}}, 'units must be a list of choices, or a range'),
-        ({'units': {'low': 4, 'high': 3}}, 'units: '),
-        ({'units': {'low': 1, 'high': 4, 'step': 2}}, 'units: The distribution is specified by [1, 4] and step=2'),
-        ({'rate': {'low': 0, 'high': 1, 'log': True}}, 'rate: '),
-        ({'rate': {'low': 1, 'high': 2, 'log': 1}}, 'rate: "log" must be true or false'),
-        ('{"rate": {"low": 0, "high": Infinity}}', 'rate=inf must be a number'),
-        ({'activation': {'low': 1, 'high': 2}}, 'activation=relu is not a number: use a list of choices'),
-        ({'norm': {'low': 0, 'high': 1}}, 'norm=False is not a number: use a list of choices'),
-        ({'filters': [8, 16]}, 'filters=8 must be a list such as [16, 32]'),
-        ({'model': ['alexnet']}, 'model has its own flag, --model'),
-        ({'num_epochs': [1.0]}, 'num_epochs is also set by a flag: remove one of the two'),
+        ('is not JSON', ['{']),
+        ('must contain one JSON object', [[1]]),
+        ('names no hyper-parameter', [{}]),
+        ('unknown hyper-parameter unit, did you mean units?', [{'unit': [1]}, {'unit': {'low': 1, 'high': 2}}]),
+        ('units=x must be an integer', [{'units': [1, 'x']}]),
+        ('units=2.5 must be an integer', [{'units': {'low': 1, 'high': 2.5}}]),
+        ('batch_size=0 must be at least 1', [{'batch_size': {'low': 0, 'high': 2}}]),
+        ('units must be a list of choices, or a range such as {"low": 1, "high": 8}', [{'units': []}, {'units': 3}]),
+        ('units must be a list of choices, or a range', [{'units': {'low': 3}}, {'units': {'low': 3, 'high': 4, 'lgo': True}}]),
+        ('units: ', [{'units': {'low': 4, 'high': 3}}]),
+        ('units: The distribution is specified by [1, 4] and step=2', [{'units': {'low': 1, 'high': 4, 'step': 2}}]),
+        ('rate: ', [{'rate': {'low': 0, 'high': 1, 'log': True}}]),
+        ('rate: "log" must be true or false', [{'rate': {'low': 1, 'high': 2, 'log': 1}}]),
+        ('rate=inf must be a number', ['{"rate": {"low": 0, "high": Infinity}}']),
+        ('activation=relu is not a number: use a list of choices', [{'activation': {'low': 1, 'high': 2}}]),
+        ('norm=False is not a number: use a list of choices', [{'norm': {'low': 0, 'high': 1}}]),
+        ('filters=8 must be a list such as [16, 32]', [{'filters': [8, 16]}]),
+        ('model has its own flag, --model', [{'model': ['alexnet']}]),
+        ('num_epochs is also set by a flag: remove one of the two', [{'num_epochs': [1.0]}]),
     ],
 )
-def test_mistakes_in_a_space_are_reported(tmp_path, space, message):
-    with pytest.raises(UsageError) as error:
-        space_of(tmp_path, space, ['num_epochs'])
-    assert str(error.value).startswith('--space') and 'space.json' in str(error.value) and message in str(error.value)
+def test_mistakes_in_a_space_are_reported(tmp_path, message, spaces):
+    for space in spaces:
+        with pytest.raises(UsageError) as error:
+            space_of(tmp_path, space, ['num_epochs'])
+        assert str(error.value).startswith('--space') and 'space.json' in str(error.value) and message in str(error.value)
 
 
 def test_a_missing_space_is_reported(tmp_path):

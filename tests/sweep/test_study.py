@@ -4,7 +4,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 from common.errors import RunError, UsageError
 from common.runs.stop import StopOnSignal
 from common.storage.metrics import Objective
-from common.sweep.study import lock, open_study, run_trials
+from common.sweep.study import open_study, run_trials
 from hparams.defaults import DEFAULTS
 
 SPACE = {'x': optuna.distributions.FloatDistribution(0, 1)}
@@ -30,8 +29,7 @@ class Processes:
     """Starts `sh -c SCRIPT` for each trial, in a directory of its own, whose file `values` it is read from."""
 
     def __init__(self, directory, *scripts):
-        self.directory = directory
-        self.scripts = scripts
+        self.directory, self.scripts = directory, scripts
         self.started, self.running = [], []  # The latter before each start.
 
     def start(self, trial):
@@ -66,9 +64,8 @@ def test_a_trial_is_worth_its_best_evaluation(tmp_path, goal, best, others):
 
 def test_as_many_trials_run_at_once_as_there_are_jobs(tmp_path):
     # The first ones wait for each other, so that fewer at once would come to no end.
-    processes = Processes(
-        tmp_path, 'touch ../on-$$; while [ $(ls .. | grep -c on-) -lt 3 ]; do sleep 0.05; done; echo 1 > values'
-    )
+    waits = 'touch ../on-$$; while [ $(ls .. | grep -c on-) -lt 3 ]; do sleep 0.05; done; echo 1 > values'
+    processes = Processes(tmp_path, waits)
     assert len(search(open_at(tmp_path), processes, 7, jobs=3)) == 7
     assert processes.running[:3] == [0, 1, 2] and max(processes.running) == 2  # Others, when one starts.
 
@@ -134,12 +131,11 @@ def test_queued_trials_are_among_those_to_come_and_those_not_drawn_whole_are_lef
 
 def test_the_seed_decides_what_a_study_draws_and_never_the_same_again(tmp_path):
     drawn = []
-    for name, seed in (('a', 1), ('b', 1), ('c', 2)):
-        (tmp_path / name).mkdir()
-        studies = [open_at(tmp_path / name, seed=seed)]
-        drawn.append([studies[0].ask(SPACE).params['x'] for _ in range(2)])
-    drawn[2] += [open_at(tmp_path / 'c', seed=2).ask(SPACE).params['x'] for _ in range(2)]
-    assert drawn[0] == drawn[1] != drawn[2][:2] and len(set(drawn[2])) == 4
+    for name, seed in (('a', 1), ('b', 1), ('c', 2), ('c', 2)):
+        (tmp_path / name).mkdir(exist_ok=True)
+        study = open_at(tmp_path / name, seed=seed)
+        drawn.append([study.ask(SPACE).params['x'] for _ in range(2)])
+    assert drawn[0] == drawn[1] != drawn[2] and len({*drawn[2], *drawn[3]}) == 4
 
 
 def test_trials_that_run_at_once_try_values_apart(tmp_path):
@@ -164,24 +160,12 @@ def test_a_study_refuses_another_setup_but_for_hyperparameters_that_came_later(t
 
 
 def test_what_is_no_study_is_reported(tmp_path):
-    path = tmp_path / 'study.db'
+    path, fix = tmp_path / 'study.db', 'check that it is not locked or corrupt, or choose another --output_dir'
     path.write_bytes(b'no database' * 1000)
-    with pytest.raises(RunError, match='study.db: file is not a database: check that it is not locked or corrupt, or choose'):
+    with pytest.raises(RunError, match=f'study.db: file is not a database: {fix}'):
         open_at(tmp_path)
     path.unlink()
     with sqlite3.connect(path) as other:
         other.execute('create table studies (a int)')
-    with pytest.raises(RunError, match='study.db: .*check that it is not locked or corrupt, or choose another --output_dir'):
+    with pytest.raises(RunError, match=f'study.db: .*{fix}'):
         open_at(tmp_path)
-
-
-def test_a_directory_is_one_sweeps_until_its_trainings_are_gone(tmp_path):
-    with lock(str(tmp_path)) as descriptor:
-        with pytest.raises(RunError, match='another sweep, or a training that it started, is running there'):
-            lock(str(tmp_path)).__enter__()
-        process = subprocess.Popen([sys.executable, '-c', 'input()'], pass_fds=[descriptor], stdin=subprocess.PIPE)
-    with pytest.raises(RunError):
-        lock(str(tmp_path)).__enter__()
-    process.communicate(b'\n')
-    with lock(str(tmp_path)):
-        pass

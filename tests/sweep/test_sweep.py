@@ -1,7 +1,4 @@
-"""Sweeps: what they find, write and pass on, and how they are stopped and go on.
-
-But for two searches, tests/sweep/fake_trainer.py takes the trainer's place.
-"""
+"""Sweeps: what they find, write and pass on, and how they are stopped and go on; mostly with a fake trainer."""
 
 import json
 import os
@@ -20,12 +17,12 @@ import common.sweep
 import sweep
 from tests import forked
 from tests.cluster import tiny_data
-from tests.cluster.tasks import TINY, wait_until
+from tests.cluster.tasks import TINY, tf_config, wait_until
 from tests.shared import POLYNOMIAL, ROOT, rows
 import trainer
 
 RATES = {'learning_rate': {'low': 1e-4, 'high': 0.5, 'log': True}}
-FAKE = os.path.join(ROOT, 'tests', 'sweep', 'fake_trainer.py')
+FAKE, TRAINER = os.path.join(ROOT, 'tests', 'sweep', 'fake_trainer.py'), trainer.__file__
 
 
 @pytest.fixture
@@ -35,24 +32,28 @@ def command(tmp_path):
     def make(space, *flags):
         path = tmp_path / 'space.json'
         path.write_text(json.dumps(space))
-        paths = [f'--space={path}', f'--data_dir={tmp_path}/data', f'--output_dir={tmp_path}/output']
-        return ['sweep.py', *POLYNOMIAL, *paths, *flags]
+        return [
+            'sweep.py',
+            *POLYNOMIAL,
+            f'--space={path}',
+            f'--data_dir={tmp_path}/data',
+            f'--output_dir={tmp_path}/output',
+            *flags,
+        ]
 
     return make
 
 
 @pytest.fixture
 def search(command, execute, monkeypatch):
-    """Runs a sweep with the fake trainer: search(space, '--trials=1') -> (exit code, JSON of stdout or None, stderr)."""
-    monkeypatch.setattr(trainer, '__file__', FAKE)
-    return lambda space, *flags: execute(sweep.main, command(space, *flags))
-
-
-@pytest.fixture
-def search_with_trainer(command, execute, monkeypatch):
-    """Runs a sweep with the trainer, as `search` does."""
+    """Runs a sweep: search(space, '--trials=1') -> (exit code, JSON of stdout or None, stderr)."""
     monkeypatch.setattr(subprocess, 'Popen', forked.Popen)
-    return lambda space, *flags: execute(sweep.main, command(space, *flags))
+
+    def call(space, *flags, script=FAKE):
+        monkeypatch.setattr(trainer, '__file__', script)
+        return execute(sweep.main, command(space, *flags))
+
+    return call
 
 
 def losses(directory, split='eval'):
@@ -63,11 +64,11 @@ def trials_of(tmp_path):
     return optuna.load_study(study_name='sweep', storage=f'sqlite:///{tmp_path}/output/study.db').trials
 
 
-def test_the_best_set_trains_again_to_the_same_loss(search_with_trainer, run, tmp_path):
+def test_the_best_set_trains_again_to_the_same_loss(search, run, tmp_path):
     space = {**RATES, 'piecewise_boundaries': [[5, 9], [7, 9]], 'batch_size': {'low': 30, 'high': 90, 'step': 30}}
     evaluations = ('--eval_every_steps=20', '--eval_splits=train,eval', '--eval_steps=2')
     flags = ('--trials=2', '--jobs=2', '--train_steps=60', '--hparams=adam_beta2=0.99', '--seed=3')
-    code, result, _ = search_with_trainer(space, *flags, *evaluations)
+    code, result, _ = search(space, *flags, *evaluations, script=TRAINER)
     assert code == 0
     directories = [tmp_path / 'output' / f'trial-{i}' for i in range(2)]
     found = [min(losses(directory, 'train')) for directory in directories]
@@ -86,7 +87,7 @@ def test_the_best_set_trains_again_to_the_same_loss(search_with_trainer, run, tm
     assert losses(again, 'train') == losses(best, 'train')
 
 
-def test_a_stopped_sweep_resumes_as_if_it_had_not_been_stopped(search_with_trainer, run, tmp_path, monkeypatch):
+def test_a_stopped_sweep_resumes_as_if_it_had_not_been_stopped(search, run, tmp_path, monkeypatch):
     tiny_data.write(tmp_path / 'data')
     steps = (*TINY, '--eval_every_steps=30', '--save_summary_steps=1')
     flags = [{'learning_rate': [0.05]}, '--trials=1', '--train_steps=60', '--hparams=batch_size=10', *steps]
@@ -99,13 +100,13 @@ def test_a_stopped_sweep_resumes_as_if_it_had_not_been_stopped(search_with_train
     monkeypatch.setenv('TINY_SECONDS', '0.2')
     threading.Thread(target=stop, daemon=True).start()
     with pytest.raises(SystemExit) as stopped:
-        search_with_trainer(*flags)
+        search(*flags, script=TRAINER)
     assert stopped.value.code == 130
     assert 3 <= max(int(path.stem.split('-')[1]) for path in trial.glob('model.ckpt-*.index')) < 60
     assert [trial.state for trial in trials_of(tmp_path)] == [TrialState.RUNNING]
 
     monkeypatch.delenv('TINY_SECONDS')
-    assert search_with_trainer(*flags)[0] == 0
+    assert search(*flags, script=TRAINER)[0] == 0
     assert [trial.state for trial in trials_of(tmp_path)] == [TrialState.COMPLETE]
     unstopped = tmp_path / 'unstopped'
     flags = [*steps, f'--hparams_set={trial}/hparams.json', f'--data_dir={tmp_path}/data']
@@ -122,13 +123,9 @@ def test_a_trial_is_started_with_the_flags_of_a_training_in_a_session_of_its_own
     assert result == {'trials': 1, 'loss': 0.5, **best} == json.loads((output / 'results.json').read_text())
     started = json.loads((trial / 'started.json').read_text())
     assert started['leads_session']  # Ctrl-C does not reach it.
-    assert started['flags'][:2] == [*POLYNOMIAL] and sorted(started['flags'][2:]) == [
-        '--best_metric=loss:max',
-        f'--data_dir={tmp_path}/data',
-        f'--hparams_set={trial}/hparams.json',
-        '--num_towers=2',
-        f'--output_dir={trial}',
-    ]
+    paths = [f'--data_dir={tmp_path}/data', f'--hparams_set={trial}/hparams.json', f'--output_dir={trial}']
+    assert started['flags'][:2] == [*POLYNOMIAL]
+    assert sorted(started['flags'][2:]) == sorted(['--best_metric=loss:max', '--num_towers=2', *paths])
     assert (trial / 'log.txt').read_text() == ''
     assert f'{trial}: learning_rate=0.25' in err and f'{trial} completed: loss = 0.5 after 2 evaluations' in err
 
@@ -208,23 +205,33 @@ def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_pa
 
 
 @pytest.mark.parametrize(
+    'message, flags',
+    [
+        ('--schedule is for trainer.py: a sweep trains and evaluates', ['--schedule=train']),
+        ('--checkpoint is for trainer.py: a sweep trains and evaluates', ['--checkpoint=best']),
+        ('--restarts is for trainer.py: each trial of a sweep trains in one process', ['--restarts=1']),
+        ('--local_cluster is for trainer.py: each trial of a sweep trains in one process', ['--local_cluster=worker:2']),
+        ('--space is missing: a JSON file of what to search', ['--space=']),
+        ('{}: a sweep needs a local directory', ['--output_dir=gs://bucket/sweep']),
+        ('{}: this TensorFlow has no file system s3://', ['--data_dir=s3://bucket/data']),
+        ('{}: this TensorFlow has no file system hdfs://', ['--space=hdfs://space.json']),
+        ('flag {}', ['--trials=2147483648', '--trials=0', '--jobs=1025', '--jobs=0']),
+        ('{}: no module models.nosuch', ['--model=nosuch']),
+        ('{} is not of the form METRIC:min or METRIC:max', ['--best_metric=loss']),
+        ('learning_rate is also set by a flag: remove one of the two', ['--hparams=learning_rate=0.1']),
+    ],
+)
+def test_wrong_flags_of_a_sweep_are_refused_in_one_line(search, tmp_path, message, flags):
+    for flag in flags:
+        code, result, err = search(RATES, flag)
+        assert (code, result) == (2, None)
+        assert err.splitlines()[-1].startswith('sweep.py: ') and message.format(flag) in err.splitlines()[-1]
+        assert not (tmp_path / 'output').exists()
+
+
+@pytest.mark.parametrize(
     'space, flag, message',
     [
-        (RATES, '--schedule=train', '--schedule is for trainer.py: a sweep trains and evaluates'),
-        (RATES, '--checkpoint=best', '--checkpoint is for trainer.py: a sweep trains and evaluates'),
-        (RATES, '--restarts=1', '--restarts is for trainer.py: each trial of a sweep trains in one process'),
-        (RATES, '--local_cluster=worker:2', '--local_cluster is for trainer.py: each trial of a sweep trains in one process'),
-        (RATES, '--space=', '--space is missing: a JSON file of what to search'),
-        (RATES, '--output_dir=gs://bucket/sweep', '--output_dir=gs://bucket/sweep: a sweep needs a local directory'),
-        (RATES, '--data_dir=s3://bucket/data', '--data_dir=s3://bucket/data: this TensorFlow has no file system s3://'),
-        (RATES, '--space=hdfs://space.json', '--space=hdfs://space.json: this TensorFlow has no file system hdfs://'),
-        (RATES, '--trials=2147483648', 'flag --trials=2147483648'),
-        (RATES, '--trials=0', 'flag --trials=0'),
-        (RATES, '--jobs=1025', 'flag --jobs=1025'),
-        (RATES, '--jobs=0', 'flag --jobs=0'),
-        (RATES, '--model=nosuch', '--model=nosuch: no module models.nosuch'),
-        (RATES, '--best_metric=loss', '--best_metric=loss is not of the form METRIC:min or METRIC:max'),
-        (RATES, '--hparams=learning_rate=0.1', 'learning_rate is also set by a flag: remove one of the two'),
         ({'train_steps': [1]}, '--train_steps=2', 'train_steps is also set by a flag'),
         ({'num_epochs': [1.0]}, '--train_steps=2', 'num_epochs is also set by a flag'),
         ({'seed': [1]}, '--seed=2', 'seed is also set by a flag'),
@@ -232,32 +239,25 @@ def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_pa
         ({'learning_rate_schedule': ['no']}, '--trials=1', 'learning_rate_schedule=no is not one of'),
     ],
 )
-def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path, space, flag, message):
-    code, result, err = search(space, flag)
-    assert (code, result) == (2, None)
-    assert err.splitlines()[-1].startswith('sweep.py: ') and message in err.splitlines()[-1]
-    assert not (tmp_path / 'output').exists()
+def test_a_space_that_does_not_go_with_the_flags_is_refused(search, tmp_path, space, flag, message):
+    code, _, err = search(space, flag)
+    assert code == 2 and message in err.splitlines()[-1] and not (tmp_path / 'output').exists()
 
 
 def test_a_cluster_is_refused(search, tmp_path, monkeypatch):
-    config = {'cluster': {'chief': ['a:1'], 'worker': ['b:1']}, 'task': {'type': 'chief', 'index': 0}}
-    monkeypatch.setenv('TF_CONFIG', json.dumps(config))
+    monkeypatch.setenv('TF_CONFIG', tf_config({'worker': ['a:1', 'b:1']}, 'worker'))
     code, _, err = search(RATES)
-    refusal = 'TF_CONFIG or Slurm names a cluster, and sweep.py runs on one machine: unset it, or start one task'
-    assert (code, err) == (2, f'sweep.py: {refusal}\n') and not (tmp_path / 'output').exists()
+    assert code == 2 and err.startswith('sweep.py: TF_CONFIG or Slurm names a cluster, and sweep.py runs on one machine: ')
+    assert not (tmp_path / 'output').exists()
 
 
 @pytest.mark.parametrize(
     'text, code, message',
     [
         ('INFO:tensorflow:loss = 3\ntrainer.py: --freeze=x: is wrong\n', 2, 'trainer.py: --freeze=x: is wrong'),
-        (
-            'Traceback:\n  File "a.py"\na.b.OutOfMemoryError: OOM [Op:C]\nOriginal:\n  File "c.py"\n',
-            1,
-            'a.b.OutOfMemoryError: OOM [Op:C]',
-        ),
-        ('INFO:tensorflow:loss = 3\n', -signal.SIGKILL, 'was killed by SIGKILL'),
-        ('', 3, 'exit code 3'),
+        ('Traceback:\n  File "a.py"\na.b.OutOfMemoryError: OOM [Op:C]\nFile "c.py"\n', 1, 'a.b.OutOfMemoryError: OOM [Op:C]'),
+        ('trainer.py: --freeze=x: is wrong\n', -signal.SIGKILL, 'was killed by SIGKILL'),
+        ('INFO:tensorflow:loss = 3\n', 3, 'exit code 3'),
     ],
 )
 def test_the_cause_of_a_failure_is_found_in_the_log(tmp_path, text, code, message):
