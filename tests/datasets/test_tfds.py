@@ -20,31 +20,22 @@ F = tfds.features
 LABEL = F.ClassLabel(names=['dark', 'light'])
 
 
-class Own(tfds.core.GeneratorBasedBuilder):
-    """A dataset called own, of {name: feature}, {split: examples} and supervised keys."""
-
-    VERSION = tfds.core.Version('1.2.0')
-    code_path = None  # Where the package would look for checksums of downloads.
-
-    def __init__(self, features, splits, supervised, **kwargs):
-        self._given = features, splits, supervised
-        super().__init__(**kwargs)
-
-    def _info(self):
-        features, _, supervised = self._given
-        return tfds.core.DatasetInfo(builder=self, features=F.FeaturesDict(features), supervised_keys=supervised)
-
-    def _split_generators(self, dl_manager):
-        return {name: self._generate_examples(examples) for name, examples in self._given[1].items()}
-
-    def _generate_examples(self, examples):
-        yield from enumerate(examples)
-
-
 def build(directory, features, splits, supervised=None, num_shards=1):
-    """Returns directory/own/1.2.0."""
+    """Writes examples, {split: list}, and returns directory/own/1.2.0."""
+
+    class Own(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+        VERSION = tfds.core.Version('1.2.0')
+        code_path = None  # Where the package would look for checksums of downloads.
+        _generate_examples = None
+
+        def _info(self):
+            return tfds.core.DatasetInfo(builder=self, features=F.FeaturesDict(features), supervised_keys=supervised)
+
+        def _split_generators(self, dl_manager):
+            return {name: enumerate(examples) for name, examples in splits.items()}
+
     tfds.disable_progress_bar()
-    builder = Own(features, splits, supervised, data_dir=str(directory))
+    builder = Own(data_dir=str(directory))
     builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=num_shards))
     return builder.data_dir
 
