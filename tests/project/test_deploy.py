@@ -42,9 +42,11 @@ def test_the_replicas_of_a_tfjob_run_the_trainer_on_shared_storage(manifests):
         assert container['resources']['requests'] and container['resources']['limits']
         (mount,), (volume,) = container['volumeMounts'], spec['volumes']
         assert mount['name'] == volume['name'] and 'persistentVolumeClaim' in volume
-        FLAGS = parse(replica)
-        for path in (FLAGS.output_dir, FLAGS.data_dir):
-            assert path.startswith(mount['mountPath'] + '/')
+        assert all(parse(replica)[name].value.startswith(mount['mountPath'] + '/') for name in ('output_dir', 'data_dir'))
+    # Only the pods of a job may connect to each other.
+    pods = {'matchLabels': {'training.kubeflow.org/job-name': manifests['TFJob']['metadata']['name']}}
+    policy = manifests['NetworkPolicy']['spec']
+    assert policy == {'podSelector': pods, 'policyTypes': ['Ingress'], 'ingress': [{'from': [{'podSelector': pods}]}]}
 
 
 def test_either_the_chief_or_an_evaluator_evaluates(manifests):
@@ -57,12 +59,6 @@ def test_either_the_chief_or_an_evaluator_evaluates(manifests):
     assert spec['runPolicy']['cleanPodPolicy'] == 'None'  # Else the operator deletes it when the chief has ended.
     chief, evaluator = (parse(spec['tfReplicaSpecs'][name]) for name in ('Chief', 'Evaluator'))
     assert all(chief[name].value == evaluator[name].value for name in ('model', 'dataset', 'hparams', 'output_dir', 'data_dir'))
-
-
-def test_only_the_pods_of_a_job_may_connect_to_each_other(manifests):
-    pods = {'matchLabels': {'training.kubeflow.org/job-name': manifests['TFJob']['metadata']['name']}}
-    policy = manifests['NetworkPolicy']['spec']
-    assert policy == {'podSelector': pods, 'policyTypes': ['Ingress'], 'ingress': [{'from': [{'podSelector': pods}]}]}
 
 
 @pytest.mark.parametrize(
