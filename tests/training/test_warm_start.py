@@ -132,8 +132,7 @@ def test_a_training_that_resumes_keeps_its_own_weights_and_must_have_the_same_fr
         return run(*flags, *more, output_dir=tmp_path / name)
 
     assert train('first', 1)[0] == 0
-    code, _, log = train('second', 1, f'--warm_start_from={tmp_path / "first"}', '--freeze=hidden')
-    assert code == 0 and re.search(r'  hidden/kernel +loaded\n', log)
+    assert train('second', 1, f'--warm_start_from={tmp_path / "first"}', '--freeze=hidden')[0] == 0
     code, _, log = train('second', 2, '--warm_start_from=gone', '--freeze=hidden')  # What it was started from may be gone.
     assert code == 0 and 'Starting from the weights' not in log and '--warm_start_from is not used: ' in log
     first, second = read_weights(tmp_path / 'first'), read_weights(tmp_path / 'second')
