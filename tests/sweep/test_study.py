@@ -1,7 +1,5 @@
 """Trials in processes of their own: their values, pruning, failures, stops, and going on with a study."""
 
-import os
-import signal
 import sqlite3
 import subprocess
 import warnings
@@ -70,14 +68,6 @@ def test_as_many_trials_run_at_once_as_there_are_jobs(tmp_path):
     assert processes.running[:3] == [0, 1, 2] and max(processes.running) == 2  # Others, when one starts.
 
 
-def test_a_bad_trial_is_pruned_early_and_a_good_one_is_not(tmp_path):
-    good = 'printf "2\\n1\\n" > values'
-    hangs = 'trap "exit 143" TERM; echo 5 > values; while true; do sleep 0.05; done'
-    trials = search(open_at(tmp_path), Processes(tmp_path, *[good] * 5, hangs, good), 7)
-    assert [trial.state for trial in trials] == [TrialState.COMPLETE] * 5 + [TrialState.PRUNED, TrialState.COMPLETE]
-    assert trials[5].intermediate_values == {1: 5.0}
-
-
 def test_failures_do_not_end_the_search(tmp_path):
     scripts = ['exit 1', 'kill -9 $$', 'true', 'echo nan > values', 'echo 1 > values; exit 1', 'echo 1 > values']
     trials = search(open_at(tmp_path), Processes(tmp_path, *scripts), 6)
@@ -99,25 +89,6 @@ def test_a_training_that_somebody_stops_ends_the_search_and_resumes_in_the_next(
     assert (first.number, first.params) == (0, before[0].params)
     assert (first.value, first.intermediate_values) == (2, {1: 3.0, 2: 2.0})
     assert second.number == 1
-
-
-def test_a_signal_ends_the_trainings_and_then_the_search(tmp_path):
-    processes = Processes(tmp_path, 'trap "echo stopped > values; exit 143" TERM; touch on; while true; do sleep 0.05; done')
-    read = processes.read
-
-    def read_and_signal(trial):
-        if all((tmp_path / f'{i}' / 'on').exists() for i in range(2)):
-            os.kill(os.getpid(), signal.SIGHUP)
-        return read(trial)
-
-    processes.read = read_and_signal
-    study = open_at(tmp_path)
-    with pytest.raises(SystemExit) as ended, StopOnSignal() as stop:
-        list(run_trials(study, SPACE, LOWEST, 5, 2, processes, stop))
-    assert ended.value.code == 129
-    assert [process.poll() for process in processes.started] == [143, 143]
-    assert [(tmp_path / f'{i}' / 'values').read_text() for i in range(2)] == ['stopped\n'] * 2
-    assert [trial.state for trial in open_at(tmp_path).trials] == [TrialState.RUNNING] * 2
 
 
 def test_queued_trials_are_among_those_to_come_and_those_not_drawn_whole_are_left(tmp_path):
