@@ -43,14 +43,15 @@ def test_towers_give_the_loss_and_gradients_of_none(towers, batch, static):
 @pytest.mark.parametrize('static', [True, False])
 def test_convolutions_work_in_towers_without_examples(session, static):
     def convolved(images):
-        return tf.layers.conv2d(images, 2, 3, kernel_initializer=tf.ones_initializer())[:, 1, 1]
+        net = tf.layers.conv2d(images, 4, 3, kernel_initializer=tf.ones_initializer(), padding='same')
+        return tf.layers.conv2d(net, 2, 3, kernel_initializer=tf.ones_initializer(), padding='same')[:, 2, 2]
 
     images = tf.placeholder(tf.float32, [3 if static else None, 5, 5, 1])
     output = parallel.make_parallel(convolved, CPUS, images=images)
     session.run(tf.global_variables_initializer())
     for batch in (3,) if static else (3, 1):
         found = session.run(output, {images: np.ones([batch, 5, 5, 1])})
-        np.testing.assert_array_equal(found, np.full([batch, 2], 9))
+        np.testing.assert_array_equal(found, np.full([batch, 2], 9 * 9 * 4))
 
 
 def test_shares_are_whole_and_in_order_and_structures_and_none_pass_through(session):
