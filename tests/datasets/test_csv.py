@@ -33,10 +33,12 @@ def prepared(tmp_path):
     return lambda path, *hparams: Prepared(csv, tmp_path / 'data', f'csv_file={path}', *hparams)
 
 
-def test_a_table_becomes_standardized_numbers_ids_and_labels(splits, tmp_path, prepared):
+def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp_path, prepared):
     found = prepared(splits, 'target=kind')
+    with pytest.raises(UsageError, match='csv_file=.*/table: there is no split no: the splits are: eval, train: add no.csv'):
+        found.read('no')
     assert found.source.is_parsed_once()
-    features, labels = found.read('eval')
+    features, labels = expected = found.read('eval')
     # x: mean 3, standard deviation 1.67; y: mean 7, deviation 1.63, missing in training, so there is an indicator of it.
     np.testing.assert_allclose(features['numeric'], [[0, 0, 1], [0, 0, 0]], atol=1e-6)
     numbers = sorted(found.read('train')[0]['numeric'][:, 0])
@@ -51,6 +53,19 @@ def test_a_table_becomes_standardized_numbers_ids_and_labels(splits, tmp_path, p
     write(splits / 'test.csv', 'x,city', [(1, 'Rome')])
     with pytest.raises(UsageError, match='test.csv: has no column y, which the model takes'):
         prepared(splits, 'target=kind')
+    inputs = shutil.copy(splits / 'eval.csv', tmp_path / 'input.csv')
+    shutil.rmtree(splits)
+    shutil.rmtree(tmp_path / 'data')  # Input is read by the metadata alone.
+    features, errors = found.predict(inputs)
+    assert not errors
+    np.testing.assert_equal(features, expected[0])
+    path = write(tmp_path / 'input.csv', 'x;y;city', [(3, 7, 'Rome'), ('three', 7, 'Rome'), (1,), ('', '', '')], ';')
+    features, errors = found.predict(path)
+    assert features['categorical'].tolist() == [[1], [0]]
+    wrong = {3: "column x: 'three' is not a number", 4: '1 cells, but the header has 3'}
+    assert errors == {line: f'{path}: line {line}: {text}' for line, text in wrong.items()}
+    with pytest.raises(UsageError, match='input.csv: has no column y, city, which the model takes'):
+        found.predict(write(path, 'x,z', [(1, 2)]))
 
 
 def test_a_schema_gives_the_id_the_weight_and_the_task(tmp_path, prepared):
@@ -103,26 +118,6 @@ def test_any_change_converts_anew(splits, tmp_path, prepared, caplog):
     for wrong in ('eval_share=0.91', 'max_bad_share=1.1', 'min_count=0', 'max_vocabulary=0', 'train_split=fold3'):
         with pytest.raises(UsageError, match='there is no split fold3' if 'fold3' in wrong else f'{wrong} must be'):
             prepared(splits, 'target=kind', wrong)
-
-
-def test_input_is_read_by_the_metadata_alone(splits, tmp_path, prepared):
-    found = prepared(splits, 'target=kind')
-    expected, _ = found.read('eval')
-    with pytest.raises(UsageError, match='csv_file=.*/table: there is no split no: the splits are: eval, train: add no.csv'):
-        found.read('no')
-    inputs = shutil.copy(splits / 'eval.csv', tmp_path / 'input.csv')
-    shutil.rmtree(splits)
-    shutil.rmtree(tmp_path / 'data')
-    features, errors = found.predict(inputs)
-    assert not errors
-    np.testing.assert_equal(features, expected)
-    path = write(tmp_path / 'input.csv', 'x;y;city', [(3, 7, 'Rome'), ('three', 7, 'Rome'), (1,), ('', '', '')], ';')
-    features, errors = found.predict(path)
-    assert features['categorical'].tolist() == [[1], [0]]
-    wrong = {3: "column x: 'three' is not a number", 4: '1 cells, but the header has 3'}
-    assert errors == {line: f'{path}: line {line}: {text}' for line, text in wrong.items()}
-    with pytest.raises(UsageError, match='input.csv: has no column y, city, which the model takes'):
-        found.predict(write(path, 'x,z', [(1, 2)]))
 
 
 def test_data_of_other_columns_than_the_training_is_refused(tmp_path, prepared):

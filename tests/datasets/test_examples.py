@@ -300,8 +300,9 @@ def prepared(tmp_path):
     return lambda *hparams, path=tmp_path / 'own': Prepared(tfrecord, tmp_path / 'data', f'tfrecord_dir={path}', *hparams)
 
 
-def test_all_files_of_a_split_are_verified_and_read_in_order(directory, prepared):
+def test_files_are_verified_and_read_in_order_and_input_by_the_metadata_alone(directory, tmp_path, prepared):
     found = prepared()
+    expected = [features for features, _ in found.read('eval')]
     examples = found.read('train')
     assert [labels['label'] for _, labels in examples] == [i % 3 for i in range(40)]
     assert [round(features['image'][0, 0, 0] * 255) for features, _ in examples] == list(range(40))
@@ -318,6 +319,13 @@ def test_all_files_of_a_split_are_verified_and_read_in_order(directory, prepared
         path.write_bytes(damaged)
         with pytest.raises(RunError, match=f'{path}: .*{message}'):
             prepared()
+    path = write(tmp_path / 'input.tfrecord', [*map(mixed, range(5)), {'x': 1.0}, b'no example'])
+    shutil.rmtree(directory)
+    shutil.rmtree(tmp_path / 'data')
+    features, errors = found.predict(path)
+    wrong = {5: 'has no feature photo, review', 6: 'is not a tf.train.Example'}
+    assert errors == {number: f'{path}: record {number}: {text}' for number, text in wrong.items()}
+    np.testing.assert_equal(features, expected)
 
 
 def test_the_split_is_in_the_file_name(tmp_path, prepared):
@@ -370,15 +378,3 @@ def test_a_record_that_differs_from_the_others_is_named(tmp_path, prepared):
     write(path, [*labeled([0, 1] * 500), {'x': [1.0, 2.0], 'label': 0}])  # After the sample.
     with pytest.raises(RunError, match=f'{path}: record 1000, at byte .*Key: x'):
         prepared()
-
-
-def test_input_is_read_by_the_metadata_alone(directory, tmp_path, prepared):
-    found = prepared()
-    expected = [features for features, _ in found.read('eval')]
-    path = write(tmp_path / 'input.tfrecord', [*map(mixed, range(5)), {'x': 1.0}, b'no example'])
-    shutil.rmtree(directory)
-    shutil.rmtree(tmp_path / 'data')
-    features, errors = found.predict(path)
-    wrong = {5: 'has no feature photo, review', 6: 'is not a tf.train.Example'}
-    assert errors == {number: f'{path}: record {number}: {text}' for number, text in wrong.items()}
-    np.testing.assert_equal(features, expected)

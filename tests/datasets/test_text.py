@@ -73,7 +73,7 @@ def test_the_vocabulary_is_of_the_most_frequent_words(caplog):
     assert 'min_count=9: no word of the texts trained on occurs so often, so all words are unknown: lower it' in caplog.text
 
 
-def test_texts_become_ids_and_labels_their_classes(splits, prepared):
+def test_texts_and_input_become_ids_and_labels_their_classes(splits, tmp_path, prepared):
     found = prepared(splits)
     facts = {'task': 'classification', 'class_names': ['neg', 'pos'], 'num_classes': 2}
     assert found.metadata == {**facts, 'vocabulary_size': 5, 'vocabulary': ['good', 'a', 'film']}
@@ -81,6 +81,16 @@ def test_texts_become_ids_and_labels_their_classes(splits, prepared):
     labels = [labels['label'] for _, labels in found.read('eval')]
     assert labels == [0, 1] and labels[0].dtype == np.int32
     assert prepared(splits, 'tokens=bytes').metadata == {**facts, 'vocabulary_size': 257, 'vocabulary': []}
+    with pytest.raises(UsageError, match='there is no split test: the splits are: eval, train: add test.txt'):
+        found.read('test')
+    shutil.rmtree(splits)
+    shutil.rmtree(tmp_path / 'data')
+    path = tmp_path / 'input.txt'  # With or without the label of a known class.
+    path.write_bytes(b'a good film\npos\tgood\nother\tgood\n\xff\n\nfilm')
+    features, errors = found.predict(path)
+    assert [row['text'].tolist() for row in features] == [[3, 2, 4], [2], [1, 2], [4]]
+    assert errors == {4: f'{path}: line 4: is not UTF-8'}
+    assert [fields['line'] for fields, _ in text.read_input(str(path), found.params)] == [1, 2, 3, 4, 6]
 
 
 def test_a_share_of_a_single_file_is_held_out(tmp_path, prepared):
@@ -141,20 +151,6 @@ def test_any_change_converts_anew(splits, tmp_path, prepared, caplog):
             prepared(splits, wrong)
     with pytest.raises(UsageError, match='there is no split no: the splits are: eval, train: add no.txt'):
         prepared(splits, 'train_split=no')
-
-
-def test_input_is_lines_with_or_without_the_label_of_a_known_class(splits, tmp_path, prepared):
-    found = prepared(splits)
-    with pytest.raises(UsageError, match='there is no split test: the splits are: eval, train: add test.txt'):
-        found.read('test')
-    shutil.rmtree(splits)
-    shutil.rmtree(tmp_path / 'data')
-    path = tmp_path / 'input.txt'
-    path.write_bytes(b'a good film\npos\tgood\nother\tgood\n\xff\n\nfilm')
-    features, errors = found.predict(path)
-    assert [row['text'].tolist() for row in features] == [[3, 2, 4], [2], [1, 2], [4]]
-    assert errors == {4: f'{path}: line 4: is not UTF-8'}
-    assert [fields['line'] for fields, _ in text.read_input(str(path), found.params)] == [1, 2, 3, 4, 6]
 
 
 def test_a_model_learns_texts_and_predicts_others(run, tmp_path):
