@@ -12,17 +12,18 @@ from common.errors import RunError, UsageError
 from tests.cluster.tasks import addresses
 
 COUNT = 3
-TIMEOUT = 60.0
 ABORTED = "Graph execution error:\n\nDetected at node 'CollectiveReduce'\nCollective ops is aborted by: "
+
+
+def make_task(cluster, job, index, timeout=60.0):
+    return SynchronousTask(ClusterConfig(cluster, job, index), timeout, None)
 
 
 @pytest.fixture(scope='module')
 def tasks():
     """A chief and two workers."""
     cluster = addresses(chief=1, worker=COUNT - 1)
-    return [
-        SynchronousTask(ClusterConfig(cluster, *trainer), TIMEOUT, None) for trainer in ClusterConfig(cluster, '', 0).trainers
-    ]
+    return [make_task(cluster, *trainer) for trainer in (('chief', 0), ('worker', 0), ('worker', 1))]
 
 
 def together(tasks, function):
@@ -46,10 +47,8 @@ def evaluate(tasks, build, runs=1):
 
 def test_dense_tensors_of_any_shape_and_dtype_are_averaged(tasks):
     shapes = [('float32', []), ('float64', [2, 3]), ('float32', [4]), ('float32', [0, 2]), ('float64', [])]
-    values = [
-        [np.random.RandomState([task, i]).normal(size=shape).astype(dtype) for i, (dtype, shape) in enumerate(shapes)]
-        for task in range(COUNT)
-    ]
+    random = np.random.RandomState(0)
+    values = [[random.normal(size=shape).astype(dtype) for dtype, shape in shapes] for _ in range(COUNT)]
     found = evaluate(tasks, lambda task: task.collectives.mean([tf.constant(value) for value in values[task.index]]))
     for ((means),) in found:
         for i, (mean, (dtype, shape)) in enumerate(zip(means, shapes, strict=True)):
@@ -59,11 +58,7 @@ def test_dense_tensors_of_any_shape_and_dtype_are_averaged(tasks):
 
 
 def test_sparse_tensors_with_different_numbers_of_rows_are_averaged_in_each_step(tasks):
-    rows = [
-        [[3, 1, 3], [], [0]],  # Of the tasks, in each step.
-        [[2], [2, 2, 2, 4], []],
-        [[], [], []],
-    ]
+    rows = [[[3, 1, 3], [], [0]], [[2], [2, 2, 2, 4], []], [[], [], []]]  # Of the tasks, in each step.
 
     def build(task):
         step = tf.get_variable('step', initializer=-1)
@@ -108,11 +103,6 @@ def test_a_variable_of_a_dtype_that_is_not_broadcast_is_named(tasks):
             tasks[0].collectives.broadcast([words])
 
 
-def test_texts_of_different_lengths_are_exchanged(tasks):
-    texts = ['', 'ä' * 1000, '{"a": 1}']
-    assert together(tasks, lambda task: task.exchange(texts[task.index])) == [texts] * COUNT
-
-
 def meet(task, **facts):
     try:
         task.meet({'batch_size': '12', **facts})
@@ -122,7 +112,9 @@ def meet(task, **facts):
         task.end_watch()
 
 
-def test_tasks_that_were_started_alike_meet_and_each_names_a_difference(tasks):
+def test_tasks_exchange_texts_meet_if_they_were_started_alike_and_name_a_difference(tasks):
+    texts = ['', 'ä' * 1000, '{"a": 1}']
+    assert together(tasks, lambda task: task.exchange(texts[task.index])) == [texts] * COUNT
     assert together(tasks, meet) == [None] * COUNT
     found = together(tasks, lambda task: meet(task, **({'batch_size': '24'} if task.index == 2 else {})))
     for name, message in zip(['chief', 'worker 0'], found):
@@ -132,48 +124,40 @@ def test_tasks_that_were_started_alike_meet_and_each_names_a_difference(tasks):
     assert all('more=1' in message and 'more=None' in message for message in found)
 
 
-@pytest.mark.parametrize('change', ['fewer tasks', 'another order'])
-def test_another_cluster_of_one_task_is_an_error_of_all(change):
+@pytest.mark.parametrize('others', [(0, 1), (0, 2, 1)])
+def test_another_cluster_of_one_task_is_an_error_of_all(others):
+    """Of which some tasks are missing, or which has another order."""
     cluster = addresses(worker=3)
-    others = {'worker': cluster['worker'][:2] if change == 'fewer tasks' else [cluster['worker'][i] for i in (0, 2, 1)]}
-    configs = [ClusterConfig(others if i == 0 else cluster, 'worker', i) for i in range(3)]
-    found = together([SynchronousTask(config, 3.0, None) for config in configs], meet)
-    assert all(found) and any(
-        message.startswith('TF_CONFIG: worker') and 'another task has another one: give all the same' in message
-        for message in found
-    )
+    other = {'worker': [cluster['worker'][i] for i in others]}
+    found = together([make_task(cluster if i else other, 'worker', i, 3.0) for i in range(3)], meet)
+    start, cause = 'TF_CONFIG: worker', 'another task has another one: give all the same'
+    assert all(found) and any(message.startswith(start) and cause in message for message in found)
 
 
-def test_tasks_that_are_not_there_are_named_after_the_timeout():
+def test_tasks_that_are_not_there_or_do_not_answer_are_named_after_the_timeout():
     cluster = addresses(chief=1, worker=2)
     first, second = cluster['worker']
-    task = SynchronousTask(ClusterConfig(cluster, 'chief', 0), 1.0, None)
-    missing = f'worker 0 ({first}), worker 1 ({second})'
-    assert meet(task) == (
-        f'TF_CONFIG: {missing} cannot be reached for 1 seconds (--cluster_timeout): check that it runs and that its address is '
-        'right'
-    )
+    task = make_task(cluster, 'chief', 0, 1.0)
+    missing, cure = f'worker 0 ({first}), worker 1 ({second})', 'check that it runs and that its address is right'
+    assert meet(task) == f'TF_CONFIG: {missing} cannot be reached for 1 seconds (--cluster_timeout): {cure}'
     assert str(task.loss()).startswith(f'{missing} are lost; their own logs may say why: start all tasks again')
     port = cluster['chief'][0].rpartition(':')[2]
     with pytest.raises(RunError, match=f'TF_CONFIG: chief cannot listen on port {port}: end the process that uses it'):
-        SynchronousTask(ClusterConfig(cluster, 'chief', 0), 1.0, None)
-
-
-def test_a_task_that_does_not_answer_is_an_error_after_the_timeout():
+        make_task(cluster, 'chief', 0)
     cluster = addresses(worker=2)
-    first, _ = (SynchronousTask(ClusterConfig(cluster, 'worker', i), 2.0, None) for i in range(2))
-    assert 'another task has not answered for 2 seconds: start all tasks again' in meet(first)
+    silent, _ = (make_task(cluster, 'worker', i, 2.0) for i in range(2))
+    assert 'another task has not answered for 2 seconds: start all tasks again' in meet(silent)
 
 
 @pytest.mark.parametrize(
-    'text, cause',
+    'cause, text',
     [
-        (ABORTED + "Graph execution error:\n\nDetected at node 'w'\nNan in: w\n\t [[{{node w}}]]", 'Nan in: w'),
-        (ABORTED + 'Socket closed Additional GRPC error information', 'Socket closed'),
-        (ABORTED + 'It is late\nThe error could be from a previous operation.\n\t [[{{node CollectiveReduce}}]]', 'It is late'),
+        ('Nan in: w', ABORTED + "Graph execution error:\n\nDetected at node 'w'\nNan in: w\n\t [[{{node w}}]]"),
+        ('Socket closed', ABORTED + 'Socket closed Additional GRPC error information'),
+        ('It is late', ABORTED + 'It is late\nThe error could be from a previous operation.\n\t [[{{node CollectiveReduce}}]]'),
     ],
 )
-def test_the_error_of_another_task_is_quoted_without_its_place(tasks, monkeypatch, text, cause):
+def test_the_error_of_another_task_is_quoted_without_its_place(tasks, monkeypatch, cause, text):
     monkeypatch.setattr('time.sleep', lambda seconds: None)  # In which others see who is lost.
     error = str(tasks[0].loss(tf.errors.InternalError(None, None, text)))
     assert error.startswith(f'another task has failed ({cause}); its own log may say why: ')
