@@ -96,8 +96,7 @@ def test_what_tensorflow_lacks_is_named(monkeypatch):
     with monkeypatch.context() as patch:
         patch.delattr(evaluation, '_evaluate_once')
         assert said() == f'TensorFlow {tf.__version__} has no tensorflow.python.training.evaluation._evaluate_once. {CURE}'
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, 'tensorflow.python.training.device_setter', None)
+        patch.setitem(sys.modules, 'tensorflow.python.training.device_setter', None)  # It comes before the other.
         assert said() == f'TensorFlow {tf.__version__} has no module tensorflow.python.training.device_setter. {CURE}'
     with monkeypatch.context() as patch:
         patch.setattr(metadata, 'version', lambda name: {'protobuf': '7.34.0'}[name])

@@ -11,8 +11,7 @@ import pytest
 from tests.tf_estimator.programs import SCRIPTS, Environment, run_forked, run_fresh, unlike_info
 
 SHOW = """
-import sys
-import tensorflow as tf
+import sys, tensorflow as tf
 print(__name__, __package__, sys.argv, tf.estimator.ModeKeys.TRAIN)
 """
 
@@ -37,11 +36,10 @@ def test_an_old_script_runs_unchanged_from_anywhere_and_without_noise(tmp_path):
     elsewhere = write(tmp_path / 'elsewhere')
     script = '../program/old_program.py'
     code, out, err = run_fresh('-m', 'tf_estimator', script, '--model_dir', 'model', 'one', 'two words', cwd=elsewhere)
-    assert code == 7, err
-    names = 'my datasets, my hparams, my models'
-    assert out == f"__main__ old_program.py {script} ['one', 'two words'] {names} 1.75\n"
+    own = "['one', 'two words'] my datasets, my hparams, my models"
+    assert (code, out) == (7, f'__main__ old_program.py {script} {own} 1.75\n'), err
     assert len(list((elsewhere / 'model' / 'export').iterdir())) == 1
-    # A warning is its message and the line of code. Nothing else is there but the Estimator's own lines.
+    # A warning is its message and the line of code.
     lines = unlike_info(err)
     assert len(lines) == 5, '\n'.join(lines)
     first, _, second, _, logged = lines
@@ -117,9 +115,8 @@ def test_a_script_that_raises_shows_its_traceback_and_nothing_of_the_runner(envi
     assert (code, out) == (-signal.SIGINT, '') and err.endswith('KeyboardInterrupt\n')
 
 
-@pytest.mark.parametrize(
-    'arguments, problem',
-    [
+def test_wrong_arguments_are_one_line_and_help_is_given_before_tensorflow_is_imported(environment):
+    for arguments, problem in (
         ([], 'SCRIPT is missing: python -m tf_estimator SCRIPT ARGS...'),
         (['none.py', '--flag'], 'none.py: no such file'),
         (['lib'], 'lib: is a directory without __main__.py'),
@@ -128,14 +125,9 @@ def test_a_script_that_raises_shows_its_traceback_and_nothing_of_the_runner(envi
         (['status', '--force'], 'status does not take --force (see python -m tf_estimator --help)'),
         (['-m', '.part'], 'no module named .part'),
         (['-m', 'none_such.part', '--flag'], 'no module named none_such.part'),
-    ],
-)
-def test_wrong_arguments_are_one_line_before_tensorflow_is_imported(arguments, problem, environment):
-    found = environment.run_tf_estimator(*arguments, TENSORFLOW='broken')
-    assert found == (2, '', f'python -m tf_estimator: {problem}\n')
-
-
-def test_help_is_given_without_tensorflow(environment):
+    ):
+        found = environment.run_tf_estimator(*arguments, TENSORFLOW='broken')
+        assert found == (2, '', f'python -m tf_estimator: {problem}\n')
     for arguments in (['--help'], ['enable', '-h']):
         code, out, err = environment.run_tf_estimator(*arguments, TENSORFLOW='broken')
         assert (code, err) == (0, '')
