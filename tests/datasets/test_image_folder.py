@@ -61,7 +61,7 @@ def read_files(paths, text=''):
     return [features['image'] * 255 for features in parse(image_folder, params('', text), serialized, PREDICT)]
 
 
-def test_pictures_are_converted_once_until_they_change(root, tmp_path):
+def test_pictures_and_their_classes_are_converted_once_until_they_change(root, tmp_path):
     (root / 'dog' / 'notes.txt').write_text('of no interest')
     for text in ('num_channels=1', 'max_bad_share=0.5', f'image_size={SIZE}'):
         found = Prepared(image_folder, tmp_path, f'image_dir={root}', text)
@@ -78,6 +78,12 @@ def test_pictures_are_converted_once_until_they_change(root, tmp_path):
     save(root / 'dog' / 'new.png', picture(99))
     image_folder.prepare(str(tmp_path), params(root))
     assert len(list(tmp_path.glob('image_folder-*'))) == 2 and sum(count(tmp_path, params(root))) == 21
+    for text in ('', 'num_classes=2'):
+        assert image_folder.metadata('', params(root, text)) == {'num_classes': 2, 'class_names': ['cat', 'dog']}
+    with pytest.raises(UsageError, match=f'num_classes=3, but image_dir={root} has 2 classes'):
+        image_folder.metadata('', params(root, 'num_classes=3'))
+    with pytest.raises(UsageError, match='the classes are cat, dog, but the model was trained with dog, emu'):
+        image_folder.read('eval', str(tmp_path), params(root, metadata={'class_names': ['dog', 'emu']}))
 
 
 def test_bits_and_transparency_are_reduced_and_of_an_animation_the_first_frame_is_read(tmp_path):
@@ -163,51 +169,32 @@ def test_jpeg_and_plain_png_files_are_kept_and_others_become_png(tmp_path):
             np.testing.assert_array_equal(converted, Image.open(path).convert('RGB'))
 
 
-@pytest.fixture
-def bad(root):
-    """The directory `root`, with four unreadable pictures among 24."""
+def test_unreadable_pictures_are_left_out_and_listed_and_errors_of_input(root, tmp_path, caplog, monkeypatch):
     save(root / 'cat' / 'cut.jpg', picture(size=(60, 60)))
     os.truncate(root / 'cat' / 'cut.jpg', 400)
     (root / 'cat' / 'empty.png').write_bytes(b'')
     (root / 'dog' / 'text.jpg').write_bytes(b'text')
     save(root / 'dog' / 'tiff.png', picture(), format='TIFF')
-    return root
-
-
-def test_unreadable_pictures_are_left_out_and_listed(bad, tmp_path, caplog, monkeypatch):
     caplog.set_level('INFO', 'tensorflow')
     for _ in range(2):
         with pytest.raises(RunError, match=': repair or remove them, or raise max_bad_share=0.16$') as error:
-            image_folder.prepare(str(tmp_path), params(bad, 'max_bad_share=0.16'))
+            image_folder.prepare(str(tmp_path), params(root, 'max_bad_share=0.16'))
         (path,) = tmp_path.glob('image_folder-*/unreadable.txt')
         assert str(error.value).startswith(listed := f'4 of 24 pictures are unreadable, listed in {path}: ')
         monkeypatch.setattr(records, 'write', None)  # It is not needed again.
-    image_folder.prepare(str(tmp_path), params(bad, 'max_bad_share=0.17'))
+    image_folder.prepare(str(tmp_path), params(root, 'max_bad_share=0.17'))
     assert f'{listed}they are left out.' in caplog.text and '2 classes; pictures in train: ' in caplog.text
-    assert sum(count(tmp_path, params(bad))) == 20
+    assert sum(count(tmp_path, params(root))) == 20
     lines = sorted(path.read_text().splitlines())
     names = ('cat/cut.jpg', 'cat/empty.png', 'dog/text.jpg', 'dog/tiff.png')
-    assert [line.partition(':')[0] for line in lines] == [f'{bad}/{name}' for name in names]
+    assert [line.partition(':')[0] for line in lines] == [f'{root}/{name}' for name in names]
     assert 'is not an image that can be read' in lines[0] and all('is not an image of a kind' in line for line in lines[1:])
     assert all(line in caplog.text for line in lines)
-
-
-def test_the_metadata_are_the_classes(root, tmp_path):
-    for text in ('', 'num_classes=2'):
-        assert image_folder.metadata('', params(root, text)) == {'num_classes': 2, 'class_names': ['cat', 'dog']}
-    with pytest.raises(UsageError, match=f'num_classes=3, but image_dir={root} has 2 classes'):
-        image_folder.metadata('', params(root, 'num_classes=3'))
-    image_folder.prepare(str(tmp_path), params(root))
-    with pytest.raises(UsageError, match='the classes are cat, dog, but the model was trained with dog, emu'):
-        image_folder.read('eval', str(tmp_path), params(root, metadata={'class_names': ['dog', 'emu']}))
-
-
-def test_a_directory_as_input_gives_its_pictures_and_an_error_for_each_bad_one(bad):
     source = DataSource(image_folder, '', params(''), Specs(tf.TensorSpec([], tf.string), {}))
-    found = {fields['input']: record for fields, record in open_files(source, str(bad)).entries}
-    assert [*found] == sorted(str(path) for path in bad.glob('*/*'))
+    found = {fields['input']: record for fields, record in open_files(source, str(root)).entries}
+    assert [*found] == sorted(str(path) for path in root.glob('*/*'))
     errors = [str(record) for record in found.values() if isinstance(record, UsageError)]
-    assert len(errors) == 4 and f'{bad}/dog/text.jpg is not an image of a kind that Pillow reads' in errors
+    assert len(errors) == 4 and f'{root}/dog/text.jpg is not an image of a kind that Pillow reads' in errors
     for path in ('/no/such', 'ram://no/such'):
         with pytest.raises(UsageError, match=f'^{path} cannot be read: .*'):
             list(image_folder.read_input(path, params('')))
