@@ -316,14 +316,6 @@ def test_a_column_that_identifies_rows_is_no_feature_unless_the_schema_says_so(f
     assert kinds(facts('id,y', [(i, i % 2) for i in range(9)])) == {'id': 'numeric', 'y': 'target'}  # Too few.
 
 
-def test_a_cell_that_makes_a_column_of_numbers_one_of_text_is_warned_of(facts, caplog):
-    for cell, header in (('inf', 'x,y'), ('9' * 400, 'x,y'), ('n.a.', 'y,x')):
-        found = facts(header, [(cell if i == 1200 else i % 70 / 2, i % 50 / 2) for i in range(1300)])
-        assert f"a.csv: line 1202: column {header[0]}: '{cell[:40]}" in caplog.text
-        assert found['task'] == ('regression' if header == 'x,y' else 'classification')
-    assert caplog.text.count('is not a number, as nearly all others are, so the column is not numeric: correct it, or ') == 3
-
-
 def test_only_what_is_probably_wrong_is_warned_of(facts, caplog):
     rows = [('x' if i % 7 == 0 else i, 'n.a.' if i == 3 else i % 5, 'low' if i == 4 else i % 3) for i in range(140)]
     facts('mixed,zip,y', rows, {'columns': {'zip': 'categorical'}, 'task': 'classification'})
@@ -331,6 +323,11 @@ def test_only_what_is_probably_wrong_is_warned_of(facts, caplog):
     facts('x,time,y', [(f'"{i % 20},5"' if i % 3 == 0 else 1, 1.7e9 + i, i / 7) for i in range(60)])
     assert "a.csv: line 2: column x: '0,5' has a decimal comma, so the column is not numeric: write decimal" in caplog.text
     assert 'a.csv: column time: the numbers around 1.7e+09 differ too little for float32: subtract a constant' in caplog.text
+    for cell, header in (('inf', 'x,y'), ('9' * 400, 'x,y'), ('n.a.', 'y,x')):
+        found = facts(header, [(cell if i == 1200 else i % 70 / 2, i % 50 / 2) for i in range(1300)])
+        assert f"a.csv: line 1202: column {header[0]}: '{cell[:40]}" in caplog.text
+        assert found['task'] == ('regression' if header == 'x,y' else 'classification')
+    assert caplog.text.count('is not a number, as nearly all others are, so the column is not numeric: correct it, or ') == 3
 
 
 def test_the_target_is_given_or_has_a_usual_name(table):

@@ -62,11 +62,6 @@ def prepared(tmp_path):
     return lambda path, *hparams: Prepared(dataset, tmp_path / 'data', f'tfds_dir={path}', *hparams)
 
 
-def hide_package(monkeypatch):
-    for name in [name for name in sys.modules if name.partition('.')[0] == 'tensorflow_datasets']:
-        monkeypatch.setitem(sys.modules, name, None)
-
-
 def kinds(found):
     return {feature['name']: feature['kind'] for feature in found.metadata['features']}
 
@@ -220,8 +215,12 @@ def test_a_model_learns_predicts_and_is_exported_without_the_data_and_the_packag
     test = shutil.copy(images / SHARD, tmp_path / 'test.tfrecord')
     serialized = list(tf.data.TFRecordDataset(str(test)).as_numpy_iterator())
     labels = [records.decode(record)['label'][1][0] for record in serialized]
+    for name in [name for name in sys.modules if name.partition('.')[0] == 'tensorflow_datasets']:
+        monkeypatch.setitem(sys.modules, name, None)
+    code, _, err = run('--dataset=tfds', f'--hparams=tfds_dir={images}', output_dir=tmp_path / 'other')
+    expected = "trainer.py: --dataset=tfds: tensorflow-datasets is not installed: pip install -e '.[tfds]'"
+    assert code == 2 and err.splitlines()[-1] == expected
     shutil.rmtree(images)
-    hide_package(monkeypatch)
     (tmp_path / 'light.png').write_bytes(picture(size=(30, 30), value=109))
     for path, expected in ((tmp_path / 'light.png', ['light']), (test, [LABEL.names[label] for label in labels])):
         assert run(*flags, '--schedule=predict', f'--input={path}')[0] == 0
@@ -229,10 +228,3 @@ def test_a_model_learns_predicts_and_is_exported_without_the_data_and_the_packag
     code, result, _ = run(*flags, '--schedule=export')
     assert code == 0 and serve(result['export'], 'serving_default', {'image': np.stack([gray(0), gray(1)])}) == [0, 1]
     assert serve(result['export'], 'examples:serving_default', {'examples': serialized}) == labels
-
-
-def test_without_the_package_one_line_says_how_to_install_it(images, run, monkeypatch):
-    hide_package(monkeypatch)
-    code, _, err = run('--dataset=tfds', f'--hparams=tfds_dir={images}')
-    expected = "trainer.py: --dataset=tfds: tensorflow-datasets is not installed: pip install -e '.[tfds]'"
-    assert code == 2 and err.splitlines()[-1] == expected
