@@ -1,6 +1,5 @@
 """Estimators of one's own, canned ones and those of Keras models: training, evaluation, export, hooks, early stopping."""
 
-import os
 import re
 from unittest import mock
 
@@ -69,31 +68,24 @@ def test_an_estimator_trains_evaluates_predicts_and_exports(api, tmp_path):
 
 def test_a_training_has_hooks_listeners_and_a_run_config(tmp_path, caplog):
     caplog.set_level('INFO', 'tensorflow')
-    estimator = make_estimator(tmp_path, save_checkpoints_steps=2, keep_checkpoint_max=2, save_summary_steps=2)
+    estimator = make_estimator(tmp_path, save_checkpoints_steps=2, save_summary_steps=2)
     seen = mock.create_autospec(tf.estimator.SessionRunHook, instance=True)
     seen.before_run.return_value = tf.estimator.SessionRunArgs({'loss': 'Mean:0'})
     listener = mock.create_autospec(tf.estimator.CheckpointSaverListener, instance=True)
     listener.after_save.return_value = None
     evaluator = tf.estimator.experimental.InMemoryEvaluatorHook(estimator, input_fn, steps=1, every_n_iter=2)
-    stop = tf.estimator.StopAtStepHook(last_step=5)
-    estimator.train(input_fn, hooks=[seen, evaluator, stop], saving_listeners=[listener])
+    hooks = [seen, evaluator, tf.estimator.StopAtStepHook(last_step=5)]
+    estimator.train(input_fn, hooks=hooks, saving_listeners=[listener])
 
     assert step_of(estimator) == 5
     seen_losses = [call.args[1].results['loss'] for call in seen.after_run.mock_calls]
     assert seen_losses == pytest.approx([loss_after(step) for step in range(5)])
     assert losses_in(tmp_path) == pytest.approx({1: 10, 3: loss_after(2), 5: loss_after(4)})
-    kept = tf.train.get_checkpoint_state(str(tmp_path)).all_model_checkpoint_paths
-    assert [os.path.basename(path) for path in kept] == ['model.ckpt-4', 'model.ckpt-5']
     begin, *calls = listener.mock_calls
     saves = [(when, step) for step in (0, 2, 4, 5) for when in ('before_save', 'after_save')]
     assert begin == mock.call.begin() and [(name, args[1]) for name, args, _ in calls] == [*saves, ('end', 5)]
     errors = re.findall(r'Saving dict .* error = ([\d.]+)', caplog.text)
-    assert [float(error) for error in errors] == [
-        3,
-        0.75,
-        0.1875,
-        0.09375,
-    ]  # Before the training, after two and four steps, at the end.
+    assert errors == ['3.0', '0.75', '0.1875', '0.09375']  # Before the training, after two and four steps, at the end.
 
 
 def test_a_loss_that_is_not_a_number_stops_the_training(tmp_path):
