@@ -57,16 +57,9 @@ def wait_until(condition):
 
 
 class Run:
-    """Tasks of a cluster, which are started with the same flags.
+    """Tasks of a cluster, which are started with the same flags; `only` and `environs` have more for some, by their names.
 
-    Args:
-      directory: gets the logs, and the directory `output` as output_dir.
-      cluster: {job: addresses}, for TF_CONFIG; empty for a single process, named chief0.
-      *flags: of all tasks.
-      only: {name of a task: further flags}.
-      environ: further environment variables.
-      environs: {name of a task: its own further environment variables}.
-      popen: subprocess.Popen, or what starts processes as it does.
+    The directory gets the logs, and `output` as output_dir. Without a cluster, {job: addresses}, it is one process, chief0.
     """
 
     def __init__(self, directory, cluster, *flags, only=None, environ=None, environs=None, popen=forked.Popen):

@@ -110,8 +110,8 @@ def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, capl
         return len(polls) > 4  # Longer than a lost task would be waited for.
 
     twice = 'lambda *unused: os._exit(1)'  # Would be too many.
-    chief = f'def end(*unused):\n  signal.signal(2, {twice})\n  time.sleep(0.5)\n  sys.exit(130)\n'
-    chief += 'wait_for("there")\nsignal.signal(2, end)\nserve(1)'
+    chief = f'def end(*unused):\n  signal.signal(2, {twice})\n  time.sleep(0.5)\n  sys.exit(130)\nwait_for("there")\n'
+    chief += 'signal.signal(2, end)\nserve(1)'
     worker = 'signal.signal(2, lambda *unused: sys.exit(1))\ntouch("there")\nwait_for("never")'  # Loses the chief.
     tasks = {'chief0': chief, 'worker0': worker, 'evaluator0': 'leave(143)'}
     with pytest.raises(SystemExit) as stopped:
@@ -183,20 +183,16 @@ def test_the_tasks_are_counted_by_job():
     assert local_tasks.parse('worker:64') == {'worker': 64} and local_tasks.parse('worker:1,ps:1') == {'worker': 1, 'ps': 1}
 
 
-@pytest.mark.parametrize(
-    'message, texts',
-    [
-        (' must list jobs', ['worker', 'worker:0', 'worker:2,', 'worker:1,worker:2']),
-        (' must list jobs, each once, .*; the jobs are: chief, worker, ps, evaluator$', ['boss:2']),
-        (': none of its tasks trains: add workers', ['ps:2,evaluator:1', 'ps:1']),
-        (': a cluster has at most one chief', ['chief:2']),
-        (': a cluster has at most one evaluator', ['worker:2,evaluator:2']),
-        (': 65 processes are too many for one machine: at most 64', ['worker:65']),
-        (': one task is no cluster', ['worker:1']),
-    ],
-)
-def test_what_is_no_cluster_is_refused(message, texts):
-    for text in texts:
+def test_what_is_no_cluster_is_refused():
+    for text, message in {
+        **dict.fromkeys(['worker', 'worker:0', 'worker:2,', 'worker:1,worker:2'], ' must list jobs'),
+        'boss:2': ' must list jobs, each once, .*; the jobs are: chief, worker, ps, evaluator$',
+        **dict.fromkeys(['ps:2,evaluator:1', 'ps:1'], ': none of its tasks trains: add workers'),
+        'chief:2': ': a cluster has at most one chief',
+        'worker:2,evaluator:2': ': a cluster has at most one evaluator',
+        'worker:65': ': 65 processes are too many for one machine: at most 64',
+        'worker:1': ': one task is no cluster',
+    }.items():
         with pytest.raises(UsageError, match=f'^--local_cluster={text}{message}'):
             local_tasks.parse(text)
 

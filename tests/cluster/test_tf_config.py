@@ -89,20 +89,16 @@ def test_one_task_is_no_cluster():
     assert tf_config.read({'SLURM_PROCID': '0', 'SLURM_NTASKS': '4'}) is None  # A batch script.
 
 
-@pytest.mark.parametrize(
-    'nodes, per_node, expected',
-    [
+def test_the_tasks_of_a_slurm_step_are_workers_in_the_order_of_its_hosts():
+    for nodes, per_node, expected in (
         ('n[1-2]', '2(x2)', ['n1:8888', 'n1:8889', 'n2:8888', 'n2:8889']),
         ('n[9-10],m-[01-02]', '1(x4)', ['n9:8888', 'n10:8888', 'm-01:8888', 'm-02:8888']),
         ('b[02,1],a', '2,1(x2)', ['b02:8888', 'b02:8889', 'b1:8888', 'a:8888']),
-    ],
-)
-def test_the_tasks_of_a_slurm_step_are_workers_in_the_order_of_its_hosts(nodes, per_node, expected):
-    environ = {**SLURM, 'SLURM_STEP_NODELIST': nodes, 'SLURM_STEP_TASKS_PER_NODE': per_node}
-    found = tf_config.read(environ)
-    assert (found.name, found.is_worker, found.addresses) == ('worker 2', True, {'worker': expected})
-    assert found.source == 'Slurm' and not tf_config.read({**environ, 'SLURM_PROCID': '0'}).is_worker
-    assert tf_config.read({**environ, 'TF_CONFIG': text_of(CLUSTER, 'chief')}).name == 'chief'
+    ):
+        found = tf_config.read({**SLURM, 'SLURM_STEP_NODELIST': nodes, 'SLURM_STEP_TASKS_PER_NODE': per_node})
+        assert (found.name, found.is_worker, found.addresses) == ('worker 2', True, {'worker': expected})
+    assert found.source == 'Slurm' and not tf_config.read({**SLURM, 'SLURM_PROCID': '0'}).is_worker
+    assert tf_config.read({**SLURM, 'TF_CONFIG': text_of(CLUSTER, 'chief')}).name == 'chief'
 
 
 @pytest.mark.parametrize(

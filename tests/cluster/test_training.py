@@ -8,18 +8,9 @@ import pytest
 from tests.cluster.conftest import HPARAMS, STEPS
 from tests.shared import assert_equal, rows
 
-# Whatever changes the training at once, in float64 but for the rates.
-OPTIONS = (
-    f'--hparams={HPARAMS},uses_words=true,gradient_accumulation_steps=2,ema_decay=0.9,gradient_clip_norm=0.5,weight_decay=0.01',
-    '--freeze=bias',
-    '--num_towers=2',
-    '--schedule=train',
-)
-
 
 @pytest.fixture(scope='module')
 def one(train):
-    """A process by itself."""
     run = train(1)
     assert run.wait() == [0]
     return run
@@ -27,7 +18,6 @@ def one(train):
 
 @pytest.fixture(scope='module')
 def two(train):
-    """A chief and a worker, undisturbed."""
     run = train(2)
     assert run.wait() == [0, 0]
     return run
@@ -79,8 +69,11 @@ def test_tasks_that_are_stopped_and_then_lost_resume_to_the_same_bits(train, two
 
 
 def test_options_give_what_they_give_in_one_process(train, one):
-    flag = f'--warm_start_from={one.output_dir}'  # Only the chief's checkpoint is read.
-    runs = [train(1, *OPTIONS, flag), train(2, *OPTIONS, only={'chief0': [flag], 'worker0': ['--warm_start_from=/nowhere']})]
+    """Whatever changes the training at once, in float64 but for the rates."""
+    hparams = 'uses_words=true,gradient_accumulation_steps=2,ema_decay=0.9,gradient_clip_norm=0.5,weight_decay=0.01'
+    flags = (f'--hparams={HPARAMS},{hparams}', '--freeze=bias', '--num_towers=2', '--schedule=train')
+    start = f'--warm_start_from={one.output_dir}'  # Only the chief's checkpoint is read.
+    runs = [train(1, *flags, start), train(2, *flags, only={'chief0': [start], 'worker0': ['--warm_start_from=/nowhere']})]
     assert [run.wait() for run in runs] == [[0], [0, 0]]
     alone, cluster = (run.weights() for run in runs)
     assert_equal(cluster, alone, 1e-6)
