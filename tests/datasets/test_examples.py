@@ -328,18 +328,15 @@ def test_files_are_verified_and_read_in_order_and_input_by_the_metadata_alone(di
     np.testing.assert_equal(features, expected)
 
 
-def test_the_split_is_in_the_file_name(tmp_path, prepared):
+def test_the_split_is_in_the_file_name_and_a_missing_file_is_named(tmp_path, prepared):
     for name in (
         *('train.tfrecord', '.hidden.tfrecord', 'README.md', 'eval-3.tfrecords', 'mnist-test.tfrecord-00000-of-00001'),
         *('own.fold3-1-of-2.tfrecord', 'own.fold3-2-of-2.tfrecord'),  # They may be counted from 1.
     ):
-        write(tmp_path / 'own' / name, labeled([0, 1] * 2))
+        write(tmp_path / 'own' / name, labeled([0, 1, 0, 1]))
     found = prepared().source
     counts = {split: found.read(split).cardinality().numpy() for split in ('train', 'eval', 'test', 'fold3')}
     assert counts == {'train': 4, 'eval': 4, 'test': 4, 'fold3': 8}
-
-
-def test_files_that_are_missing_or_compressed_are_named(tmp_path, prepared):
     for names, error, message in (
         (['train-00000-of-00003.tfrecord', 'train-00002-of-00003.tfrecord'], RunError, '/own/train-00001-of-00003.tfrecord: '),
         (['own-train.tfrecord-00001-of-00002'], RunError, '/own/own-train.tfrecord-00000-of-00002: is missing, but others of'),
@@ -350,7 +347,7 @@ def test_files_that_are_missing_or_compressed_are_named(tmp_path, prepared):
     ):
         shutil.rmtree(tmp_path / 'own', ignore_errors=True)
         for name in names:
-            write(tmp_path / 'own' / name, labeled([0, 1] * 2))
+            write(tmp_path / 'own' / name, labeled([0, 1, 0, 1]))
         with pytest.raises(error, match=message):
             prepared()
     with pytest.raises(UsageError, match='tfrecord_dir=PATH is required'):

@@ -120,7 +120,7 @@ def test_large_jpeg_files_are_reduced_as_if_they_were_decoded_in_full(tmp_path, 
         assert np.abs(found - np.asarray(full, np.float32).reshape(SIZE, SIZE, channels)).mean() < 6, path.name
 
 
-def test_images_are_squashed_by_averaging_or_enlarged_bilinearly(session):
+def test_images_are_squashed_by_averaging_or_enlarged_bilinearly_and_served_as_pixels(session):
     for height, width in ((8, 8), (4, 4), (12, 8), (2, 2), (2, 8)):
         pixels = np.random.RandomState(1).randint(0, 256, [height, width, 3], np.uint8)
         found = session.run(images.squash(tf.constant(pixels), 4))
@@ -129,9 +129,6 @@ def test_images_are_squashed_by_averaging_or_enlarged_bilinearly(session):
         else:  # Pillow rounds after each of the two directions.
             expected = np.asarray(Image.fromarray(pixels).resize((4, 4), Image.Resampling.BILINEAR), np.float32)
             np.testing.assert_allclose(found, expected, atol=1.01)
-
-
-def test_pictures_are_served_as_pixels(session):
     pixels = images.to_pixels(Image.new('RGBA', (6, 8), (0, 0, 0, 51)), 2, 3)
     assert pixels.dtype == np.uint8 and pixels.tolist() == [[[204] * 3] * 2] * 2  # Blended with white.
     assert session.run(image_folder.image_features(params(''), tf.constant([51])))['image'] == np.float32(0.2)
