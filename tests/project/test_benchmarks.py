@@ -60,24 +60,19 @@ def test_both_forms_of_beam_search_find_the_same_texts():
     assert loop['checksum'] == pytest.approx(unrolled['checksum'], rel=1e-4)
 
 
-RESNET = 9 * (48 + 6 * 16**2 + 16 * 32 + 5 * 32**2 + 32 * 64 + 5 * 64**2) + 2 * (7 * 16 + 6 * 32 + 6 * 64) + 650
-# Embeddings, three GRUs, dense layers: the summary, the keys, those that are merged, the tokens.
-SEQ2SEQ = 256 * 32 + 3 * 3 * 128 * (32 + 128 + 1) + 128 * 257 + 128 * 256 + 128 * (128 + 256 + 1) + 256 * 129
-
-
-@pytest.mark.parametrize('name, parameters', [('resnet', RESNET), ('seq2seq', SEQ2SEQ)])
-@mock.patch.multiple(training, PICTURES=300)
-def test_the_networks_that_are_compared_have_the_size_of_the_peers_and_their_data(name, parameters, tmp_path, session):
-    task, data_dir = training.TASKS[name], str(tmp_path)
+def test_the_network_that_is_compared_has_the_size_of_the_peers_and_their_data(tmp_path, session):
+    task, data_dir = training.TASKS['seq2seq'], str(tmp_path)
     task.write(data_dir)
     model, dataset = importlib.import_module(f'models.{task.model}'), importlib.import_module(f'datasets.{task.dataset}')
-    own = task.hparams.format(data_dir=data_dir)
-    params = build.make_hparams(task.model, model.get_params(), task.dataset, dataset.get_params(), '', own)
+    text = task.hparams.format(data_dir=data_dir)
+    params = build.make_hparams(task.model, model.get_params(), task.dataset, dataset.get_params(), '', text)
     batches = make_input_fn(DataSource(dataset, data_dir, params), tf.estimator.ModeKeys.EVAL, 'eval')()
     features, labels = tf.data.make_one_shot_iterator(batches).get_next()
     session.run([features, labels])
     model.model(features, labels, tf.estimator.ModeKeys.TRAIN, params)
-    assert sum(variable.shape.num_elements() for variable in tf.trainable_variables()) == parameters
+    # Embeddings, three GRUs, dense layers: the summary, the keys, those that are merged, the tokens.
+    own = [256 * 32, 3 * 3 * 128 * (32 + 128 + 1), 128 * 257, 128 * 256, 128 * (128 + 256 + 1), 256 * 129]
+    assert sum(variable.shape.num_elements() for variable in tf.trainable_variables()) == sum(own)
 
 
 @mock.patch.multiple(training, WARM_UP=4, ROWS=100)
