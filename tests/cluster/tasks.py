@@ -120,7 +120,7 @@ class Run:
     def weights(self):
         return read_weights(self.output_dir)
 
-    def wait_for(self, name, text='', step=0):
+    def wait_for(self, name, text, step=0):
         """Waits until a task that runs has logged a text, and a step, or a later one."""
 
         def is_logged():
@@ -129,3 +129,6 @@ class Run:
             return text in log and max(map(int, re.findall(r'step = (\d+)\b', log)), default=0) >= step
 
         wait_until(is_logged)
+
+    def wait_for_step(self, name, step):
+        self.wait_for(name, 'step = ', step)

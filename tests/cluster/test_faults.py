@@ -26,7 +26,7 @@ def test_a_task_that_hangs_ends_the_others_after_the_timeout_and_is_named(train)
     flags = ['--cluster_timeout=20', '--save_checkpoints_steps=10', f'--hparams={HPARAMS},normalizes=true', '--schedule=train']
     flags += ['--precision=bfloat16'] if HAS_BFLOAT16 else []
     run = train(2, *flags, '--train_steps=5000', environ={'TINY_SECONDS': '0.02'})
-    run.wait_for('chief0', step=40)
+    run.wait_for_step('chief0', 40)
     run.send('worker0', signal.SIGSTOP)
     assert run.wait('chief0') == [1]
     assert run.error('chief0') == run.loss('worker', 'does not answer')

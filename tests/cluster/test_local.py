@@ -145,7 +145,7 @@ def test_the_tasks_stop_when_their_launcher_is_killed(train):
 
     flags = ['--train_steps=1000', '--local_cluster=chief:1,evaluator:1']
     run = train(1, *flags, environ={'TINY_SECONDS': '0.1'}, popen=popen)
-    run.wait_for('chief0', step=1)
+    run.wait_for_step('chief0', 1)
     run.kill()
     wait_until(lambda: 'SIGTERM: stopping after saving a checkpoint' in logged(run.output_dir, 'chief'))
 

@@ -33,13 +33,13 @@ def test_a_chief_alone_trains_as_one_process_and_resumes_exactly_after_a_stop_an
     alone = train(1, *flags)
     slow = {'servers': 1, 'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.1'}}
     run = train(1, *flags, **slow)
-    run.wait_for('chief0', step=3)
+    run.wait_for_step('chief0', 3)
     run.send('ps0', signal.SIGTERM)
     assert run.wait() == [143, 143]
     step = run.weights()['global_step']
     assert 3 < step < STEPS
     run = train(1, *flags, **slow)
-    run.wait_for('chief0', step=step + 6)
+    run.wait_for_step('chief0', step + 6)
     run.send('ps0', signal.SIGKILL)
     assert run.wait() == [1, -signal.SIGKILL]
     assert run.error('chief0') == run.loss('ps')
@@ -54,10 +54,10 @@ def test_a_worker_that_is_lost_and_started_again_stops_nobody(train):
     stopping = ('--early_stopping_patience=2', '--early_stopping_min_delta=100', '--save_checkpoints_steps=100')
     run = train(2, *ENDLESS, *stopping, servers=2, environ={'TINY_SECONDS': '0.06'})
     run.wait_for('worker0', 'Running local_init_op')
-    run.wait_for('chief0', step=20)
+    run.wait_for_step('chief0', 20)
     run.send('worker0', signal.SIGKILL)
     run.processes['worker0'].wait()
-    run.wait_for('chief0', step=90)
+    run.wait_for_step('chief0', 90)
     run.start('worker')
     assert run.wait() == [0, 0, 0, 0]
     results = [run.result(f'{job}0') for job in ('chief', 'worker')]
@@ -68,7 +68,7 @@ def test_a_worker_that_is_lost_and_started_again_stops_nobody(train):
 def test_a_server_that_hangs_ends_the_others_after_the_timeout(train):
     run = train(2, '--cluster_timeout=20', *ENDLESS, servers=1, environ={'TINY_SECONDS': '0.03'})
     run.wait_for('worker0', 'Running local_init_op')
-    run.wait_for('chief0', step=3)
+    run.wait_for_step('chief0', 3)
     run.send('ps0', signal.SIGSTOP)
     assert run.wait('chief0', 'worker0') == [1, 1]
     assert [run.error(task) for task in ('chief0', 'worker0')] == [run.loss('ps', 'does not answer')] * 2

@@ -46,7 +46,7 @@ def test_tasks_that_are_stopped_and_then_lost_resume_to_the_same_bits(train, two
     assert f'step = {step - 1}' in stopped.log('chief0') and f'step = {step}' not in stopped.log('chief0')
 
     killed = train(2, '--schedule=train', '--save_checkpoints_steps=5', **slow)
-    killed.wait_for('chief0', step=(step // 5 + 1) * 5 + 1)
+    killed.wait_for_step('chief0', (step // 5 + 1) * 5 + 1)
     killed.send('chief0', signal.SIGKILL)
     assert killed.wait() == [-signal.SIGKILL, 1]
     assert f'model.ckpt-{step}' in killed.log('chief0')
