@@ -1,6 +1,5 @@
 """The program of docs/porting.md runs as it is, and as modules of this trainer, and learns the same."""
 
-import glob
 import os
 import re
 
@@ -16,7 +15,7 @@ def test_the_program_runs_as_it_is(tmp_path):
     script.write_text(PROGRAM)
     code, out, err = run_forked(script, '--steps=200', cwd=tmp_path)
     assert code == 0 and float(out) > 0.95, err
-    assert glob.glob(str(tmp_path / 'model' / 'export' / 'circle' / '*' / 'saved_model.pb'))
+    assert [*tmp_path.glob('model/export/circle/*/saved_model.pb')]
 
 
 def test_its_modules_learn_the_same(run, tmp_path, monkeypatch):

@@ -42,9 +42,8 @@ def start():
             command = [sys.executable, os.path.join(SCRIPTS, 'multi_worker.py'), *map(str, arguments)]
             for job, index in [(name, index) for name in jobs for index in range(len(cluster[name]))]:
                 environ = {**os.environ, 'TF_CONFIG': tf_config(cluster, job, index)}
-                task = forked.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                tasks[job, index] = task
-                stack.callback(kill, task)
+                tasks[job, index] = forked.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                stack.callback(kill, tasks[job, index])
             return tasks
 
         yield call
