@@ -200,7 +200,8 @@ def test_a_step_is_waited_for_as_long_as_it_may_take_and_so_is_what_follows(step
     with in_third_step(steps, **options) as process:
         process.send_signal(signal.SIGTERM)
         found, err = process.communicate(timeout=100)
-        assert (process.returncode, found) == (143, out)
+        # On a busy machine, further steps may come before the signal.
+        assert (process.returncode, found.replace('step\n', '')) == (143, out)
         assert (UNSAVED.format('SIGTERM') in err) == (not out and 'step_seconds' in options)
 
 
