@@ -12,8 +12,6 @@ import pytest
 
 from tests import forked
 
-ROOT = forked.ROOT
-
 
 def pytest_configure(config):
     """Imports TensorFlow, with tf.estimator in place, but not where xdist hands out the tests."""
@@ -94,7 +92,7 @@ def start(data_dir, tmp_path):
     def call(*flags, output_dir=str(tmp_path / 'output'), is_fresh=False):
         command = [
             sys.executable,
-            os.path.join(ROOT, 'trainer.py'),
+            os.path.join(forked.ROOT, 'trainer.py'),
             f'--data_dir={data_dir}',
             f'--output_dir={output_dir}',
             *flags,

@@ -58,7 +58,7 @@ def run(source, *flags):
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, name, 'module.py')
         os.mkdir(os.path.dirname(path))
-        with open(path, 'w') as file:
+        with open(path, 'w', encoding='utf-8') as file:
             file.write(GOOD + source)
         sys.path.insert(0, directory)
         importlib.invalidate_caches()

@@ -1,7 +1,6 @@
 """What tests of several wings share: command lines, and what a run leaves to read."""
 
 import csv
-import os
 import re
 
 import tf_estimator  # noqa: F401 - before TensorFlow
@@ -11,8 +10,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from tests.forked import ROOT  # noqa: F401
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A small AlexNet, so that a run takes a second, and the polynomial fit, which takes half of that.
 SMALL = ('--hparams=filters=[4,8],dense_units=16,batch_size=32,drop_rate=0.0,augment_shift=0,warmup_steps=0', '--eval_steps=1')
 POLYNOMIAL = ('--model=polynomial', '--dataset=polynomial')
@@ -53,3 +52,17 @@ def refused(function, *arguments, **options):
     with tf.Graph().as_default(), pytest.raises(UsageError) as error:
         function(*arguments, **options)
     return str(error.value)
+
+
+def _flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+DAMAGES = {  # What happens to a file, a pathlib.Path.
+    'deleted': lambda path: path.unlink(),
+    'emptied': lambda path: path.write_bytes(b''),
+    'cut': lambda path: path.write_bytes(path.read_bytes()[:-20]),
+    'flipped': _flip,
+}

@@ -7,25 +7,11 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import RunError
 from common.storage import checkpoints
-from tests.shared import POLYNOMIAL, assert_equal, read_weights
+from tests.shared import DAMAGES, POLYNOMIAL, assert_equal, read_weights
 import trainer
 
 DATA = 'data-00000-of-00001'
 DIGITS = '0123456789abcdef' * 2
-
-
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-DAMAGES = {
-    'deleted': lambda path: path.unlink(),
-    'emptied': lambda path: path.write_bytes(b''),
-    'cut': lambda path: path.write_bytes(path.read_bytes()[:-20]),
-    'flipped': flip,
-}
 
 
 @pytest.fixture(scope='module')
@@ -71,7 +57,7 @@ def test_a_training_goes_on_from_it_as_if_nothing_had_been(execute, tmp_path):
     output, undisturbed = tmp_path / 'output', tmp_path / 'undisturbed'
     train(output, 10)
     shutil.copytree(output, undisturbed)
-    flip(output / 'model.ckpt-10.data-00000-of-00001')
+    DAMAGES['flipped'](output / 'model.ckpt-10.data-00000-of-00001')
     assert f'Restoring parameters from {output}/model.ckpt-8\n' in train(output, 12)[2]
     train(undisturbed, 12)
     assert_equal(read_weights(output), read_weights(undisturbed))

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from common.runs import flags as run_flags
 from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
+from tests import own_module
 from tools.soak import wrong_modules
 from tools.soak.bounded import end_after
 import trainer
@@ -215,7 +216,7 @@ def main():
     reported = []
     for case in pick_modules(options.modules):
         reported.append(wrong_modules.is_reported(case))
-        assert reported[-1], (case, wrong_modules.run(case[1]))
+        assert reported[-1], (case, own_module.run(case[1]))
     print(
         json.dumps(
             {'configurations': len(refused), 'refused': sum(refused), 'modules': len(reported), 'reported': sum(reported)}

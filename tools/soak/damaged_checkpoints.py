@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from tests.shared import ROOT
+from tests.shared import DAMAGES, ROOT
 from tools.soak.bounded import end_after
 
 STEPS = (0, 4, 8, 10)
@@ -27,18 +27,6 @@ FLAGS = [
 ]
 
 
-def _flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-DAMAGES = {
-    'deleted': lambda path: path.unlink(),
-    'emptied': lambda path: path.write_bytes(b''),
-    'cut': lambda path: path.write_bytes(path.read_bytes()[:-20]),
-    'flipped': _flip,
-}
 FILES = [
     'checkpoint',
     *(f'model.ckpt-{step}.{suffix}' for step in STEPS for suffix in ('index', 'data-00000-of-00001', 'meta')),
@@ -59,7 +47,7 @@ def train(directory, steps):
     return process.stderr
 
 
-def goes_on(whole, expected, name, damage, train=train):
+def goes_on(whole, expected, name, damage):
     """Damages a file in a copy of an output_dir and trains on.
 
     Args:
@@ -67,7 +55,6 @@ def goes_on(whole, expected, name, damage, train=train):
       expected: bytes, the weights at step 12.
       name: str, one of FILES.
       damage: str, one of DAMAGES.
-      train: function of a directory and the number of steps that returns the log.
 
     Returns:
       Whether the training went on from the latest intact checkpoint, named the one that is not, and ended as if

@@ -34,14 +34,13 @@ def losses(run):
     return set(re.findall(r'loss = (\S+), step = (\d+)', run.log('chief0')))
 
 
-def kill_again_and_again(times, tasks=3, seed=0, popen=subprocess.Popen):
+def kill_again_and_again(times, tasks=3, seed=0):
     """Runs the comparison.
 
     Args:
       times: int, how often to kill.
       tasks: int, how many train.
       seed: int, which decides whom to kill, and when.
-      popen: subprocess.Popen, or what starts processes as it does.
 
     Returns:
       dict: 'kills'; 'same', after how many of them the losses were those of the undisturbed training; 'same_weights', whether
@@ -57,7 +56,7 @@ def kill_again_and_again(times, tasks=3, seed=0, popen=subprocess.Popen):
 
         def start(directory, **environ):
             cluster = addresses(chief=1, worker=tasks - 1)
-            return Run(directory, cluster, f'--data_dir={data}', *flags, environ=environ, popen=popen)
+            return Run(directory, cluster, f'--data_dir={data}', *flags, environ=environ, popen=subprocess.Popen)
 
         undisturbed = start(pathlib.Path(scratch, 'undisturbed'))
         if any(undisturbed.wait()):

@@ -32,8 +32,7 @@ _START = 4  # Seconds.
 class Training:
     """The command, in a directory of its own. Used as a context manager, it leaves no process behind."""
 
-    def __init__(self, directory, train_steps, flags, popen=subprocess.Popen):
-        self._popen = popen
+    def __init__(self, directory, train_steps, flags):
         self.output_dir = os.path.join(directory, 'output')
         self._ledger = os.path.join(directory, 'ledger')
         self._log = os.path.join(directory, 'log')
@@ -61,7 +60,7 @@ class Training:
 
     def start(self):
         with open(self._log, 'ab') as log:
-            self._process = self._popen(
+            self._process = subprocess.Popen(
                 self._command, stdout=log, stderr=log, cwd=ROOT, env={**os.environ, 'LEDGER': self._ledger}
             )
         return self._process
@@ -103,7 +102,7 @@ class Training:
         return any('_temp' in name for name in names) or begun != saved
 
 
-def stop_again_and_again(times, inside_saves, number, flags, seed=0, popen=subprocess.Popen):
+def stop_again_and_again(times, inside_saves, number, flags, seed=0):
     """Runs the comparison.
 
     Args:
@@ -112,7 +111,6 @@ def stop_again_and_again(times, inside_saves, number, flags, seed=0, popen=subpr
       number: signal.Signals.
       flags: list of str, flags of the trainer.
       seed: int, which decides when to stop.
-      popen: subprocess.Popen, or what starts processes as it does.
 
     Returns:
       dict: 'stops'; 'inside_saves', how many of them left a checkpoint half-written; 'same', how many times what followed
@@ -125,8 +123,8 @@ def stop_again_and_again(times, inside_saves, number, flags, seed=0, popen=subpr
     with (
         tempfile.TemporaryDirectory() as one,
         tempfile.TemporaryDirectory() as other,
-        Training(one, total, flags, popen) as undisturbed,
-        Training(other, total, flags, popen) as training,
+        Training(one, total, flags) as undisturbed,
+        Training(other, total, flags) as training,
     ):
         undisturbed.finish()
         for i in range(times):

@@ -1,54 +1,9 @@
 """Modules with one mistake each, each to be reported with the name of its function."""
 
-import contextlib
-import importlib
-import io
-import itertools
-import logging
-import os
 import re
-import sys
-import tempfile
 
-import tf_estimator  # noqa: F401 - before TensorFlow
+from tests import own_module
 
-import trainer
-
-# A model and a dataset in one, without a mistake.
-GOOD = """
-import numpy as np
-import tensorflow.compat.v1 as tf
-
-
-def get_params():
-    return {'batch_size': 4, 'eval_batch_size': 4}
-
-
-def prepare(data_dir, params):
-    pass
-
-
-def read(split, data_dir, params):
-    return tf.data.Dataset.from_tensor_slices({'x': np.eye(12, 3, dtype=np.float32), 'label': np.arange(12) % 2})
-
-
-def parse(mode, params, record):
-    return {'x': record['x']}, {'label': record['label']}
-
-
-def model(features, labels, mode, params):
-    logits = tf.layers.dense(features['x'], 2)
-    predictions = {'class': tf.argmax(logits, 1), 'probabilities': tf.nn.softmax(logits)}
-    if labels is None:
-        return predictions, None
-    return predictions, tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels['label'], logits=logits)
-
-
-def eval_metrics(features, labels, predictions, params):
-    return {'accuracy': tf.metrics.accuracy(labels['label'], predictions['class'])}
-
-
-"""
 _VALUES = [
     'None',
     '3',
@@ -134,8 +89,7 @@ _ARGUMENTS = {
     'model': 'features, labels, mode, params',
     'eval_metrics': 'features, labels, predictions, params',
 }
-_MODULE = re.compile(r'wrong_\d+.module\.py$')  # AutoGraph takes the same line of another one for it.
-_numbers = itertools.count()
+_MODULE = re.compile(r'own_\d+.module\.py$')
 
 
 def _function(name, *lines):
@@ -219,44 +173,10 @@ def exceptions():
     ]
 
 
-def run(source, *flags):
-    """Writes the module with a mistake and runs it; returns (exit code, what is on stderr but the log, its path).
-
-    Args:
-      source: str, what is added to GOOD.
-      *flags: what the trainer is given besides; a dry run by default.
-    """
-    name = f'wrong_{next(_numbers)}'
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, name, 'module.py')
-        os.mkdir(os.path.dirname(path))
-        with open(path, 'w', encoding='utf-8') as file:
-            file.write(GOOD + source)
-        sys.path.insert(0, directory)
-        importlib.invalidate_caches()
-        logging.disable(logging.WARNING)
-        try:
-            with contextlib.redirect_stderr(io.StringIO()) as err, contextlib.redirect_stdout(io.StringIO()):
-                code = trainer.main(
-                    [
-                        'trainer.py',
-                        f'--model={name}.module',
-                        f'--dataset={name}.module',
-                        f'--data_dir={directory}/data',
-                        f'--output_dir={directory}/output',
-                        *(flags or ['--schedule=dry_run']),
-                    ]
-                )
-        finally:
-            logging.disable(logging.NOTSET)
-            sys.path.remove(directory)
-    return code, err.getvalue(), path
-
-
 def is_reported(case):
     """Whether a mistake ends with one line that names the function, or the exception with a traceback of the module's lines."""
     function, source = case
-    code, err, path = run(source)
+    code, err, _ = own_module.run(source)
     lines = err.splitlines()
     if function:
         return (
