@@ -6,8 +6,8 @@ import tensorflow.compat.v1 as tf
 from common.errors import RunError, UsageError
 from common.storage import checkpoints
 from common.storage.restore import CheckpointGone, open_checkpoint, restore, without_suffix
+from tests.shared import DAMAGES
 from tests.storage.test_best_checkpoint import keep, save
-from tests.storage.test_checkpoints import flip
 
 
 def load(path, **shapes):
@@ -32,7 +32,7 @@ def test_a_checkpoint_is_restored_to_a_model_with_its_variables(tmp_path):
 def test_a_checkpoint_that_is_damaged_or_gone_is_named(tmp_path, suffix):
     path = save(tmp_path, 3)
     file = tmp_path / f'model.ckpt-3.{suffix}'
-    flip(file)
+    DAMAGES['flipped'](file)
     with pytest.raises(RunError, match=f'^{path}: is corrupt: choose another checkpoint$'):
         load(path, w=[])
     file.unlink()
