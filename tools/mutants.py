@@ -216,8 +216,8 @@ def outcome(child, output, timeout):
     return failed[1] if failed else f'exit {status}: {text[-300:]}'
 
 
-def run(mutants, coverage, seconds, fallback):
-    """Yields each mutant with what killed it; None if it survived."""
+def run(mutants, coverage, seconds, fallback, killers):
+    """Yields each mutant with what killed it; None if it survived. What killed it before is tried first."""
     import tf_estimator  # noqa: F401, I001 - before TensorFlow
     import tensorflow  # noqa: F401
 
@@ -239,7 +239,11 @@ def run(mutants, coverage, seconds, fallback):
             line = content[:at].count(b'\n') + 1
             tests = tests_of(mutant['file'], range(line, line + old.count(b'\n') + 1), coverage, seconds)
             runs = in_process if mutant['file'].startswith('tf_estimator') else in_fork
-            killed_by = runs(checkout, tests, 3 * SECONDS) if tests else None
+            killer, killed_by = killers.get(mutant['id']), None
+            if killer in tests:
+                killed_by = runs(checkout, [killer], 3 * SECONDS)
+            if killed_by is None and tests:
+                killed_by = runs(checkout, tests, 3 * SECONDS)
             if killed_by is None and (more := fallback.get(os.path.dirname(mutant['file']))):
                 killed_by = runs(checkout, more, 5 * SECONDS)
             path.write_bytes(content)
@@ -258,6 +262,7 @@ def main():
     of_run.add_argument('--log', required=True)
     of_run.add_argument('--share', default='0/1', help='for several at once: 0/2 and 1/2')
     of_run.add_argument('--fallback', help='JSON: {folder of sources: [tests to run if those by coverage all pass]}')
+    of_run.add_argument('--before', help='results of an earlier run: what killed a mutant is tried first')
     arguments = parser.parse_args()
     if arguments.command == 'choose':
         print(json.dumps(choose(arguments.count, arguments.seed), indent=1))
@@ -268,7 +273,9 @@ def main():
     with open(arguments.log) as file:
         seconds = durations(file.read())
     fallback = json.loads(pathlib.Path(arguments.fallback).read_text()) if arguments.fallback else {}
-    for result in run(mutants, os.path.abspath(arguments.coverage), seconds, fallback):
+    before = pathlib.Path(arguments.before).read_text().splitlines() if arguments.before else []
+    killers = {result['id']: result['killed_by'] for result in map(json.loads, before)}
+    for result in run(mutants, os.path.abspath(arguments.coverage), seconds, fallback, killers):
         print(json.dumps(result), flush=True)
 
 
