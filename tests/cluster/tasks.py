@@ -14,7 +14,7 @@ import time
 from tests import forked
 from tests.shared import ROOT, read_weights
 
-TINY = ('--model=tests.cluster.tiny_model', '--dataset=tests.cluster.tiny_data')
+TINY = ('--model=tests.cluster.tiny_data', '--dataset=tests.cluster.tiny_data')
 RESTART = 'start all tasks again, and the training resumes from its latest checkpoint'
 _SECONDS = 100
 

@@ -3,7 +3,6 @@
 But for one training, the tasks run tests/cluster/fake_task.py.
 """
 
-import contextlib
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from common.cluster import local, local_tasks
 from common.errors import RunError, UsageError
+from common.runs.stop import StopOnSignal
 from tests import forked
 from tests.cluster.conftest import FLAGS, STEPS
 from tests.cluster.tasks import tf_config, wait_until
@@ -26,32 +26,15 @@ SAVES = 'signal.signal(signal.SIGTERM, lambda *unused: os._exit(1))\nleave(143, 
 FAKE = os.path.join(ROOT, 'tests', 'cluster', 'fake_task.py')
 
 
-class Stop:
-    """As StopOnSignal, of a SIGINT that is received once a condition is true."""
-
-    defer_signals = contextlib.nullcontext
-
-    def __init__(self, condition):
-        self._condition = condition
-
-    @property
-    def received(self):
-        return signal.SIGINT if self._condition() else None
-
-    def exit_if_received(self):
-        if self.received:
-            sys.exit(130)
-
-
 @pytest.fixture
 def launch(tmp_path):
     """Runs a cluster of fake tasks: launch({task: its code}, restarts=1) -> result."""
     tf.logging.set_verbosity(tf.logging.INFO)
 
-    def call(tasks, restarts=0, condition=lambda: False, **seconds):
+    def call(tasks, restarts=0, stop=None, **seconds):
         jobs = [task[:-1] for task in tasks]
         command, counts = [FAKE, str(tmp_path), json.dumps(tasks)], {job: jobs.count(job) for job in jobs}
-        return local.run(command, counts, str(tmp_path), restarts, Stop(condition), **seconds)
+        return local.run(command, counts, str(tmp_path), restarts, stop or StopOnSignal(), **seconds)
 
     return call
 
@@ -70,7 +53,10 @@ def test_the_result_is_the_chiefs_and_the_other_output_is_logged(launch, tmp_pat
     assert 'restarts' not in caplog.text
 
 
-def test_a_task_that_fails_is_named_and_all_are_started_again_as_often_as_allowed(launch, tmp_path, caplog):
+def test_a_task_that_fails_is_named_and_all_are_started_again_as_often_as_allowed_but_for_a_mistake(launch, tmp_path, caplog):
+    with pytest.raises(UsageError, match='^worker 0 failed: --freeze=x: is wrong '):
+        launch({'chief0': '', 'worker0': 'print("trainer.py: --freeze=x: is wrong")\nsys.exit(2)'}, restarts=3)
+    assert 'restart' not in caplog.text
     lost = f'trainer.py: chief (a:1) is lost; its own log may say why: {local.RESTART}'
     worker = f'if not os.path.exists("again"):\n  touch("again")\n  sys.exit("{lost}")\nsys.exit(1)'
     with pytest.raises(RunError) as error:
@@ -83,31 +69,25 @@ def test_a_task_that_fails_is_named_and_all_are_started_again_as_often_as_allowe
     assert logged(tmp_path, 'worker-1') == f'{lost}\n'  # Of the first start: logs are appended to.
 
 
-def test_a_mistake_is_not_retried(launch, caplog):
-    with pytest.raises(UsageError, match='^worker 0 failed: --freeze=x: is wrong '):
-        launch({'chief0': '', 'worker0': 'print("trainer.py: --freeze=x: is wrong")\nsys.exit(2)'}, restarts=3)
-    assert 'restart' not in caplog.text
-
-
-def test_tasks_that_go_on_without_a_lost_one_are_terminated(launch, caplog):
+def test_tasks_that_go_on_without_a_lost_one_are_terminated_and_those_that_go_on_even_then_are_killed(launch, caplog):
     with pytest.raises(RunError, match='^worker 0 failed: exit code 1 '):
         launch({'chief0': 'log_a_step()\nserve(143)', 'worker0': 'leave(1)'}, terminate_seconds=0.1)
     assert 'worker 0 failed; others that go on are stopped in 0.1 s.' in caplog.messages
     assert caplog.messages[-1] == 'stopped: chief; failed: worker 0; loss = 0.5, step = 7'
-
-
-def test_tasks_that_go_on_even_then_are_killed(launch):
     with pytest.raises(RunError, match='^worker 0 failed: exit code 1 '):
         launch({'chief0': 'resist()', 'worker0': 'leave(1)'}, terminate_seconds=0, kill_seconds=0.1)
 
 
 def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, caplog):
-    polls = []
+    class Stop(StopOnSignal):
+        polls = 0
 
-    def is_noticed():
-        if 'stopped: evaluator 0' in caplog.text:
-            polls.append(1)
-        return len(polls) > 4  # Longer than a lost task would be waited for.
+        @property
+        def received(self):
+            self.polls += 'stopped: evaluator 0' in caplog.text
+            if self.polls > 4:  # Longer than a lost task would be waited for.
+                self.hear(signal.SIGINT)
+            return super().received
 
     twice = 'lambda *unused: os._exit(1)'  # Would be too many.
     chief = f'def end(*unused):\n  signal.signal(2, {twice})\n  time.sleep(0.5)\n  sys.exit(130)\nwait_for("there")\n'
@@ -115,7 +95,7 @@ def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, capl
     worker = 'signal.signal(2, lambda *unused: sys.exit(1))\ntouch("there")\nwait_for("never")'  # Loses the chief.
     tasks = {'chief0': chief, 'worker0': worker, 'evaluator0': 'leave(143)'}
     with pytest.raises(SystemExit) as stopped:
-        launch(tasks, condition=is_noticed, terminate_seconds=0)
+        launch(tasks, stop=Stop(), terminate_seconds=0)
     assert stopped.value.code == 130
     assert 'SIGINT: stopping all tasks after saving a checkpoint; rerun the command to resume.' in caplog.messages
 
@@ -178,12 +158,9 @@ def test_a_cluster_that_loses_a_task_is_started_again_and_ends_as_if_undisturbed
     assert_equal(read_weights(found), read_weights(expected))
 
 
-def test_the_tasks_are_counted_by_job():
+def test_the_tasks_are_counted_by_job_and_what_is_no_cluster_is_refused():
     assert local_tasks.parse('evaluator:1,worker:12,chief:1') == {'evaluator': 1, 'worker': 12, 'chief': 1}
     assert local_tasks.parse('worker:64') == {'worker': 64} and local_tasks.parse('worker:1,ps:1') == {'worker': 1, 'ps': 1}
-
-
-def test_what_is_no_cluster_is_refused():
     for text, message in {
         **dict.fromkeys(['worker', 'worker:0', 'worker:2,', 'worker:1,worker:2'], ' must list jobs'),
         'boss:2': ' must list jobs, each once, .*; the jobs are: chief, worker, ps, evaluator$',

@@ -26,7 +26,6 @@ def text_of(cluster, kind, index=0, **others):
     'cluster, job, index, others, expected',
     [
         (CLUSTER, 'chief', 0, {'environment': 'cloud'}, ('chief', False, THREE)),  # As a TFJob has it.
-        (CLUSTER, 'worker', 1, {}, ('worker 1', True, THREE)),
         (CLUSTER, 'evaluator', 0, {}, ('evaluator 0', False, THREE)),
         ({**CLUSTER, 'evaluator': ['d:1']}, 'worker', '1', {'job': {}}, ('worker 1', True, THREE)),  # As Vertex AI has it.
         ({'ps': ['p:1'], 'evaluator': ['e:1'], **CLUSTER}, 'ps', 0, {}, ('ps 0', False, [*THREE, 'p:1'])),
@@ -54,7 +53,6 @@ def test_a_task_knows_its_place(cluster, job, index, others, expected):
         (': its task is not an object of a type and an index', ['{"task": "worker"}', '{"task": {"type": 1}}']),
         *((f": its task's index {i} is not an integer from 0", [f'{{"task": {{"index": {i}}}}}']) for i in (-1, 'true', 0.5)),
         (': its task is worker 2, and the cluster has 2 of this type', [text_of(CLUSTER, 'worker', 2)]),
-        (': its task is worker 0, and the cluster has 0 of this type', [text_of({'worker': []}, 'worker')]),
         (': its task is worker 1, and the cluster has 1 of this type', [text_of({'worker': ['a:1']}, 'worker', 1)]),
         (f': its task has the type trainer, which is not one of {JOBS}', [text_of(CLUSTER, 'trainer')]),
         (': its task has no type, which says which task of the cluster this one is', [text_of(CLUSTER, '')]),

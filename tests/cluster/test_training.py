@@ -61,11 +61,9 @@ def test_tasks_that_are_stopped_and_then_lost_resume_to_the_same_bits(train, two
     assert json.loads((last.output_dir / 'results.json').read_text()) == two.result()
     assert 'Saving dict' not in last.log('chief0')
 
-    before = (last.output_dir / 'checkpoint').stat()
     again = train(2, directory=tmp_path)
     assert again.wait() == [0, 0]
     assert again.result()['global_step'] == STEPS and 'The chief has nothing to train.' in again.log('worker0')
-    assert (last.output_dir / 'checkpoint').stat() == before
 
 
 def test_options_give_what_they_give_in_one_process(train, one):

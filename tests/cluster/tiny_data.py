@@ -1,4 +1,7 @@
-"""A dataset in the TFRecord files that `write` writes: numbers, words, and what to predict from them."""
+"""A dataset in the TFRecord files that `write` writes: numbers, words, and what to predict from them; and a model of it.
+
+The model is smooth and in float64, so that the order of sums hardly shows; as its hyper-parameters say, with words, batch norm.
+"""
 
 import os
 import time
@@ -7,6 +10,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common.data import records
+from common.ops.batch_normalization import batch_normalization
 
 WORDS = 30
 _SHAPES = {'x': ([3], tf.float32), 'words': ([4], tf.int64), 'y': ([], tf.float32)}
@@ -26,7 +30,7 @@ def write(data_dir, seed=0):
 
 
 def get_params():
-    return {}
+    return {'uses_words': False, 'normalizes': False}
 
 
 def prepare(data_dir, params):
@@ -48,3 +52,21 @@ def parse_batch(mode, params, serialized):
 def _wait(value):
     time.sleep(float(os.environ['TINY_SECONDS']))
     return value
+
+
+def model(features, labels, mode, params):
+    """Predicts y, after TINY_MODEL_SECONDS. The words' gradient is sparse, with no rows for examples without words."""
+    time.sleep(float(os.environ.get('TINY_MODEL_SECONDS', 0)))
+    x = tf.cast(features['x'], tf.float64)
+    hidden = tf.tanh(tf.matmul(x, tf.get_variable('hidden', [3, 4], tf.float64)))
+    y = tf.matmul(hidden, tf.get_variable('output', [4, 1], tf.float64))[:, 0]
+    y += tf.get_variable('bias', [], tf.float64)
+    if params.uses_words:
+        table = tf.get_variable('words', [WORDS, 2], tf.float64)
+        rows = tf.where(features['words'] > 0)
+        found = tf.gather(table, tf.gather_nd(features['words'], rows))
+        y += tf.math.unsorted_segment_sum(tf.reduce_sum(found, 1), rows[:, 0], tf.size(y))
+    if params.normalizes:
+        y = batch_normalization(y[:, tf.newaxis], mode == tf.estimator.ModeKeys.TRAIN)[:, 0]
+    y = tf.cast(y, tf.float32)
+    return {'y': y}, None if labels is None else tf.square(y - labels['y'])
