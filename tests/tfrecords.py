@@ -2,24 +2,12 @@
 
 import struct
 
-import numpy as np
-
-
-def _table():
-    entries = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        entries = np.where(entries & 1, entries >> 1 ^ np.uint32(0x82F63B78), entries >> 1).astype(np.uint32)
-    return entries.tolist()
-
-
-_TABLE = _table()
-
 
 def masked_crc(data):
     """Returns the CRC-32C (Castagnoli) of bytes, rotated and shifted as the format has it; 4 bytes."""
     crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ _TABLE[(crc ^ byte) & 0xFF]
+    for bit in (byte >> i & 1 for byte in data for i in range(8)):
+        crc = crc >> 1 ^ (0x82F63B78 if (crc ^ bit) & 1 else 0)
     crc ^= 0xFFFFFFFF
     return struct.pack('<I', ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
