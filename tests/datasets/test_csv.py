@@ -35,7 +35,7 @@ def prepared(tmp_path):
 
 def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp_path, prepared):
     found = prepared(splits, 'target=kind')
-    with pytest.raises(UsageError, match='csv_file=.*/table: there is no split no: the splits are: eval, train: add no.csv'):
+    with pytest.raises(UsageError, match='csv_file=.*/table: there is no split no'):
         found.read('no')
     assert found.source.is_parsed_once()
     features, labels = expected = found.read('eval')
@@ -50,9 +50,6 @@ def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp
     write(splits / 'test.csv', 'x,y,city', [(3, 7, 'Rome')])
     features = prepared(splits, 'target=kind').read('test', PREDICT)  # Without the target.
     np.testing.assert_allclose(features['numeric'], [[0, 0, 0]], atol=1e-6)
-    write(splits / 'test.csv', 'x,city', [(1, 'Rome')])
-    with pytest.raises(UsageError, match='test.csv: has no column y, which the model takes'):
-        prepared(splits, 'target=kind')
     inputs = shutil.copy(splits / 'eval.csv', tmp_path / 'input.csv')
     shutil.rmtree(splits)
     shutil.rmtree(tmp_path / 'data')  # Input is read by the metadata alone.
@@ -64,8 +61,6 @@ def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp
     assert features['categorical'].tolist() == [[1], [0]]
     wrong = {3: "column x: 'three' is not a number", 4: '1 cells, but the header has 3'}
     assert errors == {line: f'{path}: line {line}: {text}' for line, text in wrong.items()}
-    with pytest.raises(UsageError, match='input.csv: has no column y, city, which the model takes'):
-        found.predict(write(path, 'x,z', [(1, 2)]))
 
 
 def test_a_schema_gives_the_id_the_weight_and_the_task(tmp_path, prepared):
@@ -93,9 +88,6 @@ def test_sound_rows_of_a_file_are_trained_on_or_held_out(tmp_path, prepared, cap
         write(tmp_path / 'empty' / name, 'x,y', rows)
     with pytest.raises(RunError, match='empty/eval.csv: has no row for the split eval'):
         prepared(tmp_path / 'empty', 'target=y')
-    with pytest.raises(RunError, match="line 4: column x: 'two' is not a number: .*max_bad_share"):
-        given = schema(tmp_path, columns={'x': 'numeric'})
-        prepared(write(path, 'x,y', [(1, 0), (2, 1), ('two', 1)]), 'target=y', given)
 
 
 def test_any_change_converts_anew(splits, tmp_path, prepared, caplog):

@@ -104,7 +104,7 @@ def test_numbers_are_those_of_float32():
         assert is_almost_number(cell) == (cell not in ('x', '1_0'))
 
 
-def test_each_file_of_a_directory_is_a_split(tmp_path):
+def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converter_converts_anew(tmp_path):
     find = functools.partial(find_files, 'csv_file', suffixes=('.csv', '.tsv'))
     for path, message in (
         ('', '--hparams=csv_file=PATH is required: a file, or a directory of train.csv and eval.csv'),
@@ -120,12 +120,11 @@ def test_each_file_of_a_directory_is_a_split(tmp_path):
     assert find(files['train']) == {'': files['train']}
     assert file_of('fold3', 'csv_file', str(tmp_path), files, 0.2) == files['fold3']
     assert splits_of('fold3', 0.2)[0] == ['fold3'] and splits_of('fold3', 0.2)[1](0) == 'fold3'
+    (key, state), (same_key, other) = (fingerprint('a', [], None, version).split('-') for version in (1, 2))
+    assert key == same_key and state != other and fingerprint('a', [], None) == f'{key}-{state}'
     (tmp_path / 'train.tsv').write_text('')
     with pytest.raises(UsageError, match=f'{tmp_path}: both train.csv and train.tsv are of the split train: remove one'):
         find(str(tmp_path))
-
-
-def test_a_split_that_is_not_there_is_named():
     for split, files, eval_share, message in (
         ('test', {'': 'a.csv'}, 0.2, 'test: the splits are: train, eval: give a directory with test.csv, or name another'),
         ('eval', {'': 'a.csv'}, 0, 'eval: the splits are: train: raise eval_share, or name another with --eval_splits, --pre'),
@@ -135,12 +134,10 @@ def test_a_split_that_is_not_there_is_named():
             file_of(split, 'csv_file', 'd', files, eval_share)
 
 
-def test_another_version_of_the_converter_converts_anew():
-    (key, state), (same_key, other) = (fingerprint('a', [], None, version).split('-') for version in (1, 2))
-    assert key == same_key and state != other and fingerprint('a', [], None) == f'{key}-{state}'
-
-
-def test_numbers_that_float32_cannot_tell_apart_are_recognized():
+def test_numbers_are_standardized_and_those_that_float32_cannot_tell_apart_are_recognized(session):
+    mean, std = 1.7e38, 3.4e38 * 0.75**0.5  # Of the numbers 3.4e38, three times, and -3.4e38: a difference is no float32.
+    found = session.run(standardize(tf.constant([3.4e38, -3.4e38]), mean, std))
+    np.testing.assert_allclose(found, [3**-0.5, -(3**0.5)], rtol=1e-6)
     for values, std, is_exact in (
         ([1, 3, 5, 7], 5**0.5, True),
         ([5, 5, 5], 1, True),
@@ -156,21 +153,14 @@ def test_numbers_that_float32_cannot_tell_apart_are_recognized():
         assert moments.std == pytest.approx(std) and moments.is_exact_in_float32 == is_exact
 
 
-def test_numbers_whose_difference_is_no_float32_are_standardized(session):
-    mean, std = 1.7e38, 3.4e38 * 0.75**0.5  # Of the numbers 3.4e38, three times, and -3.4e38.
-    found = session.run(standardize(tf.constant([3.4e38, -3.4e38]), mean, std))
-    np.testing.assert_allclose(found, [3**-0.5, -(3**0.5)], rtol=1e-6)
-
-
 def profile(cells, kind=None):
-    found = ColumnProfile(100, kind)
+    found, lines = ColumnProfile(100, kind), range(2, 2 + len(cells))
     for begin in range(0, len(cells), 10):
-        block = cells[begin : begin + 10]
-        found.update(block, range(2 + begin, 2 + begin + len(block)))
+        found.update(cells[begin : begin + 10], lines[begin : begin + 10])
     return found
 
 
-def test_a_column_is_numeric_if_its_cells_are():
+def test_a_column_is_numeric_if_its_cells_are_and_identifies_rows_if_ten_or_more_differ():
     numbers, mostly, neither = (True, False), (False, True), (False, False)
     for cells, kind, expected, is_integer, first_text, mean in (
         (['1', '', '2.0', '?', 'NA'], None, numbers, True, None, 1.5),
@@ -187,9 +177,6 @@ def test_a_column_is_numeric_if_its_cells_are():
         assert (found.is_numeric, found.is_mostly_numeric) == expected, cells
         assert (found.is_integer, found.first_text, found.moments.mean) == (is_integer, first_text, pytest.approx(mean))
         assert found.num_missing == len(cells) - found.values.total == sum(cell in ('', '?', 'NA') for cell in cells)
-
-
-def test_ten_different_values_identify_their_rows():
     assert profile([*'abcdefghij']).identifies
     assert not any(profile(cells).identifies for cells in ([*'abcdefghi'], [*'abcdefghia'], ['', *'abcdefghij']))
 
@@ -210,7 +197,9 @@ def test_values_are_counted_in_bounded_memory():
     assert many.are_distinct and not many.is_exact  # The first ones were.
 
 
-def test_categories_and_classes_are_their_places_and_unknown_classes_are_named(session):
+def test_categories_and_sorted_classes_are_their_places_and_unknown_classes_are_named(session):
+    for expected in (['1.5', '2', '10'], ['01', '1'], ['10', '2', 'x']):
+        assert sorted_classes(reversed(expected)) == expected
     ids = column_ids(tf.constant([['a', 'b'], ['', 'c']]), [[], []])  # Without known categories.
     values = tf.placeholder(tf.string, [None])
     found, many = class_ids(values, ['b', 'a'], 'kind'), class_ids(values, 'abcdef', 'kind')
@@ -221,11 +210,6 @@ def test_categories_and_classes_are_their_places_and_unknown_classes_are_named(s
         session.run(found, {values: ['b', 'c']})
     with pytest.raises(tf.errors.InvalidArgumentError, match='Must be one of the classes: a, b, c, d, e, ...'):
         session.run(many, {values: ['g']})
-
-
-def test_classes_are_in_the_order_of_numbers_or_of_the_alphabet():
-    for expected in (['1.5', '2', '10'], ['01', '1'], ['10', '2', 'x']):
-        assert sorted_classes(reversed(expected)) == expected
 
 
 @pytest.fixture
@@ -313,7 +297,6 @@ def test_a_column_that_identifies_rows_is_no_feature_unless_the_schema_says_so(f
     assert kinds(found) == {'id': 'numeric', 'y': 'target', 'x': 'id', 'w': 'weight'}
     with pytest.raises(UsageError, match='a.csv: there is no column to learn from besides y, id'):
         facts('id,y', [(i, i % 2) for i in range(20)])
-    assert kinds(facts('id,y', [(i, i % 2) for i in range(9)])) == {'id': 'numeric', 'y': 'target'}  # Too few.
 
 
 def test_only_what_is_probably_wrong_is_warned_of(facts, caplog):
@@ -330,7 +313,7 @@ def test_only_what_is_probably_wrong_is_warned_of(facts, caplog):
     assert caplog.text.count('is not a number, as nearly all others are, so the column is not numeric: correct it, or ') == 3
 
 
-def test_the_target_is_given_or_has_a_usual_name(table):
+def test_the_target_is_given_or_has_a_usual_name_and_a_wrong_schema_is_refused(table, tmp_path):
     several = table('x,,Target,label')
     for target, schema, message in (
         ('', {}, '--hparams=target=COLUMN is required: the columns of .*/a.csv are: x, Target, label$'),
@@ -347,6 +330,19 @@ def test_the_target_is_given_or_has_a_usual_name(table):
     given = {'target': 'x', 'weight': 'label'}
     assert find_roles(given, 's.json', '', several) == given
     assert find_roles({}, 's.json', '', table('x,Target')) == {'target': 'Target'}
+    for content, message in (
+        ('{"colums": {}}', 's.json: unknown key colums, did you mean columns.*; the keys are: columns, target, id, weight,'),
+        ('{"columns": []}', 's.json: columns must be an object'),
+        ('{"target": {}}', 's.json: target must be a string'),
+        ('{"task": "ranking"}', 's.json: task is ranking, but must be classification or regression'),
+        ('{', '--hparams=schema: .*s.json: is not JSON'),
+    ):
+        (tmp_path / 's.json').write_text(content)
+        with pytest.raises(UsageError, match=message):
+            schemas.read_schema(str(tmp_path / 's.json'), 'columns', ROLES)
+    for count, end in ((50, 'c49$'), (51, r'c49, \.\.\.$')):
+        with pytest.raises(UsageError, match=f'its columns are: c0, .*, {end}'):
+            schemas.check_names('s.json', 'column', ['x'], [f'c{i}' for i in range(count)], 'a.csv')
 
 
 def test_a_row_becomes_an_example_of_the_cells_that_are_there(table):
@@ -372,19 +368,3 @@ def test_a_row_becomes_an_example_of_the_cells_that_are_there(table):
             encode(cells)
     with pytest.raises(UsageError, match='a.csv: has no column x, c, which the model takes'):
         make_encoder(table('y'), integers, has_labels=False)
-
-
-def test_a_wrong_schema_is_refused(tmp_path):
-    for content, message in (
-        ('{"colums": {}}', 's.json: unknown key colums, did you mean columns.*; the keys are: columns, target, id, weight,'),
-        ('{"columns": []}', 's.json: columns must be an object'),
-        ('{"target": {}}', 's.json: target must be a string'),
-        ('{"task": "ranking"}', 's.json: task is ranking, but must be classification or regression'),
-        ('{', '--hparams=schema: .*s.json: is not JSON'),
-    ):
-        (tmp_path / 's.json').write_text(content)
-        with pytest.raises(UsageError, match=message):
-            schemas.read_schema(str(tmp_path / 's.json'), 'columns', ROLES)
-    for count, end in ((50, 'c49$'), (51, r'c49, \.\.\.$')):
-        with pytest.raises(UsageError, match=f'its columns are: c0, .*, {end}'):
-            schemas.check_names('s.json', 'column', ['x'], [f'c{i}' for i in range(count)], 'a.csv')

@@ -81,7 +81,7 @@ def test_texts_and_input_become_ids_and_labels_their_classes(splits, tmp_path, p
     labels = [labels['label'] for _, labels in found.read('eval')]
     assert labels == [0, 1] and labels[0].dtype == np.int32
     assert prepared(splits, 'tokens=bytes').metadata == {**facts, 'vocabulary_size': 257, 'vocabulary': []}
-    with pytest.raises(UsageError, match='there is no split test: the splits are: eval, train: add test.txt'):
+    with pytest.raises(UsageError, match='there is no split test'):
         found.read('test')
     shutil.rmtree(splits)
     shutil.rmtree(tmp_path / 'data')
@@ -146,11 +146,10 @@ def test_any_change_converts_anew(splits, tmp_path, prepared, caplog):
     assert f'{splits}: 2 classes: neg, pos; 5 ids of words' in caplog.text and 'can be deleted' not in caplog.text
     os.utime(splits / 'eval.txt', (1, 1))
     assert count() == 8 and f'{splits}: earlier conversions, which can be deleted' in caplog.text
-    for wrong in ('tokens=no', 'max_length=0', 'min_count=0', 'max_vocabulary=0', 'eval_share=-0.1', 'max_bad_share=1.1'):
-        with pytest.raises(UsageError, match=f'{wrong} must be'):
+    refused = ('tokens=no', 'max_length=0', 'min_count=0', 'max_vocabulary=0', 'eval_share=-0.1', 'max_bad_share=1.1')
+    for wrong in (*refused, 'train_split=no'):
+        with pytest.raises(UsageError, match='there is no split no' if 'split' in wrong else f'{wrong} must be'):
             prepared(splits, wrong)
-    with pytest.raises(UsageError, match='there is no split no: the splits are: eval, train: add no.txt'):
-        prepared(splits, 'train_split=no')
 
 
 def test_a_model_learns_texts_and_predicts_others(run, tmp_path):
