@@ -10,7 +10,7 @@ from common.data import records
 from common.errors import RunError, UsageError
 from datasets import csv
 from hparams import build
-from tests.datasets.own_data import PREDICT, Prepared, predicted, schema, serve
+from tests.datasets.own_data import Prepared, predicted, schema, serve
 
 
 def write(path, header, rows, delimiter=','):
@@ -47,9 +47,6 @@ def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp
     assert labels['label'].tolist() == [0, 1] and labels.keys() == {'label'}
     types = [features['numeric'].dtype, features['categorical'].dtype, labels['label'].dtype]
     assert types == [np.float32, np.int32, np.int32] and features.keys() == {'numeric', 'categorical'}
-    write(splits / 'test.csv', 'x,y,city', [(3, 7, 'Rome')])
-    features = prepared(splits, 'target=kind').read('test', PREDICT)  # Without the target.
-    np.testing.assert_allclose(features['numeric'], [[0, 0, 0]], atol=1e-6)
     inputs = shutil.copy(splits / 'eval.csv', tmp_path / 'input.csv')
     shutil.rmtree(splits)
     shutil.rmtree(tmp_path / 'data')  # Input is read by the metadata alone.

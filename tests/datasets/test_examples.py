@@ -93,16 +93,13 @@ def test_the_kind_is_found_in_the_values(caplog):
         assert found.get('a') == expected and not caplog.text or 'a' not in found and log in caplog.text, values
 
 
-def test_a_schema_says_what_features_are(caplog):
+def test_a_schema_says_what_features_are_and_is_refused_if_the_examples_contradict_it(caplog):
     given = {'x': {'kind': 'ignore'}, 'v': {'kind': 'numeric', 'shape': [2, 1]}, 'zip': 'categorical', 'city': 'ignore'}
     found = infer([mixed(0)] * 2, **given, photo={'kind': 'image', 'size': 2, 'channels': 3}, review='categorical')
     photo = feature('photo', 'bytes', 'image', size=2, channels=3, is_raw=False)
     review, code = feature('review', 'bytes', 'categorical'), feature('zip', 'int64', 'categorical')
     assert found == [photo, review, feature('v', 'float', 'numeric', values=2), code]
     assert not caplog.text
-
-
-def test_a_schema_that_the_examples_contradict_is_refused():
     for features, error, message in (
         ({'x': 'number'}, UsageError, f's.json: .* x is of kind number, but the kinds are: {", ".join(KINDS)}'),
         ({'x': {'kind': 'numeric', 'size': 3}}, UsageError, 's.json: the feature x: unknown option size of the kind numeric'),
@@ -288,19 +285,15 @@ def write(path, examples):
 
 
 @pytest.fixture
-def directory(tmp_path):
-    for i in range(2):
-        write(tmp_path / 'own' / f'train-0000{i}-of-00002.tfrecord', map(mixed, range(20 * i, 20 * i + 20)))
-    write(tmp_path / 'own' / 'eval.tfrecord', map(mixed, range(5)))
-    return tmp_path / 'own'
-
-
-@pytest.fixture
 def prepared(tmp_path):
     return lambda *hparams, path=tmp_path / 'own': Prepared(tfrecord, tmp_path / 'data', f'tfrecord_dir={path}', *hparams)
 
 
-def test_files_are_verified_and_read_in_order_and_input_by_the_metadata_alone(directory, tmp_path, prepared):
+def test_files_are_verified_and_read_in_order_and_input_by_the_metadata_alone(tmp_path, prepared):
+    directory = tmp_path / 'own'
+    for i in range(2):
+        write(directory / f'train-0000{i}-of-00002.tfrecord', map(mixed, range(20 * i, 20 * i + 20)))
+    write(directory / 'eval.tfrecord', map(mixed, range(5)))
     found = prepared()
     expected = [features for features, _ in found.read('eval')]
     examples = found.read('train')
@@ -356,16 +349,14 @@ def test_the_split_is_in_the_file_name_and_a_missing_file_is_named(tmp_path, pre
         prepared('tokens=letters')
 
 
-def test_files_that_the_framework_wrote_are_verified_by_their_manifest(tmp_path, prepared):
+def test_files_are_verified_by_their_manifest_and_a_record_that_differs_from_the_others_is_named(tmp_path, prepared):
     records.write(str(tmp_path / 'own'), {'train': labeled(), 'eval': labeled()})
     found = prepared()
     assert len(found.read('train')) == 8
     write(tmp_path / 'own' / 'eval-00000-of-00004.tfrecord', labeled())
     with pytest.raises(RunError, match='2 records were written, but the file has 8'):
         found.read('eval')
-
-
-def test_a_record_that_differs_from_the_others_is_named(tmp_path, prepared):
+    shutil.rmtree(tmp_path / 'own')
     other = write(tmp_path / 'other' / 'train.tfrecord', [{'label': 0}])
     manifest.check_alone(str(other))
     other.unlink()  # The search goes on to the next file.
