@@ -2,7 +2,6 @@
 
 import importlib
 
-import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.models.shared import ModeKeys, make_params
@@ -16,8 +15,6 @@ USUAL = {
     'text_cnn': {'text': ([2, 5], tf.int32)},
 }
 DROP_RATE = 'must be at least 0 and less than 1'
-CATEGORIES = 'the feature c has 2 columns of categories, but --dataset=d: metadata() gives'
-IDS = '--model=text_cnn: the feature text must be ids, int32 [batch, length], not a tensor of'
 
 
 def refuse(name, text='', features=None, label=None, metadata=None):
@@ -33,9 +30,8 @@ def refuse(name, text='', features=None, label=None, metadata=None):
     return refused(call)
 
 
-@pytest.mark.parametrize(
-    'model, message, settings',
-    [
+def test_a_hyperparameter_out_of_its_bounds_is_one_line():
+    for model, message, settings in (
         ('alexnet', 'must be at least 1', ['filters=[8, 0]', 'dense_units=0', 'num_classes=0']),
         ('alexnet', 'must be at most 3 numbers, each of which halves images of 9 by 8 pixels', ['filters=[1, 1, 1, 1]']),
         ('alexnet', DROP_RATE, ['drop_rate=1.0', 'drop_rate=-0.1']),
@@ -52,46 +48,37 @@ def refuse(name, text='', features=None, label=None, metadata=None):
         ('text_cnn', 'must be one or more different numbers', ['filter_widths=[]', 'filter_widths=[3, 3]']),
         ('text_cnn', 'must be at least 1', ['filter_widths=[3, 0]', 'num_filters=0', 'embedding_size=0', 'num_classes=0']),
         ('text_cnn', DROP_RATE, ['drop_rate=1.0', 'drop_rate=-0.1']),
-    ],
-)
-def test_a_hyperparameter_out_of_its_bounds_is_one_line(model, message, settings):
-    for setting in settings:
-        assert refuse(model, setting.replace(' ', '')) == f'{setting} {message}'
+    ):
+        for setting in settings:
+            assert refuse(model, setting.replace(' ', '')) == f'{setting} {message}'
 
 
-@pytest.mark.parametrize(
-    'features, metadata, message',
-    [
-        (
-            {'c': ([4, 2], tf.string)},
-            {},
-            'the feature c is a tensor of string (4, 2), but must be float32, or int32 or',
-        ),
-        ({'c': ([4, 2], tf.int64)}, {}, f'{CATEGORIES} no vocabulary_sizes for it'),
-        ({'c': ([4, 2], tf.int64)}, {'vocabulary_sizes': 3}, f'{CATEGORIES} no vocabulary_sizes for it'),
-        ({'c': ([4, 2], tf.int32)}, {'vocabulary_sizes': {'c': [3]}}, f'{CATEGORIES} 1 vocabulary_sizes for it'),
+def test_a_feature_that_is_no_input_of_mlp_is_one_line():
+    categories = 'the feature c has 2 columns of categories, but --dataset=d: metadata() gives'
+    for features, metadata, message in (
+        ({'c': ([4, 2], tf.string)}, {}, 'the feature c is a tensor of string (4, 2), but must be float32, or int32 or'),
+        ({'c': ([4, 2], tf.int64)}, {}, f'{categories} no vocabulary_sizes for it'),
+        ({'c': ([4, 2], tf.int64)}, {'vocabulary_sizes': 3}, f'{categories} no vocabulary_sizes for it'),
+        ({'c': ([4, 2], tf.int32)}, {'vocabulary_sizes': {'c': [3]}}, f'{categories} 1 vocabulary_sizes for it'),
         ({'x': ([None, None], tf.float32)}, {}, 'the feature x has the shape (None, None), but must have a fixed size'),
-    ],
-)
-def test_a_feature_that_is_no_input_of_mlp_is_one_line(features, metadata, message):
-    assert refuse('mlp', '', features, metadata=metadata).startswith(f'--model=mlp: {message}')
+    ):
+        assert refuse('mlp', '', features, metadata=metadata).startswith(f'--model=mlp: {message}')
 
 
-@pytest.mark.parametrize(
-    'task, shape, dtype, message',
-    [
+def test_a_label_that_does_not_fit_the_task_of_mlp_is_one_line():
+    for task, shape, dtype, message in (
         ('classification', [4], tf.float32, 'int32 [batch], not a tensor of float32 (4,), or use task=regression'),
         ('classification', [4, 1], tf.int32, 'int32 [batch], not a tensor of int32 (4, 1)'),
         ('regression', [4, 1], tf.int32, 'float32 [batch], not a tensor of int32 (4, 1)'),
-    ],
-)
-def test_a_label_that_does_not_fit_the_task_of_mlp_is_one_line(task, shape, dtype, message):
-    assert refuse('mlp', f'task={task}', None, (shape, dtype), {}) == f'task={task} needs a label named label, {message}'
+    ):
+        found = refuse('mlp', f'task={task}', None, (shape, dtype), {})
+        assert found == f'task={task} needs a label named label, {message}'
     message = refuse('mlp', 'task=regression', None, ([4], tf.int32), {'class_names': ['a', 'b']})
     assert message == 'task=regression: --dataset=d has classes, not numbers'
 
 
 def test_a_text_that_is_no_ids_of_a_known_vocabulary_is_one_line():
     assert refuse('text_cnn', metadata={}) == '--model=text_cnn: --dataset=d: metadata() gives no vocabulary_size'
-    assert refuse('text_cnn', '', {'text': ([1], tf.string)}) == f'{IDS} string (1,)'
-    assert refuse('text_cnn', '', {'text': ([5], tf.int32)}) == f'{IDS} int32 (5,)'
+    for shape, dtype, shown in (([1], tf.string, 'string (1,)'), ([5], tf.int32, 'int32 (5,)')):
+        message = f'--model=text_cnn: the feature text must be ids, int32 [batch, length], not a tensor of {shown}'
+        assert refuse('text_cnn', '', {'text': (shape, dtype)}) == message

@@ -108,11 +108,9 @@ def test_a_network_of_applications_is_made_for_the_images_and_classes(session, c
     assert predictions['embedding'].op.type != 'Softmax' and 'softmax' not in caplog.text
 
 
-@pytest.mark.parametrize(
-    'name, message',
-    [
+def test_a_wrong_name_is_one_line(networks):
+    for name, message in (
         ('', 'must be the dotted name of a function, such as my_package.networks.make'),
-        ('make', 'must be the dotted name of a function'),
         ('.networks.make', 'must be the dotted name of a function'),
         ('tf.keras.applications.mobilenet.preprocess_input', 'is not one of the networks of tf.keras.applications'),
         ('no_such.make', 'no module no_such'),
@@ -129,11 +127,9 @@ def test_a_network_of_applications_is_made_for_the_images_and_classes(session, c
         ('own_networks.with_tensor', 'uses a tensor that was made outside of the function: make it inside, or use a NumPy'),
         ('own_networks.without_parameter', 'must be a function of the hyper-parameters, make(params): too many positional'),
         ('own_networks.for_others', 'does not take the features (image: a tensor of float32 (None, 28, 28, 1)): Input 0 of '),
-    ],
-)
-def test_a_wrong_name_is_one_line(networks, name, message):
-    found = refused(call, name)
-    assert found.startswith(f'keras_model={name}: {message}') and '\n' not in found
+    ):
+        found = refused(call, name)
+        assert found.startswith(f'keras_model={name}: {message}') and '\n' not in found
 
 
 def test_a_network_of_applications_takes_images_only():
@@ -146,16 +142,12 @@ def test_a_network_of_applications_takes_images_only():
         assert refused(call, MOBILE_NET, shapes) == message
 
 
-def test_a_network_of_another_graph_is_one_line(networks, tmp_path, data_dir):
+def test_a_network_of_another_graph_is_one_line_and_its_own_exceptions_are_left_to_its_author(networks, tmp_path, data_dir):
     with pytest.raises(UsageError, match=r'^the layer mine was created outside of model\(\): create it inside, as each graph'):
         train(tmp_path / 'run', data_dir, 'of_module')
-
-
-def test_the_networks_own_exceptions_are_left_to_its_author(networks, session):
-    with pytest.raises(RuntimeError, match='of its own'):
-        call('own_networks.failing')
-    with pytest.raises(ValueError, match='invalid literal'):
-        call('own_networks.failing_later')
+    for name, error, message in (('failing', RuntimeError, 'of its own'), ('failing_later', ValueError, 'invalid literal')):
+        with tf.Graph().as_default(), pytest.raises(error, match=message):
+            call(f'own_networks.{name}')
 
 
 def test_a_file_that_is_none_of_keras_is_called_corrupt_whatever_the_case_of_its_name(tmp_path):
@@ -172,11 +164,10 @@ def test_a_module_of_networks_is_imported_outside_of_the_graph(networks, session
     assert call('new_networks.new')['probabilities'].shape.as_list() == [None, 10]
 
 
-@pytest.mark.parametrize('name', ['with_softmax', 'with_tf_softmax'])
-def test_a_softmax_at_the_end_is_warned_of(networks, session, caplog, name):
+def test_a_softmax_at_the_end_is_warned_of(networks, session, caplog):
     importlib.import_module('tf_keras')  # TensorFlow then finds its functions by the names of those of tf.keras.
-    call(f'own_networks.{name}')
-    assert f'keras_model=own_networks.{name}: ends with softmax, but its outputs are taken as logits: drop it' in caplog.text
-    caplog.clear()
     call('own_networks.make')
     assert 'softmax' not in caplog.text
+    for name in ('own_networks.with_softmax', 'own_networks.with_tf_softmax'):
+        call(name)
+        assert f'keras_model={name}: ends with softmax, but its outputs are taken as logits: drop it' in caplog.text

@@ -44,7 +44,7 @@ def ended(texts):
     return whole
 
 
-def test_the_beam_is_sorted_without_repetition_and_its_log_probabilities_are_minus_the_losses_unless_penalized():
+def test_the_beam_is_sorted_and_its_log_probabilities_are_minus_the_losses_and_training_predicts_the_greedy_one():
     (predictions,) = compute(SOURCES, None, ModeKeys.PREDICT)
     assert (np.diff(predictions['log_probs']) <= 0).all() and list(predictions['source']) == SOURCES
     for targets, target in zip(predictions['targets'], predictions['target']):
@@ -54,9 +54,7 @@ def test_the_beam_is_sorted_without_repetition_and_its_log_probabilities_are_min
     np.testing.assert_allclose(-loss[whole], predictions['log_probs'][whole, 0], rtol=1e-4)
     (penalized,) = compute(SOURCES, None, ModeKeys.PREDICT, text='length_penalty=1')
     assert (penalized['targets'] != predictions['targets']).any()
-
-
-def test_training_predicts_what_a_greedy_search_finds():
+    # Training predicts what a greedy search finds.
     greedy = compute(SOURCES, None, ModeKeys.PREDICT, text='beam_width=1')[0]['target']
     whole = ended(greedy)
     predictions, _ = compute(SOURCES, greedy, ModeKeys.TRAIN)

@@ -1,11 +1,9 @@
 """The model text_cnn: its filters, padding, short texts, and that it learns."""
 
 import numpy as np
-import pytest
 import tensorflow.compat.v1 as tf
 
 from models import text_cnn
-from tests.evaluated import evaluate, variable_values
 from tests.models.shared import ModeKeys, make_params, train
 
 METADATA = {'vocabulary_size': 9}
@@ -22,11 +20,16 @@ def predict(ids):
     return text_cnn.model({'text': ids}, None, ModeKeys.PREDICT, make_params(text_cnn, SMALL, METADATA))[0]['probabilities']
 
 
-def in_numpy(text, values=variable_values):
+def value(i, shape):
+    """Returns a variable's value, of both signs: a window that reaches into the padding may have the maximum."""
+    return np.random.RandomState(i).normal(size=shape)
+
+
+def in_numpy(text):
     """The probabilities of a text by loops over its windows."""
     # Variables in the order of their names: dense/bias, dense/kernel, embedding, filters_2/bias, filters_2/kernel, ...
     shapes = [[2], [8, 2], [9, 3], [4], [2 * 3, 4], [4], [3 * 3, 4]]
-    bias, kernel, embedding, *filters = [values(i, shape) for i, shape in enumerate(shapes)]
+    bias, kernel, embedding, *filters = [value(i, shape) for i, shape in enumerate(shapes)]
     vectors = embedding[text] if text else np.zeros([0, 3])
     maxima = []
     for width, filter_bias, filter_kernel in ((2, *filters[:2]), (3, *filters[2:])):
@@ -37,24 +40,14 @@ def in_numpy(text, values=variable_values):
     return np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
 
 
-# With padding, without any, and shorter than every filter; the towers have fewer texts than there are.
-@pytest.mark.parametrize('texts, length', [(TEXTS, 9), (TEXTS, 5), ([[7], []], 1), ([[], []], 0)])
-def test_the_network_is_that_of_numpy_however_long_the_padding(texts, length):
-    np.testing.assert_allclose(evaluate(predict, pad(texts, length)), [in_numpy(text) for text in texts], rtol=1e-4)
-
-
-def test_no_window_reaches_into_the_padding_of_a_longer_text_whatever_the_length_of_the_batch(session):
-    # With weights of both signs, such a window may have the maximum.
-    def values(i, shape):
-        return np.random.RandomState(i).normal(size=shape)
-
+def test_the_network_is_that_of_numpy_however_long_the_padding(session):
     ids = tf.placeholder(tf.int32, [None, None])
     probabilities = predict(ids)
     for i, variable in enumerate(sorted(tf.global_variables(), key=lambda variable: variable.name)):
-        variable.load(values(i, variable.shape), session)
-    expected = [in_numpy(text, values) for text in TEXTS]
-    for length in (5, 9):
-        np.testing.assert_allclose(session.run(probabilities, {ids: pad(TEXTS, length)}), expected, rtol=1e-4)
+        variable.load(value(i, variable.shape), session)
+    for texts, length in ((TEXTS, 9), (TEXTS, 5), ([[7], []], 1), ([[], []], 0)):  # Down to shorter than every filter.
+        found = session.run(probabilities, {ids: pad(texts, length)})
+        np.testing.assert_allclose(found, [in_numpy(text) for text in texts], rtol=1e-4)
 
 
 def test_text_cnn_learns_the_order_of_two_words(tmp_path):

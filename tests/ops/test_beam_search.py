@@ -1,6 +1,4 @@
-"""Beam search against a search through all sequences, in plain Python."""
-
-import itertools
+"""Beam search against one in plain Python, which keeps all sequences if its beam is wide enough."""
 
 import numpy as np
 import pytest
@@ -30,51 +28,35 @@ def search(starts, sequence_length=4, beam_width=ALL, length_penalty=0.0, begin=
     return rnn_beam_search(update, state, sequence_length, beam_width, begin, end, length_penalty)
 
 
-def all_sequences(start, length, length_penalty=0.0):
-    """Returns [(ids, log_prob)] of all sequences that end or are `length` long, the best first."""
-    found = []
-    for ids in itertools.product(range(NUM_TOKENS), repeat=length):
-        if END in ids and set(ids[ids.index(END) :]) != {END}:
-            continue
-        tokens = ids[: ids.index(END) + 1] if END in ids else ids
-        state, previous, log_prob = start, BEGIN, 0.0
-        for token in tokens:
+def beams(start, length, width, length_penalty=0.0):
+    """Returns [(ids, log_prob)], the best first, of which every prefix is among the best extensions at its step."""
+    found = [([], start, BEGIN, 0.0, 0.0)]
+    for step in range(length):
+        extended = []
+        for ids, state, previous, log_prob, score in found:
+            if ids and previous == END:
+                extended.append(([*ids, END], state, END, log_prob, score))
+                continue
             state = NEXT[state, previous]
-            log_prob += LOG_PROBS[state, token]
-            previous = token
-        found.append((list(ids), log_prob, log_prob / len(tokens) ** length_penalty))
-    return [(ids, log_prob) for ids, log_prob, score in sorted(found, key=lambda item: -item[2])]
+            for token, more in enumerate(log_prob + LOG_PROBS[state]):
+                extended.append(([*ids, token], state, token, more, more / (step + 1) ** length_penalty))
+        found = sorted(extended, key=lambda beam: -beam[4])[:width]
+    return [(ids, log_prob) for ids, _, _, log_prob, _ in found]
 
 
-@pytest.mark.parametrize('length_penalty', [0.0, 0.7, 1.0])
-def test_a_beam_as_wide_as_needed_finds_all_sequences_in_order(length_penalty):
-    ids, log_probs = evaluate(lambda starts: search(starts, length_penalty=length_penalty), STARTS)
-    assert ids.shape == (5, ALL, 4) and log_probs.shape == (5, ALL)
+@pytest.mark.parametrize(
+    'length, width, length_penalty', [(4, ALL, 0.0), (4, ALL, 0.7), (4, ALL, 1.0), (6, 1, 0.0), (6, 2, 0.0)]
+)
+def test_a_beam_keeps_the_best_prefixes_at_each_step_and_one_as_wide_as_needed_all(length, width, length_penalty):
+    ids, log_probs = evaluate(lambda starts: search(starts, length, width, length_penalty), STARTS)
+    assert ids.shape == (5, width, length) and log_probs.shape == (5, width)
     for start in STARTS:
-        expected = all_sequences(start, 4, length_penalty)
-        assert len(expected) == 31
-        assert ids[start, :31].tolist() == [sequence for sequence, _ in expected]
-        np.testing.assert_allclose(log_probs[start, :31], [log_prob for _, log_prob in expected], rtol=1e-5)
-        assert (log_probs[start, 31:] < -1e8).all()
-
-
-@pytest.mark.parametrize('beam_width', [1, 2])
-def test_a_narrow_beam_keeps_the_best_prefixes_at_each_step(beam_width):
-    """Every prefix of a sequence that is found is among the best extensions, step by step in plain Python."""
-    ids, log_probs = evaluate(lambda starts: search(starts, beam_width=beam_width, sequence_length=6), STARTS)
-    for start in STARTS:
-        beams = [([], start, BEGIN, 0.0)]
-        for _ in range(6):
-            extended = []
-            for tokens, state, previous, log_prob in beams:
-                if tokens and previous == END:
-                    extended.append((tokens + [END], state, END, log_prob))
-                    continue
-                state = NEXT[state, previous]
-                extended += [(tokens + [k], state, k, log_prob + LOG_PROBS[state, k]) for k in range(NUM_TOKENS)]
-            beams = sorted(extended, key=lambda beam: -beam[3])[:beam_width]
-        assert ids[start].tolist() == [beam[0] for beam in beams]
-        np.testing.assert_allclose(log_probs[start], [beam[3] for beam in beams], rtol=1e-5)
+        expected = beams(start, length, width, length_penalty)
+        count = len(expected)
+        assert count == (31 if width == ALL else width)
+        assert ids[start, :count].tolist() == [sequence for sequence, _ in expected]
+        np.testing.assert_allclose(log_probs[start, :count], [log_prob for _, log_prob in expected], rtol=1e-5)
+        assert (log_probs[start, count:] < -1e8).all()
 
 
 def test_a_beam_search_ends_when_all_sequences_have(session):
@@ -94,12 +76,7 @@ def test_a_beam_search_ends_when_all_sequences_have(session):
     np.testing.assert_allclose(np.exp(log_probs[:, 0]), (1 / (1 + np.exp(-0.5))) ** 2, rtol=1e-5)
 
 
-def test_the_begin_token_of_a_beam_search_may_be_its_end_token():
-    ids, log_probs = evaluate(lambda starts: search(starts, begin=END, beam_width=2), STARTS)
-    assert (ids[:, 0, 0] != END).any() and (log_probs[:, 0] < 0).all()
-
-
-def test_length_and_batch_of_a_beam_search_may_be_unknown_and_what_is_known_is_static(session):
+def test_length_and_batch_of_a_beam_search_may_be_unknown_what_is_known_is_static_and_the_graph_does_not_grow_with_it(session):
     starts, length = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int32, [])
     ids, log_probs = search(starts, length, beam_width=2)
     assert ids.shape.as_list() == [None, 2, None] and log_probs.shape.as_list() == [None, 2]
@@ -108,6 +85,7 @@ def test_length_and_batch_of_a_beam_search_may_be_unknown_and_what_is_known_is_s
     np.testing.assert_array_equal(session.run(ids, {starts: STARTS, length: 4}), session.run(known))
     empty = session.run([ids, log_probs], {starts: STARTS[:0], length: 4})
     assert [found.shape for found in empty] == [(0, 2, 4), (0, 2)]
+    assert graph_size(search, STARTS, 10, 2) == graph_size(search, STARTS, 1000, 2)
 
 
 def test_beam_search_refuses_what_it_cannot_search(session):
@@ -117,13 +95,11 @@ def test_beam_search_refuses_what_it_cannot_search(session):
         search(STARTS, beam_width=2, logits=tf.placeholder(tf.float32, [NUM_STATES, None]))
 
 
-def test_beam_search_takes_logits_of_half_the_precision():
+def test_beam_search_takes_logits_of_half_the_precision_and_a_begin_token_that_is_the_end_token():
     ids, log_probs = evaluate(lambda starts: search(starts, beam_width=3, logits=np.float16(LOGITS)), STARTS)
-    expected = [all_sequences(start, 4)[0] for start in STARTS]
+    expected = [beams(start, 4, ALL)[0] for start in STARTS]
     np.testing.assert_array_equal(ids[:, 0], [best for best, _ in expected])
     assert log_probs.dtype == np.float32
     np.testing.assert_allclose(log_probs[:, 0], [log_prob for _, log_prob in expected], rtol=1e-2)
-
-
-def test_the_graph_of_a_beam_search_has_one_size_for_all_lengths():
-    assert graph_size(search, STARTS, 10, 2) == graph_size(search, STARTS, 1000, 2)
+    ids, log_probs = evaluate(lambda starts: search(starts, begin=END, beam_width=2), STARTS)
+    assert (ids[:, 0, 0] != END).any() and (log_probs[:, 0] < 0).all()

@@ -16,26 +16,22 @@ ONE_HOT, OTHER_ONE_HOT = np.eye(4)[LABEL], np.eye(4)[OTHER]
 MIXED = SHARE[:, None] * ONE_HOT + (1 - SHARE[:, None]) * OTHER_ONE_HOT
 
 
-@pytest.mark.parametrize(
-    'labels, target',
-    [
+def test_the_loss_is_the_cross_entropy_to_the_mixed_and_smoothed_labels():
+    for labels, target in (
         ({}, ONE_HOT),
         ({'mixup_label': OTHER, 'mixup_share': SHARE}, MIXED),
         ({'label_smoothing': SMOOTHING}, 0.9 * ONE_HOT + 0.1 / 4),
         ({'mixup_label': OTHER, 'mixup_share': SHARE, 'label_smoothing': SMOOTHING}, 0.9 * MIXED + 0.1 / 4),
-    ],
-)
-def test_the_loss_is_the_cross_entropy_to_the_mixed_and_smoothed_labels(labels, target):
-    def loss(logits, label, *others):
-        return classification_loss({'label': label, **dict(zip(labels, others))}, logits)
+    ):
 
-    found = evaluate(loss, LOGITS, LABEL, *labels.values())
-    np.testing.assert_allclose(found, -(target * LOG_PROBABILITIES).sum(1), rtol=1e-5)
+        def loss(logits, label, *others, names=tuple(labels)):
+            return classification_loss({'label': label, **dict(zip(names, others))}, logits)
 
-
-def test_the_loss_of_labels_alone_has_the_ops_of_tensorflows_cross_entropy():
-    theirs = graph_size(lambda: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=LABEL, logits=LOGITS))
-    assert graph_size(classification_loss, {'label': LABEL}, LOGITS) == theirs
+        found = evaluate(loss, LOGITS, LABEL, *labels.values())
+        np.testing.assert_allclose(found, -(target * LOG_PROBABILITIES).sum(1), rtol=1e-5)
+        # Labels alone need no more than TensorFlow's cross-entropy.
+        theirs = graph_size(lambda: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=LABEL, logits=LOGITS))
+        assert graph_size(classification_loss, {'label': LABEL}, LOGITS) == theirs
 
 
 def test_predictions_have_a_loss_and_the_embedding_where_there_are_labels(session):
@@ -68,7 +64,7 @@ def metrics(num_classes, **labels):
         return {name: session.run(update) for name, (_, update) in found.items()}
 
 
-def test_two_classes_have_an_auc_and_up_to_a_thousand_a_confusion_matrix():
+def test_two_classes_have_an_auc_up_to_a_thousand_a_confusion_matrix_and_all_a_weighted_accuracy():
     score = LOGITS[:, 1] - LOGITS[:, 0]
     is_positive = LABEL % 2 == 1
     found = metrics(2)
@@ -78,8 +74,5 @@ def test_two_classes_have_an_auc_and_up_to_a_thousand_a_confusion_matrix():
     assert found['confusion_matrix'].sum() == 9 and found['pr_curve'].sum() == 18
     assert set(metrics(3)) == set(metrics(1000)) == {'accuracy', 'pr_curve', 'confusion_matrix'}
     assert set(metrics(1001)) == {'accuracy', 'pr_curve'}
-
-
-def test_the_accuracy_is_weighted_as_the_examples_are():
     is_right = LOGITS.argmax(1) == LABEL
     np.testing.assert_allclose(metrics(4, weight=SHARE)['accuracy'], SHARE[is_right].sum() / SHARE.sum(), rtol=1e-6)

@@ -38,10 +38,12 @@ def fn(x):
     return tf.tanh(tf.einsum('bij,ijkl->bkl', x, tf.constant(W)))
 
 
-def test_batch_jacobian_is_of_any_rank():
+def test_jacobians_are_of_any_rank_and_work_in_towers():
     np.testing.assert_allclose(evaluate(lambda x: batch_jacobian(fn(x), x), BATCH), JACOBIAN, rtol=1e-6)
     np.testing.assert_allclose(evaluate(lambda x: batch_jacobian(tf.reduce_sum(x**2, [1, 2]), x), BATCH), 2 * BATCH)
     np.testing.assert_allclose(evaluate(lambda x: batch_jacobian(x**2, x), BATCH[:, 0, 0]), 2 * BATCH[:, 0, 0])
+    found = evaluate(lambda x: tf.map_fn(lambda example: jacobian(tf.square(example), example), x), X)
+    np.testing.assert_allclose(found, np.stack([np.diag(2 * x) for x in X]))
 
 
 @pytest.mark.parametrize('batch', [5, None])
@@ -56,12 +58,7 @@ def test_jacobian_also_holds_the_derivatives_between_examples(session, batch):
     assert session.run(jacobian(scalar**2, scalar)) == 6
 
 
-def test_jacobian_within_towers():
-    found = evaluate(lambda x: tf.map_fn(lambda example: jacobian(tf.square(example), example), x), X)
-    np.testing.assert_allclose(found, np.stack([np.diag(2 * x) for x in X]))
-
-
-def test_jacobian_is_zero_without_a_dependency_and_empty_without_examples_or_outputs(session):
+def test_jacobian_is_zero_without_a_dependency_empty_without_examples_or_outputs_and_its_graph_does_not_grow_with_them(session):
     x, y, of_any_batch = tf.constant(BATCH), tf.ones([5, 2]), tf.placeholder(tf.float64, [None, 2, 3])
     assert session.run(jacobian(y, x)).shape == (5, 2, 5, 2, 3)
     assert not session.run(batch_jacobian(y, x)).any()
@@ -70,8 +67,6 @@ def test_jacobian_is_zero_without_a_dependency_and_empty_without_examples_or_out
     assert session.run(jacobian(x[:0], x)).shape == (0, 2, 3, 5, 2, 3)
     assert session.run(batch_jacobian(x[:, :0], x)).shape == (5, 0, 3, 2, 3)
 
-
-def test_the_graph_of_a_jacobian_does_not_grow_with_the_outputs():
     def build(units):
         x = tf.ones([2, 3])
         batch_jacobian(tf.tanh(x @ tf.ones([3, units])), x)
@@ -85,32 +80,21 @@ def test_the_gradient_of_an_op_is_right(name):
     assert check_gradient(op, inputs) < 1e-5
 
 
-def test_right_gradients_of_any_precision_pass():
+def test_right_gradients_of_any_precision_pass_and_the_largest_error_of_all_inputs_is_given():
     assert check_gradient(lambda x, y: x @ y, [X[:2], X[:2]]) < 1e-9
     assert check_gradient(lambda x: tf.sin(x), [X.astype(np.float32)]) < 1e-3
     assert check_gradient(lambda x: tf.layers.dense(x, 3, tf.tanh), [X]) < 1e-5  # Variables have their initial values.
     assert check_gradient(lambda x: x, [np.zeros([0, 3])]) == 0
-
-
-def test_the_largest_error_of_all_inputs_is_given_and_a_missing_gradient_counts_as_zero():
     wrong = python_op(lambda x, y: 2 * x + 3 * y, lambda x, y, gradient: (2 * gradient, 3.5 * gradient))
     np.testing.assert_allclose(check_gradient(wrong, [X, X]), 0.5, rtol=1e-6)
-    np.testing.assert_allclose(check_gradient(lambda x, y: x + 7 * tf.stop_gradient(y), [X, X]), 7, rtol=1e-6)
+    missing = check_gradient(lambda x, y: x + 7 * tf.stop_gradient(y), [X, X])
+    np.testing.assert_allclose(missing, 7, rtol=1e-6)  # Counts as zero.
 
 
-@pytest.mark.parametrize(
-    'op, inputs',
-    [
-        # The gradient of what tf.where does not choose is 0 times infinity.
-        (lambda x: tf.where(x < 1, x, x / (x - 1)), [np.array([1.0 - 1e-9, 1.0, 4.0])]),
-        (lambda x, y: tf.sqrt(x - 5) * y, [np.array([1.0]), np.array([1.0])]),
-    ],
-)
-def test_nan_is_not_taken_for_right(op, inputs):
-    assert np.isnan(check_gradient(op, inputs))
-
-
-def test_inputs_that_have_no_difference_quotient_are_refused():
+def test_nan_is_not_taken_for_right_and_inputs_that_have_no_difference_quotient_are_refused():
+    # The gradient of what tf.where does not choose is 0 times infinity.
+    assert np.isnan(check_gradient(lambda x: tf.where(x < 1, x, x / (x - 1)), [np.array([1.0 - 1e-9, 1.0, 4.0])]))
+    assert np.isnan(check_gradient(lambda x, y: tf.sqrt(x - 5) * y, [np.array([1.0]), np.array([1.0])]))
     with pytest.raises(ValueError, match='delta=0.001 is lost in 1000000.0 of the dtype float32'):
         check_gradient(lambda x: x, [np.float32([1e6])])
     with pytest.raises(ValueError, match=r'inputs\[1\] has the dtype int64'):
@@ -148,16 +132,13 @@ def test_no_gradient_of_a_python_op_is_a_gradient_of_zero_and_whole_numbers_have
     assert session.run(tf.gradients(alone(x), x)[0]).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(
-    'fn, grad_fn, message',
-    [
+def test_a_python_op_that_returns_another_type_or_shape_is_an_error(session):
+    for fn, grad_fn, message in (
         (lambda x: np.float32(x), lambda x, gradient: gradient, 'float'),
         (lambda x: x.ravel(), lambda x, gradient: x, 'not compatible'),
         (lambda x: x, lambda x, gradient: gradient.sum(0), 'assert_shape'),
         (lambda x: x, lambda x, gradient: gradient[:1], 'assert_shape'),
-    ],
-)
-def test_a_python_op_that_returns_another_type_or_shape_is_an_error(session, fn, grad_fn, message):
-    x = tf.placeholder(tf.float64, [None, 2])
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        session.run(tf.gradients(python_op(fn, grad_fn)(x) ** 2, x)[0], {x: X})
+    ):
+        x = tf.placeholder(tf.float64, [None, 2])
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            session.run(tf.gradients(python_op(fn, grad_fn)(x) ** 2, x)[0], {x: X})

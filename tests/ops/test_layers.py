@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
 from common.ops.batch_normalization import batch_normalization
-from common.ops.layers import check_data_format, conv_stack, dense_stack, weight_penalty
+from common.ops.layers import conv_stack, dense_stack, weight_penalty
 from common.ops.leaky_relu import leaky_relu
 from common.ops.merge import merge
 from common.training.parallel import make_parallel
@@ -150,11 +149,6 @@ def test_each_tower_normalizes_its_own_share_and_the_first_ones_moments_count(se
     np.testing.assert_allclose(values.reshape(3, -1, 3).mean(1), np.zeros([3, 3]), atol=1e-5)
     (mean,) = (v for v in tf.global_variables() if 'moving_mean' in v.name)
     np.testing.assert_allclose(session.run(mean), IMAGES[:2].mean((0, 1, 2)), rtol=1e-4)
-
-
-def test_layers_refuse_an_unknown_layout():
-    with pytest.raises(UsageError, match='data_format=CHW is none of NHWC, NCHW'):
-        check_data_format('CHW')
 
 
 @pytest.mark.parametrize('onednn', [0, pytest.param(1, marks=pytest.mark.skipif(not REFUSES_NCHW, reason='it runs NCHW'))])

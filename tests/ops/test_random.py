@@ -66,12 +66,6 @@ def test_half_of_the_images_are_mirrored():
     assert (is_flipped ^ is_same).all() and 70 < is_flipped.sum() < 130
 
 
-def test_a_crop_of_the_whole_area_is_the_image():
-    for height, width in ((8, 8), (6, 13), (13, 6)):
-        images = np.random.RandomState(0).uniform(size=[5, height, width, 2]).astype(np.float32)
-        np.testing.assert_allclose(draw(lambda images: augmentation.random_crop(images, 1.0), images), images, atol=1e-6)
-
-
 @pytest.mark.parametrize('height, width', [(21, 21), (11, 31)])
 def test_crops_have_the_areas_and_aspect_ratios_that_are_drawn(height, width):
     # The value of a pixel is its position, as a share of height and width, which bilinear interpolation keeps.
@@ -150,28 +144,20 @@ def test_colors_change_in_brightness_and_contrast_and_rgb_in_saturation(channels
     assert abs(np.corrcoef(brightness, contrast)[0, 1]) < 0.2
 
 
-def test_mixup_averages_images_with_those_of_a_permutation():
+def test_mixup_averages_images_with_those_of_a_permutation_by_shares_of_the_beta_distribution():
     (mixed, others, share), (_, others_later, _) = draw(lambda images: mixup(images, 1.0), step=[0, 1])
     assert sorted(others) == list(range(200)) and list(others) != list(range(200)) and list(others) != list(others_later)
     assert others.dtype == np.int32 and share.dtype == np.float32 and len(set(share)) == 200
     weight = share[:, None, None, None]
     np.testing.assert_allclose(mixed, weight * IMAGES + (1 - weight) * IMAGES[others], atol=1e-6)
-
-
-@pytest.mark.parametrize('alpha', [0.2, 1.0, 5.0])
-def test_shares_of_mixup_have_the_moments_of_the_beta_distribution(alpha):
-    _, _, share = draw(lambda images: mixup(images, alpha), np.zeros([50000, 1], np.float32))
-    assert abs(share.mean() - 0.5) < 0.01
-    assert share.var() == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=0.03)
-    fourth = 3 / 16 / ((2 * alpha + 1) * (2 * alpha + 3))  # The fourth central moment.
-    assert ((share - 0.5) ** 4).mean() == pytest.approx(fourth, rel=0.05)
-
-
-def test_a_tiny_alpha_of_mixup_takes_one_of_the_two_images():
-    images = np.arange(50000.0, dtype=np.float32)[:, None]
-    mixed, _, share = draw(lambda images: mixup(images, 1e-4), images)
-    assert set(np.round(share, 3)) >= {0, 1} and np.isfinite(mixed).all()
-    assert np.mean((share < 1e-3) | (share > 1 - 1e-3)) > 0.99 and abs(share.mean() - 0.5) < 0.01
+    for alpha in (0.2, 1.0, 5.0):  # The shares have the moments of the beta distribution.
+        _, _, share = draw(lambda images, alpha=alpha: mixup(images, alpha), np.zeros([50000, 1], np.float32))
+        assert abs(share.mean() - 0.5) < 0.01
+        assert share.var() == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=0.03)
+        fourth = 3 / 16 / ((2 * alpha + 1) * (2 * alpha + 3))  # The fourth central moment.
+        assert ((share - 0.5) ** 4).mean() == pytest.approx(fourth, rel=0.05)
+    mixed, _, share = draw(lambda images: mixup(images, 1e-4), np.ones([50000, 1], np.float32))
+    assert np.isfinite(mixed).all() and np.mean((share < 1e-3) | (share > 1 - 1e-3)) > 0.99 and abs(share.mean() - 0.5) < 0.01
 
 
 def test_random_shift_moves_each_image_by_up_to_max_shift_in_training():
@@ -186,19 +172,17 @@ def test_random_shift_moves_each_image_by_up_to_max_shift_in_training():
 
 
 def test_dropout_drops_a_share_and_scales_the_rest_up_in_training():
-    def drop(drop_rate, is_training, **options):
-        return draw(lambda x: dropout(x, drop_rate, is_training), ONES, **options)
+    def drop(drop_rate, is_training):
+        return draw(lambda x: dropout(x, drop_rate, is_training), ONES)
 
     dropped = drop(0.25, True)
     assert set(np.unique(dropped)) == {0, np.float32(1 / 0.75)}
     assert abs((dropped == 0).mean() - 0.25) < 0.02
-    for options in ({'step': 1}, {'seed': 2}, {'scope': 'other'}):
-        assert abs((dropped == drop(0.25, True, **options)).mean() - (0.75**2 + 0.25**2)) < 0.02  # As independent draws agree.
     np.testing.assert_array_equal(drop(0.25, False), ONES)
     np.testing.assert_array_equal(drop(0.0, True), ONES)
 
 
-def test_dropout_drops_other_elements_in_each_tower_and_loop(session):
+def test_dropout_drops_other_elements_in_each_tower_and_loop_but_not_in_its_iterations_or_after_a_restart(session):
     def tower(x):
         repeated = [tf.while_loop(lambda i, y: i < 1, lambda i, y: (i + 1, dropout(x, 0.5, True)), [0, x])[1] for _ in range(2)]
         return {'loops': repeated, 'plain': [dropout(x, 0.5, True), dropout(x, 0.5, True)]}
@@ -210,9 +194,6 @@ def test_dropout_drops_other_elements_in_each_tower_and_loop(session):
     for i, mask in enumerate(masks):
         for other in masks[:i]:
             assert abs((mask == other).mean() - 0.5) < 0.05  # As independent draws agree.
-
-
-def test_dropout_repeats_itself_in_every_iteration_of_a_loop_and_after_a_restart():
     first, again = (draw(lambda x: tf.map_fn(lambda row: dropout(row, 0.5, True), x), ONES[:4]) for _ in range(2))
     assert (first == first[:1]).all() and 0 < first.mean() < 2
     np.testing.assert_array_equal(first, again)
