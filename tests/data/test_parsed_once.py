@@ -56,35 +56,28 @@ def test_each_record_is_parsed_once_and_the_batches_are_the_same(directory, func
     assert_same(batches(once, 5, start=12, **options), found[12:17])
 
 
-@pytest.mark.parametrize(
-    'change, params',
-    [
+def test_records_are_parsed_as_they_are_needed_if_keeping_them_parsed_does_not_pay(directory):
+    for change, params in (
         (lambda x: tf.tile(x, [1, 100]), {}),  # Larger than the records.
         (lambda x: tf.numpy_function(lambda value: value, [x], tf.float32), {}),  # Of unknown shape.
         (lambda x: tf.as_string(x[:, 0]), {}),
         (lambda x: x, {'cache': False}),
         (lambda x: x, {'train_steps': 150}),  # Each is needed once.
         (lambda x: x, {'num_epochs': 1}),
-    ],
-)
-def test_records_are_parsed_as_they_are_needed_if_keeping_them_parsed_does_not_pay(directory, change, params):
-    module, sizes = make_module('parse_batch', change=change)
-    batches(module, 2, data_dir=directory, **{'batch_size': 10, 'shuffle_buffer': 2000, **params})
-    assert 20 <= sum(sizes) < COUNT / 2
+    ):
+        module, sizes = make_module('parse_batch', change=change)
+        batches(module, 2, data_dir=directory, **{'batch_size': 10, 'shuffle_buffer': 2000, **params})
+        assert 20 <= sum(sizes) < COUNT / 2, params
 
 
-def test_records_that_are_too_large_are_kept_if_they_are_small_when_parsed(directory, monkeypatch):
+def test_records_are_kept_if_they_are_small_when_parsed_and_the_tasks_do_not_each_parse_all_of_an_epoch(directory, monkeypatch):
     monkeypatch.setattr(size, 'CACHE_BYTES', sum(path.stat().st_size for path in pathlib.Path(directory).glob('*.tfrecord')))
-    params = make_params(shuffle_buffer=2000)
-    modules = [make_module('parse', is_parsed_once)[0] for is_parsed_once in (False, True)]
-    assert [size.fits_cache(DataSource(module, directory, params), COUNT) for module in modules] == [False, True]
-
-
-def test_tasks_that_share_an_epoch_do_not_each_parse_all_of_it(directory):
-    source = DataSource(make_module('parse')[0], directory, make_params(num_epochs=3))
+    params = make_params(shuffle_buffer=2000, num_epochs=3)
+    sources = [DataSource(make_module('parse', is_parsed_once)[0], directory, params) for is_parsed_once in (False, True)]
+    assert [size.fits_cache(source, COUNT) for source in sources] == [False, True]
     with tf.Graph().as_default():
-        files = shards.find(source.read('train'), COUNT)
-    sizes = [input_pipeline.parsed_size(source, files, num_tasks) for num_tasks in (1, 2, 3, 4)]
+        files = shards.find(sources[1].read('train'), COUNT)
+    sizes = [input_pipeline.parsed_size(sources[1], files, num_tasks) for num_tasks in (1, 2, 3, 4)]
     assert sizes == [16, 16, 0, 0]  # Two float32, and an int64.
 
 
@@ -102,20 +95,17 @@ def end_early(mode, params, records):
     return {'number': tf.ensure_shape(number, [None, 2])}, {}
 
 
-REFUSED = [(parse_half, 'must return one example of each record'), (end_early, 'the training data ended early')]
-
-
-@pytest.mark.parametrize('parse_batch, message', REFUSED)
-def test_a_parser_that_does_not_give_one_example_for_each_record_is_refused(directory, parse_batch, message):
-    module = of_files(parse_batch=parse_batch)
-    module.PARSED_ONCE = True
-    with pytest.raises(tf.errors.OpError) as error:
-        batches(module, 1, data_dir=directory, shuffle_buffer=2000)
-    with pytest.raises(RunError, match=f'^--dataset=numbers: .*{message}'):
-        check_records(DataSource(module, directory, make_params()), [(ModeKeys.TRAIN, 'train')], error.value)
-
-
-def test_a_seed_for_each_example_is_refused(directory):
+def test_a_parser_that_does_not_give_one_example_for_each_record_or_draws_for_each_is_refused(directory):
+    for parse_batch, message in (
+        (parse_half, 'must return one example of each record'),
+        (end_early, 'the training data ended'),
+    ):
+        module = of_files(parse_batch=parse_batch)
+        module.PARSED_ONCE = True
+        with pytest.raises(tf.errors.OpError) as error:
+            batches(module, 1, data_dir=directory, shuffle_buffer=2000)
+        with pytest.raises(RunError, match=f'^--dataset=numbers: .*{message}'):
+            check_records(DataSource(module, directory, make_params()), [(ModeKeys.TRAIN, 'train')], error.value)
     module, _ = make_module('parse_batch', change=lambda x: x + tf.random.stateless_uniform([], example_seed()))
     with pytest.raises(UsageError, match='not with PARSED_ONCE'):
         batches(module, 1, data_dir=directory)

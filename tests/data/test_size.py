@@ -14,50 +14,41 @@ from common.errors import RunError, UsageError
 from tests.data.pipelines import INFINITE, UNKNOWN, make_params, numbers
 
 
+def reading(read):
+    return types.SimpleNamespace(read=lambda split, data_dir, params: read(split))
+
+
 def generated(count):
     """A dataset module of the numbers 0 to count - 1, whose number nobody knows before; None for no end."""
-
-    def read(split, data_dir, params):
-        numbers = (lambda: iter(range(count))) if count is not None else itertools.count
-        return tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec([], tf.int64))
-
-    return types.SimpleNamespace(read=read)
+    numbers = itertools.count if count is None else lambda: iter(range(count))
+    spec = tf.TensorSpec([], tf.int64)
+    return reading(lambda split: tf.data.Dataset.from_generator(numbers, output_signature=spec))
 
 
 def sliced(**values):
-    return types.SimpleNamespace(read=lambda *_: tf.data.Dataset.from_tensor_slices(values))
+    return reading(lambda split: tf.data.Dataset.from_tensor_slices(values))
 
 
 def filed(count, num_bytes):
     """A dataset module whose records are in a TFRecord file of this size."""
     files = shards.Shards('', [{'count': count, 'bytes': num_bytes}])
-    return types.SimpleNamespace(read=lambda *_: shards.attach(tf.data.Dataset.from_tensor_slices([b'']), files))
+    return reading(lambda split: shards.attach(tf.data.Dataset.from_tensor_slices([b'']), files))
 
 
 def test_records_of_an_unknown_number_are_counted_as_far_as_they_are_needed():
     def count(module, at_most):
-        return size.count_examples(DataSource(module, '', make_params()), 'train', at_most)
+        return size.count_examples(DataSource(module, 'here', make_params()), 'test', at_most)
 
     assert (count(numbers(12), 5), count(numbers(INFINITE), 5), count(numbers(UNKNOWN), None)) == (12, INFINITE, 10)
     assert (count(generated(250), 251), count(generated(250), 250), count(generated(None), 1000)) == (250, UNKNOWN, UNKNOWN)
-
-
-def of_splits(splits, key):
-    return types.SimpleNamespace(read=lambda split, data_dir, params: splits[key or split])
-
-
-@pytest.mark.parametrize(
-    'module, error, message',
-    [
+    for module, error, message in (
         (numbers(0), RunError, '--dataset=numbers: the split test in here is empty'),
         (generated(0), RunError, '--dataset=numbers: the split test in here is empty'),
-        (of_splits({'train': 1}, None), UsageError, '--dataset=numbers: unknown split test'),
-        (of_splits({}, 'other'), KeyError, 'other'),  # A mistake of the dataset's own.
-    ],
-)
-def test_a_split_that_is_empty_or_not_there_is_named(module, error, message):
-    with pytest.raises(error, match=message):
-        size.count_examples(DataSource(module, 'here', make_params()), 'test', 1)
+        (reading(lambda split: {}[split]), UsageError, '--dataset=numbers: unknown split test'),
+        (reading(lambda split: {}['other']), KeyError, 'other'),  # A mistake of the dataset's own.
+    ):
+        with pytest.raises(error, match=message):
+            count(module, 1)
 
 
 @pytest.mark.parametrize(
@@ -114,11 +105,11 @@ def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch, module, coun
 
 
 def test_records_may_be_ragged_and_looked_up_in_tables():
-    def read(split, data_dir, params):
+    def read(split):
         table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(['a', 'b'], [7, 8]), 0)
         letters = tf.data.Dataset.from_tensor_slices(['a', 'b'] * 50).filter(lambda letter: True)
         return letters.map(lambda letter: (table.lookup(letter), tf.RaggedTensor.from_row_lengths([1, 2, 3], [1, 2])))
 
-    source = DataSource(types.SimpleNamespace(read=read), '', make_params())
+    source = DataSource(reading(read), '', make_params())
     assert size.count_examples(source, 'train') == 100
     assert size.fits_cache(source, 100)

@@ -81,33 +81,24 @@ def test_an_index_has_an_entry_for_each_64_KB_and_no_more_than_512(count, size, 
     assert index == {'every': every, 'offsets': list(range(0, 31 * count, 31 * every))}
 
 
-LONGER, WRONG = 'is corrupt: it is longer than the rest of the file', 'is corrupt: its checksum is wrong'
-DIFFERS = ': it differs between byte 0 and byte 1048576'
-
-
-@pytest.mark.parametrize(
-    'content, damage',
-    [
-        (WHOLE[:30], f'byte 21 {LONGER}'),  # Within a header.
-        (WHOLE + b'more', f'byte 1073 {LONGER}'),
-        (changed(37, header(2**62)), f'byte 37 {LONGER}'),
-        (changed(37, b'\xff' * 8), f'byte 37 {LONGER}'),
-        (changed(21, header(900)), f'byte 21 {WRONG}'),
-        (changed(500, b'y'), f'byte 37 {WRONG}'),
-        (changed(1050, b'y'), f'byte 37 {WRONG}'),  # In the checksum itself.
-        (b'', f'4 records were written, but the file has 0{DIFFERS}'),
-        (WHOLE + RECORDS[0], f'4 records were written, but the file has 5{DIFFERS}'),
-        (changed(37, record(b'z' * 1000)), f'is not what was written{DIFFERS}'),
-    ],
-)
-def test_what_is_damaged_is_said_with_its_place(path, content, damage):
-    if damage.startswith('byte'):  # Without knowing what was written, the checksums decide.
-        assert find_damage(path, content, WRITTEN) == find_damage(path, content) == f'the record at {damage}'
-    else:
-        assert find_damage(path, content, WRITTEN) == damage and find_damage(path, content) is None
-
-
-def test_the_block_that_differs_is_reported_in_a_larger_file(path):
+def test_what_is_damaged_is_said_with_its_place(path):
+    longer, wrong = 'is corrupt: it is longer than the rest of the file', 'is corrupt: its checksum is wrong'
+    for content, damage in (
+        (WHOLE[:30], f'the record at byte 21 {longer}'),  # Within a header.
+        (WHOLE + b'more', f'the record at byte 1073 {longer}'),
+        (changed(37, header(2**62)), f'the record at byte 37 {longer}'),
+        (changed(37, b'\xff' * 8), f'the record at byte 37 {longer}'),
+        (changed(21, header(900)), f'the record at byte 21 {wrong}'),
+        (changed(500, b'y'), f'the record at byte 37 {wrong}'),
+        (changed(1050, b'y'), f'the record at byte 37 {wrong}'),  # In the checksum itself.
+        (b'', '4 records were written, but the file has 0'),
+        (WHOLE + RECORDS[0], '4 records were written, but the file has 5'),
+        (changed(37, record(b'z' * 1000)), 'is not what was written'),
+    ):
+        is_corrupt = damage.startswith('the record')  # Without knowing what was written, the checksums decide.
+        place = '' if is_corrupt else ': it differs between byte 0 and byte 1048576'
+        assert find_damage(path, content, WRITTEN) == damage + place, content
+        assert find_damage(path, content) == (damage if is_corrupt else None), content
     zeros = bytes(MEGABYTE)
     written = description(write(path, zeros, zeros, zeros), 3)
     other = write(path, zeros, b'1' + zeros[1:], zeros)
