@@ -127,31 +127,21 @@ def test_weights_that_may_have_another_name_are_warned_of(tmp_path, caplog):
     assert 'has no weights for last/bias, last/kernel, new/bias, new/kernel; it has old/bias, old/kernel, which are not' in log
 
 
-@pytest.mark.parametrize('name', ['w.h5', 'm.keras'])
-def test_a_damaged_file_is_read_or_called_corrupt(name, tmp_path):
-    path = tmp_path / name
-    save(with_random_weights(tf.keras.Sequential([layers.Dense(4)])), path)
+@pytest.mark.parametrize('name, share', [('w.h5', 0.5), ('m.keras', 0.5), ('w', 1)])
+def test_a_damaged_file_is_read_or_called_corrupt_and_a_damaged_checkpoint_is_never_read(name, share, tmp_path):
+    save(with_random_weights(sequential()), tmp_path / name)
+    path = next(tmp_path.glob('w.data*'), tmp_path / name)
     content = path.read_bytes()
-    places = [place.start() for place in re.finditer(b'TREE|HEAP|SNOD|\x89HDF', content)]  # Of structures of HDF5.
-    corrupt = 0
+    structures = [place.start() for place in re.finditer(b'TREE|HEAP|SNOD|\x89HDF', content)]  # Of HDF5.
+    places, corrupt = structures or range(0, len(content), len(content) // 9), 0
     for place in places:
-        path.write_bytes(content[:place] + b'x' + content[place + 1 :])
-        try:
-            keras_weights.read(str(path))
-        except RunError as error:
-            assert f'--warm_start_from={path}: is corrupt: ' in str(error)
-            corrupt += 1
-    assert corrupt > len(places) / 2 > 5
-
-
-def test_a_damaged_checkpoint_is_called_corrupt(tmp_path):
-    save(with_random_weights(sequential()), tmp_path / 'weights')
-    (path,) = tmp_path.glob('weights.data*')
-    content = path.read_bytes()
-    for place in range(0, len(content), len(content) // 9):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-        with pytest.raises(RunError, match=re.escape(f'--warm_start_from={tmp_path}/weights: is corrupt: ')):
-            keras_weights.read(f'{tmp_path}/weights')
+        try:
+            keras_weights.read(str(tmp_path / name))
+        except RunError as error:
+            assert str(error).startswith(f'--warm_start_from={tmp_path / name}: is corrupt: ')
+            corrupt += 1
+    assert corrupt >= share * len(places) > 4
 
 
 def test_a_file_without_names_has_to_fit_and_nothing_but_its_weights_is_read_so_that_no_code_in_it_is_run(tmp_path):
@@ -164,10 +154,3 @@ def test_a_file_without_names_has_to_fit_and_nothing_but_its_weights_is_read_so_
         evil.writestr('config.json', b'{"module": "os", "class_name": ')
         evil.writestr('model.weights.h5', archive.read('model.weights.h5'))
     np.testing.assert_allclose(started(sequential, tmp_path / 'evil.keras'), network(X).numpy(), rtol=1e-5)
-
-
-@pytest.mark.parametrize('name, reason', [('no.h5', 'there is no such file'), ('directory.keras', 'it is a directory')])
-def test_a_path_without_a_file_is_refused(tmp_path, name, reason):
-    (tmp_path / 'directory.keras').mkdir()
-    with pytest.raises(UsageError, match=f'--warm_start_from={tmp_path}/{name}: {reason}$'):
-        keras_weights.read(str(tmp_path / name))

@@ -1,5 +1,6 @@
-"""What an Estimator gets from a model module: the exact loss, one set of metrics, weights of examples, averages, parts."""
+"""What an Estimator gets from a model module: the exact losses, metrics, weights of examples, averages, rates, hooks."""
 
+import re
 import types
 
 import numpy as np
@@ -7,8 +8,13 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
-from common.training import graphs
-from tests.linear import X, Y, gradient, in_session, input_fn, linear, loss_of, make_estimator, scalars, train_in_session
+from common.plugins import model_contract
+from common.training import graphs, layer_rates, model_fn
+from common.training.options import TrainingOptions
+from hparams import build
+from tests.cluster import tiny_data
+from tests.linear import MODEL, X, Y, gradient, in_session, input_fn, linear, loss_of, make_estimator, scalars, train_in_session
+from tests.shared import assert_equal, read_weights, refused
 
 
 def sgd_steps(steps, decay=0.0):
@@ -20,45 +26,46 @@ def sgd_steps(steps, decay=0.0):
 
 @pytest.mark.parametrize('towers', [0, 1, 4])
 def test_training_and_evaluation_are_those_of_numpy_whatever_the_towers(tmp_path, towers):
-    estimator = make_estimator(tmp_path, towers, text=',decay=0.5')
+    def model(features, labels, mode, params):
+        predictions, loss = linear(features, labels, mode, params)
+        error = tf.stop_gradient(predictions['y'] - labels['y'])
+        return predictions, {'square': loss, 'absolute': 3 * tf.abs(error)}
+
+    module = types.SimpleNamespace(model=model, eval_metrics=MODEL.eval_metrics)
+    estimator = make_estimator(tmp_path, towers, module, ',decay=0.5')
     estimator.train(input_fn(), max_steps=6)
-    w = sgd_steps(6, decay=0.5)
-    np.testing.assert_allclose(estimator.get_variable_value('w')[:, 0], w, rtol=1e-5)
-    result = estimator.evaluate(input_fn(repeat=False))  # Its last batch is smaller.
-    del result['global_step']
-    expected = {'loss': loss_of(w) + 0.5 * np.square(w).sum(), 'loss_again': loss_of(w), 'examples': 1}
-    assert result == pytest.approx(expected, rel=1e-5)
-    training = scalars(tmp_path)
-    assert {'learning_rate', 'examples/sec', 'input/wait_fraction'} <= set(training)
-    assert {'loss', 'loss_again'} <= set(scalars(tmp_path / 'eval'))
-    before = sgd_steps(5, decay=0.5)
-    loss = np.square(X[:4] @ before - Y[:4]).mean()
-    assert training['loss_again'][6] == pytest.approx(loss, rel=1e-5)
-    assert training['loss'][6] == pytest.approx(loss + 0.5 * np.square(before).sum(), rel=1e-5)
+    before, after = (sgd_steps(steps, decay=0.5) for steps in (5, 6))
+    np.testing.assert_allclose(estimator.get_variable_value('w')[:, 0], after, rtol=1e-5)
+    evaluated, curves = estimator.evaluate(input_fn(repeat=False)), scalars(tmp_path)  # Its last batch is smaller.
+    for found, w, rows in ((evaluated, after, range(10)), ({name: curves[name].get(6) for name in curves}, before, range(4))):
+        errors = X[rows] @ w - Y[rows]
+        square, absolute = np.square(errors).mean(), 3 * np.abs(errors).mean()
+        expected = {'loss/square': square, 'loss/absolute': absolute, 'loss_again': square, 'examples': 1}
+        expected['loss'] = square + absolute + 0.5 * np.square(w).sum()
+        assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+    assert evaluated.keys() == {*expected, 'global_step'} and {*expected} <= scalars(tmp_path / 'eval').keys()
+    assert {'learning_rate', 'examples/sec', 'input/wait_fraction'} <= curves.keys()
 
 
-def test_metrics_see_the_weights_that_the_step_began_with(tmp_path):
+def test_each_tower_is_on_its_device_and_metrics_see_the_weights_that_the_step_began_with(tmp_path):
     def metrics(features, labels, predictions, params):
         with tf.variable_scope(tf.get_variable_scope(), reuse=True):
             w_0 = tf.get_variable('w')[0, 0]
         return {'w_0': (w_0, w_0)}
 
     model = types.SimpleNamespace(model=linear, eval_metrics=metrics)
-    with in_session(make_estimator(tmp_path, 0, model)):  # The order that the graph sets: two runs rarely show another one.
-        ops = tf.get_default_graph().get_operations()
-        (update,) = (op for op in ops if op.type == 'ResourceApplyGradientDescent')
-        reads = {op for op in ops if op.type == 'ReadVariableOp' and op.name.startswith('metrics/')}
-        weights = [op for op in ops if op.type == 'HistogramSummary' and op.name.startswith('weights/')]
-        assert reads and reads <= graphs.ancestors([update])
-        assert [op.inputs[1].op in graphs.ancestors([update]) for op in weights] == [True]
-
-
-def test_each_tower_and_its_gradients_are_on_its_device(tmp_path):
-    with in_session(make_estimator(tmp_path, 2)) as (session, _):
-        for i in range(2):
-            products = [op for op in session.graph.get_operations() if op.type == 'MatMul' and f'model/tower_{i}/' in op.name]
-            assert {op.name.partition('/')[0] for op in products} == {'model', 'gradients'}
-            assert all(op.device.lower().endswith(f'cpu:{i}') for op in products), [op.device for op in products]
+    with in_session(make_estimator(tmp_path, 2, model)) as (session, _):
+        ops = session.graph.get_operations()
+    for i in range(2):
+        products = [op for op in ops if op.type == 'MatMul' and f'model/tower_{i}/' in op.name]
+        assert {op.name.partition('/')[0] for op in products} == {'model', 'gradients'}
+        assert all(op.device.lower().endswith(f'cpu:{i}') for op in products), [op.device for op in products]
+    # The order that the graph sets: two runs rarely show another one.
+    (update,) = (op for op in ops if op.type == 'ResourceApplyGradientDescent')
+    reads = {op for op in ops if op.type == 'ReadVariableOp' and op.name.startswith('metrics/')}
+    weights = [op for op in ops if op.type == 'HistogramSummary' and op.name.startswith('weights/')]
+    assert reads and reads <= graphs.ancestors([update])
+    assert [op.inputs[1].op in graphs.ancestors([update]) for op in weights] == [True]
 
 
 def test_towers_need_inputs_that_can_be_split(session, tmp_path):
@@ -76,7 +83,6 @@ CLASS_WEIGHTS = np.array([0.5, 1.0, 4.0])
     'towers, text, labels, weights',
     [
         (0, '', {'weight': WEIGHTS}, WEIGHTS),
-        (0, ',class_weights=[0.5,1,4]', {}, CLASS_WEIGHTS[LABELS]),
         (3, ',class_weights=[0.5,1,4]', {'weight': WEIGHTS}, WEIGHTS * CLASS_WEIGHTS[LABELS]),
         (0, ',class_weights=[3]', {}, np.full(10, 3.0)),
     ],
@@ -96,6 +102,23 @@ def test_weights_of_examples_and_classes_multiply_the_losses_exactly(tmp_path, t
         p = np.exp(X @ w) / np.exp(X @ w).sum(1, keepdims=True)
         w = w - 0.1 * X.T @ (weights[:, None] * (p - np.eye(3)[LABELS])) / 10
     np.testing.assert_allclose(found['w'], w, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    'text, labels, message',
+    [
+        ('class_weights=[1,-2]', {}, 'class_weights=[1.0, -2.0] must be at least 0'),
+        ('class_weights=[0,0,0]', {}, 'class_weights are all 0: nothing would be learned'),
+        ('class_weights=[1,2]', {}, 'class_weights: --dataset=d has no classes: no label named label'),
+        ('class_weights=[1,2]', {'label': Y}, 'class_weights: --dataset=d has no classes: no label named label'),
+        ('', {'weight': X}, '--dataset=d: the label weight must be of shape [batch], not (10, 2)'),
+    ],
+)
+def test_wrong_weights_are_refused(text, labels, message):
+    model = types.SimpleNamespace(model=lambda *_: ({'y': tf.constant(Y)}, tf.constant(Y)))
+    labels = {name: tf.constant(value) for name, value in labels.items()}
+    with pytest.raises(UsageError, match='^' + re.escape(message)):
+        model_contract.call_model(model, {}, labels, 'train', build.make_hparams('m', {}, 'd', {}, text=text))
 
 
 def test_averages_of_the_weights_are_evaluated_and_exported_without_towers(tmp_path):
@@ -133,28 +156,134 @@ def test_the_optimizer_and_the_rate_of_a_model_are_used_and_the_rate_is_drawn(tm
         velocity = 0.5 * velocity + change
         w = w - rate * (change + 0.5 * velocity)
     np.testing.assert_allclose(found['w'][:, 0], w, rtol=1e-5)
-
-
-def test_ftrl_does_not_go_with_a_learning_rate_of_the_model(tmp_path):
-    model = types.SimpleNamespace(model=linear, learning_rate=lambda *arguments: 0.1)
+    # FTRL needs a constant rate, but here the hyper-parameter is not used.
+    train_in_session(make_estimator(tmp_path, 0, model, optimizer='ftrl'), 1)
+    del model.optimizer
     with pytest.raises(UsageError, match='^--model=m: optimizer=ftrl needs a constant learning rate, without learning_rate'):
         train_in_session(make_estimator(tmp_path, 0, model, optimizer='ftrl'), 1)
-    model.optimizer = lambda rate, params: tf.train.GradientDescentOptimizer(rate)  # The hyper-parameter is not used.
-    train_in_session(make_estimator(tmp_path, 0, model, optimizer='ftrl'), 1)
 
 
-def test_named_losses_are_added_up_and_shown_each(tmp_path):
+def two_layers(features, labels, mode, params):
+    tf.get_variable('unused', initializer=0.0)  # Has no gradient.
+    first, second = (tf.get_variable(name, initializer=value) for name, value in (('a/w', 1.0), ('b/w', 2.0)))
+    y = first * features['x'][:, 0] + second * features['x'][:, 1]
+    return {'y': y}, tf.square(y - labels['y'])
+
+
+def test_rates_by_layer_are_those_of_numpy_and_change_what_adam_does(tmp_path):
+    text = ',learning_rate_factors=[^a/:0.5,w$:3,unused:2],gradient_clip_norm=1'
+    found, _ = train_in_session(make_estimator(tmp_path, 2, two_layers, text), 3)
+    w = np.array([1.0, 2.0])
+    for step in range(3):
+        change = gradient(w, step)
+        w = w - 0.1 * np.array([0.5, 3.0]) * change / max(1, np.linalg.norm(change))
+    assert [found['a/w'], found['b/w']] == pytest.approx(w, rel=1e-5)
+    found, _ = train_in_session(make_estimator(tmp_path, 0, two_layers, ',learning_rate_factors=[b:0.1]', optimizer='adam'), 1)
+    # Adam's first change is the rate, whatever the gradient.
+    assert [abs(found['a/w'] - 1), abs(found['b/w'] - 2)] == pytest.approx([0.1, 0.01], rel=1e-3)
+
+
+def test_variables_that_freeze_matches_stay_as_they_are(tmp_path, caplog):
+    def train(freeze):
+        return train_in_session(make_estimator(tmp_path, 0, two_layers, options=TrainingOptions(freeze=freeze)), 1)[0]
+
+    caplog.set_level('INFO')
+    found = train('^a')
+    assert found['a/w'] == 1 and found['b/w'] != 2 and 'Frozen: a/w' in caplog.messages
+    for freeze, matched in (('nosuch', 'none'), ('.', 'all')):
+        assert refused(train, freeze) == f'--freeze={freeze}: matches {matched} of the variables: unused, a/w, b/w'
+
+
+@pytest.mark.parametrize(
+    'text, message',
+    [
+        ('optimizer=lion', 'is not one of adam, adamw, adagrad, ftrl, momentum, rmsprop, sgd'),
+        ('optimizer=ftrl,learning_rate_schedule=cosine', 'needs a constant learning rate: give learning_rate_sched'),
+        ('optimizer=ftrl,warmup_steps=1', 'needs a constant learning rate: give learning_rate_sched'),
+        ('adagrad_initial_accumulator=0.0,optimizer=adagrad', 'must be more than 0'),
+        *((f'{name}=1.0', 'must be less than 1, such as 0.999') for name in ('ema_decay', 'adam_beta1', 'adam_beta2')),
+        ('learning_rate_schedule=linear', 'is not one of constant, exponential, piecewise, cosine, cyclic, one_cycle'),
+        ('piecewise_boundaries=[10]', 'must be steps in ascending order, as many as piecewise_factors=[0.1, 0.01]'),
+        ('piecewise_boundaries=[20, 20]', 'must be steps in ascending order, as many as piecewise_factors=[0.1, 0.01]'),
+        ('warmup_fraction=1.5', 'and initial_lr_factor=0.04 must be at most 1'),
+        ('warmup_fraction=1.0,initial_lr_factor=2.0', 'and initial_lr_factor=2.0 must be at most 1'),
+        *((f'augment_crop={share}', 'must be more than 0 and at most 1') for share in (0.0, 1.5)),
+        ('augment_rotate=181.0', 'must be from 0 to 180'),
+        ('augment_color=1.1', 'must be from 0 to 1'),
+        ('label_smoothing=1.0', 'must be less than 1, such as 0.1'),
+    ],
+)
+def test_hyper_parameters_out_of_range_are_refused(text, message):
+    def check(text):
+        model_fn.check_hparams(build.make_hparams('m', {}, 'd', {}, text=text))
+
+    check('optimizer=ftrl,warmup_fraction=1,initial_lr_factor=1')
+    check('augment_crop=1,augment_rotate=180,augment_color=1,label_smoothing=0.9')
+    assert refused(check, text).startswith((f'{text} {message}', f'{text.partition(",")[0]} {message}'))
+    assert 'learning_rate_factors: a is not a regular expression' in refused(check, 'learning_rate_factors=[a]')
+
+
+NO_FACTOR = 'is not a regular expression and a positive number, such as dense:0.1; --freeze keeps'
+
+
+@pytest.mark.parametrize(
+    'item, message',
+    [
+        ('c:2', 'c matches none of the variables that are trained: a, b'),
+        *((item, f'{item} {NO_FACTOR}') for item in ('a', ':2', '0.5', 'a:0', 'a:inf', 'a:nan')),
+        ('(:2', '( is not a regular expression: missing ), unterminated subpattern at position 0'),
+    ],
+)
+def test_factors_are_found_by_expressions_and_those_that_mean_nothing_are_refused(session, item, message):
+    a, b, c = (tf.get_variable(name, []) for name in ('a', 'b', 'c/w'))
+    # The first expression that fits counts; it may have colons.
+    params = types.SimpleNamespace(learning_rate_factors=['(?:b):2', 'b|c:3'])
+    assert layer_rates.variable_factors([a, b, c], params) == [1, 2, 3]
+    params.learning_rate_factors[1] = item
+    with pytest.raises(UsageError, match='^' + re.escape(f'learning_rate_factors: {message}')):
+        layer_rates.variable_factors([a, b], params)
+
+
+def test_summaries_of_a_model_have_the_same_tags_with_towers(tmp_path):
     def model(features, labels, mode, params):
-        predictions, loss = linear(features, labels, mode, params)
-        return predictions, {'square': loss, 'absolute': 3 * tf.abs(predictions['y'] - labels['y'])}
+        with tf.name_scope('inner'):
+            tf.summary.histogram('inputs', features['x'])
+            tf.summary.scalar('first', features['x'][0, 0])
+            tf.summary.scalar('second', features['x'][0, 1], family='coordinates')
+        return linear(features, labels, mode, params)
 
-    estimator = make_estimator(tmp_path, 2, types.SimpleNamespace(model=model, learning_rate=lambda *arguments: 0))
-    estimator.train(input_fn(), max_steps=2)
-    evaluated = estimator.evaluate(input_fn(repeat=False))
-    errors = X @ [1.0, 2.0] - Y
-    trained = {name: points[2] for name, points in scalars(tmp_path).items()}
-    for values, rows in ((evaluated, range(10)), (trained, range(4, 8))):
-        square, absolute = np.square(errors[rows]).mean(), 3 * np.abs(errors[rows]).mean()
-        found = [values[name] for name in ('loss/square', 'loss/absolute', 'loss')]
-        assert found == pytest.approx([square, absolute, square + absolute], rel=1e-5)
-    assert {'loss/square', 'loss/absolute'} <= set(scalars(tmp_path / 'eval'))
+    (without,), (tags,) = (train_in_session(make_estimator(tmp_path, towers, model), 1)[1] for towers in (0, 2))
+    assert without.keys() == tags.keys() and tags['model/inner/first'] == X[0, 0]
+    assert {'model/inner/inputs', 'model/inner/first', 'model/loss'} <= tags.keys()
+    assert any(tag.startswith('coordinates/') for tag in tags)
+
+
+def test_a_training_with_parts_resumes_exactly_and_another_starts_from_it_and_keeps_what_is_frozen(run, tmp_path):
+    tiny_data.write(tmp_path / 'tiny')
+    hparams = 'learning_rate_factors=[hidden:0.5],gradient_accumulation_steps=2,ema_decay=0.9'
+
+    def train(name, hparams, *flags):
+        modules = ('--model=tests.training.model_with_parts', '--dataset=tests.cluster.tiny_data', '--num_towers=2')
+        period = ('--train_steps=20', '--save_checkpoints_steps=10', f'--data_dir={tmp_path / "tiny"}')
+        hparams = f'--hparams=batch_size=12,learning_rate=0.5,{hparams}'
+        code, _, log = run(*modules, *period, hparams, *flags, output_dir=tmp_path / name)
+        return code, log, re.findall(r'The hook of (.*)\.', log), read_weights(tmp_path / name)
+
+    *_, whole = train('whole', hparams)
+    code, _, seen, weights = train('parted', f'{hparams},last_step=5')
+    assert (code, weights['global_step']) == (0, 5)  # At which the hook stopped the training.
+    assert seen == ['eval has seen [5]', 'train has seen [1, 2, 3, 4, 5]']
+    code, _, seen, weights = train('parted', f'{hparams},last_step=5', '--steps_per_loop=6')
+    assert (code, seen) == (0, ['eval has seen [10]', 'eval has seen [20]', 'train has seen [6, 10, 16, 20]'])
+    assert_equal(weights, whole)
+
+    flags = ('--warm_start_names=hidden/:hidden/', '--warm_start_exclude=bias', '--freeze=hidden/kernel', '--schedule=train')
+    code, log, _, weights = train('other', '', f'--warm_start_from={tmp_path / "whole"}', *flags, '--train_steps=1')
+    assert (code, weights['global_step']) == (0, 1) and 'skipped: excluded' in log
+    code, log, _, weights = train('other', '', '--warm_start_from=gone', *flags, '--train_steps=2')  # It may be gone by now.
+    assert code == 0 and 'Starting from the weights' not in log and '--warm_start_from is not used: ' in log
+    hidden, output = ((weights[name], whole[f'{name}/ExponentialMovingAverage']) for name in ('hidden/kernel', 'output/kernel'))
+    np.testing.assert_array_equal(*hidden)
+    assert (output[0] != output[1]).all()
+    code, log, *_ = train('other', '', '--train_steps=3', '--schedule=train')
+    assert code == 1 and re.search(r'model.ckpt-2: has no variable hidden/\S+: use the --freeze it was', log.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""What a training step does to the weights, against NumPy."""
+"""Learning rates, and what a training step does to the weights, against NumPy and numbers worked out by hand."""
 
 import functools
 import types
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.training import optimizer
+from common.training import learning_rate, optimizer
 from hparams.defaults import DEFAULTS
+from tests.shared import refused
 
 RATE = 0.1
 SETTINGS = {'model': 'm', 'momentum': 0.5, 'adam_beta1': 0.8, 'adam_beta2': 0.9, 'adam_epsilon': 1e-3}
@@ -31,6 +31,34 @@ def run_steps(session, train, steps=1):
     for _ in range(steps):
         session.run(train)
     return {v.op.name: np.ravel(session.run(v)) for v in tf.trainable_variables()}
+
+
+# Of a training of 1000 steps.
+RATES = {'learning_rate': 0.1, 'decay_steps': 100, 'decay_rate': 0.5, 'cycle_steps': 40, 'initial_lr_factor': 0.2}
+TABLES = [
+    # Schedule, settings, {step: rate}.
+    ('constant', {}, {0: 0.1, 5000: 0.1}),
+    ('constant', {'warmup_steps': 10}, {0: 0.01, 1: 0.02, 4: 0.05, 8: 0.09, 9: 0.1, 10: 0.1, 50: 0.1}),
+    ('exponential', {}, {0: 0.1, 50: 0.1 / 2**0.5, 100: 0.05, 300: 0.0125}),
+    ('cosine', {}, {0: 0.1, 250: 0.0853553, 500: 0.05, 750: 0.0146447, 1000: 0, 2000: 0}),
+    ('cosine', {'warmup_steps': 100}, {0: 0.001, 99: 0.1, 100: 0.1, 550: 0.05, 1000: 0}),
+    ('piecewise', {'piecewise_boundaries': (30, 60), 'piecewise_factors': (0.5, 2.0)}, {29: 0.1, 30: 0.05, 59: 0.05, 60: 0.2}),
+    ('piecewise', {'piecewise_boundaries': (), 'piecewise_factors': ()}, {0: 0.1, 500: 0.1}),
+    ('cyclic', {}, {0: 0.02, 10: 0.06, 20: 0.1, 30: 0.06, 40: 0.02, 50: 0.06, 60: 0.1, 100: 0.1}),
+    ('one_cycle', {'warmup_fraction': 0.25}, {0: 0.02, 125: 0.06, 250: 0.1, 625: 0.05, 1000: 0, 2000: 0}),
+    # It may only fall, or only rise.
+    ('one_cycle', {'warmup_fraction': 0.0}, {0: 0.02, 1: 0.1, 1000: 0}),
+    ('one_cycle', {'warmup_fraction': 1.0}, {0: 0.02, 500: 0.06, 1000: 0.1}),
+]
+
+
+@pytest.mark.parametrize('schedule, changes, table', TABLES)
+def test_a_schedule_has_the_rates_of_its_table(session, schedule, changes, table):
+    step = tf.placeholder(tf.int64, [])
+    rate = learning_rate.learning_rate(step, 1000, make_params(learning_rate_schedule=schedule, **RATES, **changes))
+    assert rate.dtype == tf.float32 and set(learning_rate.RATE_SCHEDULES) == {name for name, _, _ in TABLES}
+    found = [session.run(rate, {step: value}) for value in table]
+    np.testing.assert_allclose(found, [*table.values()], rtol=1e-5, atol=3e-7)
 
 
 # A rule returns the weight and the state after step t for the loss 0.5 w^2, whose gradient is w.
@@ -154,70 +182,38 @@ def test_rows_of_an_embedding_that_are_not_used_rest(name, first, second):
     np.testing.assert_allclose(train_rows(name, 3)[0], [1 - RATE * first, 1 - RATE * second, 1], rtol=1e-5)
 
 
-X = np.random.RandomState(0).normal(size=[24, 3]).astype(np.float32)
-Y = np.random.RandomState(1).normal(size=[24]).astype(np.float32)
-
-
-def train_on_batches(size, is_sparse, **changes):
-    with tf.Graph().as_default(), tf.Session() as session:
-        x, y = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.float32, [None])
-        rows, bias = (tf.get_variable(f'v{i}', initializer=value) for i, value in enumerate((np.eye(3, dtype='f'), [0.5])))
-        chosen = tf.gather(rows, tf.argmax(x, 1)) if is_sparse else rows[:1]
-        train = make_step(tf.reduce_mean(tf.square(tf.reduce_sum(x * chosen, 1) + bias - y)), **changes)
-        session.run(tf.global_variables_initializer())
-        for start in range(0, len(X), size):
-            session.run(train, {x: X[start : start + size], y: Y[start : start + size]})
-        return session.run([rows, bias])
-
-
 @pytest.mark.parametrize(
-    'changes, is_sparse',
+    'changes, rows',
     [
-        ({'optimizer': 'adamw', 'weight_decay': 0.1}, False),
-        ({'optimizer': 'rmsprop', 'weight_decay': 0.1, 'ema_decay': 0.9, 'gradient_clip_norm': 0.5}, True),
+        ({'optimizer': 'adamw', 'weight_decay': 0.1}, [0, 1]),
+        ({'optimizer': 'rmsprop', 'weight_decay': 0.1, 'ema_decay': 0.9, 'gradient_clip_norm': 0.5}, [1, 1]),
     ],
 )
-def test_three_accumulated_steps_equal_one_of_three_times_the_batch(changes, is_sparse):
-    small = train_on_batches(2, is_sparse, gradient_accumulation_steps=3, **changes)
-    large = train_on_batches(6, is_sparse, **changes)
-    for a, b, start in zip(small, large, (np.eye(3), 0.5)):
-        np.testing.assert_allclose(a, b, atol=1e-6)
-        assert np.abs(a - start).max() > 1e-2
-
-
-def test_accumulated_gradients_change_nothing_before_their_last_step_but_each_step_has_its_rate(session):
-    w, rate = tf.get_variable('w', initializer=2.0), tf.identity(tf.constant(RATE))
-    train = make_step(0.5 * tf.square(w), rate, optimizer='sgd', gradient_accumulation_steps=3)
-    found = [run_steps(session, train, steps)['w'][0] for steps in range(1, 7)]
-    np.testing.assert_allclose(found, [2, 2, 1.8, 1.8, 1.8, 1.62], rtol=1e-6)
-    # Not only by the ops of tf.cond, which do not run in each step.
-    assert rate.op in {op for tensor in train.inputs for op in tensor.op.control_inputs}
-
-
-@pytest.mark.parametrize(
-    'changes, message',
-    [
-        ({'optimizer': 'lion'}, 'optimizer=lion is not one of adam, adamw, adagrad, ftrl, momentum, rmsprop, sgd'),
-        *(({name: 1.0}, f'{name}=1.0 must be less than 1, such') for name in ('ema_decay', 'adam_beta1', 'adam_beta2')),
-        ({'optimizer': 'ftrl', 'learning_rate_schedule': 'cosine'}, 'optimizer=ftrl needs a constant learning rate: give'),
-        ({'optimizer': 'ftrl', 'warmup_steps': 1}, 'optimizer=ftrl needs a constant learning rate: give learn'),
-        ({'optimizer': 'adagrad', 'adagrad_initial_accumulator': 0.0}, 'adagrad_initial_accumulator=0.0 must be more than 0'),
-        ({'learning_rate_factors': ['a']}, 'learning_rate_factors: a is not a regular expression and a positive number'),
-    ],
-)
-def test_wrong_options_of_the_optimizer_are_refused(changes, message):
-    with pytest.raises(UsageError, match=f'^{message}'):
-        optimizer.check(make_params(**changes))
-    optimizer.check(make_params())
-    optimizer.check(make_params(optimizer='ftrl'))
+def test_three_accumulated_steps_equal_one_of_their_mean_and_each_has_its_rate(changes, rows):
+    found = []
+    for slopes, count in (([1, -5, 7, 4, 3, 2], 3), ([1, 3], 1)):
+        with tf.Graph().as_default(), tf.Session() as session:
+            slope, rate = tf.placeholder(tf.float32, []), tf.identity(RATE)
+            w = tf.get_variable('w', initializer=[[1.0], [2.0]])
+            loss = slope * tf.reduce_sum(tf.gather(w, rows))
+            train = make_step(loss, rate, gradient_accumulation_steps=count, **changes)
+            # Not only by the ops of tf.cond, which do not run in each step.
+            assert rate.op in {op for tensor in train.inputs for op in tensor.op.control_inputs}
+            session.run(tf.global_variables_initializer())
+            found.append([session.run([train, w], {slope: value}) and session.run(w[:, 0]) for value in slopes])
+    first, second = found[1]
+    np.testing.assert_allclose(found[0], [[1, 2], [1, 2], first, first, first, second], rtol=1e-6)
+    assert np.abs(first - [1, 2]).max() > 1e-2 and (second != first).any()
 
 
 @pytest.mark.parametrize('unused', [[], ['w']])
-def test_a_loss_without_variables_is_refused(session, unused):
-    for name in unused:
-        tf.get_variable(name, initializer=1.0)
-    with pytest.raises(UsageError, match='^--model=m: its loss depends on no variable that could be trained$'):
+def test_a_loss_without_variables_is_refused(unused):
+    def make():
+        for name in unused:
+            tf.get_variable(name, initializer=1.0)
         make_step(tf.constant(1.0))
+
+    assert refused(make) == '--model=m: its loss depends on no variable that could be trained'
 
 
 @pytest.mark.parametrize('is_scaled, expected', [(False, 2.0), (True, 1.9)])

@@ -1,17 +1,12 @@
 """Starting from the weights of another training."""
 
-import re
-
-import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
-from common.training.options import TrainingOptions, parse_names
+from common.training.options import parse_names
 from common.training.warm_start import warm_start
-from tests.cluster import tiny_data
-from tests.linear import in_session, make_estimator, variables
-from tests.shared import read_weights
+from tests.linear import variables
 
 SAVED = {'a/kernel': [1.0, 2.0], 'a/bias': [3.0], 'b/kernel': [4.0, 5.0], 'b/bias': [6.0]}
 
@@ -83,6 +78,8 @@ def test_scopes_are_added_and_removed_and_a_variable_may_start_several(started, 
     'path, names, exclude, message',
     [
         ('nosuch', [], '', r'--warm_start_from=\S+/nosuch: is neither a checkpoint, nor a directory of checkpoints, nor a Sav'),
+        ('no.h5', [], '', r'--warm_start_from=\S+/no.h5: there is no such file$'),
+        ('../many.keras', [], '', r'--warm_start_from=\S+/many.keras: it is a directory$'),
         ('', ['a/bias:x'], '', '--warm_start_names: a/bias:x: the model has no x; it has: a/bias, a/kernel$'),
         ('', ['dens/:a/'], '', r'--warm_start_names: dens/:a/: \S+/model.ckpt-5 has no dens/ for a variable of the model$'),
         ('', [], 'nosuch', '--warm_start_exclude=nosuch: matches none of the variables: a/bias, a/kernel$'),
@@ -91,6 +88,7 @@ def test_scopes_are_added_and_removed_and_a_variable_may_start_several(started, 
     ],
 )
 def test_mistakes_in_a_warm_start_are_refused(started, saved, path, names, exclude, message):
+    saved.parent.with_name('many.keras').mkdir()
     save(saved.parent.parent / 'many', {f'v{i:02}': [1.0] for i in range(12)})
     with pytest.raises(UsageError, match=f'^{message}'):
         started(saved.parent / path, {'a/bias': 1, 'a/kernel': 2}, names, exclude)
@@ -113,30 +111,3 @@ def test_names_are_pairs_of_variables_or_of_scopes(item):
     assert parse_names(['a:b', 'a/:b/', ':b/', 'a/:']) == [('a', 'b'), ('a/', 'b/'), ('', 'b/'), ('a/', '')]
     with pytest.raises(UsageError, match=f'^--warm_start_names: {item} is not of the form OLD:NEW, names of variables, or of'):
         parse_names(['a:b', item])
-
-
-def test_the_weights_of_a_model_start_before_its_first_step(tmp_path):
-    start = save(tmp_path / 'model.ckpt', {'w': [[5.0], [7.0]], 'global_step': np.int64(9), 'v': [1.0]})
-    options = TrainingOptions(warm_start_from=str(start), warm_start_names=['w:w'])
-    with in_session(make_estimator(tmp_path, options=options)) as (session, _):
-        found = variables(session)
-        assert found['global_step'] == 0 and list(found['w'][:, 0]) == [5, 7]
-
-
-def test_a_training_that_resumes_keeps_its_own_weights_and_must_have_the_same_freeze(run, tmp_path):
-    tiny_data.write(tmp_path / 'tiny')
-
-    def train(name, steps, *flags):
-        flags = ('--model=tests.training.model_with_parts', '--dataset=tests.cluster.tiny_data', '--schedule=train', *flags)
-        more = (f'--data_dir={tmp_path / "tiny"}', f'--train_steps={steps}', '--hparams=batch_size=12')
-        return run(*flags, *more, output_dir=tmp_path / name)
-
-    assert train('first', 1)[0] == 0
-    assert train('second', 1, f'--warm_start_from={tmp_path / "first"}', '--freeze=hidden')[0] == 0
-    code, _, log = train('second', 2, '--warm_start_from=gone', '--freeze=hidden')  # What it was started from may be gone.
-    assert code == 0 and 'Starting from the weights' not in log and '--warm_start_from is not used: ' in log
-    first, second = read_weights(tmp_path / 'first'), read_weights(tmp_path / 'second')
-    np.testing.assert_array_equal(first['hidden/kernel'], second['hidden/kernel'])
-    assert (first['output/kernel'] != second['output/kernel']).all()
-    code, _, err = train('second', 3)
-    assert code == 1 and re.search(r'model.ckpt-2: has no variable hidden/\S+: use the --freeze it was', err.splitlines()[-1])
