@@ -28,11 +28,17 @@ def shards_of_300_bytes(monkeypatch):
     monkeypatch.setattr(conversion, 'SHARD_BYTES', 300)
 
 
-@pytest.mark.parametrize('count, shards', [(10, 4), (60, 6), (1000, 20)])
-def test_the_number_of_files_follows_from_the_size_of_the_examples(tmp_path, shards_of_300_bytes, monkeypatch, count, shards):
+def test_the_number_of_files_follows_from_the_size_of_the_examples(tmp_path, shards_of_300_bytes, monkeypatch):
     monkeypatch.setattr(conversion, 'MAX_SHARDS', 20)
-    write(tmp_path, Lazy(count, lambda i: {'id': 5}))  # 31 bytes each, of which 16 are the record's.
-    assert (len(files(tmp_path)), len(read_ids(tmp_path))) == (shards, count)
+    for count, shards in ((10, 4), (60, 6), (1000, 20)):
+        write(tmp_path, Lazy(count, lambda i: {'id': 5}))  # 31 bytes each, of which 16 are the record's.
+        assert (len(files(tmp_path)), len(read_ids(tmp_path))) == (shards, count)
+    for count, groups in ((0, 1), (3, 1), (39, 1), (85, 3)):  # Of an iterable, which is written in one pass.
+        write(tmp_path, ({'id': 5 + i % 100} for i in range(count)))
+        assert read_ids(tmp_path) == [5 + i % 100 for i in range(count)]
+        sizes = [path.stat().st_size for path in sorted(tmp_path.glob('*.tfrecord'))]
+        assert len(sizes) == 4 * groups
+        assert all(sum(sizes[i : i + 4]) == 39 * 31 for i in range(0, 4 * groups - 4, 4))  # The first that are 4 * 300 or more.
 
 
 def test_an_example_that_is_none_is_skipped_and_the_log_says_what_is_written_where(tmp_path, caplog):
@@ -46,15 +52,6 @@ def test_an_example_that_is_none_is_skipped_and_the_log_says_what_is_written_whe
     assert f'Writing {tmp_path}: train, 2,100 examples to 1 files; eval, in one pass.' in caplog.text
     assert f'{tmp_path}: 527 of 3109 examples were skipped.' in caplog.text
     assert re.search(rf'Wrote {tmp_path}: 2,582 examples, [\d.]+ KB, in 5 files; it took [\d.]+ s\.', caplog.text)
-
-
-@pytest.mark.parametrize('count, groups', [(0, 1), (3, 1), (39, 1), (85, 3)])
-def test_an_iterable_is_written_in_one_pass_and_read_in_its_order(tmp_path, shards_of_300_bytes, count, groups):
-    write(tmp_path, ({'id': 5 + i % 100} for i in range(count)))
-    assert read_ids(tmp_path) == [5 + i % 100 for i in range(count)]
-    sizes = [path.stat().st_size for path in sorted(tmp_path.glob('*.tfrecord'))]
-    assert len(sizes) == 4 * groups
-    assert all(sum(sizes[i : i + 4]) == 39 * 31 for i in range(0, 4 * groups - 4, 4))  # The first that are 4 * 300 or more.
 
 
 def test_no_more_than_one_example_of_an_iterable_is_held(tmp_path):
@@ -72,29 +69,23 @@ def test_no_more_than_one_example_of_an_iterable_is_held(tmp_path):
     write(tmp_path, map(Example, range(100)))
 
 
-def write_interrupted(directory):
-    """Finishes three of four files; example 4, in the first, is skipped."""
-    progress = directory / 'manifest.partial.json'
-
-    def example_at(i):
-        if i == 38:
-            while not progress.exists() or len(json.loads(progress.read_text())['files']) < 3:
-                time.sleep(0.01)
-            raise KeyboardInterrupt
-        return {'id': i} if i != 4 else None
-
-    with pytest.raises(KeyboardInterrupt):
-        write(directory, Lazy(40, example_at), num_shards=4, fingerprint='v1')
-    assert not records.is_written(str(directory)) and len(files(directory)) == 3
-
-
 @pytest.mark.parametrize(
     'fingerprint, is_changed, made',
     [('v1', False, range(2, 40, 4)), ('v1', True, range(0, 40, 2)), ('v2', False, range(40)), (None, False, range(40))],
 )
 def test_files_of_an_interrupted_conversion_of_the_same_are_kept(tmp_path, caplog, fingerprint, is_changed, made):
+    def example_at(i):
+        if i == 38:  # After three of the four files are finished; example 4, in the first, is skipped.
+            while not progress.exists() or len(json.loads(progress.read_text())['files']) < 3:
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+        return {'id': i} if i != 4 else None
+
     caplog.set_level('INFO', 'tensorflow')
-    write_interrupted(tmp_path)
+    progress = tmp_path / 'manifest.partial.json'
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path, Lazy(40, example_at), num_shards=4, fingerprint='v1')
+    assert not records.is_written(str(tmp_path)) and len(files(tmp_path)) == 3
     if is_changed:
         path = min(tmp_path.glob('*.tfrecord'))
         path.write_bytes(path.read_bytes()[:-1])
@@ -102,8 +93,8 @@ def test_files_of_an_interrupted_conversion_of_the_same_are_kept(tmp_path, caplo
     write(tmp_path, Lazy(40, lambda i: found.append(i) or {'id': i}), num_shards=num_shards, fingerprint=fingerprint)
     assert sorted(found) == list(made) and len(files(tmp_path)) == num_shards
     assert sorted(read_ids(tmp_path)) == [i for i in range(40) if i != 4 or not is_skipped]
-    assert not (tmp_path / 'manifest.partial.json').exists()
     assert records.is_written(str(tmp_path), fingerprint) and not records.is_written(str(tmp_path), 'v3')
+    assert not progress.exists()
     assert ('continuing a conversion that was interrupted' in caplog.text) == (fingerprint == 'v1')
     assert ('1 of 40 examples were skipped' in caplog.text) == is_skipped
 

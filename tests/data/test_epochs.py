@@ -11,6 +11,7 @@ from common.data import epochs, manifest, records, shards, tfrecord
 from common.data.share import Share
 from tests.data import pipelines
 from tests.data.pipelines import make_params, of_files, passes
+from tests.tfrecords import record
 
 
 def write(directory, count, num_shards=3):
@@ -42,12 +43,18 @@ def test_each_epoch_has_an_order_of_its_own_in_which_a_resumed_training_goes_on(
     assert pipelines.ids(of_files(), steps, seed=2, **options) != whole
 
 
-def test_a_set_that_fits_into_the_shuffle_buffer_is_shuffled_as_a_whole(tmp_path):
+def test_a_set_that_fits_into_the_shuffle_buffer_is_shuffled_as_a_whole_whether_or_not_its_files_have_an_index(tmp_path):
     directory = write(tmp_path, 50)
     with tf.Graph().as_default(), tf.Session() as session:
         expected = session.run(tf.random.experimental.stateless_shuffle(tf.range(50), [1, 0]))
     for is_kept in (False, True):
         assert np.concatenate(ids(directory, 12, is_kept=is_kept, shuffle_buffer=50)).tolist() == expected[:48].tolist()
+    whole = ids(directory, 12)
+    content = json.loads((tmp_path / 'manifest.json').read_text())
+    for item in content['splits']['train']['files']:
+        assert len(item.pop('index')['offsets']) > 3
+    (tmp_path / 'manifest.json').write_text(json.dumps(content))
+    assert ids(directory, 12) == whole
 
 
 @pytest.mark.parametrize('bytes_of_index', [150, 10**6])
@@ -82,16 +89,6 @@ def test_a_resumed_training_reads_only_what_comes_of_its_share(tmp_path, monkeyp
         assert ids(directory, 10, start=40, shuffle_buffer=20, is_kept=False, share=share) == expected
 
 
-def test_a_manifest_without_an_index_gives_the_same_order(tmp_path):
-    directory = write(tmp_path, 50)
-    whole = ids(directory, 12)
-    content = json.loads((tmp_path / 'manifest.json').read_text())
-    for item in content['splits']['train']['files']:
-        assert len(item.pop('index')['offsets']) > 3
-    (tmp_path / 'manifest.json').write_text(json.dumps(content))
-    assert ids(directory, 12) == whole
-
-
 def test_a_dataset_that_a_module_transforms_or_takes_a_part_of_is_read_as_it_is(tmp_path):
     with tf.Graph().as_default():
         found = records.read(write(tmp_path, 50), 'train')
@@ -103,9 +100,7 @@ def test_a_dataset_that_a_module_transforms_or_takes_a_part_of_is_read_as_it_is(
 def test_blocks_cover_files_of_any_length(tmp_path):
     items = []
     for number, length in enumerate([1, 9, 0]):
-        with tf.io.TFRecordWriter(f'{tmp_path}/{number}') as writer:
-            for i in range(length):
-                writer.write(records.encode({'id': i}))
+        (tmp_path / str(number)).write_bytes(record(bytes(15)) * length)
         items.append(manifest.describe(str(number), tfrecord.scan(f'{tmp_path}/{number}')))
     found = shards.Shards(str(tmp_path), items)
     # Of 31 bytes each: the second file, of 279 bytes, has one entry in its index.

@@ -35,15 +35,12 @@ def test_every_example_draws_anew_in_each_epoch_and_a_resumed_training_draws_the
     assert draw(6, function, start=3, cache=cache) == {name: values[12:] for name, values in whole.items()}
 
 
-def test_what_is_drawn_follows_from_the_seed_and_from_the_call_in_the_parser():
+def test_what_is_drawn_follows_from_the_seed_and_from_the_call_which_is_in_the_parser_alone():
     drawn = draw(4)
     assert not {*drawn['first']} & {*draw(4, seed=2)['first']} and not {*drawn['first']} & {*drawn['second']}
     assert {*drawn['flipped']} == {0, 5}
     assert all((value == -1) == (number >= 4) for number, value in zip(drawn['x'], drawn['branch'], strict=True))
     assert not {*drawn['branch']} & {*drawn['first']}
     assert draw(None, mode=ModeKeys.EVAL) == draw(None, mode=ModeKeys.EVAL)
-
-
-def test_elsewhere_it_says_where_it_can_be_called():
     with tf.Graph().as_default(), pytest.raises(UsageError, match='in parse.. and parse_batch.. only'):
         example_seed()

@@ -31,36 +31,26 @@ def test_the_buffer_bounds_how_far_an_example_moves_ahead():
     assert all(value <= position + 4 for position, value in enumerate(first))
 
 
-def test_a_dataset_that_does_not_know_its_size_is_shuffled_all_the_same():
+def test_a_dataset_of_unknown_size_is_shuffled_all_the_same_but_an_endless_one_is_not():
     flat = np.concatenate(ids(numbers(UNKNOWN), 5))
     assert sorted(flat[:10]) == sorted(flat[10:]) == list(range(10)) != list(flat[:10])
-
-
-def test_a_stream_without_a_known_end_is_shuffled_as_the_beginning_of_a_long_one():
     # A training that ends within the first epoch sees the same examples, wherever the epoch ends.
     long = ids(numbers(10000), 20, shuffle_buffer=50)
     assert ids(numbers(10000), 20, count=UNKNOWN, shuffle_buffer=50) == long
     assert ids(numbers(10000), 9, start=11, count=UNKNOWN, shuffle_buffer=50) == long[11:]
-
-
-def test_an_endless_dataset_is_not_shuffled_and_resumes_where_it_stopped():
     assert np.concatenate(ids(numbers(INFINITE), 10, start=10)).tolist() == list(range(40, 80))
 
 
 @pytest.mark.parametrize('function', ['parse', 'parse_batch'])
-def test_evaluation_passes_once_in_order_and_training_batches_have_a_static_size(function):
-    module = numbers(10, **{function: lambda mode, params, record: ({'x': record}, {'y': -record})})
-    assert ids(module, mode=ModeKeys.EVAL) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    for cache in (True, False):
-        source = DataSource(module, '', make_params(cache=cache))
-        with tf.Graph().as_default():
-            dataset = input_pipeline.make_input_fn(source, ModeKeys.TRAIN, 'train', 10, cache)()
-            assert dataset.element_spec[0]['x'].shape == [4]
-
-
-def test_prediction_gets_the_features_alone_and_records_may_be_tuples():
+def test_evaluation_passes_once_in_order_training_batches_have_a_static_size_and_records_may_be_tuples(function):
     def parse(mode, params, record):
         return {'x': record[0] + record[1]}, {'y': record[1]}
 
-    module = types.SimpleNamespace(read=lambda *_: tf.data.Dataset.range(5).map(lambda i: (i, 2 * i)), parse=parse)
+    module = types.SimpleNamespace(read=lambda *_: tf.data.Dataset.range(5).map(lambda i: (i, 2 * i)), **{function: parse})
+    assert ids(module, mode=ModeKeys.EVAL) == [[0, 3, 6, 9], [12]]
     assert [features['x'].tolist() for features in batches(module, mode=ModeKeys.PREDICT)] == [[0, 3, 6, 9], [12]]
+    for cache in (True, False):
+        source = DataSource(module, '', make_params(cache=cache))
+        with tf.Graph().as_default():
+            dataset = input_pipeline.make_input_fn(source, ModeKeys.TRAIN, 'train', 5, cache)()
+            assert dataset.element_spec[0]['x'].shape == [4]

@@ -41,12 +41,9 @@ def test_what_the_limits_of_the_process_leave_is_available(tmp_path, monkeypatch
     assert memory.available(str(tmp_path)) == (1 << 20) - pages * resource.getpagesize()
 
 
-def test_numbers_of_bytes_are_said_as_people_do():
+def test_the_bytes_of_a_tensor_follow_from_its_shape_and_type_and_are_said_as_people_do():
     texts = {0: '0 bytes', 999: '999 bytes', 1500: '1.5 KB', 2.5e12: '2.5 TB', 1e25: '1e+07 EB'}
     assert {count: memory.to_text(count) for count in texts} == texts
-
-
-def test_the_bytes_of_a_tensor_follow_from_its_shape_and_type():
     sizes = {(2, 3): 24, (None, 3): 60, (2, None): 0, (): 4}
     assert {shape: memory.size(tf.TensorShape(shape), tf.float32, batch_size=5) for shape in sizes} == sizes
     assert memory.size(tf.TensorShape([4]), tf.string, batch_size=5) == 96

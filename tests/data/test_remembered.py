@@ -36,7 +36,13 @@ def read(monkeypatch):
     return call
 
 
-def test_each_file_is_verified_once_and_again_if_that_is_not_known(directory, read):
+def test_each_file_is_verified_once_and_again_if_that_is_not_known(directory, read, monkeypatch):
+    def refuse(path, value):
+        raise PermissionError(13, 'Permission denied', path)
+
+    with monkeypatch.context() as patch:  # As if the directory could not be written.
+        patch.setattr(remembered, 'write_json', refuse)
+        assert read(directory) == read(directory) == NAMES
     assert read(directory, verify_data=True) == NAMES
     assert read(directory, is_new=False) == read(directory) == []
     assert read(directory, verify_data=True) == NAMES
@@ -73,15 +79,6 @@ def test_a_change_of_the_bytes_alone_is_found_when_all_is_verified_and_not_trust
         read(directory, verify_data=True)
     with pytest.raises(RunError, match=f'^{path}: the record at byte .*: delete {directory} to convert the data'):
         read(directory)
-
-
-def test_a_directory_that_cannot_be_written_is_verified_each_time(directory, read, monkeypatch):
-    def refuse(path, value):
-        raise PermissionError(13, 'Permission denied', path)
-
-    monkeypatch.setattr(remembered, 'write_json', refuse)
-    assert read(directory) == read(directory) == NAMES
-    assert not (directory / 'manifest.verified.json').exists()
 
 
 def test_files_elsewhere_are_described_once_read_file_by_file_and_never_changed(directory, read):

@@ -48,9 +48,8 @@ def without_length(handler, begin):
     handler.wfile.write(CONTENT)
 
 
-@pytest.mark.parametrize(
-    'answers, expected',
-    [
+def test_a_file_is_downloaded_however_the_server_sends_it_but_not_if_it_is_there(path):
+    for answers, expected in (
         ([send()], [None]),
         ([send(70_000), send(1), send()], [None, 70_000, 70_001]),
         ([send(70_000), send(heeds_range=False)], [None, 70_000]),
@@ -58,63 +57,53 @@ def without_length(handler, begin):
         ([fail(503), send(70_000), fail(429), fail(408), send()], [None, None, *[70_000] * 3]),
         ([send(20_000)], [None, *range(20_000, 200_000, 20_000)]),
         ([without_length], [None]),
-    ],
-)
-def test_a_file_is_downloaded_however_the_server_sends_it(path, answers, expected):
-    with serving(*answers) as (url, ranges):
-        download(url, str(path), SHA256)
-    assert_complete(path)
-    assert ranges == [begin and f'bytes={begin}-' for begin in expected]
-
-
-@pytest.mark.parametrize(
-    'part, first, is_used, counted',
-    [
-        (CONTENT[:1000], send(), True, [1000]),
-        (CONTENT, fail(416), True, []),
-        (b'something else', send(), False, [14, 0]),
-        (CONTENT + b'x', fail(416), False, [0]),
-    ],
-)
-def test_what_an_earlier_process_left_is_used_and_counted(path, monkeypatch, part, first, is_used, counted):
-    bars, make_bar = [], module.make_bar
-    monkeypatch.setattr(module, 'make_bar', lambda **options: bars.append(options) or make_bar(**options))
-    path.parent.mkdir()
-    path.with_name('file.bin.part').write_bytes(part)
-    with serving(first, send()) as (url, ranges):
-        download(url, str(path), SHA256)
-    assert_complete(path)
-    assert ranges == [f'bytes={len(part)}-', *([] if is_used else [None])]
-    assert [(bar['initial'], bar['total']) for bar in bars] == [(count, len(CONTENT)) for count in counted]
-
-
-def test_a_file_that_is_there_is_not_downloaded(path):
-    path.parent.mkdir()
+    ):
+        path.unlink(missing_ok=True)
+        with serving(*answers) as (url, ranges):
+            download(url, str(path), SHA256)
+        assert_complete(path)
+        assert ranges == [begin and f'bytes={begin}-' for begin in expected]
     path.write_bytes(b'mine')
     with serving(fail(404)) as (url, ranges):
         download(url, str(path), SHA256)
     assert path.read_bytes() == b'mine' and ranges == []
 
 
-NO_PROGRESS = [send(count, heeds_range=False) for count in (50_000, 70_000)]
+def test_what_an_earlier_process_left_is_used_and_counted(path, monkeypatch):
+    bars, make_bar = [], module.make_bar
+    monkeypatch.setattr(module, 'make_bar', lambda **options: bars.append(options) or make_bar(**options))
+    path.parent.mkdir()
+    for part, first, expected, counted in (
+        (CONTENT[:1000], send(), ['bytes=1000-'], [1000]),
+        (CONTENT, fail(416), [f'bytes={len(CONTENT)}-'], []),
+        (b'something else', send(), ['bytes=14-', None], [14, 0]),
+        (CONTENT + b'x', fail(416), [f'bytes={len(CONTENT) + 1}-', None], [0]),
+    ):
+        path.unlink(missing_ok=True)
+        path.with_name('file.bin.part').write_bytes(part)
+        bars.clear()
+        with serving(first, send()) as (url, ranges):
+            download(url, str(path), SHA256)
+        assert_complete(path)
+        assert ranges == expected
+        assert [(bar['initial'], bar['total']) for bar in bars] == [(count, len(CONTENT)) for count in counted]
 
 
-@pytest.mark.parametrize(
-    'answers, attempts, message, kept',
-    [
+def test_a_download_ends_when_it_is_no_use_to_go_on(path):
+    no_progress = [send(count, heeds_range=False) for count in (50_000, 70_000)] * 2
+    for answers, attempts, message, kept in (
         ([send(content=b'<html>Please log in</html>')], 1, f'not {SHA256}', None),
         ([fail(404)], 1, 'HTTP 404 Not Found', None),
         ([fail(500)], 4, 'HTTP 500 Internal Server Error', None),
         ([send(70_000), send(0)], 5, 'the connection was dropped', CONTENT[:70_000]),
-        ([send(70_000), *NO_PROGRESS, *NO_PROGRESS], 5, 'the connection was dropped', CONTENT[:70_000]),
-    ],
-)
-def test_a_download_ends_when_it_is_no_use_to_go_on(path, answers, attempts, message, kept):
-    with serving(*answers) as (url, ranges):
-        assert message in refusal(url, path)
-    assert len(ranges) == attempts
-    part = path.with_name('file.bin.part')
-    assert (part.read_bytes() if part.exists() else None) == kept
+        ([send(70_000), *no_progress], 5, 'the connection was dropped', CONTENT[:70_000]),
+    ):
+        part = path.with_name('file.bin.part')
+        part.unlink(missing_ok=True)
+        with serving(*answers) as (url, ranges):
+            assert message in refusal(url, path)
+        assert len(ranges) == attempts
+        assert (part.read_bytes() if part.exists() else None) == kept
 
 
 def test_what_came_before_a_server_fell_silent_is_kept(path, monkeypatch):
@@ -138,10 +127,10 @@ def test_a_server_that_never_answers_or_cannot_be_reached_is_named(path, monkeyp
     assert 'cannot be downloaded: ' in refusal('http://no-such-host.invalid/file.bin', path)
 
 
-def test_a_path_that_cannot_be_written_or_is_remote_is_named(tmp_path):
-    (tmp_path / 'raw').write_text('')
-    with pytest.raises(RunError, match=f'^{tmp_path}/raw/file.bin: cannot be written: .*; --data_dir names another place$'):
-        download('http://x/file', str(tmp_path / 'raw' / 'file.bin'), SHA256)
+def test_a_path_that_cannot_be_written_or_is_remote_is_named(path):
+    path.parent.write_text('')
+    with pytest.raises(RunError, match=f'^{path}: cannot be written: .*; --data_dir names another place$'):
+        download('http://x/file', str(path), SHA256)
     with pytest.raises(RunError, match='^http://x/file: cannot be .* to a remote file system; put that file at gs://bucket/a'):
         download('http://x/file', 'gs://bucket/a', SHA256)
 
