@@ -4,9 +4,6 @@ import hashlib
 import os
 import shutil
 
-import pytest
-
-from common.errors import UsageError
 from common.formats import class_folders
 from tests.shared import refused
 
@@ -14,7 +11,7 @@ from tests.shared import refused
 def make(root, *paths):
     for path in paths:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(str(path))
+        (root / path).write_bytes(os.fsencode(path))
 
 
 def scan(root, train_split='train', eval_share=0.2):
@@ -50,36 +47,31 @@ def test_other_files_are_counted_by_their_kind(tmp_path):
     assert len(labels(folders)) == 4
 
 
-def test_the_share_held_out_of_each_class_is_chosen_by_a_checksum_of_the_path(tmp_path):
-    make(tmp_path, *many(200, 'a', 'b'))
-    folders = scan(tmp_path, eval_share=0.3)
+def test_the_share_held_out_of_each_class_however_small_is_chosen_by_a_checksum_of_the_path(tmp_path):
+    make(tmp_path / 'large', *many(200, 'a', 'b'))
+    folders = scan(tmp_path / 'large', eval_share=0.3)
     position = {path: int.from_bytes(hashlib.sha256(path.encode()).digest()[:6], 'big') for path in many(200, 'a', 'b')}
     held_out = labels(folders, 'eval')
     assert held_out.keys() == {path for path in position if position[path] < 0.3 * 2**48}
     assert all(40 < list(held_out.values()).count(label) < 80 for label in (0, 1))
     train = labels(folders, 'train')
     assert list(train) == sorted(position.keys() - held_out.keys(), key=position.get)  # So the classes are mixed.
-
-
-def test_each_class_is_in_both_splits_however_small_it_is(tmp_path):
-    make(tmp_path, *many(2, 'a'), *many(3, 'b'))
+    make(tmp_path / 'small', *many(2, 'a'), *many(3, 'b'))
     for eval_share in (1e-9, 0.2, 1 - 1e-9):
-        folders = scan(tmp_path, eval_share=eval_share)
+        folders = scan(tmp_path / 'small', eval_share=eval_share)
         assert set(labels(folders, 'train').values()) == set(labels(folders, 'eval').values()) == {0, 1}
 
 
-def test_folders_of_splits_are_taken_as_they_are(tmp_path):
-    make(tmp_path, *many(3, 'train/a', 'train/b', 'eval/b', 'eval/a', 'test/b', 'other/a'), *many(1, 'val/a', 'val/b'))
-    folders = scan(tmp_path)
+def test_folders_of_splits_are_taken_as_they_are_and_without_one_for_evaluation_a_share_of_train_is_held_out(tmp_path):
+    of_all = ('train/a', 'train/b', 'eval/b', 'eval/a', 'test/b', 'other/a')
+    make(tmp_path / 'all', *many(3, *of_all), *many(1, 'val/a', 'val/b'))
+    folders = scan(tmp_path / 'all')
     assert folders.class_names == ['a', 'b']
     assert sizes(folders) == {'train': 6, 'eval': 6, 'test': 3, 'other': 3, 'val': 2}
     assert labels(folders, 'test') == {f'test/b/{i}.png': 1 for i in range(3)}
     assert folders.find_split('eval', 'train') == 'eval' and folders.find_split('test', 'train') == 'test'
-
-
-def test_without_a_folder_for_evaluation_a_share_of_train_is_held_out(tmp_path):
-    make(tmp_path, *many(30, 'train/a', 'train/b'), 'test/1.png', 'test/2.png')
-    folders = scan(tmp_path)
+    make(tmp_path / 'held', *many(30, 'train/a', 'train/b'), 'test/1.png', 'test/2.png')
+    folders = scan(tmp_path / 'held')
     assert folders.splits.keys() == {'train', 'eval'} and len(labels(folders)) == 60
     assert all(path.startswith('train/') for path in labels(folders, 'eval'))
     assert folders.ignored == {'.png outside of classes': 2}
@@ -112,14 +104,11 @@ def test_links_are_followed_but_not_in_circles(tmp_path):
 
 
 def test_names_of_files_need_not_be_text_but_those_of_classes_must(tmp_path):
-    make(tmp_path, *many(2, 'a', 'b'))
-    with open(os.fsencode(tmp_path) + b'/a/\xff.png', 'w'):
-        pass
+    make(tmp_path, *many(2, 'a', 'b'), 'a/\udcff.png')
     folders = scan(tmp_path)
-    assert b'a/\xff.png' in map(os.fsencode, labels(folders)) and folders.fingerprint()
-    os.mkdir(os.fsencode(tmp_path) + b'/\xff')
-    with pytest.raises(UsageError, match=r"'\\udcff': the name of a class must be UTF-8: rename the folder"):
-        scan(tmp_path)
+    assert 'a/\udcff.png' in labels(folders) and folders.fingerprint()
+    (tmp_path / '\udcff').mkdir()
+    assert r"'\udcff': the name of a class must be UTF-8: rename the folder" in refused(scan, tmp_path)
 
 
 def test_the_fingerprint_tells_whether_files_have_changed_wherever_they_are(tmp_path):

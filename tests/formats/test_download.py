@@ -4,6 +4,7 @@ import hashlib
 import re
 import socket
 import threading
+import time
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -13,7 +14,6 @@ from common.errors import RunError
 from common.formats import download as module
 from common.formats.download import download
 from tests.http_server import CONTENT, fail, send, serving
-from tests.together import run_together
 
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
@@ -135,33 +135,17 @@ def test_a_path_that_cannot_be_written_or_is_remote_is_named(path):
         download('http://x/file', 'gs://bucket/a', SHA256)
 
 
-PROGRAM = """
-import logging
-from common.formats.download import download
+def test_two_that_want_a_file_at_the_same_time_download_it_once(path, caplog):
+    def wait():
+        while 'Waiting for another process' not in caplog.text and len(ranges) == 1:
+            time.sleep(0.01)
 
-def log(record):
-    if 'Waiting for another process' in record.getMessage():
-        open(arguments[-1], 'w').close()
-    return True
-
-logging.getLogger('tensorflow').setLevel('INFO')
-logging.getLogger('tensorflow').addFilter(log)
-wait_for_the_others()
-download(*arguments[:-1])
-"""
-
-
-def test_two_processes_download_a_file_once(path, tmp_path):
-    waits, until = tmp_path / 'waits', threading.Event()
-
-    def then():
-        while not waits.exists() and not until.wait(0.01):
-            pass
-
-    with serving(send(count=100_000, then=then), send()) as (url, ranges):
-        try:
-            run_together(tmp_path, PROGRAM, *[(url, path, SHA256, waits)] * 2)
-        finally:
-            until.set()
+    caplog.set_level('INFO', 'tensorflow')
+    with serving(send(count=100_000, then=wait), send()) as (url, ranges):
+        threads = [threading.Thread(target=download, args=(url, str(path), SHA256)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(100)
     assert_complete(path)
     assert ranges == [None, 'bytes=100000-']
