@@ -51,9 +51,9 @@ def test_records_of_an_unknown_number_are_counted_as_far_as_they_are_needed():
             count(module, 1)
 
 
-@pytest.mark.parametrize(
-    'module, count, changes, available, message',
-    [
+def test_records_are_kept_only_where_there_is_room(monkeypatch, caplog):
+    caplog.set_level('INFO', 'tensorflow')
+    for module, count, changes, available, message in (
         # A number takes 8 bytes and 200 as a tensor of its own, but 86 where all are put into one.
         (generated(None), 10**6 - 10, {}, 932 * 10**6, 'cached: keeping them in memory takes about 208 MB.'),
         (generated(None), 10**6 - 10, {}, 9 * 10**8, 'streamed: %s about 208 MB, more than a quarter of the 800 MB available.'),
@@ -72,21 +72,18 @@ def test_records_of_an_unknown_number_are_counted_as_far_as_they_are_needed():
         # A window is read ahead if it has no more than 64 MB, and is not all.
         (filed(10**6, 2 * 10**8), 10**6, {'shuffle_buffer': 4 * 10**5}, 288 * 10**6, 'streamed: %s about 470 MB, more than %s'),
         (filed(10**5, 2 * 10**7), 10**5, {'shuffle_buffer': 10**5}, 147 * 10**6, 'streamed: %s about 47 MB, more than %s'),
-    ],
-)
-def test_records_are_kept_only_where_there_is_room(monkeypatch, caplog, module, count, changes, available, message):
-    caplog.set_level('INFO', 'tensorflow')
-    monkeypatch.setattr(memory, 'available', lambda: available)
-    source = DataSource(module, '', make_params(**{'shuffle_buffer': 10, **changes}))
-    assert size.fits_cache(source, count) == bool(message and message.startswith('cached'))
-    assert len(caplog.messages) == bool(message)
-    for part in (message or '').split('%s'):
-        assert part in caplog.text
+    ):
+        caplog.clear()
+        monkeypatch.setattr(memory, 'available', lambda available=available: available)
+        source = DataSource(module, '', make_params(**{'shuffle_buffer': 10, **changes}))
+        assert size.fits_cache(source, count) == bool(message and message.startswith('cached'))
+        assert len(caplog.messages) == bool(message)
+        for part in (message or '').split('%s'):
+            assert part in caplog.text
 
 
-@pytest.mark.parametrize(
-    'module, count, buffer, available, message',
-    [
+def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch):
+    for module, count, buffer, available, message in (
         (generated(None), 10**7, 10**6, 3 * 10**8, '208 MB, and 200 MB of %s,shuffle_buffer=240384'),
         (generated(None), UNKNOWN, 10, 10**8 + 1000, r'2\.08 KB, and 1 KB of %s,shuffle_buffer=1'),
         (generated(None), 100, 1000, 0, r'20\.8 KB, and 0 bytes of %s,shuffle_buffer=1'),
@@ -95,13 +92,11 @@ def test_records_are_kept_only_where_there_is_room(monkeypatch, caplog, module, 
         (sliced(a=[b'12', b'1234'], b=np.zeros([2], np.int64)), 2, 1, 0, '411 bytes, and 0 bytes of %s,shuffle_buffer=1'),
         (sliced(a=[[b'12', b'1234']]), 1, 1, 0, '222 bytes, and 0 bytes of %s,shuffle_buffer=1'),
         (filed(10**6, 2 * 10**8), 10**6, 10**5, 166 * 10**6, '67 MB, and 66 MB of %s,shuffle_buffer=24626'),
-    ],
-)
-def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch, module, count, buffer, available, message):
-    monkeypatch.setattr(memory, 'available', lambda: available)
-    message %= 'memory is available: use a smaller buffer, such as --hparams=cache=false'
-    with pytest.raises(RunError, match=f'^--dataset=numbers: shuffling takes about {message}$'):
-        size.fits_cache(DataSource(module, '', make_params(shuffle_buffer=buffer, cache=False)), count)
+    ):
+        monkeypatch.setattr(memory, 'available', lambda available=available: available)
+        message %= 'memory is available: use a smaller buffer, such as --hparams=cache=false'
+        with pytest.raises(RunError, match=f'^--dataset=numbers: shuffling takes about {message}$'):
+            size.fits_cache(DataSource(module, '', make_params(shuffle_buffer=buffer, cache=False)), count)
 
 
 def test_records_may_be_ragged_and_looked_up_in_tables():
