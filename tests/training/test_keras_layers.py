@@ -13,6 +13,7 @@ from tests.linear import X, Y, check_loop, make_estimator, train_in_session, var
 
 KERNEL = np.random.RandomState(2).normal(size=[2, 3]).astype(np.float32)
 L2 = tf.keras.regularizers.l2
+Dropout, RandomRotation = tf.keras.layers.Dropout, tf.compat.v2.keras.layers.RandomRotation
 
 
 def hidden(**changes):
@@ -114,14 +115,7 @@ def test_layers_that_are_not_trainable_stay_as_they_are():
     assert_same(found, train_by_keras(frozen()))
 
 
-@pytest.mark.parametrize(
-    'layer, is_functional',
-    [
-        (tf.keras.layers.Dropout, False),
-        (tf.compat.v2.keras.layers.RandomRotation, False),
-        (tf.compat.v2.keras.layers.RandomRotation, True),
-    ],
-)
+@pytest.mark.parametrize('layer, is_functional', [(Dropout, False), (RandomRotation, False), (RandomRotation, True)])
 @pytest.mark.parametrize('mode', ['train', 'eval', 'infer'])
 def test_dropout_and_layers_that_augment_know_whether_it_is_training(session, layer, is_functional, mode):
     def make():

@@ -8,13 +8,12 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
-from common.plugins import model_contract
 from common.training import graphs, layer_rates, model_fn
 from common.training.options import TrainingOptions
 from hparams import build
 from tests.cluster import tiny_data
 from tests.linear import MODEL, X, Y, gradient, in_session, input_fn, linear, loss_of, make_estimator, scalars, train_in_session
-from tests.shared import assert_equal, read_weights, refused
+from tests.shared import assert_equal, losses, read_weights, refused
 
 
 def sgd_steps(steps, decay=0.0):
@@ -27,6 +26,10 @@ def sgd_steps(steps, decay=0.0):
 @pytest.mark.parametrize('towers', [0, 1, 4])
 def test_training_and_evaluation_are_those_of_numpy_whatever_the_towers(tmp_path, towers):
     def model(features, labels, mode, params):
+        with tf.name_scope('inner'):
+            tf.summary.histogram('inputs', features['x'])
+            tf.summary.scalar('first', features['x'][0, 0])
+            tf.summary.scalar('second', features['x'][0, 1], family='coordinates')
         predictions, loss = linear(features, labels, mode, params)
         error = tf.stop_gradient(predictions['y'] - labels['y'])
         return predictions, {'square': loss, 'absolute': 3 * tf.abs(error)}
@@ -44,7 +47,8 @@ def test_training_and_evaluation_are_those_of_numpy_whatever_the_towers(tmp_path
         expected['loss'] = square + absolute + 0.5 * np.square(w).sum()
         assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
     assert evaluated.keys() == {*expected, 'global_step'} and {*expected} <= scalars(tmp_path / 'eval').keys()
-    assert {'learning_rate', 'examples/sec', 'input/wait_fraction'} <= curves.keys()
+    assert {'learning_rate', 'examples/sec', 'input/wait_fraction', 'model/inner/inputs', 'model/loss'} <= curves.keys()
+    assert curves['model/inner/first'][1] == X[0, 0] and curves['coordinates/model/inner/coordinates/second'][1] == X[0, 1]
 
 
 def test_each_tower_is_on_its_device_and_metrics_see_the_weights_that_the_step_began_with(tmp_path):
@@ -107,18 +111,17 @@ def test_weights_of_examples_and_classes_multiply_the_losses_exactly(tmp_path, t
 @pytest.mark.parametrize(
     'text, labels, message',
     [
-        ('class_weights=[1,-2]', {}, 'class_weights=[1.0, -2.0] must be at least 0'),
-        ('class_weights=[0,0,0]', {}, 'class_weights are all 0: nothing would be learned'),
-        ('class_weights=[1,2]', {}, 'class_weights: --dataset=d has no classes: no label named label'),
-        ('class_weights=[1,2]', {'label': Y}, 'class_weights: --dataset=d has no classes: no label named label'),
+        (',class_weights=[1,-2]', {}, 'class_weights=[1.0, -2.0] must be at least 0'),
+        (',class_weights=[0,0,0]', {}, 'class_weights are all 0: nothing would be learned'),
+        (',class_weights=[1,2]', {}, 'class_weights: --dataset=d has no classes: no label named label'),
+        (',class_weights=[1,2]', {'label': Y}, 'class_weights: --dataset=d has no classes: no label named label'),
         ('', {'weight': X}, '--dataset=d: the label weight must be of shape [batch], not (10, 2)'),
     ],
 )
 def test_wrong_weights_are_refused(text, labels, message):
-    model = types.SimpleNamespace(model=lambda *_: ({'y': tf.constant(Y)}, tf.constant(Y)))
-    labels = {name: tf.constant(value) for name, value in labels.items()}
-    with pytest.raises(UsageError, match='^' + re.escape(message)):
-        model_contract.call_model(model, {}, labels, 'train', build.make_hparams('m', {}, 'd', {}, text=text))
+    examples = {'x': X}, {'y': Y, **labels}
+    found = refused(train_in_session, make_estimator('/nowhere', text=text), 0, lambda: tf.data.Dataset.from_tensors(examples))
+    assert found.startswith(message)
 
 
 def test_averages_of_the_weights_are_evaluated_and_exported_without_towers(tmp_path):
@@ -244,46 +247,42 @@ def test_factors_are_found_by_expressions_and_those_that_mean_nothing_are_refuse
         layer_rates.variable_factors([a, b], params)
 
 
-def test_summaries_of_a_model_have_the_same_tags_with_towers(tmp_path):
-    def model(features, labels, mode, params):
-        with tf.name_scope('inner'):
-            tf.summary.histogram('inputs', features['x'])
-            tf.summary.scalar('first', features['x'][0, 0])
-            tf.summary.scalar('second', features['x'][0, 1], family='coordinates')
-        return linear(features, labels, mode, params)
-
-    (without,), (tags,) = (train_in_session(make_estimator(tmp_path, towers, model), 1)[1] for towers in (0, 2))
-    assert without.keys() == tags.keys() and tags['model/inner/first'] == X[0, 0]
-    assert {'model/inner/inputs', 'model/inner/first', 'model/loss'} <= tags.keys()
-    assert any(tag.startswith('coordinates/') for tag in tags)
-
-
-def test_a_training_with_parts_resumes_exactly_and_another_starts_from_it_and_keeps_what_is_frozen(run, tmp_path):
+def test_a_training_with_parts_resumes_exactly_in_loops_and_another_starts_from_it_and_keeps_what_is_frozen(run, tmp_path):
     tiny_data.write(tmp_path / 'tiny')
     hparams = 'learning_rate_factors=[hidden:0.5],gradient_accumulation_steps=2,ema_decay=0.9'
 
     def train(name, hparams, *flags):
         modules = ('--model=tests.training.model_with_parts', '--dataset=tests.cluster.tiny_data', '--num_towers=2')
-        period = ('--train_steps=20', '--save_checkpoints_steps=10', f'--data_dir={tmp_path / "tiny"}')
+        period = (
+            '--train_steps=20',
+            '--save_checkpoints_steps=10',
+            '--save_summary_steps=5',
+            f'--data_dir={tmp_path / "tiny"}',
+        )
         hparams = f'--hparams=batch_size=12,learning_rate=0.5,{hparams}'
-        code, _, log = run(*modules, *period, hparams, *flags, output_dir=tmp_path / name)
-        return code, log, re.findall(r'The hook of (.*)\.', log), read_weights(tmp_path / name)
+        code, result, log = run(*modules, *period, hparams, *flags, output_dir=tmp_path / name)
+        return code, result, log, re.findall(r'The hook of (.*)\.', log), read_weights(tmp_path / name)
 
-    *_, whole = train('whole', hparams)
-    code, _, seen, weights = train('parted', f'{hparams},last_step=5')
+    _, result, log, _, whole = train('whole', hparams)
+    code, *_, seen, weights = train('parted', f'{hparams},last_step=5')
     assert (code, weights['global_step']) == (0, 5)  # At which the hook stopped the training.
     assert seen == ['eval has seen [5]', 'train has seen [1, 2, 3, 4, 5]']
-    code, _, seen, weights = train('parted', f'{hparams},last_step=5', '--steps_per_loop=6')
-    assert (code, seen) == (0, ['eval has seen [10]', 'eval has seen [20]', 'train has seen [6, 10, 16, 20]'])
+    code, parted_result, parted_log, seen, weights = train('parted', f'{hparams},last_step=5', '--steps_per_loop=7')
+    assert (code, parted_result) == (0, result)
+    assert seen == ['eval has seen [10]', 'eval has seen [20]', 'train has seen [6, 10, 11, 16, 20]']
     assert_equal(weights, whole)
+    assert [*losses(parted_log)] == [5, 10, 15] and losses(parted_log)[15] == losses(log)[15]
+    curves, parted_curves = (scalars(tmp_path / name) for name in ('whole', 'parted'))
+    for name in ('loss', 'loss/square', 'gradient_norm', 'learning_rate'):
+        assert [*curves[name]] == [1, 6, 11, 16] and parted_curves[name] == curves[name]
 
     flags = ('--warm_start_names=hidden/:hidden/', '--warm_start_exclude=bias', '--freeze=hidden/kernel', '--schedule=train')
-    code, log, _, weights = train('other', '', f'--warm_start_from={tmp_path / "whole"}', *flags, '--train_steps=1')
+    code, _, log, _, weights = train('other', '', f'--warm_start_from={tmp_path / "whole"}', *flags, '--train_steps=1')
     assert (code, weights['global_step']) == (0, 1) and 'skipped: excluded' in log
-    code, log, _, weights = train('other', '', '--warm_start_from=gone', *flags, '--train_steps=2')  # It may be gone by now.
+    code, _, log, _, weights = train('other', '', '--warm_start_from=gone', *flags, '--train_steps=2')  # It may be gone by now.
     assert code == 0 and 'Starting from the weights' not in log and '--warm_start_from is not used: ' in log
     hidden, output = ((weights[name], whole[f'{name}/ExponentialMovingAverage']) for name in ('hidden/kernel', 'output/kernel'))
     np.testing.assert_array_equal(*hidden)
     assert (output[0] != output[1]).all()
-    code, log, *_ = train('other', '', '--train_steps=3', '--schedule=train')
+    code, _, log, *_ = train('other', '', '--train_steps=3', '--schedule=train')
     assert code == 1 and re.search(r'model.ckpt-2: has no variable hidden/\S+: use the --freeze it was', log.splitlines()[-1])

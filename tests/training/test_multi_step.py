@@ -8,8 +8,7 @@ from common.errors import UsageError
 from common.ops.step_seed import step_seed
 from common.training.multi_step import MultiStepHook, repeat_step
 from common.training.reproducibility import warn_of_random_ops
-from tests.linear import check_loop, deep, make_estimator, scalars
-from tests.shared import POLYNOMIAL, losses, read_weights
+from tests.linear import check_loop, deep, make_estimator
 
 
 def test_a_loop_repeats_the_step_with_a_new_batch_each_time(session):
@@ -99,20 +98,6 @@ def test_the_hooks_see_the_steps_with_something_to_do_and_one_in_so_many(start, 
             while not session.should_stop():
                 session.run(count)
     assert seen == expected
-
-
-def test_loops_change_nothing_but_the_speed(run, tmp_path):
-    periods = ('--train_steps=26', '--save_checkpoints_steps=10', '--save_summary_steps=9', '--eval_every_steps=13')
-    found = []
-    for steps in (1, 7):
-        output = tmp_path / str(steps)
-        code, result, log = run(*POLYNOMIAL, *periods, '--eval_steps=1', f'--steps_per_loop={steps}', output_dir=output)
-        curves = scalars(output)
-        speeds = {name: sorted(curves.pop(name)) for name in ('global_step/sec', 'examples/sec', 'input/wait_fraction')}
-        weights = [[*read_weights(output / f'model.ckpt-{step}')['w'][:, 0]] for step in (10, 13, 20, 26)]
-        found.append((code, result, losses(log), weights, curves, speeds))
-    assert found[0] == found[1] and found[0][0] == 0
-    assert sorted(found[0][2]) == [0, 9, 18] and sorted(found[0][4]['loss']) == [1, 10, 19]
 
 
 @pytest.mark.parametrize('place, module', [('model', 'ops.step_seed'), ('input pipeline', 'data.example_seed')])
