@@ -1,14 +1,17 @@
-"""How the records of a dataset module become batches: their order, in training and evaluation, and how they are parsed."""
+"""How the records of a dataset module become batches: their order, how they are parsed, their random numbers and lengths."""
 
 import types
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from common.data import input_pipeline
+from common.data.example_seed import example_seed
 from common.data.source import DataSource
-from tests.data.pipelines import INFINITE, UNKNOWN, ModeKeys, batches, ids, make_params, numbers
+from common.errors import UsageError
+from tests.data.pipelines import INFINITE, UNKNOWN, ModeKeys, assert_same, batches, ids, make_params, numbers, passes
 
 CHANGES = [{}, {'cache': False}, {'shuffle_buffer': 5}, {'cache': False, 'shuffle_buffer': 5}]
 
@@ -54,3 +57,102 @@ def test_evaluation_passes_once_in_order_training_batches_have_a_static_size_and
         with tf.Graph().as_default():
             dataset = input_pipeline.make_input_fn(source, ModeKeys.TRAIN, 'train', 5, cache)()
             assert dataset.element_spec[0]['x'].shape == [4]
+
+
+def parse(mode, params, record):
+    first, second = (tf.random.stateless_uniform([], example_seed()) for _ in range(2))
+    image = tf2.image.stateless_random_flip_left_right(tf.reshape(tf.range(6), [1, 6, 1]), example_seed())
+    branch = tf.cond(record < 4, lambda: tf.random.stateless_uniform([], example_seed()), lambda: -1.0)
+    return {'x': record, 'first': first, 'second': second, 'flipped': image[0, 0, 0], 'branch': branch}, {}
+
+
+def parse_batch(mode, params, records):
+    return {'x': records, 'first': tf.random.stateless_uniform(tf.shape(records), example_seed())}, {}
+
+
+def draw(steps, function=parse, **options):
+    """Returns {feature: values} of so many batches of 4 of the numbers 0 to 7."""
+    found = batches(numbers(8, **{function.__name__: function}), steps, **options)
+    return {name: np.concatenate([features[name] for features, _ in found]).tolist() for name in found[0][0]}
+
+
+@pytest.mark.parametrize('function', [parse, parse_batch])
+@pytest.mark.parametrize('cache', [True, False])
+def test_every_example_draws_anew_in_each_epoch_and_a_resumed_training_draws_the_same(function, cache):
+    whole = draw(9, function, cache=cache)
+    assert len(set(whole['first'])) == 36
+    assert draw(6, function, start=3, cache=cache) == {name: values[12:] for name, values in whole.items()}
+
+
+def test_what_is_drawn_follows_from_the_seed_and_from_the_call_which_is_in_the_parser_alone():
+    drawn = draw(4)
+    assert not {*drawn['first']} & {*draw(4, seed=2)['first']} and not {*drawn['first']} & {*drawn['second']}
+    assert {*drawn['flipped']} == {0, 5}
+    assert all((value == -1) == (number >= 4) for number, value in zip(drawn['x'], drawn['branch'], strict=True))
+    assert not {*drawn['branch']} & {*drawn['first']}
+    assert draw(None, mode=ModeKeys.EVAL) == draw(None, mode=ModeKeys.EVAL)
+    with tf.Graph().as_default(), pytest.raises(UsageError, match='in parse.. and parse_batch.. only'):
+        example_seed()
+
+
+COUNT = 70
+
+
+def length_of(i):
+    return i * 37 % 23 + 1
+
+
+def texts(**functions):
+    """A dataset module of 70 examples: number i is repeated `length_of(i)` times, in 23 lengths."""
+
+    def parse(mode, params, record):
+        length = length_of(record)
+        word, grid = tf.fill([length, 2], 'a'), tf.ones([length, 2 * length])
+        return {'x': tf.fill([length], record + 1), 'word': word, 'grid': grid}, {'y': record}
+
+    return types.SimpleNamespace(read=lambda *_: tf.data.Dataset.range(COUNT), **(functions or {'parse': parse}))
+
+
+@pytest.mark.parametrize('options', [{'mode': ModeKeys.EVAL}, {}, {'cache': False}, {'group_by_length': True}], ids=str)
+def test_a_batch_is_padded_with_zeros_or_empty_strings_to_its_longest_example(options):
+    for features, labels in batches(texts(), 5, **options):
+        lengths = [length_of(i) for i in labels['y']]
+        longest = max(lengths)
+        assert features['x'].shape == (4, longest) and features['grid'].shape == (4, longest, 2 * longest)
+        for i, length in enumerate(lengths):
+            assert features['x'][i].tolist() == [labels['y'][i] + 1] * length + [0] * (longest - length)
+            assert features['word'][i].tolist() == [[b'a', b'a']] * length + [[b'', b'']] * (longest - length)
+            assert features['grid'][i].sum() == 2 * length**2
+
+
+def test_batches_grouped_by_length_are_of_similar_examples_in_any_order_each_once_an_epoch():
+    def train(steps, **changes):
+        found = [labels['y'] for _, labels in batches(texts(), steps, **changes)]
+        return found, np.mean([np.ptp([length_of(i) for i in batch]) for batch in found])
+
+    grouped, spread = train(350, group_by_length=True)  # 7 windows of 50 batches; 20 epochs.
+    assert spread < 1 < 10 < train(100)[1]
+    assert np.bincount(np.concatenate(grouped)).tolist() == [20] * COUNT
+    for window in (grouped[:50], grouped[50:100]):
+        lengths = [length_of(batch[0]) for batch in window]
+        assert lengths not in (sorted(lengths), sorted(lengths, reverse=True))
+
+
+def test_a_training_grouped_by_length_resumes_with_the_same_batches():
+    changes = {'group_by_length': True, 'shuffle_buffer': 20}
+    whole = batches(texts(), 85, **changes)
+    for found, start in zip(passes(texts(), [(77, 8), (50, 35), (49, 36)], **changes), (77, 50, 49)):
+        assert_same(found, whole[start:])
+
+
+def parse_fixed(mode, params, record):
+    return {'x': record}, {'y': record}
+
+
+@pytest.mark.parametrize(
+    'function, message',
+    [('parse', '--dataset=numbers has no features of variable length'), ('parse_batch', 'is for dataset modules with parse')],
+)
+def test_grouping_by_length_needs_variable_lengths_and_single_examples(function, message):
+    with pytest.raises(UsageError, match=f'^group_by_length=true:? {message}'):
+        batches(texts(**{function: parse_fixed}), 1, group_by_length=True)

@@ -1,10 +1,11 @@
-"""TFRecord files and their manifest: written, verified and read, and looked into from the command line."""
+"""TFRecord files and their manifest: converted, verified once, read, and looked into from the command line."""
 
 import contextlib
 import io
 import json
 import os
 import re
+import shutil
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import manifest, records
+from common.data import conversion, manifest, records, remembered, shards, tfrecord
 from common.data.elements import elements
 from common.errors import RunError
 from tests import forked
@@ -39,8 +40,12 @@ def read_ids(directory, split='train'):
     return [example.features.feature['id'].int64_list.value[0] for example in examples]
 
 
-def write(directory, count=10, **others):
-    records.write(str(directory), {'train': [{'id': i} for i in range(count)], **others})
+def examples(count):
+    return [{'id': i} for i in range(count)]
+
+
+def write(directory, train=None, others=None, **options):
+    records.write(str(directory), {'train': examples(10) if train is None else train, **(others or {})}, **options)
 
 
 def flip_last_byte(path):
@@ -64,7 +69,7 @@ def test_an_example_stores_bytes_int64_and_float():
 
 
 def test_files_are_described_by_the_manifest_and_read_in_the_order_in_which_records_were_given(tmp_path):
-    write(tmp_path, 10, eval=[{'id': 100}, {'id': 101}, {'id': 102}], empty=[])
+    write(tmp_path, others={'eval': [{'id': 100}, {'id': 101}, {'id': 102}], 'empty': []})
     splits = json.loads((tmp_path / 'manifest.json').read_text())['splits']
     assert [splits[split]['count'] for split in ('train', 'eval', 'empty')] == [10, 3, 0]
     assert [file['name'] for file in splits['train']['files']] == [f'train-0000{i}-of-00004.tfrecord' for i in range(4)]
@@ -78,7 +83,7 @@ def test_files_are_described_by_the_manifest_and_read_in_the_order_in_which_reco
 
 def test_shards_are_written_at_the_same_time(tmp_path):
     both = threading.Barrier(2, timeout=100)
-    records.write(str(tmp_path), {'train': Lazy(2, lambda i: both.wait() * 0 or {'id': i})}, num_shards=2)
+    write(tmp_path, Lazy(2, lambda i: both.wait() * 0 or {'id': i}), num_shards=2)
     assert read_ids(tmp_path) == [0, 1]
 
 
@@ -99,21 +104,6 @@ def test_an_example_that_cannot_be_made_is_named_and_leaves_nothing_that_counts(
     assert not records.is_written(str(tmp_path)) and not list(tmp_path.glob('*.part'))
     write(tmp_path)
     assert records.is_written(str(tmp_path)) and read_ids(tmp_path) == list(range(10))
-
-
-def test_an_error_does_not_wait_for_the_other_writers(tmp_path):
-    made = []
-
-    def example_at(i):
-        if i == 1:
-            raise KeyboardInterrupt
-        time.sleep(0.001)
-        made.append(i)
-        return {'id': i}
-
-    with pytest.raises(KeyboardInterrupt):
-        records.write(str(tmp_path), {'train': Lazy(100_000, example_at)}, num_shards=4)
-    assert len(made) < 70_000  # Of 75,000 in the other shards.
 
 
 def test_a_directory_that_cannot_be_written_and_a_manifest_that_does_not_describe_files_are_named(tmp_path):
@@ -151,7 +141,7 @@ def command(*arguments):
 
 
 def test_verify_says_of_each_file_whether_it_is_as_written(tmp_path):
-    write(tmp_path, eval=[{'id': 0}])
+    write(tmp_path, others={'eval': examples(1)})
     paths = [f'{tmp_path}/{split}-0000{i}-of-00004.tfrecord' for split in ('train', 'eval') for i in range(4)]
     lines = [f'{path}: as written' for path in paths]
     process = forked.run([sys.executable, f'{ROOT}/common/data/records.py', 'verify', tmp_path])
@@ -205,3 +195,201 @@ def test_wrong_usage_and_other_files_are_one_line(tmp_path):
     ):
         found, _, (line,) = command(*arguments)
         assert found == code and line.startswith(f'records: {message}')
+
+
+def files(directory):
+    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in directory.glob('*.tfrecord')}
+
+
+@pytest.fixture
+def shards_of_300_bytes(monkeypatch):
+    monkeypatch.setattr(conversion, 'SHARD_BYTES', 300)
+
+
+def test_the_number_of_files_follows_from_the_size_of_the_examples(tmp_path, shards_of_300_bytes, monkeypatch):
+    monkeypatch.setattr(conversion, 'MAX_SHARDS', 20)
+    for count, num_files in ((10, 4), (60, 6), (1000, 20)):
+        write(tmp_path, Lazy(count, lambda i: {'id': 5}))  # 31 bytes each, of which 16 are the record's.
+        assert (len(files(tmp_path)), len(read_ids(tmp_path))) == (num_files, count)
+    for count, groups in ((0, 1), (3, 1), (39, 1), (85, 3)):  # Of an iterable, which is written in one pass.
+        example = {}  # The only one: each is written before the next is asked for.
+        write(tmp_path, (example.update(id=5 + i % 100) or example for i in range(count)))
+        assert read_ids(tmp_path) == [5 + i % 100 for i in range(count)]
+        sizes = [path.stat().st_size for path in sorted(tmp_path.glob('*.tfrecord'))]
+        assert len(sizes) == 4 * groups
+        assert all(sum(sizes[i : i + 4]) == 39 * 31 for i in range(0, 4 * groups - 4, 4))  # The first that are 4 * 300 or more.
+
+
+def test_an_example_that_is_none_is_skipped_and_the_log_says_what_is_written_where(tmp_path, caplog):
+    caplog.set_level('INFO', 'tensorflow')
+    train = Lazy(2100, lambda i: {'id': i} if i % 4 else None)
+    evaluated = (None if i in (0, 3) else {'id': i} for i in range(1009))
+    records.write(str(tmp_path), {'train': train, 'eval': evaluated}, num_shards=1)
+    assert read_ids(tmp_path) == [i for i in range(2100) if i % 4]
+    assert read_ids(tmp_path, 'eval') == [1, 2, *range(4, 1009)]
+    assert manifest.load(str(tmp_path), 'train')['count'] == 1575
+    assert f'Writing {tmp_path}: train, 2,100 examples to 1 files; eval, in one pass.' in caplog.text
+    assert f'{tmp_path}: 527 of 3109 examples were skipped.' in caplog.text
+    assert re.search(rf'Wrote {tmp_path}: 2,582 examples, [\d.]+ KB, in 5 files; it took [\d.]+ s\.', caplog.text)
+
+
+@pytest.mark.parametrize(
+    'fingerprint, is_changed, made',
+    [('v1', False, range(2, 40, 4)), ('v1', True, range(0, 40, 2)), ('v2', False, range(40)), (None, False, range(40))],
+)
+def test_files_of_an_interrupted_conversion_of_the_same_are_kept(tmp_path, caplog, fingerprint, is_changed, made):
+    def example_at(i):
+        if i == 38:  # After three of the four files are finished; example 4, in the first, is skipped.
+            while not progress.exists() or len(json.loads(progress.read_text())['files']) < 3:
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+        return {'id': i} if i != 4 else None
+
+    caplog.set_level('INFO', 'tensorflow')
+    progress = tmp_path / 'manifest.partial.json'
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path, Lazy(40, example_at), num_shards=4, fingerprint='v1')
+    assert not records.is_written(str(tmp_path)) and len(files(tmp_path)) == 3
+    if is_changed:
+        path = min(tmp_path.glob('*.tfrecord'))
+        path.write_bytes(path.read_bytes()[:-1])
+    found, is_skipped, num_shards = [], 4 not in made, 4 if fingerprint == 'v1' else 5
+    write(tmp_path, Lazy(40, lambda i: found.append(i) or {'id': i}), num_shards=num_shards, fingerprint=fingerprint)
+    assert sorted(found) == list(made) and len(files(tmp_path)) == num_shards
+    assert sorted(read_ids(tmp_path)) == [i for i in range(40) if i != 4 or not is_skipped]
+    assert records.is_written(str(tmp_path), fingerprint) and not records.is_written(str(tmp_path), 'v3')
+    assert not progress.exists()
+    assert ('continuing a conversion that was interrupted' in caplog.text) == (fingerprint == 'v1')
+    assert ('1 of 40 examples were skipped' in caplog.text) == is_skipped
+
+
+def test_a_pass_over_an_iterable_goes_on_where_it_was_interrupted(tmp_path, shards_of_300_bytes, monkeypatch, caplog):
+    def interrupted():
+        yield None
+        yield from examples(90)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path, interrupted(), fingerprint='v1')
+    before = files(tmp_path)
+    encoded, encode = [], records.encode
+    monkeypatch.setattr(records, 'encode', lambda features: encoded.append(features['id']) or encode(features))
+    write(tmp_path, iter([None, *examples(120)]), fingerprint='v1')
+    assert len(before) == 8 and before.items() <= files(tmp_path).items()
+    assert read_ids(tmp_path) == list(range(120))
+    assert encoded == list(range(encoded[0], 120)) and encoded[0] > 70
+    assert '1 of 121 examples were skipped' in caplog.text
+
+
+def test_a_process_that_waited_takes_what_the_other_wrote(tmp_path, caplog):
+    caplog.set_level('INFO', 'tensorflow')
+    begun, made = threading.Event(), []
+
+    def when_the_other_waits(i):
+        begun.set()
+        while 'Waiting for another process' not in caplog.text and not made:
+            time.sleep(0.01)
+        return {'id': i}
+
+    first = threading.Thread(target=write, args=(tmp_path, Lazy(20, when_the_other_waits)))
+    first.start()
+    assert begun.wait(100)
+    write(tmp_path, Lazy(20, lambda i: made.append(i) or {'id': i}))
+    first.join()
+    assert made == [] and read_ids(tmp_path) == list(range(20))
+
+
+def test_files_of_an_earlier_conversion_and_of_one_that_was_killed_are_removed(tmp_path):
+    for name in ('mine.tfrecord', f'train-00000-of-00005.tfrecord.{"0" * 32}.part'):
+        (tmp_path / name).write_text('')
+    records.write(str(tmp_path), {'train': examples(40), 'eval': examples(3)}, num_shards=5)
+    assert len(list(tmp_path.glob('*.tfrecord*'))) == 11
+    write(tmp_path, examples(10), num_shards=2)
+    assert sorted(files(tmp_path)) == ['mine.tfrecord', *(f'train-0000{i}-of-00002.tfrecord' for i in range(2))]
+
+
+NAMES = ['train-00000-of-00002.tfrecord', 'train-00001-of-00002.tfrecord']
+
+
+@pytest.fixture
+def directory(tmp_path):
+    write(tmp_path, num_shards=2)
+    return tmp_path
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Reads as a new process does, or the same one; returns the names of the files that were read through."""
+    scanned, scan = [], tfrecord.scan
+    monkeypatch.setattr(tfrecord, 'scan', lambda path: scanned.append(os.path.basename(path)) or scan(path))
+
+    def call(directory, verify_data=False, is_new=True):
+        if is_new:
+            manifest.clear_cache(trusts=not verify_data)
+        scanned.clear()
+        records.read(str(directory), 'train')
+        return sorted(scanned)
+
+    return call
+
+
+def test_each_file_is_verified_once_and_again_if_that_is_not_known(directory, read, monkeypatch):
+    def refuse(path, value):
+        raise PermissionError(13, 'Permission denied', path)
+
+    with monkeypatch.context() as patch:  # As if the directory could not be written.
+        patch.setattr(remembered, 'write_json', refuse)
+        assert read(directory) == read(directory) == NAMES
+    assert read(directory, verify_data=True) == NAMES
+    assert read(directory, is_new=False) == read(directory) == []
+    assert read(directory, verify_data=True) == NAMES
+    for content in ('[]', f'{{"{NAMES[0]}": 5}}'):
+        (directory / 'manifest.verified.json').write_text(content)
+        assert [read(directory), read(directory)] == [NAMES, []]
+    content = (directory / 'manifest.json').read_text()
+    (directory / 'manifest.json').write_text(re.sub('"sha256": "[^"]*"', '"sha256": "0"', content, count=1))
+    with pytest.raises(RunError, match=f'{NAMES[0]}: is not what was written'):
+        read(directory)
+
+
+@pytest.mark.parametrize('is_new', [True, False])
+def test_a_file_that_may_have_changed_is_verified_again(directory, read, is_new):
+    path = directory / NAMES[1]
+    read(directory)
+    os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 1))
+    assert [read(directory, is_new=is_new) for _ in range(2)] == [NAMES[1:], []]
+    os.replace(shutil.copy2(path, f'{path}.copy'), path)  # Another inode.
+    assert [read(directory, is_new=is_new) for _ in range(2)] == [NAMES[1:], []]
+
+
+@pytest.mark.parametrize('is_by_command', [True, False])
+def test_a_change_of_the_bytes_alone_is_found_when_all_is_verified_and_not_trusted_later(directory, read, is_by_command):
+    read(directory)
+    path = directory / NAMES[0]
+    times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    flip_last_byte(path)
+    os.utime(path, ns=times)
+    assert read(directory) == []
+    with pytest.raises(RunError, match='1 of 2 files are corrupt' if is_by_command else f'{NAMES[0]}: the record at byte'):
+        if is_by_command:
+            list(manifest.verify(str(directory)))
+        read(directory, verify_data=True)
+    with pytest.raises(RunError, match=f'^{path}: the record at byte .*: delete {directory} to convert the data'):
+        read(directory)
+
+
+def test_files_elsewhere_are_described_once_read_file_by_file_and_never_changed(directory, read):
+    for name in ('manifest.json', 'conversion.lock'):
+        (directory / name).unlink()
+    manifest.clear_cache()
+    elsewhere = directory / 'index'
+    records.index(str(elsewhere), {'train': [str(directory / name) for name in NAMES]})
+    assert read(elsewhere, is_new=False) == read(elsewhere) == []
+    with tf.Graph().as_default():
+        assert shards.find(records.read(str(elsewhere), 'train')).count == 10
+    assert read_ids(elsewhere) == [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]
+    flip_last_byte(directory / NAMES[0])
+    with pytest.raises(RunError, match=f'{directory}/{NAMES[0]}: the record at byte .*: restore it'):
+        read(elsewhere)
+    write(elsewhere)
+    assert sorted(path.name for path in directory.iterdir()) == ['index', *NAMES]

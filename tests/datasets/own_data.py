@@ -71,7 +71,7 @@ def mixed(i):
     }
 
 
-def schema(tmp_path, **content):
+def make_schema(tmp_path, **content):
     """Writes a schema file, and returns the hyper-parameter that names it."""
     (tmp_path / 'schema.json').write_text(json.dumps(content))
     return f'schema={tmp_path}/schema.json'

@@ -1,12 +1,14 @@
-"""What a table of a user's own is about: its rows, their cells and splits, its columns, features and target."""
+"""Tables of a user's own: rows, cells, columns and splits, and datasets/csv.py, which makes batches and predictions of them."""
 
 import functools
-import json
+import os
+import shutil
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from common.data import records
 from common.errors import RunError, UsageError
 from common.formats import schema as schemas
 from common.formats.columns import CATEGORICAL, NUMERIC, ColumnProfile, Moments, standardize
@@ -16,13 +18,16 @@ from common.formats.split_rows import BadRows
 from common.formats.splits import file_of, find_files, fingerprint, splits_of
 from common.formats.table_facts import ROLES, describe, find_roles, make_encoder
 from common.formats.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
+from datasets import csv
+from hparams import build
+from tests.datasets.own_data import Prepared, predicted, serve, make_schema
 
 
 @pytest.fixture
 def table(tmp_path):
-    def make(content, name='a.csv'):
-        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-        return Table(str(tmp_path / name))
+    def make(content):
+        (tmp_path / 'a.csv').write_bytes(content if isinstance(content, bytes) else content.encode())
+        return Table(str(tmp_path / 'a.csv'))
 
     return make
 
@@ -44,13 +49,10 @@ def test_lines_are_read_from_any_place_on(tmp_path):
         list(Lines('/no/such'))
 
 
-def test_the_delimiter_is_that_of_the_header(table):
+def test_the_delimiter_is_that_of_the_header_and_quoted_cells_may_contain_it_and_quotes_and_line_breaks(table):
     for delimiter, name in ((',', 'a;b,c|d'), (';', 'a,b'), ('\t', 'a;b,c|d'), ('|', 'a;b,c|d')):
         found = table(f'\n\nx{delimiter}"{name}"{delimiter}\n1{delimiter} 2 {delimiter}"3,4"\n')
         assert found.header == ['x', name, ''] and [row.value for row in found.rows()] == [['1', '2', '3,4']]
-
-
-def test_quoted_cells_may_contain_delimiters_quotes_and_line_breaks(table):
     found = table(b'\xef\xbb\xbfx,text,y\r\n' + b''.join(b'%d,"a, ""b""\r\nc %d",0\r\n\r\n' % (i, i) for i in range(99)))
     assert found.header == ['x', 'text', 'y']  # Without the byte order mark.
     rows = list(found.rows())
@@ -59,7 +61,7 @@ def test_quoted_cells_may_contain_delimiters_quotes_and_line_breaks(table):
     assert list(found.rows(rows[50].position)) == rows[50:]
 
 
-def test_a_wrong_row_is_named_by_its_line_and_hides_no_other(table):
+def test_a_wrong_row_is_named_by_its_line_and_hides_no_other_and_a_wrong_header_is_refused(table):
     for content, expected in (
         ('1,2,3\n1,0\n', ['line 2: 3 cells, but the header has 2', ['1', '0']]),
         ('1,0\n\n2\n1,1\n', [['1', '0'], 'line 4: 1 cells, but the header has 2', ['1', '1']]),
@@ -73,9 +75,6 @@ def test_a_wrong_row_is_named_by_its_line_and_hides_no_other(table):
         found = [row.value for row in table(b'x,y\n' + content.encode().replace('\xff'.encode(), b'\xff')).rows()]
         for value, wanted in zip(found, expected, strict=True):
             assert value == wanted or f'/a.csv: {wanted}' in str(value) and '\n' not in str(value)
-
-
-def test_a_wrong_header_is_refused(table):
     for content, message in (
         ('', 'is empty: the first line must name the columns'),
         ('x,x\n', 'line 1 names two columns x: rename one'),
@@ -181,7 +180,7 @@ def test_a_column_is_numeric_if_its_cells_are_and_identifies_rows_if_ten_or_more
     assert not any(profile(cells).identifies for cells in ([*'abcdefghi'], [*'abcdefghia'], ['', *'abcdefghij']))
 
 
-def test_values_are_counted_in_bounded_memory():
+def test_values_are_counted_in_bounded_memory_and_categories_and_classes_are_their_places(session):
     counts = ValueCounts(3)
     counts.update(['b', 'a', 'b', 'c'])
     assert (len(counts), counts.total, counts.is_exact, counts.are_distinct) == (3, 4, True, False)
@@ -195,9 +194,6 @@ def test_values_are_counted_in_bounded_memory():
     for block in ('abc', 'def', 'aa'):
         many.update(block)
     assert many.are_distinct and not many.is_exact  # The first ones were.
-
-
-def test_categories_and_sorted_classes_are_their_places_and_unknown_classes_are_named(session):
     for expected in (['1.5', '2', '10'], ['01', '1'], ['10', '2', 'x']):
         assert sorted_classes(reversed(expected)) == expected
     ids = column_ids(tf.constant([['a', 'b'], ['', 'c']]), [[], []])  # Without known categories.
@@ -217,10 +213,10 @@ def facts(table, caplog):
     """Returns a function from a header and rows to the metadata, with y as the target."""
     caplog.set_level('INFO', 'tensorflow')
 
-    def call(header, rows, schema=None, is_trained_on=lambda row: True, others=(), limits=(2, 10)):
+    def call(header, rows, schema=None):
         found, schema = table('\n'.join([header, *(','.join(map(str, row)) for row in rows)])), schema or {}
         roles = find_roles(schema, 'schema.json', 'y', found)
-        return describe([*others, found], found, is_trained_on, roles, schema, *limits, BadRows(0))
+        return describe([found], found, lambda row: True, roles, schema, 2, 10, BadRows(0))
 
     return call
 
@@ -229,27 +225,7 @@ def kinds(found):
     return {column['name']: column['kind'] for column in found['columns']}
 
 
-def test_the_facts_are_those_of_the_rows_trained_on(facts, table, caplog):
-    trained = [(1, 5, 'Rome', 'b'), (2, '', 'Rome', 'a'), (6, 7, 'Oslo', 'b'), (3, 'NA', 'Oslo', 'a'), (3, 9, 'Rome', 'a')]
-    other = table('y,u\nc,1', 'eval.csv')
-    found = facts('u,v,city,y', [*trained, (99, '', 'Bonn', 'd')], None, lambda row: row < 5, [other], (1, 10))
-    columns = [
-        {'name': 'u', 'kind': 'numeric', 'mean': 3, 'std': pytest.approx(((4 + 1 + 9) / 5) ** 0.5), 'indicator': False},
-        {'name': 'v', 'kind': 'numeric', 'mean': 7, 'std': pytest.approx((8 / 3) ** 0.5), 'indicator': True},
-        {'name': 'city', 'kind': 'categorical', 'vocabulary': ['Rome', 'Oslo']},
-        {'name': 'y', 'kind': 'target'},
-    ]
-    target = {'task': 'classification', 'class_names': ['a', 'b', 'c', 'd'], 'num_classes': 4}
-    assert found == {**target, 'columns': columns, 'vocabulary_sizes': {'categorical': [3]}}
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert 'a.csv: no row trained on is of the class c, d.' in caplog.text
-    for line in ('numeric: u, v\n', 'categorical: city\n', 'target: y, classification\n'):
-        assert f'a.csv: {line}' in caplog.text
-    for limits in ((3, 10), (1, 1)):
-        assert facts('u,v,city,y', trained, limits=limits)['columns'][2]['vocabulary'] == ['Rome']
-
-
-def test_text_and_few_integers_are_classes_and_other_numbers_a_regression(facts):
+def test_text_and_few_integers_are_classes_and_other_numbers_a_regression_or_refused(facts):
     for values, schema, expected in (
         ([10, 2, 1], {}, ['1', '2', '10']),
         (range(20), {}, [str(i) for i in range(20)]),
@@ -268,9 +244,6 @@ def test_text_and_few_integers_are_classes_and_other_numbers_a_regression(facts)
             assert found['task'] == 'regression' and 'num_classes' not in found
             assert (found['target_mean'], found['target_std']) == pytest.approx((np.mean(values), np.std(values)))
         assert found['vocabulary_sizes'] == {}
-
-
-def test_a_target_that_cannot_be_learned_is_refused(facts):
     for values, schema, error, message in (
         ([1], {}, RunError, 'the target y is always 1: there is nothing to learn'),
         ([1.5], {}, RunError, 'the target y is always 1.5: there'),
@@ -368,3 +341,151 @@ def test_a_row_becomes_an_example_of_the_cells_that_are_there(table):
             encode(cells)
     with pytest.raises(UsageError, match='a.csv: has no column x, c, which the model takes'):
         make_encoder(table('y'), integers, has_labels=False)
+
+
+def write(path, header, rows, delimiter=','):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('\n'.join([header, *(delimiter.join(map(str, row)) for row in rows)]) + '\n')
+    return path
+
+
+@pytest.fixture
+def splits(tmp_path):
+    """A directory with train.csv and eval.csv, whose numbers are known."""
+    rows = [(1, 5, 'Rome', 'b'), (2, '', 'Rome', 'a'), (6, 7, 'Oslo', 'b'), (3, 'NA', 'Oslo', 'a'), (3, 9, 'Rome', 'a')]
+    write(tmp_path / 'table' / 'train.csv', 'x,y,city,kind', rows)
+    write(tmp_path / 'table' / 'eval.csv', 'city,kind,x,y', [('Oslo', 'a', 3, '?'), ('Bonn', 'c', '', 7)])
+    return tmp_path / 'table'
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    return lambda path, *hparams: Prepared(csv, tmp_path / 'data', f'csv_file={path}', *hparams)
+
+
+def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp_path, prepared, caplog):
+    caplog.set_level('INFO', 'tensorflow')
+    found = prepared(splits, 'target=kind', 'min_count=1')
+    columns = [
+        {'name': 'x', 'kind': 'numeric', 'mean': 3, 'std': pytest.approx(((4 + 1 + 9) / 5) ** 0.5), 'indicator': False},
+        {'name': 'y', 'kind': 'numeric', 'mean': 7, 'std': pytest.approx((8 / 3) ** 0.5), 'indicator': True},
+        {'name': 'city', 'kind': 'categorical', 'vocabulary': ['Rome', 'Oslo']},
+        {'name': 'kind', 'kind': 'target'},
+    ]
+    target = {'task': 'classification', 'class_names': ['a', 'b', 'c'], 'num_classes': 3}
+    assert found.metadata == {**target, 'columns': columns, 'vocabulary_sizes': {'categorical': [3]}}
+    for line in (
+        'no row trained on is of the class c.',
+        'numeric: x, y\n',
+        'categorical: city\n',
+        'target: kind, classification\n',
+    ):
+        assert f'train.csv: {line}' in caplog.text
+    for limit in ('min_count=3', 'max_vocabulary=1'):
+        assert prepared(splits, 'target=kind', limit).metadata['columns'][2]['vocabulary'] == ['Rome']
+    with pytest.raises(UsageError, match='csv_file=.*/table: there is no split no'):
+        found.read('no')
+    assert found.source.is_parsed_once()
+    features, labels = expected = found.read('eval')
+    np.testing.assert_allclose(features['numeric'], [[0, 0, 1], [0, 0, 0]], atol=1e-6)
+    numbers = sorted(found.read('train')[0]['numeric'][:, 0])
+    np.testing.assert_allclose(numbers, np.array([-2, -1, 0, 0, 3]) / np.sqrt((4 + 1 + 9) / 5), rtol=1e-5)
+    assert features['categorical'].tolist() == [[2], [0]]  # Rome is 1, Oslo 2; Bonn is only in eval.
+    assert labels['label'].tolist() == [0, 2] and labels.keys() == {'label'}
+    types = [features['numeric'].dtype, features['categorical'].dtype, labels['label'].dtype]
+    assert types == [np.float32, np.int32, np.int32] and features.keys() == {'numeric', 'categorical'}
+    inputs = shutil.copy(splits / 'eval.csv', tmp_path / 'input.csv')
+    shutil.rmtree(splits)
+    shutil.rmtree(tmp_path / 'data')  # Input is read by the metadata alone.
+    features, errors = found.predict(inputs)
+    assert not errors
+    np.testing.assert_equal(features, expected[0])
+    path = write(tmp_path / 'input.csv', 'x;y;city', [(3, 7, 'Rome'), ('three', 7, 'Rome'), (1,), ('', '', '')], ';')
+    features, errors = found.predict(path)
+    assert features['categorical'].tolist() == [[1], [0]]
+    wrong = {3: "column x: 'three' is not a number", 4: '1 cells, but the header has 3'}
+    assert errors == {line: f'{path}: line {line}: {text}' for line, text in wrong.items()}
+
+
+def test_a_schema_gives_the_id_the_weight_and_the_task(tmp_path, prepared):
+    path = write(tmp_path / 'a.csv', 'row,zip,note,w,income', [(f'r{i}', i % 4, 'n', i % 3 / 2, i % 2) for i in range(80)])
+    kinds = {'zip': 'categorical', 'note': 'ignore'}
+    given = make_schema(tmp_path, columns=kinds, target='income', task='regression', id='row', weight='w')
+    features, labels = prepared(path, given, 'eval_share=0', 'max_vocabulary=3').read('train')
+    assert features.keys() == {'categorical', 'example_id'} and labels.keys() == {'label', 'weight'}
+    i = np.array([int(name[1:]) for name in features['example_id']])
+    assert sorted(i) == list(range(80)) and labels['label'].dtype == labels['weight'].dtype == np.float32
+    np.testing.assert_array_equal(labels['label'], i % 2)
+    np.testing.assert_array_equal(labels['weight'], i % 3 / 2)
+    np.testing.assert_array_equal(features['categorical'][:, 0], np.where(i % 4 == 3, 0, i % 4 + 1))
+
+
+def test_sound_rows_of_a_file_are_trained_on_or_held_out(tmp_path, prepared, caplog):
+    path = write(tmp_path / 'a.csv', 'x,y', [(i, i % 2, 3) if i == 7 else (i, i % 2) for i in range(100)])
+    found = prepared(path, 'target=y', 'max_bad_share=0.01')
+    x = found.metadata['columns'][0]
+    numbers = [np.rint(found.read(split)[0]['numeric'][:, 0] * x['std'] + x['mean']).astype(int) for split in ('train', 'eval')]
+    assert sorted(np.concatenate(numbers)) == [i for i in range(100) if i != 7] and 5 < len(numbers[1]) < 40
+    assert x['mean'] == pytest.approx(numbers[0].mean())
+    assert '1 of 100 rows are skipped; the first:' in caplog.text and 'line 9: 3 cells' in caplog.text
+    for name, rows in (('train.csv', [(1, 0), (2, 1)]), ('eval.csv', [])):
+        write(tmp_path / 'empty' / name, 'x,y', rows)
+    with pytest.raises(RunError, match='empty/eval.csv: has no row for the split eval'):
+        prepared(tmp_path / 'empty', 'target=y')
+
+
+def test_any_change_converts_anew(splits, tmp_path, prepared, caplog):
+    def count(*hparams):
+        prepared(splits, *hparams)
+        return len(os.listdir(tmp_path / 'data'))
+
+    caplog.set_level('INFO', 'tensorflow')
+    assert count('target=kind') == count('target=kind') == 1
+    (first,) = os.listdir(tmp_path / 'data')
+    changes = ('eval_share=0.1', 'min_count=1', 'max_vocabulary=9', 'max_bad_share=0.1', 'train_split=eval')
+    assert [count('target=kind', change) for change in changes] == [2, 3, 4, 5, 6]
+    assert [count('target=city'), count(make_schema(tmp_path, target='kind'))] == [
+        7,
+        8,
+    ] and 'can be deleted' not in caplog.text
+    for number, name in enumerate(('eval.csv', 'train.csv'), 9):
+        os.utime(splits / name, (1, 1))
+        assert count('target=kind') == number
+    lines = [record.getMessage() for record in caplog.records if 'can be deleted' in record.getMessage()]
+    assert [line.count(f'{tmp_path}/data/csv-') for line in lines] == [1, 2]
+    assert lines[0].startswith(f'{splits}: earlier conversions, ') and lines[0].endswith(f' them: {tmp_path}/data/{first}')
+    for wrong in ('eval_share=0.91', 'max_bad_share=1.1', 'min_count=0', 'max_vocabulary=0', 'train_split=fold3'):
+        with pytest.raises(UsageError, match='there is no split fold3' if 'fold3' in wrong else f'{wrong} must be'):
+            prepared(splits, 'target=kind', wrong)
+
+
+def test_data_of_other_columns_than_the_training_is_refused(tmp_path, prepared):
+    path = tmp_path / 'a.csv'
+    trained = prepared(write(path, 'x,kind', [(i % 7, 'ab'[i % 2]) for i in range(60)]), 'target=kind').metadata
+    for header, message in (('x,kind', 'is categorical now'), ('z,kind', 'is missing now')):
+        other = prepared(write(path, header, [('cde'[i % 3], 'ab'[i % 2]) for i in range(60)]), 'target=kind')
+        with pytest.raises(UsageError, match=f'{path}: the column x, on which the model was trained as numeric, {message}'):
+            csv.read('eval', str(tmp_path / 'data'), build.HParams(other.params, trained))
+
+
+def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
+    rows = [(i % 50, 'ab'[i % 2], 3 * (i % 50) + 100 * (i % 2) + 0.5) for i in range(300)]
+    path = write(tmp_path / 'lines.csv', 'x,c,target', rows)
+    flags = ('--model=mlp', '--dataset=csv', f'--data_dir={tmp_path}/data', '--train_steps=150')
+    hparams = f'--hparams=csv_file={path},hidden_units=[16],learning_rate=0.02,batch_size=32'
+    code, result, _ = run(*flags, hparams)
+    assert code == 0 and result['eval']['mean_absolute_error'] < 15
+    new, saved = write(tmp_path / 'new.csv', 'x,c', [(40, 'b'), (10, 'a')]), f'{tmp_path}/output/hparams.json'
+    code, _, err = run(*flags, hparams.replace('lines', 'new'), '--schedule=evaluate')
+    assert code == 2 and f'{saved}: csv_file was "{path}", now it is "{new}": reuse the saved values, with --hparams_' in err
+    assert 'other data can be predicted, with --input=FILES, and evaluated, with --eval_splits=test, if it is the split' in err
+    assert run(*flags, '--schedule=evaluate')[1]['eval'] == result['eval']
+    shutil.rmtree(tmp_path / 'data')
+    path.unlink()
+    assert run(*flags, f'--hparams_set={saved}', '--schedule=predict', f'--input={new}')[0] == 0
+    np.testing.assert_allclose([row['value'] for row in predicted(tmp_path / 'output')], [220.5, 30.5], atol=40)
+    code, result, _ = run(*flags, '--schedule=export')
+    assert code == 0
+    examples = [records.encode({'x': 40.0, 'c': 'b'}), records.encode({'x': 10.0, 'c': 'a'})]
+    found = serve(result['export'], 'examples:serving_default', {'examples': examples})
+    np.testing.assert_allclose(found, [220.5, 30.5], atol=40)

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from common.data import records, shards
 from common.errors import RunError, UsageError
 from datasets import tfds as dataset
-from tests.datasets.own_data import Prepared, picture, predicted, schema, serve
+from tests.datasets.own_data import Prepared, picture, predicted, serve, make_schema
 
 tfds = pytest.importorskip('tensorflow_datasets', reason="needs pip install -e '.[tfds]'")
 
@@ -114,12 +114,12 @@ def test_every_kind_of_feature_is_read_or_ignored_with_a_line(tmp_path, prepared
     assert 'ignored: depth (Image), packed (Tensor), words (Sequence). --hparams=schema=FILE can override' in caplog.text
     assert not found.source.has_images()  # Pictures alone are not enough.
     others = {name: 'ignore' for name, kind in kinds(found).items() if kind not in ('image', 'label')}
-    assert prepared(path, schema(tmp_path, features=others)).source.has_images()
+    assert prepared(path, make_schema(tmp_path, features=others)).source.has_images()
     with pytest.raises(UsageError, match='no split eval or test or validation: .* are: train, fold3; --eval_splits and'):
         found.read('eval')
     for label in ('v', 'words', 'photo'):
         with pytest.raises(UsageError, match=f'label {label} is neither a class nor a number nor a text'):
-            prepared(path, schema(tmp_path, label=label))
+            prepared(path, make_schema(tmp_path, label=label))
 
 
 def test_the_supervised_keys_are_input_and_label(tmp_path, prepared, caplog):
@@ -132,7 +132,7 @@ def test_the_supervised_keys_are_input_and_label(tmp_path, prepared, caplog):
     assert kinds(found) == {'text': 'text', 'stars': 'label'} and len(found.read('eval')) == 6
     assert found.metadata['class_names'] == ['0', '1', '2', '3', '4']
     assert 'ignored: id (not an input), label (not an input), w (not an input).' in caplog.text
-    found = prepared(path, schema(tmp_path, label='label', id='id', features={'stars': 'numeric', 'text': 'ignore'}))
+    found = prepared(path, make_schema(tmp_path, label='label', id='id', features={'stars': 'numeric', 'text': 'ignore'}))
     assert kinds(found) == {'stars': 'numeric', 'label': 'label', 'id': 'id'}
     assert found.metadata['class_names'] == ['dark', 'light']
     path = build(tmp_path / 'weighted', features, {'train': examples}, ({'a': 'stars', 'b': 'text'}, 'label', 'w'))
