@@ -18,7 +18,7 @@ from common.inference.model_card import to_markdown
 from common.ops.python_op import python_op
 from hparams import build
 from tests.linear import make_estimator
-from tests.shared import read_weights
+from tests.shared import read_weights, refused
 
 SPEC = {'x': tf.io.FixedLenFeature([2], tf.float32), 'n': tf.io.FixedLenFeature([], tf.int64)}
 
@@ -76,7 +76,7 @@ def test_both_signatures_of_an_export_agree_for_any_batch(tmp_path, kind):
             np.testing.assert_allclose(found['y'], 2 * x + n[:, None], rtol=1e-6)
 
 
-def test_a_model_that_calls_python_is_not_exported(tmp_path):
+def test_what_cannot_be_exported_is_named(tmp_path):
     def model(features, labels, mode, params):
         y = python_op(lambda x: x, lambda x, gradient: gradient)(tf.get_variable('w', initializer=1.0) * features['x'])
         return {'y': y}, None if labels is None else tf.reduce_sum(y, 1)
@@ -84,15 +84,9 @@ def test_a_model_that_calls_python_is_not_exported(tmp_path):
     estimator, serving_input_fn = make(tmp_path, DATASETS['tensors made in memory'], model)
     with pytest.raises(UsageError, match='^--schedule=export: model/PyFunc is a Python function, which only this process'):
         serving.check_exportable(estimator, serving_input_fn, estimator.latest_checkpoint())
-
-
-def test_a_feature_of_unknown_rank_is_not_exported(tmp_path):
-    def parse_grid(mode, params, record):
-        return {'grid': tf.ones([record['n'], record['n']])}, {}
-
-    _, serving_input_fn = make(tmp_path, {'read': tensors, 'parse': parse_grid}, doubled)
-    with tf.Graph().as_default(), pytest.raises(UsageError, match='the feature grid must have a shape whose first dimension'):
-        serving_input_fn()
+    grid = {'read': tensors, 'parse': lambda mode, params, record: ({'grid': tf.ones([record['n'], record['n']])}, {})}
+    serving_input_fn = serving.make_serving_input_fn(DataSource(types.SimpleNamespace(**grid), '', estimator.params))
+    assert 'the feature grid must have a shape whose first dimension' in refused(serving_input_fn)
 
 
 def fields(content):

@@ -1,5 +1,6 @@
 """Predictions of arrays, asked for many times, of splits and of the files of --input."""
 
+import concurrent.futures
 import re
 import threading
 import types
@@ -141,7 +142,7 @@ def test_threads_predict_with_the_weights_of_one_checkpoint_while_another_is_loa
         several = [tf.get_variable(f'w{i}', [1000, 100], initializer=tf.zeros_initializer()) for i in range(20)]
         return {'y': features['x'] + tf.stack([variable[-1, -1] for variable in several])}, None
 
-    estimator = make_estimator(tmp_path, model=types.SimpleNamespace(model=model))
+    estimator = make_estimator(tmp_path, model=model)
     with tf.Graph().as_default(), tf.Session() as session:
         step = tf.train.create_global_step()
         model({'x': tf.zeros([1, 1])}, None, None, None)
@@ -153,21 +154,18 @@ def test_threads_predict_with_the_weights_of_one_checkpoint_while_another_is_loa
     assert predictor.reload() == f'{tmp_path}/model.ckpt-2'
     kinds, is_over = set(), threading.Event()
 
-    def predict():
+    def predict(_):
         while not is_over.is_set():
             kinds.add(tuple(predictor.predict([[0.0]])['y'].ravel()))
 
-    threads = [threading.Thread(target=predict) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for i in range(2000):
-        predictor.reload(f'{tmp_path}/model.ckpt-{i % 2 + 1}')
-        if i > 20 and len(kinds) > 1:
-            break
-    is_over.set()
-    for thread in threads:
-        thread.join()
-    assert kinds == {(1.0,) * 20, (2.0,) * 20}
+    with concurrent.futures.ThreadPoolExecutor() as executor:
+        answers = executor.map(predict, range(3))
+        for i in range(2000):
+            predictor.reload(f'{tmp_path}/model.ckpt-{i % 2 + 1}')
+            if i > 20 and len(kinds) > 1:
+                break
+        is_over.set()
+    assert not any(answers) and kinds == {(1.0,) * 20, (2.0,) * 20}
 
 
 def test_a_predictor_keeps_its_weights_when_another_checkpoint_is_damaged(trained, tmp_path):

@@ -1,16 +1,19 @@
-"""What a training writes of its steps, to TensorBoard and to the log, and the time that it waits for its input."""
+"""What a training tells of itself: to TensorBoard, to the log and on a terminal."""
 
 import threading
 import time
 import types
+from unittest import mock
 
 import numpy as np
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+import pytest
+from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 import tensorflow.compat.v1 as tf
 
-from common.monitoring import summaries
+from common.monitoring import hparams_tab, progress_bar, summaries
+from common.monitoring.model_summary import describe
 from hparams.build import HParams
-from tests.linear import input_fn, make_estimator, scalars
+from tests.linear import scalars
 
 
 def test_a_training_writes_its_speed_and_what_is_left_of_it(tmp_path, session, monkeypatch, caplog):
@@ -47,6 +50,8 @@ def test_a_training_writes_its_speed_and_what_is_left_of_it(tmp_path, session, m
     speed = {'global_step/sec': 0.2, 'examples/sec': 16.0, 'input/wait_fraction': 0.25}
     first = {'loss': 0.5, 'metric': 8.0}
     assert seen == [{'global_step': number, 'train': {**first, **(speed if number > 5 else {})}} for number in (5, 7, 9)]
+    events = [event for path in tmp_path.iterdir() for event in tf.train.summary_iterator(str(path))]
+    assert [event.step for event in events if event.session_log.status == tf.SessionLog.START] == [5]  # Forget later ones.
     found = scalars(tmp_path)
     assert found['scalar'] == {5: 3, 7: 3, 9: 3} and found['metric'] == {5: 8, 7: 8, 9: 8}
     assert found['examples/sec'] == {7: 16, 9: 16} and 'vector' not in found
@@ -58,20 +63,6 @@ def test_a_training_writes_its_speed_and_what_is_left_of_it(tmp_path, session, m
     ]
     assert caplog.text.count('global_step/sec: 0.2\n') == 2
     assert summaries.Length(HParams({'batch_size': 32}), 0, 14).epoch(3) == ''
-
-
-def test_what_a_killed_training_has_written_of_later_steps_is_forgotten(tmp_path):
-    def steps():
-        return [event.step for event in seen.Reload().Scalars('learning_rate')]
-
-    for max_steps in (2, 6):
-        make_estimator(tmp_path).train(input_fn(), max_steps=max_steps)
-    # As if it had been killed before it saved another checkpoint.
-    tf.train.update_checkpoint_state(str(tmp_path), f'{tmp_path}/model.ckpt-2')
-    seen = EventAccumulator(str(tmp_path), purge_orphaned_data=True)
-    assert steps() == [1, 2, 3, 4, 5, 6]
-    make_estimator(tmp_path).train(input_fn(), max_steps=4)
-    assert steps() == [1, 2, 3, 4]
 
 
 def test_writers_of_a_directory_and_those_below_it_are_closed(tmp_path):
@@ -106,3 +97,64 @@ def test_the_input_wait_is_the_time_from_the_beginning_of_a_step_to_its_batch(se
         is_started.clear()
     session.run(tf.variables_initializer(tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)))
     assert session.run(waited) == 0
+
+
+def test_the_model_summary_lists_inputs_variables_and_their_sum(session):
+    features = {'image': tf.placeholder(tf.float32, [None, 28, 28, 1]), 'a': tf.placeholder(tf.string, [8])}
+    variables = [tf.get_variable('conv/kernel', [3, 3, 1, 200]), tf.get_variable('b', [])]
+    assert describe(features, {'label': tf.placeholder(tf.int64, [None])}, variables) == [
+        'Input a: string (8,)',
+        'Input image: float32 (None, 28, 28, 1)',
+        'Input label: int64 (None,)',
+        'conv/kernel  (3, 3, 1, 200)         1,800',
+        'b            ()                         1',
+        'total                               1,801',
+    ]
+    assert describe({}, None, [])[-1].split() == ['total', '0']
+
+
+def test_the_progress_bar_counts_from_the_global_step(monkeypatch, session):
+    def make_bar(desc, total, initial, leave):
+        bar = mock.Mock(desc=desc, total=total, n=initial, disable=False, format_dict={'rate': 2.5})
+        bar.update.side_effect = lambda count: setattr(bar, 'n', bar.n + count)
+        bars.append(bar)
+        return bar
+
+    class Train(tf.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            run_context.session.run(count)
+
+    bars = []
+    monkeypatch.setattr(progress_bar, 'make_bar', make_bar)
+    step = tf.train.get_or_create_global_step()
+    count = tf.assign_add(step, 4)
+    scaffold = tf.train.Scaffold(init_op=tf.assign(step, 7))
+    lengths = [summaries.Length(HParams({'batch_size': 32}), num_examples, 16) for num_examples in (128, 0)]
+    hooks = [progress_bar.ProgressBar(tf.constant(0.12345), length) for length in lengths]
+    with tf.train.SingularMonitoredSession([*hooks, Train()], scaffold=scaffold) as training:
+        for _ in range(3):
+            training.run(step)
+    assert [(bar.desc, bar.total, bar.n, bar.close.called) for bar in bars] == [('Training', 16, 16, True)] * 2
+    first, second = (bar.set_postfix.call_args.args[0] for bar in bars)
+    assert first == {'epoch': '4.00', 'examples/sec': '80', 'loss': '0.1235'} and 'epoch' not in second
+
+
+def read(directory):
+    """Returns the messages of the plug-in in the events of a directory."""
+    paths = tf.io.gfile.glob(f'{directory}/events*')
+    values = [value for path in paths for event in tf.train.summary_iterator(path) for value in event.summary.value]
+    found = [value.metadata.plugin_data for value in values if value.metadata.plugin_data.plugin_name == 'hparams']
+    return [plugin_data_pb2.HParamsPluginData.FromString(data.content) for data in found]
+
+
+def test_the_hparams_tab_gets_the_hyperparameters_and_how_it_ended(tmp_path):
+    with hparams_tab.session(str(tmp_path), {'rate': 0.5, 'steps': 3, 'cache': True, 'model': 'm', 'filters': (1, 2)}):
+        assert len(read(tmp_path)) == 1
+    start, end = read(tmp_path)
+    values = start.session_start_info.hparams
+    assert (values['rate'].number_value, values['steps'].number_value, values['cache'].bool_value) == (0.5, 3, True)
+    assert (values['model'].string_value, values['filters'].string_value) == ('m', '[1, 2]')
+    assert end.session_end_info.status == api_pb2.STATUS_SUCCESS
+    with pytest.raises(ZeroDivisionError), hparams_tab.session(f'{tmp_path}/failure', {'a': 1}):
+        raise ZeroDivisionError
+    assert read(f'{tmp_path}/failure')[-1].session_end_info.status == api_pb2.STATUS_FAILURE

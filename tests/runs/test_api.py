@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -17,6 +18,7 @@ import tensorflow.compat.v1 as tf
 from common.data import records
 from common.runs import api
 from models import alexnet
+from tests.cluster.tasks import tf_config
 from tests.linear import scalars
 from tests.shared import SMALL, assert_equal, read_weights
 
@@ -124,8 +126,8 @@ def test_a_run_leaves_the_program_as_it_was_and_does_not_depend_on_its_random_nu
             y = tf.layers.dense(features['x'][:, None], 1)[:, 0]
             return {'y': y}, None if labels is None else tf.square(y - labels['y'])
 
-    def weights(name):
-        train(tmp_path / name, steps=1, model=Dense()).evaluate()
+    def weights(name, **options):
+        train(tmp_path / name, steps=1, model=Dense(), **options).evaluate()
         return read_weights(tmp_path / name)
 
     def draw():
@@ -146,6 +148,7 @@ def test_a_run_leaves_the_program_as_it_was_and_does_not_depend_on_its_random_nu
     before = state()
     assert_equal(weights('after'), expected)
     assert state() == before and draw() == second
+    assert weights('other', seed=2)['dense/kernel'] != expected['dense/kernel']
 
 
 def test_trainings_in_threads_are_those_of_the_main_thread(tmp_path):
@@ -194,13 +197,6 @@ def test_an_exception_of_the_program_ends_the_training_and_is_not_changed(tmp_pa
     assert train(tmp_path, steps=8).metrics['global_step'] == 8
 
 
-def test_a_run_stays_where_it_is_if_the_program_moves(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / 'elsewhere').mkdir()
-    run = train('here', steps=4, on_metrics=lambda metrics: os.chdir('elsewhere') if metrics['global_step'] == 1 else None)
-    assert run.evaluate()['global_step'] == 4 == run.metrics['global_step'] and run.output_dir == str(tmp_path / 'here')
-
-
 @pytest.mark.parametrize(
     'options, message',
     [
@@ -209,9 +205,7 @@ def test_a_run_stays_where_it_is_if_the_program_moves(tmp_path, monkeypatch):
         ({'local_cluster': 'worker:2'}, 'local_cluster is an option of trainer.py only'),
         ({'schedule': 'predict'}, 'schedule=predict: train() has train_and_evaluate and train'),
         ({'hparams': {'batch_size': '8'}}, '--hparams: batch_size=8 must be an integer'),
-        ({'hparams': {'seed': 8}}, '--hparams: seed has its own flag, --seed'),
         ({'model': types.SimpleNamespace()}, '--model=SimpleNamespace: SimpleNamespace must define get_params, model; see '),
-        ({'eval_splits': ['eval', '']}, '--eval_splits=eval,: a name is empty'),
         ({'eval_splits': [5]}, 'eval_splits=[5] must be a list of strings'),
         ({'hparams': None}, 'hparams must be a dict of names and values, or text, not None'),
         ({'hparams': {1: 2}}, 'hparams must be a dict of names and values, or text, not a dict'),
@@ -225,32 +219,28 @@ def test_a_mistake_is_one_line(tmp_path, options, message):
     assert str(raised.value).startswith(message) and not (tmp_path / 'x').exists()
 
 
-def test_arguments_may_be_paths_and_numbers_of_numpy(tmp_path):
-    run = api.train(Line(), line_data(), tmp_path / 'x', hparams=SLOPE, train_steps=np.int64(4), data_dir=tmp_path)
+def test_paths_and_numbers_of_numpy_are_taken_and_what_does_not_fit_the_run_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'elsewhere').mkdir()
+    options = {'data_dir': tmp_path, 'train_steps': np.int64(4), 'hparams': SLOPE}
+    options['on_metrics'] = lambda metrics: os.chdir('elsewhere') if metrics['global_step'] == 1 else None
+    run = api.train(Line(), line_data(), pathlib.Path('x'), **options)
+    assert run.output_dir == str(tmp_path / 'x') and run.metrics['global_step'] == 4  # It stays where it is.
     assert api.load(tmp_path / 'x', Line(), line_data()).evaluate(hparams={'eval_batch_size': 8}) == run.evaluate('eval')
-    for name in ('schedule', 'eval_splits', 'model'):
-        with pytest.raises(api.UsageError, match=f'{name} is not an option here'):
-            run.evaluate('eval', **{name: 'train'})
     train(tmp_path / 'x', steps=8, override_hparams={'learning_rate': 0.25, 'augment_flip': False})
-    assert json.loads((tmp_path / 'x' / 'hparams.json').read_text())['learning_rate'] == 0.25
-
-
-def test_a_run_that_is_not_there_and_another_model_are_refused(tmp_path):
-    with pytest.raises(api.UsageError, match='no checkpoint'):
-        api.load(str(tmp_path / 'x'))
-    train(tmp_path, steps=4)
-    with pytest.raises(api.UsageError, match='--model=Line: no module models.Line'):
-        api.load(str(tmp_path)).evaluate()
-    assert api.load(str(tmp_path), Line(), line_data()).evaluate()['global_step'] == 4
-    with pytest.raises(api.UsageError, match='learning_rate was 0.5, now it is 0.1'):
-        api.train(Line(), line_data(), str(tmp_path), hparams={**SLOPE, 'learning_rate': 0.1}, train_steps=8)
-    (tmp_path / 'hparams.json').unlink()
-    with pytest.raises(api.UsageError, match='has no hparams.json that names the model and the dataset: give both'):
-        api.load(str(tmp_path), Line())
-
-
-def test_a_program_in_a_cluster_is_sent_to_the_trainer(tmp_path, monkeypatch):
-    cluster = {'cluster': {'worker': ['127.0.0.1:1', '127.0.0.1:2']}, 'task': {'type': 'worker', 'index': 0}}
-    monkeypatch.setenv('TF_CONFIG', json.dumps(cluster))
+    hparams = tmp_path / 'x' / 'hparams.json'
+    assert json.loads(hparams.read_text())['learning_rate'] == 0.25
+    for function, message in (
+        (lambda: run.evaluate(schedule='train'), 'schedule is not an option here'),
+        (lambda: run.evaluate(eval_splits='train'), 'eval_splits is not an option here'),
+        (lambda: run.evaluate(model='x'), 'model is not an option here'),
+        (lambda: api.load(tmp_path), 'contains no checkpoint'),
+        (lambda: api.load(run.output_dir).evaluate(), '--model=Line: no module models.Line'),
+        (lambda: train(run.output_dir), 'learning_rate was 0.25, now it is 0.5'),
+        (lambda: hparams.unlink() or api.load(run.output_dir, Line()), 'no hparams.json that names the model and the dataset'),
+    ):
+        with pytest.raises(api.UsageError, match=message):
+            function()
+    monkeypatch.setenv('TF_CONFIG', tf_config({'worker': ['a:1', 'b:1']}, 'worker'))
     with pytest.raises(api.UsageError, match='TF_CONFIG or Slurm names a cluster, and a Python program runs on one machine'):
-        train(tmp_path)
+        run.evaluate()

@@ -50,6 +50,7 @@ def make(tmp_path, text='', schedule='train', batch_start=(0, 0), **options):
         ('num_epochs=2', {'schedule': 'dry_run'}, 1, 3),
         ('train_split=endless,train_steps=9', {}, 9, 1000),
         ('num_epochs=2', {'schedule': 'evaluate'}, 1, 1000),
+        ('num_epochs=2,train_split=eval', {}, 4, 2),  # 14 / 4 and 7 / 4, rounded up.
     ],
 )
 def test_the_length_of_a_training_and_its_periods_follow_from_the_data(tmp_path, text, options, steps, eval_every_steps):
@@ -72,11 +73,7 @@ def test_the_length_of_a_training_and_its_periods_follow_from_the_data(tmp_path,
         ('', {'schedule': 'evaluate', 'eval_splits': ['eval', 'test']}, '--dataset=d: unknown split test'),
         ('', {'schedule': 'evaluate', 'eval_splits': ['test'], 'eval_steps': 1}, '--dataset=d: unknown split test'),
         ('', {'schedule': 'evaluate', 'eval_splits': ['endless']}, 'd: the split endless is infinite: set --eval_steps'),
-        (
-            '',
-            {'schedule': 'dry_run', 'best_metric': 'los:max'},
-            'no metric los; the metrics are: examples, loss, loss',
-        ),
+        ('', {'schedule': 'dry_run', 'best_metric': 'los:max'}, 'no metric los; the metrics are: examples, loss, loss'),
     ],
 )
 def test_what_cannot_be_run_is_named(tmp_path, text, options, message):

@@ -25,12 +25,11 @@ RANGES = {
 }
 
 
-def test_help_lists_every_flag_in_groups(capsys):
+def test_help_lists_every_flag(capsys):
     assert trainer.main(['trainer.py', '-h']) == 0
     out = capsys.readouterr().out
     for name in set(run_flags.define()) - {'h'}:
         assert re.search(rf'--(\[no\])?{name}:', out), name
-    assert out.index('What to run:') < out.index('--model:') < out.index('Execution:') < out.index('--num_gpus:')
 
 
 def test_help_may_be_read_in_part(start):
@@ -73,10 +72,8 @@ def test_a_number_out_of_its_range_is_refused(name):
     'argv, message',
     [
         (['--hparams=optimizer=lion'], 'optimizer=lion is not one of adam, adamw, adagrad, ftrl, momentum, rmsprop, sgd'),
-        (['--hparams=drop_rate=1.0', '--schedule=dry_run'], 'drop_rate=1.0 must be at least 0 and less than 1'),
         (['--hparams=image_size=14'], '--dataset=mnist has image_size=28'),
-        ([*POLYNOMIAL, '--hparams=num_samples=9'], 'num_samples=9 must be from 10 to 10000000'),
-        (['--best_metric=accuracy'], '--best_metric=accuracy is not of the form METRIC:min or METRIC:max'),
+        (['--override_hparams=dense_units=8'], ', label_smoothing, drop_rate'),
         (['--num_gpus=99'], '--num_gpus=99: this machine has '),
         (['--log_file=/none/log.txt'], '--log_file=/none/log.txt: cannot be written: No such file or directory'),
         (['--xla'], '--xla requires a GPU; none is visible'),
@@ -120,9 +117,6 @@ def test_the_largest_numbers_that_flags_take_are_no_mistake(run, tmp_path):
         flags = [f'--{name}={RANGES[name][1]}' for name in common + names]
         code, result, _ = run(*POLYNOMIAL, '--train_steps=3', *flags, output_dir=tmp_path / names[0])
         assert code == 0 and result['global_step'] == 3 and 'loss' in result['eval']
-
-
-def test_a_training_of_nearly_as_many_steps_as_there_are_numbers_can_begin(run):
     flags = ('--num_epochs=9.2e15', '--eval_steps=1', '--eval_every_steps=2')
     code, result, _ = run(*POLYNOMIAL, *flags, '--early_stopping_patience=1', '--early_stopping_min_delta=1e308')
     assert code == 0 and result['global_step'] == 4

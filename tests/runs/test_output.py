@@ -16,7 +16,6 @@ from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 from common.data import records
 from tests import forked
 from tests.shared import POLYNOMIAL, ROOT, SMALL, losses
-import trainer
 
 TRAINING = (*POLYNOMIAL, '--schedule=train', '--hparams=num_samples=1280,batch_size=128,learning_rate=0.01')
 
@@ -87,13 +86,7 @@ def test_the_chosen_steps_are_profiled(run, tmp_path):
         assert sum(event.name.startswith('model/MatMul:') for event in events) == 2
 
 
-def test_the_default_directories_follow_from_the_names(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert trainer.main(['trainer.py', *TRAINING, '--train_steps=2']) == 0
-    assert (tmp_path / 'output' / 'polynomial' / 'polynomial' / 'hparams.json').exists()
-
-
-def test_progress_bars_are_drawn_on_a_terminal(tmp_path):
+def test_progress_bars_are_drawn_on_a_terminal_and_the_default_directory_follows_from_the_names(tmp_path):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (40, 120))
     command = [sys.executable, os.path.join(ROOT, 'trainer.py'), *POLYNOMIAL, '--train_steps=300', '--eval_steps=1']
@@ -105,21 +98,10 @@ def test_progress_bars_are_drawn_on_a_terminal(tmp_path):
             output += part
     os.close(ours)
     assert process.wait(100) == 0
+    assert (tmp_path / 'output' / 'polynomial' / 'polynomial' / 'hparams.json').exists()
     text = output.decode()
     assert re.search(r'Training: +\d+%', text)
     assert re.search(r'\d+it/s, epoch=\d\.\d\d, examples/sec=\d+, loss=\d', text)
     lines = [line for line in re.split(r'[\r\n]+', text) if ' INFO ' in line]
     assert not any('Training' in line for line in lines)  # The bar makes room for the log,
     assert sum(' INFO loss = ' in line for line in lines) == 3  # whose lines are still there, each once.
-
-
-@pytest.mark.skipif(not os.path.exists('/proc/net/tcp'), reason='sockets are looked up in /proc')
-def test_a_training_on_one_machine_listens_on_no_port(start):
-    process = start(*TRAINING, '--hparams=learning_rate_schedule=constant', '--train_steps=1000000')
-    assert any('step = 100 ' in line for line in process.stderr)
-    targets = {os.readlink(link.path) for link in os.scandir(f'/proc/{process.pid}/fd')}
-    listening = []
-    for kind in ('tcp', 'tcp6'):
-        sockets = [line.split() for line in open(f'/proc/{process.pid}/net/{kind}').read().splitlines()[1:]]
-        listening += [fields[1] for fields in sockets if fields[3] == '0A' and f'socket:[{fields[9]}]' in targets]
-    assert targets and listening == []

@@ -1,6 +1,5 @@
 """Trainings that were stopped, killed or damaged resume, and end as if nothing had been."""
 
-import json
 import os
 import re
 import signal
@@ -8,7 +7,6 @@ import sys
 
 import tensorflow.compat.v1 as tf
 
-from common.storage import checkpoints
 from tests import forked
 from tests.shared import POLYNOMIAL, ROOT, assert_equal, losses, read_weights
 
@@ -22,15 +20,18 @@ EVERYTHING = (
 )
 
 
-def test_another_seed_gives_other_weights(run, trained_run, tmp_path):
-    expected = read_weights(trained_run('polynomial'))['w']
-    assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=20', '--seed=2', output_dir=tmp_path / 'other')[0] == 0
-    assert (read_weights(tmp_path / 'other')['w'] != expected).all()
+def listening(pid):
+    """Returns the addresses on which a process listens."""
+    targets = {os.readlink(link.path) for link in os.scandir(f'/proc/{pid}/fd')}
+    tables = [open(f'/proc/{pid}/net/{kind}').read().splitlines()[1:] for kind in ('tcp', 'tcp6')]
+    sockets = [line.split() for line in sum(tables, [])]
+    return [fields[1] for fields in sockets if fields[3] == '0A' and f'socket:[{fields[9]}]' in targets]
 
 
-def test_a_training_refuses_a_second_one_and_once_stopped_resumes_as_if_nothing_had_been(start, run, tmp_path):
+def test_a_training_listens_nowhere_excludes_others_and_stopped_resumes_as_if_nothing_had_been(start, run, tmp_path):
     process = start(*QUICK, *ENDLESS)
     assert any('step = 20 ' in line for line in process.stderr)
+    assert not os.path.exists('/proc/net/tcp') or listening(process.pid) == []
     code, _, err = run(*QUICK, *ENDLESS)
     assert code == 1
     assert re.match(rf'trainer.py: --output_dir=.*: process {process.pid} on .* is training there', err.splitlines()[-1])
@@ -75,21 +76,3 @@ def test_a_training_that_is_killed_inside_a_save_resumes_as_if_nothing_had_been(
     assert (code, result) == (0, {'global_step': 20}) and f'Restoring parameters from {output}/model.ckpt-0' in log
     assert run(*EVERYTHING, output_dir=tmp_path / 'undisturbed')[0] == 0
     assert_equal(read_weights(output), read_weights(tmp_path / 'undisturbed'))
-
-
-def test_a_lost_checkpoint_state_never_starts_again_from_nothing(trained_run):
-    output = trained_run('polynomial')
-    for content in ('garbage', 'model_checkpoint_path: "model.ckpt-99"', 'model_checkpoint_path: "model.ckpt-10"'):
-        (output / 'checkpoint').write_text(content)
-        checkpoints.recover(str(output))
-        assert tf.train.latest_checkpoint(str(output)) == f'{output}/model.ckpt-20'
-
-
-def test_a_run_of_an_older_framework_resumes(run, trained_run):
-    path = trained_run('polynomial') / 'hparams.json'
-    saved = json.loads(path.read_text())
-    del saved['ema_decay'], saved['piecewise_factors']
-    path.write_text(json.dumps(saved))
-    code, _, err = run(*POLYNOMIAL, '--train_steps=22', '--hparams=ema_decay=0.5')
-    assert code == 2 and 'ema_decay was' in err
-    assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=22')[0] == 0

@@ -1,20 +1,21 @@
 """The schedules, from their command lines to their results."""
 
-import itertools
 import json
 import os
+import re
 import shutil
-import types
+import subprocess
+import sys
 
 import numpy as np
+from PIL import Image
 import pytest
 import tensorflow.compat.v1 as tf
 
 from common import locks
-from common.errors import RunError
-from common.storage import checkpoints
+from datasets import mnist
 from models import polynomial
-from tests.shared import POLYNOMIAL, rows
+from tests.shared import POLYNOMIAL, ROOT, rows
 
 # As those of the fixture `trained_run`.
 FLAGS = (*POLYNOMIAL, '--train_steps=20', '--save_checkpoints_steps=10', '--eval_steps=5')
@@ -67,36 +68,17 @@ def test_continuous_eval_follows_another_process_to_the_last_step(start, run, tm
     assert (tmp_path / 'output' / 'best' / 'best.json').exists()
 
 
-def test_what_is_waited_for_is_logged_each_minute_until_the_timeout(monkeypatch, caplog):
-    def iterator(directory, timeout, timeout_fn):
-        waits.append(timeout)
-        timeout_fn()
-        yield 'x/model.ckpt-3'
-        timeout_fn()
-        timeout_fn()
-
-    waits, clock = [], itertools.count(0, 60)  # A minute passes between any two calls.
-    monkeypatch.setattr(checkpoints, 'time', types.SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(tf.train, 'checkpoints_iterator', iterator)
-    caplog.set_level('INFO', 'tensorflow')
-    with pytest.raises(RunError, match='^x: no new checkpoint for 120 .* the last one was x/model.ckpt-3; .* step 5:'):
-        list(checkpoints.new_checkpoints('x', 5, timeout=120))
-    waiting = 'Still waiting for a checkpoint in x, for 60 seconds; {}, and the training ends at step 5.'
-    assert caplog.messages == [waiting.format(seen) for seen in ('there has been none', 'the last one was x/model.ckpt-3')]
-    assert list(checkpoints.new_checkpoints('x', 5)) == ['x/model.ckpt-3']
-    with pytest.raises(RunError, match='^x: no new checkpoint for 60 seconds, and there has been none; '):
-        next(checkpoints.new_checkpoints('x', 5, timeout=7))
-    assert waits == [60, 60, 7]
-
-
-def test_continuous_eval_waits_for_its_timeout_and_passes_over_checkpoints_that_are_deleted(run, trained_run, monkeypatch):
-    def iterator(directory, timeout, timeout_fn):
-        assert timeout == 7
-        return iter([f'{directory}/model.ckpt-{step}' for step in (15, 20)])
-
+def test_continuous_eval_ends_after_its_timeout_and_passes_over_what_is_deleted(run, trained_run, monkeypatch, tmp_path):
+    flags = (*FLAGS, '--schedule=continuous_eval', '--eval_timeout=1')
+    code, _, log = run(*flags, output_dir=tmp_path / 'empty')
+    line = (
+        rf'trainer.py: {tmp_path}/empty: no new checkpoint for \d+ seconds, and there has been none; the training was to end '
+    )
+    assert code == 1 and re.match(line, log.splitlines()[-1])
     trained_run('polynomial')
-    monkeypatch.setattr(tf.train, 'checkpoints_iterator', iterator)
-    code, result, log = run(*FLAGS, '--schedule=continuous_eval', '--eval_timeout=7')
+    found = [f'{tmp_path}/output/model.ckpt-{step}' for step in (15, 20)]
+    monkeypatch.setattr(tf.train, 'checkpoints_iterator', lambda *args, **options: iter(found))
+    code, result, log = run(*flags)
     assert code == 0 and result['global_step'] == 20
     assert 'model.ckpt-15 was deleted before it could be evaluated' in log
 
@@ -121,3 +103,52 @@ def test_an_export_waits_for_another_one_and_deletes_what_a_killed_one_has_left(
     out, err = process.communicate()
     assert process.returncode == 0, err
     assert {path.name for path in export.iterdir()} == {os.path.basename(json.loads(out)['export']), 'temp-of-mine'}
+
+
+def test_alexnet_learns_mnist_prints_what_it_reached_and_predicts_the_split_and_image_files(run, data_dir, tmp_path):
+    output_dir = tmp_path / 'output'
+    hparams = '--hparams=filters=[8,16],dense_units=32,warmup_steps=20,learning_rate=0.005,train_steps=150'
+    flags = (hparams, f'--data_dir={data_dir}', f'--output_dir={output_dir}', '--save_checkpoints_steps=100')
+    command = [sys.executable, f'{ROOT}/trainer.py', *flags]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    result, log = json.loads(process.stdout), process.stderr
+    assert process.stdout.count('\n') == 1
+    assert result['global_step'] == 150
+    assert result['eval']['accuracy'] > 0.85 and result['eval']['loss'] < 0.5
+    assert json.loads((output_dir / 'results.json').read_text()) == result
+    # In the Estimator's own format, each once, and nothing else that only TensorFlow's developers need.
+    assert len(re.findall('INFO loss = .*, step = 0', log)) == 1
+    assert len(re.findall(' INFO global_step/sec: ', log)) == 1
+    assert re.findall(r'Saving dict for global step (\d+): accuracy = 0\.\d+, ', log) == ['100', '150']
+    assert 'deprecated' not in log and 'Warning' not in log and 'it/s' not in log and 'Using config' not in log
+    assert all(re.match(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d INFO ', line) for line in log.splitlines())
+
+    def predict(*flags):
+        code, result, err = run('--schedule=predict', *flags)
+        assert code == 0
+        return result, [json.loads(line) for line in open(result['predictions'])], err
+
+    # A line for every example, of the network that was evaluated.
+    _, predicted, _ = predict()
+    assert all(line.keys() == {'class', 'probabilities'} for line in predicted)
+    probabilities, classes = (np.array([line[name] for line in predicted]) for name in ('probabilities', 'class'))
+    np.testing.assert_allclose(probabilities.sum(1), np.ones(1000), atol=1e-4)
+    np.testing.assert_array_equal(classes, probabilities.argmax(1))
+    accuracy = np.mean(classes == mnist.read_idx('t10k-labels-idx1-ubyte')[:1000])
+    assert accuracy == pytest.approx(result['eval']['accuracy'], abs=1e-6)
+
+    images = mnist.read_idx('t10k-images-idx3-ubyte')[:5]
+    for i, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / f'{i}.png')
+    Image.fromarray(images[0]).convert('RGB').resize((280, 280), Image.Resampling.NEAREST).save(tmp_path / '5.png')
+    (tmp_path / '6.png').write_text('no image')
+    result, lines, err = predict(f'--input={tmp_path}/*.png')
+    assert result == {'global_step': 150, 'predictions': f'{output_dir}/predictions.jsonl', 'errors': 1}
+    assert 'WARNING 1 of 7 examples cannot be predicted; ' in err
+    assert [line['input'] for line in lines] == [f'{tmp_path}/{i}.png' for i in range(7)]
+    assert [line.get('class') for line in lines] == [*classes[:5], classes[0], None]
+    np.testing.assert_allclose([line['probabilities'] for line in lines[:5]], probabilities[:5], atol=1e-4)
+    code, _, err = run('--schedule=predict', f'--input={tmp_path}/6.png')
+    problem = f'nothing to predict: {tmp_path}/6.png is not an image of a kind that Pillow reads'
+    assert code == 2 and problem in err.splitlines()[-1]

@@ -6,7 +6,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -145,7 +144,7 @@ def test_ctrl_c_during_the_imports_ends_a_command_without_a_word(tmp_path, scrip
 
 
 LOOP = """
-import os, signal, sys, time
+import sys, time
 from common.runs.stop import StopOnSignal
 import tensorflow.compat.v1 as tf
 
@@ -153,7 +152,7 @@ def wait():
     print('step', flush=True)
     time.sleep(steps.pop(0) if steps else 0)
 
-is_training, steps, rests, after, options = eval(sys.argv[1])
+is_training, steps, after, options = eval(sys.argv[1])
 with StopOnSignal(**options) as on_signal, tf.Graph().as_default():
     step = tf.train.get_or_create_global_step()
     with tf.control_dependencies([tf.py_func(wait, [], [])]):
@@ -162,10 +161,7 @@ with StopOnSignal(**options) as on_signal, tf.Graph().as_default():
         while not session.should_stop():
             session.run(count)
     print('stopped', flush=True)
-    for i in range(round(after * 10)):
-        time.sleep(0.1)
-        if rests and i == 5:
-            os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(after)
     print('ended', flush=True)
     on_signal.exit_if_received()
 """
@@ -173,9 +169,9 @@ UNSAVED = '-c: {}: ended before the step did; the steps since the last checkpoin
 
 
 @contextlib.contextmanager
-def in_third_step(steps, after=0.0, rests=False, is_training=True, **options):
-    """Yields a process in its third step: `steps` and `after`, what follows, are seconds; `rests`: it then stops itself."""
-    arguments = [sys.executable, '-c', LOOP, repr((is_training, steps, rests, after, options))]
+def in_third_step(steps, after=0.0, is_training=True, **options):
+    """Yields a process in its third step: `steps` and `after`, what follows, are seconds."""
+    arguments = [sys.executable, '-c', LOOP, repr((is_training, steps, after, options))]
     process = forked.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         for _ in range(3):
@@ -218,24 +214,11 @@ def test_a_second_signal_does_not_wait_for_the_step(second, code):
         assert (process.returncode, out) == (code, '') and UNSAVED.format(second.name) in err
 
 
-def test_a_process_that_rests_with_its_machine_is_not_ended_for_it():
-    with in_third_step([0, 0, 0], after=1, rests=True, exit_seconds=3) as process:
-        process.send_signal(signal.SIGTERM)
-        forked.wait_until_stopped(process)
-        time.sleep(3)
-        process.send_signal(signal.SIGCONT)
-        out, err = process.communicate(timeout=100)
-        assert (process.returncode, out.splitlines()[-2:]) == (143, ['stopped', 'ended']), err
-
-
 FORK = """
 import os, signal, sys, time
-from common.runs import stop
+from common.runs.stop import StopInProgram, StopOnSignal
 
-where = sys.argv[1]
-with stop.StopInProgram() if where == 'program' else stop.StopOnSignal(exit_seconds=0.1) as on_signal:
-    if where == 'training':
-        on_signal.begin()
+with eval(sys.argv[1]):
     receiver, sender = os.pipe()
     child = os.fork()
     if not child:
@@ -245,21 +228,13 @@ with stop.StopInProgram() if where == 'program' else stop.StopOnSignal(exit_seco
     os.kill(child, signal.SIGTERM)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     time.sleep(0.5)
-"""
-OWN = """
-import os, signal, time
-from common.runs import stop
-
-with stop.StopOnSignal(exit_seconds=0.1):
     signal.signal(signal.SIGTERM, lambda *_: print('mine'))
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(0.5)
 """
 
 
-@pytest.mark.parametrize(
-    'code, where, out', [(FORK, 'training', -15), (FORK, 'outside', -15), (FORK, 'program', -15), (OWN, '', 'mine')]
-)
-def test_a_signal_to_a_forked_process_or_to_a_handler_of_the_users_own_is_theirs_alone(code, where, out):
-    process = forked.run([sys.executable, '-c', code, where], cwd=ROOT)
-    assert (process.returncode, process.stdout) == (0, f'{out}\n'), process.stderr
+@pytest.mark.parametrize('context', ['StopOnSignal(exit_seconds=0.1)', 'StopInProgram()'])
+def test_a_signal_to_a_forked_process_or_to_a_handler_of_the_users_own_is_theirs_alone(context):
+    process = forked.run([sys.executable, '-c', FORK, context], cwd=ROOT)
+    assert (process.returncode, process.stdout) == (0, '-15\nmine\n'), process.stderr

@@ -25,6 +25,7 @@ def plain(tmp_path_factory, data_dir):
 
 def test_towers_train_and_evaluate_as_none(run, plain, tmp_path):
     path, expected, loss = plain
+    assert run(*FLAGS, '--num_towers=2', '--hparams=batch_size=33')[0] == 2  # Another one may follow: nothing is trained yet.
     code, result, log = run(*FLAGS, '--num_towers=2')
     assert code == 0
     np.testing.assert_allclose(list(losses(log).values()), expected, rtol=1e-5)

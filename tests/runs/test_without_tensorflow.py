@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 import subprocess
 import sys
 
@@ -13,11 +14,11 @@ from tests.shared import POLYNOMIAL, ROOT
 
 STEPS = 2**63 - 1
 HELP = [
-    ('trainer', ['--help'], '--train_steps'),
+    ('trainer', ['--help'], 'What to run:.*--model:.*Execution:.*--num_gpus:'),
     ('trainer', ['--list'], '  alexnet          A small AlexNet'),
-    ('trainer', ['--model=polynomial', '--dataset=tfrecord', '--help'], '--model=polynomial\n\nFits y = w_0 x^2'),
+    ('trainer', ['--model=polynomial', '--dataset=tfrecord', '--help'], r'--model=polynomial\n\nFits y = w_0 x\^2'),
     ('trainer', ['--dataset=tfrecord', '--help'], '  tokens=words  '),
-    ('sweep', ['--help'], '--train_steps'),
+    ('sweep', ['--help'], '--space:.*--trials:.*--train_steps:.*--best_metric:'),
     ('sweep', ['--list'], '  alexnet          A small AlexNet'),
 ]
 MISTAKES = [
@@ -25,7 +26,6 @@ MISTAKES = [
     (['--modle=alexnet'], "Unknown command line flag 'modle'. Did you mean: model"),
     (['--schedule=nosuch'], 'flag --schedule=nosuch: value should be one of <train_and_evaluate|train|evaluate'),
     (['--precision=float8'], 'flag --precision=float8: value should be one of <float32|bfloat16|float16>'),
-    (['--train_steps=x'], "flag --train_steps=x: invalid literal for int() with base 10: 'x'"),
     (['nonsense'], 'nonsense: every argument is a flag'),
     (['--output_dir=\udce4'], '--output_dir=\udce4: is not UTF-8'),
     # Flags that are empty, malformed, or do not go together.
@@ -38,7 +38,6 @@ MISTAKES = [
         for name in ('num_epochs', 'early_stopping_min_delta', 'cluster_timeout')
         for value in ('nan', 'inf')
     ),
-    (['--eval_splits='], '--eval_splits=: a name is empty'),
     (['--eval_splits=eval,'], '--eval_splits=eval,: a name is empty'),
     *(
         ([f'--{flag}', f'--schedule={schedule}'], f'--{flag.partition("=")[0]} requires --schedule={others}, not {schedule}')
@@ -73,8 +72,6 @@ MISTAKES = [
     (['--model=alexnex'], '--model=alexnex: no module models.alexnex; the models are: alexnet, '),
     (['--dataset=nope'], '--dataset=nope: no module datasets.nope; the datasets are: addition, '),
     (['--hparams_set=nope'], '--hparams_set=nope: no file '),
-    (['--hparams=learning_rate'], "--hparams: 'learning_rate' is not of the form name=value"),
-    (['--override_hparams=x'], "--override_hparams: 'x' is not of the form name=value"),
     (['--hparams=drop_rat=0.1'], '--hparams: unknown hyper-parameter drop_rat, did you mean drop_rate?'),
     (['--model=resnet', '--dataset=text', '--hparams=depth=deep'], '--hparams: depth=deep must be an integer'),
     ([*POLYNOMIAL, '--hparams=batch_size=0'], '--hparams: batch_size=0 must be at least 1'),
@@ -98,27 +95,24 @@ def test_help_and_mistakes_are_answered_without_tensorflow():
     assert (process.returncode, process.stderr) == (0, '')
     found = [json.loads(line) for line in process.stdout.splitlines()]
     for (_, argv, text), (code, out, err) in zip(HELP, found):
-        assert (code, err) == (0, '') and text in out, argv
+        assert (code, err) == (0, '') and re.search(text, out, re.DOTALL), argv
     for (program, argv, text), (code, out, err) in zip(mistakes, found[len(HELP) :], strict=True):
         assert (code, out, err.count('\n')) == (2, '', 1) and err.startswith(f'{program}.py: {text}'), (argv, err)
 
 
 def test_the_garbage_collector_leaves_out_what_a_command_imports(monkeypatch):
-    def frozen():
-        gc.unfreeze()
-        command.import_tensorflow()
-        return gc.get_freeze_count()
-
     try:
-        assert frozen() == 0 and gc.isenabled()
+        gc.unfreeze()
         gc.disable()
-        assert frozen() == 0 and not gc.isenabled()
+        command.import_tensorflow()
+        assert gc.get_freeze_count() == 0 and not gc.isenabled()
         gc.enable()
         monkeypatch.delitem(sys.modules, 'tensorflow')
-        assert frozen() > 100_000 and gc.isenabled()
+        command.import_tensorflow()
+        assert gc.get_freeze_count() > 100_000 and gc.isenabled()
         monkeypatch.setitem(sys.modules, 'tf_estimator', None)
         with pytest.raises(RunError, match='tf_estimator'):
-            frozen()
+            command.import_tensorflow()
         assert gc.isenabled()
     finally:
         gc.enable()

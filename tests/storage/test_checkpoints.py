@@ -1,14 +1,17 @@
-"""Checkpoints that are damaged are passed over, and the training ends as if they had not been."""
+"""Checkpoints are found, awaited and loaded into a model; those that are damaged are passed over, or named."""
 
+import itertools
 import shutil
+import types
 
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
+from common.errors import RunError, UsageError
 from common.storage import checkpoints
+from common.storage.restore import CheckpointGone, restore, without_suffix
 from tests.shared import DAMAGES, POLYNOMIAL, assert_equal, read_weights
-import trainer
+from tests.storage.test_best_checkpoint import keep, save
 
 DATA = 'data-00000-of-00001'
 DIGITS = '0123456789abcdef' * 2
@@ -31,6 +34,13 @@ def output(saved_once, tmp_path):
     return shutil.copytree(saved_once, tmp_path / 'output')
 
 
+def test_a_lost_checkpoint_state_is_replaced(output):
+    for content in ('garbage', 'model_checkpoint_path: "model.ckpt-99"', 'model_checkpoint_path: "model.ckpt-8"'):
+        (output / 'checkpoint').write_text(content)
+        checkpoints.recover(str(output))
+        assert tf.train.latest_checkpoint(str(output)) == f'{output}/model.ckpt-10'
+
+
 @pytest.mark.parametrize('damage', DAMAGES)
 @pytest.mark.parametrize(
     'name, expected',
@@ -48,16 +58,15 @@ def test_the_last_checkpoint_that_is_intact_is_resumed_from(output, caplog, name
     assert list(tf.train.get_checkpoint_state(str(output)).all_model_checkpoint_paths) == older
 
 
-def test_a_training_goes_on_from_it_as_if_nothing_had_been(execute, tmp_path):
+def test_a_training_goes_on_from_it_as_if_nothing_had_been(run, tmp_path):
     def train(output, steps):
-        flags = ('--schedule=train', '--hparams=learning_rate_schedule=constant', '--save_checkpoints_steps=4')
-        flags = (*POLYNOMIAL, *flags, f'--output_dir={output}', f'--train_steps={steps}')
-        return execute(trainer.main, ['trainer.py', *flags])
+        flags = (*POLYNOMIAL, '--schedule=train', '--hparams=learning_rate_schedule=constant', '--save_checkpoints_steps=4')
+        return run(*flags, f'--train_steps={steps}', output_dir=output)
 
     output, undisturbed = tmp_path / 'output', tmp_path / 'undisturbed'
     train(output, 10)
     shutil.copytree(output, undisturbed)
-    DAMAGES['flipped'](output / 'model.ckpt-10.data-00000-of-00001')
+    DAMAGES['flipped'](output / f'model.ckpt-10.{DATA}')
     assert f'Restoring parameters from {output}/model.ckpt-8\n' in train(output, 12)[2]
     train(undisturbed, 12)
     assert_equal(read_weights(output), read_weights(undisturbed))
@@ -96,3 +105,74 @@ def test_a_checkpoint_is_known_by_any_path_that_leads_to_it(tmp_path, monkeypatc
         assert not checkpoints.is_of(output_dir, f'{tmp_path}/model.ckpt-1')
     for path, is_of in (('', True), ('/best', True), ('/other', False), ('/..', False)):
         assert checkpoints.is_of('gs://a/b/', f'gs://a/b{path}/model.ckpt-1') == is_of
+
+
+def load(path, **shapes):
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = {name: tf.get_variable(name, shape) for name, shape in shapes.items()}
+        restore(tf.train.Saver(), session, str(path))
+        return session.run(variables)
+
+
+def test_a_checkpoint_is_restored_to_a_model_with_its_variables(tmp_path):
+    path = save(tmp_path, 3, ['v', 'w', 'global_step'], 7)
+    assert load(path, v=[], w=[]) == {'v': 7, 'w': 7} and load(path, w=[]) == {'w': 7} and checkpoints.global_step(path) == 7
+    for shapes, message in (
+        ({'v': [], 'w': [2]}, r'w has shape \[\] in the checkpoint, but \[2\] in the model'),
+        ({'v': [], 'x': []}, 'it has no variable x'),
+    ):
+        with pytest.raises(RunError, match=f'^{path}: does not match the model: {message}$'):
+            load(path, **shapes)
+
+
+@pytest.mark.parametrize('suffix', ['index', DATA])
+def test_a_checkpoint_that_is_damaged_or_gone_is_named(tmp_path, suffix):
+    path = save(tmp_path, 3)
+    file = tmp_path / f'model.ckpt-3.{suffix}'
+    DAMAGES['flipped'](file)
+    with pytest.raises(RunError, match=f'^{path}: is corrupt: choose another checkpoint$'):
+        load(path, w=[])
+    file.unlink()
+    with pytest.raises(CheckpointGone, match=f'^{path}: a file of it is missing: choose another checkpoint$'):
+        load(path, w=[])
+
+
+def test_a_checkpoint_is_found_by_its_name_or_path(tmp_path):
+    for find in (checkpoints.require_checkpoint, lambda path: checkpoints.find_checkpoint(path, 'latest')):
+        with pytest.raises(UsageError, match=f'--output_dir={tmp_path}: contains no checkpoint'):
+            find(str(tmp_path))
+    keep(tmp_path, 0, accuracy=0.5)
+    checkpoints.require_checkpoint(str(tmp_path))
+    keep(tmp_path, 12, accuracy=0.4)
+    first, last = (f'{tmp_path}/model.ckpt-{step}' for step in (0, 12))
+    best = f'{tmp_path}/best/model.ckpt-0'
+    for which, expected in {'latest': last, 'best': best, first: first, f'{last}.meta': last}.items():
+        assert checkpoints.find_checkpoint(str(tmp_path), which) == expected
+    with pytest.raises(UsageError, match=f'--checkpoint=7: no such checkpoint; available: best, latest, {first}, {last}$'):
+        checkpoints.find_checkpoint(str(tmp_path), '7')
+    with pytest.raises(UsageError, match=f'--checkpoint=best: there is none in {tmp_path}/no/best'):
+        checkpoints.find_checkpoint(f'{tmp_path}/no', 'best')
+    names = ('index', 'meta', 'data-00003-of-00012', 'txt')
+    assert [without_suffix(f'a.index/b.{name}') for name in names] == ['a.index/b'] * 3 + ['a.index/b.txt']
+
+
+def test_what_is_waited_for_is_logged_each_minute_until_the_timeout(monkeypatch, caplog):
+    def iterator(directory, timeout, timeout_fn):
+        waits.append(timeout)
+        timeout_fn()
+        yield 'x/model.ckpt-3'
+        timeout_fn()
+        timeout_fn()
+
+    waits, clock = [], itertools.count(0, 60)  # A minute passes between any two calls.
+    monkeypatch.setattr(checkpoints, 'time', types.SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(tf.train, 'checkpoints_iterator', iterator)
+    caplog.set_level('INFO', 'tensorflow')
+    with pytest.raises(RunError, match='^x: no new checkpoint for 120 .* the last one was x/model.ckpt-3; .* step 5:'):
+        list(checkpoints.new_checkpoints('x', 5, timeout=120))
+    waiting = 'Still waiting for a checkpoint in x, for 60 seconds; {}, and the training ends at step 5.'
+    assert caplog.messages == [waiting.format(seen) for seen in ('there has been none', 'the last one was x/model.ckpt-3')]
+    assert list(checkpoints.new_checkpoints('x', 5)) == ['x/model.ckpt-3']
+    with pytest.raises(RunError, match='^x: no new checkpoint for 60 seconds, and there has been none; '):
+        next(checkpoints.new_checkpoints('x', 5, timeout=7))
+    assert waits == [60, 60, 7]

@@ -10,7 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common import files
-from common.errors import RunError, UsageError
+from common.errors import RunError
 from common.storage import checkpoints, run_dir
 from common.storage.metrics import add_metrics, read_metric
 from tests.storage.test_best_checkpoint import kept, save
@@ -38,13 +38,6 @@ def test_processes_that_evaluate_at_once_lose_no_row_of_the_table_and_keep_the_b
     names = ['best.json', *(f'model.ckpt-23.{suffix}' for suffix in ('data-00000-of-00001', 'index', 'meta'))]
     assert kept(output) == 23 and sorted(os.listdir(output / 'best')) == names
     assert sorted(path.name for path in output.iterdir() if path.suffix != '.lock') == ['best', 'metrics.csv']
-
-
-def test_a_claim_refuses_a_file(tmp_path):
-    (tmp_path / 'file').write_text('x')
-    for path in (tmp_path / 'file', tmp_path / 'file' / 'below'):
-        with pytest.raises(UsageError, match=f'--output_dir={path}: cannot be written'):
-            run_dir.ensure_writable(str(path))
 
 
 def test_results_replace_earlier_ones_whole_with_text_for_numbers_that_json_does_not_have(tmp_path):

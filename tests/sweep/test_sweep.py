@@ -32,14 +32,8 @@ def command(tmp_path):
     def make(space, *flags):
         path = tmp_path / 'space.json'
         path.write_text(json.dumps(space))
-        return [
-            'sweep.py',
-            *POLYNOMIAL,
-            f'--space={path}',
-            f'--data_dir={tmp_path}/data',
-            f'--output_dir={tmp_path}/output',
-            *flags,
-        ]
+        paths = (f'--space={path}', f'--data_dir={tmp_path}/data', f'--output_dir={tmp_path}/output')
+        return ['sweep.py', *POLYNOMIAL, *paths, *flags]
 
     return make
 
@@ -87,10 +81,10 @@ def test_the_best_set_trains_again_to_the_same_loss(search, run, tmp_path):
     assert losses(again, 'train') == losses(best, 'train')
 
 
-def test_a_stopped_sweep_resumes_as_if_it_had_not_been_stopped(search, run, tmp_path, monkeypatch):
+def test_a_stopped_sweep_resumes_its_trainings(search, tmp_path, monkeypatch):
     tiny_data.write(tmp_path / 'data')
-    steps = (*TINY, '--eval_every_steps=30', '--save_summary_steps=1')
-    flags = [{'learning_rate': [0.05]}, '--trials=1', '--train_steps=60', '--hparams=batch_size=10', *steps]
+    steps = ('--train_steps=60', '--eval_every_steps=30', '--save_summary_steps=1')
+    flags = [{'learning_rate': [0.05]}, '--trials=1', '--hparams=batch_size=10', *TINY, *steps]
     trial = tmp_path / 'output' / 'trial-0'
 
     def stop():
@@ -108,10 +102,7 @@ def test_a_stopped_sweep_resumes_as_if_it_had_not_been_stopped(search, run, tmp_
     monkeypatch.delenv('TINY_SECONDS')
     assert search(*flags, script=TRAINER)[0] == 0
     assert [trial.state for trial in trials_of(tmp_path)] == [TrialState.COMPLETE]
-    unstopped = tmp_path / 'unstopped'
-    flags = [*steps, f'--hparams_set={trial}/hparams.json', f'--data_dir={tmp_path}/data']
-    assert run(*flags, output_dir=unstopped)[0] == 0
-    assert losses(trial) == losses(unstopped) and len(losses(trial)) == 2
+    assert [row['global_step'] for row in rows(trial / 'metrics.csv')] == ['30', '60']
 
 
 def test_a_trial_is_started_with_the_flags_of_a_training_in_a_session_of_its_own(search, tmp_path):
@@ -213,14 +204,11 @@ def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_pa
         ('{}: a sweep needs a local directory', RATES, ['--output_dir=gs://bucket/sweep']),
         ('{}: this TensorFlow has no file system ', RATES, ['--data_dir=s3://bucket/data', '--space=hdfs://space.json']),
         ('flag {}', RATES, ['--trials=2147483648', '--trials=0', '--jobs=1025', '--jobs=0']),
-        ('{}: no module models.nosuch', RATES, ['--model=nosuch']),
-        ('{} is not of the form METRIC:min or METRIC:max', RATES, ['--best_metric=loss']),
         ('learning_rate is also set by a flag: remove one of the two', RATES, ['--hparams=learning_rate=0.1']),
         ('num_epochs is also set by a flag', {'num_epochs': [1.0]}, ['--train_steps=2']),
         ('train_steps is also set by a flag', {'train_steps': [1]}, ['--num_epochs=2']),
         ('seed is also set by a flag', {'seed': [1]}, ['--seed=2']),
         ('optimizer=adm is not one of adam', {'optimizer': ['sgd', 'adm']}, ['--trials=1']),
-        ('learning_rate_schedule=no is not one of', {'learning_rate_schedule': ['no']}, ['--trials=1']),
     ],
 )
 def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path, message, space, flags):
@@ -255,8 +243,3 @@ def test_optuna_is_named_where_there_is_none(search, monkeypatch):
     monkeypatch.delattr(common.sweep, 'launch', raising=False)
     code, _, err = search(RATES)
     assert (code, err) == (1, "sweep.py: optuna is not installed: pip install -e '.[sweep]'\n")
-
-
-def test_help_of_a_sweep_shows_the_trainers_flags_too(capsys):
-    assert sweep.main(['sweep.py', '--help']) == 0
-    assert re.search('--space.*--trials.*--best_metric', capsys.readouterr().out, re.DOTALL)

@@ -1,4 +1,4 @@
-"""Hyper-parameters: layers, types, sets, what is saved and compared."""
+"""Hyper-parameters: layers, types, sets, what is saved and compared, what a training may resume with, and its history."""
 
 import copy
 import json
@@ -6,7 +6,7 @@ import json
 import pytest
 
 from common.errors import UsageError
-from hparams import build
+from hparams import build, overrides
 from hparams.defaults import DEFAULTS
 from hparams.sets import set_path
 
@@ -72,6 +72,7 @@ MISTAKES_IN_SETS = {
     '{"learning_rate": 1%s}' % ('0' * 400): 'must be a number',
     '{"model": "other"}': 'is for --model=other, not m',
     '\udce4': 'is not JSON',
+    '[]': 'must contain one JSON object',
 }
 
 
@@ -144,6 +145,10 @@ def test_compare_names_each_key_that_differs_but_for_the_length_of_the_training(
     build.save(make(), path)
     build.compare(make('train_steps=5,num_epochs=7'), path)
     assert build.compare(make('batch_size=5'), path, free=['batch_size']) == make()
+    build.save({key: value for key, value in make().items() if key != 'ema_decay'}, path)  # As of an older version.
+    build.compare(make(), path)
+    with pytest.raises(UsageError, match='ema_decay was .*, now it is 0.5'):
+        build.compare(make('ema_decay=0.5'), path)
 
 
 def test_files_of_older_runs_load_under_the_names_of_today(tmp_path):
@@ -164,23 +169,66 @@ def test_an_old_name_beside_the_current_one_counts_unless_it_has_the_default_val
     for old, shift in sets:
         path = write_set(tmp_path, {**others, **old})
         assert make(set_name=path).augment_shift == shift
-        build.compare(make(f'augment_shift={shift}'), path)
         with pytest.raises(UsageError, match=f'augment_shift was {shift}, now it is 1'):
             build.compare(make('augment_shift=1'), path)
     path = write_set(tmp_path, {'max_shift': 2, 'augment_shift': 3})  # Both were in effect.
-    with pytest.raises(UsageError, match='unknown hyper-parameter max_shift, did you mean augment_shift?'):
-        make(set_name=path)
     with pytest.raises(UsageError, match='max_shift was 2, now it is absent'):
         build.compare(make('augment_shift=3'), path)
 
 
 def test_a_module_may_define_a_hyper_parameter_of_an_old_name(tmp_path):
-    module = {'max_shift': 3}
-    assert (make(model=module).max_shift, make('max_shift=4', model=module).max_shift) == (3, 4)
     path = write_set(tmp_path, {'max_shift': 5, 'rise_share': 0.5})
-    found = make(model=module, set_name=path)
+    found = make(model={'max_shift': 3}, set_name=path)
     assert (found.max_shift, found.augment_shift, found.warmup_fraction) == (5, 0, 0.5)
     build.save(found, path)
-    build.compare(found, path)
     with pytest.raises(UsageError, match='max_shift was 5, now it is 3'):
-        build.compare(make('warmup_fraction=0.5', dataset=module), path)
+        build.compare(make('warmup_fraction=0.5', dataset={'max_shift': 3}), path)
+
+
+PARAMS = build.make_hparams('m', {'depth': 1}, 'd', {})
+
+
+def change(text, step, history=()):
+    """Returns the history after a training of PARAMS has resumed at a step with other values."""
+    params, names = build.add_overrides(PARAMS, text)
+    return overrides.add_entry(list(history), PARAMS, params, names, step)
+
+
+MISTAKES_OF_A_RESTART = [
+    ('optimizer=sgd', 'a training cannot resume with another optimizer; it can with batch_size, .*, depth'),
+    ('rate=1', 'unknown hyper-parameter rate'),
+    ('batch_size', "'batch_size' is not of the form name=value"),
+]
+
+
+@pytest.mark.parametrize('text, message', MISTAKES_OF_A_RESTART)
+def test_what_a_restart_cannot_bear_is_named(text, message):
+    with pytest.raises(UsageError, match=f'^--override_hparams: {message}'):
+        overrides.check_names(build.add_overrides(PARAMS, text)[1], ['depth'])
+    overrides.check_names(['depth', 'learning_rate', 'batch_size'], ['depth'])
+
+
+def test_the_history_has_what_changed_and_knows_the_examples_seen(tmp_path):
+    assert change('batch_size=128', 5) == []  # The value of before.
+    first = change('batch_size=10,depth=2', 4)
+    assert first == [{'global_step': 4, 'hparams': {'batch_size': [128, 10], 'depth': [1, 2]}}]
+    history = [*first, {'global_step': 6, 'hparams': {'depth': [2, 3]}}, {'global_step': 9, 'hparams': {'batch_size': [10, 3]}}]
+    assert overrides.batch_start([]) == (0, 0) and overrides.batch_start(history) == (9, 4 * 128 + 5 * 10)
+    assert PARAMS.with_batch_start((9, 562)).examples_at(11) == 562 + 2 * 128
+    # The checkpoints of later steps are lost.
+    lost = change('depth=5', 6, history)
+    assert [entry['global_step'] for entry in lost] == [4, 6, 6, 6] and lost[-1]['hparams'] == {'depth': [1, 5]}
+    path = str(tmp_path / 'hparams.json')
+    for saved in ([], history):
+        overrides.save(PARAMS, saved, path)
+        assert overrides.read_history(path) == saved and build.compare(PARAMS, path) == PARAMS
+
+
+def test_a_corrupt_history_is_named(tmp_path):
+    path = str(tmp_path / 'hparams.json')
+    for entry in (5, {'global_step': '1', 'hparams': {}}, {'global_step': 1, 'hparams': {'x': [1]}}, {'hparams': {}}):
+        overrides.save(PARAMS, [entry], path)
+        with pytest.raises(UsageError, match='hparams.json: override_history is corrupt: restore the file, or choose another'):
+            overrides.read_history(path)
+    with pytest.raises(UsageError, match='absent.json: cannot be read.*; choose another --output_dir'):
+        overrides.read_history(str(tmp_path / 'absent.json'))
