@@ -15,7 +15,6 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 STRATEGIES = {
     'none': lambda: None,
-    'mirrored': tf.distribute.MirroredStrategy,
     'multi_worker': tf.distribute.experimental.MultiWorkerMirroredStrategy,
 }
 seen = {}

@@ -16,7 +16,7 @@ from tensorflow.python.distribute.distribute_config import DistributeConfig
 
 from tests import forked
 from tests.cluster.tasks import addresses, tf_config, wait_until
-from tests.tf_estimator.programs import RESTORED, SCRIPTS, not_on_2_15
+from tests.tf_estimator.programs import RESTORED, SCRIPTS
 
 # TensorFlow 2.15 has no evaluator beside a MultiWorkerMirroredStrategy in eager mode.
 OPTIONS = () if RESTORED else ('graph',)
@@ -89,15 +89,6 @@ def test_a_cluster_trains_on_its_parameter_server_and_evaluates(start, tmp_path)
     assert step >= 200 and slope == pytest.approx(2, abs=0.01)
 
 
-def test_with_a_mirrored_strategy_the_chief_alone_trains_on_the_devices_of_all(start, tmp_path):
-    tasks = start(addresses(chief=1, worker=1), ['chief', 'worker'], tmp_path, 10, 'mirrored', 'graph')
-    ((seen,), _) = ended({'chief': tasks['chief', 0]})['chief']
-    assert tasks['worker', 0].poll() is None  # It serves until it is stopped.
-    # The input is called for each task; this is the last.
-    slope = pytest.approx(descend(10, workers=2), rel=1e-5)
-    assert seen == {'input': [1, 2], 'task': [None, None, True, 0], 'counts': [2, 0], 'slope': slope}
-
-
 def test_workers_learn_from_the_examples_of_all_and_go_on_after_a_kill_and_the_evaluator_evaluates(start, tmp_path):
     cluster = addresses(worker=2, evaluator=1)  # The first worker is the chief.
     tasks = start({'worker': cluster['worker']}, ['worker'], tmp_path, 10**7, 'multi_worker', 'graph')
@@ -132,10 +123,3 @@ def test_strategies_of_experimental_distribute_are_those_of_the_run_config():
     assert (config.train_distribute, config.eval_distribute) == (one, other)
     with pytest.raises(ValueError, match='train_distribute'):
         tf.estimator.RunConfig(train_distribute=other, experimental_distribute=DistributeConfig(one))
-
-
-@not_on_2_15
-def test_a_remote_cluster_is_refused_with_the_cure():
-    remote = DistributeConfig(tf.distribute.OneDeviceStrategy('/cpu:0'), remote_cluster={'worker': ['a:1']})
-    with pytest.raises(ValueError, match='remote_cluster needs TensorFlow 2.15 or older: start the program once'):
-        tf.estimator.RunConfig(experimental_distribute=remote)

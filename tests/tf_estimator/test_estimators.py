@@ -145,30 +145,24 @@ def test_tpu_estimator_works_without_a_tpu_and_numpy_input_fn_feeds_arrays_in_or
     assert [prediction['y'] for prediction in estimator.predict(lambda params: arrays())] == [1.75, 3.5] * 3
 
 
-CANNED = [kind + head for kind in ('Linear', 'DNN', 'DNNLinearCombined') for head in ('Classifier', 'Regressor')]
-CANNED.append('BaselineClassifier')
+def adam():
+    return tf.keras.optimizers.legacy.Adam(0.2)
+
+
 SIZES = np.float32(np.arange(40) / 40)
 COLUMNS = {'size': SIZES, 'word': np.where(SIZES > 0.7, 'big', 'small')}
+LINEAR = {'feature_columns': [tf.feature_column.numeric_column('size')], 'optimizer': adam}
+DEEP = {**LINEAR, 'hidden_units': [16]}
+CANNED = [('LinearClassifier', LINEAR), ('LinearRegressor', LINEAR), ('DNNRegressor', DEEP), ('BaselineClassifier', {})]
 
 
 def labelled(labels):
     return lambda: tf.data.Dataset.from_tensors((COLUMNS, labels)).repeat()
 
 
-def adam():
-    return tf.keras.optimizers.legacy.Adam(0.2)
-
-
-@pytest.mark.parametrize('name', CANNED)
-def test_each_canned_estimator_trains_and_evaluates(name, tmp_path):
-    linear = {'feature_columns': [tf.feature_column.numeric_column('size')], 'optimizer': adam}
-    deep = {**linear, 'hidden_units': [16]}
-    both = {f'linear_{key}': value for key, value in linear.items()} | {f'dnn_{key}': value for key, value in deep.items()}
-    arguments = {'Linear': linear, 'DNN': deep, 'DNNLinearCombined': both, 'Baseline': {'optimizer': adam}}
-    config = tf.estimator.RunConfig(str(tmp_path), tf_random_seed=1)
-    estimator = getattr(tf.estimator, name)(
-        **arguments[name.removesuffix('Classifier').removesuffix('Regressor')], config=config
-    )
+@pytest.mark.parametrize('name, arguments', CANNED)
+def test_each_canned_estimator_trains_and_evaluates(name, arguments, tmp_path):
+    estimator = getattr(tf.estimator, name)(config=tf.estimator.RunConfig(str(tmp_path), tf_random_seed=1), **arguments)
     data = labelled(np.int32(SIZES > 0.7) if name.endswith('Classifier') else 3 * SIZES + 1)
     estimator.train(data, steps=20)
     assert estimator.evaluate(data, steps=1)['average_loss'] < 0.6

@@ -82,6 +82,7 @@ def test_an_import_names_the_package_that_is_missing(tmp_path):
     ):
         shutil.rmtree(path)
         assert said() == [f'ImportError: {problem} {CURE}']
+        assert environment.run_tf_estimator('-') == (1, '', f'python -m tf_estimator: {problem} {CURE}\n')
 
 
 @not_on_2_15

@@ -132,11 +132,3 @@ def test_wrong_arguments_are_one_line_and_help_is_given_before_tensorflow_is_imp
         code, out, err = environment.run_tf_estimator(*arguments, TENSORFLOW='broken')
         assert (code, err) == (0, '')
         assert all(f'tf_estimator {command}' in out for command in ('SCRIPT', '-m MODULE', 'enable', 'disable', 'status'))
-
-
-def test_the_runner_says_in_one_line_what_is_missing(tmp_path):
-    environment = Environment(tmp_path)
-    shutil.rmtree(environment.site_packages / 'tf_keras')
-    code, out, err = environment.run_tf_estimator('-', text=SHOW)
-    assert (code, out) == (1, '') and len(err.splitlines()) == 1
-    assert err.startswith('python -m tf_estimator: The package tf-keras is missing. This needs TensorFlow 2.15')
