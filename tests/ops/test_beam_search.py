@@ -86,9 +86,6 @@ def test_length_and_batch_of_a_beam_search_may_be_unknown_what_is_known_is_stati
     empty = session.run([ids, log_probs], {starts: STARTS[:0], length: 4})
     assert [found.shape for found in empty] == [(0, 2, 4), (0, 2)]
     assert graph_size(search, STARTS, 10, 2) == graph_size(search, STARTS, 1000, 2)
-
-
-def test_beam_search_refuses_what_it_cannot_search(session):
     with pytest.raises(ValueError, match='beam_width=0 must be at least 1'):
         search(STARTS, beam_width=0)
     with pytest.raises(ValueError, match='their last dimension must be static'):

@@ -68,11 +68,10 @@ def test_two_classes_have_an_auc_up_to_a_thousand_a_confusion_matrix_and_all_a_w
     score = LOGITS[:, 1] - LOGITS[:, 0]
     is_positive = LABEL % 2 == 1
     found = metrics(2)
-    pairs = (score[is_positive][:, None] > score[~is_positive]).mean()
-    np.testing.assert_allclose(found['auc'], pairs, rtol=1e-6)
+    np.testing.assert_allclose(found['auc'], (score[is_positive][:, None] > score[~is_positive]).mean(), rtol=1e-6)
     np.testing.assert_allclose(found['accuracy'], ((score > 0) == is_positive).mean(), rtol=1e-6)
     assert found['confusion_matrix'].sum() == 9 and found['pr_curve'].sum() == 18
     assert set(metrics(3)) == set(metrics(1000)) == {'accuracy', 'pr_curve', 'confusion_matrix'}
     assert set(metrics(1001)) == {'accuracy', 'pr_curve'}
-    is_right = LOGITS.argmax(1) == LABEL
-    np.testing.assert_allclose(metrics(4, weight=SHARE)['accuracy'], SHARE[is_right].sum() / SHARE.sum(), rtol=1e-6)
+    share = SHARE[LOGITS.argmax(1) == LABEL].sum() / SHARE.sum()
+    np.testing.assert_allclose(metrics(4, weight=SHARE)['accuracy'], share, rtol=1e-6)

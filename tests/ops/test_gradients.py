@@ -101,13 +101,10 @@ def test_nan_is_not_taken_for_right_and_inputs_that_have_no_difference_quotient_
         check_gradient(lambda x, y: x, [X, np.array([1])])
 
 
-def test_a_python_op_computes_what_its_functions_do_for_any_batch_and_in_towers(session):
+def test_a_python_op_computes_what_its_functions_do_and_may_have_several_inputs_and_another_known_shape(session):
     np.testing.assert_array_equal(evaluate(relu, X), np.maximum(X, 0))
     np.testing.assert_array_equal(evaluate(lambda x: tf.gradients(3 * relu(x), x)[0], X), 3 * (X > 0))
     np.testing.assert_array_equal(session.run(relu(X)), np.maximum(X, 0))
-
-
-def test_a_python_op_may_have_several_inputs_and_another_shape_which_is_known_in_the_graph():
     dot = python_op(
         lambda x, y: (x * y).sum(1),
         lambda x, y, gradient: (gradient[:, None] * y, 10 * gradient[:, None] * x),
@@ -122,7 +119,7 @@ def test_a_python_op_may_have_several_inputs_and_another_shape_which_is_known_in
         assert tf.gradients(relu(x), x)[0].shape.as_list() == [None, 2]
 
 
-def test_no_gradient_of_a_python_op_is_a_gradient_of_zero_and_whole_numbers_have_none(session):
+def test_no_gradient_of_a_python_op_is_one_of_zero_whole_numbers_have_none_and_other_types_or_shapes_are_errors(session):
     x, times = tf.constant([3.0, 4.0]), tf.constant([2, 5])
     scale = python_op(lambda x, times: x * np.float32(times), lambda x, times, gradient: (gradient * np.float32(times), None))
     assert session.run(scale(x, times)).tolist() == [6, 20]
@@ -130,9 +127,6 @@ def test_no_gradient_of_a_python_op_is_a_gradient_of_zero_and_whole_numbers_have
     assert session.run(tf.gradients(scale(tf.ones([2]), x), x)[0]).tolist() == [0, 0]
     alone = python_op(lambda x: x, lambda x, gradient: None)
     assert session.run(tf.gradients(alone(x), x)[0]).tolist() == [0, 0]
-
-
-def test_a_python_op_that_returns_another_type_or_shape_is_an_error(session):
     for fn, grad_fn, message in (
         (lambda x: np.float32(x), lambda x, gradient: gradient, 'float'),
         (lambda x: x.ravel(), lambda x, gradient: x, 'not compatible'),

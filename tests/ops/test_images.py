@@ -12,7 +12,6 @@ from common.ops.print_tensor import print_tensor
 from common.ops.variable_summaries import variable_summaries
 from common.training.parallel import make_parallel
 from tests.evaluated import CPUS, summary_values
-from tests.shared import SMALL
 
 GRID = np.random.RandomState(0).randint(0, 256, [5, 4, 6, 3]).astype(np.uint8)
 DIGITS = np.random.RandomState(0).randint(0, 256, [3, 28, 28, 1]).astype(np.uint8)
@@ -59,21 +58,6 @@ def test_images_of_a_grid_grey_and_float_ones_too_stand_row_after_row_with_white
     assert image_grid.draw(np.float32([[[[-0.5], [1.5]]]]))[0, 0, :, 0].tolist() == [0, 255]
 
 
-def test_the_summary_of_a_grid_has_a_bare_tag_for_any_batch_and_is_drawn_only_when_asked_for(session, drawn):
-    batch = tf.placeholder(tf.uint8, [None, 4, 6, 3])
-
-    def tower(images):
-        image_grid.image_grid('inputs', images)
-        return tf.cast(images, tf.int32)
-
-    output = make_parallel(tower, CPUS[:2], images=batch)
-    session.run(output, {batch: GRID})
-    assert not drawn
-    (value,) = summary_values(session, tf.summary.merge_all(), {batch: GRID})
-    assert drawn == [3] and value.tag == 'inputs/image'  # The first tower's share.
-    np.testing.assert_array_equal(decode(value), image_grid.draw(GRID[:3])[0])
-
-
 def test_a_labeled_image_is_enlarged_and_captioned_red_where_the_prediction_is_wrong_and_green_where_it_is_right():
     found = labeled_images.draw(DIGITS, [7, 2, 1], [7, 3, 1])
     assert found.shape == (3, 112 + 40, 112, 3)
@@ -113,28 +97,24 @@ def test_names_are_shown_in_what_the_font_has_with_numbers_beside_where_that_is_
 
 
 @pytest.mark.parametrize('size, shown', [(0, 0), (3, 2)])
-def test_the_summary_of_labeled_images_holds_each_of_the_first_tower_and_is_drawn_only_when_asked_for(
-    session, drawn, size, shown
-):
+def test_summaries_hold_the_images_of_the_first_tower_and_are_drawn_only_when_asked_for(session, drawn, size, shown):
     batch, numbers = tf.placeholder(tf.uint8, [None, 28, 28, 1]), tf.placeholder(tf.int32, [None])
     feed = {batch: DIGITS[:size], numbers: [7, 2, 1][:size]}
 
     def tower(images, numbers):
         with tf.name_scope('deep'):
+            image_grid.image_grid('grid', images)
             labeled_images.labeled_images('inputs', images, numbers, numbers + 1)
         return numbers
 
     session.run(make_parallel(tower, CPUS[:2], images=batch, numbers=numbers), feed)
     assert not drawn
-    values = summary_values(session, tf.summary.merge_all(), feed)
-    assert drawn == [shown] and [value.tag for value in values] == [f'inputs/image/{i}' for i in range(shown)]
-    for value, expected in zip(values, labeled_images.draw(DIGITS, [7, 2, 1], [8, 3, 2])):
-        np.testing.assert_array_equal(decode(value), expected)
-
-
-def test_a_training_draws_labeled_images_only_at_the_steps_that_save_summaries(run, drawn):
-    code, _, _ = run(*SMALL, '--schedule=train', '--train_steps=12', '--save_summary_steps=5')
-    assert code == 0 and drawn == [8, 8, 8]  # At the steps 1, 6 and 11.
+    values = {value.tag: decode(value) for value in summary_values(session, tf.summary.merge_all(), feed)}
+    assert drawn == [shown, shown]
+    np.testing.assert_array_equal(values.pop('grid/image'), np.squeeze(image_grid.draw(DIGITS[:shown])[0]))
+    assert list(values) == [f'inputs/image/{i}' for i in range(shown)]
+    for value, expected in zip(values.values(), labeled_images.draw(DIGITS, [7, 2, 1], [8, 3, 2])):
+        np.testing.assert_array_equal(value, expected)
 
 
 def test_variable_summaries_are_the_moments_the_extremes_and_a_histogram_once_for_all_towers(session):

@@ -33,13 +33,10 @@ def in_layout(data_format, layer, images):
     return tf.transpose(layer(tf.transpose(images, [0, 3, 1, 2])), [0, 2, 3, 1])
 
 
-def test_dense_layers_are_what_they_are_in_numpy():
+def test_layers_are_what_they_are_in_numpy_and_leaky_relu_leaks_a_tenth_or_another_share_of_what_is_negative():
     bias_1, kernel_1, bias_2, kernel_2 = (variable_values(i, shape) for i, shape in enumerate([4, (5, 4), 2, (4, 2)]))
     expected = np.maximum(np.maximum(VECTORS @ kernel_1 + bias_1, 0) @ kernel_2 + bias_2, 0)
     np.testing.assert_allclose(evaluate(lambda x: dense_stack(x, [4, 2], True), VECTORS), expected, rtol=1e-5)
-
-
-def test_convolutions_are_what_they_are_in_numpy():
     bias, kernel = variable_values(0, [4]), variable_values(1, [3, 3, 3, 4])
     padded = np.pad(IMAGES, [(0, 0), (1, 1), (1, 1), (0, 0)])
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))  # [6, 9, 8, 3, 3, 3]
@@ -48,6 +45,8 @@ def test_convolutions_are_what_they_are_in_numpy():
     np.testing.assert_allclose(evaluate(lambda x: conv_stack(x, [4], True), IMAGES), pooled, rtol=1e-4, atol=1e-5)
     unpooled = evaluate(lambda x: conv_stack(x, [4], True, pool_size=1), IMAGES)
     np.testing.assert_allclose(unpooled, convolved, rtol=1e-4, atol=1e-5)
+    found = evaluate(lambda x: [leaky_relu(x), leaky_relu(x, 0.5)], np.array([-10, -1, 0, 0.5, 3], np.float32))
+    np.testing.assert_allclose(found, [[-1, -0.1, 0, 0.5, 3], [-5, -0.5, 0, 0.5, 3]])
 
 
 @pytest.mark.skipif(REFUSES_NCHW, reason='this TensorFlow is refused NCHW on a CPU')
@@ -91,7 +90,7 @@ def test_weight_decay_adds_half_the_squared_kernels(session, stack, inputs, kern
     assert weight_penalty(0.0) is None
 
 
-def test_merge_is_a_dense_layer_on_the_tiled_and_concatenated_tensors():
+def test_merge_is_a_dense_layer_on_the_tiled_and_concatenated_tensors_with_variables_of_its_own(session):
     context = RANDOM.normal(size=[6, 1, 1, 2]).astype(np.float32)
     bias, kernel, context_kernel = (variable_values(i, shape) for i, shape in enumerate([7, (3, 7), (2, 7)]))
     tiled = np.concatenate([IMAGES, np.tile(context, [1, 9, 8, 1])], axis=-1)
@@ -100,20 +99,11 @@ def test_merge_is_a_dense_layer_on_the_tiled_and_concatenated_tensors():
     for activation, result in ((None, expected), (tf.nn.relu, np.maximum(expected, 0))):
         found = evaluate(lambda *tensors, activation=activation: merge(tensors, 7, activation), IMAGES, context)
         np.testing.assert_allclose(found, result, rtol=1e-4, atol=1e-5)
-
-
-def test_merges_have_variables_of_their_own_and_refuse_what_does_not_broadcast(session):
     for _ in range(2):
         merge([tf.constant(IMAGES)], 7)
     assert [v.op.name for v in tf.trainable_variables()][::2] == ['merge/project_0/kernel', 'merge_1/project_0/kernel']
     with pytest.raises(ValueError):
         merge([tf.constant(IMAGES), tf.zeros([6, 2, 1, 2])], 7)
-
-
-def test_leaky_relu_leaks_a_tenth_or_another_share_of_what_is_negative():
-    inputs = np.array([-10, -1, 0, 0.5, 3], np.float32)
-    found = evaluate(lambda x: [leaky_relu(x), leaky_relu(x, 0.5)], inputs)
-    np.testing.assert_allclose(found, [[-1, -0.1, 0, 0.5, 3], [-5, -0.5, 0, 0.5, 3]])
 
 
 def normalize(images, is_training, data_format, fused, **options):

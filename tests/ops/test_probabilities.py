@@ -1,7 +1,6 @@
 """Probabilities from logits, cross-entropy, entropy, and the divergence of Gaussians."""
 
 import numpy as np
-import pytest
 import tensorflow.compat.v1 as tf
 
 from common.ops.cross_entropy import softmax_cross_entropy, softmax_entropy
@@ -16,15 +15,11 @@ LOG_PROBS = LOGITS - np.log(np.exp(LOGITS).sum(-1, keepdims=True))
 MU_Q, LOG_VAR_Q, MU_P, LOG_VAR_P = RANDOM.normal(size=[4, 5, 3])
 
 
-@pytest.mark.parametrize('dims', [-1, 1, [1, 2], [2]])
-def test_softmax_is_the_share_of_the_exponentials(dims):
-    axis = tuple(dims) if isinstance(dims, list) else dims
-    expected = np.exp(LOGITS) / np.exp(LOGITS).sum(axis, keepdims=True)
-    found = evaluate(lambda x: [softmax(x, dims), log_prob_from_logits(x, dims)], LOGITS)
-    np.testing.assert_allclose(found, [expected, np.log(expected)], rtol=1e-6)
-
-
-def test_softmax_of_large_logits_does_not_overflow(session):
+def test_softmax_is_the_share_of_the_exponentials_and_does_not_overflow(session):
+    for dims, axis in ((-1, -1), (1, 1), ([1, 2], (1, 2)), ([2], 2)):
+        expected = np.exp(LOGITS) / np.exp(LOGITS).sum(axis, keepdims=True)
+        found = evaluate(lambda x, dims=dims: [softmax(x, dims), log_prob_from_logits(x, dims)], LOGITS)
+        np.testing.assert_allclose(found, [expected, np.log(expected)], rtol=1e-6)
     logits = tf.constant([[1000, 0, -1000], [-1e30, -1e30, -1e30], [1e30, 1e30, 0]], tf.float32)
     log_prob = log_prob_from_logits(logits)
     (gradient,) = tf.gradients(log_prob[0, 1], logits)
@@ -35,15 +30,12 @@ def test_softmax_of_large_logits_does_not_overflow(session):
     assert gradient[0].tolist() == [-1, 1, 0]
 
 
-def test_cross_entropy_is_the_mean_of_minus_the_log_probabilities(session):
+def test_cross_entropy_is_the_mean_of_minus_the_log_probabilities_and_entropy_that_of_the_distribution_with_itself(session):
     np.testing.assert_allclose(evaluate(softmax_cross_entropy, LABELS, LOGITS), -(LABELS * LOG_PROBS).sum(-1), rtol=1e-6)
     logits = tf.constant([1000.0, 0.0])
     loss = softmax_cross_entropy(tf.constant([0.5, 0.5]), logits)
     value, gradient = session.run([loss, tf.gradients(loss, logits)[0]])
     assert value == 500 and gradient.tolist() == [0.5, -0.5]
-
-
-def test_entropy_is_the_cross_entropy_of_the_distribution_with_itself():
     log_probs = LOGITS - np.log(np.exp(LOGITS).sum((1, 2), keepdims=True))
     for dims, log_p, axis in ((-1, LOG_PROBS, -1), ([1, 2], log_probs, (1, 2))):
         found = evaluate(lambda x, dims=dims: softmax_entropy(x, dims), LOGITS)
@@ -66,8 +58,7 @@ def test_gaussian_kl_is_the_integral_of_the_definition_takes_plain_numbers_and_i
         log_q, log_p = log_density(*arguments[:2]), log_density(*arguments[2:])
         return np.sum(np.exp(log_q) * (log_q - log_p), (0, 2)) * 0.003
 
-    one = LOG_VAR_Q[:, :1]  # One variance for all dimensions.
-    for log_var_q in (LOG_VAR_Q, one):
+    for log_var_q in (LOG_VAR_Q, LOG_VAR_Q[:, :1]):  # The latter is one variance for all dimensions.
         found = evaluate(kl, MU_Q, log_var_q, MU_P, LOG_VAR_P)
         np.testing.assert_allclose(found, integral(MU_Q, log_var_q, MU_P, LOG_VAR_P), rtol=1e-6)
     found = evaluate(lambda mu, log_var: gaussian_kl((mu, log_var)), MU_Q, LOG_VAR_Q)

@@ -87,7 +87,7 @@ def test_crops_have_the_areas_and_aspect_ratios_that_are_drawn(height, width):
     np.testing.assert_allclose(position.mean(0), [0.5, 0.5], atol=0.05)
 
 
-def test_right_angles_rotate_as_numpy_does_and_what_comes_in_from_outside_is_zero():
+def test_right_angles_rotate_as_numpy_does_and_drawn_angles_are_of_both_signs_up_to_the_maximum():
     images = np.random.RandomState(0).uniform(size=[5, 7, 7, 2]).astype(np.float32)
     turns = np.array([-1, 0, 1, 2, 4])
     found = evaluate(augmentation.rotate, images, np.float32(90 * turns))
@@ -96,9 +96,6 @@ def test_right_angles_rotate_as_numpy_does_and_what_comes_in_from_outside_is_zer
     np.testing.assert_allclose(found, IMAGES[:, ::-1, ::-1], atol=1e-5)
     found = evaluate(augmentation.rotate, np.ones([1, 9, 9, 1], np.float32), np.array([45.0], np.float32))
     assert found[0, 0, 0, 0] == found[0, 8, 8, 0] == 0 and abs(found[0, 4, 4, 0] - 1) < 1e-6
-
-
-def test_rotations_have_angles_of_both_signs_up_to_the_maximum():
     # A dot right of the center, at a radius of 20.
     images = np.zeros([500, 61, 61, 1], np.float32)
     images[:, 30, 50] = 1
