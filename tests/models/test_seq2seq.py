@@ -6,19 +6,17 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common.training.parallel import make_parallel
-from hparams import build
 from models import seq2seq
 from tests.evaluated import CPUS
 from tests.models.shared import ModeKeys, make_params, train
 
-PARAMS = make_params(seq2seq, 'rnn_units=16,embedding_size=8,max_target_length=6')
 SOURCES = [b'27+5', b'', '\u00fc\u20ac'.encode(), b'123+456', b'9']
 TARGETS = [b'32', b'abcd', b'', '\u00fc'.encode(), b'9']
 
 
-def compute(sources, targets, mode=ModeKeys.EVAL, devices=(), text='', gradients=False):
+def compute(sources, targets, mode=ModeKeys.EVAL, devices=(), text='beam_width=4', gradients=False):
     """Returns the predictions, the loss and, if asked for, the gradients of a model with fixed random weights."""
-    params = build.make_hparams('seq2seq', PARAMS, 'd', {}, text=text)
+    params = make_params(seq2seq, f'rnn_units=16,embedding_size=8,max_target_length=6,{text}')
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 3})) as session:
         features = {'source': tf.placeholder_with_default(sources, [None])}
         labels = None if targets is None else {'target': tf.placeholder_with_default(targets, [None])}
@@ -98,9 +96,5 @@ def test_how_a_text_is_searched_for_may_change_after_the_training_but_not_the_ne
     lines = [json.loads(line) for line in open(result['predictions'])]
     assert code == 0 and {len(line['targets']) for line in lines} == {2} and all(len(line['target']) <= 3 for line in lines)
     assert json.load(open(tmp_path / 'output' / 'hparams.json'))['beam_width'] == 4
-    for changed, schedule, message in (
-        ('rnn_units=9', 'predict', 'rnn_units was 8, now it is 9'),
-        ('rnn_units=8,beam_width=2', 'train', 'beam_width was 4, now it is 2'),
-    ):
-        code, _, err = run(*flags, f'--hparams=num_examples=100,{changed}', f'--schedule={schedule}')
-        assert code == 2 and message in err
+    code, _, err = run(*flags, '--hparams=num_examples=100,rnn_units=9', '--schedule=predict')
+    assert code == 2 and 'rnn_units was 8, now it is 9' in err
