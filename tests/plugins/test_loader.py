@@ -15,15 +15,7 @@ def check(kind, functions):
     loader.check_module(kind, 'm', types.SimpleNamespace(**functions))
 
 
-@pytest.mark.parametrize('kind, known', [('model', {'alexnet', 'polynomial'}), ('dataset', {'mnist', 'polynomial'})])
-def test_the_modules_of_the_directories_keep_the_contract_and_every_call_gives_a_dict_of_its_own(kind, known):
-    assert known <= set(loader.available(kind))
-    for name in loader.available(kind):
-        module = loader.load(kind, name)
-        assert isinstance(module.get_params(), dict) and module.get_params() is not module.get_params()
-
-
-def test_a_dotted_path_is_any_importable_module(tmp_path, monkeypatch):
+def test_a_dotted_path_is_any_importable_module_and_an_unknown_one_lists_the_known_ones(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'outside').mkdir()
     for name, text in (
@@ -38,32 +30,23 @@ def test_a_dotted_path_is_any_importable_module(tmp_path, monkeypatch):
         assert refused(loader.load, kind, 'outside.lacking') == message
     with pytest.raises(ModuleNotFoundError, match='nosuch_dependency'):  # Its author needs the traceback.
         loader.load('model', 'outside.broken')
+    for name in ('nosuch', 'no.such', 'common.nosuch', '../x', '.x', 'a..b', 'x y', 'models'):
+        path = name if '.' in name else f'models.{name}'
+        message = refused(loader.load, 'model', name)
+        assert message.startswith(f'--model={name}: no module {path}; the models are: alexnet, ')
+        assert message.endswith('; give your own by its dotted path, such as my_package.my_model')
 
 
-@pytest.mark.parametrize('name', ['nosuch', 'no.such', 'common.nosuch', '../x', '.x', 'a..b', 'x y', 'models'])
-def test_an_unknown_module_lists_the_known_ones(name):
-    path = name if '.' in name else f'models.{name}'
-    message = refused(loader.load, 'model', name)
-    assert message.startswith(f'--model={name}: no module {path}; the models are: alexnet, ')
-    assert message.endswith('; give your own by its dotted path, such as my_package.my_model')
-
-
-@pytest.mark.parametrize(
-    'changes, message',
-    [
+def test_what_a_module_must_not_have_is_named_and_a_dataset_parses_records_or_batches_of_them():
+    for changes, message in (
         ({'FREE_HPARAMS': ['x']}, 'FREE_HPARAMS is now called INFERENCE_HPARAMS'),
         ({'INFERENCE_HPARAMS': 'x'}, 'INFERENCE_HPARAMS must be a tuple of names, such as ("drop_rate",)'),
         ({'OVERRIDABLE_HPARAMS': 'x'}, 'OVERRIDABLE_HPARAMS must be a tuple of names, such as ("drop_rate",)'),
         ({'get_params': lambda name: {}}, 'get_params() must be a function of ()'),
         ({'model': lambda features, labels: None}, 'model() must be a function of (features, labels, mode, params)'),
         ({'hooks': 3}, 'hooks() must be a function of (mode, params)'),
-    ],
-)
-def test_what_a_model_module_must_not_have_is_named(changes, message):
-    assert refused(check, 'model', MODEL | changes) == f'--model=m: {message}'
-
-
-def test_a_dataset_parses_records_or_batches_of_them():
+    ):
+        assert refused(check, 'model', MODEL | changes) == f'--model=m: {message}'
     check('dataset', DATASET | {'parse': lambda mode, params, record: None})
     check('dataset', DATASET | {'parse_batch': lambda mode, params, records: None})
     assert refused(check, 'dataset', DATASET) == '--dataset=m: m must define parse; see README.md'

@@ -1,0 +1,212 @@
+"""What the functions of model and dataset modules return is checked, and what is wrong named."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from common.plugins import dataset_contract, model_contract
+from hparams import build
+from tests.shared import refused
+
+TRAIN, EVAL, PREDICT = tf.estimator.ModeKeys.TRAIN, tf.estimator.ModeKeys.EVAL, tf.estimator.ModeKeys.PREDICT
+FEATURE = ': the feature a must be a tensor, not'
+ID = ': the feature example_id must be a string or an integer of shape'
+ONE_BATCH = ' must return features and labels of one batch, not of 3, 4 examples'
+CLASS_NAMES = ': class_names must be a list of distinct strings, not'
+NAMES = 'under names that are printable text, not'
+A = ': the prediction a must be'
+LOSS = ' must return a loss of shape [batch] and type float32, one for each example, not'
+PAIRS = 'must return pairs (value, update_op) of tensors, as tf.metrics makes them: a is'
+PARAMS = build.make_hparams('m', {}, 'd', {})
+
+
+def check(parsed, mode=TRAIN, function='parse'):
+    return dataset_contract.check_parsed(function, parsed, mode, PARAMS)
+
+
+def sparse():
+    return tf.sparse.eye(4)
+
+
+def unknown():
+    return tf.placeholder(tf.float32)
+
+
+def test_what_a_parser_must_not_return_is_named_and_ids_are_texts_or_integers(session):
+    for function, parsed, message in (
+        ('parse', lambda: [{}], ' must return a pair (features, labels), not a list of 1'),
+        ('parse', lambda: (np.zeros(2), {}), ' must return features as a dict, not a NumPy array of float64 (2,)'),
+        ('parse', lambda: ({}, [3]), ' must return labels as a dict, not a list of 1'),
+        ('parse', lambda: ({'a': None}, {}), f'{FEATURE} None'),
+        ('parse', lambda: ({'a': {'b': 3}}, {}), f'{FEATURE} a dict: give each of its items a name beside a'),
+        ('parse', lambda: ({}, None), ' must return labels in training and evaluation, not None: an empty dict if there'),
+        ('parse', lambda: ({'example_id': 0.5}, {}), f'{ID} [], not a tensor of float32 ()'),
+        ('parse', lambda: ({'example_id': [1]}, {}), f'{ID} [], not a tensor of int32 (1,)'),
+        ('parse', lambda: ({'example_id': sparse()}, {}), f'{ID} [], not a SparseTensor'),
+        ('parse_batch', lambda: ({'a': 3}, {}), ': the feature a must be of shape [batch, ...], not ()'),
+        ('parse_batch', lambda: ({}, {'a': 3}), ': the label a must be of shape [batch, ...], not ()'),
+        ('parse_batch', lambda: ({'example_id': [['a']]}, {}), f'{ID} [batch], not a tensor of string (1, 1)'),
+        ('parse_batch', lambda: ({'a': [1, 2, 3]}, {'b': [[1], [2], [3], [4]]}), ONE_BATCH),
+    ):
+        for mode in (TRAIN, EVAL):
+            assert refused(check, parsed(), mode, function).startswith(f'--dataset=d: {function}(){message}')
+    for value in ('a', 3, tf.placeholder(tf.string)):
+        assert 'example_id' in check(({'example_id': value}, {}))[0]
+    assert 'example_id' in check(({'example_id': [3, 4]}, {}), TRAIN, 'parse_batch')[0]
+
+
+def test_batches_of_a_size_that_is_only_known_later_are_checked_then(session):
+    a, b = (tf.placeholder(tf.float32, [None, *shape]) for shape in ([2], []))
+    features, labels = check(({'a': a, 's': sparse(), 'x': unknown()}, {'b': b}), TRAIN, 'parse_batch')
+    feed = {a: np.ones([3, 2]), b: [1, 2, 3]}
+    assert session.run(labels['b'], feed).tolist() == [1, 2, 3] and isinstance(features['s'], tf.SparseTensor)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r'--dataset=d: parse_batch\(\) must return features and labels'):
+        session.run(features['a'], {**feed, b: [1, 2]})
+    assert check(({'a': a}, {}), TRAIN, 'parse_batch')[0]['a'] is a  # There is nothing to compare.
+    assert check(({'a': a}, {'b': b}), TRAIN)[0]['a'] is a
+
+
+def test_predictions_and_towers_need_dense_features_of_known_shape(session):
+    assert check(({'a': [1]}, None), PREDICT)[1] is None
+    dataset_contract.check_divisible({'a': tf.zeros([4])}, {'b': tf.zeros([4])}, PARAMS)
+    for value, message in (
+        (sparse(), 'must be a tensor, not a SparseTensor: tf.sparse.to_dense(it) makes one'),
+        (unknown(), 'has an unknown shape: give it one, with tf.ensure_shape'),
+    ):
+        assert set(check(({'a': value}, {'b': value}))[0]) == {'a'}
+        assert refused(check, ({'a': value}, {}), PREDICT) == f'--dataset=d: parse(): the feature a {message}'
+        for kind, inputs in (('feature', ({'a': value}, {})), ('label', ({}, {'a': value}))):
+            found = refused(dataset_contract.check_divisible, *inputs, PARAMS)
+            assert found == f'--dataset=d with towers: the {kind} a {message}'
+
+
+def test_metadata_that_cannot_be_saved_or_right_is_named_and_else_is_as_json_gives_it_back():
+    for metadata, message in (
+        ([], ' must return its items as a dict, not a list of 0'),
+        ({'a': {1, 2}}, ' must return what JSON can represent: Object of type set is not JSON serializable'),
+        ({'a': float('nan')}, ' must return what JSON can represent: Out of range float values are not JSON compliant'),
+        ({'class_names': 'ab'}, f"{CLASS_NAMES} 'ab'"),
+        ({'class_names': [1, 2]}, f'{CLASS_NAMES} [1, 2]'),
+        ({'class_names': ['a', 'a']}, f"{CLASS_NAMES} ['a', 'a']"),
+        ({'class_names': ['a', 'b'], 'num_classes': 3}, ': num_classes is 3, but there are 2 class_names'),
+    ):
+        assert refused(dataset_contract.check_metadata, metadata, PARAMS).startswith(f'--dataset=d: metadata(){message}')
+    given = {'class_names': ('a', 'b'), 'num_classes': 2, 'mean': 0.5}
+    assert dataset_contract.check_metadata(given, PARAMS) == {**given, 'class_names': ['a', 'b']}
+    assert dataset_contract.check_metadata({'num_classes': 3}, PARAMS) == {'num_classes': 3}
+
+
+def zeros(*shape, dtype=tf.float32):
+    return tf.zeros(shape, dtype)
+
+
+def call(returned, labels=None, mode=TRAIN, params=PARAMS):
+    model = types.SimpleNamespace(model=lambda features, labels, mode, params: returned())
+    return model_contract.call_model(model, {}, None if mode == PREDICT else labels or {}, mode, params)
+
+
+def predicted(value):
+    return lambda: ({'a': value()}, zeros(4))
+
+
+def lost(value):
+    return lambda: ({'a': zeros(4)}, value())
+
+
+def test_what_a_model_must_not_return_is_named():
+    for returned, message in (
+        (lambda: None, ' must return a pair (predictions, loss), not None'),
+        (lambda: (zeros(4), zeros(4)), ' must return predictions as a dict, not a tensor of float32 (4,)'),
+        (lambda: ({}, zeros(4)), ' must return predictions, not an empty dict'),
+        (lambda: ({5: zeros(4)}, zeros(4)), f' must return predictions {NAMES} 5'),
+        (lambda: ({'': zeros(4)}, zeros(4)), f" must return predictions {NAMES} ''"),
+        (lambda: ({'a\n': zeros(4)}, zeros(4)), rf" must return predictions {NAMES} 'a\n'"),
+        (predicted(lambda: 3), f'{A} a tensor, not an int: tf.convert_to_tensor(it) makes one'),
+        (predicted(lambda: tf.ragged.constant([[1]])), f'{A} a tensor, not a RaggedTensor: its method to_tensor() makes one'),
+        (predicted(lambda: zeros(3, 2)), f'{A} of shape [batch, ...], with a batch of 4, not (3, 2)'),
+        (lambda: ({'a': zeros()}, tf.placeholder(tf.float32, [None])), f'{A} of shape [batch, ...], not ()'),
+        (lost(lambda: zeros(4, dtype=tf.float64)), f'{LOSS} a tensor of float64 (4,): tf.cast(loss, tf.float32)'),
+        (lost(lambda: zeros(4, dtype=tf.int32)), f'{LOSS} a tensor of int32 (4,)'),
+        (lost(lambda: zeros(4, 1, dtype=tf.float64)), f'{LOSS} a tensor of float64 (4, 1)'),
+        (lost(zeros), f'{LOSS} a tensor of float32 ()'),
+        (lost(lambda: np.zeros(4, np.float32)), f'{LOSS} a NumPy array of float32 (4,)'),
+        (lost(dict), ' must return a loss, not an empty dict'),
+        (lost(lambda: {1: zeros(4)}), f' must return losses {NAMES} 1'),
+        (lost(lambda: {'b': zeros(4), 'c': zeros()}), LOSS.replace('loss', 'loss c') + ' a tensor of float32 ()'),
+        (lost(lambda: {'b': zeros(4), 'c': zeros(8)}), ': the losses must be of the same batch, but b is of (4,), and c of'),
+    ):
+        assert refused(call, returned).startswith(f'--model=m: model(){message}')
+
+
+def test_a_model_without_labels_needs_no_loss_variables_are_predictions_too_and_class_weights_fit_the_classes(session):
+    predictions, losses = call(lambda: [{'a': zeros(4), 'b': zeros(3)}, 'anything'], mode=PREDICT)
+    assert list(predictions) == ['a', 'b'] and losses is None
+    assert refused(call, lambda: ({'a': zeros()}, None), None, PREDICT).endswith('[batch, ...], not ()')
+    variable = tf.get_variable('v', [4])
+    assert call(lambda: ({'a': variable}, zeros(4)))[0] == {'a': variable}
+    assert list(call_metrics(lambda: {'a': (variable, tf.no_op()), 'b': (variable, variable)})) == ['a', 'b']
+    params = build.make_hparams('m', {}, 'd', {'num_classes': 3}, text='class_weights=[1,2]')
+    message = refused(call, predicted(lambda: zeros(4)), {'label': tf.TensorSpec([4], tf.int32)}, TRAIN, params)
+    assert message == 'class_weights has 2 weights for 3 classes'
+
+
+def call_metrics(returned):
+    module = types.SimpleNamespace(eval_metrics=lambda features, labels, predictions, params: returned())
+    return model_contract.call_eval_metrics(module, {}, {}, {}, PARAMS)
+
+
+def of_keras():
+    metric = tf.keras.metrics.Mean()
+    metric(zeros(4))
+    return {'a': (metric.result(), metric.updates[0])}
+
+
+def test_metrics_that_cannot_be_evaluated_are_named():
+    for returned, message in (
+        (lambda: [tf.metrics.mean(1.0)], 'must return metrics as a dict, not a list of 1'),
+        (lambda: {'a': 1.0}, f'{PAIRS} 1.0'),
+        (lambda: {'a': (1.0, zeros())}, f'{PAIRS} (1.0, '),
+        (lambda: {'a': (zeros(), 1.0)}, f'{PAIRS} (<tf.Tensor'),
+        (lambda: {'a': (zeros(), zeros(), zeros())}, f'{PAIRS} (<tf.Tensor'),
+        (lambda: {'a': [zeros(), zeros()]}, f'{PAIRS} [<tf.Tensor'),
+        *(
+            (lambda name=name: {name: tf.metrics.mean(1.0)}, f'must not name a metric {name}: the framework uses that name')
+            for name in ('loss', 'global_step', 'split', 'loss/a')
+        ),
+        (of_keras, 'makes the variable total, which nothing initializes, as tf.keras.metrics do: use tf.metrics'),
+    ):
+        assert refused(call_metrics, returned).startswith(f'--model=m: eval_metrics() {message}')
+
+
+def test_a_model_may_be_without_metrics_and_hooks_and_hooks_and_optimizers_of_another_type_are_refused(session):
+    for module in (types.SimpleNamespace(), types.SimpleNamespace(eval_metrics=None, hooks=None)):
+        assert model_contract.call_eval_metrics(module, {}, {}, {}, PARAMS) == {}
+        assert model_contract.make_hooks(module, TRAIN, PARAMS) == []
+    module = types.SimpleNamespace(optimizer=lambda *arguments: 'adam', hooks=lambda *arguments: [3])
+    for function, argument, message in (
+        (model_contract.make_optimizer, 0.1, "optimizer() must return a tf.train.Optimizer, not 'adam'"),
+        (model_contract.make_hooks, 'train', 'hooks() must return a list of tf.train.SessionRunHook, not [3]'),
+    ):
+        found = refused(function, module, argument, PARAMS).replace(' (tf is tensorflow.compat.v1)', '')
+        assert found == f'--model=m: {message}'
+
+
+def call_rate(returned):
+    module = types.SimpleNamespace(learning_rate=lambda *arguments: returned())
+    return model_contract.learning_rate(module, tf.constant(0.0), 10, PARAMS)
+
+
+def test_a_learning_rate_is_a_number_or_a_scalar_tensor(session):
+    for rate, expected in ((0.25, 0.25), (np.float32(0.5), 0.5), (2, 2.0), (tf.constant(3), 3.0), (tf.constant(0.5), 0.5)):
+        found = call_rate(lambda rate=rate: rate)
+        assert found.dtype == tf.float32 and session.run(found) == expected
+    for rate, shown in (
+        (lambda: True, 'True'),
+        (lambda: '0.1', "'0.1'"),
+        (lambda: zeros(1), 'a tensor of float32 (1,)'),
+        (lambda: tf.constant('a'), 'a tensor of string ()'),
+    ):
+        message = f'--model=m: learning_rate() must return a number or a scalar tensor, not {shown}'
+        assert refused(call_rate, rate) == message
