@@ -145,15 +145,3 @@ def test_tasks_that_are_not_there_or_do_not_answer_are_named_after_the_timeout()
     cluster = addresses(worker=2)
     silent, _ = (make_task(cluster, 'worker', i, 2.0) for i in range(2))
     assert 'another task has not answered for 2 seconds: start all tasks again' in meet(silent)
-
-
-def test_the_error_of_another_task_is_quoted_without_its_place(tasks, monkeypatch):
-    monkeypatch.setattr('time.sleep', lambda seconds: None)  # In which others see who is lost.
-    start = "Graph execution error:\n\nDetected at node 'CollectiveReduce'\nCollective ops is aborted by: "
-    for text in (
-        "Graph execution error:\n\nDetected at node 'w'\nNan in: w\n\t [[{{node w}}]]",
-        'Nan in: w Additional GRPC error information',
-        'Nan in: w\nThe error could be from a previous operation.\n\t [[{{node CollectiveReduce}}]]',
-    ):
-        error = str(tasks[0].loss(tf.errors.InternalError(None, None, start + text)))
-        assert error.startswith('another task has failed (Nan in: w); its own log may say why: ')

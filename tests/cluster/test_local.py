@@ -123,8 +123,7 @@ def test_the_tasks_stop_when_their_launcher_is_killed(train):
     def popen(command, **options):
         return forked.Popen([sys.executable, '-c', code, *command[2:]], **options)
 
-    flags = ['--train_steps=1000', '--local_cluster=chief:1,evaluator:1']
-    run = train(1, *flags, environ={'TINY_SECONDS': '0.1'}, popen=popen)
+    run = train(1, '--train_steps=1000', '--local_cluster=chief:1,evaluator:1', environ={'TINY_SECONDS': '0.1'}, popen=popen)
     run.wait_for_step('chief0', 1)
     run.kill()
     wait_until(lambda: 'SIGTERM: stopping after saving a checkpoint' in logged(run.output_dir, 'chief'))
@@ -158,7 +157,7 @@ def test_a_cluster_that_loses_a_task_is_started_again_and_ends_as_if_undisturbed
     assert_equal(read_weights(found), read_weights(expected))
 
 
-def test_the_tasks_are_counted_by_job_and_what_is_no_cluster_is_refused():
+def test_the_tasks_are_counted_by_job_have_a_gpu_each_if_there_are_enough_and_what_is_no_cluster_is_refused():
     assert local_tasks.parse('evaluator:1,worker:12,chief:1') == {'evaluator': 1, 'worker': 12, 'chief': 1}
     assert local_tasks.parse('worker:64') == {'worker': 64} and local_tasks.parse('worker:1,ps:1') == {'worker': 1, 'ps': 1}
     for text, message in {
@@ -172,6 +171,9 @@ def test_the_tasks_are_counted_by_job_and_what_is_no_cluster_is_refused():
     }.items():
         with pytest.raises(UsageError, match=f'^--local_cluster={text}{message}'):
             local_tasks.parse(text)
+    assert local.share_gpus(2, 3, '') == [{'CUDA_VISIBLE_DEVICES': '0'}, {'CUDA_VISIBLE_DEVICES': '1'}]
+    assert local.share_gpus(2, 2, '5,3') == [{'CUDA_VISIBLE_DEVICES': '5'}, {'CUDA_VISIBLE_DEVICES': '3'}]
+    assert local.share_gpus(2, 1, '') == local.share_gpus(2, 0, '-1') == [{}, {}]
 
 
 def test_mistakes_are_found_before_anything_is_started(run, tmp_path, monkeypatch):
@@ -181,9 +183,3 @@ def test_mistakes_are_found_before_anything_is_started(run, tmp_path, monkeypatc
     code, _, err = run(*POLYNOMIAL, '--local_cluster=worker:2')
     assert code == 2 and 'TF_CONFIG or Slurm names a cluster, and --local_cluster runs on one machine' in err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_each_task_has_a_gpu_if_there_are_enough():
-    assert local.share_gpus(2, 3, '') == [{'CUDA_VISIBLE_DEVICES': '0'}, {'CUDA_VISIBLE_DEVICES': '1'}]
-    assert local.share_gpus(2, 2, '5,3') == [{'CUDA_VISIBLE_DEVICES': '5'}, {'CUDA_VISIBLE_DEVICES': '3'}]
-    assert local.share_gpus(2, 1, '') == local.share_gpus(2, 0, '-1') == [{}, {}]

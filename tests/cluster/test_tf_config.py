@@ -2,10 +2,8 @@
 
 import json
 
-import pytest
-
 from common.cluster import tf_config
-from common.errors import UsageError
+from tests.shared import refused
 
 CLUSTER = {'chief': ['a:1'], 'worker': ['b:1', 'c:1']}
 TWO, THREE = ['a:1', 'b:1'], ['a:1', 'b:1', 'c:1']
@@ -22,9 +20,8 @@ def text_of(cluster, kind, index=0, **others):
     return json.dumps({'cluster': cluster, 'task': {'type': kind, 'index': index}, **others})
 
 
-@pytest.mark.parametrize(
-    'cluster, job, index, others, expected',
-    [
+def test_a_task_knows_its_place_and_one_task_is_no_cluster():
+    for cluster, job, index, others, expected in (
         (CLUSTER, 'chief', 0, {'environment': 'cloud'}, ('chief', False, THREE)),  # As a TFJob has it.
         (CLUSTER, 'evaluator', 0, {}, ('evaluator 0', False, THREE)),
         ({**CLUSTER, 'evaluator': ['d:1']}, 'worker', '1', {'job': {}}, ('worker 1', True, THREE)),  # As Vertex AI has it.
@@ -33,22 +30,28 @@ def text_of(cluster, kind, index=0, **others):
         ({'worker': ['a:1', '[::1]:65535']}, 'worker', 0, {}, ('worker 0', False, ['a:1', '[::1]:65535'])),
         ({'worker': TWO, 'chief': []}, 'worker', 1, {}, ('worker 1', True, TWO)),
         ({}, 'evaluator', 0, {}, ('evaluator 0', False, [])),
-    ],
-)
-def test_a_task_knows_its_place(cluster, job, index, others, expected):
-    found = tf_config.read({'TF_CONFIG': text_of(cluster, job, index, **others)})
-    members = [found.addresses[job][i] for job, i in found.members]
-    assert (found.name, found.is_worker, members, found.source) == (*expected, 'TF_CONFIG')
+    ):
+        found = tf_config.read({'TF_CONFIG': text_of(cluster, job, index, **others)})
+        members = [found.addresses[job][i] for job, i in found.members]
+        assert (found.name, found.is_worker, members, found.source) == (*expected, 'TF_CONFIG')
+    alone = (
+        text_of({'master': ['host:2222']}, 'master', model_dir='/nowhere'),
+        text_of({'worker': ['host:2222']}, 'worker', '0'),
+    )
+    for text in (*alone, '{"task": {"type": "master", "index": 0}}', '{}', ''):
+        environ = {'TF_CONFIG': text, 'HOME': '/'}
+        assert tf_config.read(environ) is None and environ == {'HOME': '/'}  # The Estimator would read it.
+    assert tf_config.read({**SLURM, 'SLURM_STEP_NUM_TASKS': '1'}) is None
+    assert tf_config.read({'SLURM_PROCID': '0', 'SLURM_NTASKS': '4'}) is None  # A batch script.
 
 
-@pytest.mark.parametrize(
-    'message, texts',
-    [
+def test_a_text_that_describes_no_task_of_a_cluster_is_refused():
+    for message, texts in (
         (' is not JSON ', ['9' * 5000, '[' * 100000]),
         (' is not a JSON object', ['[]']),
         (
             ': its cluster is not an object of lists of hosts',
-            ['{"cluster": [""]}', *(text_of({'ps': ps}, '') for ps in ('', [1]))],
+            ['{"cluster": [""]}', *(text_of({'ps': x}, '') for x in ('', [1]))],
         ),
         (': its task is not an object of a type and an index', ['{"task": "worker"}', '{"task": {"type": 1}}']),
         *((f": its task's index {i} is not an integer from 0", [f'{{"task": {{"index": {i}}}}}']) for i in (-1, 'true', 0.5)),
@@ -64,30 +67,14 @@ def test_a_task_knows_its_place(cluster, job, index, others, expected):
             (f': the address {a} is not a host and a port, such as {b}', [text_of({'chief': [a]}, '')])
             for a, b in EXAMPLES.items()
         ),
-    ],
-)
-def test_a_text_that_describes_no_task_of_a_cluster_is_refused(message, texts):
-    start, fix = f'TF_CONFIG{message}', ': correct it, or unset it to train on one machine'
-    for text in texts:
-        with pytest.raises(UsageError) as error:
-            tf_config.read({'TF_CONFIG': text})
-        assert str(error.value).startswith(start) and str(error.value).endswith(fix)
-        assert 'JSON ' in message or str(error.value) == start + fix
+    ):
+        start, fix = f'TF_CONFIG{message}', ': correct it, or unset it to train on one machine'
+        for text in texts:
+            found = refused(tf_config.read, {'TF_CONFIG': text})
+            assert found.startswith(start) and found.endswith(fix) and ('JSON ' in message or found == start + fix)
 
 
-def test_one_task_is_no_cluster():
-    alone = (
-        text_of({'master': ['host:2222']}, 'master', model_dir='/nowhere'),
-        text_of({'worker': ['host:2222']}, 'worker', '0'),
-    )
-    for text in (*alone, '{"task": {"type": "master", "index": 0}}', '{}', ''):
-        environ = {'TF_CONFIG': text, 'HOME': '/'}
-        assert tf_config.read(environ) is None and environ == {'HOME': '/'}  # The Estimator would read it.
-    assert tf_config.read({**SLURM, 'SLURM_STEP_NUM_TASKS': '1'}) is None
-    assert tf_config.read({'SLURM_PROCID': '0', 'SLURM_NTASKS': '4'}) is None  # A batch script.
-
-
-def test_the_tasks_of_a_slurm_step_are_workers_in_the_order_of_its_hosts():
+def test_the_tasks_of_a_slurm_step_are_workers_in_the_order_of_its_hosts_and_damaged_variables_are_refused():
     for nodes, per_node, expected in (
         ('n[1-2]', '2(x2)', ['n1:8888', 'n1:8889', 'n2:8888', 'n2:8889']),
         ('n[9-10],m-[01-02]', '1(x4)', ['n9:8888', 'n10:8888', 'm-01:8888', 'm-02:8888']),
@@ -97,11 +84,7 @@ def test_the_tasks_of_a_slurm_step_are_workers_in_the_order_of_its_hosts():
         assert (found.name, found.is_worker, found.addresses) == ('worker 2', True, {'worker': expected})
     assert found.source == 'Slurm' and not tf_config.read({**SLURM, 'SLURM_PROCID': '0'}).is_worker
     assert tf_config.read({**SLURM, 'TF_CONFIG': text_of(CLUSTER, 'chief')}).name == 'chief'
-
-
-@pytest.mark.parametrize(
-    'name, values, message',
-    [
+    for name, values, message in (
         ('SLURM_STEP_NUM_TASKS', ['5', '0'], "Slurm's variables contradict each other (SLURM_STEP_NUM_TASKS={} SLURM_STEP_NO"),
         ('SLURM_PROCID', ['4', '-1'], "Slurm's variables contradict each other ("),
         ('SLURM_STEP_NODELIST', ['n[2-1]', 'n1,n1', 'n[1-3]', ''], "Slurm's variables contradict each other ("),
@@ -109,11 +92,9 @@ def test_the_tasks_of_a_slurm_step_are_workers_in_the_order_of_its_hosts():
         ('SLURM_STEP_NODELIST', ['n[1-'], "one of Slurm's variables cannot be read (Invalid hostlist format"),
         ('SLURM_STEP_TASKS_PER_NODE', ['x'], "one of Slurm's variables cannot be read (Invalid tasks-per-node list format"),
         ('SLURM_PROCID', [None], 'SLURM_PROCID is missing: '),
-    ],
-)
-def test_damaged_slurm_variables_are_refused(name, values, message):
-    for value in values:
-        with pytest.raises(UsageError) as error:
-            tf_config.read({key: text for key, text in {**SLURM, name: value}.items() if text is not None})
-        assert str(error.value).startswith(message.format(value))
-        assert str(error.value).endswith(': start the tasks with srun, or unset SLURM_STEP_NUM_TASKS to train on one machine')
+    ):
+        for value in values:
+            environ = {key: text for key, text in {**SLURM, name: value}.items() if text is not None}
+            found = refused(tf_config.read, environ)
+            assert found.startswith(message.format(value))
+            assert found.endswith(': start the tasks with srun, or unset SLURM_STEP_NUM_TASKS to train on one machine')
