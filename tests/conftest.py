@@ -90,13 +90,8 @@ def start(data_dir, tmp_path):
     processes = []
 
     def call(*flags, output_dir=str(tmp_path / 'output'), is_fresh=False):
-        command = [
-            sys.executable,
-            os.path.join(forked.ROOT, 'trainer.py'),
-            f'--data_dir={data_dir}',
-            f'--output_dir={output_dir}',
-            *flags,
-        ]
+        flags = (f'--data_dir={data_dir}', f'--output_dir={output_dir}', *flags)
+        command = [sys.executable, os.path.join(forked.ROOT, 'trainer.py'), *flags]
         popen = subprocess.Popen if is_fresh else forked.Popen
         processes.append(popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path))
         return processes[-1]

@@ -20,23 +20,10 @@ _context.set_forkserver_preload(['tests.preloaded'])
 
 
 class Popen:
-    """As subprocess.Popen(..., text=True), for [sys.executable, SCRIPT or '-c', ...]; stdin is a file.
-
-    What `pass_fds` names is open in the process under another number.
-    """
+    """As subprocess.Popen(..., text=True), for [sys.executable, SCRIPT or '-c', ...]; stdin is a file."""
 
     def __init__(
-        self,
-        args,
-        *,
-        stdin=None,
-        stdout=None,
-        stderr=None,
-        cwd=None,
-        env=None,
-        pass_fds=(),
-        start_new_session=False,
-        **unused_text,
+        self, args, *, stdin=None, stdout=None, stderr=None, cwd=None, env=None, start_new_session=False, **unused_text
     ):
         assert args[0] == sys.executable and args[1] != '-m'
         self.stdout, out = _opened(stdout, 1)
@@ -45,9 +32,9 @@ class Popen:
         argv, cwd, env = [os.fspath(arg) for arg in args[1:]], os.fspath(cwd or os.getcwd()), dict(env or os.environ)
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            self._process = _context.Process(target=_become, args=(theirs, len(pass_fds), argv, cwd, env, start_new_session))
+            self._process = _context.Process(target=_become, args=(theirs, argv, cwd, env, start_new_session))
             self._process.start()
-            socket.send_fds(ours, [b'.'], [*standard, *pass_fds])
+            socket.send_fds(ours, [b'.'], standard)
         for fd in standard:
             os.close(fd)
         self.args, self.pid = args, self._process.pid
@@ -116,11 +103,11 @@ def _opened(file, inherited):
     return None, os.dup(file if isinstance(file, int) else file.fileno())
 
 
-def _become(server, num_passed, argv, cwd, env, start_new_session):
+def _become(server, argv, cwd, env, start_new_session):
     """Runs a script, or the code after -c, in this process."""
-    _, fds, _, _ = socket.recv_fds(server, 1, 3 + num_passed)
+    _, fds, _, _ = socket.recv_fds(server, 1, 3)
     server.close()
-    for number, fd in enumerate(fds[:3]):
+    for number, fd in enumerate(fds):
         os.dup2(fd, number)
         os.close(fd)
     sys.stdin = open(0)

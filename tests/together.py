@@ -27,12 +27,9 @@ def run_together(tmp_path, code, *arguments):
     """
     go = tmp_path / 'go'
     ready = [tmp_path / f'ready-{i}' for i in range(len(arguments))]
-    processes = [
-        forked.Popen(
-            [sys.executable, '-c', _PRELUDE + code, path, go, *map(str, words)], env={**os.environ, 'PYTHONPATH': ROOT}
-        )
-        for path, words in zip(ready, arguments)
-    ]
+    env = {**os.environ, 'PYTHONPATH': ROOT}
+    commands = [[sys.executable, '-c', _PRELUDE + code, path, go, *map(str, words)] for path, words in zip(ready, arguments)]
+    processes = [forked.Popen(command, env=env) for command in commands]
     try:
         while not all(path.exists() for path in ready):
             assert not any(process.poll() for process in processes)
