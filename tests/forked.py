@@ -6,17 +6,15 @@ What a process imports, or says while it does, is to be tested with `subprocess`
 import contextlib
 import multiprocessing
 import os
-import pathlib
 import runpy
 import socket
 import subprocess
 import sys
 import threading
-import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_context = multiprocessing.get_context('forkserver')
-_context.set_forkserver_preload(['tests.preloaded'])
+context = multiprocessing.get_context('forkserver')
+context.set_forkserver_preload(['tests.preloaded'])
 
 
 class Popen:
@@ -32,7 +30,7 @@ class Popen:
         argv, cwd, env = [os.fspath(arg) for arg in args[1:]], os.fspath(cwd or os.getcwd()), dict(env or os.environ)
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            self._process = _context.Process(target=_become, args=(theirs, argv, cwd, env, start_new_session))
+            self._process = context.Process(target=_become, args=(theirs, argv, cwd, env, start_new_session))
             self._process.start()
             socket.send_fds(ours, [b'.'], standard)
         for fd in standard:
@@ -82,13 +80,6 @@ def run(args, **options):
     process = Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     out, err = process.communicate()
     return subprocess.CompletedProcess(args, process.returncode, out, err)
-
-
-def wait_until_stopped(process):
-    """Waits until a process rests, as after SIGSTOP."""
-    while pathlib.Path(f'/proc/{process.pid}/stat').read_text().split()[2] != 'T':
-        assert process.poll() is None
-        time.sleep(0.01)
 
 
 def _opened(file, inherited):

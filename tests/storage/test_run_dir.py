@@ -11,29 +11,34 @@ import tensorflow.compat.v1 as tf
 
 from common import files
 from common.errors import RunError
-from common.storage import checkpoints, run_dir
-from common.storage.metrics import add_metrics, read_metric
+from common.storage import best_checkpoint, checkpoints, run_dir
+from common.storage.metrics import Objective, add_metrics, read_metric
+from tests import forked
 from tests.storage.test_best_checkpoint import kept, save
-from tests.together import run_together
 
-PROGRAM = """
-from common.storage import best_checkpoint, metrics, run_dir
-checkpoints, output_dir, first = arguments
-wait_for_the_others()
-for step in range(int(first), 24, 3):
-    run_dir.ensure_writable(output_dir)
-    result = {'global_step': step, 'eval': {'accuracy': step / 24}}
-    metrics.add_metrics(output_dir, result)
-    goal = metrics.Objective('accuracy', True)
-    best_checkpoint.keep_if_best(f'{checkpoints}/model.ckpt-{step}', output_dir, goal, 'eval', result)
-"""
+
+def evaluate(others, directory, output_dir, first):
+    """Evaluates every third step, once the other processes do."""
+    others.wait(100)
+    for step in range(first, 24, 3):
+        run_dir.ensure_writable(output_dir)
+        result = {'global_step': step, 'eval': {'accuracy': step / 24}}
+        add_metrics(output_dir, result)
+        goal = Objective('accuracy', True)
+        best_checkpoint.keep_if_best(f'{directory}/model.ckpt-{step}', output_dir, goal, 'eval', result)
 
 
 def test_processes_that_evaluate_at_once_lose_no_row_of_the_table_and_keep_the_best_of_all_whole(tmp_path):
     output = tmp_path / 'a' / 'output'
     for step in range(24):
         save(tmp_path, step)
-    run_together(tmp_path, PROGRAM, *([tmp_path, output, i] for i in range(3)))
+    others = forked.context.Barrier(3)
+    processes = [forked.context.Process(target=evaluate, args=(others, tmp_path, str(output), i)) for i in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
     assert read_metric(str(output), 'eval', 'accuracy') == [step / 24 for step in range(24)]
     names = ['best.json', *(f'model.ckpt-23.{suffix}' for suffix in ('data-00000-of-00001', 'index', 'meta'))]
     assert kept(output) == 23 and sorted(os.listdir(output / 'best')) == names
