@@ -11,7 +11,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-import tensorflow.compat.v1 as tf
 
 from benchmarks import (
     bare_loop,
@@ -27,10 +26,7 @@ from benchmarks import (
     training,
     whole_runs,
 )
-from common.data.input_pipeline import make_input_fn
-from common.data.source import DataSource
 from datasets import mnist
-from hparams import build
 from tests import forked
 from tests.shared import ROOT
 
@@ -58,21 +54,6 @@ def test_every_benchmark_finds_what_it_imports(name):
 def test_both_forms_of_beam_search_find_the_same_texts():
     loop, unrolled = (beam_search.measure(form, 4) for form in ('loop', 'unrolled'))
     assert loop['checksum'] == pytest.approx(unrolled['checksum'], rel=1e-4)
-
-
-def test_the_network_that_is_compared_has_the_size_of_the_peers_and_their_data(tmp_path, session):
-    task, data_dir = training.TASKS['seq2seq'], str(tmp_path)
-    task.write(data_dir)
-    model, dataset = importlib.import_module(f'models.{task.model}'), importlib.import_module(f'datasets.{task.dataset}')
-    text = task.hparams.format(data_dir=data_dir)
-    params = build.make_hparams(task.model, model.get_params(), task.dataset, dataset.get_params(), '', text)
-    batches = make_input_fn(DataSource(dataset, data_dir, params), tf.estimator.ModeKeys.EVAL, 'eval')()
-    features, labels = tf.data.make_one_shot_iterator(batches).get_next()
-    session.run([features, labels])
-    model.model(features, labels, tf.estimator.ModeKeys.TRAIN, params)
-    # Embeddings, three GRUs, dense layers: the summary, the keys, those that are merged, the tokens.
-    own = [256 * 32, 3 * 3 * 128 * (32 + 128 + 1), 128 * 257, 128 * 256, 128 * (128 + 256 + 1), 256 * 129]
-    assert sum(variable.shape.num_elements() for variable in tf.trainable_variables()) == sum(own)
 
 
 @mock.patch.multiple(training, WARM_UP=4, ROWS=100)

@@ -1,4 +1,4 @@
-"""What the README says is so."""
+"""What the README says is so, and what docs/porting.md does."""
 
 import glob
 import os
@@ -14,6 +14,7 @@ from common.runs.schedule import SCHEDULES
 from common.sweep.space import read_space
 import sweep
 from tests.shared import ROOT
+from tests.tf_estimator.programs import run_forked
 
 TEXT = open(os.path.join(ROOT, 'README.md')).read()
 PAGES = [f'{ROOT}/README.md', *sorted(glob.glob(f'{ROOT}/docs/*.md')), f'{ROOT}/deploy/README.md']
@@ -25,20 +26,37 @@ OTHER_FLAGS = set(
 MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
 
 
-def test_the_model_and_dataset_of_the_readme_run_outside_the_repository_and_learn(run, tmp_path, monkeypatch):
-    assert set(MODULES) == {'my_model', 'my_dataset'}
-    package = tmp_path / 'my_package'
-    package.mkdir()
-    for name, text in MODULES.items():
-        assert len(text.splitlines()) < 30
-        (package / f'{name}.py').write_text(text)
+PROGRAM, *PORTED = re.findall(r'```python\n(.*?)```', open(os.path.join(ROOT, 'docs', 'porting.md')).read(), re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    'names, texts, flags',
+    [
+        (('my_package.my_model', 'my_package.my_dataset'), [MODULES['my_model'], MODULES['my_dataset']], ()),
+        (('ported.circle_model', 'ported.circle'), PORTED, ('--train_steps=200',)),
+    ],
+)
+def test_modules_run_outside_the_repository_and_learn(run, tmp_path, monkeypatch, names, texts, flags):
+    for name, text in zip(names, texts, strict=True):
+        path = tmp_path / f'{name.replace(".", "/")}.py'
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert flags or f'trainer.py --model={names[0]} --dataset={names[1]}\n' in TEXT
+    assert flags or all(len(text.splitlines()) < 30 for text in texts)
     monkeypatch.chdir(tmp_path)
-    names = re.search('trainer.py (--model=my_package.my_model) (--dataset=my_package.my_dataset)', TEXT).groups()
-    flags = (*names, f'--data_dir={tmp_path}/data')
-    code, result, _ = run(*flags)
-    assert code == 0 and result['eval']['accuracy'] > 0.95
-    for schedule in ('predict', 'export'):
-        assert run(*flags, f'--schedule={schedule}')[0] == 0
+    code, result, err = run(f'--model={names[0]}', f'--dataset={names[1]}', f'--data_dir={tmp_path}/data', *flags)
+    assert code == 0 and result['eval']['accuracy'] > 0.95, err
+    assert run('--schedule=predict')[0] == 0
+    code, result, _ = run('--schedule=export')
+    assert code == 0 and os.path.exists(os.path.join(result['export'], 'saved_model.pb'))
+
+
+def test_the_program_that_is_ported_runs_as_it_is(tmp_path):
+    script = tmp_path / 'script.py'
+    script.write_text(PROGRAM)
+    code, out, err = run_forked(script, '--steps=200', cwd=tmp_path)
+    assert code == 0 and float(out) > 0.95, err
+    assert [*tmp_path.glob('model/export/circle/*/saved_model.pb')]
 
 
 def test_the_tables_list_every_flag_with_its_default_and_every_schedule():
