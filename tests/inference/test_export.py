@@ -18,7 +18,7 @@ from common.inference.model_card import to_markdown
 from common.ops.python_op import python_op
 from hparams import build
 from tests.linear import make_estimator
-from tests.shared import read_weights, refused
+from tests.shared import refused
 
 SPEC = {'x': tf.io.FixedLenFeature([2], tf.float32), 'n': tf.io.FixedLenFeature([], tf.int64)}
 
@@ -107,10 +107,9 @@ def read_request(record):
 
 @pytest.mark.parametrize('model', ['alexnet', 'polynomial'])
 def test_an_exported_model_answers_the_requests_that_go_with_it(run, trained_run, model):
-    output_dir = trained_run(model)
+    trained_run(model)
     path = run('--schedule=export')[1]['export']
-    signatures = tf2.saved_model.load(path).signatures
-    signature = signatures['serving_default']
+    signature = tf2.saved_model.load(path).signatures['serving_default']
     request = json.load(open(f'{path}/assets.extra/request.json'))
     assert request.keys() == {'signature_name', 'instances'} and request['signature_name'] == 'serving_default'
     (instance,) = request['instances']
@@ -124,11 +123,6 @@ def test_an_exported_model_answers_the_requests_that_go_with_it(run, trained_run
     for name, value in warmup.items():
         np.testing.assert_array_equal(value, inputs[name])
         assert value.dtype == specs[name].dtype.as_numpy_dtype
-    if model == 'polynomial':
-        w, x = read_weights(output_dir)['w'][:, 0], np.float32([-2, 0, 3])
-        examples = tf2.constant([records.encode({'x': float(value)}) for value in x])
-        for found in (signature(x=tf2.constant(x)), signatures['examples:serving_default'](examples=examples)):
-            np.testing.assert_allclose(found['y'], w[0] * x**2 + w[1] * x + w[2], rtol=1e-5)
 
 
 def test_an_example_has_the_shape_and_type_of_the_inputs_and_may_be_long():

@@ -20,6 +20,7 @@ from common.plugins import loader
 from hparams import build
 from tests import tfrecords
 from tests.linear import MODEL, X, make_estimator
+from tests.shared import DAMAGES
 
 SPECS = {'x': tf.TensorSpec([None, 2], tf.float32)}
 
@@ -171,13 +172,10 @@ def test_threads_predict_with_the_weights_of_one_checkpoint_while_another_is_loa
 def test_a_predictor_keeps_its_weights_when_another_checkpoint_is_damaged(trained, tmp_path):
     predictor = Predictor(trained, SPECS, f'{tmp_path}/model.ckpt-4')
     path = f'{tmp_path}/model.ckpt-2'
-    content = (tmp_path / 'model.ckpt-2.data-00000-of-00001').read_bytes()
-    for suffix, damaged in (('data-00000-of-00001', content[:-4]), ('index', b'garbage')):
-        (tmp_path / f'model.ckpt-2.{suffix}').write_bytes(damaged)
+    DAMAGES['cut'](tmp_path / 'model.ckpt-2.data-00000-of-00001')
+    for load in (predictor.reload, lambda path: Predictor(trained, SPECS, path)):
         with pytest.raises(RunError, match=f'{path}: is corrupt'):
-            predictor.reload(path)
-        with pytest.raises(RunError, match=f'{path}: is corrupt'):
-            Predictor(trained, SPECS, path)
+            load(path)
     np.testing.assert_allclose(predictor.predict({'x': X})['y'], expected(tmp_path, 4, X), rtol=1e-5)
 
 

@@ -1,7 +1,6 @@
 """What TensorBoard's tab Projector is given."""
 
 import contextlib
-import shutil
 import types
 
 from google.protobuf import text_format
@@ -10,9 +9,7 @@ from PIL import Image
 from tensorboard.plugins.projector import ProjectorConfig
 import tensorflow.compat.v1 as tf
 
-from common.inference.evaluator import Evaluator
 from common.monitoring import projector
-from tests.linear import X, Y, input_fn, make_estimator
 from tests.shared import SMALL
 
 
@@ -118,22 +115,13 @@ def test_images_of_the_projector_lie_side_by_side_and_large_ones_are_made_small(
     assert list(show(tmp_path / 'fits', {'image': images[:, :64]}, first_pixels).sprite.single_image_dim) == [40, 64]
 
 
-def test_towers_leave_the_points_of_the_batches_that_are_evaluated_in_their_order(tmp_path):
-    def model(features, labels, mode, params):
-        return embed_x(features), tf.fill(tf.shape(labels['y']), tf.get_variable('w', []))
-
-    estimator = make_estimator(tmp_path, towers=2, model=types.SimpleNamespace(model=model))
-    estimator.train(input_fn(), max_steps=1)
-    evaluator = Evaluator(estimator, input_fn(repeat=False), 'eval', 2)
-    evaluator.evaluate(estimator.latest_checkpoint())
-    projector.show(evaluator)
-    assert len(Y) > 8
-    np.testing.assert_allclose(points(tmp_path / 'eval'), X[:8], rtol=1e-5)
-
-
-def test_the_schedule_evaluate_shows_the_projector_what_it_evaluates(run, trained_run):
+def test_the_schedule_evaluate_shows_the_projector_what_it_evaluates_in_its_order_also_with_towers(run, trained_run):
     output_dir = trained_run('alexnet')
-    shutil.rmtree(output_dir / 'eval')
-    flags = [SMALL[0].replace('dense_units=16', 'dense_units=16,eval_batch_size=20'), '--eval_steps=1', '--train_steps=20']
-    assert run(*flags, '--schedule=evaluate')[0] == 0
-    assert points(output_dir / 'eval').shape == (20, 16)
+    flags = [SMALL[0].replace('dense_units=16', 'dense_units=16,eval_batch_size=20'), '--eval_steps=2', '--train_steps=20']
+    found = []
+    for towers in ('--num_towers=1', '--num_towers=2'):
+        (output_dir / 'eval' / 'embedding.tsv').unlink()
+        assert run(*flags, towers, '--schedule=evaluate')[0] == 0
+        found.append(points(output_dir / 'eval'))
+    assert found[0].shape == (40, 16)
+    np.testing.assert_allclose(found[1], found[0], atol=1e-4)

@@ -1,5 +1,6 @@
 """What a real TensorBoard shows of trainings, asked over HTTP."""
 
+import contextlib
 import io
 import json
 import re
@@ -14,22 +15,8 @@ from PIL import Image
 import pytest
 
 from tests.shared import POLYNOMIAL
-import trainer
 
 RATES = {'low': 0.125, 'high': 0.25}
-
-
-@pytest.fixture(scope='module')
-def logs(tmp_path_factory, data_dir):
-    """A directory with a training of a classifier, and two of a polynomial, as the trials of a sweep."""
-    directory = tmp_path_factory.mktemp('logs')
-    hparams = 'filters=[4,8],dense_units=16,batch_size=32,warmup_steps=0'
-    runs = {name: [*POLYNOMIAL, f'--hparams=learning_rate={rate}', '--train_steps=10'] for name, rate in RATES.items()}
-    runs['run'] = [f'--hparams={hparams}', '--train_steps=20', '--save_checkpoints_steps=10', '--num_towers=2']
-    for name, flags in runs.items():
-        flags += [f'--data_dir={data_dir}', f'--output_dir={directory}/{name}', '--save_summary_steps=5', '--eval_steps=1']
-        assert trainer.main(['trainer.py', *flags]) == 0
-    return directory
 
 
 def is_loaded(ask):
@@ -50,28 +37,31 @@ def picture(content):
     return Image.open(io.BytesIO(content))
 
 
-@pytest.fixture(scope='module')
-def ask(logs):
-    """Starts TensorBoard on loopback, and waits until it has loaded the logs; ask('scalars/tags') returns its answer."""
-    command = [sys.executable, '-m', 'tensorboard.main', f'--logdir={logs}', '--host=127.0.0.1', '--port=0']
-    process = subprocess.Popen([*command, '--load_fast=false'], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+@contextlib.contextmanager
+def tensorboard(logs):
+    """Starts TensorBoard on loopback, waits until it has loaded the logs, and yields ask('scalars/tags') -> its answer."""
+    flags = f'--logdir={logs} --host=127.0.0.1 --port=0 --load_fast=false'.split()
+    command = [sys.executable, '-m', 'tensorboard.main', *flags]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     address = next(filter(None, (re.search(r'http://127\.0\.0\.1:\d+/', line) for line in process.stderr)))
 
-    def call(path, **query):
+    def ask(path, **query):
         url = f'{address[0]}data/plugin/{path}?{urllib.parse.urlencode(query)}'
         with urllib.request.urlopen(url, timeout=100) as answer:
             return answer.read()
 
-    end = time.time() + 100
-    while not is_loaded(call):
-        assert time.time() < end, 'TensorBoard did not load the runs'
-        time.sleep(0.1)
-    yield call
-    process.kill()
-    process.communicate()
+    try:
+        end = time.time() + 100
+        while not is_loaded(ask):
+            assert time.time() < end, 'TensorBoard did not load the runs'
+            time.sleep(0.1)
+        yield ask
+    finally:
+        process.kill()
+        process.communicate()
 
 
-def test_tensorboard_compares_the_trials_of_a_sweep(ask, logs):
+def check_comparison(ask, logs):
     groups = session_groups(ask)
     assert sorted(groups) == ['high', 'low', 'run']
     for name, rate in RATES.items():
@@ -83,7 +73,7 @@ def test_tensorboard_compares_the_trials_of_a_sweep(ask, logs):
     assert {'learning_rate', 'batch_size', 'optimizer'} <= {column['name'] for column in columns}
 
 
-def test_tensorboard_shows_the_run(ask, logs):
+def check_run(ask, logs):
     accuracy = json.loads((logs / 'run' / 'results.json').read_text())['eval']['accuracy']
 
     def tags(plugin, run):
@@ -123,3 +113,14 @@ def test_tensorboard_shows_the_run(ask, logs):
 
     graph = ask('graphs/graph', run='run', limit_attr_size=1024, large_attrs_key='_too_large_attrs').decode()
     assert 'name: "model/tower_0/' in graph and 'name: "model/tower_1/' in graph
+
+
+def test_tensorboard_compares_trainings_and_shows_each(run, tmp_path):
+    hparams = '--hparams=filters=[4,8],dense_units=16,batch_size=32,warmup_steps=0'
+    runs = {name: [*POLYNOMIAL, f'--hparams=learning_rate={rate}', '--train_steps=10'] for name, rate in RATES.items()}
+    runs['run'] = [hparams, '--train_steps=20', '--save_checkpoints_steps=10', '--num_towers=2']
+    for name, flags in runs.items():
+        assert run(*flags, '--save_summary_steps=5', '--eval_steps=1', output_dir=tmp_path / name)[0] == 0
+    with tensorboard(tmp_path) as ask:
+        check_comparison(ask, tmp_path)
+        check_run(ask, tmp_path)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import sys
 
 from absl import flags as absl_flags
@@ -30,14 +29,6 @@ def test_help_lists_every_flag(capsys):
     out = capsys.readouterr().out
     for name in set(run_flags.define()) - {'h'}:
         assert re.search(rf'--(\[no\])?{name}:', out), name
-
-
-def test_help_may_be_read_in_part(start):
-    helped = start('--help', is_fresh=True)
-    helped.stdout.close()
-    assert helped.stderr.read() == ''
-    assert helped.wait() == -signal.SIGPIPE
-    helped.stdout = None
 
 
 @pytest.mark.parametrize('code, expected, printed', [('why', 1, 'why\n'), (3, 3, ''), (None, 1, '')])
@@ -101,14 +92,9 @@ def test_a_file_system_that_tensorflow_has_not_is_named_before_anything_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_data_that_is_damaged_or_cannot_be_written_fails_with_its_name(run, tmp_path):
-    path = tmp_path / 'data' / 'mnist' / 'manifest.json'
-    path.parent.mkdir(parents=True)
-    path.write_text('{}')
-    for data_dir, message in ((tmp_path / 'data', f'{path}: '), (os.devnull, '/dev/null/mnist: ')):
-        code, _, err = run('--schedule=train', f'--data_dir={data_dir}')
-        assert code == 1 and err.splitlines()[-1].startswith(f'trainer.py: {message}')
-    assert 'cannot be written' in err
+def test_data_that_cannot_be_written_fails_with_its_name(run):
+    code, _, err = run('--schedule=train', f'--data_dir={os.devnull}')
+    assert code == 1 and re.match('trainer.py: /dev/null/mnist: .*cannot be written', err.splitlines()[-1])
 
 
 def test_the_largest_numbers_that_flags_take_are_no_mistake(run, tmp_path):

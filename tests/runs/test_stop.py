@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -127,20 +126,6 @@ def test_a_deferred_signal_is_only_recorded():
             send(signal.SIGTERM)
         with pytest.raises(SystemExit):
             stop.exit_if_received()
-
-
-@pytest.mark.skipif(not os.path.exists('/proc/self/maps'), reason='what a process has imported is looked up in /proc')
-@pytest.mark.parametrize(
-    'script, flags, library', [('trainer.py', [], 'libtensorflow_framework'), ('sweep.py', ['--space=space.json'], 'numpy')]
-)
-def test_ctrl_c_during_the_imports_ends_a_command_without_a_word(tmp_path, script, flags, library):
-    arguments = [sys.executable, os.path.join(ROOT, script), *flags]
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-    while library not in pathlib.Path(f'/proc/{process.pid}/maps').read_text():
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=100) == ('', '')
-    assert process.returncode == -signal.SIGINT
 
 
 LOOP = """

@@ -53,13 +53,11 @@ def test_a_training_may_leave_float16_but_not_begin_it_midway(run, trained_run, 
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind=None: ['GPU:0'])
     checkpoint = trained_run('polynomial') / 'model.ckpt-20'
     warm_start = f'--warm_start_from={checkpoint}'
-    before = (tmp_path / 'output' / 'model.ckpt-20.index').read_bytes()
     float16 = (*POLYNOMIAL, '--precision=float16', '--schedule=train')
     code, _, err = run(*float16, '--train_steps=26')
     assert code == 1
     line = f'{checkpoint}: was not trained with --precision=float16, and has no loss scale: use the --precision it was trained '
     assert err.splitlines()[-1] == f'trainer.py: {line}with, or start from it in another --output_dir, with {warm_start}'
-    assert (tmp_path / 'output' / 'model.ckpt-20.index').read_bytes() == before
     other = tmp_path / 'other'
     assert run(*float16, '--train_steps=3', warm_start, output_dir=other)[:2] == (0, {'global_step': 3})
     assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=4', output_dir=other)[1] == {'global_step': 4}

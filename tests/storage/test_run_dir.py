@@ -7,7 +7,6 @@ import os
 import socket
 
 import pytest
-import tensorflow.compat.v1 as tf
 
 from common import files
 from common.errors import RunError
@@ -105,14 +104,6 @@ def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatc
     assert caplog.text.count('does not support locks') == 1
 
 
-def test_a_remote_directory_has_no_lock():
-    with run_dir.lock('ram://somewhere'), run_dir.lock('ram://somewhere'):
-        pass
-    tf.io.gfile.makedirs('ram://somewhere')
-    add_metrics('ram://somewhere', {'global_step': 1, 'eval': {'loss': 2.0}})
-    assert read_metric('ram://somewhere', 'eval', 'loss') == [2]
-
-
 def test_a_file_that_a_process_is_writing_or_may_be_where_there_are_no_locks_is_no_leftover(tmp_path, monkeypatch):
     left = tmp_path / f'predictions.jsonl.{"0" * 32}.part'
     left.write_text('')
@@ -125,19 +116,3 @@ def test_a_file_that_a_process_is_writing_or_may_be_where_there_are_no_locks_is_
         checkpoints.recover(str(tmp_path))
         file.write('whole')
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {'predictions.jsonl': 'whole', 'file': 'new'}
-
-
-def test_a_file_that_is_taken_away_between_its_making_and_its_lock_is_made_again(tmp_path, monkeypatch):
-    flock, parts = fcntl.flock, []
-
-    def take_away(*args):
-        flock(*args)
-        if not parts:
-            parts.append(next(tmp_path.iterdir()))
-            parts[0].unlink()
-
-    monkeypatch.setattr(fcntl, 'flock', take_away)
-    with files.atomic_path(str(tmp_path / 'file')) as part:
-        assert parts == [tmp_path / part]
-        files.remove_abandoned(part)
-        assert (tmp_path / part).exists()
