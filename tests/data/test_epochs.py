@@ -46,6 +46,10 @@ def test_each_epoch_has_an_order_of_its_own_in_which_a_resumed_training_goes_on(
 def test_a_set_that_fits_into_the_shuffle_buffer_is_shuffled_as_a_whole_whether_or_not_its_files_have_an_index(tmp_path):
     directory = write(tmp_path, 50)
     with tf.Graph().as_default(), tf.Session() as session:
+        found = records.read(directory, 'train')
+        assert shards.find(found, 50).count == shards.find(found).count == 50
+        assert shards.find(found.map(lambda record: record), 50) is None  # What a module transforms is read as it is.
+        assert shards.find(found, 30) is None  # For --overfit_batches.
         expected = session.run(tf.random.experimental.stateless_shuffle(tf.range(50), [1, 0]))
     for is_kept in (False, True):
         assert np.concatenate(ids(directory, 12, is_kept=is_kept, shuffle_buffer=50)).tolist() == expected[:48].tolist()
@@ -67,11 +71,20 @@ def test_a_window_has_records_from_the_whole_set(tmp_path, monkeypatch, bytes_of
         assert len(classes) >= 9 and max(classes.values()) <= 32
 
 
-def test_the_window_is_bounded_by_bytes():
+def test_the_window_is_bounded_by_bytes_and_blocks_cover_files_of_any_length(tmp_path):
     found = shards.Shards('', [{'count': 40, 'bytes': 10**9}, {'count': 10, 'bytes': 10**9}])  # 40 MB a record.
     assert [epochs.window_size(found, make_params(shuffle_buffer=buffer)) for buffer in (5, 6, 7)] == [5, 6, 6]  # Of 256 MB.
     one = [{'count': 1, 'bytes': num_bytes} for num_bytes in (10**8, 10**9)]
     assert [epochs.window_size(shards.Shards('', [item]), make_params()) for item in one] == [2, 1]
+    items = []
+    for number, length in enumerate([1, 9, 0]):
+        (tmp_path / str(number)).write_bytes(record(bytes(15)) * length)
+        items.append(manifest.describe(str(number), tfrecord.scan(f'{tmp_path}/{number}')))
+    found = shards.Shards(str(tmp_path), items)
+    # Of 31 bytes each: the second file, of 279 bytes, has one entry in its index.
+    assert found.blocks(9).tolist() == [[0, 0, 0, 0, 1], [1, 0, 0, 1, 9]]
+    assert found.blocks(4).tolist() == [[0, 0, 0, 0, 1], [1, 0, 0, 1, 4], [1, 0, 4, 5, 4], [1, 0, 8, 9, 1]]
+    assert found.blocks(0)[:, 4].tolist() == [1] * 10
 
 
 def test_a_resumed_training_reads_only_what_comes_of_its_share(tmp_path, monkeypatch):
@@ -87,23 +100,3 @@ def test_a_resumed_training_reads_only_what_comes_of_its_share(tmp_path, monkeyp
             content[offsets[i] + 20] ^= 1
         path.write_bytes(content)
         assert ids(directory, 10, start=40, shuffle_buffer=20, is_kept=False, share=share) == expected
-
-
-def test_a_dataset_that_a_module_transforms_or_takes_a_part_of_is_read_as_it_is(tmp_path):
-    with tf.Graph().as_default():
-        found = records.read(write(tmp_path, 50), 'train')
-        assert shards.find(found, 50).count == shards.find(found).count == 50
-        assert shards.find(found.map(lambda record: record), 50) is None
-        assert shards.find(found, 30) is None  # For --overfit_batches.
-
-
-def test_blocks_cover_files_of_any_length(tmp_path):
-    items = []
-    for number, length in enumerate([1, 9, 0]):
-        (tmp_path / str(number)).write_bytes(record(bytes(15)) * length)
-        items.append(manifest.describe(str(number), tfrecord.scan(f'{tmp_path}/{number}')))
-    found = shards.Shards(str(tmp_path), items)
-    # Of 31 bytes each: the second file, of 279 bytes, has one entry in its index.
-    assert found.blocks(9).tolist() == [[0, 0, 0, 0, 1], [1, 0, 0, 1, 9]]
-    assert found.blocks(4).tolist() == [[0, 0, 0, 0, 1], [1, 0, 0, 1, 4], [1, 0, 4, 5, 4], [1, 0, 8, 9, 1]]
-    assert found.blocks(0)[:, 4].tolist() == [1] * 10

@@ -104,7 +104,7 @@ def filed(count, num_bytes):
     return reading(lambda split: shards.attach(tf.data.Dataset.from_tensor_slices([b'']), files))
 
 
-def test_records_of_an_unknown_number_are_counted_as_far_as_they_are_needed():
+def test_records_of_an_unknown_number_are_counted_as_far_as_they_are_needed_also_ragged_ones_of_tables():
     def count(module, at_most):
         return size.count_examples(DataSource(module, 'here', make_params()), 'test', at_most)
 
@@ -118,6 +118,14 @@ def test_records_of_an_unknown_number_are_counted_as_far_as_they_are_needed():
     ):
         with pytest.raises(error, match=message):
             count(module, 1)
+
+    def read(split):
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(['a', 'b'], [7, 8]), 0)
+        letters = tf.data.Dataset.from_tensor_slices(['a', 'b'] * 50).filter(lambda letter: True)
+        return letters.map(lambda letter: (table.lookup(letter), tf.RaggedTensor.from_row_lengths([1, 2, 3], [1, 2])))
+
+    assert count(reading(read), None) == 100
+    assert size.fits_cache(DataSource(reading(read), '', make_params()), 100)
 
 
 def test_records_are_kept_only_where_there_is_room(monkeypatch, caplog):
@@ -166,14 +174,3 @@ def test_a_shuffle_buffer_that_does_not_fit_is_refused(monkeypatch):
         message %= 'memory is available: use a smaller buffer, such as --hparams=cache=false'
         with pytest.raises(RunError, match=f'^--dataset=numbers: shuffling takes about {message}$'):
             size.fits_cache(DataSource(module, '', make_params(shuffle_buffer=buffer, cache=False)), count)
-
-
-def test_records_may_be_ragged_and_looked_up_in_tables():
-    def read(split):
-        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(['a', 'b'], [7, 8]), 0)
-        letters = tf.data.Dataset.from_tensor_slices(['a', 'b'] * 50).filter(lambda letter: True)
-        return letters.map(lambda letter: (table.lookup(letter), tf.RaggedTensor.from_row_lengths([1, 2, 3], [1, 2])))
-
-    source = DataSource(reading(read), '', make_params())
-    assert size.count_examples(source, 'train') == 100
-    assert size.fits_cache(source, 100)

@@ -81,12 +81,6 @@ def test_files_are_described_by_the_manifest_and_read_in_the_order_in_which_reco
         assert session.run(records.read(str(tmp_path), 'train').cardinality()) == 10
 
 
-def test_shards_are_written_at_the_same_time(tmp_path):
-    both = threading.Barrier(2, timeout=100)
-    write(tmp_path, Lazy(2, lambda i: both.wait() * 0 or {'id': i}), num_shards=2)
-    assert read_ids(tmp_path) == [0, 1]
-
-
 def test_an_example_that_cannot_be_made_is_named_and_leaves_nothing_that_counts(tmp_path):
     def example_at(i):
         if i == 7:
@@ -281,7 +275,10 @@ def test_a_pass_over_an_iterable_goes_on_where_it_was_interrupted(tmp_path, shar
     assert '1 of 121 examples were skipped' in caplog.text
 
 
-def test_a_process_that_waited_takes_what_the_other_wrote(tmp_path, caplog):
+def test_shards_are_written_at_the_same_time_but_a_process_waits_and_takes_what_the_other_wrote(tmp_path, caplog):
+    both = threading.Barrier(2, timeout=100)
+    write(tmp_path / 'shards', Lazy(2, lambda i: both.wait() * 0 or {'id': i}), num_shards=2)
+    assert read_ids(tmp_path / 'shards') == [0, 1]
     caplog.set_level('INFO', 'tensorflow')
     begun, made = threading.Event(), []
 

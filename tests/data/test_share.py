@@ -27,7 +27,6 @@ READS = {
     'memory': memory,
     'mapped': lambda directory: files(directory).map(lambda record: record),  # No longer known as files.
     'of unknown size': lambda directory: memory(directory).repeat(20).filter(lambda record: record['id'] < COUNT),
-    'shuffled by the module': lambda directory: memory(directory).shuffle(9, seed=3, reshuffle_each_iteration=False),
     'infinite': lambda directory: memory(directory).repeat(),
 }
 
@@ -72,27 +71,22 @@ def labels_of(*args, **options):
     return [{key: values.tolist() for key, values in labels.items()} for _, labels in train(*args, **options)]
 
 
-GATHERED = ('memory', {'cache': True, 'shuffle_buffer': 100})
-WINDOWS = ('files', {'shuffle_buffer': 100, 'parser': parse})
-STREAM = ('infinite', {'count': INFINITE})
+ROWS = [  # How records are read, and the options.
+    ('memory', {'cache': True, 'shuffle_buffer': 100}),
+    ('files', {'shuffle_buffer': 100, 'parser': parse}),
+    ('infinite', {'count': INFINITE}),
+    ('memory', {'cache': True, 'shuffle_buffer': 100, 'parser': parse}),
+    ('memory', {'parser': parse, 'group_by_length': True}),
+    ('files', {'cache': True}),
+    ('files', {'cache': True, 'shuffle_buffer': 100}),
+    ('files', {'shuffle_buffer': 7, 'parser': parse}),
+    ('files', {'count': 20, 'is_part': True}),
+    ('mapped', {'parser': parse}),
+    ('of unknown size', {'count': UNKNOWN}),
+]
 
 
-@pytest.mark.parametrize(
-    'read, options',
-    [
-        WINDOWS,
-        STREAM,
-        ('memory', {'cache': True, 'shuffle_buffer': 100, 'parser': parse}),
-        ('memory', {'parser': parse, 'group_by_length': True}),
-        ('shuffled by the module', {'cache': True, 'shuffle_buffer': 100}),
-        ('files', {'cache': True}),
-        ('files', {'cache': True, 'shuffle_buffer': 100}),
-        ('files', {'shuffle_buffer': 7, 'parser': parse}),
-        ('files', {'count': 20, 'is_part': True}),
-        ('mapped', {'parser': parse}),
-        ('of unknown size', {'count': UNKNOWN}),
-    ],
-)
+@pytest.mark.parametrize('read, options', ROWS[1:])
 def test_each_share_is_its_slice_of_the_batches_of_one_process(directory, read, options):
     steps, start = 12, 5  # An epoch has 8 1/3 batches.
     whole = labels_of(directory, read, WHOLE, steps, **options)
@@ -103,7 +97,7 @@ def test_each_share_is_its_slice_of_the_batches_of_one_process(directory, read, 
         assert found == [{key: values[i::count] for key, values in labels.items()} for labels in whole[start:]]
 
 
-@pytest.mark.parametrize('read, options', [GATHERED, WINDOWS, STREAM])
+@pytest.mark.parametrize('read, options', ROWS[:3])
 def test_shares_of_whole_batches_take_turns_with_the_examples(directory, read, options):
     whole = labels_of(directory, read, WHOLE, 12, **options)
     for i in range(2):

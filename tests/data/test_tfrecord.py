@@ -60,9 +60,7 @@ def test_a_scan_finds_where_the_records_begin(path):
     assert find_damage(path, WHOLE, {**WRITTEN, 'count': 5}) == '5 records were written, but the file has 4'
     wrong = {'every': 2, 'offsets': [0, 38]}
     assert find_damage(path, WHOLE, {**WRITTEN, 'index': wrong}) == 'its index in the manifest is wrong'
-
-
-def test_records_and_headers_may_lie_across_the_blocks_in_which_a_file_is_read(path):
+    # Records and headers may lie across the blocks in which a file is read.
     for first in (MEGABYTE - 40, MEGABYTE - 12, MEGABYTE - 11, MEGABYTE - 1, MEGABYTE):  # Where the second header begins.
         path.write_bytes(header(first - 16) + bytes(first - 12) + RECORDS[0])
         assert tfrecord.scan(str(path)).offsets == [0, first]
@@ -72,13 +70,11 @@ def test_records_and_headers_may_lie_across_the_blocks_in_which_a_file_is_read(p
     assert (scan.offsets, scan.is_sound, len(scan.crc32)) == ([0, *np.cumsum(lengths + 16)[:-1]], True, 4)
 
 
-@pytest.mark.parametrize(
-    'count, size, every',
-    [(0, 0, 1), (1000, 1 << 16, 1000), (1000, (3 << 16) - 1, 500), (1001, 2 << 16, 501), (9999, 10**9, 20)],
-)
-def test_an_index_has_an_entry_for_each_64_KB_and_no_more_than_512(count, size, every):
-    index = tfrecord.make_index(range(0, 31 * count, 31), size)
-    assert index == {'every': every, 'offsets': list(range(0, 31 * count, 31 * every))}
+def test_an_index_has_an_entry_for_each_64_KB_and_no_more_than_512():
+    rows = ((0, 0, 1), (1000, 1 << 16, 1000), (1000, (3 << 16) - 1, 500), (1001, 2 << 16, 501), (9999, 10**9, 20))
+    for count, size, every in rows:
+        index = tfrecord.make_index(range(0, 31 * count, 31), size)
+        assert index == {'every': every, 'offsets': list(range(0, 31 * count, 31 * every))}
 
 
 def test_what_is_damaged_is_said_with_its_place(path):

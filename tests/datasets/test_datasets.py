@@ -122,10 +122,6 @@ def test_only_regular_files_of_the_expected_name_and_size_are_read_from_the_arch
         path = write_archive(tmp_path, monkeypatch, {**files, name: content})
         with pytest.raises(RunError, match=f'^{path}: has no file cifar-10-batches-bin/test_batch.bin of 30730 bytes'):
             prepare(cifar10, tmp_path, raw_dir=str(tmp_path))
-    path.write_bytes(b'no archive')
-    monkeypatch.setattr(cifar10, 'ARCHIVE_SHA256', cifar10.sha256_of(str(path)))
-    with pytest.raises(RunError, match=f'^{path}: cannot be read: '):
-        prepare(cifar10, tmp_path, raw_dir=str(tmp_path))
 
 
 @pytest.mark.parametrize('name, is_own', [('cifar-10-python.tar.gz', True), ('cifar-10-batches-py', False)])
@@ -157,7 +153,7 @@ def test_wrong_hyper_parameters_are_refused(tmp_path, monkeypatch):
     assert cifar10.FILE_BYTES == 30_730_000
 
 
-def test_mnist_is_as_published_and_converted_once(data_dir, tmp_path, monkeypatch):
+def test_mnist_is_as_published_and_converted_once(data_dir):
     for split, prefix, count in (('train', 'train', 60000), ('eval', 't10k', 10000)):
         paths = [os.path.join(mnist.RAW_DIR, f'{prefix}-{kind}-ubyte.gz') for kind in ('images-idx3', 'labels-idx1')]
         images, labels = (np.frombuffer(gzip.open(path).read(), np.uint8) for path in paths)
@@ -172,12 +168,22 @@ def test_mnist_is_as_published_and_converted_once(data_dir, tmp_path, monkeypatc
         prepare(mnist, data_dir, image_size=30)
     text = open(os.path.join(mnist.RAW_DIR, 'README.md')).read()
     assert 'Creative Commons Attribution-Share Alike 3.0' in text and 'yann.lecun.com' in text
+
+
+def test_a_raw_file_of_mnist_that_is_missing_or_another_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(mnist, 'RAW_DIR', str(tmp_path))
-    (tmp_path / FIRST).write_bytes(gzip.compress(b''))
-    with pytest.raises(
-        RunError, match=f'{tmp_path}/{FIRST}: is not the file that this project ships .*: restore it from the repo'
+    other = gzip.compress(b'another')
+    for content, message in (
+        (None, 'cannot be read: .*;'),
+        (b'another', 'cannot be read: Not a gzipped file .*;'),
+        (other[:-1], 'cannot be read: Compressed file ended .*;'),
+        (other[:10] + b'\xff' + other[11:], 'cannot be read: Error .* while decompressing data: .*;'),
+        (other, r'is not the file that this project ships \(SHA-256 differs\):'),
     ):
-        prepare(mnist, tmp_path / 'data')
+        if content:
+            (tmp_path / FIRST).write_bytes(content)
+        with pytest.raises(RunError, match=f'^{tmp_path}/{FIRST}: {message} restore it from the repository$'):
+            prepare(mnist, tmp_path / 'data')
 
 
 def generated(dataset, split, **options):

@@ -117,7 +117,7 @@ def test_a_schema_says_what_features_are_and_is_refused_if_the_examples_contradi
             infer([{**mixed(0), 'w': [1, 2]}, {**mixed(1), 'w': 1}], **features)
 
 
-def test_images_that_are_neither_files_of_one_size_nor_pixels_are_refused():
+def test_images_are_decoded_resized_or_taken_as_pixels_and_others_refused():
     for images, options, message in (
         ([picture(), b''], {}, 'the image a is empty in 1 of the first 2 examples that have it'),
         ([b'\x89PNG'], {}, 'the image a is not an image of a kind that Pillow reads'),
@@ -130,9 +130,6 @@ def test_images_that_are_neither_files_of_one_size_nor_pixels_are_refused():
     ):
         with pytest.raises((RunError, UsageError), match=f'^own: {message}'):
             infer([{'a': image} for image in images], a={'kind': 'image', **options})
-
-
-def test_images_are_decoded_resized_or_taken_as_pixels():
     pixels = np.arange(12, dtype=np.uint8)
     for images, options, expected in (
         ([pixels.tobytes()] * 2, {'size': 2, 'channels': 3}, pixels.reshape(2, 2, 3)),
@@ -149,7 +146,7 @@ def test_images_are_decoded_resized_or_taken_as_pixels():
         parsed(facts, [{'a': b'', 'label': 0}])
 
 
-def test_roles_are_given_and_the_label_has_a_usual_name():
+def test_roles_are_given_or_usual_names_and_some_of_them_and_of_the_labels_cannot_be_used():
     assert find_roles({'weight': 'w', 'id': 'x'}, '', ['target', 'x', 'w'], '') == {'label': 'target', 'weight': 'w', 'id': 'x'}
     for schema, message in (
         ({}, '--hparams=schema must name the "label": the features of own are: label, target'),
@@ -159,6 +156,21 @@ def test_roles_are_given_and_the_label_has_a_usual_name():
     ):
         with pytest.raises(UsageError, match=message):
             find_roles(schema, 's.json', ['label', 'target'], 'own')
+    manifest.clear_cache(trusts=True)  # The files of other tests would be searched for the record.
+    for labels, schema, error, message in (
+        (['a', 'b'], {'task': 'regression'}, UsageError, 's.json: task is regression, but the label label is bytes'),
+        ([1.5, 2.5], {'task': 'classification'}, UsageError, 's.json: task is classification, but the label label is float'),
+        ([1.5, float('nan')], {}, RunError, 'own: the label label is NaN or infinite in the split train: correct it'),
+        ([7, 7], {}, RunError, 'own: the label label is always 7: name another in the schema'),
+        ([1, 'one'], {}, RunError, 'own: the label label is bytes or int64'),
+        ([0, 1], {'weight': 'w'}, RunError, 'own: the weight w is bytes'),
+        ([0, 1], {'id': 'x'}, RunError, 'own: the id x is float'),
+        ([0, 1], {'features': {'x': 'ignore', 'w': 'ignore'}}, UsageError, 'no feature to learn from besides label'),
+        ([], {}, RunError, 'own: the split train is empty'),
+        ([[1, 2], [0]], {}, RunError, 'Key: label'),
+    ):
+        with pytest.raises(error, match=message):
+            describe(labeled(labels, w='heavy'), schema)
 
 
 def test_a_picture_is_enough_for_a_model_of_an_image_alone(tmp_path):
@@ -213,25 +225,7 @@ def test_the_label_is_of_classes_of_all_splits_or_a_number():
         assert found['label'] == last and found['label'].dtype == {int: np.int32, float: np.float32}[type(last)]
 
 
-def test_labels_and_roles_that_cannot_be_used_are_refused():
-    manifest.clear_cache(trusts=True)  # The files of other tests would be searched for the record.
-    for labels, schema, error, message in (
-        (['a', 'b'], {'task': 'regression'}, UsageError, 's.json: task is regression, but the label label is bytes'),
-        ([1.5, 2.5], {'task': 'classification'}, UsageError, 's.json: task is classification, but the label label is float'),
-        ([1.5, float('nan')], {}, RunError, 'own: the label label is NaN or infinite in the split train: correct it'),
-        ([7, 7], {}, RunError, 'own: the label label is always 7: name another in the schema'),
-        ([1, 'one'], {}, RunError, 'own: the label label is bytes or int64'),
-        ([0, 1], {'weight': 'w'}, RunError, 'own: the weight w is bytes'),
-        ([0, 1], {'id': 'x'}, RunError, 'own: the id x is float'),
-        ([0, 1], {'features': {'x': 'ignore', 'w': 'ignore'}}, UsageError, 'no feature to learn from besides label'),
-        ([], {}, RunError, 'own: the split train is empty'),
-        ([[1, 2], [0]], {}, RunError, 'Key: label'),
-    ):
-        with pytest.raises(error, match=message):
-            describe(labeled(labels, w='heavy'), schema)
-
-
-def test_examples_may_have_a_weight_and_an_id():
+def test_examples_may_have_a_weight_and_an_id_and_lack_numbers_and_categories():
     examples = [{'x': 1.0, 'label': i % 2, 'w': i, 'name': i + 7} for i in range(3)]
     facts = describe(examples, {'weight': 'w', 'id': 'name'})
     found = [(features['example_id'], labels['weight']) for features, labels in parsed(facts, examples)]
@@ -241,9 +235,6 @@ def test_examples_may_have_a_weight_and_an_id():
     for weight in (-0.5, float('inf')):
         with pytest.raises(tf.errors.InvalidArgumentError, match='Key: w. A weight must not be negative, NaN or infinite'):
             parsed(facts, [{**examples[0], 'w': weight}])
-
-
-def test_missing_and_infinite_numbers_are_0_and_missing_categories_unknown():
     # The finite numbers have the means 3 and 7, and the deviations 1.63 and 2.
     values = [[1.0, float('nan')], [3.0, float('inf')], [float('-inf'), 5.0], [5.0, 9.0]]
     examples = [{'v': value, 'c': 'ab'[i // 2], 'label': i % 2} for i, value in enumerate(values)]
@@ -254,7 +245,7 @@ def test_missing_and_infinite_numbers_are_0_and_missing_categories_unknown():
     assert [features['categorical'].tolist() for features in found] == [[1], [1], [2], [2], [0]]
 
 
-def test_vocabularies_are_limited():
+def test_vocabularies_are_limited_and_what_is_known_is_kept_for_each_state_of_the_hyper_parameters(tmp_path):
     examples = [{'c': 'aab'[i % 3], 'text': f'good good {"bad" * (i > 7)} film', 'label': i % 2} for i in range(9)]
     for limits in ({'min_count': 4}, {'max_vocabulary': 1}):
         facts = describe(examples, {'features': {'text': 'text'}}, **limits)
@@ -264,9 +255,6 @@ def test_vocabularies_are_limited():
     assert [feature['name'] for feature in facts['features']] == ['text', 'label']
     assert (facts['vocabulary'], facts['vocabulary_size']) == ([], 257)
     assert parsed(facts, examples[:1], tokens='bytes', max_length=2)[0][0]['text'].tolist() == [ord('g') + 1, ord('o') + 1]
-
-
-def test_what_is_known_is_kept_for_each_state_of_the_hyper_parameters(tmp_path):
     (tmp_path / 's.json').write_text('{"label": "y"}')
     given = {'schema': '', 'train_split': 'train', 'image_size': 0, **tokens.get_params()}
     changes = {'image_size': 3, 'tokens': 'bytes', 'min_count': 1, 'max_vocabulary': 9, 'train_split': 'eval'}

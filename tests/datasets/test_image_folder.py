@@ -9,7 +9,6 @@ from PIL import ExifTags, Image, ImageOps
 import pytest
 import tensorflow.compat.v1 as tf
 
-from benchmarks import generated_images
 from common.data import records
 from common.data.elements import elements
 from common.data.source import DataSource
@@ -61,7 +60,7 @@ def read_files(paths, text=''):
     return [features['image'] * 255 for features in parse(image_folder, params('', text), serialized, PREDICT)]
 
 
-def test_pictures_and_their_classes_are_converted_once_until_they_change(root, tmp_path):
+def test_pictures_and_their_classes_are_converted_once_until_they_change_and_wrong_hyper_parameters_are_refused(root, tmp_path):
     (root / 'dog' / 'notes.txt').write_text('of no interest')
     for text in ('num_channels=1', 'max_bad_share=0.5', f'image_size={SIZE}'):
         found = Prepared(image_folder, tmp_path, f'image_dir={root}', text)
@@ -84,6 +83,18 @@ def test_pictures_and_their_classes_are_converted_once_until_they_change(root, t
         image_folder.metadata('', params(root, 'num_classes=3'))
     with pytest.raises(UsageError, match='the classes are cat, dog, but the model was trained with dog, emu'):
         image_folder.read('eval', str(tmp_path), params(root, metadata={'class_names': ['dog', 'emu']}))
+    for changed, message in (
+        ({'image_dir': ''}, '--dataset=image_folder needs a directory of pictures: give it with --hparams=image_dir=PATH'),
+        ({'image_dir': '/no/such'}, 'image_dir: /no/such: no such directory'),
+        ({'num_channels': 2}, 'num_channels=2 must be 1, for gray, or 3, for color'),
+        ({'num_classes': -1}, 'num_classes=-1 must be at least 0'),
+        ({'image_size': 0}, 'image_size=0 must be from 1 to 10000'),
+        ({'eval_share': 1.0}, 'eval_share=1.0 must be greater than 0 and less than 1'),
+        ({'eval_share': 0.0}, 'eval_share=0.0 must be greater than 0'),
+        ({'max_bad_share': 2}, 'max_bad_share=2 must be from 0 to 1'),
+    ):
+        with pytest.raises(UsageError, match=f'^{message}'):
+            image_folder.prepare(str(tmp_path), build.HParams({**params(root), **changed}))
 
 
 def test_pictures_are_upright_and_reduced_to_eight_bits_without_transparency_and_later_frames(tmp_path):
@@ -191,25 +202,9 @@ def test_unreadable_pictures_are_left_out_and_listed_and_errors_of_input(root, t
             list(image_folder.read_input(path, params('')))
 
 
-def test_a_wrong_hyper_parameter_is_refused(root, tmp_path):
-    for changed, message in (
-        ({'image_dir': ''}, '--dataset=image_folder needs a directory of pictures: give it with --hparams=image_dir=PATH'),
-        ({'image_dir': '/no/such'}, 'image_dir: /no/such: no such directory'),
-        ({'num_channels': 2}, 'num_channels=2 must be 1, for gray, or 3, for color'),
-        ({'num_classes': -1}, 'num_classes=-1 must be at least 0'),
-        ({'image_size': 0}, 'image_size=0 must be from 1 to 10000'),
-        ({'eval_share': 1.0}, 'eval_share=1.0 must be greater than 0 and less than 1'),
-        ({'eval_share': 0.0}, 'eval_share=0.0 must be greater than 0'),
-        ({'max_bad_share': 2}, 'max_bad_share=2 must be from 0 to 1'),
-    ):
-        with pytest.raises(UsageError, match=f'^{message}'):
-            image_folder.prepare(str(tmp_path), build.HParams({**params(root), **changed}))
-
-
-def test_a_model_learns_and_is_exported_without_code(run, tmp_path):
-    generated_images.generate(str(tmp_path / 'shapes'), 55)
-    hparams = f'image_dir={tmp_path}/shapes,image_size=16,hidden_units=[8],batch_size=16'
-    flags = ('--model=mlp', '--dataset=image_folder', f'--data_dir={tmp_path}', f'--hparams={hparams}', '--train_steps=3')
+def test_a_model_learns_and_is_exported_without_code(root, run, tmp_path):
+    hparams = f'--hparams=image_dir={root},image_size=16,hidden_units=[8],batch_size=8'
+    flags = ('--model=mlp', '--dataset=image_folder', f'--data_dir={tmp_path}', hparams, '--train_steps=3')
     code, result, log = run(*flags)
     assert code == 0 and 0 <= result['eval']['accuracy'] <= 1, log
     code, result, _ = run(*flags, '--schedule=export')

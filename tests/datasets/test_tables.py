@@ -20,7 +20,7 @@ from common.formats.table_facts import ROLES, describe, find_roles, make_encoder
 from common.formats.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
 from datasets import csv
 from hparams import build
-from tests.datasets.own_data import Prepared, predicted, serve, make_schema
+from tests.datasets.own_data import Prepared, make_schema, predicted, serve
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def ids(found, split):
     return [features['text'].tolist() for features, _ in found.read(split)]
 
 
-def test_words_are_letters_digits_and_apostrophes_in_lower_case(session):
+def test_words_are_split_in_lower_case_and_the_most_frequent_have_ids_from_2_on(session, caplog):
     words = {  # Text: its words, separated by spaces.
         "It's GOOD": "it's good",
         'good,bad...': 'good , bad . . .',
@@ -48,9 +48,6 @@ def test_words_are_letters_digits_and_apostrophes_in_lower_case(session):
     found = session.run(tokens.split_words(tf.constant([*words])))
     assert [b' '.join(row).decode() for row in found.to_list()] == [*words.values()]
     assert session.run(tokens.split_words(tf.constant('A, b'))).tolist() == [b'a', b',', b'b']
-
-
-def test_tokens_are_ids_from_2_on_and_bytes_their_value_plus_1(session):
     for hparams, string, expected in (
         ({}, 'B good a', [1, 3, 2]),
         ({}, '  ', [1]),  # At least one, unknown.
@@ -62,9 +59,6 @@ def test_tokens_are_ids_from_2_on_and_bytes_their_value_plus_1(session):
         found = tokens.token_ids(tf.constant(string), {**tokens.get_params(), **hparams}, ['a', 'good'])
         session.run(tf.tables_initializer())
         assert session.run(found).tolist() == expected and found.dtype == tf.int32
-
-
-def test_the_vocabulary_is_of_the_most_frequent_words(caplog):
     for min_count, max_vocabulary, expected in ((2, 2, 'good a'), (3, 9, 'good'), (1, 9, 'good a film bad')):
         params = {'min_count': min_count, 'max_vocabulary': max_vocabulary}
         assert tokens.make_vocabulary([['a good Good film', 'a bad film'], [b'good']], params) == expected.split()
@@ -102,7 +96,7 @@ def test_a_share_of_a_single_file_is_held_out(tmp_path, prepared):
     assert found.metadata['class_names'] == [str(i) for i in range(11)]  # In the order of numbers.
 
 
-def test_wrong_lines_are_named_or_skipped_up_to_a_share(splits, prepared, caplog):
+def test_wrong_lines_are_named_or_skipped_up_to_a_share_and_labels_must_be_classes(splits, tmp_path, prepared, caplog):
     path = splits / 'eval.txt'
     for line, message in (
         (b'no tab', 'has no tab after the label'),
@@ -119,9 +113,6 @@ def test_wrong_lines_are_named_or_skipped_up_to_a_share(splits, prepared, caplog
     assert f'2 of 4 rows are skipped; the first: {path}: line 3: has no tab' in caplog.text
     with pytest.raises(RunError, match='2 of 4 rows are wrong, more than max_bad_share=0.3'):
         prepared(splits, 'max_bad_share=0.3')
-
-
-def test_labels_that_are_no_classes_are_refused(tmp_path, prepared):
     for pairs, error, message in (
         ([(f'a text, {i}', 'pos') for i in range(10)], UsageError, 'each line has a label of its own: a line must be a label,'),
         ([(i // 2, 'a') for i in range(20002)], UsageError, 'has more than 10000 labels: a line must be a label, a tab and a'),

@@ -12,12 +12,13 @@ import tensorflow.compat.v1 as tf
 from common.data import records, shards
 from common.errors import RunError, UsageError
 from datasets import tfds as dataset
-from tests.datasets.own_data import Prepared, picture, predicted, serve, make_schema
+from tests.datasets.own_data import Prepared, make_schema, picture, predicted, serve
 
 tfds = pytest.importorskip('tensorflow_datasets', reason="needs pip install -e '.[tfds]'")
 
 F = tfds.features
 LABEL = F.ClassLabel(names=['dark', 'light'])
+SHARD, INFO, FEATURES = 'own-test.tfrecord-00001-of-00002', 'dataset_info.json', 'features.json'
 
 
 def build(directory, features, splits, supervised=None, num_shards=1):
@@ -153,7 +154,7 @@ def test_eval_is_the_split_test_or_validation_but_not_the_one_trained_on(tmp_pat
         prepared(path, 'train_split=fold3')
 
 
-def test_the_directory_is_found_unless_there_are_several(images, tmp_path, prepared):
+def test_the_directory_is_found_unless_there_are_several_and_a_file_that_cannot_be_used_is_named(images, tmp_path, prepared):
     shutil.copytree(images, images.parent / 'incomplete.ABC_1.2.0')
     for path in (images, images.parent.parent):
         assert prepared(path).metadata['num_classes'] == 2
@@ -167,12 +168,6 @@ def test_the_directory_is_found_unless_there_are_several(images, tmp_path, prepa
     ):
         with pytest.raises(UsageError, match=message):
             prepared(path)
-
-
-SHARD, INFO, FEATURES = 'own-test.tfrecord-00001-of-00002', 'dataset_info.json', 'features.json'
-
-
-def test_a_missing_damaged_or_unsupported_file_is_named_in_one_line(images, prepared):
     shard, info, features = ((images / name).read_bytes() for name in (SHARD, INFO, FEATURES))
     first = int.from_bytes(shard[:8], 'little') + 16  # Bytes of the first record.
     other_type = features.replace(b'tensorflow_datasets.core.features.class_label_feature', b'antigravity')

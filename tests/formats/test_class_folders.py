@@ -30,21 +30,18 @@ def many(count, *names):
     return [f'{name}/{i}.png' for name in names for i in range(count)]
 
 
-def test_folders_are_classes_in_the_order_of_their_names(tmp_path):
+def test_folders_are_classes_in_the_order_of_their_names_and_other_files_are_counted_by_their_kind(tmp_path):
     make(tmp_path, 'emu/a.png', 'emu/b.png', 'Cat/c.jpg', 'Cat/d.png', 'dog/deep/er/e.PNG', 'dog/f.JPG')
     folders = scan(tmp_path)
     assert folders.class_names == ['Cat', 'dog', 'emu']
     cats_and_emus = {'Cat/c.jpg': 0, 'Cat/d.png': 0, 'emu/a.png': 2, 'emu/b.png': 2}
     assert labels(folders) == {**cats_and_emus, 'dog/deep/er/e.PNG': 1, 'dog/f.JPG': 1}
-
-
-def test_other_files_are_counted_by_their_kind(tmp_path):
-    make(tmp_path, *many(2, 'a', 'b'), 'a/Thumbs.db', 'a/x.txt', 'b/x.TXT', 'b/x', 'a/.DS_Store', 'a/.old/x.png', 'x.png')
-    os.symlink('nowhere', tmp_path / 'a' / 'broken.png')
+    make(tmp_path, 'dog/Thumbs.db', 'dog/x.txt', 'emu/x.TXT', 'emu/x', 'dog/.DS_Store', 'dog/.old/x.png', 'x.png')
+    os.symlink('nowhere', tmp_path / 'dog' / 'broken.png')
     folders = scan(tmp_path)
     misplaced = {'.png outside of classes': 1, '.png that cannot be read': 1}
     assert folders.ignored == {'.db': 1, '.txt': 2, 'without a suffix': 1, 'hidden': 2, **misplaced}
-    assert len(labels(folders)) == 4
+    assert len(labels(folders)) == 6
 
 
 def test_the_share_held_out_of_each_class_however_small_is_chosen_by_a_checksum_of_the_path(tmp_path):
@@ -96,19 +93,16 @@ def test_the_split_for_evaluation_is_called_eval_or_validation_and_is_not_that_t
         assert sizes(folders)[trained] == 60 - held_out and bool(held_out) == (trained == 'val' and not other)
 
 
-def test_links_are_followed_but_not_in_circles(tmp_path):
+def test_links_are_followed_but_not_in_circles_and_names_of_files_but_not_of_classes_need_not_be_text(tmp_path):
     make(tmp_path, *many(2, 'root/a'), *many(3, 'elsewhere'))
     os.symlink('../elsewhere', tmp_path / 'root' / 'train')  # Here the name of a class.
     os.symlink('.', tmp_path / 'root' / 'a' / 'again')
     assert sorted(labels(scan(tmp_path / 'root'))) == many(2, 'a') + many(3, 'train')
-
-
-def test_names_of_files_need_not_be_text_but_those_of_classes_must(tmp_path):
-    make(tmp_path, *many(2, 'a', 'b'), 'a/\udcff.png')
-    folders = scan(tmp_path)
+    make(tmp_path / 'own', *many(2, 'a', 'b'), 'a/\udcff.png')
+    folders = scan(tmp_path / 'own')
     assert 'a/\udcff.png' in labels(folders) and folders.fingerprint()
-    (tmp_path / '\udcff').mkdir()
-    assert r"'\udcff': the name of a class must be UTF-8: rename the folder" in refused(scan, tmp_path)
+    (tmp_path / 'own' / '\udcff').mkdir()
+    assert r"'\udcff': the name of a class must be UTF-8: rename the folder" in refused(scan, tmp_path / 'own')
 
 
 def test_the_fingerprint_tells_whether_files_have_changed_wherever_they_are(tmp_path):

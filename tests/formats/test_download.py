@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shutil
 import socket
 import threading
 import time
@@ -118,16 +119,14 @@ def test_what_came_before_a_server_fell_silent_is_kept(path, monkeypatch):
     assert ranges == [None, 'bytes=70000-', 'bytes=140000-']
 
 
-def test_a_server_that_never_answers_or_cannot_be_reached_is_named(path, monkeypatch):
+def test_a_server_that_never_answers_or_cannot_be_reached_is_named_and_a_path_that_cannot_be_written(path, monkeypatch):
     monkeypatch.setattr(module, 'TIMEOUT', 0.2)
     with socket.create_server(('127.0.0.1', 0)) as listener:
         url = f'http://127.0.0.1:{listener.getsockname()[1]}/file.bin'
         assert 'the server did not answer for 0.2 seconds' in refusal(url, path)
     assert 'Connection refused' in refusal(url, path)
     assert 'cannot be downloaded: ' in refusal('http://no-such-host.invalid/file.bin', path)
-
-
-def test_a_path_that_cannot_be_written_or_is_remote_is_named(path):
+    shutil.rmtree(path.parent)
     path.parent.write_text('')
     with pytest.raises(RunError, match=f'^{path}: cannot be written: .*; --data_dir names another place$'):
         download('http://x/file', str(path), SHA256)
