@@ -12,20 +12,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from benchmarks import (
-    bare_loop,
-    beam_search,
-    cluster,
-    command_line,
-    image_pipeline,
-    merge,
-    processes,
-    python_start,
-    resume,
-    step_shares,
-    training,
-    whole_runs,
-)
+from benchmarks import bare_loop, beam_search, command_line, image_pipeline, merge, python_start, resume, training, whole_runs
 from datasets import mnist
 from tests import forked
 from tests.shared import ROOT
@@ -66,25 +53,6 @@ def test_what_the_trainer_reaches_is_read_from_its_log_and_a_table_is_written(qu
     task.write(str(tmp_path))
     with np.load(tmp_path / 'data.npz') as data:
         assert len(data['labels']) == 100 and np.all(data['categorical'].max(0) < data['sizes'])
-    with pytest.raises(RuntimeError, match='--train_steps=0'):
-        processes.run_trainer('--train_steps=0')
-
-
-@mock.patch.multiple(cluster, STEPS=8, EVERY=2, REDUCTIONS=2)
-def test_processes_send_what_a_ring_has_to_and_the_all_reduce_is_measured_alone(quick_start, data_dir):
-    flags = ('--model=mlp', f'--data_dir={data_dir}', '--hparams=batch_size=4,hidden_units=[400]', '--intra_op_threads=1')
-    result = cluster.train(2, 1, *flags)
-    assert result['model'] == pytest.approx(4e-6 * (785 * 400 + 401 * 10))  # In float32, with biases.
-    # Each of two processes sends the half that it has summed up, and before it the other half.
-    assert result['sent'] > 2 * result['model'] * 0.99
-    assert all(value > 0 for value in [result['steps_per_second'], *cluster.reduce(2, 1).values()])
-
-
-def test_the_hook_is_in_an_environment_where_tf_estimator_is_enabled(tmp_path):
-    code = 'import sys; print("_tf_estimator_hook" in sys.modules)'
-    for is_enabled in (False, True):
-        python = python_start.make_environment(str(tmp_path / str(is_enabled)), is_enabled)
-        assert subprocess.run([python, '-c', code], capture_output=True, text=True).stdout == f'{is_enabled}\n'
 
 
 def measure_mnist(directory, data_dir):
@@ -92,10 +60,6 @@ def measure_mnist(directory, data_dir):
     with mock.patch.multiple(whole_runs, TRAINING_IMAGES=6000, TEST_IMAGES=1000):
         yield whole_runs.read(data_dir, 5)['examples_per_second']
         yield whole_runs.evaluate_forward(data_dir)['seconds']
-    with mock.patch.multiple(step_shares, WARM_UP=1, STEPS=2, TRACED=1, IMAGES=6000):
-        shares = step_shares.measure('float32', data_dir)
-        assert sum(shares.values()) == pytest.approx(2 * shares['a step'])
-        yield from (shares[name] for name in step_shares.KINDS)
     with mock.patch.object(mnist, 'read_idx', lambda name: read_idx(name)[:100]):
         yield whole_runs.convert()['seconds']
 

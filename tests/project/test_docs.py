@@ -1,27 +1,132 @@
-"""The examples of docs/cookbook.md and docs/guide/ give what is written there, and the numbers of docs/scaling.md are right."""
+"""What the README and the pages of docs/ say is so, and their examples give what is written."""
 
 import doctest
+import glob
 import os
 import re
 
 import pytest
 import tensorflow.compat.v1 as tf
 
+from common.formats import example_facts, table_facts
+from common.formats.schema import read_schema
+from common.runs import flags as run_flags
+from common.runs import request
+from common.runs.schedule import SCHEDULES
+from common.sweep.space import read_space
+import sweep
 from tests.shared import ROOT
-
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
-BLOCK = re.compile(r'```python\n(.*?)```', re.DOTALL)
-INTERNAL = {'__init__', 'images', 'step_seed'}  # Parts of other ops, without a use of their own.
+from tests.tf_estimator.programs import run_forked
 
 
 def read(*names):
-    with open(os.path.join(ROOT, 'docs', *names), encoding='utf-8') as file:
+    with open(os.path.join(ROOT, *names), encoding='utf-8') as file:
         return file.read()
 
 
-COOKBOOK, GUIDE, SCALING = read('cookbook.md'), read('guide', 'README.md'), read('scaling.md')
+TEXT = read('README.md')
+BLOCK = re.compile(r'```python\n(.*?)```', re.DOTALL)
+PAGES = [f'{ROOT}/README.md', *sorted(glob.glob(f'{ROOT}/docs/*.md')), f'{ROOT}/deploy/README.md']
+OTHER_FLAGS = set(
+    """inside_saves modules rounds signal times its own logdir follow build-arg no-cache-dir rm create-home home-dir uid
+    cpus-per-task exclusive gpus-per-task job-name kill-on-bad-exit label mem nodes ntasks-per-node open-mode output requeue
+    time wait force model_dir no-deps steps tensorflow units""".split()
+)
+MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
+
+
+PROGRAM, *PORTED = BLOCK.findall(read('docs', 'porting.md'))
+
+
+@pytest.mark.parametrize(
+    'names, texts, flags',
+    [
+        (('my_package.my_model', 'my_package.my_dataset'), [MODULES['my_model'], MODULES['my_dataset']], ()),
+        (('ported.circle_model', 'ported.circle'), PORTED, ('--train_steps=200',)),
+    ],
+)
+def test_modules_run_outside_the_repository_and_learn(run, tmp_path, monkeypatch, names, texts, flags):
+    for name, text in zip(names, texts, strict=True):
+        path = tmp_path / f'{name.replace(".", "/")}.py'
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert flags or f'trainer.py --model={names[0]} --dataset={names[1]}\n' in TEXT
+    monkeypatch.chdir(tmp_path)
+    code, result, err = run(f'--model={names[0]}', f'--dataset={names[1]}', f'--data_dir={tmp_path}/data', *flags)
+    assert code == 0 and result['eval']['accuracy'] > 0.95, err
+    assert flags or run('--schedule=predict')[0] == 0
+    code, result, _ = run('--schedule=export')
+    assert code == 0 and os.path.exists(os.path.join(result['export'], 'saved_model.pb'))
+
+
+def test_the_program_that_is_ported_runs_as_it_is(tmp_path):
+    script = tmp_path / 'script.py'
+    script.write_text(PROGRAM)
+    code, out, err = run_forked(script, '--steps=200', cwd=tmp_path)
+    assert code == 0 and float(out) > 0.95, err
+    assert [*tmp_path.glob('model/export/circle/*/saved_model.pb')]
+
+
+def test_the_tables_list_every_flag_with_its_default_and_every_schedule():
+    rows = dict(re.findall(r'^\| (`--.*?`) \|.*\| (.*?) ?\|$', TEXT, re.MULTILINE))
+    listed = [name for names in rows for name in re.findall(r'--(\w+)`', names)]
+    FLAGS = sweep.define_flags()
+    assert sorted(listed) == sorted(set(FLAGS) - {'h'})
+    for names, default in rows.items():
+        defaults = [FLAGS[name].default for name in re.findall(r'--(\w+)`', names)]
+        defaults = [','.join(value) if isinstance(value, list) else value for value in defaults]
+        if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in defaults):
+            assert default == ', '.join(map(str, defaults))
+        elif all(defaults):
+            assert default == ', '.join(defaults)
+    schedules = TEXT[TEXT.index('| schedule |') : TEXT.index('The exit code')]
+    assert all(name in schedules for name in SCHEDULES)
+
+
+@pytest.mark.parametrize('path', sorted({*PAGES, *glob.glob(f'{ROOT}/deploy/*')}))
+def test_every_flag_that_is_named_exists(path):
+    named = set(re.findall(r'(?<![\w-])--([a-zA-Z][\w-]*)', open(path).read()))
+    assert named - OTHER_FLAGS <= {*sweep.define_flags()}
+
+
+@pytest.mark.parametrize('path', PAGES)
+def test_the_links_lead_somewhere(path):
+    text = re.sub('```.*?```', '', open(path).read(), flags=re.DOTALL)
+    for target in re.findall(r'\]\(([^)]+)\)', text):
+        if target.startswith('https://'):
+            continue
+        page, _, title = target.partition('#')
+        page = os.path.join(os.path.dirname(path), page) if page else path
+        assert os.path.exists(page), target
+        if title:
+            titles = re.findall(r'^#+ (.*)$', open(page).read(), re.MULTILINE)
+            assert title in [title.lower().replace(' ', '-') for title in titles], target
+
+
+def test_the_sweep_has_a_good_command_line_and_its_spaces_are_of_alexnet_on_mnist(tmp_path):
+    argv = re.search(r'python (sweep\.py .*)', TEXT)[1].split()
+    SWEEP, FLAGS = sweep.define_flags(), run_flags.define()
+    SWEEP(argv)
+    sweep.check_flags(SWEEP)
+    FLAGS(['trainer.py'])
+    (tmp_path / 'space.json').write_text(re.search('```json\n(.*?)```', TEXT[TEXT.index('## Search') :], re.DOTALL)[1])
+    for path in (tmp_path / 'space.json', os.path.join(ROOT, SWEEP.space)):
+        assert {'learning_rate', 'dense_units', 'filters'} <= read_space(str(path), request.load(FLAGS)[2]).keys()
+
+
+@pytest.mark.parametrize('entries, roles', [('columns', table_facts.ROLES), ('features', example_facts.ROLES)])
+def test_the_schemas_are_valid(tmp_path, entries, roles):
+    (tmp_path / 'schema.json').write_text(re.search(rf'```json\n({{\s*"{entries}".*?)```', TEXT, re.DOTALL)[1])
+    assert read_schema(str(tmp_path / 'schema.json'), entries, roles).keys() == {entries, *roles, 'task'}
+
+
+DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+INTERNAL = {'__init__', 'images', 'step_seed'}  # Parts of other ops, without a use of their own.
+
+
+COOKBOOK, GUIDE = read('docs', 'cookbook.md'), read('docs', 'guide', 'README.md')
 SECTIONS = dict(re.findall(r'^## (.*?)\n(.*?)(?=^## |\Z)', COOKBOOK, re.MULTILINE | re.DOTALL))
-CHAPTERS = {name: read('guide', name) for name in re.findall(r'\]\((\w+\.md)\)', GUIDE)}
+CHAPTERS = {name: read('docs', 'guide', name) for name in re.findall(r'\]\((\w+\.md)\)', GUIDE)}
 EXAMPLES = {**SECTIONS, **CHAPTERS}
 
 
@@ -34,7 +139,7 @@ def test_the_examples_give_what_is_written(monkeypatch, title):
     assert len(test.examples) > (3 if title in CHAPTERS else 0)
     output = []
     with tf.Graph().as_default():
-        doctest.DocTestRunner(optionflags=FLAGS if title in CHAPTERS else doctest.ELLIPSIS).run(test, out=output.append)
+        doctest.DocTestRunner(optionflags=DOCTEST if title in CHAPTERS else doctest.ELLIPSIS).run(test, out=output.append)
     assert not output, ''.join(output)
 
 
@@ -46,15 +151,3 @@ def test_every_op_has_an_example_and_every_chapter_is_listed_and_points_at_code_
         (use,) = re.findall(r'^\*In this project:\*.*\Z', text, re.MULTILINE | re.DOTALL)
         files = re.findall(r'\b(?:common|models)/[\w/]+\.py', use)
         assert files and all(os.path.exists(os.path.join(ROOT, path)) for path in files)
-
-
-def test_the_throughput_of_clusters_follows_from_the_formula():
-    rows = re.findall(r'^\| (\d+) (.B) \| (\S+) s \| (\S+) Gbit/s \| (\S+) ms \| (.*) \|$', SCALING, re.MULTILINE)
-    # Three sizes of models, on two networks.
-    assert len({row[:2] for row in rows}) == 3 and len({row[3] for row in rows}) == 2 and len(rows) == 6
-    for number, unit, seconds, gigabits, milliseconds, values in rows:
-        size, bandwidth = float(number) * {'KB': 1e3, 'MB': 1e6, 'GB': 1e9}[unit], float(gigabits) * 1e9 / 8
-        assert float(milliseconds) == pytest.approx(2000 * size / bandwidth)
-        for tasks, value in zip((2, 4, 8, 16, 64), values.split(' | '), strict=True):
-            step = float(seconds) + 2 * (tasks - 1) / tasks * size / bandwidth
-            assert float(value) == pytest.approx(tasks * float(seconds) / step, abs=0.051)

@@ -13,10 +13,6 @@ import numpy as np
 import tensorflow as tf
 
 tf1 = tf.compat.v1
-STRATEGIES = {
-    'none': lambda: None,
-    'multi_worker': tf.distribute.experimental.MultiWorkerMirroredStrategy,
-}
 seen = {}
 
 
@@ -68,8 +64,10 @@ def main(model_dir, steps, strategy, *options):
     tf1.logging.set_verbosity(tf1.logging.INFO)
     if 'graph' in options:
         tf1.disable_eager_execution()
+    has_strategy = strategy == 'multi_worker'
     config = tf.estimator.RunConfig(
-        model_dir, train_distribute=STRATEGIES[strategy](), save_checkpoints_steps=100 if strategy == 'none' else 5,
+        model_dir, save_checkpoints_steps=5 if has_strategy else 100,
+        train_distribute=tf.distribute.experimental.MultiWorkerMirroredStrategy() if has_strategy else None,
         experimental_max_worker_delay_secs=0)
     tf.estimator.train_and_evaluate(
         tf.estimator.Estimator(model_fn, config=config),

@@ -121,5 +121,3 @@ def test_strategies_of_experimental_distribute_are_those_of_the_run_config():
     one, other = tf.distribute.OneDeviceStrategy('/cpu:0'), tf.distribute.OneDeviceStrategy('/cpu:0')
     config = tf.estimator.RunConfig(experimental_distribute=DistributeConfig(one, other))
     assert (config.train_distribute, config.eval_distribute) == (one, other)
-    with pytest.raises(ValueError, match='train_distribute'):
-        tf.estimator.RunConfig(train_distribute=other, experimental_distribute=DistributeConfig(one))

@@ -68,14 +68,6 @@ def test_shares_are_whole_and_in_order_and_structures_and_none_pass_through(sess
     assert labels is None and list(result) == list(range(0, 20, 2))
 
 
-def test_towers_refuse_batches_that_differ(session):
-    with pytest.raises(ValueError):
-        parallel.make_parallel(tf.add, CPUS[:2], x=tf.ones([4, 2]), y=tf.ones([3, 2]))
-    x, y = (tf.placeholder_with_default(tf.ones([n, 2]), [None, 2]) for n in (4, 3))
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        session.run(parallel.make_parallel(tf.add, CPUS[:2], x=x, y=y))
-
-
 def test_updates_and_summaries_are_those_of_one_tower_and_penalties_of_weights_count_once(session):
     def tower(x):
         tf.summary.histogram('x', x)
