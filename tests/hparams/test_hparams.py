@@ -163,19 +163,6 @@ def test_files_of_older_runs_load_under_the_names_of_today(tmp_path):
         make('rise_share=0.5')
 
 
-def test_an_old_name_beside_the_current_one_counts_unless_it_has_the_default_value(tmp_path):
-    others = {key: value for key, value in make().items() if key != 'augment_shift'}
-    sets = [({'max_shift': 2}, 2), ({'max_shift': 2, 'augment_shift': 0}, 2), ({'max_shift': 0, 'augment_shift': 3}, 3)]
-    for old, shift in sets:
-        path = write_set(tmp_path, {**others, **old})
-        assert make(set_name=path).augment_shift == shift
-        with pytest.raises(UsageError, match=f'augment_shift was {shift}, now it is 1'):
-            build.compare(make('augment_shift=1'), path)
-    path = write_set(tmp_path, {'max_shift': 2, 'augment_shift': 3})  # Both were in effect.
-    with pytest.raises(UsageError, match='max_shift was 2, now it is absent'):
-        build.compare(make('augment_shift=3'), path)
-
-
 def test_a_module_may_define_a_hyper_parameter_of_an_old_name(tmp_path):
     path = write_set(tmp_path, {'max_shift': 5, 'rise_share': 0.5})
     found = make(model={'max_shift': 3}, set_name=path)

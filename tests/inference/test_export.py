@@ -155,9 +155,7 @@ def test_a_card_has_all_that_identifies_a_model():
         '## Versions',
         '| package | version |\n| --- | --- |\n| python | 3.11.7 |\n',
     ]
-
-
-def test_a_card_says_what_is_unknown_and_shortens_many_classes():
+    # What is unknown, and many classes.
     card = to_markdown({**CARD, 'metrics': {}, 'data_sha256': None}, [f'c{i}' for i in range(101)])
     assert 'None: this step was not evaluated.' in card and '| SHA-256 of the training data | unknown |' in card
     assert '| 101 classes | c0, c1,' in card and 'c99, ... |' in card and 'c100' not in card

@@ -14,7 +14,7 @@ from common.data import records
 from common.data.source import DataSource
 from common.errors import RunError, UsageError
 from common.inference.input_files import open_files
-from common.inference.prediction import Prediction, predict_files, predict_split, read_labels
+from common.inference.prediction import Prediction, predict_files, read_labels
 from common.inference.predictor import Predictor
 from common.plugins import loader
 from hparams import build
@@ -71,12 +71,6 @@ def inputs(files, folder):
 
 def expected(tmp_path, step, x):
     return x @ tf.train.load_variable(f'{tmp_path}/model.ckpt-{step}', 'w')[:, 0]
-
-
-def test_the_predictions_of_a_split_have_the_ids_of_its_examples(trained, tmp_path):
-    found = [prediction.to_json() for prediction in predict_split(trained, make_source(), 'eval', f'{tmp_path}/model.ckpt-4')]
-    assert [line['example_id'] for line in found] == [f'n{i}' for i in range(10)]
-    np.testing.assert_allclose([line['y'] for line in found], expected(tmp_path, 4, X), rtol=1e-4)
 
 
 def test_bad_examples_of_files_do_not_keep_the_others_from_being_predicted(trained, tmp_path):

@@ -58,14 +58,10 @@ def test_training_ends_early_where_nothing_better_comes_also_after_a_restart(run
 
 def test_an_evaluation_that_was_missed_is_made_up_for(run, tmp_path, monkeypatch):
     flags = (*POLYNOMIAL, '--eval_every_steps=5', '--save_checkpoints_steps=5', '--eval_steps=1', '--train_steps=20')
-
-    def steps():
-        return [row['global_step'] for row in rows(tmp_path / 'output' / 'metrics.csv')]
-
-    whole = Evaluator.evaluate
+    whole, table = Evaluator.evaluate, tmp_path / 'output' / 'metrics.csv'
     with monkeypatch.context() as context:  # As if the process were killed in the evaluation of step 10.
         context.setattr(Evaluator, 'evaluate', lambda self, path: 1 / 0 if path.endswith('-10') else whole(self, path))
         assert run(*flags)[0] == 1
-    assert steps() == ['5']
+    assert [row['global_step'] for row in rows(table)] == ['5']
     assert run(*flags)[0] == 0
-    assert steps() == ['5', '10', '15', '20']
+    assert [row['global_step'] for row in rows(table)] == ['5', '10', '15', '20']

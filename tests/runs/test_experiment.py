@@ -39,9 +39,8 @@ def make(tmp_path, text='', schedule='train', batch_start=(0, 0), **options):
     return make_experiment(MODEL, source, config, options, None)
 
 
-@pytest.mark.parametrize(
-    'text, options, steps, eval_every_steps',
-    [
+def test_the_length_of_a_training_and_its_periods_follow_from_the_data(tmp_path):
+    for text, options, steps, eval_every_steps in (
         ('num_epochs=1.5', {}, 4, 3),  # 15 / 4 and 10 / 4, rounded up.
         ('num_epochs=2', {'batch_start': (3, 12)}, 5, 3),  # 3 + (20 - 12) / 4.
         ('num_epochs=2,train_steps=7,batch_size=5', {}, 7, 2),
@@ -51,16 +50,13 @@ def make(tmp_path, text='', schedule='train', batch_start=(0, 0), **options):
         ('train_split=endless,train_steps=9', {}, 9, 1000),
         ('num_epochs=2', {'schedule': 'evaluate'}, 1, 1000),
         ('num_epochs=2,train_split=eval', {}, 4, 2),  # 14 / 4 and 7 / 4, rounded up.
-    ],
-)
-def test_the_length_of_a_training_and_its_periods_follow_from_the_data(tmp_path, text, options, steps, eval_every_steps):
-    experiment = make(tmp_path, text, **options)
-    assert (experiment.train_steps, experiment.eval_every_steps) == (steps, eval_every_steps)
+    ):
+        experiment = make(tmp_path, text, **options)
+        assert (experiment.train_steps, experiment.eval_every_steps) == (steps, eval_every_steps)
 
 
-@pytest.mark.parametrize(
-    'text, options, message',
-    [
+def test_what_cannot_be_run_is_named(tmp_path):
+    for text, options, message in (
         ('train_split=endless', {}, '--dataset=d is infinite, so epochs are undefined: set --train_steps'),
         ('num_epochs=1e308', {}, rf'num_epochs=1e\+308 makes more than {MAX_STEPS} steps: lower it, or set --train_steps'),
         ('num_epochs=0', {}, 'num_epochs=0.0 leaves nothing to train: raise it, or set --train_steps'),
@@ -74,17 +70,9 @@ def test_the_length_of_a_training_and_its_periods_follow_from_the_data(tmp_path,
         ('', {'schedule': 'evaluate', 'eval_splits': ['test'], 'eval_steps': 1}, '--dataset=d: unknown split test'),
         ('', {'schedule': 'evaluate', 'eval_splits': ['endless']}, 'd: the split endless is infinite: set --eval_steps'),
         ('', {'schedule': 'dry_run', 'best_metric': 'los:max'}, 'no metric los; the metrics are: examples, loss, loss'),
-    ],
-)
-def test_what_cannot_be_run_is_named(tmp_path, text, options, message):
-    with pytest.raises((UsageError, RunError), match=message):
-        make(tmp_path, text, **options)
-
-
-def test_a_resumed_training_is_told_to_override_its_batch_size(tmp_path):
-    (tmp_path / 'model.ckpt-1.index').touch()
-    with pytest.raises(UsageError, match='use --override_hparams=batch_size=6 or 9'):
-        make(tmp_path, 'batch_size=8', num_towers=3)
+    ):
+        with pytest.raises((UsageError, RunError), match=message):
+            make(tmp_path, text, **options)
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,10 @@ from tests.shared import POLYNOMIAL, ROOT, rows
 FLAGS = (*POLYNOMIAL, '--train_steps=20', '--save_checkpoints_steps=10', '--eval_steps=5')
 
 
-def test_polynomial_learns_its_weights(run, tmp_path):
-    guide = '--hparams=learning_rate=0.1,learning_rate_schedule=constant,batch_size=100,optimizer=adam'
-    for flags, tolerance in (
-        ([], [0.01, 0.01, 0.01]),
-        (['--train_steps=1000', guide], [0.01, 0.005, 0.45]),  # The guide reports [4.99, 0.00, 3.45].
-    ):
-        code, result, _ = run(*POLYNOMIAL, *flags, output_dir=tmp_path / str(len(flags)))
-        assert code == 0
-        assert all(np.abs([result['eval'][f'w_{i}'] for i in range(3)] - np.array([5, 0, 3])) <= tolerance)
+def test_polynomial_learns_its_weights(run):
+    code, result, _ = run(*POLYNOMIAL)
+    assert code == 0
+    np.testing.assert_allclose([result['eval'][f'w_{i}'] for i in range(3)], [5, 0, 3], atol=0.01)
 
 
 def test_train_then_evaluate_equals_train_and_evaluate(run, trained_run, tmp_path):

@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow.compat.v1 as tf
 
-from tests.shared import POLYNOMIAL, SMALL, assert_equal, losses, read_weights
+from tests.shared import SMALL, assert_equal, losses, read_weights
 import trainer
 
 FLAGS = (SMALL[0], '--train_steps=3', '--save_summary_steps=1', '--eval_steps=1')
@@ -47,17 +46,3 @@ def test_bfloat16_trains_nearly_as_float32_does_and_may_resume_with_its_checkpoi
     _, rounded, _ = run(*flags, '--schedule=evaluate', output_dir=path)
     assert rounded['eval']['loss'] == pytest.approx(loss, rel=0.01) and rounded['eval']['loss'] != loss
     assert run(*FLAGS, '--schedule=train', '--train_steps=4')[1] == {'global_step': 4}
-
-
-def test_a_training_may_leave_float16_but_not_begin_it_midway(run, trained_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind=None: ['GPU:0'])
-    checkpoint = trained_run('polynomial') / 'model.ckpt-20'
-    warm_start = f'--warm_start_from={checkpoint}'
-    float16 = (*POLYNOMIAL, '--precision=float16', '--schedule=train')
-    code, _, err = run(*float16, '--train_steps=26')
-    assert code == 1
-    line = f'{checkpoint}: was not trained with --precision=float16, and has no loss scale: use the --precision it was trained '
-    assert err.splitlines()[-1] == f'trainer.py: {line}with, or start from it in another --output_dir, with {warm_start}'
-    other = tmp_path / 'other'
-    assert run(*float16, '--train_steps=3', warm_start, output_dir=other)[:2] == (0, {'global_step': 3})
-    assert run(*POLYNOMIAL, '--schedule=train', '--train_steps=4', output_dir=other)[1] == {'global_step': 4}

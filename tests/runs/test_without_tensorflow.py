@@ -63,7 +63,6 @@ MISTAKES = [
     (['--profile_steps=10'], '--profile_steps=10 is not of the form FIRST:END, FIRST < END, such as 100:110'),
     (['--profile_steps=10:10'], '--profile_steps=10:10 is not of the form'),
     ([f'--profile_steps=1:{STEPS + 1}'], f'--profile_steps=1:{STEPS + 1}: there are at most {STEPS} steps'),
-    ([f'--profile_steps={"9" * 5000}:1'], f'--profile_steps={"9" * 5000}:1: there are at most {STEPS} steps'),
     (['--freeze=('], '--freeze=( is not a regular expression: missing )'),
     (['--warm_start_from=x', '--warm_start_exclude=)'], '--warm_start_exclude=) is not a regular expression: unbalanced'),
     *(([f'--{name}=a:b'], f'--{name} requires --warm_start_from') for name in ('warm_start_names', 'warm_start_exclude')),

@@ -30,19 +30,16 @@ def test_less_or_more_is_better_by_the_goal_and_anything_than_nan():
     assert LOSS.best([math.nan]) is None and ACCURACY.best([]) is None
 
 
-@pytest.mark.parametrize(
-    'goal, values, min_delta, expected',
-    [
+def test_evaluations_since_the_best_are_counted():
+    for goal, values, min_delta, expected in (
         (LOSS, [], 0.0, 0),
         (LOSS, [3.0, 1.0, 2.0, 1.0], 0.0, 2),
         (ACCURACY, [1.0, 3.0, 2.0], 0.0, 1),
         (LOSS, [3.0, 2.9, 2.8, 2.4], 0.5, 0),
         (LOSS, [3.0, 2.9, 2.8, 2.6], 0.5, 3),
         (LOSS, [math.nan, math.nan, 1.0, math.nan], 0.0, 1),
-    ],
-)
-def test_evaluations_since_the_best_are_counted(goal, values, min_delta, expected):
-    assert evaluations_since_best(values, goal, min_delta) == expected
+    ):
+        assert evaluations_since_best(values, goal, min_delta) == expected
 
 
 def test_metrics_are_rows_in_the_order_of_the_steps(tmp_path):

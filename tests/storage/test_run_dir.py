@@ -79,14 +79,6 @@ def test_a_lock_names_its_holder_and_ends_with_its_block(tmp_path):
                 run_dir.lock(str(tmp_path)).__enter__()
 
 
-def test_a_directory_that_is_moved_away_is_named_where_the_training_then_fails(tmp_path):
-    output = tmp_path / 'output'
-    output.mkdir()
-    with pytest.raises(RunError, match=str(output)), run_dir.lock(str(output)):
-        output.rename(tmp_path / 'elsewhere')
-        raise ValueError
-
-
 def refusing(code):
     def flock(*unused):
         raise OSError(code, os.strerror(code))

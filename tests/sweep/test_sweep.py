@@ -191,9 +191,8 @@ def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_pa
     assert code == 1 and re.search(other, err) and (trial / 'hparams.json').read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    'message, space, flags',
-    [
+def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path):
+    for message, space, flags in (
         ('--schedule is for trainer.py: a sweep trains and evaluates', RATES, ['--schedule=train']),
         ('--local_cluster is for trainer.py: each trial of a sweep trains in one process', RATES, ['--local_cluster=worker:2']),
         ('--space is missing: a JSON file of what to search', RATES, ['--space=']),
@@ -205,14 +204,12 @@ def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_pa
         ('train_steps is also set by a flag', {'train_steps': [1]}, ['--num_epochs=2']),
         ('seed is also set by a flag', {'seed': [1]}, ['--seed=2']),
         ('optimizer=adm is not one of adam', {'optimizer': ['sgd', 'adm']}, ['--trials=1']),
-    ],
-)
-def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path, message, space, flags):
-    for flag in flags:
-        code, result, err = search(space, flag)
-        assert (code, result) == (2, None)
-        assert err.splitlines()[-1].startswith('sweep.py: ') and message.format(flag) in err.splitlines()[-1]
-        assert not (tmp_path / 'output').exists()
+    ):
+        for flag in flags:
+            code, result, err = search(space, flag)
+            assert (code, result) == (2, None)
+            assert err.splitlines()[-1].startswith('sweep.py: ') and message.format(flag) in err.splitlines()[-1]
+            assert not (tmp_path / 'output').exists()
 
 
 def test_a_cluster_is_refused(search, tmp_path, monkeypatch):
