@@ -101,6 +101,8 @@ def test_pictures_are_upright_and_reduced_to_eight_bits_without_transparency_and
     cases = [('I;16', 25607, 100), ('1', 1, 255), ('LA', (50, 255), 50), ('LA', (50, 0), 255), ('RGBA', (0, 0, 0, 51), 204)]
     for mode, pixel, value in cases:
         save(tmp_path / f'{value} {mode[0]}.png', Image.new(mode, (9, 7), pixel))
+    save(tmp_path / '80 cut.png', Image.new('RGB', (9, 7), (80, 80, 80)))
+    (tmp_path / '80 cut.png').write_bytes((tmp_path / '80 cut.png').read_bytes()[:-12])  # TensorFlow needs its last chunk.
     frames = [Image.new('RGB', (8, 8), color) for color in ((60, 60, 60), 'blue')]
     for suffix, options in (('gif', {}), ('webp', {'lossless': True}), ('png', {})):
         save(tmp_path / f'60 animation.{suffix}', frames[0], save_all=True, append_images=frames[1:], **options)

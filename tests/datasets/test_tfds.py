@@ -159,7 +159,9 @@ def test_the_directory_is_found_unless_there_are_several_and_a_file_that_cannot_
     for path in (images, images.parent.parent):
         assert prepared(path).metadata['num_classes'] == 2
     shutil.copytree(images, images.parent / '1.3.0')
-    (tmp_path / 'none').mkdir()
+    deep = tmp_path / 'none' / 'NAME' / 'CONFIG' / 'VERSION' / 'deeper'
+    deep.mkdir(parents=True)
+    (deep / INFO).write_text('{}')
     for path, message in (
         (images.parent.parent, f'has several datasets, name one: {images}, {images.parent}/1.3.0$'),
         ('/no/such', 'tfds_dir=/no/such: there is no such directory'),

@@ -76,6 +76,18 @@ def test_both_signatures_of_an_export_agree_for_any_batch(tmp_path, kind):
             np.testing.assert_allclose(found['y'], 2 * x + n[:, None], rtol=1e-6)
 
 
+def test_serialized_examples_of_any_length_are_padded_where_the_dataset_has_tensors(session):
+    def read(*_):
+        return tf.data.Dataset.from_tensor_slices([3, 1]).map(lambda n: {'pairs': tf.fill([n, 2], n)})
+
+    dataset = types.SimpleNamespace(read=read, parse=lambda mode, params, record: (record, {}))
+    receiver = serving.make_serving_input_fn(DataSource(dataset, '', build.make_hparams('m', {}, 'd', {})))()
+    serialized = receiver.receiver_tensors_alternatives['examples']['examples']
+    examples = [records.encode({'pairs': values}) for values in ([1, 2, 3, 4], [5, 6])]
+    found = session.run(receiver.features['pairs'], {serialized: examples})
+    assert found.tolist() == [[[1, 2], [3, 4]], [[5, 6], [0, 0]]]
+
+
 def test_what_cannot_be_exported_is_named(tmp_path):
     def model(features, labels, mode, params):
         y = python_op(lambda x: x, lambda x, gradient: gradient)(tf.get_variable('w', initializer=1.0) * features['x'])

@@ -64,6 +64,9 @@ def test_a_block_of_resnet_whose_convolutions_give_nothing_passes_every_other_pi
     expected = np.zeros([7, 5, 4, 5], np.float32)
     expected[..., :3] = IMAGES[:, ::2, ::2]
     np.testing.assert_array_equal(session.run(net), expected)
+    offset = next(v for v in tf.global_variables() if v.op.name == 'batch_normalization_1/beta')
+    offset.load(np.full([5], 0.5), session)
+    np.testing.assert_array_equal(session.run(net), expected + 0.5)
 
 
 def test_only_the_first_block_of_the_later_stages_of_resnet_halves_the_image(session):

@@ -79,6 +79,8 @@ def test_the_caption_shows_the_label_and_the_prediction_by_the_names_of_classes_
         labeled_images.draw(SAME, [0, 7], [1, 7], names) for names in (['cat', 'dog'], None, ['cat', 'emu'])
     )
     assert (named[0] != numbered[0]).any() and (named[1] == numbered[1]).all()  # There is no name for the class 7.
+    long = labeled_images.draw(SAME[:1], [0], [0], ['i' * 99])
+    assert (long[0, 112:, -4:] == 255).all() and (long[0, 112:, -20:] != 255).any()  # Shortened, with a margin.
     assert (named[0][LABEL] == other[0][LABEL]).all() and (named[0][PREDICTION] != other[0][PREDICTION]).any()
 
 

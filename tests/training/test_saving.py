@@ -67,7 +67,7 @@ def test_checkpoints_are_saved_at_multiples_but_not_over_the_first_one(tmp_path,
     assert all((tmp_path / f'model.ckpt-{step}.index').exists() for step in steps)
     assert not start or first.read_text() == 'as it was'
     graph = text_format.Parse((tmp_path / 'graph.pbtxt').read_text(encoding='utf-8'), tf.GraphDef())  # With the shapes.
-    assert [node.attr['_output_shapes'].list.shape for node in graph.node if node.name == 'global_step']
+    assert [len(node.attr['_output_shapes'].list.shape) for node in graph.node if node.name == 'global_step'] == [1]
 
 
 def test_a_variable_that_is_not_finite_is_not_saved(tmp_path):
