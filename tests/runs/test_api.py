@@ -148,7 +148,8 @@ def test_a_run_leaves_the_program_as_it_was_and_does_not_depend_on_its_random_nu
     before = state()
     assert_equal(weights('after'), expected)
     assert state() == before and draw() == second
-    assert weights('other', seed=2)['dense/kernel'] != expected['dense/kernel']
+    weights('other', seed=2)
+    assert len({read_weights(tmp_path / name / 'model.ckpt-0')['dense/kernel'].item() for name in ('before', 'other')}) == 2
 
 
 def test_a_signal_in_a_training_saves_a_checkpoint_and_the_training_resumes(tmp_path):
