@@ -1,8 +1,12 @@
-"""What tf.estimator needs is checked, and what is missing is named with the cure."""
+"""What tf.estimator needs is checked completely, and what is missing is named with the cure."""
 
+import ast
+import contextlib
+import importlib
 from importlib import metadata
 import importlib.machinery
 import importlib.util
+import pathlib
 import re
 import shutil
 import sys
@@ -22,6 +26,37 @@ CURE = (
     '"tf-keras>=2.15,<2.22" tensorflow-estimator==2.15.0'
 )
 KERAS_3 = 'TensorFlow was imported before tf_estimator, and with it Keras 3: import tf_estimator first.'
+
+
+def private_names():
+    """Returns what the modules of tensorflow-estimator look up in tensorflow.python's modules, TPU code aside."""
+    for name in ('api._v1.estimator', 'api._v2.estimator', 'keras_lib'):  # On 2.15, TensorFlow loads them on first use.
+        importlib.import_module(f'tensorflow_estimator.python.estimator.{name}')
+    names = {}
+    for name, module in list(sys.modules.items()):
+        if not name.startswith('tensorflow_estimator.') or '.tpu' in name or not getattr(module, '__file__', None):
+            continue
+        imported = {}
+        tree = ast.parse(pathlib.Path(module.__file__).read_text('utf-8'))
+        for node in ast.walk(tree):  # Imports come before what is deeper.
+            if isinstance(node, ast.ImportFrom) and (node.module or '').startswith('tensorflow.python'):
+                imported |= {alias.asname or alias.name: f'{node.module}.{alias.name}' for alias in node.names}
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
+                with contextlib.suppress(ImportError):
+                    importlib.import_module(imported[node.value.id])
+                    names.setdefault(imported[node.value.id][len('tensorflow.python.') :], set()).add(node.attr)
+    return names
+
+
+def test_the_list_of_what_is_checked_is_complete():
+    wanted = private_names()
+    del wanted['distribute.estimator_training']
+    wanted['distribute'] = set()
+    wanted['distribute.distribute_coordinator'] = {'CoordinatorMode', 'run_distribute_coordinator'}
+    wanted['distribute.distribute_coordinator_context'] = {'get_current_worker_context'}
+    wanted['util.tf_export'] |= {'API_ATTRS', 'API_ATTRS_V1', '_Attributes'}
+    wanted['util.tf_export'].remove('ESTIMATOR_API_NAME')
+    assert {name: set(attributes.split()) for name, attributes in requirements.PRIVATE_NAMES.items()} == wanted
 
 
 def test_an_import_names_the_package_that_is_missing(tmp_path):
