@@ -5,46 +5,50 @@ import signal
 if __name__ == '__main__':  # Until StopOnSignal takes over, Ctrl-C ends it without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
-from absl import flags
+from absl import flags as absl_flags
 
 from common.errors import RunError, UsageError
+from common.options.entry import Trait, flag
+from common.options.table import FLAGS as TABLE
+from common.options.table import MAX_DEVICES, MAX_INT
 from common.paths import is_remote
-from common.runs import command
-from common.runs import flags as run_flags
+from common.runs import command, flags
 import trainer
 
 if TYPE_CHECKING:
     from common.runs.stop import StopOnSignal
 
 
-def define_flags() -> flags.FlagValues:
-    """Returns the trainer's flags and the sweep's own."""
-    FLAGS = flags.FlagValues()
-    flag = run_flags.FlagGroup(FLAGS, 'Sweep')
-    flag.string(
-        'space',
+@dataclasses.dataclass(frozen=True)
+class SweepOptions:
+    """The flags that trainer.py does not have."""
+
+    space: str = flag(
         '',
         'A JSON file of what to search: for each hyper-parameter a list of choices, or a range '
         'such as {"low": 1e-4, "high": 0.1, "log": true}.',
+        group='Sweep',
     )
-    flag.integer('trials', 20, 'Total number of trials.', lower_bound=1, upper_bound=2**31 - 1)
-    flag.integer('jobs', 1, 'Number of trials to run in parallel.', lower_bound=1, upper_bound=1024)
-    run_flags.define(FLAGS)
+    trials: int = flag(20, 'Total number of trials.', bounds=(1, MAX_INT))
+    jobs: int = flag(1, 'Number of trials to run in parallel.', bounds=(1, MAX_DEVICES))
+
+
+def define_flags() -> absl_flags.FlagValues:
+    """Returns the trainer's flags and the sweep's own."""
+    FLAGS = flags.define(flags.define(None, SweepOptions))
     FLAGS['output_dir'].help = 'The study, and the output_dir of each trial. (default: output/DATASET/MODEL_sweep)'
     return FLAGS
 
 
-def check_flags(FLAGS: flags.FlagValues) -> None:
+def check_flags(FLAGS: absl_flags.FlagValues) -> None:
     """Raises UsageError if flags are empty or incompatible."""
-    for name in ('schedule', 'override_hparams', 'checkpoint', 'eval_timeout', 'input', 'predict_split', 'visualize'):
-        if FLAGS[name].present:
-            raise UsageError(f'--{name} is for trainer.py: a sweep trains and evaluates')
-    for name in ('local_cluster', 'restarts'):
-        if FLAGS[name].present:
-            raise UsageError(f'--{name} is for trainer.py: each trial of a sweep trains in one process')
+    for name, entry in TABLE.items():
+        if FLAGS[name].present and entry.has(Trait.NOT_IN_TRIALS):
+            raise UsageError(f'--{name} is for trainer.py: each trial of a sweep trains and evaluates, in one process')
     trainer.check_command(FLAGS)
     if not FLAGS.space:
         raise UsageError('--space is missing: a JSON file of what to search, such as hparams/spaces/alexnet_mnist.json')
@@ -52,7 +56,7 @@ def check_flags(FLAGS: flags.FlagValues) -> None:
         raise UsageError(f'--output_dir={FLAGS.output_dir}: a sweep needs a local directory')
 
 
-def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
+def run(FLAGS: absl_flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
     """Runs the remaining trials and returns the result."""
     try:
         from common.sweep import launch  # Imports TensorFlow.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from common.plugins.module_help import describe_module
+from common.plugins.module_help import describe_framework, describe_module
 from common.plugins.module_list import list_modules
 from common.process import run_and_exit
 from common.runs import command
@@ -27,7 +27,7 @@ def help_text(FLAGS: flags.FlagValues, doc: str | None = __doc__) -> str:
     given = [kind for kind in ('model', 'dataset') if FLAGS[kind].present]
     if not FLAGS.help or not given:
         return command.flags_help(doc, FLAGS) if FLAGS.help else ''
-    return '\n\n'.join(describe_module(kind, FLAGS[kind].value or '') for kind in given)
+    return '\n\n'.join([*(describe_module(kind, FLAGS[kind].value or '') for kind in given), describe_framework()])
 
 
 def check_command(FLAGS: flags.FlagValues) -> None:

@@ -17,8 +17,8 @@ import tensorflow.compat.v1 as tf
 
 from common.data.input_pipeline import make_input_fn
 from common.data.source import DataSource
+from common.options.table import Options
 from common.training.model_fn import make_model_fn
-from common.training.options import TrainingOptions
 from common.training.session_config import make_session_config
 from datasets import mnist
 from hparams import build
@@ -49,16 +49,14 @@ def kind(op_type: str) -> str:
 def measure(precision: str, data_dir: str) -> dict[str, float]:
     """Returns {kind: milliseconds per step}, with 'between ops' for the remaining time."""
     params = build.make_hparams('alexnet', alexnet.get_params(), 'mnist', mnist.get_params(), '', '')
-    session_config = make_session_config([], TrainingOptions(precision=precision, inter_op_threads=1))
+    session_config = make_session_config([], Options(precision=precision, inter_op_threads=1))
     config = tf.estimator.RunConfig(data_dir, session_config=session_config, tf_random_seed=1)
     with tf.Graph().as_default(), tf.Session(config=config.session_config) as session:
         mode = tf.estimator.ModeKeys.TRAIN
         batches = tf.data.make_initializable_iterator(
             make_input_fn(DataSource(mnist, data_dir, params), mode, 'train', IMAGES, True)()
         )
-        train_op = make_model_fn(alexnet, [], TrainingOptions(), total_steps=1000)(
-            *batches.get_next(), mode, params, config
-        ).train_op
+        train_op = make_model_fn(alexnet, [], Options(), total_steps=1000)(*batches.get_next(), mode, params, config).train_op
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         session.run(batches.initializer)
         seconds = []

@@ -2,7 +2,7 @@
 
 --hparams=csv_file=PATH names one file, of which a share is held out for evaluation, or a directory of files named by their
 splits: train.csv, eval.csv, fold3.csv ... The first line names the columns. Cells that are empty, NA, NaN, nan, null, NULL,
-None or ? are missing. What a column is, is found in the rows trained on, unless a schema file says it; see README.md.
+None or ? are missing. What a column is, is found in the rows trained on, unless a schema file says it; see docs/own_data.md.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def get_params() -> dict[str, Any]:
     return {
         'csv_file': '',  # A file, or a directory of files named by their splits.
         'target': '',  # The column to predict; may be missing if the schema names it, or if it is called target or label.
-        'schema': '',  # A JSON file, see README.md.
+        'schema': '',  # A JSON file, see docs/own_data.md.
         'eval_share': 0.2,  # Of the rows of a single file.
         'min_count': 2,  # Values of a categorical column that are rarer in training count as unknown.
         'max_vocabulary': 10000,  # Values of a categorical column; the rarest beyond that count as unknown.

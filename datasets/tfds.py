@@ -34,7 +34,7 @@ read_input = example_input.read_input
 def get_params() -> dict[str, Any]:
     return {
         'tfds_dir': '',  # The directory of one version of a dataset, such as mnist/3.0.1.
-        'schema': '',  # A JSON file, see README.md.
+        'schema': '',  # A JSON file, see docs/own_data.md.
         'image_size': 0,  # That of the images; if it varies, 64.
         **tokens.get_params(),  # min_count and max_vocabulary also hold for the values of a categorical feature.
         'task': '',  # Set by the metadata.

@@ -1,7 +1,7 @@
 """TFRecord files of your own, of tf.train.Examples: images, numbers, categories and texts, in classes or with a number.
 
 --hparams=tfrecord_dir=PATH names a directory of files named by their splits: train.tfrecord, eval-00000-of-00002.tfrecord ...
-What a feature is, is found in the first 1,000 examples trained on, unless a schema file says it; see README.md.
+What a feature is, is found in the first 1,000 examples trained on, unless a schema file says it; see docs/own_data.md.
 """
 
 import collections
@@ -31,7 +31,7 @@ read_input = example_input.read_input
 def get_params() -> dict[str, Any]:
     return {
         'tfrecord_dir': '',  # A directory of TFRecord files.
-        'schema': '',  # A JSON file, see README.md.
+        'schema': '',  # A JSON file, see docs/own_data.md.
         **tokens.get_params(),  # min_count and max_vocabulary also hold for the values of a categorical feature.
         'task': '',  # Set by the metadata.
         'num_classes': 0,  # Set by the metadata.

@@ -1,145 +1,90 @@
-"""The framework's hyper-parameters. A model, a dataset, a set and --hparams may each override them, in this order."""
+"""The framework's hyper-parameters, one entry each. A model, a dataset, a set and --hparams may each override the defaults."""
 
 from collections.abc import Mapping
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
-DEFAULTS: Mapping[str, Any] = types.MappingProxyType(
+MAXIMUM = 2**31 - 1  # Of any integer.
+
+
+class HParam(NamedTuple):
+    """An entry of the table.
+
+    Attributes:
+      default: also determines the type.
+      help: one line.
+      minimum: of a number, inclusive; models and datasets check their own hyper-parameters.
+      is_overridable: whether a run may resume with another value, by --override_hparams; a model adds its own by
+        OVERRIDABLE_HPARAMS.
+    """
+
+    default: Any
+    help: str
+    minimum: int | None = None
+    is_overridable: bool = False
+
+
+TABLE: Mapping[str, HParam] = types.MappingProxyType(
     {
-        # Length of the training: train_steps, or num_epochs if it is 0. The flags of these names override them.
-        'train_steps': 0,
-        'num_epochs': 10.0,
-        # Input: train_split is the split to train on. batch_size is the global batch size; the batch is split among the
-        # towers. shuffle_buffer is in examples; the shuffle is uniform if the buffer holds a whole epoch. cache keeps the
-        # training records in memory, raw or parsed, if they take at most 512 MB there, and a quarter of what is available.
-        # group_by_length batches examples of similar length, to pad less.
-        'train_split': 'train',
-        'batch_size': 128,
-        'eval_batch_size': 1000,
-        'shuffle_buffer': 10000,
-        'cache': True,
-        'group_by_length': False,
-        # Weights of the classes in the loss, in the order of the labels; a single one is for all.
-        'class_weights': [1.0],
-        # Learning rate: constant, exponential, piecewise, cosine, cyclic or one_cycle, after a linear warmup; see
-        # common/training/learning_rate.py.
-        'learning_rate': 0.001,
-        'learning_rate_schedule': 'constant',
-        'warmup_steps': 0,
-        # exponential: multiplied by decay_rate every decay_steps.
-        'decay_steps': 1000,
-        'decay_rate': 0.9,
-        # piecewise: from each boundary on, learning_rate is multiplied by its factor.
-        'piecewise_boundaries': [1000, 2000],
-        'piecewise_factors': [0.1, 0.01],
-        # cyclic and one_cycle start at learning_rate * initial_lr_factor; one_cycle rises for warmup_fraction of the training.
-        'initial_lr_factor': 0.04,
-        'cycle_steps': 1000,
-        'warmup_fraction': 0.3,
-        # By layer: REGULAR_EXPRESSION:FACTOR, as in [conv:0.1,dense:2], multiplies the rate of the variables whose names match.
-        # The first that matches counts.
-        'learning_rate_factors': [],
-        # Optimizer: adam, adamw, adagrad, ftrl, momentum, rmsprop or sgd; see common/training/optimizer.py.
-        'optimizer': 'adam',
-        'momentum': 0.9,
-        'adam_beta1': 0.9,
-        'adam_beta2': 0.999,
-        'adam_epsilon': 1e-8,
-        'adagrad_initial_accumulator': 0.1,
-        'ftrl_l1': 0.0,
-        'ftrl_l2': 0.0,
-        'rmsprop_decay': 0.9,
-        'rmsprop_epsilon': 1e-10,
-        # For any optimizer: weight_decay applies to matrices and filters; gradient_clip_norm=0 disables clipping; the weights
-        # are updated every gradient_accumulation_steps steps, as with a batch that many times as large.
-        'weight_decay': 0.0,
-        'gradient_clip_norm': 0.0,
-        'gradient_accumulation_steps': 1,
-        # If not 0, such as 0.999: moving averages of the weights are used for evaluation, prediction and export.
-        'ema_decay': 0.0,
-        # Augmentation of training images, the feature image: mirrored; shifted by up to so many pixels; cropped to at least
-        # this share of the area; rotated by up to so many degrees; a square of so many pixels blanked; brightness, contrast
-        # and saturation multiplied by up to 1 plus or minus this. See common/ops/augmentation.py.
-        'augment_flip': False,
-        'augment_shift': 0,
-        'augment_crop': 1.0,
-        'augment_rotate': 0.0,
-        'augment_cutout': 0,
-        'augment_color': 0.0,
-        # Training targets of classifiers: images are mixed with shares from Beta(mixup_alpha, mixup_alpha); a share of each
-        # target is spread over all classes. See common/ops/mixup.py and common/ops/classification.py.
-        'mixup_alpha': 0.0,
-        'label_smoothing': 0.0,
+        # Length of the run.
+        'train_steps': HParam(0, 'The step at which training ends; 0 counts num_epochs. Has a flag of its own.', 0),
+        'num_epochs': HParam(10.0, 'The epochs after which training ends. Has a flag of its own.', 0),
+        # Input.
+        'train_split': HParam('train', 'The split to train on.'),
+        'batch_size': HParam(128, 'Examples of a step, over all towers and tasks.', 1, True),
+        'eval_batch_size': HParam(1000, 'Examples of a batch in evaluation and prediction.', 1, True),
+        'shuffle_buffer': HParam(10000, 'Examples in the shuffle buffer; uniform if it holds a whole epoch.', 1),
+        'cache': HParam(True, 'Keep the training records in memory if they take at most 512 MB and a quarter of what is free.'),
+        'group_by_length': HParam(False, 'Batch examples of similar length, which pads less.'),
+        'class_weights': HParam(
+            [1.0], 'Weights of the classes in the loss, in the order of the labels; one is for all.', None, True
+        ),
+        # Learning rate; see common/training/learning_rate.py.
+        'learning_rate': HParam(0.001, 'The learning rate, which the schedule changes.', 0, True),
+        'learning_rate_schedule': HParam(
+            'constant', 'constant, exponential, piecewise, cosine, cyclic or one_cycle.', None, True
+        ),
+        'warmup_steps': HParam(0, 'Multiply the rate by a factor that rises to 1 over so many steps at the start.', 0, True),
+        'decay_steps': HParam(1000, 'exponential: multiply the rate by decay_rate every so many steps.', 1, True),
+        'decay_rate': HParam(0.9, 'exponential: see decay_steps.', 0, True),
+        'piecewise_boundaries': HParam([1000, 2000], 'piecewise: steps from which the factors apply.', None, True),
+        'piecewise_factors': HParam([0.1, 0.01], 'piecewise: what multiplies learning_rate from each boundary on.', None, True),
+        'initial_lr_factor': HParam(0.04, 'cyclic, one_cycle: start at learning_rate times this.', 0, True),
+        'cycle_steps': HParam(1000, 'cyclic: steps of a cycle.', 1, True),
+        'warmup_fraction': HParam(0.3, 'one_cycle: the share of the run in which the rate rises.', 0, True),
+        'learning_rate_factors': HParam(
+            [], 'REGULAR_EXPRESSION:FACTOR multiplies the rate of matching variables; the first match counts.'
+        ),
+        # Optimizer; see common/training/optimizer.py.
+        'optimizer': HParam('adam', 'adam, adamw, adagrad, ftrl (with a constant rate), momentum, rmsprop or sgd.'),
+        'momentum': HParam(0.9, 'momentum: the share of the last update that is kept.', 0),
+        'adam_beta1': HParam(0.9, 'adam, adamw: decay of the mean of gradients.', 0),
+        'adam_beta2': HParam(0.999, 'adam, adamw: decay of the mean of squared gradients.', 0),
+        'adam_epsilon': HParam(1e-8, 'adam, adamw: added to the denominator.', 0),
+        'adagrad_initial_accumulator': HParam(0.1, 'adagrad: where the sums of squared gradients start.', 0),
+        'ftrl_l1': HParam(0.0, 'ftrl: strength of the L1 regularization.', 0),
+        'ftrl_l2': HParam(0.0, 'ftrl: strength of the L2 regularization.', 0),
+        'rmsprop_decay': HParam(0.9, 'rmsprop: decay of the mean of squared gradients.', 0),
+        'rmsprop_epsilon': HParam(1e-10, 'rmsprop: added to the denominator.', 0),
+        'weight_decay': HParam(0.0, 'For matrices and filters: decoupled with adamw, L2 with the others.', 0, True),
+        'gradient_clip_norm': HParam(0.0, 'The largest global norm of the gradients; 0 disables clipping.', 0, True),
+        'gradient_accumulation_steps': HParam(1, 'Steps per update of the weights, as with a batch so many times as large.', 1),
+        'ema_decay': HParam(0.0, 'Such as 0.999: evaluate and export moving averages of the weights; 0 disables them.', 0),
+        # Augmentation of training images, the feature `image`; see common/ops/augmentation.py.
+        'augment_flip': HParam(False, 'Mirror images at random.', None, True),
+        'augment_shift': HParam(0, 'Shift images by up to so many pixels.', 0, True),
+        'augment_crop': HParam(1.0, 'Crop images to at least this share of their area.', 0, True),
+        'augment_rotate': HParam(0.0, 'Rotate images by up to so many degrees.', 0, True),
+        'augment_cutout': HParam(0, 'Blank a square of so many pixels.', 0, True),
+        'augment_color': HParam(0.0, 'Multiply brightness, contrast and saturation by up to 1 plus or minus this.', 0, True),
+        # Training targets of classifiers; see common/ops/mixup.py and common/ops/classification.py.
+        'mixup_alpha': HParam(0.0, 'Mix images with shares from Beta(mixup_alpha, mixup_alpha); 0 disables it.', 0, True),
+        'label_smoothing': HParam(0.0, 'The share of each target that is spread over all classes.', 0, True),
     }
 )
-
-# What a training may resume with another value of: --override_hparams. A model adds its own by OVERRIDABLE_HPARAMS.
-OVERRIDABLE = (
-    'batch_size',
-    'eval_batch_size',
-    'class_weights',
-    'learning_rate',
-    'learning_rate_schedule',
-    'warmup_steps',
-    'decay_steps',
-    'decay_rate',
-    'piecewise_boundaries',
-    'piecewise_factors',
-    'initial_lr_factor',
-    'cycle_steps',
-    'warmup_fraction',
-    'weight_decay',
-    'gradient_clip_norm',
-    'augment_flip',
-    'augment_shift',
-    'augment_crop',
-    'augment_rotate',
-    'augment_cutout',
-    'augment_color',
-    'mixup_alpha',
-    'label_smoothing',
-)
+DEFAULTS: Mapping[str, Any] = types.MappingProxyType({name: entry.default for name, entry in TABLE.items()})
 
 # Old names in the files of older runs. A module may define hyper-parameters of these names for itself.
 RENAMED: Mapping[str, str] = types.MappingProxyType(
     {'low_factor': 'initial_lr_factor', 'rise_share': 'warmup_fraction', 'max_shift': 'augment_shift'}
-)
-
-# The maximum of any integer, and the minima of the numbers above. Models and datasets check their own hyper-parameters.
-MAXIMUM = 2**31 - 1
-MINIMUM: Mapping[str, int] = types.MappingProxyType(
-    {
-        'train_steps': 0,
-        'num_epochs': 0,
-        'batch_size': 1,
-        'eval_batch_size': 1,
-        'shuffle_buffer': 1,
-        'learning_rate': 0,
-        'warmup_steps': 0,
-        'decay_steps': 1,
-        'decay_rate': 0,
-        'initial_lr_factor': 0,
-        'cycle_steps': 1,
-        'warmup_fraction': 0,
-        'momentum': 0,
-        'adam_beta1': 0,
-        'adam_beta2': 0,
-        'adam_epsilon': 0,
-        'adagrad_initial_accumulator': 0,
-        'ftrl_l1': 0,
-        'ftrl_l2': 0,
-        'rmsprop_decay': 0,
-        'rmsprop_epsilon': 0,
-        'weight_decay': 0,
-        'gradient_clip_norm': 0,
-        'gradient_accumulation_steps': 1,
-        'ema_decay': 0,
-        'augment_shift': 0,
-        'augment_crop': 0,
-        'augment_rotate': 0,
-        'augment_cutout': 0,
-        'augment_color': 0,
-        'mixup_alpha': 0,
-        'label_smoothing': 0,
-    }
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from common.errors import UsageError
 from hparams.check import check_params
-from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
+from hparams.defaults import DEFAULTS, MAXIMUM, TABLE
 from hparams.text import nearest, parse, typed
 
 
@@ -55,8 +55,9 @@ def override(values: Mapping[str, Any], source: str, changes: Mapping[str, Any])
             raise UsageError(f'{source}: {key}={value} must be {_type_name(values[key])}')
         if any(type(item) is int and abs(item) > MAXIMUM for item in (value if isinstance(value, (list, tuple)) else [value])):
             raise UsageError(f'{source}: {key}={value} must be at most {MAXIMUM}')
-        if key in MINIMUM and value < MINIMUM[key]:
-            raise UsageError(f'{source}: {key}={value} must be at least {MINIMUM[key]}')
+        minimum = TABLE[key].minimum if key in TABLE else None
+        if minimum is not None and value < minimum:
+            raise UsageError(f'{source}: {key}={value} must be at least {minimum}')
         merged[key] = float(value) if isinstance(values[key], float) else value
     if 'num_epochs' in changes and 'train_steps' not in changes:
         merged['train_steps'] = 0  # Steps take precedence over epochs, but not those of an earlier layer.

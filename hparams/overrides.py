@@ -6,7 +6,7 @@ from typing import Any
 from common.errors import UsageError
 from common.files import read_json
 from hparams import build
-from hparams.defaults import OVERRIDABLE
+from hparams.defaults import TABLE
 
 
 def check_names(names: Collection[str], of_model: Collection[str]) -> None:
@@ -16,11 +16,11 @@ def check_names(names: Collection[str], of_model: Collection[str]) -> None:
       names: of hyper-parameters.
       of_model: OVERRIDABLE_HPARAMS of the model.
     """
+    known = [*(name for name, entry in TABLE.items() if entry.is_overridable), *of_model]
     for name in names:
-        if name not in (*OVERRIDABLE, *of_model):
+        if name not in known:
             raise UsageError(
-                f'--override_hparams: a training cannot resume with another {name}; it can with '
-                f'{", ".join([*OVERRIDABLE, *of_model])}'
+                f'--override_hparams: a training cannot resume with another {name}; it can with {", ".join(known)}'
             )
 
 

@@ -95,7 +95,7 @@ def check_module(kind: str, name: str, module: Any) -> None:
         missing.append('parse')
     if missing:
         source = getattr(module, '__name__', name)
-        raise UsageError(f'--{kind}={name}: {source} must define {", ".join(missing)}; see README.md')
+        raise UsageError(f'--{kind}={name}: {source} must define {", ".join(missing)}; see docs/modules.md')
     if kind == 'model' and hasattr(module, 'FREE_HPARAMS'):
         raise UsageError(f'--{kind}={name}: FREE_HPARAMS is now called INFERENCE_HPARAMS')
     for attribute in ('INFERENCE_HPARAMS', 'OVERRIDABLE_HPARAMS'):

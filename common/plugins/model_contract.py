@@ -1,4 +1,4 @@
-"""Checks what the functions of a model module return, as README.md specifies it."""
+"""Checks what the functions of a model module return, as docs/modules.md specifies it."""
 
 from collections.abc import Mapping
 import types

@@ -10,6 +10,7 @@ from typing import Any
 
 from common.plugins import loader, source
 from hparams.check import check_params
+from hparams.defaults import TABLE
 
 _WIDTH = 100
 
@@ -29,19 +30,23 @@ def describe_module(kind: str, name: str) -> str:
     doc, params, functions = (found.doc, found.params, found.functions) if found else _by_import(kind, name)
     check_params(f'--{kind}={name}', params)
     comments = {key: comment for function in functions for key, comment in _comments(function).items()}
-    lines = [f'--{kind}={name}', '', doc, '', 'Hyper-parameters:', '']
-    for key, value in params.items():
-        text = f'  {key}={_text(value)}'
-        if not comments.get(key):
-            lines.append(text)
-        elif len(text) < 30:
-            lines += textwrap.wrap(comments[key], _WIDTH, initial_indent=f'{text:<32}', subsequent_indent=' ' * 32)
-        else:
-            indent = ' ' * 32
-            lines += [text, *textwrap.wrap(comments[key], _WIDTH, initial_indent=indent, subsequent_indent=indent)]
-    if not params:
-        lines.append('  none')
-    return '\n'.join(lines)
+    lines = [line for key, value in params.items() for line in _lines(key, value, comments.get(key, ''))]
+    return '\n'.join([f'--{kind}={name}', '', doc, '', 'Hyper-parameters:', '', *(lines or ['  none'])])
+
+
+def describe_framework() -> str:
+    """Returns the hyper-parameters that all models and datasets have, with their defaults."""
+    lines = [line for name, entry in TABLE.items() for line in _lines(name, entry.default, entry.help)]
+    return '\n'.join(["The framework's hyper-parameters:", '', *lines])
+
+
+def _lines(name, default, comment):
+    text, indent = f'  {name}={_text(default)}', ' ' * 32
+    if not comment:
+        return [text]
+    if len(text) < 30:
+        return textwrap.wrap(comment, _WIDTH, initial_indent=f'{text:<32}', subsequent_indent=indent)
+    return [text, *textwrap.wrap(comment, _WIDTH, initial_indent=indent, subsequent_indent=indent)]
 
 
 def _text(value: Any) -> str:

@@ -33,6 +33,8 @@ from common.data.input_pipeline import get_specs
 from common.errors import RunError, UsageError
 from common.files import dumps
 from common.inference.predictor import Predictor
+from common.options.entry import Trait
+from common.options.table import FLAGS as TABLE
 from common.paths import is_remote
 from common.plugins.dataset_contract import EXAMPLE_ID
 from common.plugins.traceback_filter import original
@@ -44,8 +46,6 @@ from common.storage.metrics import read_metrics
 from common.values import describe
 
 __all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'load', 'train']
-
-_OF_COMMAND = {'help', 'list', 'full_traceback', 'log_file', 'verbosity', 'local_cluster', 'restarts', 'cluster_timeout'}
 
 
 def train(
@@ -60,7 +60,7 @@ def train(
     """Trains a model, or resumes its training, and evaluates it; what the output_dir already has is not done again.
 
     Args:
-      model: the name of a model, a module, or any object with the functions of a model module; see README.md.
+      model: the name of a model, a module, or any object with the functions of a model module; see docs/modules.md.
       dataset: likewise.
       output_dir: the run's directory; by default output/DATASET/MODEL.
       hparams: hyper-parameters, {name: value}, or text as for --hparams.
@@ -228,7 +228,7 @@ class Run:
         """Returns the flags, and the request.Objects."""
         tf_config.refuse(os.environ, 'a Python program')
         for name in options:
-            if name in _OF_COMMAND:
+            if name in TABLE and TABLE[name].has(Trait.COMMAND_LINE):
                 raise UsageError(f'{name} is an option of trainer.py only')
             if name in fixed or name in self._flags:
                 raise UsageError(f'{name} is not an option here: it is given otherwise')

@@ -60,7 +60,7 @@ def _splits(experiment):
     if schedule.trains:
         yield ModeKeys.TRAIN, experiment.source.params.train_split
     if schedule.evaluates:
-        for split in options.evaluation.eval_splits:
+        for split in options.eval_splits:
             yield ModeKeys.EVAL, split
-    if schedule.predicts and not options.inference.input:
-        yield ModeKeys.PREDICT, options.inference.predict_split
+    if schedule.predicts and not options.input:
+        yield ModeKeys.PREDICT, options.predict_split

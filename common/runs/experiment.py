@@ -17,15 +17,15 @@ from common.data.size import count_examples, fits_cache
 from common.data.source import DataSource
 from common.errors import UsageError
 from common.inference.evaluator import Evaluator
+from common.options.schedule import SCHEDULES, Schedule
+from common.options.table import Options
+from common.options.values import MAX_STEPS
 from common.quiet import quiet
-from common.runs.options import Options
-from common.runs.schedule import SCHEDULES, Schedule
 from common.runs.stop import StopOnSignal
 from common.storage import checkpoints
 from common.storage.metrics import Objective, parse_objective
 from common.training.model_fn import make_model_fn
 from common.training.numerics import check_numerics
-from common.training.options import MAX_STEPS
 from common.training.parallel import tower_devices
 
 ModeKeys = tf.estimator.ModeKeys
@@ -69,7 +69,7 @@ def make_experiment(
     """Builds the Estimator, its input functions and its evaluators.
 
     Args:
-      model: a model module, see README.md.
+      model: a model module, see docs/modules.md.
       source: the dataset.
       config: what `common.training.session_config.make_run_config` returned for these options.
       options: splits that their schedule does not need are not read.
@@ -82,28 +82,28 @@ def make_experiment(
         dataset, or there is no such split or metric.
       RunError: a split is empty, or not even its shuffle buffer fits into memory.
     """
-    params, schedule, training, evaluation = source.params, SCHEDULES[options.schedule], options.training, options.evaluation
-    devices = tower_devices(training)
+    params, schedule = source.params, SCHEDULES[options.schedule]
+    devices = tower_devices(options)
     is_resumed = schedule.trains and checkpoints.has_checkpoint(config.model_dir)
     _check_batch(params, task.batch_parts if task else 1, len(devices), is_resumed)
-    objective = parse_objective(evaluation.best_metric)
+    objective = parse_objective(options.best_metric)
     num_examples, train_steps = 0, 1
     if schedule.trains or schedule.follows:
         num_examples = count_examples(source, params.train_split, _needed_examples(params, schedule))
         if not schedule.is_dry_run:
             train_steps = _train_steps(params, num_examples)
-    trained_examples = _trained_examples(num_examples, params, training)
+    trained_examples = _trained_examples(num_examples, params, options)
     share = Share(task.index, task.count, isinstance(task, AsynchronousTask)) if task else WHOLE
     cache = schedule.trains and not schedule.is_dry_run and fits_cache(source, trained_examples, share.count)
-    save_steps = training.save_checkpoints_steps or _epoch_steps(params, num_examples)
-    eval_every_steps = evaluation.eval_every_steps or save_steps
-    if training.warm_start_from and checkpoints.has_checkpoint(config.model_dir):
+    save_steps = options.save_checkpoints_steps or _epoch_steps(params, num_examples)
+    eval_every_steps = options.eval_every_steps or save_steps
+    if options.warm_start_from and checkpoints.has_checkpoint(config.model_dir):
         tf.logging.info('--warm_start_from is not used: %s has its own checkpoint to resume from.', config.model_dir)
-        training = dataclasses.replace(training, warm_start_from='')
+        options = dataclasses.replace(options, warm_start_from='')
     model_fn = make_model_fn(
         model,
         devices,
-        training,
+        options,
         total_steps=train_steps,
         num_examples=max(num_examples, 0),
         checkpoint_periods=[save_steps, eval_every_steps],
@@ -111,7 +111,7 @@ def make_experiment(
         stop=stop,
         on_metrics=on_metrics,
     )
-    if training.debug_numerics:
+    if options.debug_numerics:
         model_fn = check_numerics(model_fn)
     with quiet():  # The Estimator logs its entire configuration.
         estimator = evaluated = tf.estimator.Estimator(model_fn, config=config, params=params)
@@ -119,8 +119,8 @@ def make_experiment(
             evaluated = tf.estimator.Estimator(model_fn, config=config.replace(device_fn=None), params=params)
     evaluators = []
     if schedule.evaluates:
-        evaluators = [_make_evaluator(evaluated, source, split, schedule, evaluation) for split in evaluation.eval_splits]
-        _check_objective(objective, evaluators[0], evaluation.best_metric)
+        evaluators = [_make_evaluator(evaluated, source, split, schedule, options) for split in options.eval_splits]
+        _check_objective(objective, evaluators[0], options.best_metric)
     return Experiment(
         estimator=estimator,
         source=source,
@@ -130,7 +130,7 @@ def make_experiment(
             params.train_split,
             trained_examples,
             cache,
-            is_part=bool(training.overfit_batches),
+            is_part=bool(options.overfit_batches),
             share=share,
         ),
         train_steps=train_steps,

@@ -12,16 +12,16 @@ from common.cluster.tf_config import ClusterConfig
 from common.data import manifest
 from common.data.source import DataSource
 from common.file_systems import check_scheme
+from common.options.entry import Trait
+from common.options.schedule import SCHEDULES
+from common.options.table import FLAGS as TABLE
 from common.plugins import loader
 from common.runs import runner, saved_run
 from common.runs.experiment import Experiment
-from common.runs.options import from_flags
-from common.runs.schedule import SCHEDULES
+from common.runs.flags import to_options
 from common.runs.stop import StopOnSignal
 from common.training.model_fn import check_hparams
 from hparams import build, overrides
-
-_PATHS = ('output_dir', 'data_dir', 'hparams_set', 'warm_start_from', 'checkpoint', 'input', 'visualize')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +46,9 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects()) -> tuple[Any, An
     """
     model = _module('model', FLAGS.model, objects.model)
     dataset = _module('dataset', FLAGS.dataset, objects.dataset)
-    for name in _PATHS:  # Only now, as the modules may register file systems.
-        check_scheme(name, FLAGS[name].value or '')
+    for name, entry in TABLE.items():  # Only now, as the modules may register file systems.
+        if entry.has(Trait.PATH):
+            check_scheme(name, FLAGS[name].value or '')
     params = build.make_hparams(
         FLAGS.model,
         model.get_params(),
@@ -83,13 +84,13 @@ def run(
 ) -> dict[str, Any]:
     """Runs the schedule that the flags select and returns the result; see `common.runs.runner.run`."""
     model, source = _prepare(FLAGS, objects)
-    return runner.run(model, source, output_dir(FLAGS), from_flags(FLAGS), stop, cluster, objects.on_metrics)
+    return runner.run(model, source, output_dir(FLAGS), to_options(FLAGS), stop, cluster, objects.on_metrics)
 
 
 def opened(FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal) -> contextlib.AbstractContextManager[Experiment]:
     """Returns the context manager of the Experiment that the flags select; see `common.runs.runner.opened`."""
     model, source = _prepare(FLAGS, objects)
-    return runner.opened(model, source, output_dir(FLAGS), from_flags(FLAGS), stop)
+    return runner.opened(model, source, output_dir(FLAGS), to_options(FLAGS), stop)
 
 
 def _prepare(FLAGS, objects):

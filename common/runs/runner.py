@@ -21,11 +21,13 @@ from common.errors import UsageError
 from common.files import dumps
 from common.monitoring import projector
 from common.monitoring.summaries import close_writers
+from common.options.entry import Trait
+from common.options.schedule import SCHEDULES
+from common.options.table import FLAGS as TABLE
+from common.options.table import Options
 from common.runs import saved_dataset
 from common.runs.diagnosis import diagnose_errors
 from common.runs.experiment import Experiment, make_experiment
-from common.runs.options import Options
-from common.runs.schedule import SCHEDULES, reads_data
 from common.runs.schedules import RUN
 from common.runs.stop import StopOnSignal
 from common.storage import checkpoints, run_dir
@@ -33,17 +35,7 @@ from common.training.numerics import name_the_op
 from common.training.parallel import tower_devices
 from common.training.session_config import make_run_config, make_session_config
 from hparams import build, overrides
-
-# Options that tasks may be given differently.
-_OWN_OPTIONS = (
-    'warm_start_from',
-    'warm_start_names',
-    'warm_start_exclude',
-    'keep_checkpoint_max',
-    'inter_op_threads',
-    'intra_op_threads',
-    'metadata',
-)
+from hparams.text import parse
 
 
 def run(
@@ -62,7 +54,7 @@ def run(
     output_dir.
 
     Args:
-      model: a model module, see README.md.
+      model: a model module, see docs/modules.md.
       source: the dataset; its module's `prepare` is called here.
       output_dir: the run's directory; a dry run uses a temporary one instead.
       options: what to run, and how.
@@ -89,7 +81,7 @@ def run(
         if cluster and schedule.trains and not schedule.is_dry_run and len(cluster.members) > 1:
             task = cleanup.enter_context(_joined(cluster, params, options))
             if is_worker:  # The chief has the weights.
-                options = dataclasses.replace(options, training=dataclasses.replace(options.training, warm_start_from=''))
+                options = dataclasses.replace(options, warm_start_from='')
         if schedule.is_dry_run or is_worker:
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics))
@@ -121,9 +113,10 @@ def opened(
     params, schedule, saved = source.params, SCHEDULES[options.schedule], None
     with contextlib.ExitStack() as cleanup:
         # May fail, so before the directory is created.
-        config = make_run_config(output_dir, params.seed, options.training, task)
+        config = make_run_config(output_dir, params.seed, options, task)
+        overrides_given = tuple(parse(options.override_hparams, '--override_hparams'))
         of_inference = ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
-        free = options.overrides if schedule.trains else (*options.overrides, *of_inference)
+        free = overrides_given if schedule.trains else (*overrides_given, *of_inference)
         is_resumed = checkpoints.has_checkpoint(output_dir)
         if is_resumed:
             saved = saved_dataset.load(output_dir)
@@ -136,7 +129,7 @@ def opened(
             checkpoints.require_checkpoint(output_dir)
 
         cleanup.enter_context(_seeded(params.seed))
-        if saved and saved.specs and not reads_data(options):
+        if saved and saved.specs and not _reads_data(options):
             source = saved_dataset.without_data(source, saved)
         else:
             tf.logging.info('Checking the data: %s.', source.data_dir)
@@ -146,7 +139,7 @@ def opened(
         if not schedule.trains:
             yield make_experiment(model, source, config, options, stop, task, on_metrics)
             return
-        history, step = _history(source.params, output_dir, options.overrides)
+        history, step = _history(source.params, output_dir, overrides_given)
         params = _with_history(source.params, history, task)
         source = dataclasses.replace(source, params=params)
         experiment = make_experiment(model, source, config, options, stop, task, on_metrics)
@@ -154,6 +147,12 @@ def opened(
             overrides.save(params, history, run_dir.hparams_path(output_dir))
         cleanup.callback(close_writers, output_dir)
         yield experiment
+
+
+def _reads_data(options):
+    """Whether a run reads splits of its dataset."""
+    schedule = SCHEDULES[options.schedule]
+    return schedule.trains or schedule.evaluates or schedule.predicts and not options.input
 
 
 def _history(params, output_dir, names):
@@ -183,9 +182,9 @@ def _with_history(params, history, task):
 def _for_cluster(options, params, cluster):
     """Returns the options of this task, checked."""
     if cluster.addresses.get(PS):
-        _check_asynchronous(params, options.training)
+        _check_asynchronous(params, options)
     is_evaluator, has_evaluator = cluster.job == EVALUATOR, bool(cluster.addresses.get(EVALUATOR))
-    if (is_evaluator or has_evaluator) and options.evaluation.early_stopping_patience:
+    if (is_evaluator or has_evaluator) and options.early_stopping_patience:
         raise UsageError('--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster')
     if is_evaluator:
         return dataclasses.replace(options, schedule='continuous_eval')
@@ -193,11 +192,11 @@ def _for_cluster(options, params, cluster):
     return dataclasses.replace(options, schedule='train') if is_only_training else options
 
 
-def _check_asynchronous(params, training):
+def _check_asynchronous(params, options):
     """Raises UsageError if an option or a hyper-parameter needs steps of all tasks together."""
     is_given = {
-        '--steps_per_loop': training.steps_per_loop > 1,
-        '--precision=float16': training.precision == 'float16',
+        '--steps_per_loop': options.steps_per_loop > 1,
+        '--precision=float16': options.precision == 'float16',
         'gradient_accumulation_steps': params.gradient_accumulation_steps > 1,
         'group_by_length': params.group_by_length,
     }
@@ -208,7 +207,7 @@ def _check_asynchronous(params, training):
 
 def _serve(cluster, options, stop):
     """Runs a parameter server until the training has ended."""
-    number = ParameterServer(cluster, options.cluster.cluster_timeout).serve(stop)
+    number = ParameterServer(cluster, options.cluster_timeout).serve(stop)
     if number:
         sys.exit(128 + number)
     return {}
@@ -239,13 +238,11 @@ def _seeded(seed):
 @contextlib.contextmanager
 def _joined(cluster, params, options):
     """Yields this process's Task, once all are there."""
-    training = options.training
     task_class = AsynchronousTask if cluster.addresses.get(PS) else SynchronousTask
-    task = task_class(cluster, options.cluster.cluster_timeout, make_session_config(tower_devices(training), training))
-    facts = {'TensorFlow': tf.__version__, 'eval_every_steps': options.evaluation.eval_every_steps}
-    for values in (params, dataclasses.asdict(training)):
-        facts |= {name: value for name, value in values.items() if name not in _OWN_OPTIONS}
-    facts['warm_start_from'] = 'given' if training.warm_start_from else 'not given'
+    task = task_class(cluster, options.cluster_timeout, make_session_config(tower_devices(options), options))
+    facts = {'TensorFlow': tf.__version__, **params}
+    facts |= {name: getattr(options, name) for name, entry in TABLE.items() if entry.has(Trait.SAME_IN_TASKS)}
+    facts['warm_start_from'] = 'given' if options.warm_start_from else 'not given'
     try:
         task.meet({name: dumps(value) for name, value in facts.items()})
         yield task

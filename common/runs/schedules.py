@@ -79,7 +79,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
 def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> dict[str, Any]:
     """Evaluates a checkpoint, by default that of --checkpoint, on all splits."""
     output_dir = experiment.estimator.model_dir
-    path = checkpoint_path or checkpoints.find_checkpoint(output_dir, experiment.options.inference.checkpoint)
+    path = checkpoint_path or checkpoints.find_checkpoint(output_dir, experiment.options.checkpoint)
     result: dict[str, Any] = {}
     for evaluator in experiment.evaluators:
         metrics = evaluator.evaluate(path)
@@ -128,7 +128,7 @@ def _evaluate_and_keep(experiment, checkpoint_path=None):
 
 def _should_stop(experiment):
     """Whether the objective has not improved for early_stopping_patience evaluations, including those before a restart."""
-    options = experiment.options.evaluation
+    options = experiment.options
     if not options.early_stopping_patience:
         return False
     values = read_metric(experiment.estimator.model_dir, options.eval_splits[0], experiment.objective.metric)
@@ -147,7 +147,7 @@ def continuous_eval(experiment: 'Experiment') -> dict[str, Any]:
     """Evaluates every new checkpoint that another process saves, up to the one of train_steps, and keeps the best."""
     tf.logging.info('Waiting for checkpoints in %s up to step %d.', experiment.estimator.model_dir, experiment.train_steps)
     for path in checkpoints.new_checkpoints(
-        experiment.estimator.model_dir, experiment.train_steps, experiment.options.evaluation.eval_timeout
+        experiment.estimator.model_dir, experiment.train_steps, experiment.options.eval_timeout
     ):
         try:
             result = _evaluate_and_keep(experiment, path)
@@ -165,7 +165,7 @@ def predict(experiment: 'Experiment') -> dict[str, Any]:
     An example of a file that cannot be read or parsed has an `error` in place of predictions; how many there are is part of
     the result.
     """
-    options, estimator = experiment.options.inference, experiment.estimator
+    options, estimator = experiment.options, experiment.estimator
     predictions = _predictions(experiment)
     checkpoint = checkpoints.find_checkpoint(estimator.model_dir, options.checkpoint)
     path = os.path.join(estimator.model_dir, 'predictions.jsonl')
@@ -199,7 +199,7 @@ def predict(experiment: 'Experiment') -> dict[str, Any]:
 
 def _predictions(experiment):
     """Returns a function of a checkpoint's path that yields the predictions of --input, or else of --predict_split."""
-    options, source = experiment.options.inference, experiment.source
+    options, source = experiment.options, experiment.source
     if options.input:
         files = open_files(source, options.input)
         return lambda checkpoint: predict_files(experiment.estimator, files, source.params.eval_batch_size, checkpoint)
@@ -213,7 +213,7 @@ def dry_run(experiment: 'Experiment') -> dict[str, Any]:
     """Trains and evaluates one step, and predicts one batch."""
     result = train_and_evaluate(experiment)
     checkpoint = experiment.estimator.latest_checkpoint()
-    next(predict_split(experiment.estimator, experiment.source, experiment.options.evaluation.eval_splits[0], checkpoint))
+    next(predict_split(experiment.estimator, experiment.source, experiment.options.eval_splits[0], checkpoint))
     return result
 
 
@@ -223,7 +223,7 @@ def export(experiment: 'Experiment') -> dict[str, Any]:
     Its directory assets.extra has a model card, the names of the classes, an example request and one to warm up with.
     """
     estimator = experiment.estimator
-    checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.inference.checkpoint)
+    checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.checkpoint)
     serving_input_fn = serving.make_serving_input_fn(experiment.source)
     inputs = serving.check_exportable(estimator, serving_input_fn, checkpoint)
     directory = os.path.join(estimator.model_dir, 'export')

@@ -8,6 +8,8 @@ from absl import flags
 from common.cluster import tf_config
 from common.file_systems import check_scheme
 from common.files import read_json
+from common.options.entry import Trait
+from common.options.table import FLAGS as TABLE
 from common.runs import request
 from common.runs.stop import StopOnSignal
 from common.storage.metrics import parse_objective
@@ -17,37 +19,6 @@ from common.sweep.trials import TrialRunner
 from common.training.model_fn import check_hparams
 from hparams import build, merge
 from hparams.text import parse
-
-# Flags that must be the same for trials to be comparable.
-_SAME = (
-    'best_metric',
-    'eval_splits',
-    'eval_steps',
-    'eval_every_steps',
-    'save_checkpoints_steps',
-    'early_stopping_patience',
-    'early_stopping_min_delta',
-    'overfit_batches',
-    'warm_start_from',
-    'warm_start_names',
-    'warm_start_exclude',
-    'freeze',
-)
-# Flags of the sweep itself, and those that reach the trials in another way.
-_NOT_PASSED_ON = (
-    'space',
-    'trials',
-    'jobs',
-    'model',
-    'dataset',
-    'output_dir',
-    'hparams',
-    'hparams_set',
-    'train_steps',
-    'num_epochs',
-    'seed',
-    'log_file',
-)
 
 
 def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
@@ -66,7 +37,8 @@ def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, A
     for name in space.keys() & {'optimizer', 'learning_rate_schedule'}:
         for choice in space[name].choices:
             check_hparams(build.HParams(merge.override(params, '--space', {name: choice})))
-    passed_on = [FLAGS[name].serialize() for name in FLAGS if FLAGS[name].present and name not in _NOT_PASSED_ON]
+    of_trials = [name for name, entry in TABLE.items() if FLAGS[name].present and not entry.has(Trait.SET_IN_TRIALS)]
+    passed_on = [FLAGS[name].serialize() for name in of_trials]
     trial_runner = TrialRunner(
         script,
         [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *passed_on],
@@ -87,4 +59,5 @@ def _given(FLAGS):
 def _setup(FLAGS, params):
     """Returns what trials must have in common to be comparable."""
     space = {f'the space of {name}': values for name, values in read_json(FLAGS.space).items()}
-    return {**params, **space, **{f'--{name}': FLAGS[name].value for name in _SAME}}
+    same = {f'--{name}': FLAGS[name].value for name, entry in TABLE.items() if entry.has(Trait.SAME_IN_TRIALS)}
+    return {**params, **space, **same}

@@ -20,12 +20,13 @@ from common.monitoring.model_summary import describe
 from common.monitoring.profiler import Profiler
 from common.monitoring.progress_bar import ProgressBar
 from common.monitoring.summaries import Length, TrainingSummaries, measure_wait
+from common.options.table import Options
+from common.options.values import parse_steps
 from common.plugins import dataset_contract, model_contract
 from common.training import augmentation, graphs, learning_rate, moving_average, optimizer, saving
 from common.training.keras_layers import collect_keras_layers
 from common.training.memory_check import check_fits
 from common.training.multi_step import MultiStepHook
-from common.training.options import TrainingOptions, parse_steps
 from common.training.parallel import make_parallel
 from common.training.reproducibility import warn_of_random_ops
 from common.training.warm_start import warm_start
@@ -63,7 +64,7 @@ class Labels(_Inputs):
 def make_model_fn(
     model: types.ModuleType,
     devices: Sequence[str],
-    options: TrainingOptions,
+    options: Options,
     total_steps: int,
     num_examples: int = 0,
     checkpoint_periods: Sequence[int] = (1000,),
@@ -74,10 +75,10 @@ def make_model_fn(
     """Makes the model_fn of an Estimator for a model module, for all three modes.
 
     Args:
-      model: module with `model(features, labels, mode, params)` and, optionally, further functions; see README.md.
+      model: module with `model(features, labels, mode, params)` and, optionally, further functions; see docs/modules.md.
       devices: one per tower; empty for no towers. Prediction does not use towers, so that an exported model loads on any
         machine.
-      options: num_gpus and num_towers are ignored.
+      options: the flags; num_gpus and num_towers are ignored.
       total_steps: the global step at which training ends; learning rate schedules need it.
       num_examples: of an epoch; 0 if the data is infinite.
       checkpoint_periods: checkpoints are saved at the multiples of each.

@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
 from common.ops.shape import get_shape
+from common.options.table import Options
 from common.training.graphs import reachable
-from common.training.options import TrainingOptions
 
 # Collections that keep only the first tower's items: batch norm's updates of the shared averages, and summaries, which would
 # show a curve for each tower.
@@ -191,7 +191,7 @@ def _split(tensors, count):
     return shares, sizes, may_be_empty
 
 
-def tower_devices(options: TrainingOptions) -> list[str]:
+def tower_devices(options: Options) -> list[str]:
     """Chooses the devices of the towers.
 
     Args:

@@ -7,21 +7,19 @@ import tensorflow.compat.v1 as tf
 from common.cluster.asynchronous import AsynchronousTask
 from common.cluster.task import TrainingTask
 from common.errors import UsageError
-from common.training.options import TrainingOptions
+from common.options.table import Options
 from common.training.parallel import tower_devices
 
 _SEED_STEP = 1000003  # A prime, so that close seeds of different tasks do not coincide.
 
 
-def make_run_config(
-    output_dir: str, seed: int, options: TrainingOptions, task: TrainingTask | None = None
-) -> 'tf.estimator.RunConfig':
+def make_run_config(output_dir: str, seed: int, options: Options, task: TrainingTask | None = None) -> 'tf.estimator.RunConfig':
     """Returns the tf.estimator.RunConfig of a run.
 
     Args:
       output_dir: its model_dir.
       seed: TensorFlow's; the tasks of a cluster draw different numbers.
-      options: the training options.
+      options: the flags.
       task: this process's task if it trains in a cluster.
 
     Raises:
@@ -44,7 +42,7 @@ def make_run_config(
     return config
 
 
-def make_session_config(devices: Sequence[str], options: TrainingOptions) -> tf.ConfigProto | None:
+def make_session_config(devices: Sequence[str], options: Options) -> tf.ConfigProto | None:
     """Returns the tf.ConfigProto for the options, or None if they are TensorFlow's defaults.
 
     bfloat16 and float16 use TensorFlow's auto mixed precision graph rewrite, for bfloat16 on CPUs and for float16 on GPUs:
@@ -54,7 +52,7 @@ def make_session_config(devices: Sequence[str], options: TrainingOptions) -> tf.
 
     Args:
       devices: those of the towers, as `tower_devices` chose them.
-      options: the training options.
+      options: the flags.
 
     Raises:
       UsageError: the available devices do not support the precision or XLA.

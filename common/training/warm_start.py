@@ -12,10 +12,10 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
+from common.options.values import is_scope, parse_names
 from common.storage.checkpoints import latest_intact
 from common.storage.restore import is_intact, open_checkpoint, without_suffix
 from common.training import keras_weights
-from common.training.options import is_scope, parse_names
 
 _AVERAGE = '/ExponentialMovingAverage'
 

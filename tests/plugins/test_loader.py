@@ -26,7 +26,7 @@ def test_a_dotted_path_is_any_importable_module_and_an_unknown_one_lists_the_kno
         (tmp_path / 'outside' / f'{name}.py').write_text(text)
     assert loader.load('model', 'outside.whole').__file__.endswith('outside/whole.py')
     for kind, missing in (('model', 'model'), ('dataset', 'prepare, read, parse')):
-        message = f'--{kind}=outside.lacking: outside.lacking must define {missing}; see README.md'
+        message = f'--{kind}=outside.lacking: outside.lacking must define {missing}; see docs/modules.md'
         assert refused(loader.load, kind, 'outside.lacking') == message
     with pytest.raises(ModuleNotFoundError, match='nosuch_dependency'):  # Its author needs the traceback.
         loader.load('model', 'outside.broken')
@@ -49,4 +49,4 @@ def test_what_a_module_must_not_have_is_named_and_a_dataset_parses_records_or_ba
         assert refused(check, 'model', MODEL | changes) == f'--model=m: {message}'
     check('dataset', DATASET | {'parse': lambda mode, params, record: None})
     check('dataset', DATASET | {'parse_batch': lambda mode, params, records: None})
-    assert refused(check, 'dataset', DATASET) == '--dataset=m: m must define parse; see README.md'
+    assert refused(check, 'dataset', DATASET) == '--dataset=m: m must define parse; see docs/modules.md'

@@ -10,13 +10,15 @@ import tensorflow.compat.v1 as tf
 
 from common.formats import example_facts, table_facts
 from common.formats.schema import read_schema
+from common.options.schedule import SCHEDULES
 from common.runs import flags as run_flags
 from common.runs import request
-from common.runs.schedule import SCHEDULES
 from common.sweep.space import read_space
+from hparams.defaults import DEFAULTS
 import sweep
 from tests.shared import ROOT
 from tests.tf_estimator.programs import run_forked
+from tools import reference
 
 
 def read(*names):
@@ -24,7 +26,7 @@ def read(*names):
         return file.read()
 
 
-TEXT = read('README.md')
+TEXT, SWEEPS = read('README.md'), read('docs', 'sweeps.md')
 BLOCK = re.compile(r'```python\n(.*?)```', re.DOTALL)
 PAGES = [f'{ROOT}/README.md', *sorted(glob.glob(f'{ROOT}/docs/*.md')), f'{ROOT}/deploy/README.md']
 OTHER_FLAGS = set(
@@ -67,20 +69,11 @@ def test_the_program_that_is_ported_runs_as_it_is(tmp_path):
     assert [*tmp_path.glob('model/export/circle/*/saved_model.pb')]
 
 
-def test_the_tables_list_every_flag_with_its_default_and_every_schedule():
-    rows = dict(re.findall(r'^\| (`--.*?`) \|.*\| (.*?) ?\|$', TEXT, re.MULTILINE))
-    listed = [name for names in rows for name in re.findall(r'--(\w+)`', names)]
-    FLAGS = sweep.define_flags()
-    assert sorted(listed) == sorted(set(FLAGS) - {'h'})
-    for names, default in rows.items():
-        defaults = [FLAGS[name].default for name in re.findall(r'--(\w+)`', names)]
-        defaults = [','.join(value) if isinstance(value, list) else value for value in defaults]
-        if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in defaults):
-            assert default == ', '.join(map(str, defaults))
-        elif all(defaults):
-            assert default == ', '.join(defaults)
-    schedules = TEXT[TEXT.index('| schedule |') : TEXT.index('The exit code')]
-    assert all(name in schedules for name in SCHEDULES)
+def test_the_tables_of_flags_and_hyper_parameters_are_those_of_their_entries():
+    for name, others in (('flags', {*run_flags.define(), *SCHEDULES} - {'h'}), ('hparams', DEFAULTS), ('sweeps', {'trials'})):
+        text = read('docs', f'{name}.md')
+        assert reference.written(text) == text, 'python -m tools.reference writes it'
+        assert {*others} <= set(re.findall(r'^\| `(?:--)?(\w+)` \|', text, re.MULTILINE))
 
 
 @pytest.mark.parametrize('path', sorted({*PAGES, *glob.glob(f'{ROOT}/deploy/*')}))
@@ -104,19 +97,21 @@ def test_the_links_lead_somewhere(path):
 
 
 def test_the_sweep_has_a_good_command_line_and_its_spaces_are_of_alexnet_on_mnist(tmp_path):
-    argv = re.search(r'python (sweep\.py .*)', TEXT)[1].split()
+    argv = re.search(r'python (sweep\.py .*)', SWEEPS)[1].split()
     SWEEP, FLAGS = sweep.define_flags(), run_flags.define()
     SWEEP(argv)
     sweep.check_flags(SWEEP)
     FLAGS(['trainer.py'])
-    (tmp_path / 'space.json').write_text(re.search('```json\n(.*?)```', TEXT[TEXT.index('## Search') :], re.DOTALL)[1])
+    (tmp_path / 'space.json').write_text(re.search('```json\n(.*?)```', SWEEPS, re.DOTALL)[1])
     for path in (tmp_path / 'space.json', os.path.join(ROOT, SWEEP.space)):
         assert {'learning_rate', 'dense_units', 'filters'} <= read_space(str(path), request.load(FLAGS)[2]).keys()
 
 
 @pytest.mark.parametrize('entries, roles', [('columns', table_facts.ROLES), ('features', example_facts.ROLES)])
 def test_the_schemas_are_valid(tmp_path, entries, roles):
-    (tmp_path / 'schema.json').write_text(re.search(rf'```json\n({{\s*"{entries}".*?)```', TEXT, re.DOTALL)[1])
+    (tmp_path / 'schema.json').write_text(
+        re.search(rf'```json\n({{\s*"{entries}".*?)```', read('docs', 'own_data.md'), re.DOTALL)[1]
+    )
     assert read_schema(str(tmp_path / 'schema.json'), entries, roles).keys() == {entries, *roles, 'task'}
 
 

@@ -8,9 +8,9 @@ import tensorflow.compat.v1 as tf
 
 from common.data.source import DataSource
 from common.errors import RunError, UsageError
+from common.options.table import Options
+from common.options.values import MAX_STEPS
 from common.runs.experiment import make_experiment
-from common.runs.options import EvaluationOptions, Options
-from common.training.options import MAX_STEPS, TrainingOptions
 from common.training.session_config import make_run_config
 from hparams import build
 from tests.linear import MODEL
@@ -33,9 +33,8 @@ def make(tmp_path, text='', schedule='train', batch_start=(0, 0), **options):
     """Returns the Experiment of a linear model and ten examples, in batches of 4 unless the hyper-parameters say otherwise."""
     params = build.make_hparams('m', {'decay': 0.0, 'batch_size': 4}, 'd', {'shuffle_buffer': 10}, text=text)
     source = DataSource(types.SimpleNamespace(read=read, parse=parse), '', params.with_batch_start(batch_start))
-    of_evaluation = {name: options.pop(name) for name in vars(EvaluationOptions()).keys() & options.keys()}
-    options = Options(schedule, TrainingOptions(**options), EvaluationOptions(**of_evaluation))
-    config = make_run_config(str(tmp_path), 1, options.training)
+    options = Options(schedule=schedule, **options)
+    config = make_run_config(str(tmp_path), 1, options)
     return make_experiment(MODEL, source, config, options, None)
 
 

@@ -8,8 +8,8 @@ from absl import flags as absl_flags
 import pytest
 
 from common import process
+from common.options.table import Options
 from common.runs import flags as run_flags
-from common.runs.options import Options, from_flags
 from tests.shared import POLYNOMIAL, without_log
 import trainer
 
@@ -42,7 +42,7 @@ def test_what_a_module_calls_sys_exit_with_is_printed_or_the_exit_code(capsys, m
 def test_flags_have_the_defaults_of_the_options():
     FLAGS = run_flags.define()
     FLAGS(['trainer.py'])
-    assert from_flags(FLAGS) == Options()
+    assert run_flags.to_options(FLAGS) == Options()
     others = ('model', 'dataset', 'data_dir', 'output_dir', 'seed', 'train_steps', 'num_epochs', 'verify_data', 'restarts')
     assert [FLAGS[name].value for name in others] == ['alexnet', 'mnist', 'data', None, None, None, None, False, 0]
 

@@ -193,8 +193,8 @@ def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_pa
 
 def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path):
     for message, space, flags in (
-        ('--schedule is for trainer.py: a sweep trains and evaluates', RATES, ['--schedule=train']),
-        ('--local_cluster is for trainer.py: each trial of a sweep trains in one process', RATES, ['--local_cluster=worker:2']),
+        ('--schedule is for trainer.py: each trial of a sweep trains and evaluates', RATES, ['--schedule=train']),
+        ('--local_cluster is for trainer.py: each trial of a sweep trains and evaluates', RATES, ['--local_cluster=worker:2']),
         ('--space is missing: a JSON file of what to search', RATES, ['--space=']),
         ('{}: a sweep needs a local directory', RATES, ['--output_dir=gs://bucket/sweep']),
         ('{}: this TensorFlow has no file system ', RATES, ['--data_dir=s3://bucket/data', '--space=hdfs://space.json']),

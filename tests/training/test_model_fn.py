@@ -8,8 +8,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from common.options.table import Options
 from common.training import graphs, layer_rates, model_fn
-from common.training.options import TrainingOptions
 from hparams import build
 from tests.cluster import tiny_data
 from tests.linear import MODEL, X, Y, gradient, in_session, input_fn, linear, loss_of, make_estimator, scalars, train_in_session
@@ -188,7 +188,7 @@ def test_rates_by_layer_are_those_of_numpy_and_change_what_adam_does(tmp_path):
 
 def test_variables_that_freeze_matches_stay_as_they_are(tmp_path, caplog):
     def train(freeze):
-        return train_in_session(make_estimator(tmp_path, 0, two_layers, options=TrainingOptions(freeze=freeze)), 1)[0]
+        return train_in_session(make_estimator(tmp_path, 0, two_layers, options=Options(freeze=freeze)), 1)[0]
 
     caplog.set_level('INFO')
     found = train('^a')

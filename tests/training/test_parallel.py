@@ -5,8 +5,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
+from common.options.table import Options
 from common.training import parallel
-from common.training.options import TrainingOptions
 from tests.linear import CPUS
 from tests.shared import refused
 
@@ -141,7 +141,7 @@ GPUS = ['/gpu:0', '/gpu:1']
 )
 def test_towers_are_on_gpus_where_there_are_any_and_on_cpus_where_not(monkeypatch, gpus, num_gpus, num_towers, expected):
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: [f'{kind}:{i}' for i in range(gpus)])
-    options = TrainingOptions(num_gpus, num_towers)
+    options = Options(num_gpus=num_gpus, num_towers=num_towers)
     if isinstance(expected, list):
         assert parallel.tower_devices(options) == expected
     else:

@@ -6,13 +6,13 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
-from common.training.options import TrainingOptions
+from common.options.table import Options
 from common.training.session_config import make_run_config, make_session_config
 
 
 @pytest.mark.skipif('avx512f' not in open('/proc/cpuinfo').read(), reason='this CPU does not compute with bfloat16')
 def test_bfloat16_rounds_what_is_multiplied():
-    config = make_session_config([], TrainingOptions(precision='bfloat16'))
+    config = make_session_config([], Options(precision='bfloat16'))
     with tf.Graph().as_default(), tf.Session(config=config) as session:
         x, w = tf.placeholder(tf.float32, [None, 4]), tf.get_variable('w', initializer=tf.ones([4, 1]))
         session.run(tf.global_variables_initializer())
@@ -22,8 +22,8 @@ def test_bfloat16_rounds_what_is_multiplied():
 
 
 def test_towers_on_cpus_have_devices_of_their_own_and_threads_are_as_many_as_asked_for():
-    assert make_session_config(['/gpu:0'], TrainingOptions()) is None  # The Estimator's own, where nothing is asked.
-    config = make_session_config([f'/cpu:{i}' for i in range(3)], TrainingOptions(inter_op_threads=1, intra_op_threads=2))
+    assert make_session_config(['/gpu:0'], Options()) is None  # The Estimator's own, where nothing is asked.
+    config = make_session_config([f'/cpu:{i}' for i in range(3)], Options(inter_op_threads=1, intra_op_threads=2))
     with tf.Session(graph=tf.Graph(), config=config) as session:
         assert len([device for device in session.list_devices() if device.device_type == 'CPU']) == 3
     assert (config.inter_op_parallelism_threads, config.intra_op_parallelism_threads) == (1, 2)
@@ -42,9 +42,9 @@ def test_towers_on_cpus_have_devices_of_their_own_and_threads_are_as_many_as_ask
 def test_xla_and_float16_are_for_gpus_and_bfloat16_for_cpus(monkeypatch, has_gpus, option, message):
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'] if has_gpus else [])
     with pytest.raises(UsageError, match=message):
-        make_session_config([], TrainingOptions(**option))
+        make_session_config([], Options(**option))
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: [] if has_gpus else ['GPU:0'])
-    graph_options = make_session_config([], TrainingOptions(**option)).graph_options
+    graph_options = make_session_config([], Options(**option)).graph_options
     rewriting, xla = graph_options.rewrite_options, graph_options.optimizer_options.global_jit_level
     found = (xla, rewriting.auto_mixed_precision, rewriting.auto_mixed_precision_onednn_bfloat16)
     assert found == tuple(int(value in option.values()) for value in (True, 'float16', 'bfloat16'))
@@ -55,7 +55,7 @@ def test_each_task_of_a_cluster_has_a_session_and_a_seed_of_its_own(tmp_path, in
     session_config = tf.ConfigProto(isolate_session_state=True)
     task = types.SimpleNamespace(index=index, session_config=session_config, target='grpc://task', is_chief=True)
     task = None if index is None else task
-    options = TrainingOptions(keep_checkpoint_max=3, intra_op_threads=2)
+    options = Options(keep_checkpoint_max=3, intra_op_threads=2)
     config = make_run_config(str(tmp_path), 7, options, task)
     assert (config.model_dir, config.tf_random_seed, config.keep_checkpoint_max) == (str(tmp_path), seed, 3)
     assert config.session_config == (task.session_config if task else make_session_config([], options))

@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
-from common.training.options import parse_names
+from common.options.values import parse_names
 from common.training.warm_start import warm_start
 from tests.linear import variables
 

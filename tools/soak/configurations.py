@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from common.runs import flags as run_flags
-from hparams.defaults import DEFAULTS, MAXIMUM, MINIMUM
+from hparams.defaults import DEFAULTS, MAXIMUM, TABLE
 from tests import own_module
 from tools.soak import wrong_modules
 from tools.soak.bounded import end_after
@@ -113,8 +113,8 @@ def mistakes(draw):
         name = draw(st.sampled_from(_bounded('upper_bound')))
         return name, [f'--{name}={FLAGS[name].parser.upper_bound + draw(st.integers(1, 2**80))}'], None
     if kind == 'hparam too small':
-        name = draw(st.sampled_from(sorted(MINIMUM)))
-        return name, [f'--hparams={name}={MINIMUM[name] - draw(st.integers(1, 2**80))}'], None
+        name = draw(st.sampled_from([name for name, entry in TABLE.items() if entry.minimum is not None]))
+        return name, [f'--hparams={name}={TABLE[name].minimum - draw(st.integers(1, 2**80))}'], None
     if kind == 'hparam too large':
         name = draw(st.sampled_from(_hparams(int)))
         return name, [f'--hparams={name}={draw(st.sampled_from([1, -1])) * draw(st.integers(MAXIMUM + 1, 10**400))}'], None

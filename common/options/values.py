@@ -1,36 +1,11 @@
-"""Training options: how a training runs. What changes the trained model is a hyper-parameter."""
+"""The forms of the flags' values."""
 
-from collections.abc import Sequence
-import dataclasses
+from collections.abc import Callable, Sequence
 import re
 
 from common.errors import UsageError
 
 MAX_STEPS = 2**63 - 1  # TensorFlow counts them in int64.
-PRECISIONS = ('float32', 'bfloat16', 'float16')
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingOptions:
-    """The flags of the same names; see trainer.py. save_checkpoints_steps=None saves once per epoch."""
-
-    num_gpus: int = 0
-    num_towers: int = 1
-    precision: str = 'float32'
-    xla: bool = False
-    inter_op_threads: int = 0
-    intra_op_threads: int = 0
-    save_checkpoints_steps: int | None = None
-    save_summary_steps: int = 100
-    keep_checkpoint_max: int = 5
-    steps_per_loop: int = 1
-    profile_steps: str = ''
-    overfit_batches: int = 0
-    warm_start_from: str = ''
-    warm_start_names: Sequence[str] = ()
-    warm_start_exclude: str = ''
-    freeze: str = ''
-    debug_numerics: bool = False
 
 
 def parse_steps(text: str) -> tuple[int, int]:
@@ -71,3 +46,33 @@ def parse_names(items: Sequence[str]) -> list[tuple[str, str]]:
 def is_scope(name: str) -> bool:
     """Whether a name of --warm_start_names is one of a scope."""
     return not name or name.endswith('/')
+
+
+def check_directory(path: str) -> None:
+    """Raises UsageError if an output_dir cannot be one."""
+    if set('*?[]\\') & set(path):
+        raise UsageError(f'--output_dir={path}: TensorFlow reads * ? [ ] \\ as glob patterns: use other characters')
+
+
+def check_png(path: str) -> None:
+    """Raises UsageError if the file of --visualize is no PNG."""
+    if not path.lower().endswith('.png'):
+        raise UsageError(f'--visualize={path} must be the name of a PNG file, such as predictions.png')
+
+
+def check_splits(names: Sequence[str]) -> None:
+    """Raises UsageError if one of --eval_splits has no name."""
+    if '' in names:
+        raise UsageError(f'--eval_splits={",".join(names)}: a name is empty')
+
+
+def regular_expression(flag: str) -> Callable[[str], None]:
+    """Returns a check of a flag's value."""
+
+    def check(text):
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise UsageError(f'--{flag}={text} is not a regular expression: {error}') from None
+
+    return check

@@ -1,0 +1,75 @@
+"""What an entry of the table of flags says."""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import enum
+from typing import Any
+
+
+class Trait(enum.Flag):
+    """Facts about a flag that are true or not.
+
+    PATH: it names a file or a directory.
+    NOT_EMPTY: '' and an empty list are no values.
+    COMMAND_LINE: Python programs do not give it.
+    LAUNCHER: it is for the process that starts the tasks of a local cluster, not for the tasks.
+    SAME_IN_TASKS: the tasks of a cluster must agree on it.
+    SAME_IN_TRIALS: the trials of a sweep must agree on it.
+    SET_IN_TRIALS: the sweep gives each trial its value.
+    NOT_IN_TRIALS: trials have no use for it.
+    """
+
+    PATH = enum.auto()
+    NOT_EMPTY = enum.auto()
+    COMMAND_LINE = enum.auto()
+    LAUNCHER = enum.auto()
+    SAME_IN_TASKS = enum.auto()
+    SAME_IN_TRIALS = enum.auto()
+    SET_IN_TRIALS = enum.auto()
+    NOT_IN_TRIALS = enum.auto()
+
+
+@dataclasses.dataclass(frozen=True)
+class Flag:
+    """An entry besides its name, type and default.
+
+    Attributes:
+      help: for --help and docs/flags.md.
+      group: the title in --help; '' is that of the entry before.
+      bounds: of a number, both inclusive; None is no bound.
+      choices: the values that there are.
+      default_text: what the default, None, stands for.
+      schedules: those that the flag goes with; () is all.
+      requires: another flag that must be given, too.
+      check: raises UsageError if a value that is not empty is wrong.
+      traits: see `Trait`.
+    """
+
+    help: str
+    group: str = ''
+    bounds: tuple[float | None, float | None] = (None, None)
+    choices: Sequence[str] = ()
+    default_text: str = ''
+    schedules: Sequence[str] = ()
+    requires: str = ''
+    check: Callable[[Any], Any] | None = None
+    traits: Trait = Trait(0)
+
+    def has(self, trait: Trait) -> bool:
+        return trait in self.traits
+
+
+def flag(default: Any, help: str, **facts: Any) -> Any:
+    """Returns a field of a dataclass of flags."""
+    return dataclasses.field(default=default, metadata={'flag': Flag(help, **facts)})
+
+
+def flags_of(options: Any) -> Mapping[str, Flag]:
+    """Returns the entries, {name: Flag}, of a dataclass of flags, in their order, each with its group."""
+    found: dict[str, Flag] = {}
+    group = ''
+    for field in dataclasses.fields(options):
+        entry = field.metadata['flag']
+        group = entry.group or group
+        found[field.name] = dataclasses.replace(entry, group=group)
+    return found

@@ -1,0 +1,43 @@
+"""The schedules: what --schedule chooses from."""
+
+from collections.abc import Mapping
+import types
+import typing
+
+
+class Schedule(typing.NamedTuple):
+    """Facts about a schedule; `common.runs.schedules` has what it does."""
+
+    help: str
+    trains: bool = False
+    evaluates: bool = False
+    predicts: bool = False
+    follows: bool = False  # Another process trains.
+    is_dry_run: bool = False  # One step, and no output is kept.
+    needs_checkpoint: bool = False
+
+
+SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
+    {
+        'train_and_evaluate': Schedule(
+            'trains, evaluates periodically and at the end, and keeps the best checkpoint', trains=True, evaluates=True
+        ),
+        'train': Schedule('trains only', trains=True),
+        'evaluate': Schedule('evaluates a checkpoint', evaluates=True, needs_checkpoint=True),
+        'continuous_eval': Schedule(
+            'evaluates the newest checkpoint whenever another process has saved one, up to the last',
+            evaluates=True,
+            follows=True,
+        ),
+        'predict': Schedule(
+            'writes a JSON object for each example to output_dir/predictions.jsonl', predicts=True, needs_checkpoint=True
+        ),
+        'export': Schedule('writes a SavedModel below output_dir/export', needs_checkpoint=True),
+        'dry_run': Schedule(
+            'runs one training step, one evaluation step and one prediction batch, and keeps no output',
+            trains=True,
+            evaluates=True,
+            is_dry_run=True,
+        ),
+    }
+)

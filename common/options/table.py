@@ -1,0 +1,260 @@
+"""The flags of trainer.py, one entry each: what defines, checks, lists or passes on a flag derives from its entry."""
+
+from collections.abc import Sequence
+import dataclasses
+
+from common.options.entry import Trait, flag, flags_of
+from common.options.schedule import SCHEDULES
+from common.options.values import (
+    MAX_STEPS,
+    check_directory,
+    check_png,
+    check_splits,
+    parse_names,
+    parse_steps,
+    regular_expression,
+)
+
+MAX_INT = 2**31 - 1
+MAX_DEVICES = 1024  # And threads: more than any machine has, but not enough to exhaust it.
+PRECISIONS = ('float32', 'bfloat16', 'float16')
+PATH, NOT_EMPTY, COMMAND_LINE, LAUNCHER, SAME_IN_TASKS, SAME_IN_TRIALS, SET_IN_TRIALS, NOT_IN_TRIALS = Trait
+_TRAINING = ('train_and_evaluate', 'train')
+_STOPPING = ('train_and_evaluate', 'dry_run')
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The value of each flag."""
+
+    model: str = flag(
+        'alexnet',
+        'A file name under models/, or the dotted path of your own module.',
+        group='What to run',
+        traits=NOT_EMPTY | SET_IN_TRIALS,
+    )
+    dataset: str = flag(
+        'mnist', 'A file name under datasets/, or the dotted path of your own module.', traits=NOT_EMPTY | SET_IN_TRIALS
+    )
+    schedule: str = flag('train_and_evaluate', 'What to do.', choices=tuple(SCHEDULES), traits=NOT_IN_TRIALS)
+    help: bool = flag(False, 'Show this help; with --model or --dataset, the hyper-parameters, too.', traits=COMMAND_LINE)
+    list: bool = flag(False, 'List the models, the datasets and the sets of hyper-parameters.', traits=COMMAND_LINE)
+
+    output_dir: str | None = flag(
+        None,
+        'Checkpoints, event files and results.',
+        default_text='output/DATASET/MODEL',
+        group='Paths',
+        check=check_directory,
+        traits=PATH | NOT_EMPTY | SET_IN_TRIALS,
+    )
+    data_dir: str = flag('data', 'Converted data.', traits=PATH | NOT_EMPTY)
+    verify_data: bool = flag(False, 'Compare the checksums of all data files, even those already verified.')
+
+    hparams: str = flag(
+        '', 'Hyper-parameters, such as learning_rate=0.01,filters=[16,32].', group='Hyper-parameters', traits=SET_IN_TRIALS
+    )
+    hparams_set: str = flag(
+        '',
+        'A file of hparams/, or the path of a JSON file; without it MODEL_DATASET, if it exists.',
+        traits=PATH | SET_IN_TRIALS,
+    )
+    override_hparams: str = flag(
+        '',
+        'Hyper-parameters to change when resuming, such as learning_rate=1e-4,batch_size=256.',
+        schedules=_TRAINING,
+        traits=NOT_IN_TRIALS,
+    )
+    train_steps: int | None = flag(
+        None,
+        'The step at which training ends; takes precedence over num_epochs.',
+        default_text="the set's",
+        bounds=(1, MAX_INT),
+        traits=SET_IN_TRIALS,
+    )
+    num_epochs: float | None = flag(
+        None, 'The epochs after which training ends.', default_text="the set's", bounds=(0, None), traits=SET_IN_TRIALS
+    )
+    seed: int | None = flag(
+        None,
+        'One seed for Python, NumPy, TensorFlow and the order of the data.',
+        default_text="the set's, or 1",
+        bounds=(0, MAX_INT),
+        traits=SET_IN_TRIALS,
+    )
+
+    save_checkpoints_steps: int | None = flag(
+        None,
+        'Steps between checkpoints.',
+        default_text='an epoch',
+        group='Execution',
+        bounds=(1, MAX_STEPS),
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS,
+    )
+    save_summary_steps: int = flag(
+        100, 'Steps between log lines, and between points in TensorBoard.', bounds=(1, MAX_STEPS), traits=SAME_IN_TASKS
+    )
+    keep_checkpoint_max: int = flag(5, 'Number of recent checkpoints to keep; 0 keeps all.', bounds=(0, MAX_INT))
+    num_gpus: int = flag(0, 'Number of towers, on GPUs 0 to N-1.', bounds=(0, MAX_DEVICES), traits=SAME_IN_TASKS)
+    num_towers: int = flag(
+        1,
+        'Number of towers, on GPUs if there are any, else on logical CPU devices.',
+        bounds=(1, MAX_DEVICES),
+        traits=SAME_IN_TASKS,
+    )
+    steps_per_loop: int = flag(
+        1,
+        'Steps to run in one session call: faster where steps are short, with the same results; not for models with stateful '
+        'random ops such as tf.nn.dropout.',
+        bounds=(1, MAX_INT),
+        traits=SAME_IN_TASKS,
+    )
+    precision: str = flag(
+        'float32',
+        'Compute precision of matrix products and convolutions: bfloat16 is faster on CPUs that support it; float16, with loss '
+        'scaling, is for GPUs.',
+        choices=PRECISIONS,
+        traits=SAME_IN_TASKS,
+    )
+    xla: bool = flag(False, 'Compile with XLA, for GPUs.', traits=SAME_IN_TASKS)
+    inter_op_threads: int = flag(0, 'Ops that run in parallel; 0 lets TensorFlow choose.', bounds=(0, MAX_DEVICES))
+    intra_op_threads: int = flag(0, 'Threads within an op; 0 lets TensorFlow choose.', bounds=(0, MAX_DEVICES))
+    profile_steps: str = flag(
+        '',
+        'Steps to profile, such as 100:110 (the end is exclusive); viewing them in TensorBoard needs the package '
+        'tensorboard-plugin-profile.',
+        check=parse_steps,
+        traits=SAME_IN_TASKS,
+    )
+    overfit_batches: int = flag(
+        0,
+        'Train on only this many batches, to see whether the model can learn them; 0 trains on all.',
+        bounds=(0, MAX_STEPS),
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS,
+    )
+    warm_start_from: str = flag(
+        '',
+        'Initialize the weights from another run: a checkpoint, an output_dir, a SavedModel, or a .h5 or .keras file of '
+        'tf.keras; the log lists what was loaded.',
+        traits=PATH | SAME_IN_TRIALS,
+    )
+    warm_start_names: Sequence[str] = flag(
+        (),
+        'Variables that have other names there: OLD:NEW; OLD/:NEW/ for a whole scope; an empty side removes or adds one.',
+        check=parse_names,
+        requires='warm_start_from',
+        traits=SAME_IN_TRIALS,
+    )
+    warm_start_exclude: str = flag(
+        '',
+        'Regular expression; variables whose names match it are initialized from scratch.',
+        check=regular_expression('warm_start_exclude'),
+        requires='warm_start_from',
+        traits=SAME_IN_TRIALS,
+    )
+    freeze: str = flag(
+        '',
+        'Regular expression; variables whose names match it anywhere are not trained.',
+        check=regular_expression('freeze'),
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS,
+    )
+    debug_numerics: bool = flag(
+        False, 'Stop at the first op that produces a NaN or an infinity, and name it; slower.', traits=SAME_IN_TASKS
+    )
+    verbosity: str = flag(
+        'info',
+        'The least important messages that are logged.',
+        choices=('debug', 'info', 'warning', 'error'),
+        traits=COMMAND_LINE | LAUNCHER,
+    )
+    log_file: str = flag(
+        '',
+        'Also write the log to this local file, with the error at the end if there is one.',
+        traits=COMMAND_LINE | LAUNCHER | SET_IN_TRIALS,
+    )
+    full_traceback: bool = flag(False, 'Include the lines of TensorFlow and the framework in tracebacks.', traits=COMMAND_LINE)
+
+    cluster_timeout: float = flag(
+        600.0,
+        'Seconds that a task of a cluster waits for the others before it fails; longer than an evaluation takes.',
+        group='Cluster',
+        bounds=(1, None),
+        traits=COMMAND_LINE,
+    )
+    local_cluster: str = flag(
+        '',
+        'Train in a cluster on this machine, a process for each task, such as worker:2 or chief:1,worker:2,ps:1,evaluator:1.',
+        schedules=_TRAINING,
+        traits=COMMAND_LINE | LAUNCHER | NOT_IN_TRIALS,
+    )
+    restarts: int = flag(
+        0,
+        'How often the tasks of --local_cluster are started again if one fails.',
+        bounds=(0, MAX_INT),
+        requires='local_cluster',
+        traits=COMMAND_LINE | LAUNCHER | NOT_IN_TRIALS,
+    )
+
+    eval_every_steps: int | None = flag(
+        None,
+        'Steps between evaluations; there is always one at the end.',
+        default_text='each checkpoint',
+        group='Evaluation',
+        bounds=(1, MAX_STEPS),
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS,
+    )
+    eval_steps: int = flag(
+        0, 'Number of evaluation batches; 0 evaluates the whole split.', bounds=(0, MAX_STEPS), traits=SAME_IN_TRIALS
+    )
+    eval_timeout: int = flag(
+        0,
+        'Seconds that continuous_eval waits for the next checkpoint before it fails; 0 waits forever, and logs every minute '
+        'what it waits for.',
+        bounds=(0, MAX_INT),
+        schedules=('continuous_eval',),
+        traits=NOT_IN_TRIALS,
+    )
+    eval_splits: Sequence[str] = flag(
+        ('eval',), 'Splits to evaluate, such as eval,train.', check=check_splits, traits=NOT_EMPTY | SAME_IN_TRIALS
+    )
+    best_metric: str = flag(
+        'loss:min',
+        'Which checkpoint to keep in output_dir/best: METRIC:min or METRIC:max, on the first split.',
+        schedules=('train_and_evaluate', 'continuous_eval', 'dry_run'),
+        traits=SAME_IN_TRIALS,
+    )
+    early_stopping_patience: int = flag(
+        0,
+        'Evaluations without a better best_metric after which training stops; 0 disables early stopping.',
+        bounds=(0, MAX_STEPS),
+        schedules=_STOPPING,
+        traits=SAME_IN_TRIALS,
+    )
+    early_stopping_min_delta: float = flag(
+        0.0, 'Smallest improvement of best_metric that counts.', bounds=(0, None), schedules=_STOPPING, traits=SAME_IN_TRIALS
+    )
+    checkpoint: str = flag(
+        'latest',
+        'What to evaluate, predict with or export: latest, best, or the path of a checkpoint.',
+        schedules=('evaluate', 'predict', 'export'),
+        traits=PATH | NOT_IN_TRIALS,
+    )
+
+    input: str = flag(
+        '',
+        "Files to predict, of the kind that the dataset reads, such as --input='*.png'; or folders of such files.",
+        group='Prediction',
+        schedules=('predict',),
+        traits=PATH | NOT_IN_TRIALS,
+    )
+    predict_split: str = flag('eval', 'The split to predict.', schedules=('predict',), traits=NOT_EMPTY | NOT_IN_TRIALS)
+    visualize: str = flag(
+        '',
+        'A PNG file to write: the first 100 images, each with its prediction, and framed in red if that is wrong.',
+        check=check_png,
+        schedules=('predict',),
+        traits=PATH | NOT_IN_TRIALS,
+    )
+
+
+FLAGS = flags_of(Options)

@@ -1,0 +1,80 @@
+"""Writes the tables of docs/flags.md and docs/hparams.md from the flags' and the hyper-parameters' own entries.
+
+python -m tools.reference
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+
+from common.options.entry import flags_of
+from common.options.schedule import SCHEDULES
+from common.options.table import Options
+from hparams.defaults import TABLE
+from sweep import SweepOptions
+
+DOCS = pathlib.Path(__file__).resolve().parent.parent / 'docs'
+BLOCK = re.compile(r'(<!-- (\w+): written by python -m tools\.reference -->\n).*?(?=<!-- end -->)', re.DOTALL)
+
+
+def _table(*rows):
+    header, *others = (f'| {" | ".join(row)} |\n' for row in rows)
+    return header + '| --- ' * len(rows[0]) + '|\n' + ''.join(others)
+
+
+def _code(value):
+    """Returns a value as a command line takes it; nothing for an empty one."""
+    if isinstance(value, (list, tuple)):
+        value = ','.join(map(str, value))
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f'`{text}`' if text else ''
+
+
+def flags(options: type) -> str:
+    """Returns a table for each group of flags of a dataclass."""
+    groups: dict[str, list[tuple[str, str, str]]] = {}
+    defaults = {field.name: field.default for field in dataclasses.fields(options)}
+    for name, entry in flags_of(options).items():
+        text = entry.help
+        if entry.choices and name != 'schedule':
+            text += f' One of {", ".join(entry.choices)}.'
+        if entry.schedules:
+            text += f' With `--schedule` {", ".join(entry.schedules)}.'
+        if entry.requires:
+            text += f' With `--{entry.requires}`.'
+        groups.setdefault(entry.group, []).append((f'`--{name}`', text, entry.default_text or _code(defaults[name])))
+    return '\n'.join(f'### {group}\n\n{_table(("flag", "meaning", "default"), *rows)}' for group, rows in groups.items())
+
+
+def schedules() -> str:
+    return _table(('schedule', 'what it does'), *((f'`{name}`', f'{facts.help}.') for name, facts in SCHEDULES.items()))
+
+
+def hparams() -> str:
+    rows = []
+    for name, entry in TABLE.items():
+        default = entry.default if isinstance(entry.default, str) else json.dumps(entry.default).replace(', ', ',')
+        least = '' if entry.minimum is None else str(entry.minimum)
+        rows.append((f'`{name}`', entry.help, f'`{default}`', least, 'yes' if entry.is_overridable else ''))
+    return _table(('hyper-parameter', 'meaning', 'default', 'minimum', 'may change on resuming'), *rows)
+
+
+BLOCKS = {'flags': lambda: flags(Options), 'sweep': lambda: flags(SweepOptions), 'schedules': schedules, 'hparams': hparams}
+
+
+def written(text: str) -> str:
+    """Returns a page with its tables written anew."""
+    return BLOCK.sub(lambda match: f'{match[1]}\n{BLOCKS[match[2]]()}\n', text)
+
+
+def main():
+    for path in DOCS.glob('*.md'):
+        text = path.read_text()
+        if written(text) != text:
+            path.write_text(written(text))
+            print(path)
+
+
+if __name__ == '__main__':
+    main()
