@@ -53,11 +53,11 @@ def define(FLAGS: flags.FlagValues | None = None, options: Any = Options) -> fla
 def check(FLAGS: flags.FlagValues) -> None:
     """Raises UsageError if flags are empty or incompatible."""
     for name, entry in TABLE.items():
-        _check_value(name, FLAGS[name].value, entry)
         if FLAGS[name].present and entry.schedules and FLAGS.schedule not in entry.schedules:
             raise UsageError(f'--{name} requires --schedule={" or ".join(entry.schedules)}, not {FLAGS.schedule}')
         if FLAGS[name].value and entry.requires and not FLAGS[entry.requires].value:
             raise UsageError(f'--{name} requires --{entry.requires}')
+        _check_value(name, FLAGS[name].value, entry)
     if FLAGS.input and FLAGS['predict_split'].present:
         raise UsageError(f'--input={FLAGS.input} does not go with --predict_split={FLAGS.predict_split}: give one of the two')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':

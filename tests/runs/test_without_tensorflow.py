@@ -38,6 +38,7 @@ MISTAKES = [
         for name in ('num_epochs', 'early_stopping_min_delta', 'cluster_timeout')
         for value in ('nan', 'inf')
     ),
+    (['--eval_splits='], '--eval_splits is empty'),
     (['--eval_splits=eval,'], '--eval_splits=eval,: a name is empty'),
     *(
         ([f'--{flag}', f'--schedule={schedule}'], f'--{flag.partition("=")[0]} requires --schedule={others}, not {schedule}')
