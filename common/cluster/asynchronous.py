@@ -1,15 +1,18 @@
 """The tasks of a cluster with parameter servers: each worker updates the variables there at its own pace."""
 
 from collections.abc import Callable, Mapping
+import contextlib
 import json
 import time
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from common.cluster.asynchronous_hooks import StopAsynchronous, WaitingScaffold
+from common.cluster.deadline import StepDeadline
 from common.cluster.notices import GOING_ON, Notices
 from common.cluster.placement import LeastLoaded
-from common.cluster.task import Task, TrainingTask, make_session_config
+from common.cluster.task import Member, Task, make_session_config
 from common.cluster.tf_config import PS, ClusterConfig
 from common.cluster.watch import ANSWERS, SILENT
 from common.errors import RunError
@@ -18,23 +21,44 @@ _POLL_SECONDS = 0.5
 _NOTHING = 'null'
 
 
-class AsynchronousTask(TrainingTask):
+class AsynchronousTask(Member):
     """A process that waits for no other in its steps. See Task for the arguments.
 
     A worker that is lost can be started again by itself, and takes part from then on. If the chief or a parameter server is
     lost, all others end.
     """
 
+    has_whole_batches = True
+
     def __init__(self, config: ClusterConfig, timeout: float, session_config: tf.ConfigProto | None):
         super().__init__(config, timeout, make_session_config(config, session_config, f'/job:{PS}'))
-        self.batch_parts = 1
         self.device = f'/job:{config.job}/task:{config.index}'
 
-    def device_function(self) -> Callable[[tf.Operation], str]:
-        """Returns what places the ops of a training graph, for tf.device: variables on the servers, others on this task."""
-        return tf.train.replica_device_setter(
+    def run_config(self, config: 'tf.estimator.RunConfig') -> 'tf.estimator.RunConfig':
+        """See TrainingTask. In a training graph, variables are on the servers, other ops on this task."""
+        place = tf.train.replica_device_setter(
             ps_tasks=self.num_servers, worker_device=self.device, ps_strategy=LeastLoaded(self.num_servers)
         )
+        config = super().run_config(config.replace(device_fn=place))
+        config._is_chief = self.is_chief
+        return config
+
+    def local(self) -> contextlib.AbstractContextManager[Any]:
+        """See TrainingTask."""
+        return tf.device(self.device)
+
+    def step_hook(self, stop: Any) -> StopAsynchronous:
+        """See TrainingTask."""
+        return StopAsynchronous(self, stop)
+
+    def hooks(self, hooks, step_hook, means, stop, periods, total_steps, steps_per_loop):
+        """See TrainingTask."""
+        del means, stop, periods, total_steps
+        return [StepDeadline(self, steps_per_loop), step_hook.hearing(), *hooks, step_hook]
+
+    def scaffold(self, keep_checkpoint_max: int) -> WaitingScaffold:
+        """See TrainingTask."""
+        return WaitingScaffold(self, keep_checkpoint_max)
 
     def meet(self, facts: Mapping[str, str]) -> None:
         """Waits until the others are there, a worker for the chief and the servers, and checks that the chief agrees."""

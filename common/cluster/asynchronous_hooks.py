@@ -1,12 +1,14 @@
 """The session of a training with parameter servers: the chief starts it, and all stop when one has to."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.asynchronous import AsynchronousTask
 from common.cluster.notices import CHIEF_STOPS, GOING_ON, Notices
 from common.cluster.one_session import OneSession
+
+if TYPE_CHECKING:  # It imports this module.
+    from common.cluster.asynchronous import AsynchronousTask
 
 
 class WaitingScaffold(OneSession):
@@ -19,7 +21,7 @@ class WaitingScaffold(OneSession):
       keep_checkpoint_max: see tf.train.Saver.
     """
 
-    def __init__(self, task: AsynchronousTask, keep_checkpoint_max: int):
+    def __init__(self, task: 'AsynchronousTask', keep_checkpoint_max: int):
         super().__init__(task)
         saver = tf.train.Saver(max_to_keep=keep_checkpoint_max, defer_build=True, save_relative_paths=True)
         tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
@@ -43,7 +45,7 @@ class StopAsynchronous(tf.train.SessionRunHook):
       stop: common.runs.stop.StopOnSignal.
     """
 
-    def __init__(self, task: AsynchronousTask, stop: Any):
+    def __init__(self, task: 'AsynchronousTask', stop: Any):
         self._task = task
         self._stop = stop
         notice = Notices(task.num_servers).stop

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.task import TrainingTask
+from common.cluster.task import Task
 
 
 class StepDeadline(tf.train.SessionRunHook):
@@ -13,7 +13,7 @@ class StepDeadline(tf.train.SessionRunHook):
       steps: of a session call, at most.
     """
 
-    def __init__(self, task: TrainingTask, steps: int):
+    def __init__(self, task: Task, steps: int):
         self._task = task
         self._steps = steps
 

@@ -10,7 +10,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common.cluster.collectives import Collectives
-from common.cluster.task import TrainingTask, make_session_config
+from common.cluster.deadline import StepDeadline
+from common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMeans, StopTogether
+from common.cluster.task import Member, make_session_config
 from common.cluster.tf_config import ClusterConfig
 
 _RESET_SECONDS = 3
@@ -19,7 +21,7 @@ _RESET_SECONDS = 3
 _MARGIN_SECONDS = 60
 
 
-class SynchronousTask(TrainingTask):
+class SynchronousTask(Member):
     """A process that makes each step together with all others. See Task for the arguments."""
 
     def __init__(self, config: ClusterConfig, timeout: float, session_config: tf.ConfigProto | None):
@@ -27,14 +29,27 @@ class SynchronousTask(TrainingTask):
         job, index = config.trainers[0]
         own_config.experimental.collective_group_leader = f'/job:{job}/replica:0/task:{index}'
         super().__init__(config, timeout, own_config)
-        self.batch_parts = self.count
         self.collectives = Collectives(self.count, self.index, timeout + _MARGIN_SECONDS)
 
     def meet(self, facts: Mapping[str, str]) -> None:
-        """See TrainingTask."""
+        """See Member."""
         others = range(self.count)
         self._wait_and_watch(others, others[1:] if self.is_chief else others[:1])
         self._start({**facts, **self._cluster})
+
+    def means(self, loss: tf.Tensor) -> StepMeans:
+        """See TrainingTask."""
+        return StepMeans(self.collectives, loss)
+
+    def hooks(self, hooks, step_hook, means, stop, periods, total_steps, steps_per_loop):
+        """See TrainingTask."""
+        end = EndTogether(self)
+        stops = StopTogether(self, means, stop, periods, total_steps, step_hook)
+        return [StepDeadline(self, steps_per_loop), end, *hooks, stops, step_hook]
+
+    def scaffold(self, keep_checkpoint_max: int) -> SharedScaffold:
+        """See TrainingTask."""
+        return SharedScaffold(self)
 
     def _leave(self):
         self.exchange('null')

@@ -1,21 +1,24 @@
 """The session of a training by several processes: it starts, stops and ends in all of them at the same step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow.compat.v1 as tf
 
 from common.cluster.collectives import Collectives
 from common.cluster.one_session import OneSession
-from common.cluster.synchronous import SynchronousTask
+from common.cluster.training_task import Means
 from common.errors import UsageError
+
+if TYPE_CHECKING:  # It imports this module.
+    from common.cluster.synchronous import SynchronousTask
 
 
 class SharedScaffold(OneSession):
     """Gives all processes the chief's variables when the session is made."""
 
-    def __init__(self, task: SynchronousTask):
+    def __init__(self, task: 'SynchronousTask'):
         # Runs before the initializers of iterators, which read the global step.
         start = task.collectives.broadcast(tf.global_variables())
         super().__init__(task, tf.group(tf.train.Scaffold.default_local_init_op(), start))
@@ -26,7 +29,7 @@ class SharedScaffold(OneSession):
         return finalized
 
 
-class StepMeans:
+class StepMeans(Means):
     """Averages the gradients over the processes, and with them, in the same message, what each should know of the others.
 
     Args:
@@ -36,19 +39,18 @@ class StepMeans:
     Attributes:
       vote: float32 scalar placeholder: whether this process wants to stop.
       votes: float32 scalar: the mean of the votes; once the gradients were given.
-      loss: float32 scalar: the mean loss; once the gradients were given.
     """
 
     def __init__(self, collectives: Collectives, loss: tf.Tensor):
+        super().__init__(loss)
         self._collectives = collectives
-        self.loss = loss
         self.vote = tf.placeholder_with_default(0.0, [], 'vote')
         self.votes = self.vote
 
-    def __call__(self, gradients: Sequence[Any]) -> Sequence[Any]:
-        """Returns the means of the gradients, tf.Tensors and tf.IndexedSlices."""
+    def __call__(self, gradients: Sequence[Any], merge: Callable[[Any], Any]) -> Sequence[Any]:
+        """See Means."""
         *means, self.loss, self.votes = self._collectives.mean([*gradients, self.loss, self.vote])
-        return means
+        return [merge(mean) for mean in means]
 
 
 class EndTogether(tf.train.SessionRunHook):
@@ -57,7 +59,7 @@ class EndTogether(tf.train.SessionRunHook):
     It precedes the hook that saves the last checkpoint, for which the others need not wait.
     """
 
-    def __init__(self, task: SynchronousTask):
+    def __init__(self, task: 'SynchronousTask'):
         self._task = task
         self._barrier = task.collectives.maximum(tf.zeros([1])).op
 
@@ -85,7 +87,7 @@ class StopTogether(tf.train.SessionRunHook):
       multi_step: common.training.multi_step.MultiStepHook, which knows the next step that hooks see.
     """
 
-    def __init__(self, task: SynchronousTask, means: StepMeans, stop, periods: Sequence[int], total_steps: int, multi_step):
+    def __init__(self, task: 'SynchronousTask', means: StepMeans, stop, periods: Sequence[int], total_steps: int, multi_step):
         self._task = task
         self._means = means
         self._stop = stop

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from common.cluster.server import start_server
 from common.cluster.tf_config import ClusterConfig, task_name
+from common.cluster.training_task import SEED_STEP, TrainingTask
 from common.cluster.watch import ANSWERS, LOST, SILENT, UNREACHABLE, Watch, probe_all
 from common.errors import RunError, UsageError, print_error
 from common.process import exit_process
@@ -173,21 +174,12 @@ class Task:
         return ', '.join(f'{self._names[i]} ({self._addresses[i]})' for i in tasks)
 
 
-class TrainingTask(Task, abc.ABC):
-    """A process that trains: the chief or a worker. See Task for the arguments.
-
-    Attributes:
-      is_chief: whether this process saves, logs and evaluates.
-      batch_parts: how many processes share a batch.
-      last_step: the global step after this process's last step.
-    """
-
-    batch_parts: int
+class Member(Task, TrainingTask):
+    """A task of a cluster that trains: the chief or a worker. See Task for the arguments."""
 
     def __init__(self, config: ClusterConfig, timeout: float, session_config: tf.ConfigProto):
         super().__init__(config, timeout, session_config)
         self.is_chief = self.index == 0
-        self.last_step = 0
         self._has_started = False
 
     @abc.abstractmethod
@@ -202,17 +194,20 @@ class TrainingTask(Task, abc.ABC):
           RunError: a task cannot be reached within the timeout.
         """
 
-    def start(self, facts: Mapping[str, str]) -> bool:
-        """Returns whether the chief trains, which it has then told the others.
+    def run_config(self, config: 'tf.estimator.RunConfig') -> 'tf.estimator.RunConfig':
+        """See TrainingTask. The tasks draw different random numbers."""
+        seed = (config.tf_random_seed + self.index * SEED_STEP) % 2**31
+        config = config.replace(session_config=self.session_config, tf_random_seed=seed)
+        config._master = self.target  # RunConfig takes it from TF_CONFIG only.
+        return config
 
-        Raises:
-          UsageError: the tasks differ in the facts, such as {'the training data': checksum}.
-        """
+    def start(self, facts: Callable[[], Mapping[str, str]]) -> bool:
+        """See TrainingTask."""
         self._has_started = True
-        return self._start(facts)
+        return self._start(facts())
 
     def leave(self) -> None:
-        """To be called at the end: a chief that has not called `start` tells the others that there is nothing to train."""
+        """See TrainingTask."""
         if self.is_chief and not self._has_started:
             self._leave()
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.asynchronous import AsynchronousTask
-from common.cluster.task import TrainingTask
+from common.cluster.training_task import ALONE, TrainingTask
 from common.data.input_pipeline import make_input_fn
 from common.data.length_groups import WINDOW
-from common.data.share import WHOLE, Share
+from common.data.share import Share
 from common.data.size import count_examples, fits_cache
 from common.data.source import DataSource
 from common.errors import UsageError
@@ -36,8 +35,7 @@ class Experiment:
     """The argument of the functions of common/runs/schedules.py.
 
     train_steps is the global step at which training ends. evaluators has one for each split to evaluate, and is empty for
-    schedules that do not evaluate; objective compares the metrics of the first. task is this
-    process's if it trains in a cluster.
+    schedules that do not evaluate; objective compares the metrics of the first.
     """
 
     estimator: tf.estimator.Estimator
@@ -49,7 +47,7 @@ class Experiment:
     objective: Objective
     options: Options
     stop: StopOnSignal
-    task: TrainingTask | None = None
+    task: TrainingTask = ALONE
     on_metrics: Callable[[dict[str, Any]], None] | None = None
 
     @property
@@ -63,7 +61,7 @@ def make_experiment(
     config: tf.estimator.RunConfig,
     options: Options,
     stop: StopOnSignal,
-    task: TrainingTask | None = None,
+    task: TrainingTask = ALONE,
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
 ) -> Experiment:
     """Builds the Estimator, its input functions and its evaluators.
@@ -74,7 +72,7 @@ def make_experiment(
       config: what `common.training.session_config.make_run_config` returned for these options.
       options: splits that their schedule does not need are not read.
       stop: the hook that ends the training on a signal.
-      task: this process's task if it trains in a cluster.
+      task: this process's.
       on_metrics: see `common.runs.api.train`.
 
     Raises:
@@ -85,7 +83,8 @@ def make_experiment(
     params, schedule = source.params, SCHEDULES[options.schedule]
     devices = tower_devices(options)
     is_resumed = schedule.trains and checkpoints.has_checkpoint(config.model_dir)
-    _check_batch(params, task.batch_parts if task else 1, len(devices), is_resumed)
+    share = Share(task.index, task.count, task.has_whole_batches)
+    _check_batch(params, share.batch_parts, len(devices), is_resumed)
     objective = parse_objective(options.best_metric)
     num_examples, train_steps = 0, 1
     if schedule.trains or schedule.follows:
@@ -93,7 +92,6 @@ def make_experiment(
         if not schedule.is_dry_run:
             train_steps = _train_steps(params, num_examples)
     trained_examples = _trained_examples(num_examples, params, options)
-    share = Share(task.index, task.count, isinstance(task, AsynchronousTask)) if task else WHOLE
     cache = schedule.trains and not schedule.is_dry_run and fits_cache(source, trained_examples, share.count)
     save_steps = options.save_checkpoints_steps or _epoch_steps(params, num_examples)
     eval_every_steps = options.eval_every_steps or save_steps

@@ -14,8 +14,8 @@ import tensorflow.compat.v1 as tf
 
 from common.cluster.asynchronous import AsynchronousTask, ParameterServer
 from common.cluster.synchronous import SynchronousTask
-from common.cluster.task import TrainingTask
 from common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
+from common.cluster.training_task import ALONE, TrainingTask
 from common.data.source import DataSource
 from common.errors import UsageError
 from common.files import dumps
@@ -77,7 +77,7 @@ def run(
     if cluster and cluster.job == PS:
         return _serve(cluster, options, stop)
     with contextlib.ExitStack() as cleanup:
-        task = None
+        task: TrainingTask = ALONE
         if cluster and schedule.trains and not schedule.is_dry_run and len(cluster.members) > 1:
             task = cleanup.enter_context(_joined(cluster, params, options))
             if is_worker:  # The chief has the weights.
@@ -89,8 +89,7 @@ def run(
             result = RUN[options.schedule](experiment)
             if experiment.evaluators:
                 projector.show(experiment.evaluators[0])
-        if task:
-            task.leave()
+        task.leave()
         if not (cluster and cluster.addresses.get(EVALUATOR) and schedule.trains):  # Otherwise they are the evaluator's.
             run_dir.save_results(output_dir, result)
     return result
@@ -103,12 +102,12 @@ def opened(
     output_dir: str,
     options: Options,
     stop: StopOnSignal,
-    task: TrainingTask | None = None,
+    task: TrainingTask = ALONE,
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
 ) -> Iterator[Experiment]:
     """Yields the Experiment of a run, once its output_dir is found to go with it; a training's is locked within the block.
 
-    Args and errors are those of `run`; task is this process's if it trains in a cluster.
+    Args and errors are those of `run`; task is this process's.
     """
     params, schedule, saved = source.params, SCHEDULES[options.schedule], None
     with contextlib.ExitStack() as cleanup:
@@ -171,10 +170,10 @@ def _history(params, output_dir, names):
 def _with_history(params, history, task):
     """Returns hyper-parameters that know at which step batch_size changed."""
     batch_start = overrides.batch_start(history)
-    if batch_start != (0, 0) and (task or params.group_by_length):
+    if batch_start != (0, 0) and (not task.can_change_batch_size or params.group_by_length):
         raise UsageError(
             f'--override_hparams: batch_size changed at step {batch_start[0]}, after which this training cannot go on '
-            f'{"in a cluster" if task else "with group_by_length"}: start over in another --output_dir'
+            f'{"with group_by_length" if task.can_change_batch_size else "in a cluster"}: start over in another --output_dir'
         )
     return params.with_batch_start(batch_start)
 

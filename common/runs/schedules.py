@@ -1,7 +1,6 @@
 """What the schedules do: RUN maps the name of each to a function of an Experiment that returns the result to print."""
 
 from collections.abc import Callable, Mapping, Sequence
-import contextlib
 import os
 import re
 import typing
@@ -35,8 +34,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
     """Trains up to train_steps, resuming from the latest checkpoint."""
     step, output_dir = _latest_step(experiment), experiment.estimator.model_dir
     task = experiment.task
-    writes = not task or task.is_chief
-    if writes and (step < experiment.train_steps or not saved_dataset.load(output_dir)):
+    if task.is_chief and (step < experiment.train_steps or not saved_dataset.load(output_dir)):
         saved_dataset.save(output_dir, experiment.source, is_resumed=step > 0)
     if step >= experiment.train_steps:
         tf.logging.info(
@@ -45,20 +43,18 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
             experiment.train_steps,
         )
         return {'global_step': step}
-    if task and not task.start(saved_dataset.facts(experiment.source)):
+    if not task.start(lambda: saved_dataset.facts(experiment.source)):
         tf.logging.info('The chief has nothing to train.')
         return {'global_step': step}
-    naming_lost_tasks = task.naming_lost_tasks if task else contextlib.nullcontext
     try:
-        with naming_lost_tasks(), hparams_tab.session(output_dir, experiment.source.params):
+        with task.naming_lost_tasks(), hparams_tab.session(output_dir, experiment.source.params):
             experiment.estimator.train(
                 experiment.train_input_fn,
-                hooks=[] if task else [experiment.stop],  # A cluster stops as a whole.
                 max_steps=experiment.train_steps,
                 saving_listeners=list(saving_listeners),
             )
     except tf.estimator.NanLossDuringTrainingError:  # Of a worker, whose own hooks come after the Estimator's.
-        raise RunError(f'the loss of a step after step {task.last_step if task else step} is nan: {NOT_FINITE_HINT}') from None
+        raise RunError(f'the loss of a step after step {max(task.last_step, step)} is nan: {NOT_FINITE_HINT}') from None
     except tf.errors.NotFoundError as error:
         missing = re.search(r'Key (\S+) not found in checkpoint', error.message)
         if not missing:
@@ -73,7 +69,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
     finally:
         experiment.stop.end(None)  # Also after an error, whose diagnosis may take long.
     experiment.stop.exit_if_received()
-    return {'global_step': _latest_step(experiment) if not task or task.is_chief else task.last_step}
+    return {'global_step': _latest_step(experiment) if task.is_chief else task.last_step}
 
 
 def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> dict[str, Any]:

@@ -9,12 +9,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.asynchronous import AsynchronousTask
-from common.cluster.asynchronous_hooks import StopAsynchronous, WaitingScaffold
-from common.cluster.deadline import StepDeadline
-from common.cluster.synchronous import SynchronousTask
-from common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMeans, StopTogether
-from common.cluster.task import TrainingTask
+from common.cluster.training_task import ALONE, TrainingTask
 from common.errors import UsageError
 from common.monitoring.model_summary import describe
 from common.monitoring.profiler import Profiler
@@ -68,7 +63,7 @@ def make_model_fn(
     total_steps: int,
     num_examples: int = 0,
     checkpoint_periods: Sequence[int] = (1000,),
-    task: TrainingTask | None = None,
+    task: TrainingTask = ALONE,
     stop=None,
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
 ) -> Callable[..., tf.estimator.EstimatorSpec]:
@@ -82,9 +77,8 @@ def make_model_fn(
       total_steps: the global step at which training ends; learning rate schedules need it.
       num_examples: of an epoch; 0 if the data is infinite.
       checkpoint_periods: checkpoints are saved at the multiples of each.
-      task: this process's task if it trains in a cluster. The chief's hooks are the only ones that write; the gradients are
-        averaged over all tasks, or with parameter servers applied to the variables there.
-      stop: common.runs.stop.StopOnSignal; for a task only.
+      task: this process's. The chief's hooks are the only ones that write.
+      stop: common.runs.stop.StopOnSignal, or None.
       on_metrics: see TrainingSummaries.
 
     Returns:
@@ -93,52 +87,32 @@ def make_model_fn(
 
     def train_spec(features, predictions, example_loss, metrics, params, config):
         loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
-        with _local(task):
+        with task.local():
             waited, count_wait = measure_wait(features)
-        means = StepMeans(task.collectives, loss) if isinstance(task, SynchronousTask) else None
+        means = task.means(loss)
         train_op = _train_op(model, loss, metrics, count_wait, total_steps, options, params, means)
-        loss = means.loss if means else loss
-        with _local(task):
+        loss = means.loss
+        with task.local():
             mean_loss, count_loss = tf.metrics.mean(loss)
         train_op = tf.group(train_op, count_loss)
-        length = Length(params, num_examples, total_steps)
         profiled = parse_steps(options.profile_steps) if options.profile_steps else ()
-        if isinstance(task, AsynchronousTask):
-            last_hook: StopAsynchronous | MultiStepHook = StopAsynchronous(task, stop)
-        else:
-            last_hook = MultiStepHook(
-                train_op, options.steps_per_loop, options.save_summary_steps, checkpoint_periods, [total_steps, *profiled]
-            )
-        hooks = [
-            saving.StepCheck(loss),
-            TrainingSummaries(
-                loss,
-                mean_loss,
-                metrics,
-                waited,
-                options.save_summary_steps,
-                length,
-                config.model_dir,
-                last_hook,
-                on_metrics,
-            ),
-            saving.CheckpointSaver(config.model_dir, checkpoint_periods),
-            ProgressBar(loss, length),
-            *([Profiler(profiled, config.model_dir)] if profiled else []),
-        ]
-        if task and not task.is_chief:
-            del hooks[1:]
-        hooks += [*model_contract.make_hooks(model, ModeKeys.TRAIN, params), last_hook]
-        scaffold = None
-        if isinstance(task, SynchronousTask) and means:
-            hooks.insert(0, EndTogether(task))
-            hooks.insert(-1, StopTogether(task, means, stop, checkpoint_periods, total_steps, last_hook))
-            scaffold = SharedScaffold(task)
-        elif isinstance(task, AsynchronousTask) and isinstance(last_hook, StopAsynchronous):
-            hooks.insert(0, last_hook.hearing())
-            scaffold = WaitingScaffold(task, config.keep_checkpoint_max)
-        if task:
-            hooks.insert(0, StepDeadline(task, options.steps_per_loop))
+        visible = [total_steps, *profiled]
+        step_hook = task.step_hook(stop) or MultiStepHook(
+            train_op, options.steps_per_loop, options.save_summary_steps, checkpoint_periods, visible
+        )
+        hooks: list[tf.train.SessionRunHook] = [saving.StepCheck(loss)]
+        if task.is_chief:
+            length = Length(params, num_examples, total_steps)
+            every = options.save_summary_steps
+            hooks += [
+                TrainingSummaries(loss, mean_loss, metrics, waited, every, length, config.model_dir, step_hook, on_metrics),
+                saving.CheckpointSaver(config.model_dir, checkpoint_periods),
+                ProgressBar(loss, length),
+                *([Profiler(profiled, config.model_dir)] if profiled else []),
+            ]
+        hooks += model_contract.make_hooks(model, ModeKeys.TRAIN, params)
+        hooks = task.hooks(hooks, step_hook, means, stop, checkpoint_periods, total_steps, options.steps_per_loop)
+        scaffold = task.scaffold(config.keep_checkpoint_max)
         # A worker of an asynchronous training is none of the Estimator's chiefs, whose own hooks are the only ones to run.
         of_chief, of_worker = (hooks, ()) if config.is_chief else ((), hooks)
         return tf.estimator.EstimatorSpec(
@@ -181,7 +155,7 @@ def make_model_fn(
         with tf.name_scope('model'):
             predictions, losses = make_parallel(tower, devices, features=features, labels=labels)
             example_loss = tf.add_n([*losses.values()])
-        with tf.name_scope('metrics'), _local(task if mode == ModeKeys.TRAIN else None):
+        with tf.name_scope('metrics'), task.local() if mode == ModeKeys.TRAIN else contextlib.nullcontext():
             metrics = model_contract.call_eval_metrics(model, features, labels, predictions, params)
             metrics |= {f'{model_contract.LOSS_PREFIX}{name}': tf.metrics.mean(loss) for name, loss in losses.items() if name}
         if mode == ModeKeys.EVAL:
@@ -195,16 +169,11 @@ def make_model_fn(
         warn_of_random_ops(spec.train_op)
         check_fits(
             [spec.train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())],
-            params.batch_size // (max(len(devices), 1) * (task.batch_parts if task else 1)),
+            params.batch_size // (max(len(devices), 1) * (1 if task.has_whole_batches else task.count)),
         )
         return spec
 
     return model_fn
-
-
-def _local(task):
-    """Within it, variables are not on a parameter server."""
-    return tf.device(task.device) if isinstance(task, AsynchronousTask) else contextlib.nullcontext()
 
 
 def _unfrozen(variables, freeze):

@@ -85,7 +85,7 @@ def minimize(
     step: tf.Variable,
     params: HParams,
     loss_scaling: bool = False,
-    average: Callable[[Sequence[Any]], Sequence[Any]] | None = None,
+    average: Callable[[Sequence[Any], Callable[[Any], Any]], Sequence[Any]] = lambda gradients, merge: gradients,
     make_optimizer: Callable[[tf.Tensor, HParams], tf.train.Optimizer] = by_name,
 ) -> tf.Operation:
     """Makes the op of a training step. It increments the global step at the end.
@@ -106,7 +106,7 @@ def minimize(
       step: int64 scalar, the global step.
       params: hyper-parameters.
       loss_scaling: whether to use dynamic loss scaling.
-      average: function of the gradients that returns their means over the processes of a cluster.
+      average: see common.cluster.training_task.Means.
       make_optimizer: function of a learning rate, float32 scalar, and the hyper-parameters.
 
     Raises:
@@ -128,8 +128,7 @@ def minimize(
         _make_dense(gradient, variable) if may_be_dense and _is_small(variable) else _merge_duplicates(gradient)
         for gradient, variable in pairs
     )
-    if average:
-        gradients = tuple(map(_merge_duplicates, average(gradients)))
+    gradients = tuple(average(gradients, _merge_duplicates))
     tf.summary.scalar('gradient_norm', tf.global_norm(_in_one_type(gradients)))
 
     def update(gradients):

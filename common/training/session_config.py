@@ -4,42 +4,34 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.asynchronous import AsynchronousTask
-from common.cluster.task import TrainingTask
+from common.cluster.training_task import ALONE, TrainingTask
 from common.errors import UsageError
 from common.options.table import Options
 from common.training.parallel import tower_devices
 
-_SEED_STEP = 1000003  # A prime, so that close seeds of different tasks do not coincide.
 
-
-def make_run_config(output_dir: str, seed: int, options: Options, task: TrainingTask | None = None) -> 'tf.estimator.RunConfig':
+def make_run_config(output_dir: str, seed: int, options: Options, task: TrainingTask = ALONE) -> 'tf.estimator.RunConfig':
     """Returns the tf.estimator.RunConfig of a run.
 
     Args:
       output_dir: its model_dir.
       seed: TensorFlow's; the tasks of a cluster draw different numbers.
       options: the flags.
-      task: this process's task if it trains in a cluster.
+      task: this process's.
 
     Raises:
       UsageError: the machine does not support what the options request.
     """
     config = tf.estimator.RunConfig(
         model_dir=output_dir,
-        tf_random_seed=seed if not task else (seed + task.index * _SEED_STEP) % 2**31,
-        session_config=task.session_config if task else make_session_config(tower_devices(options), options),
+        tf_random_seed=seed,
+        session_config=make_session_config(tower_devices(options), options),
         save_summary_steps=0,  # common/monitoring/summaries.py writes summaries and log lines.
         log_step_count_steps=None,
         save_checkpoints_secs=None,  # common/training/saving.py saves them.
         keep_checkpoint_max=options.keep_checkpoint_max,
-        device_fn=task.device_function() if isinstance(task, AsynchronousTask) else None,
     )
-    if task:
-        config._master = task.target  # RunConfig takes it from TF_CONFIG only.
-    if isinstance(task, AsynchronousTask):
-        config._is_chief = task.is_chief
-    return config
+    return task.run_config(config)
 
 
 def make_session_config(devices: Sequence[str], options: Options) -> tf.ConfigProto | None:
