@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 from common.data.input_pipeline import make_input_fn
 from common.data.source import DataSource
 from common.options.table import Options
-from common.training.model_fn import make_model_fn
+from common.training.model_fn import ModelFn
 from common.training.session_config import make_session_config
 from datasets import mnist
 from hparams import build
@@ -56,7 +56,7 @@ def measure(precision: str, data_dir: str) -> dict[str, float]:
         batches = tf.data.make_initializable_iterator(
             make_input_fn(DataSource(mnist, data_dir, params), mode, 'train', IMAGES, True)()
         )
-        train_op = make_model_fn(alexnet, [], Options(), total_steps=1000)(*batches.get_next(), mode, params, config).train_op
+        train_op = ModelFn(alexnet, [], Options(), total_steps=1000)(*batches.get_next(), mode, params, config).train_op
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         session.run(batches.initializer)
         seconds = []

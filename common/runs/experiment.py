@@ -23,7 +23,7 @@ from common.quiet import quiet
 from common.runs.stop import StopOnSignal
 from common.storage import checkpoints
 from common.storage.metrics import Objective, parse_objective
-from common.training.model_fn import make_model_fn
+from common.training.model_fn import ModelFn
 from common.training.numerics import check_numerics
 from common.training.parallel import tower_devices
 
@@ -98,7 +98,7 @@ def make_experiment(
     if options.warm_start_from and checkpoints.has_checkpoint(config.model_dir):
         tf.logging.info('--warm_start_from is not used: %s has its own checkpoint to resume from.', config.model_dir)
         options = dataclasses.replace(options, warm_start_from='')
-    model_fn = make_model_fn(
+    model_fn: Callable[..., tf.estimator.EstimatorSpec] = ModelFn(
         model,
         devices,
         options,

@@ -51,41 +51,71 @@ def warm_start(
     for old, new in pairs:
         if not any(_renamed(variable.op.name, old, new) for variable in variables):
             raise UsageError(f'--warm_start_names: {old}:{new}: the model has no {new}; it has: {_list_names(variables)}')
-    keras = keras_weights.read(path) if keras_weights.is_of_keras(path) else None
-    found = _converted(keras) if keras else _find(path)
-    if not is_intact(found):
-        raise RunError(f'--warm_start_from={path}: {found} is corrupt: choose another checkpoint')
-    shapes = open_checkpoint(found).get_variable_to_shape_map()
-    places = keras_weights.match(keras, networks) if keras else {}
-    shown = {key: name for name, key in keras.names.items()} if keras else {}
+    weights = _Weights(path, networks)
+    tf.logging.info('Starting from the weights in %s:', path if weights.keras else weights.checkpoint)
     matching: dict[str, list[tf.Variable]] = {}
     missing: list[str] = []
     unused = set(pairs)
-    tf.logging.info('Starting from the weights in %s:', path if keras else found)
     for variable in variables:
         name, shape = variable.op.name, variable.shape.as_list()
         pair = next((pair for pair in pairs if _renamed(name, *pair)), None)
-        source = _renamed(name, *pair) if pair else name
-        if keras:
-            source = _of_name(source, keras.names) if pair or name not in places else places[name]
-        source = f'{source}{_AVERAGE}' if f'{source}{_AVERAGE}' in shapes else source
-        saved_shape = shapes.get(source)
+        key = weights.key(name, pair)
+        saved_shape = weights.shapes.get(key)
         if saved_shape is not None and pair:
             unused.discard(pair)
         if name in excluded:
             outcome = 'skipped: excluded'
         elif saved_shape is None:
-            outcome = 'skipped: missing' if source == name else f'skipped: {source} is missing'
+            outcome = 'skipped: missing' if key == name else f'skipped: {key} is missing'
             missing.append(name)
         elif saved_shape != shape:
             outcome = f'skipped: its shape is {saved_shape}, not {shape}'
         else:
-            saved_name = shown.get(source, source)
+            saved_name = weights.shown(key)
             outcome = 'loaded' if saved_name in (name, f'{name}{_AVERAGE}') else f'loaded from {saved_name}'
-            matching.setdefault(source, []).append(variable)
+            matching.setdefault(key, []).append(variable)
         tf.logging.info('  %-40s %s', name, outcome)
     for old, new in sorted(unused):
-        raise UsageError(f'--warm_start_names: {old}:{new}: {found} has no {old} for a variable of the model')
+        raise UsageError(f'--warm_start_names: {old}:{new}: {weights.checkpoint} has no {old} for a variable of the model')
+    _check_matching(path, weights, matching, missing)
+    for i in range(max(map(len, matching.values()))):  # Several variables may have the same source.
+        targets = {key: variables[i] for key, variables in matching.items() if i < len(variables)}
+        tf.train.init_from_checkpoint(weights.checkpoint, targets)
+
+
+class _Weights:
+    """The weights to start from.
+
+    Attributes:
+      keras: what Keras has saved, see common/training/keras_weights.py, or None.
+      checkpoint: the path of a checkpoint, of the former in its stead.
+      shapes: {key in the checkpoint: shape}.
+    """
+
+    def __init__(self, path: str, networks: Sequence[Any]):
+        self.keras = keras_weights.read(path) if keras_weights.is_of_keras(path) else None
+        self.checkpoint = _converted(self.keras) if self.keras else _find(path)
+        if not is_intact(self.checkpoint):
+            raise RunError(f'--warm_start_from={path}: {self.checkpoint} is corrupt: choose another checkpoint')
+        self.shapes = open_checkpoint(self.checkpoint).get_variable_to_shape_map()
+        self._places = keras_weights.match(self.keras, networks) if self.keras else {}
+        self._shown = {key: name for name, key in self.keras.names.items()} if self.keras else {}
+
+    def key(self, name: str, pair: tuple[str, str] | None) -> str:
+        """Returns the key in the checkpoint for a variable, which a pair of --warm_start_names may rename."""
+        key = _renamed(name, *pair) if pair else name
+        if self.keras:
+            key = _of_name(key, self.keras.names) if pair or name not in self._places else self._places[name]
+        return f'{key}{_AVERAGE}' if f'{key}{_AVERAGE}' in self.shapes else key
+
+    def shown(self, key: str) -> str:
+        """Returns what users call a key."""
+        return self._shown.get(key, key)
+
+
+def _check_matching(path, weights, matching, missing):
+    """Raises UsageError if no variable was found; warns of weights that are left while variables are missing."""
+    keras = weights.keras
     if not matching and keras and keras.has_paths:
         raise UsageError(
             f'--warm_start_from={path}: has the weights of a model that is made of other layers than those of --model, and no '
@@ -94,9 +124,9 @@ def warm_start(
     if not matching:
         raise UsageError(
             f'--warm_start_from={path}: no variable matches one of the model in name and shape; it has '
-            f'{_shortened(keras.names if keras else shapes)}'
+            f'{_shortened(keras.names if keras else weights.shapes)}'
         )
-    left = [shown.get(key, key) for key in keras.arrays if key not in matching] if keras else []
+    left = [weights.shown(key) for key in keras.arrays if key not in matching] if keras else []
     if missing and left:
         tf.logging.warning(
             '--warm_start_from=%s: has no weights for %s; it has %s, which are not used: if these are the same, say so by '
@@ -105,8 +135,6 @@ def warm_start(
             _shortened(missing),
             _shortened(left),
         )
-    for i in range(max(map(len, matching.values()))):  # Several variables may have the same source.
-        tf.train.init_from_checkpoint(found, {source: targets[i] for source, targets in matching.items() if i < len(targets)})
 
 
 def _renamed(name, old, new):

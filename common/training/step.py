@@ -1,0 +1,83 @@
+"""The op of a training step: learning rate, gradients, optimizer, and what is shown of them."""
+
+from collections.abc import Mapping, Sequence
+import functools
+import re
+import types
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from common.cluster.training_task import Means
+from common.errors import UsageError
+from common.options.table import Options
+from common.plugins import model_contract
+from common.training import graphs, learning_rate, optimizer
+from hparams.build import HParams
+
+
+def make_train_op(
+    model: types.ModuleType,
+    loss: tf.Tensor,
+    metrics: Mapping[str, Any],
+    before: Sequence[tf.Operation],
+    total_steps: int,
+    options: Options,
+    params: HParams,
+    means: Means,
+) -> tf.Operation:
+    """Returns the op that runs a training step.
+
+    Args:
+      model: the model module, which may have an optimizer and a learning rate of its own.
+      loss: float32 scalar, of this process's share of the batch.
+      metrics: {name: (value, update_op)}, which see the weights of before the step.
+      before: ops that precede the step, such as updates of batch norm.
+      total_steps: the step at which training ends.
+      options: the flags.
+      params: hyper-parameters.
+      means: of the gradients over all processes.
+
+    Raises:
+      UsageError: the optimizer does not go with the learning rate, or --freeze leaves nothing to train.
+    """
+    step = tf.train.get_or_create_global_step()
+    own_optimizer, own_rate = (getattr(model, name, None) for name in ('optimizer', 'learning_rate'))
+    make_optimizer = functools.partial(model_contract.make_optimizer, model) if own_optimizer else optimizer.by_name
+    schedule = functools.partial(model_contract.learning_rate, model) if own_rate else learning_rate.by_name
+    if own_rate and not own_optimizer and params.optimizer == 'ftrl':
+        raise UsageError(f'--model={params.model}: optimizer=ftrl needs a constant learning rate, without learning_rate()')
+    with tf.name_scope('schedule'):
+        rate = learning_rate.learning_rate(step, total_steps, params, schedule)
+    tf.summary.scalar('learning_rate', rate)
+    for variable in tf.trainable_variables():
+        tf.summary.histogram(f'weights/{variable.op.name}', variable)
+    reads = _weight_reads([*tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())])
+    with tf.control_dependencies([*before, *reads]):
+        trained = _unfrozen(tf.trainable_variables(), options.freeze)
+        is_scaled = options.precision == 'float16'
+        return optimizer.minimize(loss, trained, rate, step, params, is_scaled, means, make_optimizer)
+
+
+def _unfrozen(variables, freeze):
+    if not freeze:
+        return variables
+    frozen = [variable for variable in variables if re.search(freeze, variable.op.name)]
+    if not frozen or len(frozen) == len(variables):
+        raise UsageError(
+            f'--freeze={freeze}: matches {"all" if frozen else "none"} of the variables: '
+            f'{", ".join(variable.op.name for variable in variables)}'
+        )
+    tf.logging.info('Frozen: %s', ', '.join(variable.op.name for variable in frozen))
+    return [variable for variable in variables if variable not in frozen]
+
+
+def _weight_reads(tensors):
+    """Returns the ops that read weights for `tensors`. They must run before the step updates the weights."""
+    handles = {variable.handle.op for variable in tf.trainable_variables() if hasattr(variable, 'handle')}
+    reads = [
+        op
+        for op in graphs.ancestors(tensors)
+        if op.type == 'ReadVariableOp' and op.inputs[0].op in handles and not op.control_inputs
+    ]
+    return sorted(reads, key=lambda op: op.name)
