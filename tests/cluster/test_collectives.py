@@ -118,7 +118,7 @@ def test_tasks_exchange_texts_meet_if_they_were_started_alike_and_name_a_differe
     assert found[2].startswith('chief has batch_size=12, but worker 1 has batch_size=24: ')
     found = together(tasks, lambda task: meet(task, **({'more': '1'} if task.index == 1 else {})))
     assert all('more=1' in message and 'more=None' in message for message in found)
-    found = together(tasks, lambda task: task.leave() if task.is_chief else task.start({'data': '1'}))
+    found = together(tasks, lambda task: task.leave() if task.is_chief else task.start(lambda: {'data': '1'}))
     assert found == [None, False, False]  # The chief has nothing to train.
 
 

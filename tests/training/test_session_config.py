@@ -1,10 +1,13 @@
 """What sessions are told, seen in what they run."""
 
+import functools
 import types
 
 import pytest
 import tensorflow.compat.v1 as tf
 
+from common.cluster.task import Member
+from common.cluster.training_task import ALONE
 from common.errors import UsageError
 from common.options.table import Options
 from common.training.session_config import make_run_config, make_session_config
@@ -53,11 +56,12 @@ def test_xla_and_float16_are_for_gpus_and_bfloat16_for_cpus(monkeypatch, has_gpu
 @pytest.mark.parametrize('index, seed', [(None, 7), (0, 7), (1, 1000010), (2200, 2200 * 1000003 + 7 - 2**31)])
 def test_each_task_of_a_cluster_has_a_session_and_a_seed_of_its_own(tmp_path, index, seed):
     session_config = tf.ConfigProto(isolate_session_state=True)
-    task = types.SimpleNamespace(index=index, session_config=session_config, target='grpc://task', is_chief=True)
-    task = None if index is None else task
+    task = types.SimpleNamespace(index=index, session_config=session_config, target='grpc://task')
+    task.run_config = functools.partial(Member.run_config, task)
+    task = ALONE if index is None else task
     options = Options(keep_checkpoint_max=3, intra_op_threads=2)
     config = make_run_config(str(tmp_path), 7, options, task)
     assert (config.model_dir, config.tf_random_seed, config.keep_checkpoint_max) == (str(tmp_path), seed, 3)
-    assert config.session_config == (task.session_config if task else make_session_config([], options))
-    assert config.master == ('grpc://task' if task else '') and config.is_chief and config.device_fn is None
+    assert config.session_config == (make_session_config([], options) if task is ALONE else session_config)
+    assert config.master == ('' if task is ALONE else 'grpc://task') and config.is_chief and config.device_fn is None
     assert (config.save_checkpoints_secs, config.save_checkpoints_steps, config.log_step_count_steps) == (None, None, None)
