@@ -10,7 +10,6 @@ import tensorflow.compat.v1 as tf
 
 from common.cluster.training_task import ALONE, TrainingTask
 from common.data.input_pipeline import make_input_fn
-from common.data.length_groups import WINDOW
 from common.data.share import Share
 from common.data.size import count_examples, fits_cache
 from common.data.source import DataSource
@@ -18,8 +17,8 @@ from common.errors import UsageError
 from common.inference.evaluator import Evaluator
 from common.options.schedule import SCHEDULES, Schedule
 from common.options.table import Options
-from common.options.values import MAX_STEPS
 from common.quiet import quiet
+from common.runs.length import measure
 from common.runs.stop import StopOnSignal
 from common.storage import checkpoints
 from common.storage.metrics import Objective, parse_objective
@@ -81,58 +80,41 @@ def make_experiment(
       RunError: a split is empty, or not even its shuffle buffer fits into memory.
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
-    devices = tower_devices(options)
-    is_resumed = schedule.trains and checkpoints.has_checkpoint(config.model_dir)
+    has_checkpoint, devices = checkpoints.has_checkpoint(config.model_dir), tower_devices(options)
     share = Share(task.index, task.count, task.has_whole_batches)
-    _check_batch(params, share.batch_parts, len(devices), is_resumed)
+    _check_batch(params, share.batch_parts, len(devices), schedule.trains and has_checkpoint)
     objective = parse_objective(options.best_metric)
-    num_examples, train_steps = 0, 1
-    if schedule.trains or schedule.follows:
-        num_examples = count_examples(source, params.train_split, _needed_examples(params, schedule))
-        if not schedule.is_dry_run:
-            train_steps = _train_steps(params, num_examples)
-    trained_examples = _trained_examples(num_examples, params, options)
-    cache = schedule.trains and not schedule.is_dry_run and fits_cache(source, trained_examples, share.count)
-    save_steps = options.save_checkpoints_steps or _epoch_steps(params, num_examples)
-    eval_every_steps = options.eval_every_steps or save_steps
-    if options.warm_start_from and checkpoints.has_checkpoint(config.model_dir):
+    length = measure(source, options)
+    cache = schedule.trains and not schedule.is_dry_run and fits_cache(source, length.trained_examples, share.count)
+    if options.warm_start_from and has_checkpoint:
         tf.logging.info('--warm_start_from is not used: %s has its own checkpoint to resume from.', config.model_dir)
         options = dataclasses.replace(options, warm_start_from='')
-    model_fn: Callable[..., tf.estimator.EstimatorSpec] = ModelFn(
+    model_fn = ModelFn(
         model,
         devices,
         options,
-        total_steps=train_steps,
-        num_examples=max(num_examples, 0),
-        checkpoint_periods=[save_steps, eval_every_steps],
+        total_steps=length.train_steps,
+        num_examples=max(length.num_examples, 0),
+        checkpoint_periods=[length.save_steps, length.eval_every_steps],
         task=task,
         stop=stop,
         on_metrics=on_metrics,
     )
-    if options.debug_numerics:
-        model_fn = check_numerics(model_fn)
-    with quiet():  # The Estimator logs its entire configuration.
-        estimator = evaluated = tf.estimator.Estimator(model_fn, config=config, params=params)
-        if config.device_fn:  # Only the training uses the parameter servers.
-            evaluated = tf.estimator.Estimator(model_fn, config=config.replace(device_fn=None), params=params)
+    estimator, evaluated = _make_estimators(check_numerics(model_fn) if options.debug_numerics else model_fn, config, params)
     evaluators = []
     if schedule.evaluates:
         evaluators = [_make_evaluator(evaluated, source, split, schedule, options) for split in options.eval_splits]
         _check_objective(objective, evaluators[0], options.best_metric)
+    is_part = bool(options.overfit_batches)
+    train_input_fn = make_input_fn(
+        source, ModeKeys.TRAIN, params.train_split, length.trained_examples, cache, is_part=is_part, share=share
+    )
     return Experiment(
         estimator=estimator,
         source=source,
-        train_input_fn=make_input_fn(
-            source,
-            ModeKeys.TRAIN,
-            params.train_split,
-            trained_examples,
-            cache,
-            is_part=bool(options.overfit_batches),
-            share=share,
-        ),
-        train_steps=train_steps,
-        eval_every_steps=eval_every_steps,
+        train_input_fn=train_input_fn,
+        train_steps=length.train_steps,
+        eval_every_steps=length.eval_every_steps,
         evaluators=evaluators,
         objective=objective,
         options=options,
@@ -140,6 +122,15 @@ def make_experiment(
         task=task,
         on_metrics=on_metrics,
     )
+
+
+def _make_estimators(model_fn, config, params):
+    """Returns what trains, and what evaluates: only the training uses parameter servers."""
+    with quiet():  # The Estimator logs its entire configuration.
+        estimator = tf.estimator.Estimator(model_fn, config=config, params=params)
+        if not config.device_fn:
+            return estimator, estimator
+        return estimator, tf.estimator.Estimator(model_fn, config=config.replace(device_fn=None), params=params)
 
 
 def _make_evaluator(estimator, source, split, schedule, options):
@@ -169,31 +160,6 @@ def _check_batch(params, tasks, towers, is_resumed):
         )
 
 
-def _needed_examples(params, schedule):
-    """Returns how many examples a training may read, including the shuffle buffer; None if epochs determine its length."""
-    if schedule.is_dry_run or schedule.follows and params.train_steps:
-        return 1
-    if not params.train_steps:
-        return None
-    # Grouping by length reads whole windows.
-    return params.examples_at(params.train_steps + params.group_by_length * WINDOW) + params.shuffle_buffer
-
-
-def _train_steps(params, num_examples):
-    if params.train_steps:
-        return params.train_steps
-    if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
-        raise UsageError(f'--dataset={params.dataset} is infinite, so epochs are undefined: set --train_steps')
-    first, seen = params.batch_start
-    steps = first + (params.num_epochs * num_examples - seen) / params.batch_size
-    if steps > MAX_STEPS:
-        raise UsageError(f'num_epochs={params.num_epochs} makes more than {MAX_STEPS} steps: lower it, or set --train_steps')
-    steps = math.ceil(steps)
-    if not steps:
-        raise UsageError(f'num_epochs={params.num_epochs} leaves nothing to train: raise it, or set --train_steps')
-    return steps
-
-
 def _eval_steps(source, split, schedule, options):
     """Returns how many batches to evaluate at most, and how many there must be."""
     if schedule.is_dry_run or options.eval_steps:
@@ -204,17 +170,3 @@ def _eval_steps(source, split, schedule, options):
         raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: set --eval_steps')
     size = source.params.eval_batch_size
     return math.ceil((num_examples + 1) / size), math.ceil(num_examples / size)  # One more, to reach the end of the split.
-
-
-def _trained_examples(num_examples, params, options):
-    if not options.overfit_batches:
-        return num_examples
-    wanted = min(options.overfit_batches * params.batch_size, MAX_STEPS)
-    return wanted if num_examples < 0 else min(wanted, num_examples)  # Negative: infinite, or more than needed.
-
-
-def _epoch_steps(params, num_examples):
-    """Returns the default number of steps between checkpoints: an epoch, or 1,000 if epochs are undefined."""
-    if num_examples <= 0:
-        return 1000
-    return math.ceil(num_examples / params.batch_size)

@@ -109,43 +109,50 @@ def opened(
 
     Args and errors are those of `run`; task is this process's.
     """
-    params, schedule, saved = source.params, SCHEDULES[options.schedule], None
+    params, schedule = source.params, SCHEDULES[options.schedule]
+    changed = tuple(parse(options.override_hparams, '--override_hparams'))
+    of_inference = () if schedule.trains else ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
     with contextlib.ExitStack() as cleanup:
-        # May fail, so before the directory is created.
+        # Both may fail, so before the directory is created.
         config = make_run_config(output_dir, params.seed, options, task)
-        overrides_given = tuple(parse(options.override_hparams, '--override_hparams'))
-        of_inference = ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
-        free = overrides_given if schedule.trains else (*overrides_given, *of_inference)
-        is_resumed = checkpoints.has_checkpoint(output_dir)
-        if is_resumed:
-            saved = saved_dataset.load(output_dir)
-            if saved or not source.has_metadata():
-                known = build.add_metadata(params, saved.metadata) if saved else params
-                build.compare(known, run_dir.hparams_path(output_dir), free)
+        saved = _saved(source, output_dir, (*changed, *of_inference))
         if schedule.trains:
             cleanup.enter_context(_locked_and_recovered(output_dir))
         elif schedule.needs_checkpoint:
             checkpoints.require_checkpoint(output_dir)
-
         cleanup.enter_context(_seeded(params.seed))
-        if saved and saved.specs and not _reads_data(options):
-            source = saved_dataset.without_data(source, saved)
-        else:
-            tf.logging.info('Checking the data: %s.', source.data_dir)
-            source = saved_dataset.prepare(source, saved, schedule.trains)
-        if is_resumed and not saved and not schedule.trains:
-            build.compare(source.params, run_dir.hparams_path(output_dir), free)
+        source = _with_data(source, saved, options)
         if not schedule.trains:
+            if not saved and checkpoints.has_checkpoint(output_dir):
+                build.compare(source.params, run_dir.hparams_path(output_dir), (*changed, *of_inference))
             yield make_experiment(model, source, config, options, stop, task, on_metrics)
             return
-        history, step = _history(source.params, output_dir, overrides_given)
+        history, step = _history(source.params, output_dir, changed)
         params = _with_history(source.params, history, task)
-        source = dataclasses.replace(source, params=params)
-        experiment = make_experiment(model, source, config, options, stop, task, on_metrics)
+        experiment = make_experiment(model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics)
         if not step or step < experiment.train_steps:
             overrides.save(params, history, run_dir.hparams_path(output_dir))
         cleanup.callback(close_writers, output_dir)
         yield experiment
+
+
+def _saved(source, output_dir, free):
+    """Returns what a run has saved of its dataset, or None; its hyper-parameters must be the same, but for those in `free`."""
+    if not checkpoints.has_checkpoint(output_dir):
+        return None
+    saved = saved_dataset.load(output_dir)
+    if saved or not source.has_metadata():  # Otherwise the data has to be prepared first.
+        params = build.add_metadata(source.params, saved.metadata) if saved else source.params
+        build.compare(params, run_dir.hparams_path(output_dir), free)
+    return saved
+
+
+def _with_data(source, saved, options):
+    """Returns the DataSource with its data prepared, or with what was saved of it if the run reads no split."""
+    if saved and saved.specs and not _reads_data(options):
+        return saved_dataset.without_data(source, saved)
+    tf.logging.info('Checking the data: %s.', source.data_dir)
+    return saved_dataset.prepare(source, saved, SCHEDULES[options.schedule].trains)
 
 
 def _reads_data(options):

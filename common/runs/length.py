@@ -1,0 +1,85 @@
+"""How long a run is, in examples, steps, and steps between checkpoints and evaluations."""
+
+import math
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from common.data.length_groups import WINDOW
+from common.data.size import count_examples
+from common.data.source import DataSource
+from common.errors import UsageError
+from common.options.schedule import SCHEDULES
+from common.options.table import Options
+from common.options.values import MAX_STEPS
+
+
+class RunLength(NamedTuple):
+    """Lengths of a run.
+
+    num_examples is the split's, 0 or negative if it is infinite or not counted; trained_examples those of an epoch, see
+    --overfit_batches; train_steps the global step at which training ends.
+    """
+
+    num_examples: int
+    trained_examples: int
+    train_steps: int
+    save_steps: int
+    eval_every_steps: int
+
+
+def measure(source: DataSource, options: Options) -> RunLength:
+    """Returns the lengths of a run, for which examples are counted if its schedule needs that.
+
+    Raises:
+      UsageError: epochs are undefined for an infinite dataset, or make no step, or too many.
+      RunError: the split is empty.
+    """
+    params, schedule = source.params, SCHEDULES[options.schedule]
+    num_examples, train_steps = 0, 1
+    if schedule.trains or schedule.follows:
+        num_examples = count_examples(source, params.train_split, _needed_examples(params, schedule))
+        if not schedule.is_dry_run:
+            train_steps = _train_steps(params, num_examples)
+    save_steps = options.save_checkpoints_steps or _epoch_steps(params, num_examples)
+    trained_examples = _trained_examples(num_examples, params, options)
+    return RunLength(num_examples, trained_examples, train_steps, save_steps, options.eval_every_steps or save_steps)
+
+
+def _needed_examples(params, schedule):
+    """Returns how many examples a training may read, including the shuffle buffer; None if epochs determine its length."""
+    if schedule.is_dry_run or schedule.follows and params.train_steps:
+        return 1
+    if not params.train_steps:
+        return None
+    # Grouping by length reads whole windows.
+    return params.examples_at(params.train_steps + params.group_by_length * WINDOW) + params.shuffle_buffer
+
+
+def _train_steps(params, num_examples):
+    if params.train_steps:
+        return params.train_steps
+    if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
+        raise UsageError(f'--dataset={params.dataset} is infinite, so epochs are undefined: set --train_steps')
+    first, seen = params.batch_start
+    steps = first + (params.num_epochs * num_examples - seen) / params.batch_size
+    if steps > MAX_STEPS:
+        raise UsageError(f'num_epochs={params.num_epochs} makes more than {MAX_STEPS} steps: lower it, or set --train_steps')
+    steps = math.ceil(steps)
+    if not steps:
+        raise UsageError(f'num_epochs={params.num_epochs} leaves nothing to train: raise it, or set --train_steps')
+    return steps
+
+
+def _trained_examples(num_examples, params, options):
+    if not options.overfit_batches:
+        return num_examples
+    wanted = min(options.overfit_batches * params.batch_size, MAX_STEPS)
+    return wanted if num_examples < 0 else min(wanted, num_examples)  # Negative: infinite, or more than needed.
+
+
+def _epoch_steps(params, num_examples):
+    """Returns the default number of steps between checkpoints: an epoch, or 1,000 if epochs are undefined."""
+    if num_examples <= 0:
+        return 1000
+    return math.ceil(num_examples / params.batch_size)
