@@ -1,4 +1,4 @@
-"""Trainings in child processes: how they are started, and why they failed."""
+"""Starts runs in child processes, and finds out why they failed."""
 
 from collections.abc import Sequence
 import re

@@ -1,4 +1,4 @@
-"""TensorFlow's file systems: those that there are, and what identifies a file on them."""
+"""TensorFlow's file systems: which are supported, and what identifies a file on them."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""How this process ends."""
+"""Ends this process with an exit code."""
 
 from collections.abc import Callable
 import os

@@ -1,4 +1,4 @@
-"""Hyper-parameters that a training resumes with other values of, and the history of them in its hparams.json."""
+"""Hyper-parameters that change when a run resumes, and their history in its hparams.json."""
 
 from collections.abc import Collection, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Makes modules, and what is in them, available by names that they do not have."""
+"""Makes modules, and their contents, available under their former names."""
 
 from collections.abc import Callable, Mapping
 import importlib

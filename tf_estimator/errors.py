@@ -1,4 +1,4 @@
-"""What ends `python -m tf_estimator` with a message of one line."""
+"""The error that ends `python -m tf_estimator` with one line."""
 
 
 class CommandError(Exception):

@@ -1,4 +1,4 @@
-"""What is kept out of the log: notices of deprecation, what TensorFlow's libraries write as they load, duplicate lines."""
+"""Keeps deprecation notices, the output of TensorFlow's libraries as they load, and duplicate lines out of the log."""
 
 from collections.abc import Iterator
 import contextlib

@@ -1,4 +1,4 @@
-"""What cannot be restored: it raises an error that says so, and what to use instead."""
+"""Refuses what cannot be restored, with an error that names the alternative."""
 
 import functools
 import inspect

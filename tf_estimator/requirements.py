@@ -1,4 +1,4 @@
-"""What tf.estimator needs: versions, packages and private names of TensorFlow. What is missing is an error with a cure."""
+"""Checks the versions, packages and private names of TensorFlow that tf.estimator needs; errors name the cure."""
 
 import importlib
 from importlib import metadata

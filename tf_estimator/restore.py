@@ -1,4 +1,4 @@
-"""What is put back into TensorFlow so that tensorflow-estimator loads and its API is found where it used to be."""
+"""Puts back into TensorFlow what tensorflow-estimator needs to load, and its API where it used to be."""
 
 import importlib
 import importlib.util

@@ -1,1 +1,1 @@
-"""Several processes that train one model: their tasks, collective ops, the same end for all."""
+"""Several processes that train one model: their tasks, collective ops, coordinated shutdown."""

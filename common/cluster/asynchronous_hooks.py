@@ -1,4 +1,4 @@
-"""The session of a training with parameter servers: the chief starts it, and all stop when one has to."""
+"""The session of processes with parameter servers: the chief starts it, and all stop when one has to."""
 
 from typing import TYPE_CHECKING, Any
 

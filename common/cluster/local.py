@@ -94,7 +94,7 @@ def share_gpus(num_tasks: int, num_gpus: int, visible: str) -> list[dict[str, st
 
 
 def end_with_launcher(environ: MutableMapping[str, str]) -> None:
-    """Ends this process as SIGTERM does when `run`, which has started it, has ended, however that was; else does nothing."""
+    """Sends this process SIGTERM once its launcher, `run`, exits; does nothing in a process without one."""
     if not environ.pop(_TASK, ''):
         return
 

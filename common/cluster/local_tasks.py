@@ -1,4 +1,4 @@
-"""The tasks that --local_cluster names."""
+"""Parses --local_cluster."""
 
 import re
 

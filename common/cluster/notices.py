@@ -1,4 +1,4 @@
-"""What the tasks of a cluster with parameter servers tell each other: variables on the servers."""
+"""Notices between the tasks of a cluster with parameter servers: variables on the servers."""
 
 import tensorflow.compat.v1 as tf
 

@@ -1,4 +1,4 @@
-"""Which parameter server a variable is on."""
+"""Places variables on parameter servers."""
 
 import math
 

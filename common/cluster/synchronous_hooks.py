@@ -1,4 +1,4 @@
-"""The session of a training by several processes: it starts, stops and ends in all of them at the same step."""
+"""The session of synchronous processes, which starts, stops and ends at the same step in all of them."""
 
 from collections.abc import Callable, Sequence
 import signal

@@ -78,7 +78,9 @@ def refuse(environ: MutableMapping[str, str], program: str) -> None:
       UsageError: it has several tasks, or is invalid.
     """
     if read(environ):
-        raise UsageError(f'TF_CONFIG or Slurm names a cluster, and {program} runs on one machine: unset it, or start one task')
+        raise UsageError(
+            f'TF_CONFIG or Slurm describes a cluster, but {program} runs on one machine: unset it, or start one task'
+        )
 
 
 def _parse(text):

@@ -1,4 +1,4 @@
-"""What the training asks of its task: the only process, or one of a cluster."""
+"""The interface of a process that trains, and the process that trains alone."""
 
 import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Writes examples to TFRecord files and a manifest; goes on where an interrupted run stopped."""
+"""Writes examples to TFRecord files and a manifest, and continues interrupted conversions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import concurrent.futures

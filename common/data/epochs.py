@@ -1,4 +1,4 @@
-"""The order of training: each epoch is shuffled differently, and a training that resumes continues at its place.
+"""The order of examples: each epoch is shuffled differently, and a resumed run continues at its place.
 
 The order is a function of the data, the seed, the epoch and the global step only. The memory of the machine decides whether
 records are kept, but not their order.

@@ -75,7 +75,7 @@ def write(
     """Writes splits as TFRecord files, in parallel, and a manifest that makes them valid.
 
     Each file is written under a temporary name and renamed, the manifest last, so that an interrupted run leaves nothing that
-    `read` would accept. If another process is writing the directory, its result is waited for and taken. On a terminal a
+    `read` would accept. If another process is writing the directory, waits, then uses its result. On a terminal a
     progress bar counts the examples.
 
     Args:

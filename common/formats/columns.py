@@ -1,4 +1,4 @@
-"""What the cells of a column are: numbers or categories, their statistics and their vocabulary."""
+"""Profiles a column: numbers or categories, statistics and vocabulary."""
 
 from collections.abc import Sequence
 from typing import Any

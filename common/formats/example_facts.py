@@ -1,4 +1,4 @@
-"""What the features of a user's own tf.train.Examples are, from a sample of them or a schema."""
+"""Infers the features of a user's own tf.train.Examples from a sample, or takes them from a schema."""
 
 from collections.abc import Mapping, Sequence
 import io

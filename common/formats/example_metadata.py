@@ -1,4 +1,4 @@
-"""What is in a user's own tf.train.Examples: kinds of features, statistics, vocabularies and classes."""
+"""Metadata of a user's own tf.train.Examples: kinds of features, statistics, vocabularies and classes."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses

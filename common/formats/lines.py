@@ -1,4 +1,4 @@
-"""Lines of a text file, local or remote, from any place on, and what they contain in the parts of a dataset."""
+"""Lines of a text file, local or remote, from any offset, and rows that know their position."""
 
 from collections.abc import Callable, Iterator
 import dataclasses

@@ -1,4 +1,4 @@
-"""Which data a dataset of a user's own files consists of: a file of each split, or one of which a share is held out."""
+"""Finds the file of each split of a user's own data, or holds out a share of a single file."""
 
 from collections.abc import Callable, Iterable, Mapping
 import hashlib

@@ -1,4 +1,4 @@
-"""What a table of a user's own is about: which of its columns are features, of which kind, and what is to be predicted."""
+"""Infers which columns of a user's table are features, of which kind, and what to predict."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import itertools

@@ -1,1 +1,1 @@
-"""Monitoring of a training: summaries, progress bar, profiler, TensorBoard plugins."""
+"""Monitoring of a run: summaries, progress bar, profiler, TensorBoard plugins."""

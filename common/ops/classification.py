@@ -1,4 +1,4 @@
-"""What classifiers have in common: predictions, loss and metrics."""
+"""Predictions, loss and metrics of classifiers."""
 
 from collections.abc import Mapping, Sequence
 

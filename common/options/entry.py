@@ -1,4 +1,4 @@
-"""What an entry of the table of flags says."""
+"""An entry of the table of flags."""
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses

@@ -1,4 +1,4 @@
-"""The schedules: what --schedule chooses from."""
+"""The choices of --schedule, with facts about each."""
 
 from collections.abc import Mapping
 import types

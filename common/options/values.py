@@ -1,4 +1,4 @@
-"""The forms of the flags' values."""
+"""Parses and checks the values of flags."""
 
 from collections.abc import Callable, Sequence
 import re

@@ -1,4 +1,4 @@
-"""What model and dataset modules say about themselves, for --help."""
+"""Describes model and dataset modules, for --help."""
 
 import ast
 import inspect

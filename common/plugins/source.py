@@ -1,4 +1,4 @@
-"""What the source of a model or dataset module says, without importing it: TensorFlow, which modules import, takes seconds."""
+"""Reads the source of a model or dataset module without importing it, which would import TensorFlow and take seconds."""
 
 import ast
 import dataclasses

@@ -1,4 +1,4 @@
-"""What the commands share: flags, help, log, signals, and errors reported in one line."""
+"""Runs a command: flags, help, log, signals, and errors reported in one line."""
 
 from collections.abc import Callable, Sequence
 import contextlib

@@ -1,4 +1,4 @@
-"""How long a run is, in examples, steps, and steps between checkpoints and evaluations."""
+"""Measures a run: examples, steps, and steps between checkpoints and evaluations."""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What a command says of an exception."""
+"""Formats an exception for the user."""
 
 import traceback
 

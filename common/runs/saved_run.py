@@ -1,4 +1,4 @@
-"""What the output_dir of a training says about how to use it."""
+"""Flags recorded in an output_dir."""
 
 import tensorflow.compat.v1 as tf
 

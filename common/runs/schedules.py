@@ -1,4 +1,4 @@
-"""What the schedules do: RUN maps the name of each to a function of an Experiment that returns the result to print."""
+"""The schedules: RUN maps the name of each to a function of an Experiment that returns the result to print."""
 
 from collections.abc import Callable, Mapping, Sequence
 import os

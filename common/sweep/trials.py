@@ -1,4 +1,4 @@
-"""The trainings of a sweep's trials: the trainer in child processes."""
+"""Runs the trials of a sweep: the trainer in child processes."""
 
 from collections.abc import Mapping, Sequence
 import dataclasses

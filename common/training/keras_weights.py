@@ -1,4 +1,4 @@
-"""Weights that Keras has saved: read without a line of code that a file may contain, and matched with a model's variables."""
+"""Weights saved by Keras: read without running any code in the file, and matched with a model's variables."""
 
 import collections
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Warns of what keeps a training that resumes from being the same as without the interruption."""
+"""Warns of random ops that keep a resumed run from being the same as an uninterrupted one."""
 
 import tensorflow.compat.v1 as tf
 

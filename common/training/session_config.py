@@ -1,4 +1,4 @@
-"""How sessions run a graph: devices, precision, compilation, threads, seed."""
+"""Configures sessions: devices, precision, compilation, threads, seed."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The op of a training step: learning rate, gradients, optimizer, and what is shown of them."""
+"""The op of a training step: learning rate, gradients, optimizer, and their summaries."""
 
 from collections.abc import Mapping, Sequence
 import functools

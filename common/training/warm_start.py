@@ -1,4 +1,4 @@
-"""Warm start: initializing the weights from another training."""
+"""Warm start: initializes the weights from another run."""
 
 import atexit
 from collections.abc import Sequence

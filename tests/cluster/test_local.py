@@ -181,5 +181,5 @@ def test_mistakes_are_found_before_anything_is_started(run, tmp_path, monkeypatc
     assert code == 2 and err.startswith('trainer.py: --hparams: unknown hyper-parameter batch_sise')
     monkeypatch.setenv('TF_CONFIG', tf_config({'worker': ['a:1', 'b:1']}, 'worker'))
     code, _, err = run(*POLYNOMIAL, '--local_cluster=worker:2')
-    assert code == 2 and 'TF_CONFIG or Slurm names a cluster, and --local_cluster runs on one machine' in err
+    assert code == 2 and 'TF_CONFIG or Slurm describes a cluster, but --local_cluster runs on one machine' in err
     assert list(tmp_path.iterdir()) == []

@@ -232,5 +232,5 @@ def test_paths_and_numbers_of_numpy_are_taken_and_what_does_not_fit_the_run_is_r
         with pytest.raises(api.UsageError, match=message):
             function()
     monkeypatch.setenv('TF_CONFIG', tf_config({'worker': ['a:1', 'b:1']}, 'worker'))
-    with pytest.raises(api.UsageError, match='TF_CONFIG or Slurm names a cluster, and a Python program runs on one machine'):
+    with pytest.raises(api.UsageError, match='Slurm describes a cluster, but a Python program runs on one machine'):
         run.evaluate()

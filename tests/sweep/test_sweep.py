@@ -215,7 +215,7 @@ def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path):
 def test_a_cluster_is_refused(search, tmp_path, monkeypatch):
     monkeypatch.setenv('TF_CONFIG', tf_config({'worker': ['a:1', 'b:1']}, 'worker'))
     code, _, err = search(RATES)
-    assert code == 2 and err.startswith('sweep.py: TF_CONFIG or Slurm names a cluster, and sweep.py runs on one machine: ')
+    assert code == 2 and err.startswith('sweep.py: TF_CONFIG or Slurm describes a cluster, but sweep.py runs on one machine: ')
     assert not (tmp_path / 'output').exists()
 
 
