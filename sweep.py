@@ -29,7 +29,7 @@ class SweepOptions:
 
     space: str = flag(
         '',
-        'A JSON file of what to search: for each hyper-parameter a list of choices, or a range '
+        'Required. A JSON file of what to search: for each hyper-parameter a list of choices, or a range '
         'such as {"low": 1e-4, "high": 0.1, "log": true}.',
         group='Sweep',
     )

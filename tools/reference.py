@@ -37,14 +37,15 @@ def flags(options: type) -> str:
     defaults = {field.name: field.default for field in dataclasses.fields(options)}
     for name, entry in flags_of(options).items():
         text = entry.help
-        if entry.choices and name != 'schedule':
+        if entry.choices:
             text += f' One of {", ".join(entry.choices)}.'
         if entry.schedules:
-            text += f' With `--schedule` {", ".join(entry.schedules)}.'
+            text += f' Only with `--schedule={"` or `".join(entry.schedules)}`.'
         if entry.requires:
-            text += f' With `--{entry.requires}`.'
+            text += f' Only with `--{entry.requires}`.'
         groups.setdefault(entry.group, []).append((f'`--{name}`', text, entry.default_text or _code(defaults[name])))
-    return '\n'.join(f'### {group}\n\n{_table(("flag", "meaning", "default"), *rows)}' for group, rows in groups.items())
+    tables = {group: _table(('flag', 'meaning', 'default'), *rows) for group, rows in groups.items()}
+    return '\n'.join(f'### {group}\n\n{table}' if len(tables) > 1 else table for group, table in tables.items())
 
 
 def schedules() -> str:

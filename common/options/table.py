@@ -37,18 +37,18 @@ class Options:
         'mnist', 'A file name under datasets/, or the dotted path of your own module.', traits=NOT_EMPTY | SET_IN_TRIALS
     )
     schedule: str = flag('train_and_evaluate', 'What to do.', choices=tuple(SCHEDULES), traits=NOT_IN_TRIALS)
-    help: bool = flag(False, 'Show this help; with --model or --dataset, the hyper-parameters, too.', traits=COMMAND_LINE)
+    help: bool = flag(False, 'List the flags; with --model or --dataset, their hyper-parameters instead.', traits=COMMAND_LINE)
     list: bool = flag(False, 'List the models, the datasets and the sets of hyper-parameters.', traits=COMMAND_LINE)
 
     output_dir: str | None = flag(
         None,
-        'Checkpoints, event files and results.',
+        'Where checkpoints, event files and results go.',
         default_text='output/DATASET/MODEL',
         group='Paths',
         check=check_directory,
         traits=PATH | NOT_EMPTY | SET_IN_TRIALS,
     )
-    data_dir: str = flag('data', 'Converted data.', traits=PATH | NOT_EMPTY)
+    data_dir: str = flag('data', 'Where converted data goes.', traits=PATH | NOT_EMPTY)
     verify_data: bool = flag(False, 'Compare the checksums of all data files, even those already verified.')
 
     hparams: str = flag(
@@ -56,7 +56,7 @@ class Options:
     )
     hparams_set: str = flag(
         '',
-        'A file of hparams/, or the path of a JSON file; without it MODEL_DATASET, if it exists.',
+        'A set of hparams/, such as resnet_cifar10, or the path of a JSON file; without it MODEL_DATASET, if it exists.',
         traits=PATH | SET_IN_TRIALS,
     )
     override_hparams: str = flag(
@@ -140,14 +140,14 @@ class Options:
     )
     warm_start_names: Sequence[str] = flag(
         (),
-        'Variables that have other names there: OLD:NEW; OLD/:NEW/ for a whole scope; an empty side removes or adds one.',
+        'Variables that have other names there: OLD:NEW; OLD/:NEW/ for a whole scope; an empty side removes or adds a scope.',
         check=parse_names,
         requires='warm_start_from',
         traits=SAME_IN_TRIALS,
     )
     warm_start_exclude: str = flag(
         '',
-        'Regular expression; variables whose names match it are initialized from scratch.',
+        'Regular expression; variables whose names match it anywhere are initialized from scratch.',
         check=regular_expression('warm_start_exclude'),
         requires='warm_start_from',
         traits=SAME_IN_TRIALS,
@@ -176,7 +176,7 @@ class Options:
 
     cluster_timeout: float = flag(
         600.0,
-        'Seconds that a task of a cluster waits for the others before it fails; longer than an evaluation takes.',
+        'Seconds that a task of a cluster waits for the others before it fails; must exceed the time of an evaluation.',
         group='Cluster',
         bounds=(1, None),
         traits=COMMAND_LINE,
@@ -250,7 +250,7 @@ class Options:
     predict_split: str = flag('eval', 'The split to predict.', schedules=('predict',), traits=NOT_EMPTY | NOT_IN_TRIALS)
     visualize: str = flag(
         '',
-        'A PNG file to write: the first 100 images, each with its prediction, and framed in red if that is wrong.',
+        'A PNG file to write: the first 100 images, each with its prediction, and framed in red if it is wrong.',
         check=check_png,
         schedules=('predict',),
         traits=PATH | NOT_IN_TRIALS,
