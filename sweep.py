@@ -13,10 +13,10 @@ from absl import flags as absl_flags
 
 from common.errors import RunError, UsageError
 from common.options.entry import Trait, flag
-from common.options.table import FLAGS as TABLE
-from common.options.table import MAX_DEVICES, MAX_INT
+from common.options.table import MAX_DEVICES, TABLE
 from common.paths import is_remote
 from common.runs import command, flags
+from hparams.defaults import MAXIMUM
 import trainer
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class SweepOptions:
         'such as {"low": 1e-4, "high": 0.1, "log": true}.',
         group='Sweep',
     )
-    trials: int = flag(20, 'Total number of trials.', bounds=(1, MAX_INT))
+    trials: int = flag(20, 'Total number of trials.', bounds=(1, MAXIMUM))
     jobs: int = flag(1, 'Number of trials to run in parallel.', bounds=(1, MAX_DEVICES))
 
 

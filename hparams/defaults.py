@@ -14,27 +14,33 @@ class HParam(NamedTuple):
       default: also determines the type.
       help: one line.
       minimum: of a number, inclusive; models and datasets check their own hyper-parameters.
-      is_overridable: whether a run may resume with another value, by --override_hparams; a model adds its own by
+      may_change: whether a run may resume with another value, by --override_hparams; a model adds its own by
         OVERRIDABLE_HPARAMS.
     """
 
     default: Any
     help: str
     minimum: int | None = None
-    is_overridable: bool = False
+    may_change: bool = False
 
 
 TABLE: Mapping[str, HParam] = types.MappingProxyType(
     {
         # Length of the run.
-        'train_steps': HParam(0, 'The step at which training ends; with 0, num_epochs decides. Has a flag of its own.', 0),
-        'num_epochs': HParam(10.0, 'The epochs after which training ends. Has a flag of its own.', 0),
+        'train_steps': HParam(
+            0, 'The step at which training ends; with 0, num_epochs decides. Has a flag of its own.', minimum=0
+        ),
+        'num_epochs': HParam(10.0, 'The epochs after which training ends. Has a flag of its own.', minimum=0),
         # Input.
         'train_split': HParam('train', 'The split to train on.'),
-        'batch_size': HParam(128, 'Examples per step, over all towers and tasks; with parameter servers, per task.', 1, True),
-        'eval_batch_size': HParam(1000, 'Examples of a batch in evaluation and prediction.', 1, True),
+        'batch_size': HParam(
+            128, 'Examples per step, over all towers and tasks; with parameter servers, per task.', minimum=1, may_change=True
+        ),
+        'eval_batch_size': HParam(1000, 'Examples of a batch in evaluation and prediction.', minimum=1, may_change=True),
         'shuffle_buffer': HParam(
-            10000, 'Records shuffled together, at most 256 MB of a stream; a whole epoch is shuffled uniformly if it fits.', 1
+            10000,
+            'Records shuffled together, at most 256 MB of a stream; a whole epoch is shuffled uniformly if it fits.',
+            minimum=1,
         ),
         'cache': HParam(
             True, 'Keep the training records in memory if they take at most 512 MB and a quarter of the available memory.'
@@ -43,68 +49,92 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'class_weights': HParam(
             [1.0],
             'Weights of the classes in the loss, in the order of the labels; a single one applies to all classes.',
-            None,
-            True,
+            may_change=True,
         ),
         # Learning rate; see common/training/learning_rate.py.
-        'learning_rate': HParam(0.001, 'The base learning rate, which the schedule scales.', 0, True),
+        'learning_rate': HParam(0.001, 'The base learning rate, which the schedule scales.', minimum=0, may_change=True),
         'learning_rate_schedule': HParam(
             'constant',
             'constant; exponential; piecewise; cosine, to 0 at the end; cyclic, up and down; one_cycle, up, then to 0.',
-            None,
-            True,
+            may_change=True,
         ),
-        'warmup_steps': HParam(0, 'Steps over which a factor on the rate rises linearly to 1.', 0, True),
-        'decay_steps': HParam(1000, 'exponential: the rate decays continuously, by decay_rate over this many steps.', 1, True),
-        'decay_rate': HParam(0.9, 'exponential: see decay_steps.', 0, True),
-        'piecewise_boundaries': HParam([1000, 2000], 'piecewise: steps from which the factors apply.', None, True),
-        'piecewise_factors': HParam([0.1, 0.01], 'piecewise: what multiplies learning_rate from each boundary on.', None, True),
-        'initial_lr_factor': HParam(0.04, 'cyclic, one_cycle: the starting rate, as a share of learning_rate.', 0, True),
-        'cycle_steps': HParam(1000, 'cyclic: steps of a cycle.', 1, True),
-        'warmup_fraction': HParam(0.3, 'one_cycle: the share of the run in which the rate rises.', 0, True),
+        'warmup_steps': HParam(0, 'Steps over which a factor on the rate rises linearly to 1.', minimum=0, may_change=True),
+        'decay_steps': HParam(
+            1000, 'exponential: the rate decays continuously, by decay_rate over this many steps.', minimum=1, may_change=True
+        ),
+        'decay_rate': HParam(0.9, 'exponential: see decay_steps.', minimum=0, may_change=True),
+        'piecewise_boundaries': HParam([1000, 2000], 'piecewise: steps from which the factors apply.', may_change=True),
+        'piecewise_factors': HParam(
+            [0.1, 0.01], 'piecewise: what multiplies learning_rate from each boundary on.', may_change=True
+        ),
+        'initial_lr_factor': HParam(
+            0.04, 'cyclic, one_cycle: the starting rate, as a share of learning_rate.', minimum=0, may_change=True
+        ),
+        'cycle_steps': HParam(1000, 'cyclic: steps of a cycle.', minimum=1, may_change=True),
+        'warmup_fraction': HParam(0.3, 'one_cycle: the share of the run in which the rate rises.', minimum=0, may_change=True),
         'learning_rate_factors': HParam(
             [], 'Items REGULAR_EXPRESSION:FACTOR multiply the rates of variables whose names match; the first match counts.'
         ),
         # Optimizer; see common/training/optimizer.py.
         'optimizer': HParam('adam', 'adam, adamw, adagrad, ftrl (with a constant rate), momentum, rmsprop or sgd.'),
-        'momentum': HParam(0.9, 'momentum: decay of the accumulated gradients.', 0),
-        'adam_beta1': HParam(0.9, 'adam, adamw: decay of the mean of gradients.', 0),
-        'adam_beta2': HParam(0.999, 'adam, adamw: decay of the mean of squared gradients.', 0),
-        'adam_epsilon': HParam(1e-8, 'adam, adamw: added to the denominator.', 0),
-        'adagrad_initial_accumulator': HParam(0.1, 'adagrad: where the sums of squared gradients start; greater than 0.', 0),
-        'ftrl_l1': HParam(0.0, 'ftrl: strength of the L1 regularization.', 0),
-        'ftrl_l2': HParam(0.0, 'ftrl: strength of the L2 regularization.', 0),
-        'rmsprop_decay': HParam(0.9, 'rmsprop: decay of the mean of squared gradients.', 0),
-        'rmsprop_epsilon': HParam(1e-10, 'rmsprop: added to the mean of squares, under the root.', 0),
-        'weight_decay': HParam(0.0, 'For matrices and filters: decoupled with adamw, L2 with the others.', 0, True),
-        'gradient_clip_norm': HParam(0.0, 'The largest global norm of the gradients; 0 disables clipping.', 0, True),
+        'momentum': HParam(0.9, 'momentum: decay of the accumulated gradients.', minimum=0),
+        'adam_beta1': HParam(0.9, 'adam, adamw: decay of the mean of gradients.', minimum=0),
+        'adam_beta2': HParam(0.999, 'adam, adamw: decay of the mean of squared gradients.', minimum=0),
+        'adam_epsilon': HParam(1e-8, 'adam, adamw: added to the denominator.', minimum=0),
+        'adagrad_initial_accumulator': HParam(
+            0.1, 'adagrad: where the sums of squared gradients start; greater than 0.', minimum=0
+        ),
+        'ftrl_l1': HParam(0.0, 'ftrl: strength of the L1 regularization.', minimum=0),
+        'ftrl_l2': HParam(0.0, 'ftrl: strength of the L2 regularization.', minimum=0),
+        'rmsprop_decay': HParam(0.9, 'rmsprop: decay of the mean of squared gradients.', minimum=0),
+        'rmsprop_epsilon': HParam(1e-10, 'rmsprop: added to the mean of squares, under the root.', minimum=0),
+        'weight_decay': HParam(
+            0.0, 'For matrices and filters: decoupled with adamw, L2 with the others.', minimum=0, may_change=True
+        ),
+        'gradient_clip_norm': HParam(
+            0.0, 'The largest global norm of the gradients; 0 disables clipping.', minimum=0, may_change=True
+        ),
         'gradient_accumulation_steps': HParam(
-            1, 'Steps whose gradients are averaged for one update, as for a batch this many times larger.', 1
+            1, 'Steps whose gradients are averaged for one update, as for a batch this many times larger.', minimum=1
         ),
         'ema_decay': HParam(
             0.0,
             'Decay of moving averages of the weights, such as 0.999, for evaluation, prediction and export; 0 disables them.',
-            0,
+            minimum=0,
         ),
         # Augmentation of training images, the feature `image`; see common/ops/augmentation.py.
-        'augment_flip': HParam(False, 'Mirror half of the training images, left to right.', None, True),
-        'augment_shift': HParam(0, 'Shift training images by up to this many pixels, in both directions.', 0, True),
-        'augment_crop': HParam(
-            1.0, 'Crop training images to at least this share of their area, and resize them; 1 disables it.', 0, True
+        'augment_flip': HParam(False, 'Mirror half of the training images, left to right.', may_change=True),
+        'augment_shift': HParam(
+            0, 'Shift training images by up to this many pixels, in both directions.', minimum=0, may_change=True
         ),
-        'augment_rotate': HParam(0.0, 'Rotate training images by up to this many degrees, either way.', 0, True),
-        'augment_cutout': HParam(0, 'Blank a square of training images whose side has this many pixels.', 0, True),
+        'augment_crop': HParam(
+            1.0,
+            'Crop training images to at least this share of their area, and resize them; 1 disables it.',
+            minimum=0,
+            may_change=True,
+        ),
+        'augment_rotate': HParam(
+            0.0, 'Rotate training images by up to this many degrees, either way.', minimum=0, may_change=True
+        ),
+        'augment_cutout': HParam(
+            0, 'Blank a square of training images whose side has this many pixels.', minimum=0, may_change=True
+        ),
         'augment_color': HParam(
             0.0,
             'Scale brightness, contrast and, in color, saturation of training images by factors within 1 plus or minus this.',
-            0,
-            True,
+            minimum=0,
+            may_change=True,
         ),
         # Training targets of classifiers; see common/ops/mixup.py and common/ops/classification.py.
         'mixup_alpha': HParam(
-            0.0, 'Mix pairs of training images and their labels, with shares from Beta(alpha, alpha); 0 disables it.', 0, True
+            0.0,
+            'Mix pairs of training images and their labels, with shares from Beta(alpha, alpha); 0 disables it.',
+            minimum=0,
+            may_change=True,
         ),
-        'label_smoothing': HParam(0.0, 'The share of each training target that is spread over all classes.', 0, True),
+        'label_smoothing': HParam(
+            0.0, 'The share of each training target that is spread over all classes.', minimum=0, may_change=True
+        ),
     }
 )
 DEFAULTS: Mapping[str, Any] = types.MappingProxyType({name: entry.default for name, entry in TABLE.items()})

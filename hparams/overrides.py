@@ -16,7 +16,7 @@ def check_names(names: Collection[str], of_model: Collection[str]) -> None:
       names: of hyper-parameters.
       of_model: OVERRIDABLE_HPARAMS of the model.
     """
-    known = [*(name for name, entry in TABLE.items() if entry.is_overridable), *of_model]
+    known = [*(name for name, entry in TABLE.items() if entry.may_change), *of_model]
     for name in names:
         if name not in known:
             raise UsageError(

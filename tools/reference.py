@@ -1,4 +1,4 @@
-"""Writes the tables of docs/flags.md and docs/hparams.md from the flags' and the hyper-parameters' own entries.
+"""Writes the tables of docs/flags.md, docs/hparams.md and docs/sweeps.md from the flags' and the hyper-parameters' own entries.
 
 python -m tools.reference
 """
@@ -37,7 +37,7 @@ def flags(options: type) -> str:
     defaults = {field.name: field.default for field in dataclasses.fields(options)}
     for name, entry in flags_of(options).items():
         text = entry.help
-        if entry.choices:
+        if not all(choice in text for choice in entry.choices):
             text += f' One of {", ".join(entry.choices)}.'
         if entry.schedules:
             text += f' Only with `--schedule={"` or `".join(entry.schedules)}`.'
@@ -57,7 +57,7 @@ def hparams() -> str:
     for name, entry in TABLE.items():
         default = entry.default if isinstance(entry.default, str) else json.dumps(entry.default).replace(', ', ',')
         least = '' if entry.minimum is None else str(entry.minimum)
-        rows.append((f'`{name}`', entry.help, f'`{default}`', least, 'yes' if entry.is_overridable else ''))
+        rows.append((f'`{name}`', entry.help, f'`{default}`', least, 'yes' if entry.may_change else ''))
     return _table(('hyper-parameter', 'meaning', 'default', 'minimum', 'may change on resuming'), *rows)
 
 

@@ -12,7 +12,7 @@ from common.cluster.asynchronous_hooks import StopAsynchronous, WaitingScaffold
 from common.cluster.deadline import StepDeadline
 from common.cluster.notices import GOING_ON, Notices
 from common.cluster.placement import LeastLoaded
-from common.cluster.task import Member, Task, make_session_config
+from common.cluster.task import Task, TrainerTask, make_session_config
 from common.cluster.tf_config import PS, ClusterConfig
 from common.cluster.watch import ANSWERS, SILENT
 from common.errors import RunError
@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.5
 _NOTHING = 'null'
 
 
-class AsynchronousTask(Member):
+class AsynchronousTask(TrainerTask):
     """A process that waits for no other in its steps. See Task for the arguments.
 
     A worker that is lost can be started again by itself, and takes part from then on. If the chief or a parameter server is

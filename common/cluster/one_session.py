@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.task import Member
+from common.cluster.task import TrainerTask
 
 
 class OneSession(tf.train.Scaffold):
@@ -13,7 +13,7 @@ class OneSession(tf.train.Scaffold):
       local_init_op: see tf.train.Scaffold.
     """
 
-    def __init__(self, task: Member, local_init_op: tf.Operation | None = None):
+    def __init__(self, task: TrainerTask, local_init_op: tf.Operation | None = None):
         super().__init__(local_init_op=local_init_op)
         self.task = task
         self._is_used = False

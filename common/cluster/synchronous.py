@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from common.cluster.collectives import Collectives
 from common.cluster.deadline import StepDeadline
 from common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMeans, StopTogether
-from common.cluster.task import Member, make_session_config
+from common.cluster.task import TrainerTask, make_session_config
 from common.cluster.tf_config import ClusterConfig
 
 _RESET_SECONDS = 3
@@ -21,7 +21,7 @@ _RESET_SECONDS = 3
 _MARGIN_SECONDS = 60
 
 
-class SynchronousTask(Member):
+class SynchronousTask(TrainerTask):
     """A process that makes each step together with all others. See Task for the arguments."""
 
     def __init__(self, config: ClusterConfig, timeout: float, session_config: tf.ConfigProto | None):
@@ -32,7 +32,7 @@ class SynchronousTask(Member):
         self.collectives = Collectives(self.count, self.index, timeout + _MARGIN_SECONDS)
 
     def meet(self, facts: Mapping[str, str]) -> None:
-        """See Member."""
+        """See TrainerTask."""
         others = range(self.count)
         self._wait_and_watch(others, others[1:] if self.is_chief else others[:1])
         self._start({**facts, **self._cluster})

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from common.cluster.server import start_server
 from common.cluster.tf_config import ClusterConfig, task_name
-from common.cluster.training_task import SEED_STEP, TrainingTask
+from common.cluster.training_task import TrainingTask
 from common.cluster.watch import ANSWERS, LOST, SILENT, UNREACHABLE, Watch, probe_all
 from common.errors import RunError, UsageError, print_error
 from common.process import exit_process
@@ -21,6 +21,7 @@ from common.process import exit_process
 _RETRY_SECONDS = 0.2
 _REMINDER_SECONDS = 20
 _END_SECONDS = 3
+_SEED_STEP = 1000003  # A prime, so that close seeds of different tasks do not coincide.
 _FAILED = {  # What is said of one task, and of several.
     LOST: ('is lost; its own log', 'are lost; their own logs'),
     SILENT: ('does not answer; its own log', 'do not answer; their own logs'),
@@ -174,7 +175,7 @@ class Task:
         return ', '.join(f'{self._names[i]} ({self._addresses[i]})' for i in tasks)
 
 
-class Member(Task, TrainingTask):
+class TrainerTask(Task, TrainingTask):
     """A task of a cluster that trains: the chief or a worker. See Task for the arguments."""
 
     def __init__(self, config: ClusterConfig, timeout: float, session_config: tf.ConfigProto):
@@ -196,7 +197,7 @@ class Member(Task, TrainingTask):
 
     def run_config(self, config: 'tf.estimator.RunConfig') -> 'tf.estimator.RunConfig':
         """See TrainingTask. The tasks draw different random numbers."""
-        seed = (config.tf_random_seed + self.index * SEED_STEP) % 2**31
+        seed = (config.tf_random_seed + self.index * _SEED_STEP) % 2**31
         config = config.replace(session_config=self.session_config, tf_random_seed=seed)
         config._master = self.target  # RunConfig takes it from TF_CONFIG only.
         return config

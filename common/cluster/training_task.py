@@ -7,8 +7,6 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-SEED_STEP = 1000003  # A prime, so that close seeds of different tasks do not coincide.
-
 
 class Means:
     """The loss of a step, and the means of its gradients, over all processes that share a batch.
@@ -50,6 +48,11 @@ class TrainingTask(abc.ABC):
     can_change_batch_size = False
     last_step = 0
 
+    @property
+    def batch_parts(self) -> int:
+        """How many processes share a batch."""
+        return 1 if self.has_whole_batches else self.count
+
     def run_config(self, config: 'tf.estimator.RunConfig') -> 'tf.estimator.RunConfig':
         """Returns the configuration of an Estimator, for this task."""
         return config
@@ -63,7 +66,7 @@ class TrainingTask(abc.ABC):
         return Means(loss)
 
     def step_hook(self, stop: Any) -> Any:
-        """Returns what knows the next step that hooks see, and is the last hook; None for MultiStepHook."""
+        """Returns the hook that knows the next step that hooks see; None: MultiStepHook is used."""
         del stop
         return None
 
@@ -82,7 +85,7 @@ class TrainingTask(abc.ABC):
 
         Args:
           hooks: the others, in their order.
-          step_hook: the last one.
+          step_hook: the last one that has a before_run.
           means: what `means` returned.
           stop: common.runs.stop.StopOnSignal.
           periods: the chief may save and evaluate at the multiples of each.

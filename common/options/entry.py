@@ -9,9 +9,9 @@ from typing import Any
 class Trait(enum.Flag):
     """Facts about a flag that are true or not.
 
-    PATH: it names a file or a directory.
+    PATH: it may be on a remote file system, whose scheme is checked.
     NOT_EMPTY: '' and an empty list are no values.
-    COMMAND_LINE: Python programs do not give it.
+    COMMAND_LINE: Python programs cannot give it.
     LAUNCHER: it is for the process that starts the tasks of a local cluster, not for the tasks.
     SAME_IN_TASKS: the tasks of a cluster must agree on it.
     SAME_IN_TRIALS: the trials of a sweep must agree on it.
@@ -43,6 +43,7 @@ class Flag:
       requires: another flag that must be given, too.
       check: raises UsageError if a value that is not empty is wrong.
       traits: see `Trait`.
+      short_name: a letter.
     """
 
     help: str
@@ -54,6 +55,7 @@ class Flag:
     requires: str = ''
     check: Callable[[Any], Any] | None = None
     traits: Trait = Trait(0)
+    short_name: str | None = None
 
     def has(self, trait: Trait) -> bool:
         return trait in self.traits

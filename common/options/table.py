@@ -14,18 +14,20 @@ from common.options.values import (
     parse_steps,
     regular_expression,
 )
+from hparams.defaults import MAXIMUM as MAX_INT
 
-MAX_INT = 2**31 - 1
 MAX_DEVICES = 1024  # And threads: more than any machine has, but not enough to exhaust it.
 PRECISIONS = ('float32', 'bfloat16', 'float16')
-PATH, NOT_EMPTY, COMMAND_LINE, LAUNCHER, SAME_IN_TASKS, SAME_IN_TRIALS, SET_IN_TRIALS, NOT_IN_TRIALS = Trait
+PATH, NOT_EMPTY, COMMAND_LINE, LAUNCHER = Trait.PATH, Trait.NOT_EMPTY, Trait.COMMAND_LINE, Trait.LAUNCHER
+SAME_IN_TASKS, SAME_IN_TRIALS = Trait.SAME_IN_TASKS, Trait.SAME_IN_TRIALS
+SET_IN_TRIALS, NOT_IN_TRIALS = Trait.SET_IN_TRIALS, Trait.NOT_IN_TRIALS
 _TRAINING = ('train_and_evaluate', 'train')
 _STOPPING = ('train_and_evaluate', 'dry_run')
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The value of each flag."""
+    """The value of each flag, as it was given; what a run makes of paths and lengths is in its Experiment."""
 
     model: str = flag(
         'alexnet',
@@ -36,8 +38,15 @@ class Options:
     dataset: str = flag(
         'mnist', 'A file name under datasets/, or the dotted path of your own module.', traits=NOT_EMPTY | SET_IN_TRIALS
     )
-    schedule: str = flag('train_and_evaluate', 'What to do.', choices=tuple(SCHEDULES), traits=NOT_IN_TRIALS)
-    help: bool = flag(False, 'List the flags; with --model or --dataset, their hyper-parameters instead.', traits=COMMAND_LINE)
+    schedule: str = flag(
+        'train_and_evaluate',
+        f'What to do: {"; ".join(f"{name} {facts.help}" for name, facts in SCHEDULES.items())}.',
+        choices=tuple(SCHEDULES),
+        traits=NOT_IN_TRIALS,
+    )
+    help: bool = flag(
+        False, 'List the flags; with --model or --dataset, their hyper-parameters instead.', traits=COMMAND_LINE, short_name='h'
+    )
     list: bool = flag(False, 'List the models, the datasets and the sets of hyper-parameters.', traits=COMMAND_LINE)
 
     output_dir: str | None = flag(
@@ -128,7 +137,7 @@ class Options:
     )
     overfit_batches: int = flag(
         0,
-        'Train on only this many batches, to see whether the model can learn them; 0 trains on all.',
+        'Train on only this many batches, the first ones, to see whether the model can learn them; 0 trains on all.',
         bounds=(0, MAX_STEPS),
         traits=SAME_IN_TASKS | SAME_IN_TRIALS,
     )
@@ -257,4 +266,4 @@ class Options:
     )
 
 
-FLAGS = flags_of(Options)
+TABLE = flags_of(Options)

@@ -34,7 +34,7 @@ from common.errors import RunError, UsageError
 from common.files import dumps
 from common.inference.predictor import Predictor
 from common.options.entry import Trait
-from common.options.table import FLAGS as TABLE
+from common.options.table import TABLE
 from common.paths import is_remote
 from common.plugins.dataset_contract import EXAMPLE_ID
 from common.plugins.traceback_filter import original

@@ -82,7 +82,7 @@ def make_experiment(
     params, schedule = source.params, SCHEDULES[options.schedule]
     has_checkpoint, devices = checkpoints.has_checkpoint(config.model_dir), tower_devices(options)
     share = Share(task.index, task.count, task.has_whole_batches)
-    _check_batch(params, share.batch_parts, len(devices), schedule.trains and has_checkpoint)
+    _check_batch(params, task.batch_parts, len(devices), schedule.trains and has_checkpoint)
     objective = parse_objective(options.best_metric)
     length = measure(source, options)
     cache = schedule.trains and not schedule.is_dry_run and fits_cache(source, length.trained_examples, share.count)

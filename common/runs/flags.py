@@ -13,8 +13,7 @@ from common.cluster import local_tasks
 from common.errors import UsageError
 from common.options.entry import Trait, flags_of
 from common.options.schedule import SCHEDULES
-from common.options.table import FLAGS as TABLE
-from common.options.table import Options
+from common.options.table import TABLE, Options
 from common.plugins import loader, source
 from hparams import merge
 from hparams.sets import missing_set, set_path
@@ -37,9 +36,7 @@ def define(FLAGS: flags.FlagValues | None = None, options: Any = Options) -> fla
         default, text = defaults[name], entry.help
         if entry.default_text:
             text += f' (default: {entry.default_text})'
-        facts: dict[str, Any] = {'flag_values': FLAGS, 'module_name': entry.group}
-        if name == 'help':
-            facts['short_name'] = 'h'
+        facts: dict[str, Any] = {'flag_values': FLAGS, 'module_name': entry.group, 'short_name': entry.short_name}
         if entry.choices:
             flags.DEFINE_enum(name, default, entry.choices, text, **facts)
             continue

@@ -7,7 +7,7 @@ from absl import flags
 
 from common.cluster import local, local_tasks, tf_config
 from common.options.entry import Trait
-from common.options.table import FLAGS as TABLE
+from common.options.table import TABLE
 from common.runs import request
 from common.runs.stop import StopOnSignal
 from common.storage import run_dir

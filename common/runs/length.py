@@ -17,8 +17,9 @@ from common.options.values import MAX_STEPS
 class RunLength(NamedTuple):
     """Lengths of a run.
 
-    num_examples is the split's, 0 or negative if it is infinite or not counted; trained_examples those of an epoch, see
-    --overfit_batches; train_steps the global step at which training ends.
+    num_examples is that of train_split, 0 or negative if it is infinite or not counted; trained_examples are those of an epoch,
+    see --overfit_batches; train_steps is the global step at which training ends; save_steps and eval_every_steps are the steps
+    between checkpoints and evaluations.
     """
 
     num_examples: int
@@ -29,7 +30,7 @@ class RunLength(NamedTuple):
 
 
 def measure(source: DataSource, options: Options) -> RunLength:
-    """Returns the lengths of a run, for which examples are counted if its schedule needs that.
+    """Returns the lengths of a run; counts examples only if the schedule needs it.
 
     Raises:
       UsageError: epochs are undefined for an infinite dataset, or make no step, or too many.

@@ -14,7 +14,7 @@ from common.data.source import DataSource
 from common.file_systems import check_scheme
 from common.options.entry import Trait
 from common.options.schedule import SCHEDULES
-from common.options.table import FLAGS as TABLE
+from common.options.table import TABLE
 from common.plugins import loader
 from common.runs import runner, saved_run
 from common.runs.experiment import Experiment

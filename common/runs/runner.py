@@ -23,8 +23,7 @@ from common.monitoring import projector
 from common.monitoring.summaries import close_writers
 from common.options.entry import Trait
 from common.options.schedule import SCHEDULES
-from common.options.table import FLAGS as TABLE
-from common.options.table import Options
+from common.options.table import TABLE, Options
 from common.runs import saved_dataset
 from common.runs.diagnosis import diagnose_errors
 from common.runs.experiment import Experiment, make_experiment
@@ -111,11 +110,12 @@ def opened(
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
     changed = tuple(parse(options.override_hparams, '--override_hparams'))
+    is_resumed = checkpoints.has_checkpoint(output_dir)
     of_inference = () if schedule.trains else ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
     with contextlib.ExitStack() as cleanup:
         # Both may fail, so before the directory is created.
         config = make_run_config(output_dir, params.seed, options, task)
-        saved = _saved(source, output_dir, (*changed, *of_inference))
+        saved = _saved(source, output_dir, (*changed, *of_inference)) if is_resumed else None
         if schedule.trains:
             cleanup.enter_context(_locked_and_recovered(output_dir))
         elif schedule.needs_checkpoint:
@@ -123,7 +123,7 @@ def opened(
         cleanup.enter_context(_seeded(params.seed))
         source = _with_data(source, saved, options)
         if not schedule.trains:
-            if not saved and checkpoints.has_checkpoint(output_dir):
+            if is_resumed and not saved:
                 build.compare(source.params, run_dir.hparams_path(output_dir), (*changed, *of_inference))
             yield make_experiment(model, source, config, options, stop, task, on_metrics)
             return
@@ -138,8 +138,6 @@ def opened(
 
 def _saved(source, output_dir, free):
     """Returns what a run has saved of its dataset, or None; its hyper-parameters must be the same, but for those in `free`."""
-    if not checkpoints.has_checkpoint(output_dir):
-        return None
     saved = saved_dataset.load(output_dir)
     if saved or not source.has_metadata():  # Otherwise the data has to be prepared first.
         params = build.add_metadata(source.params, saved.metadata) if saved else source.params

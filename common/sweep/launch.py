@@ -9,7 +9,7 @@ from common.cluster import tf_config
 from common.file_systems import check_scheme
 from common.files import read_json
 from common.options.entry import Trait
-from common.options.table import FLAGS as TABLE
+from common.options.table import TABLE
 from common.runs import request
 from common.runs.stop import StopOnSignal
 from common.storage.metrics import parse_objective

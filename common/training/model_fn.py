@@ -56,7 +56,7 @@ class Labels(_Inputs):
     kind = 'label'
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class ModelFn:
     """The model_fn of an Estimator for a model module, for all three modes.
 
@@ -91,28 +91,27 @@ class ModelFn:
             return _predict_spec(self.model, features, params)
         if self.devices:
             dataset_contract.check_divisible(features, labels, params)
-        predictions, losses, networks = _build(self.model, self.devices, features, labels, mode, params)
+        predictions, losses, example_loss, networks = _build(self.model, self.devices, features, labels, mode, params)
         with tf.name_scope('metrics'), self.task.local() if mode == ModeKeys.TRAIN else contextlib.nullcontext():
             metrics = model_contract.call_eval_metrics(self.model, features, labels, predictions, params)
             metrics |= {f'{model_contract.LOSS_PREFIX}{name}': tf.metrics.mean(loss) for name, loss in losses.items() if name}
         if mode == ModeKeys.EVAL:
             hooks = model_contract.make_hooks(self.model, mode, params)
-            return _eval_spec(predictions, losses[''], metrics, hooks, params)
+            return _eval_spec(predictions, example_loss, metrics, hooks, params)
         for line in describe(features, labels, tf.trainable_variables()):
             tf.logging.info(line)
         if self.options.warm_start_from:
             variables = [v for v in tf.global_variables() if v is not tf.train.get_global_step()]
             options = self.options
             warm_start(options.warm_start_from, variables, options.warm_start_names, options.warm_start_exclude, networks)
-        return self._train_spec(features, predictions, losses[''], metrics, params, config)
+        return self._train_spec(features, predictions, example_loss, metrics, params, config)
 
     def _train_spec(self, features, predictions, example_loss, metrics, params, config):
         loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
         with self.task.local():
             waited, count_wait = measure_wait(features)
         means = self.task.means(loss)
-        before = [*tf.get_collection(tf.GraphKeys.UPDATE_OPS), count_wait]
-        train_op = make_train_op(self.model, loss, metrics, before, self.total_steps, self.options, params, means)
+        train_op = make_train_op(self.model, loss, metrics, count_wait, self.total_steps, self.options, params, means)
         with self.task.local():
             mean_loss, count_loss = tf.metrics.mean(means.loss)
         train_op = tf.group(train_op, count_loss)
@@ -131,7 +130,7 @@ class ModelFn:
         warn_of_random_ops(train_op)
         check_fits(
             [train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())],
-            params.batch_size // (max(len(self.devices), 1) * (1 if self.task.has_whole_batches else self.task.count)),
+            params.batch_size // (max(len(self.devices), 1) * self.task.batch_parts),
         )
         return spec
 
@@ -158,7 +157,7 @@ class ModelFn:
 
 
 def _build(model, devices, features, labels, mode, params):
-    """Calls the model, once per tower; returns its predictions, {name: loss} with their sum as '', and its Keras networks."""
+    """Calls the model, once per tower; returns its predictions, {name: loss}, their sum, and its Keras networks."""
     networks: list[Any] = []
 
     def tower(features, labels):
@@ -174,7 +173,7 @@ def _build(model, devices, features, labels, mode, params):
     # The scope keeps the model's ops from taking the names of the summaries, which are shown in TensorBoard.
     with tf.name_scope('model'):
         predictions, losses = make_parallel(tower, devices, features=features, labels=labels)
-        return predictions, {**losses, '': tf.add_n([*losses.values()])}, networks
+        return predictions, losses, tf.add_n([*losses.values()]), networks
 
 
 def _predict_spec(model, features, params):

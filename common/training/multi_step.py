@@ -72,7 +72,7 @@ def _extract_subgraph(train_op):
 
 
 class MultiStepHook(tf.train.SessionRunHook):
-    """Runs several training steps in a loop, so that the other hooks see only some steps. It must be the last hook.
+    """Runs several training steps in a loop, so that other hooks see only some steps. It must be the last with a before_run.
 
     Args:
       train_op: the training step.

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 import math
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from common.cluster.training_task import Means
 from common.errors import UsageError
 from common.training import layer_rates, moving_average
 from hparams.build import HParams
@@ -85,7 +85,7 @@ def minimize(
     step: tf.Variable,
     params: HParams,
     loss_scaling: bool = False,
-    average: Callable[[Sequence[Any], Callable[[Any], Any]], Sequence[Any]] = lambda gradients, merge: gradients,
+    means: Means | None = None,
     make_optimizer: Callable[[tf.Tensor, HParams], tf.train.Optimizer] = by_name,
 ) -> tf.Operation:
     """Makes the op of a training step. It increments the global step at the end.
@@ -106,7 +106,7 @@ def minimize(
       step: int64 scalar, the global step.
       params: hyper-parameters.
       loss_scaling: whether to use dynamic loss scaling.
-      average: see common.cluster.training_task.Means.
+      means: of the gradients over the processes of a cluster.
       make_optimizer: function of a learning rate, float32 scalar, and the hyper-parameters.
 
     Raises:
@@ -128,7 +128,7 @@ def minimize(
         _make_dense(gradient, variable) if may_be_dense and _is_small(variable) else _merge_duplicates(gradient)
         for gradient, variable in pairs
     )
-    gradients = tuple(average(gradients, _merge_duplicates))
+    gradients = tuple((means or Means(loss))(gradients, _merge_duplicates))
     tf.summary.scalar('gradient_norm', tf.global_norm(_in_one_type(gradients)))
 
     def update(gradients):

@@ -1,6 +1,6 @@
 """The op of a training step: learning rate, gradients, optimizer, and their summaries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 import functools
 import re
 import types
@@ -20,7 +20,7 @@ def make_train_op(
     model: types.ModuleType,
     loss: tf.Tensor,
     metrics: Mapping[str, Any],
-    before: Sequence[tf.Operation],
+    wait: tf.Operation,
     total_steps: int,
     options: Options,
     params: HParams,
@@ -32,7 +32,7 @@ def make_train_op(
       model: the model module, which may have an optimizer and a learning rate of its own.
       loss: float32 scalar, of this process's share of the batch.
       metrics: {name: (value, update_op)}, which see the weights of before the step.
-      before: ops that precede the step, such as updates of batch norm.
+      wait: an op that precedes the step.
       total_steps: the step at which training ends.
       options: the flags.
       params: hyper-parameters.
@@ -53,7 +53,7 @@ def make_train_op(
     for variable in tf.trainable_variables():
         tf.summary.histogram(f'weights/{variable.op.name}', variable)
     reads = _weight_reads([*tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())])
-    with tf.control_dependencies([*before, *reads]):
+    with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), wait, *reads]):
         trained = _unfrozen(tf.trainable_variables(), options.freeze)
         is_scaled = options.precision == 'float16'
         return optimizer.minimize(loss, trained, rate, step, params, is_scaled, means, make_optimizer)

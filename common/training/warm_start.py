@@ -88,7 +88,7 @@ class _Weights:
 
     Attributes:
       keras: what Keras has saved, see common/training/keras_weights.py, or None.
-      checkpoint: the path of a checkpoint, of the former in its stead.
+      checkpoint: the path of the checkpoint; for Keras weights, of the one made of them.
       shapes: {key in the checkpoint: shape}.
     """
 

@@ -8,7 +8,8 @@ from absl import flags as absl_flags
 import pytest
 
 from common import process
-from common.options.table import Options
+from common.options.entry import Trait
+from common.options.table import TABLE, Options
 from common.runs import flags as run_flags
 from tests.shared import POLYNOMIAL, without_log
 import trainer
@@ -39,12 +40,39 @@ def test_what_a_module_calls_sys_exit_with_is_printed_or_the_exit_code(capsys, m
     assert (exit.value.code, capsys.readouterr().err) == (expected, printed)
 
 
-def test_flags_have_the_defaults_of_the_options():
+def test_flags_become_options_of_the_same_defaults():
     FLAGS = run_flags.define()
     FLAGS(['trainer.py'])
     assert run_flags.to_options(FLAGS) == Options()
     others = ('model', 'dataset', 'data_dir', 'output_dir', 'seed', 'train_steps', 'num_epochs', 'verify_data', 'restarts')
     assert [FLAGS[name].value for name in others] == ['alexnet', 'mnist', 'data', None, None, None, None, False, 0]
+
+
+@pytest.mark.parametrize(
+    'trait, names',
+    [
+        (Trait.PATH, 'output_dir data_dir hparams_set warm_start_from checkpoint input visualize'),
+        (Trait.COMMAND_LINE, 'help list verbosity log_file full_traceback cluster_timeout local_cluster restarts'),
+        (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts'),
+        (
+            Trait.SAME_IN_TASKS,
+            """num_gpus num_towers precision xla save_checkpoints_steps save_summary_steps steps_per_loop profile_steps
+            overfit_batches freeze debug_numerics eval_every_steps""",
+        ),
+        (
+            Trait.SAME_IN_TRIALS,
+            """best_metric eval_splits eval_steps eval_every_steps save_checkpoints_steps early_stopping_patience
+            early_stopping_min_delta overfit_batches warm_start_from warm_start_names warm_start_exclude freeze""",
+        ),
+        (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file'),
+        (
+            Trait.NOT_IN_TRIALS,
+            'schedule override_hparams checkpoint eval_timeout input predict_split visualize local_cluster restarts',
+        ),
+    ],
+)
+def test_tasks_trials_programs_and_the_launcher_agree_on_pass_on_or_refuse_these_flags(trait, names):
+    assert {name for name, entry in TABLE.items() if entry.has(trait)} == set(names.split())
 
 
 @pytest.mark.parametrize('name', [*RANGES, 'num_epochs', 'early_stopping_min_delta', 'cluster_timeout'])

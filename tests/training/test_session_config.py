@@ -6,7 +6,7 @@ import types
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.cluster.task import Member
+from common.cluster.task import TrainerTask
 from common.cluster.training_task import ALONE
 from common.errors import UsageError
 from common.options.table import Options
@@ -57,7 +57,7 @@ def test_xla_and_float16_are_for_gpus_and_bfloat16_for_cpus(monkeypatch, has_gpu
 def test_each_task_of_a_cluster_has_a_session_and_a_seed_of_its_own(tmp_path, index, seed):
     session_config = tf.ConfigProto(isolate_session_state=True)
     task = types.SimpleNamespace(index=index, session_config=session_config, target='grpc://task')
-    task.run_config = functools.partial(Member.run_config, task)
+    task.run_config = functools.partial(TrainerTask.run_config, task)
     task = ALONE if index is None else task
     options = Options(keep_checkpoint_max=3, intra_op_threads=2)
     config = make_run_config(str(tmp_path), 7, options, task)
