@@ -1,6 +1,8 @@
 """Collective ops between the servers of several tasks, here in threads of one process."""
 
 import concurrent.futures
+import json
+import sys
 
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ import tensorflow.compat.v1 as tf
 from common.cluster.synchronous import SynchronousTask
 from common.cluster.tf_config import ClusterConfig
 from common.errors import RunError, UsageError
+from tests import forked
 from tests.cluster.tasks import addresses
+from tests.shared import ROOT
 
 COUNT = 3
 
@@ -122,12 +126,29 @@ def test_tasks_exchange_texts_meet_if_they_were_started_alike_and_name_a_differe
     assert found == [None, False, False]  # The chief has nothing to train.
 
 
+MEET = """
+import json, os, sys
+from tests.cluster import test_collectives
+
+tasks = [test_collectives.make_task(*task) for task in json.loads(sys.argv[1])]
+print(json.dumps(test_collectives.together(tasks[:int(sys.argv[2])], test_collectives.meet)), flush=True)
+os._exit(0)
+"""
+
+
+def meet_in_vain(tasks, count):
+    """Returns what the first tasks say; in a process of its own, which a collective op may crash that comes to its timeout."""
+    process = forked.run([sys.executable, '-c', MEET, json.dumps(tasks), str(count)], cwd=ROOT)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
+
+
 @pytest.mark.parametrize('others', [(0, 1), (0, 2, 1)])
 def test_another_cluster_of_one_task_is_an_error_of_all(others):
     """Of which some tasks are missing, or which has another order."""
     cluster = addresses(worker=3)
     other = {'worker': [cluster['worker'][i] for i in others]}
-    found = together([make_task(cluster if i else other, 'worker', i, 3.0) for i in range(3)], meet)
+    found = meet_in_vain([(cluster if i else other, 'worker', i, 3.0) for i in range(3)], 3)
     start, cause = 'TF_CONFIG: worker', 'another task has another one: give all the same'
     assert all(found) and any(message.startswith(start) and cause in message for message in found)
 
@@ -143,5 +164,5 @@ def test_tasks_that_are_not_there_or_do_not_answer_are_named_after_the_timeout()
     with pytest.raises(RunError, match=f'TF_CONFIG: chief cannot listen on port {port}: end the process that uses it'):
         make_task(cluster, 'chief', 0)
     cluster = addresses(worker=2)
-    silent, _ = (make_task(cluster, 'worker', i, 2.0) for i in range(2))
-    assert 'another task has not answered for 2 seconds: start all tasks again' in meet(silent)
+    (message,) = meet_in_vain([(cluster, 'worker', i, 2.0) for i in range(2)], 1)
+    assert 'another task has not answered for 2 seconds: start all tasks again' in message
