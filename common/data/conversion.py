@@ -54,21 +54,35 @@ class Conversion:
         start = time.monotonic()
         sized = {split: examples for split, examples in splits.items() if _is_sized(examples)}
         shards = {split: num_shards or self._estimate_shards(split, examples) for split, examples in sized.items()}
-        tf.logging.info(
-            'Writing %s: %s.',
-            self._directory,
-            '; '.join(
-                f'{split}, {len(sized[split]):,} examples to {shards[split]} files'
-                if split in sized
-                else f'{split}, in one pass'
-                for split in splits
-            ),
-        )
+        planned = [
+            f'{split}, {len(sized[split]):,} examples to {shards[split]} files' if split in sized else f'{split}, in one pass'
+            for split in splits
+        ]
+        tf.logging.info('Writing %s: %s.', self._directory, '; '.join(planned))
         total = sum(map(len, sized.values())) if len(sized) == len(splits) else None
-        with (
-            make_bar(total=total, unit='ex', desc=f'Writing {self._directory}') as self._bar,
-            concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
-        ):
+        with make_bar(total=total, unit='ex', desc=f'Writing {self._directory}') as self._bar:
+            written = self._write(splits, sized, shards)
+        num_groups = {split: NUM_SHARDS for split in splits if split not in sized}
+        manifest.save(self._directory, written, num_groups, self._fingerprint)
+        items = [item for of_split in written.values() for item in of_split]
+        for name in {*self._obsolete, *self._kept} - {item['name'] for item in items}:
+            self._remove(name)
+        self._remove(_PROGRESS)
+        count = sum(item['count'] for item in items)
+        if count < self._items:
+            tf.logging.warning('%s: %d of %d examples were skipped.', self._directory, self._items - count, self._items)
+        tf.logging.info(
+            'Wrote %s: %s examples, %s, in %d files; it took %.1f s.',
+            self._directory,
+            f'{count:,}',
+            memory.to_text(sum(item['bytes'] for item in items)),
+            len(items),
+            time.monotonic() - start,
+        )
+
+    def _write(self, splits, sized, shards):
+        """Writes all splits, those with a length in threads; returns {split: entries in the manifest}."""
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             futures = {
                 split: [pool.submit(self._write_shard, split, examples, shard, shards[split]) for shard in range(shards[split])]
                 for split, examples in sized.items()
@@ -80,25 +94,7 @@ class Conversion:
                     future.result()
             finally:
                 self._stop.set()  # After an error or Ctrl-C, the other threads need not finish.
-            written = {
-                split: [future.result() for future in futures[split]] if split in sized else passes[split] for split in splits
-            }
-        manifest.save(self._directory, written, dict.fromkeys(passes, NUM_SHARDS), self._fingerprint)
-        names = {item['name'] for items in written.values() for item in items}
-        for name in {*self._obsolete, *self._kept} - names:
-            self._remove(name)
-        self._remove(_PROGRESS)
-        count, size = (sum(item[key] for items in written.values() for item in items) for key in ('count', 'bytes'))
-        if count < self._items:
-            tf.logging.warning('%s: %d of %d examples were skipped.', self._directory, self._items - count, self._items)
-        tf.logging.info(
-            'Wrote %s: %s examples, %s, in %d files; it took %.1f s.',
-            self._directory,
-            f'{count:,}',
-            memory.to_text(size),
-            len(names),
-            time.monotonic() - start,
-        )
+        return {split: [future.result() for future in futures[split]] if split in sized else passes[split] for split in splits}
 
     def _estimate_shards(self, split, examples):
         """Returns the number of files, from the size of some examples."""

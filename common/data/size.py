@@ -92,32 +92,19 @@ def fits_cache(source: DataSource, num_examples: int, num_readers: int = 1) -> b
     if num_examples == INFINITE:
         return False
     params = source.params
-    look = _look_at(source, num_examples, num_readers)
+    needed = _needed(_look_at(source, num_examples, num_readers), num_examples, params)
     free = max(memory.available() - _RESERVE, 0)
-    is_decided_by_data = False
-    if look.files:
-        buffer = window_size(look.files, params)
-        reads_ahead = look.files.mean_bytes * buffer <= READ_AHEAD_BYTES and buffer < num_examples
-        shuffled = (look.gathered + (look.values if reads_ahead else 0)) * min(buffer, num_examples)
-        total = (2 * look.parsed or look.gathered) * num_examples
-    else:
-        buffer = params.shuffle_buffer if num_examples == UNKNOWN else min(params.shuffle_buffer, num_examples)
-        shuffled = look.streamed * buffer
-        total = look.streamed * num_examples + shuffled
-        if look.is_picked and look.gathered * num_examples <= CACHE_BYTES:
-            # The order of a stream would be another: the machine must not decide.
-            shuffled = total = look.gathered * num_examples
-            is_decided_by_data = True
-    if shuffled > free:
-        smaller = min(int(free / (shuffled / buffer) / 4), buffer // 2)
+    if needed.shuffled > free:
+        smaller = min(int(free / (needed.shuffled / needed.buffer) / 4), needed.buffer // 2)
         raise RunError(
-            f'--dataset={params.dataset}: shuffling takes about {memory.to_text(shuffled)}, and '
+            f'--dataset={params.dataset}: shuffling takes about {memory.to_text(needed.shuffled)}, and '
             f'{memory.to_text(free)} of memory is available: use a smaller buffer, such as '
             f'--hparams=cache=false,shuffle_buffer={max(smaller, 1)}'
         )
     if not params.cache or num_examples == UNKNOWN:
         return False
-    fits = total <= CACHE_BYTES and (total <= free / 4 or is_decided_by_data)
+    total = needed.cached
+    fits = total <= CACHE_BYTES and (total <= free / 4 or needed.is_decided_by_data)
     limit = f'{memory.to_text(CACHE_BYTES)}' if total > CACHE_BYTES else f'a quarter of the {memory.to_text(free)} available'
     tf.logging.info(
         'The training records are %s: keeping them in memory takes about %s%s.',
@@ -126,6 +113,32 @@ def fits_cache(source: DataSource, num_examples: int, num_readers: int = 1) -> b
         '' if fits else f', more than {limit}',
     )
     return fits
+
+
+class _Needed(typing.NamedTuple):
+    """Bytes that a training needs: for the records of its shuffle buffer, and to keep all of them in memory.
+
+    is_decided_by_data: the available memory must not decide, as the order of a stream would be another.
+    """
+
+    buffer: int
+    shuffled: float
+    cached: float
+    is_decided_by_data: bool = False
+
+
+def _needed(look, num_examples, params):
+    if look.files:
+        buffer = window_size(look.files, params)
+        reads_ahead = look.files.mean_bytes * buffer <= READ_AHEAD_BYTES and buffer < num_examples
+        shuffled = (look.gathered + (look.values if reads_ahead else 0)) * min(buffer, num_examples)
+        return _Needed(buffer, shuffled, (2 * look.parsed or look.gathered) * num_examples)
+    buffer = params.shuffle_buffer if num_examples == UNKNOWN else min(params.shuffle_buffer, num_examples)
+    gathered = look.gathered * num_examples
+    if look.is_picked and gathered <= CACHE_BYTES:
+        return _Needed(buffer, gathered, gathered, is_decided_by_data=True)
+    shuffled = look.streamed * buffer
+    return _Needed(buffer, shuffled, look.streamed * num_examples + shuffled)
 
 
 class _Look(typing.NamedTuple):
