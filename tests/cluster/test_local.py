@@ -43,11 +43,15 @@ def logged(directory, task):
     return (directory / 'cluster' / f'{task}.log').read_text()
 
 
-def test_the_result_is_the_chiefs_and_the_other_output_is_logged(launch, tmp_path, capsys, caplog):
+def test_the_result_is_the_chiefs_the_other_output_is_logged_and_each_task_has_a_gpu(
+    launch, tmp_path, capsys, caplog, monkeypatch
+):
+    monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '5,3')
+    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: [f'{kind}:0', f'{kind}:1'])
     chief = 'log_a_step()\nprint("from a module")\nprint(json.dumps({"global_step": 3}))'
-    assert launch({'chief0': chief, 'worker0': 'print("of the worker")'}) == {'global_step': 3}
+    assert launch({'chief0': chief, 'worker0': 'print(os.environ["CUDA_VISIBLE_DEVICES"])'}) == {'global_step': 3}
     assert capsys.readouterr().out == 'from a module\n'
-    assert (logged(tmp_path, 'chief'), logged(tmp_path, 'worker-0')) == ('loss = 0.5, step = 7\n', 'of the worker\n')
+    assert (logged(tmp_path, 'chief'), logged(tmp_path, 'worker-0')) == ('loss = 0.5, step = 7\n', '3\n')
     assert caplog.messages[0] == f'The logs of all tasks are in {tmp_path}/cluster.'
     assert caplog.messages[-1] == 'ended: chief, worker 0; loss = 0.5, step = 7'
     assert 'restarts' not in caplog.text
