@@ -1,14 +1,11 @@
 """The session of processes with parameter servers: the chief starts it, and all stop when one has to."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from common.cluster.notices import CHIEF_STOPS, GOING_ON, Notices
 from common.cluster.one_session import OneSession
-
-if TYPE_CHECKING:  # It imports this module.
-    from common.cluster.asynchronous import AsynchronousTask
 
 
 class WaitingScaffold(OneSession):
@@ -17,11 +14,11 @@ class WaitingScaffold(OneSession):
     TensorFlow's own worker looks every 30 seconds, and its sharded checkpoints are written by the parameter servers.
 
     Args:
-      task: this process's.
+      task: this process's AsynchronousTask.
       keep_checkpoint_max: see tf.train.Saver.
     """
 
-    def __init__(self, task: 'AsynchronousTask', keep_checkpoint_max: int):
+    def __init__(self, task: Any, keep_checkpoint_max: int):
         super().__init__(task)
         saver = tf.train.Saver(max_to_keep=keep_checkpoint_max, defer_build=True, save_relative_paths=True)
         tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
@@ -41,11 +38,11 @@ class StopAsynchronous(tf.train.SessionRunHook):
     checkpoints. It also knows the step, as MultiStepHook does without parameter servers.
 
     Args:
-      task: this process's.
+      task: this process's AsynchronousTask.
       stop: common.runs.stop.StopOnSignal.
     """
 
-    def __init__(self, task: 'AsynchronousTask', stop: Any):
+    def __init__(self, task: Any, stop: Any):
         self._task = task
         self._stop = stop
         notice = Notices(task.num_servers).stop

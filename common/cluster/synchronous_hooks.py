@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -11,14 +11,11 @@ from common.cluster.one_session import OneSession
 from common.cluster.training_task import Means
 from common.errors import UsageError
 
-if TYPE_CHECKING:  # It imports this module.
-    from common.cluster.synchronous import SynchronousTask
-
 
 class SharedScaffold(OneSession):
     """Gives all processes the chief's variables when the session is made."""
 
-    def __init__(self, task: 'SynchronousTask'):
+    def __init__(self, task: Any):
         # Runs before the initializers of iterators, which read the global step.
         start = task.collectives.broadcast(tf.global_variables())
         super().__init__(task, tf.group(tf.train.Scaffold.default_local_init_op(), start))
@@ -59,7 +56,7 @@ class EndTogether(tf.train.SessionRunHook):
     It precedes the hook that saves the last checkpoint, for which the others need not wait.
     """
 
-    def __init__(self, task: 'SynchronousTask'):
+    def __init__(self, task: Any):
         self._task = task
         self._barrier = task.collectives.maximum(tf.zeros([1])).op
 
@@ -79,7 +76,7 @@ class StopTogether(tf.train.SessionRunHook):
     wait for it to tell them whether to stop. It must come after the hook that saves checkpoints.
 
     Args:
-      task: this process's.
+      task: this process's SynchronousTask.
       means: of the training step.
       stop: common.runs.stop.StopOnSignal.
       periods: the chief may evaluate, and hooks may stop the training, at the multiples of each.
@@ -87,7 +84,7 @@ class StopTogether(tf.train.SessionRunHook):
       multi_step: common.training.multi_step.MultiStepHook, which knows the next step that hooks see.
     """
 
-    def __init__(self, task: 'SynchronousTask', means: StepMeans, stop, periods: Sequence[int], total_steps: int, multi_step):
+    def __init__(self, task: Any, means: StepMeans, stop, periods: Sequence[int], total_steps: int, multi_step):
         self._task = task
         self._means = means
         self._stop = stop
