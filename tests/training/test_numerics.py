@@ -44,8 +44,9 @@ def check_of_the_model(w, x, fuse):
     'expression, towers, op, values, line',
     [
         (lambda w, x, fuse: tf.exp(tf.square(tf.log(w * fuse))) + w * x, 0, r'model/Log \(Log\)', '-Inf', 0),
-        (lambda w, x, fuse: tf.map_fn(lambda _: w / fuse, x), 0, r'truediv \(RealDiv\)', r'\+Inf', 0),
-        (lambda w, x, fuse: w * x / tf.maximum(x - x[:1], fuse), 2, r'model/tower_\d/truediv \(RealDiv\)', r'\S+', 0),
+        # Not of a division, whose gradient has a quotient of its own, which may come first.
+        (lambda w, x, fuse: tf.map_fn(lambda _: w * tf.math.reciprocal(fuse), x), 0, r'Reciprocal \(Reciprocal\)', r'\+Inf', 0),
+        (lambda w, x, fuse: w * x * tf.math.reciprocal(fuse), 2, r'model/tower_\d/Reciprocal \(Reciprocal\)', r'\+Inf', 0),
         (lambda w, x, fuse: tf.sqrt(w * fuse) + w * x, 0, r'gradients/model/Sqrt_grad/SqrtGrad \(SqrtGrad\)', '.*', None),
         (check_of_the_model, 0, r'model/PyFunc \(PyFunc\)', 'NaN', 1),
     ],
