@@ -13,7 +13,7 @@ from absl import flags as absl_flags
 
 from common.errors import RunError, UsageError
 from common.options.entry import Trait, flag
-from common.options.table import MAX_DEVICES, TABLE
+from common.options.table import MAX_DEVICES, names_with
 from common.paths import is_remote
 from common.runs import command, flags
 from hparams.defaults import MAXIMUM
@@ -46,8 +46,8 @@ def define_flags() -> absl_flags.FlagValues:
 
 def check_flags(FLAGS: absl_flags.FlagValues) -> None:
     """Raises UsageError if flags are empty or incompatible."""
-    for name, entry in TABLE.items():
-        if FLAGS[name].present and entry.has(Trait.NOT_IN_TRIALS):
+    for name in names_with(Trait.NOT_IN_TRIALS):
+        if FLAGS[name].present:
             raise UsageError(f'--{name} is for trainer.py: each trial of a sweep trains and evaluates, in one process')
     trainer.check_command(FLAGS)
     if not FLAGS.space:

@@ -57,9 +57,6 @@ class Flag:
     traits: Trait = Trait(0)
     short_name: str | None = None
 
-    def has(self, trait: Trait) -> bool:
-        return trait in self.traits
-
 
 def flag(default: Any, help: str, **facts: Any) -> Any:
     """Returns a field of a dataclass of flags."""

@@ -267,3 +267,8 @@ class Options:
 
 
 TABLE = flags_of(Options)
+
+
+def names_with(trait: Trait) -> list[str]:
+    """Returns the names of the flags that have a trait."""
+    return [name for name, entry in TABLE.items() if trait in entry.traits]

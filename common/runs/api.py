@@ -34,7 +34,7 @@ from common.errors import RunError, UsageError
 from common.files import dumps
 from common.inference.predictor import Predictor
 from common.options.entry import Trait
-from common.options.table import TABLE
+from common.options.table import names_with
 from common.paths import is_remote
 from common.plugins.dataset_contract import EXAMPLE_ID
 from common.plugins.traceback_filter import original
@@ -228,7 +228,7 @@ class Run:
         """Returns the flags, and the request.Objects."""
         tf_config.refuse(os.environ, 'a Python program')
         for name in options:
-            if name in TABLE and TABLE[name].has(Trait.COMMAND_LINE):
+            if name in names_with(Trait.COMMAND_LINE):
                 raise UsageError(f'{name} is an option of trainer.py only')
             if name in fixed or name in self._flags:
                 raise UsageError(f'{name} is not an option here: it is given otherwise')

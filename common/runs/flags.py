@@ -66,7 +66,7 @@ def check(FLAGS: flags.FlagValues) -> None:
 
 
 def _check_value(name, value, entry):
-    if entry.has(Trait.NOT_EMPTY) and value in ('', []):
+    if Trait.NOT_EMPTY in entry.traits and value in ('', []):
         raise UsageError(f'--{name} is empty')
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f'--{name}={value} must be a finite number')
@@ -124,3 +124,9 @@ def to_options(FLAGS: flags.FlagValues) -> Options:
     values: dict[str, Any] = {name: FLAGS[name].value for name in TABLE}
     values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
     return Options(**values)
+
+
+def arguments(FLAGS: flags.FlagValues, but_for: Trait) -> list[str]:
+    """Returns the trainer's flags that are given, as arguments for another process, without those that have a trait."""
+    given = [name for name, entry in TABLE.items() if FLAGS[name].present and but_for not in entry.traits]
+    return [FLAGS[name].serialize() for name in given]

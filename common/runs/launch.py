@@ -7,8 +7,8 @@ from absl import flags
 
 from common.cluster import local, local_tasks, tf_config
 from common.options.entry import Trait
-from common.options.table import TABLE
 from common.runs import request
+from common.runs.flags import arguments
 from common.runs.stop import StopOnSignal
 from common.storage import run_dir
 
@@ -32,6 +32,5 @@ def _run_local_cluster(script, FLAGS, stop):
     request.load(FLAGS)  # Finds most mistakes before any task is started.
     output_dir = request.output_dir(FLAGS)
     run_dir.ensure_writable(output_dir)
-    of_tasks = [name for name, entry in TABLE.items() if FLAGS[name].present and not entry.has(Trait.LAUNCHER)]
-    flags_of_tasks = [FLAGS[name].serialize() for name in of_tasks]
-    return local.run([script, *flags_of_tasks], local_tasks.parse(FLAGS.local_cluster), output_dir, FLAGS.restarts, stop)
+    command = [script, *arguments(FLAGS, but_for=Trait.LAUNCHER)]
+    return local.run(command, local_tasks.parse(FLAGS.local_cluster), output_dir, FLAGS.restarts, stop)

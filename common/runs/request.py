@@ -14,7 +14,7 @@ from common.data.source import DataSource
 from common.file_systems import check_scheme
 from common.options.entry import Trait
 from common.options.schedule import SCHEDULES
-from common.options.table import TABLE
+from common.options.table import names_with
 from common.plugins import loader
 from common.runs import runner, saved_run
 from common.runs.experiment import Experiment
@@ -46,9 +46,8 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects()) -> tuple[Any, An
     """
     model = _module('model', FLAGS.model, objects.model)
     dataset = _module('dataset', FLAGS.dataset, objects.dataset)
-    for name, entry in TABLE.items():  # Only now, as the modules may register file systems.
-        if entry.has(Trait.PATH):
-            check_scheme(name, FLAGS[name].value or '')
+    for name in names_with(Trait.PATH):  # Only now, as the modules may register file systems.
+        check_scheme(name, FLAGS[name].value or '')
     params = build.make_hparams(
         FLAGS.model,
         model.get_params(),

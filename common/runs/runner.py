@@ -23,7 +23,7 @@ from common.monitoring import projector
 from common.monitoring.summaries import close_writers
 from common.options.entry import Trait
 from common.options.schedule import SCHEDULES
-from common.options.table import TABLE, Options
+from common.options.table import Options, names_with
 from common.runs import saved_dataset
 from common.runs.diagnosis import diagnose_errors
 from common.runs.experiment import Experiment, make_experiment
@@ -245,7 +245,7 @@ def _joined(cluster, params, options):
     task_class = AsynchronousTask if cluster.addresses.get(PS) else SynchronousTask
     task = task_class(cluster, options.cluster_timeout, make_session_config(tower_devices(options), options))
     facts = {'TensorFlow': tf.__version__, **params}
-    facts |= {name: getattr(options, name) for name, entry in TABLE.items() if entry.has(Trait.SAME_IN_TASKS)}
+    facts |= {name: getattr(options, name) for name in names_with(Trait.SAME_IN_TASKS)}
     facts['warm_start_from'] = 'given' if options.warm_start_from else 'not given'
     try:
         task.meet({name: dumps(value) for name, value in facts.items()})

@@ -9,8 +9,9 @@ from common.cluster import tf_config
 from common.file_systems import check_scheme
 from common.files import read_json
 from common.options.entry import Trait
-from common.options.table import TABLE
+from common.options.table import names_with
 from common.runs import request
+from common.runs.flags import arguments
 from common.runs.stop import StopOnSignal
 from common.storage.metrics import parse_objective
 from common.sweep.search import search
@@ -37,11 +38,9 @@ def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, A
     for name in space.keys() & {'optimizer', 'learning_rate_schedule'}:
         for choice in space[name].choices:
             check_hparams(build.HParams(merge.override(params, '--space', {name: choice})))
-    of_trials = [name for name, entry in TABLE.items() if FLAGS[name].present and not entry.has(Trait.SET_IN_TRIALS)]
-    passed_on = [FLAGS[name].serialize() for name in of_trials]
     trial_runner = TrialRunner(
         script,
-        [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *passed_on],
+        [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *arguments(FLAGS, but_for=Trait.SET_IN_TRIALS)],
         params,
         FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}_sweep',
         FLAGS.eval_splits[0],
@@ -59,5 +58,5 @@ def _given(FLAGS):
 def _setup(FLAGS, params):
     """Returns what trials must have in common to be comparable."""
     space = {f'the space of {name}': values for name, values in read_json(FLAGS.space).items()}
-    same = {f'--{name}': FLAGS[name].value for name, entry in TABLE.items() if entry.has(Trait.SAME_IN_TRIALS)}
+    same = {f'--{name}': FLAGS[name].value for name in names_with(Trait.SAME_IN_TRIALS)}
     return {**params, **space, **same}

@@ -9,7 +9,7 @@ import pytest
 
 from common import process
 from common.options.entry import Trait
-from common.options.table import TABLE, Options
+from common.options.table import Options, names_with
 from common.runs import flags as run_flags
 from tests.shared import POLYNOMIAL, without_log
 import trainer
@@ -72,7 +72,7 @@ def test_flags_become_options_of_the_same_defaults():
     ],
 )
 def test_tasks_trials_programs_and_the_launcher_agree_on_pass_on_or_refuse_these_flags(trait, names):
-    assert {name for name, entry in TABLE.items() if entry.has(trait)} == set(names.split())
+    assert set(names_with(trait)) == set(names.split())
 
 
 @pytest.mark.parametrize('name', [*RANGES, 'num_epochs', 'early_stopping_min_delta', 'cluster_timeout'])
