@@ -28,8 +28,6 @@ class AsynchronousTask(TrainerTask):
     lost, all others end.
     """
 
-    has_whole_batches = True
-
     def __init__(self, config: ClusterConfig, timeout: float, session_config: tf.ConfigProto | None):
         super().__init__(config, timeout, make_session_config(config, session_config, f'/job:{PS}'))
         self.device = f'/job:{config.job}/task:{config.index}'

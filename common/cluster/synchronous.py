@@ -29,6 +29,7 @@ class SynchronousTask(TrainerTask):
         job, index = config.trainers[0]
         own_config.experimental.collective_group_leader = f'/job:{job}/replica:0/task:{index}'
         super().__init__(config, timeout, own_config)
+        self.batch_parts = self.count
         self.collectives = Collectives(self.count, self.index, timeout + _MARGIN_SECONDS)
 
     def meet(self, facts: Mapping[str, str]) -> None:

@@ -36,7 +36,7 @@ class TrainingTask(abc.ABC):
       is_chief: whether this process saves, logs and evaluates.
       index: this process's place among those that train.
       count: how many train.
-      has_whole_batches: whether each process makes whole batches of its examples, rather than sharing each batch.
+      batch_parts: how many processes share a batch.
       can_change_batch_size: whether a run may resume with another batch_size.
       last_step: the global step after this process's last step; 0 if it is not known.
     """
@@ -44,14 +44,9 @@ class TrainingTask(abc.ABC):
     is_chief = True
     index = 0
     count = 1
-    has_whole_batches = False
+    batch_parts = 1
     can_change_batch_size = False
     last_step = 0
-
-    @property
-    def batch_parts(self) -> int:
-        """How many processes share a batch."""
-        return 1 if self.has_whole_batches else self.count
 
     def run_config(self, config: 'tf.estimator.RunConfig') -> 'tf.estimator.RunConfig':
         """Returns the configuration of an Estimator, for this task."""

@@ -80,13 +80,14 @@ def make_experiment(
       RunError: a split is empty, or not even its shuffle buffer fits into memory.
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
-    has_checkpoint, devices = checkpoints.has_checkpoint(config.model_dir), tower_devices(options)
-    share = Share(task.index, task.count, task.has_whole_batches)
-    _check_batch(params, task.batch_parts, len(devices), schedule.trains and has_checkpoint)
+    devices = tower_devices(options)
+    is_resumed = schedule.trains and checkpoints.has_checkpoint(config.model_dir)
+    share = Share(task.index, task.count, has_whole_batches=task.batch_parts < task.count)
+    _check_batch(params, task.batch_parts, len(devices), is_resumed)
     objective = parse_objective(options.best_metric)
     length = measure(source, options)
     cache = schedule.trains and not schedule.is_dry_run and fits_cache(source, length.trained_examples, share.count)
-    if options.warm_start_from and has_checkpoint:
+    if options.warm_start_from and checkpoints.has_checkpoint(config.model_dir):
         tf.logging.info('--warm_start_from is not used: %s has its own checkpoint to resume from.', config.model_dir)
         options = dataclasses.replace(options, warm_start_from='')
     model_fn = ModelFn(
