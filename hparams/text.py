@@ -1,7 +1,8 @@
-"""Hyper-parameters as text: parsed, converted to their types, and the nearest name to a mistyped one."""
+"""Hyper-parameters as text: parsed, converted to their types and back, and the nearest name to a mistyped one."""
 
 from collections.abc import Iterable, Mapping
 import difflib
+import json
 from typing import Any
 
 from common.errors import UsageError
@@ -59,6 +60,11 @@ def _from_text(text, default):
     if '_' in text:  # Python reads 1_0 as 10.
         raise ValueError
     return type(default)(text)
+
+
+def to_text(value: Any) -> str:
+    """Returns a value as --hparams takes it."""
+    return value if isinstance(value, str) else json.dumps(value).replace(', ', ',').replace('"', '')
 
 
 def typed(values: Mapping[str, Any], pairs: Mapping[str, str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from common.options.entry import flags_of
 from common.options.schedule import SCHEDULES
 from common.options.table import Options
 from hparams.defaults import TABLE
+from hparams.text import to_text
 from sweep import SweepOptions
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / 'docs'
@@ -55,9 +56,8 @@ def schedules() -> str:
 def hparams() -> str:
     rows = []
     for name, entry in TABLE.items():
-        default = entry.default if isinstance(entry.default, str) else json.dumps(entry.default).replace(', ', ',')
         least = '' if entry.minimum is None else str(entry.minimum)
-        rows.append((f'`{name}`', entry.help, f'`{default}`', least, 'yes' if entry.may_change else ''))
+        rows.append((f'`{name}`', entry.help, f'`{to_text(entry.default)}`', least, 'yes' if entry.may_change else ''))
     return _table(('hyper-parameter', 'meaning', 'default', 'minimum', 'may change on resuming'), *rows)
 
 

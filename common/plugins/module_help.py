@@ -3,14 +3,13 @@
 import ast
 import inspect
 import io
-import json
 import textwrap
 import tokenize
-from typing import Any
 
 from common.plugins import loader, source
 from hparams.check import check_params
 from hparams.defaults import TABLE
+from hparams.text import to_text
 
 _WIDTH = 100
 
@@ -41,17 +40,12 @@ def describe_framework() -> str:
 
 
 def _lines(name, default, comment):
-    text, indent = f'  {name}={_text(default)}', ' ' * 32
+    text, indent = f'  {name}={to_text(default)}', ' ' * 32
     if not comment:
         return [text]
     if len(text) < 30:
         return textwrap.wrap(comment, _WIDTH, initial_indent=f'{text:<32}', subsequent_indent=indent)
     return [text, *textwrap.wrap(comment, _WIDTH, initial_indent=indent, subsequent_indent=indent)]
-
-
-def _text(value: Any) -> str:
-    """Returns a default as --hparams takes it."""
-    return value if isinstance(value, str) else json.dumps(value).replace(', ', ',').replace('"', '')
 
 
 def _by_import(kind, name):
