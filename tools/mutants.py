@@ -238,12 +238,9 @@ def run(mutants, coverage, seconds, fallback, killers):
             path.write_bytes(content[:at] + mutant['new'].encode() + content[at + len(old) :])
             line = content[:at].count(b'\n') + 1
             tests = tests_of(mutant['file'], range(line, line + old.count(b'\n') + 1), coverage, seconds)
+            tests.sort(key=lambda test: test != killers.get(mutant['id']))
             runs = in_process if mutant['file'].startswith('tf_estimator') else in_fork
-            killer, killed_by = killers.get(mutant['id']), None
-            if killer in tests:
-                killed_by = runs(checkout, [killer], 3 * SECONDS)
-            if killed_by is None and tests:
-                killed_by = runs(checkout, tests, 3 * SECONDS)
+            killed_by = runs(checkout, tests, 3 * SECONDS) if tests else None
             if killed_by is None and (more := fallback.get(os.path.dirname(mutant['file']))):
                 killed_by = runs(checkout, more, 5 * SECONDS)
             path.write_bytes(content)
