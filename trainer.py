@@ -40,7 +40,7 @@ def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
     """Runs the schedule that the flags select and returns the result."""
     from common.runs import launch  # Imports TensorFlow.
 
-    return launch.run(__file__, FLAGS, stop)
+    return launch.launch(__file__, FLAGS, stop)
 
 
 def main(argv: list[str]) -> int:

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from common.errors import UsageError
 from common.files import read_json, write_json
 from hparams.defaults import DEFAULTS, RENAMED
-from hparams.merge import add_text, of_modules, override
+from hparams.merge import add_text, apply, of_modules
 from hparams.sets import available_sets, missing_set, set_path
 from hparams.text import nearest, parse, typed
 
@@ -95,7 +95,7 @@ def add_metadata(params: HParams, metadata: Mapping[str, Any]) -> HParams:
     for key, value in found.items():
         if params[key] and params[key] != HParams({key: value})[key]:
             raise UsageError(f'--dataset={params.dataset}: the data has {key}={value}, not {params[key]}: omit {key}')
-    return HParams(override(params, f'--dataset={params.dataset}: metadata()', found), metadata, params.batch_start)
+    return HParams(apply(params, f'--dataset={params.dataset}: metadata()', found), metadata, params.batch_start)
 
 
 def add_overrides(params: HParams, text: str) -> tuple[HParams, list[str]]:
@@ -105,7 +105,7 @@ def add_overrides(params: HParams, text: str) -> tuple[HParams, list[str]]:
       UsageError: an unknown name, a wrong type or a value out of range.
     """
     changes = typed(params, parse(text, '--override_hparams'))
-    return HParams(override(params, '--override_hparams', changes)), list(changes)
+    return HParams(apply(params, '--override_hparams', changes)), list(changes)
 
 
 def renamed(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
@@ -168,9 +168,9 @@ def make_hparams(
         name = set_name or default_set
         changes = _load_set(name, values)
         _check_same_plugins(name, values, changes)
-        values = override(values, f'--hparams_set={name}', changes)
+        values = apply(values, f'--hparams_set={name}', changes)
     values = add_text(values, text, given)
-    return HParams(override(values, 'flags', {key: value for key, value in flags.items() if value is not None}))
+    return HParams(apply(values, 'flags', {key: value for key, value in flags.items() if value is not None}))
 
 
 def _check_same_plugins(name, values, changes):

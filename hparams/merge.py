@@ -21,10 +21,10 @@ def of_modules(
       UsageError: a module's get_params() gives a hyper-parameter that cannot be one.
     """
     values = {'model': model_name, 'dataset': dataset_name, 'seed': 1, **DEFAULTS}
-    for source, layer in ((f'--model={model_name}', model_params), (f'--dataset={dataset_name}', dataset_params)):
-        check_params(source, layer)
+    for origin, layer in ((f'--model={model_name}', model_params), (f'--dataset={dataset_name}', dataset_params)):
+        check_params(origin, layer)
         known = {key: value for key, value in layer.items() if key in values}
-        values = {**override(values, source, known), **{key: layer[key] for key in layer if key not in values}}
+        values = {**apply(values, origin, known), **{key: layer[key] for key in layer if key not in values}}
     return values
 
 
@@ -38,26 +38,26 @@ def add_text(values: Mapping[str, Any], text: str, given: Mapping[str, Any] = ty
     for key in ('model', 'dataset', 'seed'):
         if key in parsed or key in given:
             raise UsageError(f'--hparams: {key} has its own flag, --{key}')
-    return override(values, '--hparams', {**typed(values, parsed), **given})
+    return apply(values, '--hparams', {**typed(values, parsed), **given})
 
 
-def override(values: Mapping[str, Any], source: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the hyper-parameters `values`, overridden by `changes`.
 
     Raises:
-      UsageError: a change has an unknown name or the wrong type, or is out of range; the message begins with `source`.
+      UsageError: a change has an unknown name or the wrong type, or is out of range; the message begins with `origin`.
     """
     merged = dict(values)
     for key, value in changes.items():
         if key not in values:
-            raise UsageError(f'{source}: unknown hyper-parameter {key}{nearest(key, values)}')
+            raise UsageError(f'{origin}: unknown hyper-parameter {key}{nearest(key, values)}')
         if not _has_type(value, values[key]):
-            raise UsageError(f'{source}: {key}={value} must be {_type_name(values[key])}')
+            raise UsageError(f'{origin}: {key}={value} must be {_type_name(values[key])}')
         if any(type(item) is int and abs(item) > MAXIMUM for item in (value if isinstance(value, (list, tuple)) else [value])):
-            raise UsageError(f'{source}: {key}={value} must be at most {MAXIMUM}')
+            raise UsageError(f'{origin}: {key}={value} must be at most {MAXIMUM}')
         minimum = TABLE[key].minimum if key in TABLE else None
         if minimum is not None and value < minimum:
-            raise UsageError(f'{source}: {key}={value} must be at least {minimum}')
+            raise UsageError(f'{origin}: {key}={value} must be at least {minimum}')
         merged[key] = float(value) if isinstance(values[key], float) else value
     if 'num_epochs' in changes and 'train_steps' not in changes:
         merged['train_steps'] = 0  # Steps take precedence over epochs, but not those of an earlier layer.

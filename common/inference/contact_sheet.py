@@ -87,7 +87,7 @@ class ContactSheet:
     def save(self) -> None:
         """Writes the file."""
         num_lines = 3 if any(tile.label for tile in self._tiles) else 2
-        grid = image_grid.draw(np.stack([_draw(tile, num_lines) for tile in self._tiles]), gap=8)[0]
+        grid = image_grid.draw_grid(np.stack([_draw(tile, num_lines) for tile in self._tiles]), gap=8)[0]
         height, width = grid.shape[:2]
         sheet = Image.new('RGB', (width + 16, height + 16), 'white')
         sheet.paste(Image.fromarray(grid), (8, 8))

@@ -101,5 +101,5 @@ def _to_text(value):
 def _to_sprite(images):
     """Returns a PNG file with all images in a grid, as bytes."""
     content = io.BytesIO()
-    Image.fromarray(image_grid.draw(images, gap=0)[0]).save(content, 'png')
+    Image.fromarray(image_grid.draw_grid(images, gap=0)[0]).save(content, 'png')
     return content.getvalue()

@@ -38,7 +38,7 @@ def confusion_matrix(
         cells = tf.stack([tf.cast(labels, tf.int64), tf.cast(predictions, tf.int64)], axis=1)
         ones = tf.ones_like(cells[:, 0])
         update = tf.assign_add(counts, tf.scatter_nd(cells, ones, tf.constant([num_classes, num_classes], tf.int64)))
-        image = tf.numpy_function(lambda counts: draw(counts, class_names), [counts], tf.uint8)
+        image = tf.numpy_function(lambda counts: draw_matrix(counts, class_names), [counts], tf.uint8)
         image.set_shape([1, None, None, 3])
         summaries = [tf.summary.image('picture', image, collections=[])]
         if num_classes <= _MAX_TABLE:
@@ -51,7 +51,7 @@ def confusion_matrix(
         return tf.summary.merge(summaries, collections=[]), update
 
 
-def draw(counts: np.ndarray, class_names: Sequence[str] | None = None) -> np.ndarray:
+def draw_matrix(counts: np.ndarray, class_names: Sequence[str] | None = None) -> np.ndarray:
     """Draws the counts: a row per label, a column per prediction. The larger the share of the row, the darker the cell.
 
     Correct predictions are green, wrong ones red.

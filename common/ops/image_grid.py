@@ -21,10 +21,10 @@ def image_grid(name: str, images: tf.Tensor, columns: int | None = None) -> None
       images: [batch, height, width, 1 or 3], uint8, or float in [0, 1].
       columns: by default about as many as rows.
     """
-    image_summary(name, lambda images: draw(images, columns), [images])
+    image_summary(name, lambda images: draw_grid(images, columns), [images])
 
 
-def draw(images: np.ndarray, columns: int | None = None, gap: int = _GAP) -> np.ndarray:
+def draw_grid(images: np.ndarray, columns: int | None = None, gap: int = _GAP) -> np.ndarray:
     """The same in NumPy; returns uint8 [1, height, width, 3], with white lines of `gap` pixels between the images."""
     batch, height, width = images.shape[:3]
     columns = columns or max(1, math.ceil(math.sqrt(batch)))

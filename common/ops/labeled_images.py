@@ -26,16 +26,16 @@ def labeled_images(
       predictions: int [batch].
       class_names: the names of the classes, to be shown in place of their numbers.
     """
-    # A lambda looks `draw` up at each call, so that tests can replace it.
+    # A lambda looks `draw_labeled` up at each call, so that tests can replace it.
     image_summary(
         name,
-        lambda images, labels, predictions: draw(images, labels, predictions, class_names),
+        lambda images, labels, predictions: draw_labeled(images, labels, predictions, class_names),
         [images, labels, predictions],
         images.shape[0] or 100,
     )
 
 
-def draw(
+def draw_labeled(
     images: np.ndarray, labels: np.ndarray, predictions: np.ndarray, class_names: Sequence[str] | None = None
 ) -> np.ndarray:
     """The same in NumPy; returns uint8 [batch, height, width, 3]. Small images are enlarged."""

@@ -13,7 +13,7 @@ from common.runs.stop import StopOnSignal
 from common.storage import run_dir
 
 
-def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
+def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
     """Runs the schedule that the flags select and returns the result.
 
     Args:

@@ -37,7 +37,7 @@ def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, A
     space: dict[str, Any] = read_space(FLAGS.space, params, _given(FLAGS))
     for name in space.keys() & {'optimizer', 'learning_rate_schedule'}:
         for choice in space[name].choices:
-            check_hparams(build.HParams(merge.override(params, '--space', {name: choice})))
+            check_hparams(build.HParams(merge.apply(params, '--space', {name: choice})))
     trial_runner = TrialRunner(
         script,
         [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *arguments(FLAGS, but_for=Trait.SET_IN_TRIALS)],

@@ -9,7 +9,7 @@ from optuna import distributions
 
 from common.errors import UsageError
 from common.files import read_json
-from hparams.merge import override
+from hparams.merge import apply
 
 _KEYS = ('low', 'high', 'log', 'step')
 
@@ -37,13 +37,13 @@ def read_space(path: str, params: Mapping[str, Any], fixed: Collection[str] = ()
         raise UsageError(f'--space: {error}') from None
     if not space:
         raise UsageError(f'--space={path}: names no hyper-parameter')
-    source = f'--space={path}'
+    origin = f'--space={path}'
     for name in space:
         if name in ('model', 'dataset'):
-            raise UsageError(f'{source}: {name} has its own flag, --{name}')
+            raise UsageError(f'{origin}: {name} has its own flag, --{name}')
         if name in fixed:
-            raise UsageError(f'{source}: {name} is also set by a flag: remove one of the two')
-    return {name: _distribution(source, params, name, values) for name, values in space.items()}
+            raise UsageError(f'{origin}: {name} is also set by a flag: remove one of the two')
+    return {name: _distribution(origin, params, name, values) for name, values in space.items()}
 
 
 def decode(name: str, value: Any, params: Mapping[str, Any]) -> Any:
@@ -51,26 +51,26 @@ def decode(name: str, value: Any, params: Mapping[str, Any]) -> Any:
     return json.loads(value) if isinstance(params[name], tuple) else value
 
 
-def _distribution(source, params, name, values):
+def _distribution(origin, params, name, values):
     if isinstance(values, list) and values:
         for value in values:
-            override(params, source, {name: value})
+            apply(params, origin, {name: value})
         return distributions.CategoricalDistribution([json.dumps(v) if isinstance(v, list) else v for v in values])
     if not isinstance(values, dict) or not {'low', 'high'} <= values.keys() <= set(_KEYS):
         raise UsageError(
-            f'{source}: {name} must be a list of choices, or a range such as {{"low": 1, "high": 8}}, '
+            f'{origin}: {name} must be a list of choices, or a range such as {{"low": 1, "high": 8}}, '
             'optionally with "log": true or "step": 1'
         )
     if type(params.get(name, 0)) not in (int, float):
-        raise UsageError(f'{source}: {name}={params[name]} is not a number: use a list of choices')
+        raise UsageError(f'{origin}: {name}={params[name]} is not a number: use a list of choices')
     for key in values.keys() - {'log'}:
-        override(params, source, {name: values[key]})
+        apply(params, origin, {name: values[key]})
     if type(values.get('log', False)) is not bool:
-        raise UsageError(f'{source}: {name}: "log" must be true or false')
+        raise UsageError(f'{origin}: {name}: "log" must be true or false')
     kind = distributions.IntDistribution if type(params[name]) is int else distributions.FloatDistribution
     with warnings.catch_warnings():
         warnings.simplefilter('error')  # Optuna only warns if the range is not divisible by "step".
         try:
             return kind(**values)
         except (ValueError, UserWarning) as error:
-            raise UsageError(f'{source}: {name}: {" ".join(str(error).split())}') from None
+            raise UsageError(f'{origin}: {name}: {" ".join(str(error).split())}') from None

@@ -92,7 +92,7 @@ class TrialRunner:
 
     def _hparams(self, trial):
         chosen = {name: decode(name, value, self.params) for name, value in trial.params.items()}
-        return build.HParams(merge.override(self.params, '--space', chosen))
+        return build.HParams(merge.apply(self.params, '--space', chosen))
 
     def _check_same(self, trial, path):
         """Raises RunError if the saved hyper-parameters differ. The trainer cannot notice: this file is its set."""

@@ -47,7 +47,7 @@ def test_choices_come_as_the_hyperparameters_take_them(tmp_path):
     trials = drawn(tmp_path, space, 50)
     for name, choices in space.items():
         assert sorted({json.dumps(trial[name]) for trial in trials}) == sorted(json.dumps(choice) for choice in choices)
-    merged = build.HParams(merge.override(PARAMS, 'test', trials[0]))
+    merged = build.HParams(merge.apply(PARAMS, 'test', trials[0]))
     assert merged.filters in ((8,), (16, 32)) and type(merged.rate) is float
 
 
