@@ -30,7 +30,7 @@ def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str
 def _run_local_cluster(script, FLAGS, stop):
     tf_config.refuse(os.environ, '--local_cluster')
     request.load(FLAGS)  # Finds most mistakes before any task is started.
-    output_dir = request.output_dir(FLAGS)
-    run_dir.ensure_writable(output_dir)
+    directory = request.output_dir(FLAGS)
+    run_dir.ensure_writable(directory)
     command = [script, *arguments(FLAGS, but_for=Trait.LAUNCHER)]
-    return local.run(command, local_tasks.parse(FLAGS.local_cluster), output_dir, FLAGS.restarts, stop)
+    return local.run(command, local_tasks.parse(FLAGS.local_cluster), directory, FLAGS.restarts, stop)
