@@ -34,6 +34,8 @@ import types
 
 from tf_estimator import moved_names, quiet, requirements, restore
 
+__version__ = '0.2.0'
+
 
 def install() -> None:
     """Imports TensorFlow and puts `tf.estimator` in place; raises ImportError, with the cure, if something is missing."""

@@ -2,7 +2,7 @@
 
 import sys
 
-from tf_estimator import environment, runner
+from tf_estimator import __version__, environment, runner
 from tf_estimator.errors import CommandError
 
 _USAGE = """\
@@ -12,6 +12,7 @@ python -m tf_estimator enable [--force]    gives tf.estimator to all programs of
                                            with --force, also where Python is not in a virtual environment
 python -m tf_estimator disable             ends that
 python -m tf_estimator status              tells whether it is enabled, and works; the exit code is 1 if not
+python -m tf_estimator --version           prints the version of tf_estimator
 """
 
 
@@ -28,6 +29,8 @@ def _run(arguments):
     match arguments:
         case ['-h' | '--help', *_] | ['enable' | 'disable' | 'status', '-h' | '--help']:
             print(_USAGE, end='')
+        case ['--version']:
+            print(f'tf_estimator {__version__}')
         case []:
             raise CommandError('SCRIPT is missing: python -m tf_estimator SCRIPT ARGS...', 2)
         case ['-m']:

@@ -100,7 +100,7 @@ def _write(path, text):
     beside = path.with_name(f'.{path.name}.{os.getpid()}')
     with _errors_named():
         try:
-            beside.write_text(text, encoding='utf-8')
+            beside.write_bytes(text.encode())  # As it is, also where lines of text end otherwise.
             os.replace(beside, path)
         finally:
             beside.unlink(missing_ok=True)
