@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 import contextlib
 import gc
+import importlib.util
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ def execute(
       Exception: no line of a user's module is involved, or --full_traceback is set.
     """
     try:
+        _check_platform()
         _parse(argv, FLAGS)
         if text := help_text(FLAGS):
             _print_help(text)
@@ -53,6 +55,13 @@ def execute(
         return code
     print(result)
     return 0
+
+
+def _check_platform():
+    """Raises RunError where Python lacks file locks and limits of memory: on Windows."""
+    for module in ('fcntl', 'resource'):
+        if importlib.util.find_spec(module) is None:
+            raise RunError(f'needs Linux or macOS: Python has no module {module} here')
 
 
 # The functions below import what imports TensorFlow, which takes seconds: not before the command line is known to be right.

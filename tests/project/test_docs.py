@@ -4,6 +4,7 @@ import doctest
 import glob
 import os
 import re
+import sys
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -16,8 +17,8 @@ from common.runs import request
 from common.sweep.space import read_space
 from hparams.defaults import DEFAULTS
 import sweep
+from tests import forked
 from tests.shared import ROOT
-from tests.tf_estimator.programs import run_forked
 from tools import reference
 
 
@@ -28,11 +29,16 @@ def read(*names):
 
 TEXT, SWEEPS = read('README.md'), read('docs', 'sweeps.md')
 BLOCK = re.compile(r'```python\n(.*?)```', re.DOTALL)
-PAGES = [f'{ROOT}/README.md', *sorted(glob.glob(f'{ROOT}/docs/*.md')), f'{ROOT}/deploy/README.md']
+PAGES = [
+    f'{ROOT}/README.md',
+    *sorted(glob.glob(f'{ROOT}/docs/*.md')),
+    f'{ROOT}/deploy/README.md',
+    f'{ROOT}/tf_estimator/README.md',
+]
 OTHER_FLAGS = set(
     """inside_saves modules rounds signal times its own logdir follow build-arg no-cache-dir rm create-home home-dir uid
     cpus-per-task exclusive gpus-per-task job-name kill-on-bad-exit label mem nodes ntasks-per-node open-mode output requeue
-    time wait force model_dir no-deps steps tensorflow units""".split()
+    time wait force model_dir no-deps steps tensorflow units version""".split()
 )
 MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
 
@@ -64,8 +70,9 @@ def test_modules_run_outside_the_repository_and_learn(run, tmp_path, monkeypatch
 def test_the_program_that_is_ported_runs_as_it_is(tmp_path):
     script = tmp_path / 'script.py'
     script.write_text(PROGRAM)
-    code, out, err = run_forked(script, '--steps=200', cwd=tmp_path)
-    assert code == 0 and float(out) > 0.95, err
+    program = 'import sys\nfrom tf_estimator.command import main\nmain(sys.argv[1:])'
+    process = forked.run([sys.executable, '-c', program, str(script), '--steps=200'], cwd=tmp_path)
+    assert process.returncode == 0 and float(process.stdout) > 0.95, process.stderr
     assert [*tmp_path.glob('model/export/circle/*/saved_model.pb')]
 
 

@@ -86,6 +86,8 @@ for program, argv in json.load(sys.stdin):
 assert 'tensorflow' not in sys.modules
 """
 
+WINDOWS = 'import os, signal, sys\nsys.modules.update(fcntl=None, resource=None)\ndel os.fork, signal.SIGHUP, signal.SIGPIPE\n'
+
 
 def test_help_and_mistakes_are_answered_without_tensorflow():
     mistakes = [('trainer', *row) for row in MISTAKES] + [('sweep', ['--model=polynomial'], '--space is missing')]
@@ -97,6 +99,14 @@ def test_help_and_mistakes_are_answered_without_tensorflow():
         assert (code, err) == (0, '') and re.search(text, out, re.DOTALL), argv
     for (program, argv, text), (code, out, err) in zip(mistakes, found[len(HELP) :], strict=True):
         assert (code, out, err.count('\n')) == (2, '', 1) and err.startswith(f'{program}.py: {text}'), (argv, err)
+
+
+def test_one_line_says_what_windows_lacks():
+    calls = json.dumps([(program, ['--help']) for program in ('trainer', 'sweep')])
+    process = subprocess.run([sys.executable, '-c', WINDOWS + CODE], cwd=ROOT, input=calls, capture_output=True, text=True)
+    found = [json.loads(line) for line in process.stdout.splitlines()]
+    problem = 'needs Linux or macOS: Python has no module fcntl here\n'
+    assert found == [[1, '', f'{program}.py: {problem}'] for program in ('trainer', 'sweep')], process.stderr
 
 
 def test_the_garbage_collector_leaves_out_what_a_command_imports(monkeypatch):

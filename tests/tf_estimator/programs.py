@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import forked
-from tests.shared import ROOT
-
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCRIPTS = os.path.join(ROOT, 'tests', 'scripts')
 MINOR = int(tf.__version__.split('.')[1])
 RESTORED = MINOR > 15
@@ -50,10 +48,11 @@ class Environment:
     """A virtual environment with a copy of tf_estimator, which, unless it `is_real`, restores a little in a stand-in."""
 
     def __init__(self, directory, is_real=False):
-        venv.create(directory, with_pip=False)
+        builder = venv.EnvBuilder(symlinks=os.name != 'nt')
+        builder.create(directory)
         self.prefix = directory
-        self.python = directory / 'bin' / 'python'
-        (self.site_packages,) = (directory / 'lib').glob('python*/site-packages')
+        self.python = builder.ensure_directories(directory).env_exe
+        (self.site_packages,) = directory.glob('[Ll]ib/**/site-packages')
         self.package = self.site_packages / 'tf_estimator'
         shutil.copytree(os.path.join(ROOT, 'tf_estimator'), self.package, ignore=shutil.ignore_patterns('__pycache__'))
         if is_real:
@@ -87,13 +86,6 @@ def run_fresh(*arguments, python=sys.executable, cwd=None, text='', **environmen
     environ = {**kept, 'PYTHONPATH': ROOT, **environment}
     command = [python, *map(str, arguments)]
     process = subprocess.run(command, cwd=cwd, env=environ, input=text, capture_output=True, text=True, timeout=250)
-    return process.returncode, process.stdout, process.stderr
-
-
-def run_forked(script, *arguments, cwd=None):
-    """Runs a script as `python -m tf_estimator` does, in a process that has imported TensorFlow."""
-    program = 'import sys\nfrom tf_estimator.command import main\nmain(sys.argv[1:])'
-    process = forked.run([sys.executable, '-c', program, str(script), *arguments], cwd=cwd)
     return process.returncode, process.stdout, process.stderr
 
 

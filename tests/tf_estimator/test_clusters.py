@@ -7,10 +7,16 @@ import re
 import subprocess
 import sys
 
+import pytest
+
+if sys.platform != 'linux':
+    pytest.skip(
+        'Processes are forked after TensorFlow is imported, which has been tried on Linux only', allow_module_level=True
+    )
+
 import tf_estimator  # noqa: F401 - before TensorFlow
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from tensorflow.python.distribute.distribute_config import DistributeConfig
 

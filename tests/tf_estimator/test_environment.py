@@ -1,6 +1,7 @@
 """`python -m tf_estimator enable` gives tf.estimator to all processes of an environment, and `disable` leaves nothing."""
 
 import shutil
+import sys
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -131,7 +132,7 @@ def test_what_does_not_work_is_not_enabled(environment):
     assert_refused(environment, f'{problem}tensorflow-estimator is 2.14.0. {NEEDED}')
     hook = environment.site_packages / HOOK
     hook.mkdir()
-    assert_refused(environment, f'{hook}: Is a directory\n')
+    assert_refused(environment, f'{hook}: {"Access is denied" if sys.platform == "win32" else "Is a directory"}\n')
 
 
 def test_what_breaks_later_says_so_and_leaves_tensorflow_alone(enabled):

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator import moved_names
@@ -87,8 +88,8 @@ print(float(estimator.get_variable_value('slope')))
 def test_a_new_process_imports_it_twice_keeps_keras_2_and_trains_on_all_devices_and_its_native_log_can_be_had(tmp_path):
     code, out, err = run_fresh('-c', PROGRAM, str(tmp_path), TF_CPP_MIN_LOG_LEVEL='0')
     assert code == 0, err
-    assert float(out) == slope_after(3)
-    assert 'oneDNN' in err or 'cuda' in err
+    assert float(out) == pytest.approx(slope_after(3))
+    assert re.search(r'\.cc:\d+\] ', err)
 
 
 @not_on_2_15

@@ -4,12 +4,16 @@ import os
 import py_compile
 import shutil
 import signal
+import sys
 import zipapp
+
+from tf_estimator import __version__
 
 import pytest
 
-from tests.tf_estimator.programs import SCRIPTS, Environment, run_forked, run_fresh, unlike_info
+from tests.tf_estimator.programs import SCRIPTS, Environment, run_fresh, unlike_info
 
+INTERRUPTED = 0xC000013A if sys.platform == 'win32' else -signal.SIGINT
 SHOW = """
 import sys, tensorflow as tf
 print(__name__, __package__, sys.argv, tf.estimator.ModeKeys.TRAIN)
@@ -66,7 +70,7 @@ def main(argv):
 if __name__ == '__main__':
     tf.app.run()
 """)
-    code, out, err = run_forked(script, '--code=3', 'x')
+    code, out, err = run_fresh('-m', 'tf_estimator', script, '--code=3', 'x')
     assert (code, out) == (3, "['x'] train\n")
     assert [line.split('] ')[-1] for line in err.splitlines()] == ['my info', 'my deprecated warning']
 
@@ -75,10 +79,11 @@ def test_what_python_runs_it_runs(environment, tmp_path):
     folder = write(tmp_path / 'folder', __main__=SHOW, script=SHOW)
     zipapp.create_archive(folder, tmp_path / 'app.pyz')
     py_compile.compile(str(folder / 'script.py'), str(tmp_path / 'script.pyc'))
-    for path in (folder, tmp_path / 'app.pyz', tmp_path / 'script.pyc', folder / 'script.py', '-', '/dev/stdin'):
-        package = {'script.py': None, '-': None, '/dev/stdin': None}.get(str(path).removeprefix(f'{folder}/'), '')
+    pipes = ['-'] if sys.platform == 'win32' else ['-', '/dev/stdin']
+    for path in (folder, tmp_path / 'app.pyz', tmp_path / 'script.pyc', folder / 'script.py', *pipes):
+        package = None if path in (folder / 'script.py', *pipes) else ''
         found = environment.run_tf_estimator(path, '-a', text=SHOW)
-        assert found == (0, f"__main__ {package} ['{path}', '-a'] train\n", '')
+        assert found == (0, f'__main__ {package} {[str(path), "-a"]} train\n', '')
     assert not (folder / '__pycache__' / 'script.pyc').exists()
 
 
@@ -88,12 +93,13 @@ def test_a_module_or_a_package_runs_with_dash_m(environment, tmp_path):
     write(tmp_path / 'own', __init__='import tf_estimator\n', __main__=SHOW)
     for module, name in (('package', '__main__'), ('package.part', 'part')):
         found = environment.run_tf_estimator('-m', module, '-x', 'a b', cwd=tmp_path)
-        assert found == (0, f"__main__ package ['{tmp_path}/package/{name}.py', '-x', 'a b'] train\n", '')
+        file = str(tmp_path / 'package' / f'{name}.py')
+        assert found == (0, f'__main__ package {[file, "-x", "a b"]} train\n', '')
     code, _, err = environment.run_tf_estimator('-m', 'lacking.part', cwd=tmp_path)
     assert code == 1 and err.endswith("ModuleNotFoundError: No module named 'none_such_dependency'\n")
     # A package that is run without the runner gets tf.estimator from its import.
     found = environment.run('-m', 'own', cwd=tmp_path)
-    assert found == (0, f"__main__ own ['{tmp_path}/own/__main__.py'] train\n", '')
+    assert found == (0, f'__main__ own {[str(tmp_path / "own" / "__main__.py")]} train\n', '')
     for module in ('json.none', 'json'):
         problem = f'no module named {module}, or it is a package without __main__'
         assert environment.run_tf_estimator('-m', module) == (2, '', f'python -m tf_estimator: {problem}\n')
@@ -112,14 +118,14 @@ def test_a_script_that_raises_shows_its_traceback_and_nothing_of_the_runner(envi
     # As Ctrl-C does, also where it was ignored as the process was started.
     script.write_text('import signal\nsignal.signal(2, signal.default_int_handler)\nsignal.raise_signal(2)\n')
     code, out, err = environment.run_tf_estimator(script)
-    assert (code, out) == (-signal.SIGINT, '') and err.endswith('KeyboardInterrupt\n')
+    assert (code, out) == (INTERRUPTED, '') and err.endswith('KeyboardInterrupt\n')
 
 
 def test_wrong_arguments_are_one_line_and_help_is_given_before_tensorflow_is_imported(environment):
     for arguments, problem in (
         ([], 'SCRIPT is missing: python -m tf_estimator SCRIPT ARGS...'),
         (['none.py', '--flag'], 'none.py: no such file'),
-        (['lib'], 'lib: is a directory without __main__.py'),
+        ([os.curdir], f'{os.curdir}: is a directory without __main__.py'),
         (['-c', 'print(1)'], 'there is no option -c: python -m tf_estimator [-m MODULE | SCRIPT] ARGS...'),
         (['-m'], 'MODULE is missing: python -m tf_estimator -m MODULE ARGS...'),
         (['status', '--force'], 'status does not take --force (see python -m tf_estimator --help)'),
@@ -128,6 +134,7 @@ def test_wrong_arguments_are_one_line_and_help_is_given_before_tensorflow_is_imp
     ):
         found = environment.run_tf_estimator(*arguments, TENSORFLOW='broken')
         assert found == (2, '', f'python -m tf_estimator: {problem}\n')
+    assert environment.run_tf_estimator('--version', TENSORFLOW='broken') == (0, f'tf_estimator {__version__}\n', '')
     for arguments in (['--help'], ['enable', '-h']):
         code, out, err = environment.run_tf_estimator(*arguments, TENSORFLOW='broken')
         assert (code, err) == (0, '')

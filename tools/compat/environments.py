@@ -21,7 +21,7 @@ def python(work: Path, tensorflow: str) -> Path:
     content = '\n'.join([*needs, *alone])
     if not done.exists() or done.read_text() != content:
         venv.create(folder, with_pip=True, clear=True)
-        project = ['--editable', str(ROOT)]
+        project = ['--editable', str(ROOT / 'tf_estimator'), '--editable', str(ROOT)]
         if tensorflow == NIGHTLY:  # Which none of these lists as one that it works with.
             _pip(found, '--pre', 'tf-nightly')
             _pip(found, 'h5py', 'pillow', 'tensorboard', 'tqdm')
