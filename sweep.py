@@ -20,7 +20,7 @@ from hparams.defaults import MAXIMUM
 import trainer
 
 if TYPE_CHECKING:
-    from common.runs.stop import StopOnSignal
+    from common.stop import StopOnSignal
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from common.runs import command
 from common.runs.flags import check, check_names, define
 
 if TYPE_CHECKING:
-    from common.runs.stop import StopOnSignal
+    from common.stop import StopOnSignal
 
 
 def help_text(FLAGS: flags.FlagValues, doc: str | None = __doc__) -> str:

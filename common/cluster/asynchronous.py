@@ -16,6 +16,7 @@ from common.cluster.task import Task, TrainerTask, make_session_config
 from common.cluster.tf_config import PS, ClusterConfig
 from common.cluster.watch import ANSWERS, SILENT
 from common.errors import RunError
+from common.stop import StopOnSignal
 
 _POLL_SECONDS = 0.5
 _NOTHING = 'null'
@@ -45,7 +46,7 @@ class AsynchronousTask(TrainerTask):
         """See TrainingTask."""
         return tf.device(self.device)
 
-    def step_hook(self, stop: Any) -> StopAsynchronous:
+    def step_hook(self, stop: StopOnSignal) -> StopAsynchronous:
         """See TrainingTask."""
         return StopAsynchronous(self, stop)
 
@@ -122,11 +123,11 @@ class ParameterServer(Task):
         without_gpus = tf.ConfigProto(device_count={'GPU': 0})
         super().__init__(config, timeout, make_session_config(config, without_gpus, f'/job:{PS}'))
 
-    def serve(self, stop: Any) -> int:
+    def serve(self, stop: StopOnSignal) -> int:
         """Returns the number of the signal that ended the training, or 0.
 
         Args:
-          stop: StopOnSignal. A signal to this process stops the training.
+          stop: a signal to this process stops the training.
 
         Raises:
           RunError: the chief cannot be reached, or is lost.

@@ -6,6 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from common.cluster.notices import CHIEF_STOPS, GOING_ON, Notices
 from common.cluster.one_session import OneSession
+from common.stop import StopOnSignal
 
 
 class WaitingScaffold(OneSession):
@@ -39,10 +40,9 @@ class StopAsynchronous(tf.train.SessionRunHook):
 
     Args:
       task: this process's AsynchronousTask.
-      stop: common.runs.stop.StopOnSignal.
     """
 
-    def __init__(self, task: Any, stop: Any):
+    def __init__(self, task: Any, stop: StopOnSignal):
         self._task = task
         self._stop = stop
         notice = Notices(task.num_servers).stop
@@ -92,10 +92,9 @@ class HearNotice(tf.train.SessionRunHook):
 
     Args:
       notice: int32 scalar, see Notices.
-      stop: common.runs.stop.StopOnSignal.
     """
 
-    def __init__(self, notice: tf.Tensor, stop: Any):
+    def __init__(self, notice: tf.Tensor, stop: StopOnSignal):
         self._notice = notice
         self._stop = stop
 

@@ -24,6 +24,7 @@ from common import children
 from common.cluster.task import RESTART
 from common.cluster.tf_config import EVALUATOR, JOBS, PS, ClusterConfig
 from common.errors import RunError, UsageError
+from common.stop import StopOnSignal
 
 _POLL_SECONDS = 0.2
 _TASK = 'LOCAL_CLUSTER_TASK'  # The environment variable of a task, whose stdin closes when its launcher ends.
@@ -34,7 +35,7 @@ def run(
     counts: Mapping[str, int],
     output_dir: str,
     restarts: int,
-    stop: Any,
+    stop: StopOnSignal,
     terminate_seconds: float = 10,
     kill_seconds: float = 60,
 ) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def run(
       counts: of the tasks, as `common.cluster.local_tasks.parse` returned.
       output_dir: a local directory, which exists.
       restarts: how often all tasks may be started again because one has failed.
-      stop: StopOnSignal; a signal is passed on to all tasks.
+      stop: its signal is passed on to all tasks.
       terminate_seconds: after a task has failed, the others end within seconds by themselves, unless they wait for it to
         start, or evaluate; those that still run after this time get a SIGTERM.
       kill_seconds: those that still run after this time get a SIGKILL.
@@ -134,6 +135,11 @@ class _Task:
             return 'running'
         return 'stopped' if children.was_stopped(code) else 'failed' if code else 'ended'
 
+    @property
+    def breaks_training(self) -> bool:
+        """Whether it has ended too early for the others to train on."""
+        return self.state == 'failed' or self.state == 'stopped' and self.config.job != EVALUATOR
+
 
 @contextlib.contextmanager
 def _started(command, counts, directory):
@@ -182,23 +188,21 @@ def free_addresses(counts: Mapping[str, int]) -> dict[str, list[str]]:
 
 def _watch(tasks, stop, status, note, terminate_seconds, kill_seconds):
     """Waits until all tasks have ended; returns the one that failed first, if one did."""
-    running, failed, cause, broken_since = list(tasks), None, None, math.inf
-    is_passed_on = is_terminated = False
+    failed, broken_since = None, math.inf
+    is_passed_on = is_terminated = False  # What the others were sent: the signal of this process; a SIGTERM after a loss.
+    failed_before_sigterm = None
     while True:
         tasks[0].read_log()
-        for task in list(running):
-            if task.process.poll() is None:
-                continue
-            running.remove(task)
-            if task.state == 'failed' and not failed:
-                failed = task
-                tf.logging.info('%s failed; others that go on are stopped in %g s.', task.config.name, terminate_seconds)
-            if task.state == 'failed' or task.state == 'stopped' and task.config.job != EVALUATOR:
-                broken_since = min(broken_since, time.monotonic())
+        running = [task for task in tasks if task.process.poll() is None]
+        failures = [task for task in tasks if task.state == 'failed']
+        if failures and not failed:
+            failed = failures[0]
+            tf.logging.info('%s failed; others that go on are stopped in %g s.', failed.config.name, terminate_seconds)
+        if broken_since == math.inf and any(task.breaks_training for task in tasks):
+            broken_since = time.monotonic()
         status.show(tasks, note)
         if not running:
-            # After a signal, others may have failed because the chief has ended before the first step, at once.
-            return cause if (stop.received or is_terminated) and tasks[0].state == 'stopped' else failed
+            break
         time.sleep(_POLL_SECONDS)
         seconds = time.monotonic() - broken_since
         if stop.received and not is_passed_on:
@@ -207,12 +211,19 @@ def _watch(tasks, stop, status, note, terminate_seconds, kill_seconds):
             tf.logging.info('%s: stopping all tasks after saving a checkpoint; rerun the command to resume.', name)
             _send(running, stop.received)
         elif seconds > terminate_seconds and not is_passed_on and not is_terminated:
-            is_terminated, cause = True, failed
-            # Between steps, without parameter servers, tasks that train have stopped each other, and are saving a checkpoint.
-            have_stopped = not failed and tasks[0].loss and not any(task.config.job == PS for task in tasks)
-            _send([task for task in running if not have_stopped or task.config.job == EVALUATOR], signal.SIGTERM)
+            is_terminated, failed_before_sigterm = True, failed
+            _send(_unaware(running, tasks, failed), signal.SIGTERM)
         elif seconds > kill_seconds and failed:
             _send(running, signal.SIGKILL)
+    # After a signal, others may have failed because the chief ended before the first step, at once.
+    return failed_before_sigterm if (stop.received or is_terminated) and tasks[0].state == 'stopped' else failed
+
+
+def _unaware(running, tasks, failed):
+    """Returns those of the running tasks that have not stopped by themselves."""
+    # Between steps, without parameter servers, tasks that train have stopped each other, and are saving a checkpoint.
+    have_stopped = not failed and tasks[0].loss and not any(task.config.job == PS for task in tasks)
+    return [task for task in running if task.config.job == EVALUATOR] if have_stopped else running
 
 
 def _send(tasks, number):

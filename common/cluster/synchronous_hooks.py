@@ -10,6 +10,7 @@ from common.cluster.collectives import Collectives
 from common.cluster.one_session import OneSession
 from common.cluster.training_task import Means
 from common.errors import UsageError
+from common.stop import StopOnSignal
 
 
 class SharedScaffold(OneSession):
@@ -78,13 +79,12 @@ class StopTogether(tf.train.SessionRunHook):
     Args:
       task: this process's SynchronousTask.
       means: of the training step.
-      stop: common.runs.stop.StopOnSignal.
       periods: the chief may evaluate, and hooks may stop the training, at the multiples of each.
       total_steps: the step at which the training ends.
       multi_step: common.training.multi_step.MultiStepHook, which knows the next step that hooks see.
     """
 
-    def __init__(self, task: Any, means: StepMeans, stop, periods: Sequence[int], total_steps: int, multi_step):
+    def __init__(self, task: Any, means: StepMeans, stop: StopOnSignal, periods: Sequence[int], total_steps: int, multi_step):
         self._task = task
         self._means = means
         self._stop = stop

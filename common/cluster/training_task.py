@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from common.stop import StopOnSignal
+
 
 class Means:
     """The loss of a step, and the means of its gradients, over all processes that share a batch.
@@ -60,7 +62,7 @@ class TrainingTask(abc.ABC):
         """Returns what averages the loss, float32 scalar, and the gradients of a step over the processes."""
         return Means(loss)
 
-    def step_hook(self, stop: Any) -> Any:
+    def step_hook(self, stop: StopOnSignal) -> Any:
         """Returns the hook that knows the next step that hooks see; None: MultiStepHook is used."""
         del stop
         return None
@@ -71,7 +73,7 @@ class TrainingTask(abc.ABC):
         hooks: Sequence[tf.train.SessionRunHook],
         step_hook: Any,
         means: Any,
-        stop: Any,
+        stop: StopOnSignal,
         periods: Sequence[int],
         total_steps: int,
         steps_per_loop: int,
@@ -82,7 +84,6 @@ class TrainingTask(abc.ABC):
           hooks: the others, in their order.
           step_hook: the last one that has a before_run.
           means: what `means` returned.
-          stop: common.runs.stop.StopOnSignal.
           periods: the chief may save and evaluate at the multiples of each.
           total_steps: the step at which the training ends.
           steps_per_loop: steps of a session call, at most.
@@ -123,7 +124,7 @@ class Alone(TrainingTask):
     def hooks(self, hooks, step_hook, means, stop, periods, total_steps, steps_per_loop):
         """See TrainingTask."""
         del means, periods, total_steps, steps_per_loop
-        return [*hooks, step_hook, *([stop] if stop else [])]
+        return [*hooks, step_hook, stop]
 
     def leave(self):
         """See TrainingTask."""

@@ -40,7 +40,7 @@ from common.plugins.dataset_contract import EXAMPLE_ID
 from common.plugins.traceback_filter import original
 from common.runs import flags, request, saved_run
 from common.runs.diagnosis import find_cause
-from common.runs.stop import StopInProgram
+from common.stop import StopInProgram
 from common.storage import checkpoints
 from common.storage.metrics import read_metrics
 from common.values import describe

@@ -13,7 +13,7 @@ from absl import flags
 from common.errors import RunError, UsageError, check_utf8, error_line
 
 if TYPE_CHECKING:
-    from common.runs.stop import StopOnSignal
+    from common.stop import StopOnSignal
 
 
 def execute(
@@ -71,7 +71,7 @@ def _run(FLAGS, run):
     import_tensorflow()
     from common.files import dumps
     from common.runs.log import log
-    from common.runs.stop import StopOnSignal
+    from common.stop import StopOnSignal
 
     with StopOnSignal() as stop, log(FLAGS):
         return dumps(run(FLAGS, stop))

@@ -19,7 +19,7 @@ from common.options.schedule import SCHEDULES, Schedule
 from common.options.table import Options
 from common.quiet import quiet
 from common.runs.length import measure
-from common.runs.stop import StopOnSignal
+from common.stop import StopOnSignal
 from common.storage import checkpoints
 from common.storage.metrics import Objective, parse_objective
 from common.training.model_fn import ModelFn

@@ -9,7 +9,7 @@ from common.cluster import local, local_tasks, tf_config
 from common.options.entry import Trait
 from common.runs import request
 from common.runs.flags import arguments
-from common.runs.stop import StopOnSignal
+from common.stop import StopOnSignal
 from common.storage import run_dir
 
 

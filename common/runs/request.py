@@ -19,7 +19,7 @@ from common.plugins import loader
 from common.runs import runner, saved_run
 from common.runs.experiment import Experiment
 from common.runs.flags import to_options
-from common.runs.stop import StopOnSignal
+from common.stop import StopOnSignal
 from common.training.model_fn import check_hparams
 from hparams import build, overrides
 

@@ -28,7 +28,7 @@ from common.runs import saved_dataset
 from common.runs.diagnosis import diagnose_errors
 from common.runs.experiment import Experiment, make_experiment
 from common.runs.schedules import RUN
-from common.runs.stop import StopOnSignal
+from common.stop import StopOnSignal
 from common.storage import checkpoints, run_dir
 from common.training.numerics import name_the_op
 from common.training.parallel import tower_devices

@@ -12,7 +12,7 @@ from common.options.entry import Trait
 from common.options.table import names_with
 from common.runs import request
 from common.runs.flags import arguments
-from common.runs.stop import StopOnSignal
+from common.stop import StopOnSignal
 from common.storage.metrics import parse_objective
 from common.sweep.search import search
 from common.sweep.space import read_space

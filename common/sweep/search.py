@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
 from common.files import to_json
+from common.stop import StopOnSignal
 from common.storage import run_dir
 from common.sweep.study import lock, open_study, run_trials
 from common.sweep.trials import TrialRunner
@@ -23,7 +24,7 @@ def search(
     setup: Mapping[str, Any],
     num_trials: int,
     jobs: int,
-    stop: Any,
+    stop: StopOnSignal,
 ) -> dict[str, Any]:
     """Runs the remaining trials and returns the result, which results.json keeps; the best set is in best_hparams.json.
 
@@ -33,7 +34,6 @@ def search(
       setup: what trials must have in common to be comparable, as JSON.
       num_trials: the total number of trials, earlier ones included.
       jobs: number of trials to run in parallel.
-      stop: a StopOnSignal.
 
     Raises:
       UsageError: the directory cannot be used, or the flags are wrong.

@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 from common import files, locks
 from common.children import was_stopped
 from common.errors import RunError, UsageError
+from common.stop import StopOnSignal
 from common.storage.metrics import Objective
 from common.sweep.trials import TrialRunner
 from hparams.build import differences, renamed
@@ -109,7 +110,7 @@ def run_trials(
     num_trials: int,
     jobs: int,
     trial_runner: TrialRunner,
-    stop: Any,
+    stop: StopOnSignal,
 ) -> Generator[optuna.trial.FrozenTrial, None, None]:
     """Runs trials until the study has num_trials; resumes those first that an earlier sweep was interrupted in.
 
@@ -122,7 +123,7 @@ def run_trials(
       num_trials: in total, including those of earlier sweeps.
       jobs: number of trainings to run in parallel.
       trial_runner: or any object with its `start`, `read` and `explain`.
-      stop: StopOnSignal; a signal ends the process.
+      stop: its signal ends the process.
 
     Yields:
       Each trial that has ended: complete or pruned; with a user attribute `error` if it failed.

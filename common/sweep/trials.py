@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from common import children
 from common.errors import RunError, UsageError
 from common.files import read_json, to_json
+from common.stop import StopOnSignal
 from common.storage import run_dir
 from common.storage.metrics import Objective, read_metric
 from common.sweep.space import decode
@@ -42,7 +43,7 @@ class TrialRunner:
         """Returns the output_dir of a trial."""
         return os.path.join(self.output_dir, f'trial-{trial.number}')
 
-    def check(self, stop: Any) -> None:
+    def check(self, stop: StopOnSignal) -> None:
         """Makes a dry run with the hyper-parameters that trials override, until a StopOnSignal ends it; prepares the data, too.
 
         Raises:

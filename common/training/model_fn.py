@@ -17,6 +17,7 @@ from common.monitoring.summaries import Length, TrainingSummaries, measure_wait
 from common.options.table import Options
 from common.options.values import parse_steps
 from common.plugins import dataset_contract, model_contract
+from common.stop import StopOnSignal
 from common.training import augmentation, learning_rate, moving_average, optimizer, saving
 from common.training.keras_layers import collect_keras_layers
 from common.training.memory_check import check_fits
@@ -69,7 +70,6 @@ class ModelFn:
       num_examples: of an epoch; 0 if the data is infinite.
       checkpoint_periods: checkpoints are saved at the multiples of each.
       task: this process's. The chief's hooks are the only ones that write.
-      stop: common.runs.stop.StopOnSignal, or None.
       on_metrics: see TrainingSummaries.
     """
 
@@ -80,7 +80,7 @@ class ModelFn:
     num_examples: int = 0
     checkpoint_periods: Sequence[int] = (1000,)
     task: TrainingTask = ALONE
-    stop: Any = None
+    stop: StopOnSignal = dataclasses.field(default_factory=StopOnSignal)
     on_metrics: Callable[[dict[str, Any]], None] | None = None
 
     def __call__(self, features, labels, mode, params, config) -> tf.estimator.EstimatorSpec:

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from common import files
 from common.errors import RunError
 from common.paths import check_identity, identify
+from common.stop import StopOnSignal
 
 NOT_FINITE_HINT = 'lower learning_rate, or find the op that made it with --debug_numerics'
 
@@ -111,11 +112,10 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
     Args:
       evaluate: evaluates the latest checkpoint; its last return value is kept as `result`.
       should_stop: whether to stop training; called after each evaluation with a result.
-      stop: StopOnSignal.
       every_steps: steps between evaluations.
     """
 
-    def __init__(self, evaluate: Callable[[], Any], should_stop: Callable[[], bool], stop, every_steps: int):
+    def __init__(self, evaluate: Callable[[], Any], should_stop: Callable[[], bool], stop: StopOnSignal, every_steps: int):
         self._evaluate = evaluate
         self._should_stop = should_stop
         self._stop = stop

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from common.cluster import local, local_tasks
 from common.errors import RunError, UsageError
-from common.runs.stop import StopOnSignal
+from common.stop import StopOnSignal
 from tests import forked
 from tests.cluster.conftest import FLAGS, STEPS
 from tests.cluster.tasks import tf_config, wait_until

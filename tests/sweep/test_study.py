@@ -8,7 +8,7 @@ from optuna.trial import TrialState
 import pytest
 
 from common.errors import RunError, UsageError
-from common.runs.stop import StopOnSignal
+from common.stop import StopOnSignal
 from common.storage.metrics import Objective
 from common.sweep.study import open_study, run_trials
 from hparams.defaults import DEFAULTS

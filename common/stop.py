@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 import contextlib
 import math
 import os
-import select
 import signal
 import socket
 import sys
@@ -98,29 +97,35 @@ class StopOnSignal(tf.train.SessionRunHook):
         sys.exit(128 + number)
 
     def _watch(self, receiver):
-        """Ends the process if the main thread does not."""
-        first, second = None, None  # The times of the signals.
-        last, stalled = math.inf, 0.0  # While the whole process rests, as on a machine that is suspended, no time is counted.
-        with receiver:
+        """Ends the process if, after a signal, the main thread does not end it in time."""
+        with receiver, contextlib.suppress(EOFError):
+            number = self._receive(receiver)
+            first = last = time.monotonic()
+            second, suspended = None, 0.0
+            receiver.settimeout(_POLL_SECONDS)
             while True:
-                readable, _, _ = select.select([receiver], [], [], None if first is None else _POLL_SECONDS)
+                another = self._receive(receiver)
                 now = time.monotonic()
-                if first is not None:
-                    stalled += max(now - last - 2 * _POLL_SECONDS, 0)
+                # While the whole process rests, as on a machine that is suspended, no time is counted.
+                suspended += max(now - last - 2 * _POLL_SECONDS, 0)
                 last = now
-                if readable:
-                    numbers = receiver.recv(1)
-                    if not numbers:
-                        return
-                    if numbers[0] not in self._previous or signal.getsignal(numbers[0]) != self._handle:
-                        continue  # A model or dataset may have installed its own handler.
-                    number = numbers[0]
-                    if first is None:
-                        first = now
-                    elif _is_second(number, first):
-                        second = second or now
-                if first is not None and now > self._deadline(first, second) + stalled:
+                if another:
+                    number = another
+                    second = second or (now if _is_second(number, first) else None)
+                if now > self._deadline(first, second) + suspended:
                     self._end_process(number)
+
+    def _receive(self, receiver):
+        """Returns the next signal that this handles; None if none comes within the receiver's timeout; EOFError at its end."""
+        while True:
+            try:
+                numbers = receiver.recv(1)
+            except TimeoutError:
+                return None
+            if not numbers:
+                raise EOFError
+            if signal.getsignal(numbers[0]) == self._handle:  # A model or dataset may have installed its own handler.
+                return numbers[0]
 
     def _deadline(self, first, second):
         phase, since = self._phase
