@@ -1,5 +1,6 @@
 """Writes examples to TFRecord files and a manifest, and continues interrupted conversions."""
 
+import collections
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import concurrent.futures
 import contextlib
@@ -23,7 +24,6 @@ SHARD_BYTES = 150 * 10**6
 _SAMPLE = 16
 _REPORT_EVERY = 1000
 _PROGRESS = 'manifest.partial.json'
-_END = object()
 
 
 class Conversion:
@@ -124,39 +124,51 @@ class Conversion:
 
     def _write_pass(self, split, examples):
         """Writes an iterable to groups of NUM_SHARDS files, one group after the other; returns their entries."""
-        iterator, number = iter(examples), 0
+        items = self._numbered(split, examples)
         written: list[dict[str, Any]] = []
         while True:
             names = [f'{split}-{shard:05d}.tfrecord' for shard in range(len(written), len(written) + NUM_SHARDS)]
             kept = self._find_kept(names)
             if kept:
-                skipped = self._kept[names[0]]['items']
-                self._count(sum(1 for _ in itertools.islice(iterator, skipped)))
-                number += skipped
+                collections.deque(itertools.islice(items, self._kept[names[0]]['items']), maxlen=0)  # Skips them.
                 written += kept
                 continue
-            next_item = self._next(split, number, iterator)
-            if next_item is _END and written:
+            first = list(itertools.islice(items, 1))
+            if written and not first:
                 return written
-            size, count, begin = 0, 0, number
-            with self._writing(names) as (writers, entries):
-                while next_item is not _END:
-                    record = self._make(split, number, lambda item=next_item: item)
-                    number += 1
-                    if number % _REPORT_EVERY == 0:
-                        self._count(_REPORT_EVERY)
-                    if record is not None:
-                        writers[count % NUM_SHARDS].write(record)
-                        size += _size(record)
-                        count += 1
-                    if size >= NUM_SHARDS * SHARD_BYTES:
-                        break
-                    next_item = self._next(split, number, iterator)
-            self._count(number - begin - (number // _REPORT_EVERY - begin // _REPORT_EVERY) * _REPORT_EVERY)
-            written += entries
-            self._keep(entries, number - begin)
-            if next_item is _END:
-                return written
+            written += self._write_group(split, names, itertools.chain(first, items))
+
+    def _write_group(self, split, names, items):
+        """Writes items to files in turn, until these are full; returns their entries."""
+        size, count, num_items = 0, 0, 0
+        with self._writing(names) as (writers, entries):
+            for number, item in items:
+                record = self._make(split, number, lambda item=item: item)
+                num_items += 1
+                if record is not None:
+                    writers[count % NUM_SHARDS].write(record)
+                    size += _size(record)
+                    count += 1
+                if size >= NUM_SHARDS * SHARD_BYTES:
+                    break
+        self._keep(entries, num_items)
+        return entries
+
+    def _numbered(self, split, examples):
+        """Yields (number, example), and counts them."""
+        iterator, number = iter(examples), 0
+        while True:
+            try:
+                example = next(iterator)
+            except StopIteration:
+                break
+            except Exception as error:
+                raise self._error(split, number, error) from None
+            yield number, example
+            number += 1
+            if number % _REPORT_EVERY == 0:
+                self._count(_REPORT_EVERY)
+        self._count(number % _REPORT_EVERY)
 
     @contextlib.contextmanager
     def _writing(self, names):
@@ -167,12 +179,6 @@ class Conversion:
             with contextlib.ExitStack() as open_files:
                 yield [open_files.enter_context(tf.io.TFRecordWriter(part)) for part in parts], entries
             entries += [manifest.describe(name, tfrecord.scan(part)) for name, part in zip(names, parts)]
-
-    def _next(self, split, number, iterator):
-        try:
-            return next(iterator, _END)
-        except Exception as error:
-            raise self._error(split, number, error) from None
 
     def _make(self, split, number, make):
         """Returns an example, serialized; None for one to skip. Raises RunError if creating it fails."""

@@ -1,7 +1,12 @@
 """The order of examples: each epoch is shuffled differently, and a resumed run continues at its place.
 
-The order is a function of the data, the seed, the epoch and the global step only. The memory of the machine decides whether
-records are kept, but not their order.
+A position is the number of examples that the training has seen; divided by those of an epoch, it is (epoch, how many of it
+were seen). From params.seed and the epoch alone follows the order of the epoch. If all its records fit into the shuffle
+buffer, it is one random permutation of their numbers. Otherwise the files are divided into blocks of consecutive records; a
+permutation of the blocks strings their records together, this sequence is cut into windows of the buffer's size, and the
+records of each window are permuted. All this is arithmetic on the index of the files: a resumed run reads nothing before its
+window, and whether the memory has room for the records does not change their order. Only records that do not come straight
+from such files go through tf.data's shuffle, with a seed for each epoch: there a resumed run reads what it skips.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,8 +16,8 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from common.data.plain import plain
-from common.data.shards import Shards
-from common.data.share import WHOLE, Share
+from common.data.shards import Blocks, Shards
+from common.data.share import Share
 from hparams.build import HParams
 
 _MAX_EPOCH = 2**40
@@ -34,7 +39,7 @@ def picks_batches(records: tf.data.Dataset, num_examples: int, params: HParams) 
     )
 
 
-def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HParams, share: Share = WHOLE) -> tf.data.Dataset:
+def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HParams, share: Share) -> tf.data.Dataset:
     """Returns infinitely many batches of the records, starting at the global step; each epoch is shuffled differently.
 
     Gathering whole batches from one tensor is several times as fast as a stream of single records.
@@ -54,13 +59,10 @@ def batches_of_shards(
     params: HParams,
     cache: bool,
     start: tf.Tensor,
-    share: Share = WHOLE,
+    share: Share,
     parse_all: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
 ) -> tf.data.Dataset:
     """Returns infinitely many batches of the records, from a position on; each epoch is shuffled differently.
-
-    In each epoch all blocks of the files are strung together in another order, and the records of each window of this sequence
-    are shuffled. Any position is found by arithmetic: nothing that was seen before is read again, except in its window.
 
     Args:
       records: all records of the shards, in their order.
@@ -82,17 +84,10 @@ def batches_of_shards(
     else:
         windows = _windows(shards, window, params, start, share)
         if cache:
-            orders = windows.map(plain(lambda parts, order: tf.gather(_positions(parts), order)))
+            orders = windows.map(plain(lambda blocks, order: tf.gather(_numbers(blocks), order)))
             return _gather(orders, tf.data.TFRecordDataset(shards.paths), shards.count, params, share, parse_all)
-
-        @plain
-        def load(parts, order):
-            parts, order = _only_needed(parts, order)
-            found = shards.read(tf.gather(parts, [0, 1, 2, 4], axis=1)).rebatch(window)
-            return tf.data.experimental.get_single_element(found), order
-
         # A small window may have none of a share.
-        loaded = windows.filter(plain(lambda parts, order: tf.size(order) > 0)).map(load)
+        loaded = windows.filter(plain(lambda blocks, order: tf.size(order) > 0)).map(_loader(shards, window))
     if window * shards.mean_bytes <= READ_AHEAD_BYTES:
         loaded = loaded.prefetch(1)
 
@@ -142,50 +137,63 @@ def _windows(shards, window, params, start, share):
     """Returns the windows of all epochs from a position on, and the order within each.
 
     Returns:
-      tf.data.Dataset of (parts, order). parts are blocks, as `Shards.blocks` describes them, the first and the last of which
-      may be cut. order is a vector of record numbers in the window, without those that were seen before.
+      tf.data.Dataset of (Blocks, order), a vector of record numbers in the window, without those that were seen before.
     """
-    count = shards.count
     # Not a constant, which would be saved with the graph.
-    blocks = tf.py_func(lambda: shards.blocks(window // _MIXED_BLOCKS), [], tf.int64, stateful=False)
-    blocks = tf.ensure_shape(blocks, [None, 5])
+    columns = tf.py_func(lambda: shards.blocks(window // _MIXED_BLOCKS), [], tf.int64, stateful=False)
+    columns = tf.ensure_shape(columns, [None, len(Blocks._fields)])
 
     @plain
     def windows_of(epoch, seen):
         seed = tf.stack([tf.cast(params.seed, tf.int64), epoch])
-        order = tf.gather(blocks, _shuffle(tf.shape(blocks)[0], seed))
-        ends = tf.cumsum(order[:, 4])
-        starts = ends - order[:, 4]
+        blocks = Blocks(*tf.unstack(tf.gather(columns, _shuffle(tf.shape(columns)[0], seed)), axis=1))
+        ends = tf.cumsum(blocks.count)
 
         @plain
         def window_at(number):
-            begin, end = number * window, tf.minimum((number + 1) * window, count)
-            touched = slice(tf.searchsorted(ends, [begin], side='right')[0], tf.searchsorted(starts, [end], side='left')[0])
-            cut = tf.maximum(begin - starts[touched], 0)
-            left = tf.minimum(end, ends[touched]) - starts[touched] - cut
-            file, offset, skip, first, _ = tf.unstack(order[touched], axis=1)
-            parts = tf.stack([file, offset, skip + cut, first + cut, left], axis=1)
-            shuffled = _shuffle(end - begin, tf2.random.experimental.stateless_fold_in(seed, number))
+            begin, end = number * window, tf.minimum((number + 1) * window, shards.count)
+            order = _shuffle(end - begin, tf2.random.experimental.stateless_fold_in(seed, number))
             first = tf.maximum(seen - begin, 0)
-            return parts, share.of(shuffled[first:], epoch * count + begin + first)
+            return _cut(blocks, ends, begin, end), share.of(order[first:], epoch * shards.count + begin + first)
 
-        return tf.data.Dataset.range(seen // window, -(-count // window)).map(window_at)
+        return tf.data.Dataset.range(seen // window, -(-shards.count // window)).map(window_at)
 
-    return _epochs(count, start).flat_map(windows_of)
-
-
-def _only_needed(parts, order):
-    """Leaves out the parts of a window that have none of the records of an order; returns both, the order renumbered."""
-    ends = tf.cumsum(parts[:, 4])
-    part = tf.searchsorted(ends, tf.cast(order, tf.int64), side='right')
-    is_needed = tf.math.bincount(part, minlength=tf.size(ends)) > 0
-    skipped = tf.cumsum(tf.where(is_needed, tf.zeros_like(ends), parts[:, 4]))
-    return tf.boolean_mask(parts, is_needed), order - tf.cast(tf.gather(skipped, part), order.dtype)
+    return _epochs(shards.count, start).flat_map(windows_of)
 
 
-def _positions(parts):
-    """Returns the numbers of the records of parts of blocks, counted file by file."""
-    return tf.ragged.range(parts[:, 3], parts[:, 3] + parts[:, 4]).flat_values
+def _cut(blocks, ends, begin, end):
+    """Returns the blocks of the records from begin to end of a sequence of blocks; ends are where the blocks end in it."""
+    touched = slice(tf.searchsorted(ends, [begin], side='right')[0], tf.searchsorted(ends, [end], side='left')[0] + 1)
+    file, offset, skip, first, count = (column[touched] for column in blocks)
+    starts = ends[touched] - count
+    cut = tf.maximum(begin - starts, 0)
+    return Blocks(file, offset, skip + cut, first + cut, tf.minimum(end, ends[touched]) - starts - cut)
+
+
+def _loader(shards, window):
+    """Returns a function of the blocks of a window and an order, which returns their records and the order in these."""
+
+    @plain
+    def load(blocks, order):
+        blocks, order = _only_needed(blocks, order)
+        return tf.data.experimental.get_single_element(shards.read(blocks).rebatch(window)), order
+
+    return load
+
+
+def _only_needed(blocks, order):
+    """Leaves out the blocks of a window that have none of the records of an order; returns both, the order renumbered."""
+    ends = tf.cumsum(blocks.count)
+    block = tf.searchsorted(ends, tf.cast(order, tf.int64), side='right')
+    is_needed = tf.math.bincount(block, minlength=tf.size(ends)) > 0
+    skipped = tf.cumsum(tf.where(is_needed, tf.zeros_like(ends), blocks.count))
+    needed = Blocks(*(tf.boolean_mask(column, is_needed) for column in blocks))
+    return needed, order - tf.cast(tf.gather(skipped, block), order.dtype)
+
+
+def _numbers(blocks):
+    """Returns the numbers of the records of blocks, counted file by file."""
+    return tf.ragged.range(blocks.first, blocks.first + blocks.count).flat_values
 
 
 def infinite_stream(

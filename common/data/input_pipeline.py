@@ -76,35 +76,40 @@ def _training_batches(source, records, num_examples, cache, is_part, share):
     """Returns infinitely many parsed batches, or shares of them. A batch may span two epochs."""
     params = source.params
     batch_size = params.batch_size // share.batch_parts
+    if params.group_by_length and source.parses_batches():
+        raise UsageError('group_by_length=true is for dataset modules with parse(): parse_batch() is given whole batches')
     read = WHOLE if params.group_by_length else share  # To group them, all examples have to be read.
     start = first_position(params) if params.group_by_length else position(params)
     files = shards.find(records, num_examples)
     if num_examples > 0:
         records = records.take(num_examples) if is_part else records
         records = records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Another number would shift the order.
-    if files:
-        is_parsed = cache and parsed_size(source, files, share.count) > 0
-        parse_all = functools.partial(_parse_all, source, files) if is_parsed else None
-        batches = batches_of_shards(records, files, params, cache, start, read, parse_all)
-        if is_parsed:
-            return batches
-    elif cache and picks_batches(records, num_examples, params) and not params.group_by_length:
-        batches = batches_from_memory(records, num_examples, params, read)
-    else:
-        batches = None
-        records = infinite_stream(records, num_examples, params, cache, start)
-        records = records.shard(read.count, read.index) if read.count > 1 else records
+    if files and cache and parsed_size(source, files, share.count) > 0:
+        return batches_of_shards(records, files, params, cache, start, read, functools.partial(_parse_all, source, files))
+    records = _in_order(source, records, files, num_examples, cache, start, read)
     if source.parses_batches():
-        if params.group_by_length:
-            raise UsageError('group_by_length=true is for dataset modules with parse(): parse_batch() is given whole batches')
-        batches = batches or records.batch(batch_size, drop_remainder=True)
-        return _parse_batches(source, ModeKeys.TRAIN, batches, batch_size * share.count, start + read.index)
-    examples = _parse_each(source, ModeKeys.TRAIN, batches.unbatch() if batches else records, start + read.index, read.count)
+        return _parse_batches(source, ModeKeys.TRAIN, records, batch_size * share.count, start + read.index)
+    examples = _parse_each(source, ModeKeys.TRAIN, records, start + read.index, read.count)
     if not params.group_by_length:
         return batch_examples(examples, batch_size, True)
     if not has_variable_shapes(examples):
         raise UsageError(f'group_by_length=true: --dataset={params.dataset} has no features of variable length')
     return group_by_length(examples, params, share)
+
+
+def _in_order(source, records, files, num_examples, cache, start, share):
+    """Returns the records in the order of the training, from a position on: in batches for `parse_batch`, else one by one."""
+    params = source.params
+    if files:
+        batches = batches_of_shards(records, files, params, cache, start, share)
+    elif cache and picks_batches(records, num_examples, params) and not params.group_by_length:
+        batches = batches_from_memory(records, num_examples, params, share)
+    else:
+        records = infinite_stream(records, num_examples, params, cache, start)
+        records = records.shard(share.count, share.index) if share.count > 1 else records
+        size = params.batch_size // share.batch_parts
+        return records.batch(size, drop_remainder=True) if source.parses_batches() else records
+    return batches if source.parses_batches() else batches.unbatch()
 
 
 def parsed_size(source: DataSource, files: shards.Shards, num_readers: int) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 import functools
 import hashlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -16,6 +16,24 @@ from common.paths import resolve
 _MAX_BLOCKS = 1 << 20
 _BUFFER = 1 << 18
 _READERS = 4
+
+
+class Blocks(NamedTuple):
+    """Blocks of consecutive records of a file, or parts of them: int64 vectors.
+
+    Attributes:
+      file: the number of the file.
+      offset: the byte from which to read it.
+      skip: how many records to skip there.
+      first: how many records of the split precede the block, counted file by file.
+      count: the number of its records.
+    """
+
+    file: tf.Tensor
+    offset: tf.Tensor
+    skip: tf.Tensor
+    first: tf.Tensor
+    count: tf.Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,12 +66,7 @@ class Shards:
         return [resolve(self.directory, item['name']) for item in self.items]
 
     def blocks(self, max_records: int) -> np.ndarray:
-        """Divides the split into blocks of at most so many consecutive records of a file.
-
-        Returns:
-          int64 [blocks, 5]: number of the file, byte from which to read, records to skip there, number of records in the split
-          before the block, counted file by file, and number of records in it.
-        """
+        """Divides the split into blocks of at most so many records; returns int64 [blocks, 5], with the columns of Blocks."""
         max_records = max(max_records, self.count // _MAX_BLOCKS, 1)
         found, first = [], 0
         for number, (path, item) in enumerate(zip(self.paths, self.items)):
@@ -65,28 +78,21 @@ class Shards:
                 first += size
         return np.array(found, np.int64).reshape([-1, 5])
 
-    def read(self, blocks: tf.Tensor) -> tf.data.Dataset:
-        """Reads parts of blocks.
-
-        Args:
-          blocks: int64 [n, 4]: number of the file, byte from which to read, records to skip there, records to read.
-
-        Returns:
-          tf.data.Dataset of n string vectors.
-        """
+    def read(self, blocks: Blocks) -> tf.data.Dataset:
+        """Returns a string vector of the records of each block."""
         paths = tf.constant(self.paths)
 
         @plain
         def read_block(block):
             # tf.data.TFRecordDataset has no byte_offsets.
             variant = tf.raw_ops.TFRecordDatasetV2(
-                filenames=[paths[block[0]]],
+                filenames=[paths[block.file]],
                 compression_type='',
                 buffer_size=tf.constant(_BUFFER, tf.int64),
-                byte_offsets=[block[1]],
+                byte_offsets=[block.offset],
             )
             records = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
-            return tf.data.experimental.get_single_element(records.skip(block[2]).take(block[3]).batch(block[3]))
+            return tf.data.experimental.get_single_element(records.skip(block.skip).take(block.count).batch(block.count))
 
         return tf.data.Dataset.from_tensor_slices(blocks).map(read_block, _READERS)
 
