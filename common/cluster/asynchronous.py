@@ -43,20 +43,16 @@ class AsynchronousTask(TrainerTask):
         return config
 
     def local(self) -> contextlib.AbstractContextManager[Any]:
-        """See TrainingTask."""
         return tf.device(self.device)
 
     def step_hook(self, stop: StopOnSignal) -> StopAsynchronous:
-        """See TrainingTask."""
         return StopAsynchronous(self, stop)
 
     def hooks(self, hooks, step_hook, means, stop, periods, total_steps, steps_per_loop):
-        """See TrainingTask."""
         del means, stop, periods, total_steps
         return [StepDeadline(self, steps_per_loop), step_hook.hearing(), *hooks, step_hook]
 
     def scaffold(self, keep_checkpoint_max: int) -> WaitingScaffold:
-        """See TrainingTask."""
         return WaitingScaffold(self, keep_checkpoint_max)
 
     def meet(self, facts: Mapping[str, str]) -> None:

@@ -9,7 +9,6 @@ class StepDeadline(tf.train.SessionRunHook):
     """Ends the process if a session call waits longer than the timeout for another task. It must be the first hook.
 
     Args:
-      task: this process's.
       steps: of a session call, at most.
     """
 

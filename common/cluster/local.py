@@ -84,7 +84,6 @@ def share_gpus(num_tasks: int, num_gpus: int, visible: str) -> list[dict[str, st
     """Returns the environment variables that give each task a GPU of its own; none if there are too few.
 
     Args:
-      num_tasks: the number of tasks.
       num_gpus: the number of GPUs that TensorFlow can use.
       visible: CUDA_VISIBLE_DEVICES, '' if it is not set.
     """

@@ -11,7 +11,6 @@ class Notices:
     """Makes the variables in the default graph. Each server initializes its own.
 
     Args:
-      num_servers: the number of parameter servers.
       cluster: the addresses of all tasks as this process knows them; those of a server are what it initializes.
 
     Attributes:

@@ -9,7 +9,6 @@ class OneSession(tf.train.Scaffold):
     """Refuses to make another session. A MonitoredSession replaces one that lost another task, which would not know of it.
 
     Args:
-      task: this process's.
       local_init_op: see tf.train.Scaffold.
     """
 

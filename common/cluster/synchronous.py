@@ -33,23 +33,19 @@ class SynchronousTask(TrainerTask):
         self.collectives = Collectives(self.count, self.index, timeout + _MARGIN_SECONDS)
 
     def meet(self, facts: Mapping[str, str]) -> None:
-        """See TrainerTask."""
         others = range(self.count)
         self._wait_and_watch(others, others[1:] if self.is_chief else others[:1])
         self._start({**facts, **self._cluster})
 
     def means(self, loss: tf.Tensor) -> StepMeans:
-        """See TrainingTask."""
         return StepMeans(self.collectives, loss)
 
     def hooks(self, hooks, step_hook, means, stop, periods, total_steps, steps_per_loop):
-        """See TrainingTask."""
         end = EndTogether(self)
         stops = StopTogether(self, means, stop, periods, total_steps, step_hook)
         return [StepDeadline(self, steps_per_loop), end, *hooks, stops, step_hook]
 
     def scaffold(self, keep_checkpoint_max: int) -> SharedScaffold:
-        """See TrainingTask."""
         return SharedScaffold(self)
 
     def _leave(self):

@@ -46,7 +46,6 @@ class StepMeans(Means):
         self.votes = self.vote
 
     def __call__(self, gradients: Sequence[Any], merge: Callable[[Any], Any]) -> Sequence[Any]:
-        """See Means."""
         *means, self.loss, self.votes = self._collectives.mean([*gradients, self.loss, self.vote])
         return [merge(mean) for mean in means]
 
@@ -78,7 +77,6 @@ class StopTogether(tf.train.SessionRunHook):
 
     Args:
       task: this process's SynchronousTask.
-      means: of the training step.
       periods: the chief may evaluate, and hooks may stop the training, at the multiples of each.
       total_steps: the step at which the training ends.
       multi_step: common.training.multi_step.MultiStepHook, which knows the next step that hooks see.

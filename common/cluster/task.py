@@ -36,7 +36,6 @@ class Task:
     Args:
       config: the cluster, with this process's task.
       timeout: seconds to wait for the other tasks, whenever they are waited for.
-      session_config: of the sessions of the training.
 
     Raises:
       RunError: the port is in use.
@@ -203,12 +202,10 @@ class TrainerTask(Task, TrainingTask):
         return config
 
     def start(self, facts: Callable[[], Mapping[str, str]]) -> bool:
-        """See TrainingTask."""
         self._has_started = True
         return self._start(facts())
 
     def leave(self) -> None:
-        """See TrainingTask."""
         if self.is_chief and not self._has_started:
             self._leave()
 

@@ -122,7 +122,6 @@ class Alone(TrainingTask):
     can_change_batch_size = True
 
     def hooks(self, hooks, step_hook, means, stop, periods, total_steps, steps_per_loop):
-        """See TrainingTask."""
         del means, periods, total_steps, steps_per_loop
         return [*hooks, step_hook, stop]
 

@@ -29,7 +29,6 @@ def check_records(source: DataSource, splits: Iterable[tuple[str, str]], error: 
     """Searches for the record that caused an exception; does nothing if there is none.
 
     Args:
-      source: the dataset.
       splits: (tf.estimator.ModeKeys, name) of the splits that were read.
       error: one of ERRORS, or MemoryError.
 

@@ -67,7 +67,6 @@ def batches_of_shards(
     Args:
       records: all records of the shards, in their order.
       shards: see `common.data.shards.find`.
-      params: hyper-parameters.
       cache: whether to keep all records in memory, which is faster and does not change the result.
       start: the position, int64, see `position`.
       share: the part of each batch to return.

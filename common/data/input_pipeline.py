@@ -47,9 +47,7 @@ def make_input_fn(
     shuffled. Evaluation and prediction iterate once over the split, in its order; the last batch may be smaller.
 
     Args:
-      source: the dataset.
       mode: a tf.estimator.ModeKeys.
-      split: its name.
       num_examples: number of the split's records to train on, or a negative cardinality from `count_examples`; TRAIN only.
       cache: whether to cache the records in memory if they are read one by one, as `fits_cache` decided; TRAIN only.
       is_part: whether the split has more than num_examples records.
@@ -118,7 +116,6 @@ def parsed_size(source: DataSource, files: shards.Shards, num_readers: int) -> i
     They are if the module allows it, if they take no more memory so, and if the training parses fewer of them so.
 
     Args:
-      source: the dataset.
       files: those of the training records.
       num_readers: how many processes share the batches; each of them would parse all records.
     """
@@ -159,7 +156,6 @@ def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batc
     """Returns the parsed batches of a tf.data.Dataset of records, in its order; the last batch may be smaller.
 
     Args:
-      source: the dataset.
       mode: a tf.estimator.ModeKeys.
       records: what `source.read` returns, or a part of it.
       batch_size: 0 is eval_batch_size.

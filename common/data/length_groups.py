@@ -24,7 +24,6 @@ def group_by_length(examples: tf.data.Dataset, params: HParams, share: Share = W
 
     Args:
       examples: infinitely many, from `first_position` on.
-      params: hyper-parameters.
       share: the part of each batch to return.
 
     Returns:

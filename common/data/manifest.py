@@ -31,7 +31,6 @@ def save(
     """Writes the manifest.
 
     Args:
-      directory: the one of the files.
       splits: {split: list of `describe` of its files}.
       interleaved: {split: number of consecutive files between which consecutive records are distributed}; by default, all.
       fingerprint: see `fingerprint`.
@@ -158,7 +157,6 @@ def index(directory: str, splits: Mapping[str, Sequence[str]]) -> None:
     """Writes the manifest of files elsewhere that others wrote, after it has verified them by their records' checksums.
 
     Args:
-      directory: of the manifest.
       splits: {split: paths}.
 
     Raises:

@@ -32,8 +32,6 @@ def count_examples(source: DataSource, split: str, at_most: int | None = None) -
     It is tf.data.INFINITE_CARDINALITY for an infinite split, and tf.data.UNKNOWN_CARDINALITY if counting stopped at at_most.
 
     Args:
-      source: the dataset.
-      split: its name.
       at_most: where to stop counting. With None, a split that is infinite but does not declare it is counted forever.
 
     Raises:
@@ -82,7 +80,6 @@ def fits_cache(source: DataSource, num_examples: int, num_readers: int = 1) -> b
     Records that are streamed are kept by the operating system, too, as far as there is room.
 
     Args:
-      source: the dataset.
       num_examples: as for `make_input_fn`.
       num_readers: how many processes share the batches.
 

@@ -80,7 +80,6 @@ def read(path: str, count: int) -> Iterator[bytes]:
     """Yields the first records of a file; raises tf.errors.DataLossError at a record whose checksum is wrong.
 
     Args:
-      path: the file.
       count: at most the number of complete records that `scan` found: a length that extends beyond the file crashes
         TensorFlow's reader, and the process with it.
     """
@@ -107,8 +106,6 @@ def find_damage(path: str, found: Scan, written: Mapping[str, Any] | None = None
     """Describes what is wrong with a file, in words that follow its path in a message.
 
     Args:
-      path: the file.
-      found: its Scan.
       written: 'count', 'bytes', 'sha256' and, if known, 'crc32' of its Scan when it was written, and the 'index' of its
         offsets; None if unknown.
 

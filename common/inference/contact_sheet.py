@@ -39,7 +39,6 @@ class ContactSheet:
     of a file that is called as a class.
 
     Args:
-      path: of the file.
       class_names: the names of the classes, if known; else they are called by their numbers.
       labels: the classes of the predictions that will be added, in their order, if known.
 

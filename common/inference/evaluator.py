@@ -28,7 +28,6 @@ class Evaluator:
     Args:
       estimator: provides the model_fn and the directory.
       input_fn: returns a tf.data.Dataset of (features, labels).
-      split: name of the split.
       steps: maximum number of batches to evaluate.
       at_least: how many batches the split has at least.
     """

@@ -25,9 +25,7 @@ def make_card(output_dir: str, step: int, params: Mapping[str, Any], data_sha256
     """Returns the model card of a checkpoint.
 
     Args:
-      output_dir: the run's directory.
       step: the checkpoint's global step.
-      params: hyper-parameters.
       data_sha256: of the training data, if known.
 
     Returns:

@@ -22,7 +22,6 @@ class Predictor:
     Any number of threads may predict at once, also while another one reloads.
 
     Args:
-      estimator: the model.
       input_specs: {name: tf.TensorSpec of shape [batch, ...]}, what `predict` takes; the batch may have any size.
       checkpoint_path: without suffix, as in model.ckpt-100.
       make_features: function of {name: tensor} with the inputs that returns the features; by default they are the inputs.

@@ -116,7 +116,6 @@ def parse_records(source: DataSource, feature_specs: Mapping[str, tf.TensorSpec]
     """Parses a batch of records outside of an input pipeline.
 
     Args:
-      source: the dataset.
       feature_specs: {name: tf.TensorSpec [batch, ...]} of the features to return.
       records: a nest of tensors [batch, ...].
 

@@ -9,7 +9,6 @@ class Profiler(tf.train.SessionRunHook):
 
     Args:
       steps: (first, end); the end is exclusive.
-      output_dir: where the profile is written.
     """
 
     def __init__(self, steps: tuple[int, int], output_dir: str):

@@ -11,7 +11,6 @@ class ProgressBar(tf.train.SessionRunHook):
 
     Args:
       loss: scalar tensor.
-      length: of the training.
     """
 
     def __init__(self, loss: tf.Tensor, length: Length):

@@ -39,8 +39,6 @@ class TrainingSummaries(tf.train.SessionRunHook):
       metrics: {name: (value, update_op)}, as created by tf.metrics; only scalars are written.
       waited: scalar variable in METRIC_VARIABLES, the seconds that `measure_wait` counts.
       every_steps: steps between writes.
-      length: of the training.
-      output_dir: where the event files go.
       steps: the hook that knows the next step that hooks see, by `next_visible_step()`.
       on_metrics: called with {'global_step': int, 'train': {name: float}} at each write; None for nothing.
     """

@@ -87,7 +87,6 @@ def check_module(kind: str, name: str, module: Any) -> None:
     Args:
       kind: 'model' or 'dataset'.
       name: the value of the flag.
-      module: the module to check.
     """
     functions: dict[str, Any] = {function: getattr(module, function, None) for function in _ARGUMENTS[kind]}
     missing = [function for function, value in functions.items() if function in _REQUIRED and not callable(value)]

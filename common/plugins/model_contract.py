@@ -163,10 +163,8 @@ def learning_rate(model: types.ModuleType, step: tf.Tensor, total_steps: int, pa
     """Returns what the function `learning_rate` of a model module does, as a float32 scalar.
 
     Args:
-      model: a model module.
       step: float32 scalar, 0 for the first step.
       total_steps: the step at which training ends.
-      params: hyper-parameters.
 
     Raises:
       UsageError: it is not a number.

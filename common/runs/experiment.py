@@ -67,11 +67,9 @@ def make_experiment(
 
     Args:
       model: a model module, see docs/modules.md.
-      source: the dataset.
       config: what `common.training.session_config.make_run_config` returned for these options.
       options: splits that their schedule does not need are not read.
       stop: the hook that ends the training on a signal.
-      task: this process's.
       on_metrics: see `common.runs.api.train`.
 
     Raises:

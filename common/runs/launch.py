@@ -19,7 +19,6 @@ def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str
     Args:
       script: trainer.py, which the tasks of a local cluster run.
       FLAGS: of trainer.py.
-      stop: ends the run after a signal.
     """
     if FLAGS.local_cluster:
         return _run_local_cluster(script, FLAGS, stop)

@@ -30,9 +30,6 @@ def keep_if_best(checkpoint_path: str, output_dir: str, objective: Objective, sp
 
     Args:
       checkpoint_path: without suffix.
-      output_dir: the run's directory.
-      objective: the metric to compare.
-      split: the split whose metric is compared.
       result: {'global_step': int, split: {metric: value}}.
     """
     with taking_turns(best_dir(output_dir)):

@@ -101,7 +101,6 @@ def find_checkpoint(output_dir: str, which: str) -> str:
     """Returns the path of a checkpoint, without suffix.
 
     Args:
-      output_dir: the run's directory.
       which: 'latest', 'best', or the path of a checkpoint, with or without suffix.
 
     Raises:

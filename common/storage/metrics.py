@@ -61,7 +61,6 @@ def add_metrics(output_dir: str, result: Mapping[str, Any]) -> None:
     write one after the other.
 
     Args:
-      output_dir: the run's directory.
       result: {'global_step': int, split: {metric: value}}.
     """
     step = result['global_step']

@@ -25,7 +25,6 @@ def make_session(config, graph: tf.Graph | None = None) -> tf.Session:
 
     Args:
       config: tf.estimator.RunConfig.
-      graph: the session's.
     """
     session_config = tf.ConfigProto(allow_soft_placement=True)  # As in the Estimator's own sessions.
     if config.session_config:

@@ -28,7 +28,6 @@ def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, A
     Args:
       script: trainer.py, which trials run.
       FLAGS: of sweep.py.
-      stop: ends the sweep after a signal.
     """
     tf_config.refuse(os.environ, 'sweep.py')
     _, _, params = request.load(FLAGS)

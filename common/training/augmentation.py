@@ -44,7 +44,6 @@ def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
     Args:
       features: dict of tensors [batch, ...].
       labels: dict of tensors [batch, ...].
-      params: hyper-parameters.
 
     Returns:
       Features and labels of the same types, with the image changed, and with labels for

@@ -67,8 +67,6 @@ def with_factors(
     Args:
       make_optimizer: function of a learning rate, float32 scalar, and the hyper-parameters.
       rate: float32 scalar tensor.
-      variables: those that are trained.
-      params: hyper-parameters.
 
     Raises:
       UsageError: see `variable_factors`.

@@ -105,7 +105,6 @@ def learning_rate(
     Args:
       step: int64 scalar tensor, 0 for the first step.
       total_steps: the step at which training ends.
-      params: hyper-parameters.
       schedule: function of the step, float32 scalar, total_steps and params, that returns a rate.
 
     Returns:

@@ -16,7 +16,6 @@ def update(step: tf.Variable, params: HParams) -> tf.Operation:
 
     Args:
       step: int64 scalar, the global step.
-      params: hyper-parameters.
     """
     return tf.train.ExponentialMovingAverage(params.ema_decay, step).apply(tf.trainable_variables())
 

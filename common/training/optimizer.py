@@ -101,10 +101,8 @@ def minimize(
 
     Args:
       loss: float32 scalar tensor.
-      variables: the variables to train.
       rate: float32 scalar tensor, the learning rate.
       step: int64 scalar, the global step.
-      params: hyper-parameters.
       loss_scaling: whether to use dynamic loss scaling.
       means: of the gradients over the processes of a cluster.
       make_optimizer: function of a learning rate, float32 scalar, and the hyper-parameters.

@@ -16,8 +16,6 @@ def make_run_config(output_dir: str, seed: int, options: Options, task: Training
     Args:
       output_dir: its model_dir.
       seed: TensorFlow's; the tasks of a cluster draw different numbers.
-      options: the flags.
-      task: this process's.
 
     Raises:
       UsageError: the machine does not support what the options request.
@@ -44,7 +42,6 @@ def make_session_config(devices: Sequence[str], options: Options) -> tf.ConfigPr
 
     Args:
       devices: those of the towers, as `tower_devices` chose them.
-      options: the flags.
 
     Raises:
       UsageError: the available devices do not support the precision or XLA.

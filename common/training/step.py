@@ -34,8 +34,6 @@ def make_train_op(
       metrics: {name: (value, update_op)}, which see the weights of before the step.
       wait: an op that precedes the step.
       total_steps: the step at which training ends.
-      options: the flags.
-      params: hyper-parameters.
       means: of the gradients over all processes.
 
     Raises:

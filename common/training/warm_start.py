@@ -34,7 +34,6 @@ def warm_start(
     Args:
       path: a checkpoint, a directory of checkpoints (the last one is used), output_dir/best, a SavedModel, or what Keras has
         saved (see common/training/keras_weights.py).
-      variables: the variables to initialize.
       names: which have other names in the checkpoint; see `parse_names`. The first that fits a variable counts.
       exclude: regular expression; variables whose names match it keep their own initializers.
       networks: the tf.keras models that were called, for what Keras has saved. Variables of a model that is made of the same
