@@ -1,4 +1,9 @@
-"""The number of records of a split, and whether they are kept in memory."""
+"""The number of records of a split, and whether they are kept in memory.
+
+The memory that records take follows from the size of one, which their files, their specs or some of them tell. It depends
+on where they are: records that are gathered are rows of one tensor, which is copied as it is made; those that are streamed
+are tensors of their own in the buffers of tf.data; those kept parsed are examples in one tensor.
+"""
 
 import contextlib
 import time
@@ -89,7 +94,7 @@ def fits_cache(source: DataSource, num_examples: int, num_readers: int = 1) -> b
     if num_examples == INFINITE:
         return False
     params = source.params
-    needed = _needed(_look_at(source, num_examples, num_readers), num_examples, params)
+    needed = _memory_needed(_measure(source, num_examples, num_readers), num_examples, params)
     free = max(memory.available() - _RESERVE, 0)
     if needed.shuffled > free:
         smaller = min(int(free / (needed.shuffled / needed.buffer) / 4), needed.buffer // 2)
@@ -112,7 +117,7 @@ def fits_cache(source: DataSource, num_examples: int, num_readers: int = 1) -> b
     return fits
 
 
-class _Needed(typing.NamedTuple):
+class _MemoryNeeded(typing.NamedTuple):
     """Bytes that a training needs: for the records of its shuffle buffer, and to keep all of them in memory.
 
     is_decided_by_data: the available memory must not decide, as the order of a stream would be another.
@@ -124,21 +129,21 @@ class _Needed(typing.NamedTuple):
     is_decided_by_data: bool = False
 
 
-def _needed(look, num_examples, params):
-    if look.files:
-        buffer = window_size(look.files, params)
-        reads_ahead = look.files.mean_bytes * buffer <= READ_AHEAD_BYTES and buffer < num_examples
-        shuffled = (look.gathered + (look.values if reads_ahead else 0)) * min(buffer, num_examples)
-        return _Needed(buffer, shuffled, (2 * look.parsed or look.gathered) * num_examples)
+def _memory_needed(record, num_examples, params):
+    if record.files:
+        buffer = window_size(record.files, params)
+        reads_ahead = record.files.mean_bytes * buffer <= READ_AHEAD_BYTES and buffer < num_examples
+        shuffled = (record.gathered + (record.values if reads_ahead else 0)) * min(buffer, num_examples)
+        return _MemoryNeeded(buffer, shuffled, (2 * record.parsed or record.gathered) * num_examples)
     buffer = params.shuffle_buffer if num_examples == UNKNOWN else min(params.shuffle_buffer, num_examples)
-    gathered = look.gathered * num_examples
-    if look.is_picked and gathered <= CACHE_BYTES:
-        return _Needed(buffer, gathered, gathered, is_decided_by_data=True)
-    shuffled = look.streamed * buffer
-    return _Needed(buffer, shuffled, look.streamed * num_examples + shuffled)
+    gathered = record.gathered * num_examples
+    if record.is_picked and gathered <= CACHE_BYTES:
+        return _MemoryNeeded(buffer, gathered, gathered, is_decided_by_data=True)
+    shuffled = record.streamed * buffer
+    return _MemoryNeeded(buffer, shuffled, record.streamed * num_examples + shuffled)
 
 
-class _Look(typing.NamedTuple):
+class _RecordSize(typing.NamedTuple):
     """What was seen of records: their Shards, if known; `picks_batches`; the bytes that a record takes; and `parsed_size`."""
 
     files: shards.Shards | None
@@ -158,16 +163,16 @@ class _Look(typing.NamedTuple):
         return 2 * self.values + self.num_tensors * _STRING
 
 
-def _look_at(source: DataSource, num_examples: int, num_readers: int) -> _Look:
+def _measure(source: DataSource, num_examples: int, num_readers: int) -> _RecordSize:
     """Looks at the training records; without files, their size is estimated from the first ones."""
     with opened(lambda: source.read(source.params.train_split)) as (session, records):
         files = shards.find(records, num_examples)
         is_picked = picks_batches(records, num_examples, source.params)
         if files:
-            return _Look(files, is_picked, files.mean_bytes, 1, parsed_size(source, files, num_readers))
+            return _RecordSize(files, is_picked, files.mean_bytes, 1, parsed_size(source, files, num_readers))
         specs = tf.nest.flatten(records.element_spec, expand_composites=True)
         if all(isinstance(spec, tf.TensorSpec) and spec.dtype != tf.string and spec.shape.is_fully_defined() for spec in specs):
-            return _Look(None, is_picked, sum(memory.size(spec.shape, spec.dtype) for spec in specs), len(specs))
+            return _RecordSize(None, is_picked, sum(memory.size(spec.shape, spec.dtype) for spec in specs), len(specs))
         with session.graph.as_default():
             first = records.take(_SAMPLE_SIZE).map(
                 plain(lambda *record: tuple(tf.nest.flatten(record, expand_composites=True)))
@@ -176,7 +181,7 @@ def _look_at(source: DataSource, num_examples: int, num_readers: int) -> _Look:
         with contextlib.suppress(tf.errors.OpError):  # Training will report it.
             for values in iterate(session, first):
                 sizes.append(sum(map(_bytes, values)))
-    return _Look(None, is_picked, max(sum(sizes) / max(len(sizes), 1), 1), len(specs))
+    return _RecordSize(None, is_picked, max(sum(sizes) / max(len(sizes), 1), 1), len(specs))
 
 
 def _bytes(value):

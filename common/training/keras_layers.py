@@ -1,4 +1,10 @@
-"""tf.keras layers and models in a model module: adds their losses and updates to the graph collections, as tf.layers does."""
+"""tf.keras layers and models in a model module: adds their losses and updates to the graph collections, as tf.layers does.
+
+In a graph, Keras leaves the learning phase, losses and updates to its own training loop. So while a model is built, `_patches`
+replaces the methods of Keras's private base class that make and call layers by those of a `_Collector`, for this thread alone:
+others may use Keras otherwise. A call checks that the layer is one of this graph, and remembers it and those in it; at the end,
+what they have added is collected, except for what was added by symbolic calls, which only define a functional model.
+"""
 
 from collections.abc import Callable, Iterator
 import concurrent.futures
@@ -46,24 +52,21 @@ def collect_keras_layers(is_training: bool) -> Iterator[list[Any]]:
 
 @contextlib.contextmanager
 def _patches(collector, is_training):
+    """Within the block, layers are made and called by way of the collector, and what cannot be trained is refused."""
     graph_layer = tf.layers.Layer.__bases__[0]  # The base of all tf.keras layers created in a graph: not in the public API.
+    given = _refuse('is given weights within model(), which the training would overwrite: give them by --warm_start_from')
+    patches = [
+        (graph_layer, '__init__', collector.initialize),
+        (graph_layer, '__call__', collector.call),
+        (graph_layer.__bases__[0], '__call__', _refuse_foreign),
+        (graph_layer, 'set_weights', given),
+        (tf.keras.Model, 'load_weights', given),
+        *((layer_class, '__call__', _refuse(reason)) for layer_class, reason in _other_layers()),
+    ]
     with contextlib.ExitStack() as scopes:
-        scopes.enter_context(_learning_phase(is_training))
-        scopes.enter_context(_patched(graph_layer, '__init__', collector.initialize))
-        scopes.enter_context(_patched(graph_layer, '__call__', collector.call))
-        scopes.enter_context(_patched(graph_layer.__bases__[0], '__call__', _reject_foreign))
-        for owner, name in ((graph_layer, 'set_weights'), (tf.keras.Model, 'load_weights')):
-            scopes.enter_context(
-                _patched(
-                    owner,
-                    name,
-                    _reject(
-                        'is given weights within model(), which the training would overwrite: give them by --warm_start_from'
-                    ),
-                )
-            )
-        for layer_class, reason in _other_layers():
-            scopes.enter_context(_patched(layer_class, '__call__', _reject(reason)))
+        scopes.push(_enter_learning_phase(is_training))
+        for patch in patches:
+            scopes.enter_context(_patched(*patch))
         yield
 
 
@@ -84,10 +87,10 @@ class _Collector:
     def __init__(self, is_training):
         self.networks = []  # The models called, but not those within another one.
         self._is_training = is_training
-        self._layers = {}
+        self._layers = {}  # By id, as some are not hashable.
         self._classes = set()  # Of the layers created.
-        self._symbolic = []  # For each active call: whether it is symbolic, that is, builds a model from keras.Input.
-        self._symbolic_ids = set()
+        self._is_symbolic = None  # Within a call: whether the outermost is symbolic, that is, builds a model from keras.Input.
+        self._symbolic_ids = set()  # Of the losses and updates that such calls have added.
 
     def initialize(self, original, layer, *args, **kwargs):
         """Initializes a layer."""
@@ -102,32 +105,38 @@ class _Collector:
         graph = tf.get_default_graph()
         outermost = _outermost(graph)
         if not hasattr(layer, '_originally_built_as_v1') or any(weight.graph is not outermost for weight in _weights(layer)):
-            _reject_foreign(original, layer)
+            _refuse_foreign(original, layer)
         if isinstance(layer, _RANDOM_LAYERS):  # By themselves, these do not know the learning phase of a graph.
             kwargs['training'] = self._is_training
-        self._layers.update((id(sublayer), sublayer) for sublayer in layer._flatten_layers())
-        if self._symbolic:
-            is_symbolic = self._symbolic[-1]
-        else:
-            is_symbolic = any(hasattr(value, '_keras_history') for value in tf.nest.flatten((args, kwargs)))
-            if isinstance(layer, tf.keras.Model) and not is_symbolic:
-                self.networks.append(layer)
-        self._symbolic.append(is_symbolic)
-        before = len(graph.get_operations()), {id(item) for item in _losses_and_updates(layer)}
+        self._add(layer)
+        num_ops, known = len(graph.get_operations()), {id(item) for item in _losses_and_updates(layer)}
         # If a layer is called twice, the second call updates the moving averages that the first one has updated.
         earlier_updates = self._without_symbolic([op for op in layer._updates if op.graph is graph])
-        try:
-            with tf.control_dependencies(earlier_updates):
-                outputs = original(layer, *args, **kwargs)
-        finally:
-            self._symbolic.pop()
+        with self._entered(layer, (args, kwargs)) as is_symbolic, tf.control_dependencies(earlier_updates):
+            outputs = original(layer, *args, **kwargs)
         if is_symbolic:
-            self._symbolic_ids.update({id(item) for item in _losses_and_updates(layer)} - before[1])
-        # Again, since the call may have created sublayers.
-        self._layers.update((id(sublayer), sublayer) for sublayer in layer._flatten_layers())
-        if not self._symbolic:
-            self._check_assignments(layer, graph.get_operations()[before[0] :], outputs)
+            self._symbolic_ids.update({id(item) for item in _losses_and_updates(layer)} - known)
+        self._add(layer)  # Again, since the call may have created sublayers.
+        if self._is_symbolic is None:
+            self._check_assignments(layer, graph.get_operations()[num_ops:], outputs)
         return outputs
+
+    def _add(self, layer):
+        self._layers.update((id(sublayer), sublayer) for sublayer in layer._flatten_layers())
+
+    @contextlib.contextmanager
+    def _entered(self, layer, inputs):
+        """Yields whether a call is symbolic; calls within the block are what the outermost is."""
+        is_outermost = self._is_symbolic is None
+        if is_outermost:
+            self._is_symbolic = any(hasattr(value, '_keras_history') for value in tf.nest.flatten(inputs))
+            if isinstance(layer, tf.keras.Model) and not self._is_symbolic:
+                self.networks.append(layer)
+        try:
+            yield self._is_symbolic
+        finally:
+            if is_outermost:
+                self._is_symbolic = None
 
     def _check_assignments(self, layer, ops, outputs):
         """Raises UsageError if a call has created an assignment that would never run."""
@@ -145,8 +154,13 @@ class _Collector:
 
     def collect(self):
         """Adds the layers' losses and updates to the graph collections."""
-        layers = list(self._layers.values())
-        self._check(layers)
+        graph, layers = tf.get_default_graph(), list(self._layers.values())
+        for layer in layers:
+            if any(item.graph is not graph for item in _losses_and_updates(layer)):
+                raise UsageError(
+                    f'the layer {layer.name} adds losses or updates within a loop, tf.cond or tf.function, '
+                    'where they cannot be collected: call it outside'
+                )
         updates = [op for layer in layers if layer.trainable or layer.stateful for op in layer._updates]
         losses = [loss for layer in layers for loss in layer._losses]
         penalties = [penalty() for layer in layers for penalty in layer._callable_losses]
@@ -178,15 +192,6 @@ class _Collector:
         symbolic = reachable([tensor for op in placeholders for tensor in op.outputs])
         return [item for item in items if getattr(item, 'op', item) not in symbolic]
 
-    def _check(self, layers):
-        graph = tf.get_default_graph()
-        for layer in layers:
-            if any(item.graph is not graph for item in _losses_and_updates(layer)):
-                raise UsageError(
-                    f'the layer {layer.name} adds losses or updates within a loop, tf.cond or tf.function, '
-                    'where they cannot be collected: call it outside'
-                )
-
 
 def _as_float32(item):
     """Casts a loss to float32, the dtype of the total loss; returns an update unchanged."""
@@ -211,25 +216,22 @@ def _losses_and_updates(layer):
     return [*layer._losses, *layer._updates]
 
 
-def _reject(reason):
-    def reject(unused_original, layer, *unused_args, **unused_kwargs):
+def _refuse(reason):
+    def refuse(unused_original, layer, *unused_args, **unused_kwargs):
         raise UsageError(f'the layer {layer.name} {reason}')
 
-    return reject
+    return refuse
 
 
-_reject_foreign = _reject('was created outside of model(): create it inside, as each graph needs its own layers')
+_refuse_foreign = _refuse('was created outside of model(): create it inside, as each graph needs its own layers')
 
 
-@contextlib.contextmanager
-def _learning_phase(is_training):
+def _enter_learning_phase(is_training):
     scope = tf.keras.backend.learning_phase_scope(int(is_training))
     with _lock, warnings.catch_warnings():  # The warnings that are shown are the same for all threads.
         warnings.simplefilter('ignore')  # learning_phase_scope is deprecated.
         scope.__enter__()
-    with contextlib.ExitStack() as stack:
-        stack.push(scope)
-        yield
+    return scope
 
 
 _lock = threading.RLock()
