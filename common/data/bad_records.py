@@ -46,9 +46,8 @@ def check_records(source: DataSource, splits: Iterable[tuple[str, str]], error: 
         elif any(op in text for op in _READERS) or isinstance(error, UnicodeDecodeError):
             _find_bad_record(source, mode, split)
     if _COUNT.search(text):
-        _check_count(
-            source, source.params.train_split, text, is_certain=True
-        )  # The framework itself asserts this split's cardinality.
+        # The framework itself asserts this split's cardinality.
+        _check_count(source, source.params.train_split, text, is_certain=True)
     flag = f'--dataset={source.params.dataset}'
     if NOT_ONE_EACH in text:
         raise RunError(f'{flag}: parse_batch() must return one example of each record, or the module be without PARSED_ONCE')

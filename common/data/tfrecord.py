@@ -16,6 +16,8 @@ import zlib
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from common.data.elements import elements
+
 _BLOCK = 1 << 20
 _HEADER = 12
 INDEXED_BYTES = 1 << 16  # Bytes for each entry of an index, of which a file of 150 MB has no more than _MAX_INDEX.
@@ -83,10 +85,7 @@ def read(path: str, count: int) -> Iterator[bytes]:
       count: at most the number of complete records that `scan` found: a length that extends beyond the file crashes
         TensorFlow's reader, and the process with it.
     """
-    with tf.Graph().as_default(), tf.Session() as session:
-        record = tf.data.make_one_shot_iterator(tf.data.TFRecordDataset(path).take(count)).get_next()
-        for _ in range(count):
-            yield session.run(record)
+    return elements(lambda: tf.data.TFRecordDataset(path).take(count))
 
 
 def is_intact(path: str, found: Scan) -> bool:

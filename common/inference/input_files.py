@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 import fnmatch
-import functools
 import os
 from typing import Any, NamedTuple
 
@@ -65,7 +64,7 @@ def open_files(source: DataSource, pattern: str) -> InputFiles:
     is_serialized = getattr(specs.records, 'dtype', None) == tf.string and specs.records.shape.rank == 0
     read: Callable[[str], Iterable[Entry]]
     if source.reads_input():
-        read, patterns = functools.partial(_read_input, source), getattr(source.module, 'INPUT_PATTERNS', _ANY)
+        read, patterns = lambda path: source.module.read_input(path, params), getattr(source.module, 'INPUT_PATTERNS', _ANY)
     elif is_serialized and all(_is_records(path) or tf.io.gfile.isdir(path) for path in paths):
         read, patterns = _records, (_RECORDS,)
     else:
@@ -78,10 +77,6 @@ def open_files(source: DataSource, pattern: str) -> InputFiles:
 
 def _is_records(path):
     return fnmatch.fnmatchcase(os.path.basename(path), _RECORDS)
-
-
-def _read_input(source, path):
-    return source.module.read_input(path, source.params)
 
 
 def _entries(paths, patterns, read):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from common.data.elements import iterate, opened
 from common.data.input_pipeline import make_input_fn
 from common.data.source import DataSource
 from common.errors import RunError, UsageError, first_line
@@ -47,35 +48,24 @@ def predict_split(
     estimator: tf.estimator.Estimator, source: DataSource, split: str, checkpoint_path: str
 ) -> Iterator[Prediction]:
     """Yields the predictions of all examples of a split, in its order."""
-    with tf.Graph().as_default() as graph:
-        batches = tf.data.make_initializable_iterator(make_input_fn(source, PREDICT, split)())
-        features = batches.get_next()
-        init = [tf.tables_initializer(), batches.initializer]
-    specs = {name: spec for name, spec in batches.element_spec.items() if name != EXAMPLE_ID}
-    predictor = Predictor(estimator, specs, checkpoint_path)
-    with contextlib.closing(tf.Session(graph=graph)) as session, contextlib.suppress(tf.errors.OutOfRangeError):
-        session.run(init)
-        while True:
-            batch = session.run(features)
+    with opened(make_input_fn(source, PREDICT, split)) as (session, batches):
+        specs = {name: spec for name, spec in batches.element_spec.items() if name != EXAMPLE_ID}
+        predictor = Predictor(estimator, specs, checkpoint_path)
+        for batch in iterate(session, batches):
             yield from _predictions(predictor, batch, _ids(batch))
 
 
 def read_labels(source: DataSource, split: str, count: int) -> list[int]:
     """Returns the classes of the first examples of a split, in the order of `predict_split`; none if it has no such labels."""
-    found: list[int] = []
     try:
-        with tf.Graph().as_default(), tf.Session() as session:
-            batches = tf.data.make_initializable_iterator(make_input_fn(source, tf.estimator.ModeKeys.EVAL, split)())
-            label = batches.get_next()[1].get('label')
-            if not isinstance(label, tf.Tensor) or not label.dtype.is_integer or label.shape.rank != 1:
+        with opened(make_input_fn(source, tf.estimator.ModeKeys.EVAL, split)) as (session, batches):
+            spec = batches.element_spec[1].get('label')
+            if not isinstance(spec, tf.TensorSpec) or not spec.dtype.is_integer or spec.shape.rank != 1:
                 return []
-            session.run([tf.tables_initializer(), batches.initializer])
-            with contextlib.suppress(tf.errors.OutOfRangeError):
-                while len(found) < count:
-                    found += session.run(label).tolist()
+            found = itertools.chain.from_iterable(labels['label'].tolist() for _, labels in iterate(session, batches))
+            return list(itertools.islice(found, count))
     except (tf.errors.OpError, RunError, UsageError):  # A split to predict may have no labels.
         return []
-    return found[:count]
 
 
 def predict_files(

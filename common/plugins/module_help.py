@@ -70,21 +70,19 @@ def _functions(module):
 
 def _comments(function: str) -> dict[str, str]:
     """Returns the comments beside or above the items of the dict that a function returns; none if they cannot be found."""
-    try:
-        return _find_comments(function)
-    except (SyntaxError, tokenize.TokenError):  # Of a lambda, for example.
-        return {}
-
-
-def _find_comments(function):
     beside: dict[int, str] = {}
     above: dict[int, str] = {}
-    for token in tokenize.generate_tokens(io.StringIO(function).readline):
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(function).readline))
+        items = list(_items(function))
+    except (SyntaxError, tokenize.TokenError):  # Of a lambda, for example.
+        return {}
+    for token in tokens:
         if token.type == tokenize.COMMENT:
             of_line = above if token.line.lstrip().startswith('#') else beside
             of_line[token.start[0]] = token.string.lstrip('# ')
     found = {}
-    for key, value in _items(function):
+    for key, value in items:
         if isinstance(key, ast.Constant):
             first = key.lineno
             while first - 1 in above:

@@ -100,21 +100,15 @@ def make_experiment(
         on_metrics=on_metrics,
     )
     estimator, evaluated = _make_estimators(check_numerics(model_fn) if options.debug_numerics else model_fn, config, params)
-    evaluators = []
-    if schedule.evaluates:
-        evaluators = [_make_evaluator(evaluated, source, split, schedule, options) for split in options.eval_splits]
-        _check_objective(objective, evaluators[0], options.best_metric)
     is_part = bool(options.overfit_batches)
-    train_input_fn = make_input_fn(
-        source, ModeKeys.TRAIN, params.train_split, length.trained_examples, cache, is_part=is_part, share=share
-    )
+    train_input_fn = make_input_fn(source, ModeKeys.TRAIN, params.train_split, length.trained_examples, cache, is_part, share)
     return Experiment(
         estimator=estimator,
         source=source,
         train_input_fn=train_input_fn,
         train_steps=length.train_steps,
         eval_every_steps=length.eval_every_steps,
-        evaluators=evaluators,
+        evaluators=_make_evaluators(evaluated, source, objective, options) if schedule.evaluates else [],
         objective=objective,
         options=options,
         stop=stop,
@@ -132,18 +126,18 @@ def _make_estimators(model_fn, config, params):
         return estimator, tf.estimator.Estimator(model_fn, config=config.replace(device_fn=None), params=params)
 
 
-def _make_evaluator(estimator, source, split, schedule, options):
-    steps, at_least = _eval_steps(source, split, schedule, options)
-    return Evaluator(estimator, make_input_fn(source, ModeKeys.EVAL, split), split, steps, at_least)
-
-
-def _check_objective(objective, evaluator, text):
+def _make_evaluators(estimator, source, objective, options):
+    """Returns an Evaluator for each split; raises UsageError if they do not have the metric of the objective."""
+    evaluators = [
+        Evaluator(estimator, make_input_fn(source, ModeKeys.EVAL, split), split, *_eval_steps(source, split, options))
+        for split in options.eval_splits
+    ]
     # Every model has a loss; to know the other metrics, the graph must be built.
-    if objective.metric != 'loss' and objective.metric not in evaluator.metric_names():
+    if objective.metric != 'loss' and objective.metric not in (names := evaluators[0].metric_names()):
         raise UsageError(
-            f'--best_metric={text}: there is no metric {objective.metric}; the metrics are: '
-            f'{", ".join(evaluator.metric_names())}'
+            f'--best_metric={options.best_metric}: there is no metric {objective.metric}; the metrics are: {", ".join(names)}'
         )
+    return evaluators
 
 
 def _check_batch(params, tasks, towers, is_resumed):
@@ -159,11 +153,12 @@ def _check_batch(params, tasks, towers, is_resumed):
         )
 
 
-def _eval_steps(source, split, schedule, options):
+def _eval_steps(source, split, options):
     """Returns how many batches to evaluate at most, and how many there must be."""
-    if schedule.is_dry_run or options.eval_steps:
+    steps = 1 if SCHEDULES[options.schedule].is_dry_run else options.eval_steps
+    if steps:
         count_examples(source, split, at_most=1)  # Raises if the split is unknown or empty.
-        return 1 if schedule.is_dry_run else options.eval_steps, 1
+        return steps, 1
     num_examples = count_examples(source, split)
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: set --eval_steps')

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 import os
 import re
 import time
+import typing
 
 import tensorflow.compat.v1 as tf
 
@@ -87,14 +88,10 @@ def _latest_by_state(output_dir):
 def require_checkpoint(output_dir: str) -> None:
     """Raises UsageError if there is no checkpoint to load."""
     if not has_checkpoint(output_dir):
-        raise _no_checkpoint(output_dir)
-
-
-def _no_checkpoint(output_dir):
-    return UsageError(
-        f'--output_dir={output_dir}: contains no checkpoint: train first, with --schedule=train, or '
-        'choose the directory of a training'
-    )
+        raise UsageError(
+            f'--output_dir={output_dir}: contains no checkpoint: train first, with --schedule=train, or '
+            'choose the directory of a training'
+        )
 
 
 def find_checkpoint(output_dir: str, which: str) -> str:
@@ -107,10 +104,8 @@ def find_checkpoint(output_dir: str, which: str) -> str:
       UsageError: there is no such checkpoint.
     """
     if which == 'latest':
-        path = latest_intact(output_dir)
-        if path is None:
-            raise _no_checkpoint(output_dir)
-        return path
+        require_checkpoint(output_dir)
+        return typing.cast(str, latest_intact(output_dir))
     if which == 'best':
         path = find_best(output_dir)
         if not path:

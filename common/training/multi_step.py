@@ -23,13 +23,11 @@ def repeat_step(train_op: tf.Operation, times: tf.Tensor) -> tf.Operation:
     """
     step, resources = _extract_subgraph(train_op)
     for name, kind, is_seeded in random_ops(step):
-        if not is_seeded:
-            continue
-        raise UsageError(
-            f'--steps_per_loop: {name} ({kind}) is stateful, so numbers would be drawn twice: use '
-            'common.ops.dropout, or tf.random.stateless_* with the seed of common.ops.step_seed, '
-            'or omit the flag'
-        )
+        if is_seeded:
+            raise UsageError(
+                f'--steps_per_loop: {name} ({kind}) is stateful, so numbers would be drawn twice: use common.ops.dropout, or '
+                'tf.random.stateless_* with the seed of common.ops.step_seed, or omit the flag'
+            )
 
     def body(count):
         graph = tf.get_default_graph()

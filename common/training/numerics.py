@@ -26,11 +26,21 @@ def check_numerics(model_fn: Callable) -> Callable:
 
     @functools.wraps(model_fn)
     def checked(features, labels, mode, params, config):
-        with _checks_enabled(), tf.variable_creator_scope(_create_unchecked):
+        with _checks(True), tf.variable_creator_scope(_create_unchecked):
             features, labels = (_check_inputs(inputs) for inputs in (features, labels))
             return model_fn(features, labels, mode, params, config)
 
     return checked
+
+
+@contextlib.contextmanager
+def _checks(are_enabled):
+    """Within the block, ops are made with checks or without; after it, the other way round."""
+    _set_enabled(are_enabled)
+    try:
+        yield
+    finally:
+        _set_enabled(not are_enabled)
 
 
 def _set_enabled(is_enabled):
@@ -41,34 +51,18 @@ def _set_enabled(is_enabled):
             tf.debugging.disable_check_numerics()
 
 
-@contextlib.contextmanager
-def _checks_enabled():
-    _set_enabled(True)
-    try:
-        yield
-    finally:
-        _set_enabled(False)
-
-
 def _create_unchecked(next_creator, **kwargs):
     """Creates a variable without checks: a check would replace its read op, by which a tf.train.Saver finds the variable."""
-    _set_enabled(False)
-    try:
+    with _checks(False):
         return next_creator(**kwargs)
-    finally:
-        _set_enabled(True)
 
 
 def _check_inputs(inputs):
     """Adds checks to the float tensors of a dict; None stays None."""
-    return (
-        {
-            name: assert_finite(tensor, f'--debug_numerics: the input {name}') if tensor.dtype.is_floating else tensor
-            for name, tensor in inputs.items()
-        }
-        if inputs
-        else inputs
-    )
+    return inputs and {
+        name: assert_finite(tensor, f'--debug_numerics: the input {name}') if tensor.dtype.is_floating else tensor
+        for name, tensor in inputs.items()
+    }
 
 
 @contextlib.contextmanager
