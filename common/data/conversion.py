@@ -71,14 +71,8 @@ class Conversion:
         count = sum(item['count'] for item in items)
         if count < self._items:
             tf.logging.warning('%s: %d of %d examples were skipped.', self._directory, self._items - count, self._items)
-        tf.logging.info(
-            'Wrote %s: %s examples, %s, in %d files; it took %.1f s.',
-            self._directory,
-            f'{count:,}',
-            memory.to_text(sum(item['bytes'] for item in items)),
-            len(items),
-            time.monotonic() - start,
-        )
+        size, seconds = memory.to_text(sum(item['bytes'] for item in items)), time.monotonic() - start
+        tf.logging.info(f'Wrote {self._directory}: {count:,} examples, {size}, in {len(items)} files; it took {seconds:.1f} s.')
 
     def _write(self, splits, sized, shards):
         """Writes all splits, those with a length in threads; returns {split: entries in the manifest}."""

@@ -69,10 +69,8 @@ def _count(session, records, at_most, split):
         if time.monotonic() > last_report + _REPORT_SECONDS:
             last_report = time.monotonic()
             tf.logging.info(
-                'Counting the records of the split %s: %d so far. A dataset that declares its cardinality, with '
-                'tf.data.experimental.assert_cardinality, is not counted.',
-                split,
-                count,
+                f'Counting the records of the split {split}: {count} so far. A dataset that declares its cardinality, with '
+                'tf.data.experimental.assert_cardinality, is not counted.'
             )
     return count
 
@@ -108,12 +106,8 @@ def fits_cache(source: DataSource, num_examples: int, num_readers: int = 1) -> b
     total = needed.cached
     fits = total <= CACHE_BYTES and (total <= free / 4 or needed.is_decided_by_data)
     limit = f'{memory.to_text(CACHE_BYTES)}' if total > CACHE_BYTES else f'a quarter of the {memory.to_text(free)} available'
-    tf.logging.info(
-        'The training records are %s: keeping them in memory takes about %s%s.',
-        'cached' if fits else 'streamed',
-        memory.to_text(total),
-        '' if fits else f', more than {limit}',
-    )
+    how, reason = ('cached', '') if fits else ('streamed', f', more than {limit}')
+    tf.logging.info(f'The training records are {how}: keeping them in memory takes about {memory.to_text(total)}{reason}.')
     return fits
 
 

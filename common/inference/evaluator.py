@@ -131,11 +131,8 @@ class Evaluator:
     def _write(self, step, values):
         """Logs the values and writes them to the event file; bytes are serialized summaries, such as images."""
         numbers = {name: value for name, value in values.items() if not isinstance(value, bytes)}
-        tf.logging.info(
-            'Saving dict for global step %d: %s',
-            step,
-            ', '.join(f'{name} = {value}' for name, value in sorted({'global_step': step, **numbers}.items())),
-        )
+        text = ', '.join(f'{name} = {value}' for name, value in sorted({'global_step': step, **numbers}.items()))
+        tf.logging.info(f'Saving dict for global step {step}: {text}')
         summary = tf.Summary()
         for name, value in sorted(values.items()):
             if isinstance(value, bytes):

@@ -99,13 +99,11 @@ class TrainingSummaries(tf.train.SessionRunHook):
         progress = [f'epoch {epoch}'] if epoch else []
         since = ''
         if steps:  # The time of the first step is mostly start-up.
-            scalars.update(
-                {
-                    'global_step/sec': steps / elapsed,
-                    'examples/sec': steps * self._length.params.batch_size / self._seconds,
-                    'input/wait_fraction': session.run(self._waited) / self._seconds,
-                }
-            )
+            scalars |= {
+                'global_step/sec': steps / elapsed,
+                'examples/sec': steps * self._length.params.batch_size / self._seconds,
+                'input/wait_fraction': session.run(self._waited) / self._seconds,
+            }
             since = f' ({elapsed:.3f} sec)'
             tf.logging.info(f'global_step/sec: {steps / elapsed:g}')
             left = max(self._length.total_steps - self._step, 0) * elapsed / steps

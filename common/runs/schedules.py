@@ -38,9 +38,8 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
         saved_dataset.save(output_dir, experiment.source, is_resumed=step > 0)
     if step >= experiment.train_steps:
         tf.logging.info(
-            'Nothing to train: step %d is reached, and training ends at %d; raise --train_steps or --num_epochs to continue.',
-            step,
-            experiment.train_steps,
+            f'Nothing to train: step {step} is reached, and training ends at {experiment.train_steps}; raise --train_steps or '
+            '--num_epochs to continue.'
         )
         return {'global_step': step}
     if not task.start(lambda: saved_dataset.facts(experiment.source)):
@@ -129,14 +128,13 @@ def _should_stop(experiment):
         return False
     values = read_metric(experiment.estimator.model_dir, options.eval_splits[0], experiment.objective.metric)
     since = evaluations_since_best(values, experiment.objective, options.early_stopping_min_delta)
-    if since >= options.early_stopping_patience:
+    is_over = since >= options.early_stopping_patience
+    if is_over:
         tf.logging.info(
-            'Stopping early: %s has not improved for %d evaluations (--early_stopping_patience=%d).',
-            experiment.objective.metric,
-            since,
-            options.early_stopping_patience,
+            f'Stopping early: {experiment.objective.metric} has not improved for {since} evaluations '
+            f'(--early_stopping_patience={options.early_stopping_patience}).'
         )
-    return since >= options.early_stopping_patience
+    return is_over
 
 
 def continuous_eval(experiment: 'Experiment') -> dict[str, Any]:

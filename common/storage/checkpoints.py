@@ -163,11 +163,8 @@ def new_checkpoints(directory: str, last_step: int, timeout: int = 0) -> Iterato
                 f'step {last_step}: check whether it has failed, or raise --eval_timeout'
             )
         tf.logging.info(
-            'Still waiting for a checkpoint in %s, for %d seconds; %s, and the training ends at step %d.',
-            directory,
-            waited,
-            seen,
-            last_step,
+            f'Still waiting for a checkpoint in {directory}, for {int(waited)} seconds; {seen}, and the training ends at step '
+            f'{last_step}.'
         )
 
     for last in tf.train.checkpoints_iterator(

@@ -81,13 +81,7 @@ def _log(trial, trial_runner):
     if 'error' in trial.user_attrs:
         tf.logging.warning('%s failed: %s', name, trial.user_attrs['error'])
         return
-    values = list(trial.intermediate_values.values())
-    tf.logging.info(
-        '%s %s: %s = %s after %d evaluation%s',
-        name,
-        'completed' if trial.state == TrialState.COMPLETE else 'was pruned',
-        trial_runner.objective.metric,
-        to_json(trial_runner.objective.best(values)),
-        len(values),
-        's' if len(values) > 1 else '',
-    )
+    values, objective = list(trial.intermediate_values.values()), trial_runner.objective
+    outcome = 'completed' if trial.state == TrialState.COMPLETE else 'was pruned'
+    count = f'{len(values)} evaluation{"s" if len(values) > 1 else ""}'
+    tf.logging.info(f'{name} {outcome}: {objective.metric} = {to_json(objective.best(values))} after {count}')

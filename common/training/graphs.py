@@ -1,35 +1,38 @@
 """Searching TensorFlow graphs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import tensorflow.compat.v1 as tf
 
 
-def reachable(tensors: Iterable[tf.Tensor]) -> set[tf.Operation]:
+def search(
+    start: Iterable[tf.Operation], neighbors: Callable[[tf.Operation], Iterable[tf.Operation]]
+) -> Collection[tf.Operation]:
+    """Returns the ops of `start` and all others that `neighbors` leads to, in the order in which they are found."""
+    found: dict[tf.Operation, None] = {}
+    pending = list(start)
+    while pending:
+        op = pending.pop()
+        if op not in found:
+            found[op] = None
+            pending += neighbors(op)
+    return found.keys()
+
+
+def reachable(tensors: Iterable[tf.Tensor]) -> Collection[tf.Operation]:
     """Returns the ops that produce `tensors`, and all ops that consume them, directly or indirectly.
 
     Ops inside functions are not included.
     """
-    found = set()
-    pending = [tensor.op for tensor in tensors]
-    while pending:
-        op = pending.pop()
-        if op not in found:
-            found.add(op)
-            pending += [consumer for tensor in op.outputs for consumer in tensor.consumers()]
-    return found
+    return search(
+        (tensor.op for tensor in tensors), lambda op: (consumer for tensor in op.outputs for consumer in tensor.consumers())
+    )
 
 
-def ancestors(fetches: Iterable[tf.Operation | tf.Tensor]) -> set[tf.Operation]:
+def ancestors(fetches: Iterable[tf.Operation | tf.Tensor]) -> Collection[tf.Operation]:
     """Returns all ops that must run to compute fetches, those of the fetches included. Ops inside functions are not."""
-    found = set()
-    pending = [getattr(fetch, 'op', fetch) for fetch in fetches]
-    while pending:
-        op = pending.pop()
-        if op not in found:
-            found.add(op)
-            pending += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
-    return found
+    ops = (getattr(fetch, 'op', fetch) for fetch in fetches)
+    return search(ops, lambda op: [*op.control_inputs, *(tensor.op for tensor in op.inputs)])
 
 
 def random_ops(definition: tf.GraphDef) -> Iterator[tuple[str, str, bool]]:

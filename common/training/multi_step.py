@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from common.errors import UsageError
-from common.training.graphs import random_ops
+from common.training.graphs import random_ops, search
 
 
 def repeat_step(train_op: tf.Operation, times: tf.Tensor) -> tf.Operation:
@@ -41,24 +41,15 @@ def repeat_step(train_op: tf.Operation, times: tf.Tensor) -> tf.Operation:
 
 def _extract_subgraph(train_op):
     """Returns the GraphDef of all ops that `train_op` depends on, up to resources, and {name: tensor} of the resources."""
-    resources = {}
-    names = set()
-    pending = [train_op]
-    while pending:
-        op = pending.pop()
-        if op.name in names:
-            continue
-        names.add(op.name)
-        pending += op.control_inputs
-        for tensor in op.inputs:
-            if tensor.dtype == tf.resource:
-                resources[tensor.name] = tensor
-            elif tensor.dtype._is_ref_dtype:
-                raise UsageError(
-                    f'--steps_per_loop: {tensor.op.name} must be a resource variable: make it with use_resource=True'
-                )
-            else:
-                pending.append(tensor.op)
+    ops = search(
+        [train_op], lambda op: [*op.control_inputs, *(tensor.op for tensor in op.inputs if tensor.dtype != tf.resource)]
+    )
+    inputs = {tensor.name: tensor for op in ops for tensor in op.inputs}
+    for tensor in inputs.values():
+        if tensor.dtype._is_ref_dtype:
+            raise UsageError(f'--steps_per_loop: {tensor.op.name} must be a resource variable: make it with use_resource=True')
+    resources = {name: tensor for name, tensor in inputs.items() if tensor.dtype == tf.resource}
+    names = {op.name for op in ops}
     graph_def = train_op.graph.as_graph_def()
     step = tf.GraphDef(versions=graph_def.versions, library=graph_def.library)
     for node in graph_def.node:

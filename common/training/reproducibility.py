@@ -15,9 +15,6 @@ def warn_of_random_ops(train_op: tf.Operation) -> None:
         found = {kind: name for name, kind, _ in random_ops(subgraph(ancestors(fetches)))}
         for kind, name in sorted(found.items()):
             tf.logging.warning(
-                '%s (%s) in the %s draws other numbers after a restart: use tf.random.stateless_* with a seed of %s.',
-                name,
-                kind,
-                place,
-                seed,
+                f'{name} ({kind}) in the {place} draws other numbers after a restart: use tf.random.stateless_* with a seed of '
+                f'{seed}.'
             )

@@ -128,11 +128,8 @@ def _check_matching(path, weights, matching, missing):
     left = [weights.shown(key) for key in keras.arrays if key not in matching] if keras else []
     if missing and left:
         tf.logging.warning(
-            '--warm_start_from=%s: has no weights for %s; it has %s, which are not used: if these are the same, say so by '
-            '--warm_start_names',
-            path,
-            _shortened(missing),
-            _shortened(left),
+            f'--warm_start_from={path}: has no weights for {_shortened(missing)}; it has {_shortened(left)}, which are not used'
+            ': if these are the same, say so by --warm_start_names'
         )
 
 
