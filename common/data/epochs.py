@@ -45,7 +45,7 @@ def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HPa
     Gathering whole batches from one tensor is several times as fast as a stream of single records.
     """
     orders = _whole_orders(num_examples, params, position(params), share)
-    return _gather(orders, records, num_examples, params, share)
+    return _gather(orders, _in_one(records, num_examples), params.batch_size // share.batch_parts)
 
 
 def window_size(shards: Shards, params: HParams) -> int:
@@ -78,13 +78,13 @@ def batches_of_shards(
     if window >= shards.count:
         orders = _whole_orders(shards.count, params, start, share)
         if cache:
-            return _gather(orders, records, shards.count, params, share, parse_all)
+            return _gather(orders, _in_one(records, shards.count, parse_all), batch_size)
         loaded = orders.map(plain(lambda order: (_in_one(records, shards.count), order)))
     else:
         windows = _windows(shards, window, params, start, share)
         if cache:
             orders = windows.map(plain(lambda blocks, order: tf.gather(_numbers(blocks), order)))
-            return _gather(orders, tf.data.TFRecordDataset(shards.paths), shards.count, params, share, parse_all)
+            return _gather(orders, _in_one(tf.data.TFRecordDataset(shards.paths), shards.count, parse_all), batch_size)
         # A small window may have none of a share.
         loaded = windows.filter(plain(lambda blocks, order: tf.size(order) > 0)).map(_loader(shards, window))
     if window * shards.mean_bytes <= READ_AHEAD_BYTES:
@@ -97,10 +97,8 @@ def batches_of_shards(
     return loaded.flat_map(shuffled).rebatch(batch_size, drop_remainder=True)
 
 
-def _gather(orders, records, num_examples, params, share, parse_all=None):
+def _gather(orders, all_records, batch_size):
     """Returns the batches of the records whose numbers are given, in vectors of any length."""
-    all_records = _in_one(records, num_examples, parse_all)
-    batch_size = params.batch_size // share.batch_parts
 
     @plain
     def gather(indices):

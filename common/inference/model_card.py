@@ -43,13 +43,7 @@ def make_card(output_dir: str, step: int, params: Mapping[str, Any], data_sha256
     for package in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # A checkout need not be installed.
             versions[package] = importlib.metadata.version(package)
-    return {
-        'global_step': step,
-        'hparams': dict(params),
-        'metrics': metrics,
-        'data_sha256': data_sha256,
-        'versions': versions,
-    }
+    return {'global_step': step, 'hparams': dict(params), 'metrics': metrics, 'data_sha256': data_sha256, 'versions': versions}
 
 
 @contextlib.contextmanager

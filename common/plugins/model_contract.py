@@ -17,11 +17,7 @@ _RESERVED = ('loss', 'global_step', 'split')
 
 
 def call_model(
-    model: types.ModuleType,
-    features: Mapping[str, Any],
-    labels: Mapping[str, Any] | None,
-    mode: str,
-    params: HParams,
+    model: types.ModuleType, features: Mapping[str, Any], labels: Mapping[str, Any] | None, mode: str, params: HParams
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns the predictions and the losses of a model module, {name: loss}; the losses are None if there are no labels.
 

@@ -48,9 +48,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
     try:
         with task.naming_lost_tasks(), hparams_tab.session(output_dir, experiment.source.params):
             experiment.estimator.train(
-                experiment.train_input_fn,
-                max_steps=experiment.train_steps,
-                saving_listeners=list(saving_listeners),
+                experiment.train_input_fn, max_steps=experiment.train_steps, saving_listeners=list(saving_listeners)
             )
     except tf.estimator.NanLossDuringTrainingError:  # Of a worker, whose own hooks come after the Estimator's.
         raise RunError(f'the loss of a step after step {max(task.last_step, step)} is nan: {NOT_FINITE_HINT}') from None

@@ -21,11 +21,7 @@ _AVERAGE = '/ExponentialMovingAverage'
 
 
 def warm_start(
-    path: str,
-    variables: Sequence[tf.Variable],
-    names: Sequence[str] = (),
-    exclude: str = '',
-    networks: Sequence[Any] = (),
+    path: str, variables: Sequence[tf.Variable], names: Sequence[str] = (), exclude: str = '', networks: Sequence[Any] = ()
 ) -> None:
     """Initializes variables from those of the same name and shape in a checkpoint, and logs which were loaded.
 
