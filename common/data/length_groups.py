@@ -4,7 +4,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from common.data.plain import plain
-from common.data.share import WHOLE, Share
+from common.data.share import Share
 from hparams.build import HParams
 
 # Number of batches whose examples are sorted together: enough for similar lengths, few enough for a random order.
@@ -16,7 +16,7 @@ def first_position(params: HParams) -> tf.Tensor:
     return _step() // WINDOW * WINDOW * params.batch_size
 
 
-def group_by_length(examples: tf.data.Dataset, params: HParams, share: Share = WHOLE) -> tf.data.Dataset:
+def group_by_length(examples: tf.data.Dataset, params: HParams, share: Share) -> tf.data.Dataset:
     """Batches examples of variable size: those of 50 batches are sorted by size, cut into batches, and these are shuffled.
 
     tf.data's own bucket_by_sequence_length fills its buckets at the pace of the data, so that a training could resume only by

@@ -38,7 +38,7 @@ class Evaluator:
         input_fn: Callable[[], tf.data.Dataset],
         split: str,
         steps: int,
-        at_least: int = 0,
+        at_least: int,
     ):
         self.split = split
         self.events_dir = os.path.join(estimator.model_dir, 'eval' if split == 'eval' else f'eval_{split}')

@@ -53,7 +53,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         length: Length,
         output_dir: str,
         steps,
-        on_metrics: Callable[[dict[str, Any]], None] | None = None,
+        on_metrics: Callable[[dict[str, Any]], None] | None,
     ):
         self._loss = loss
         self._mean_loss = mean_loss

@@ -44,7 +44,6 @@ def check_parsed(
 
     Args:
       function: 'parse' or 'parse_batch'.
-      parsed: what the function returned.
       mode: a tf.estimator.ModeKeys.
       params: hyper-parameters, which name the dataset.
 

@@ -26,11 +26,9 @@ def execute(
     """Runs a command and prints its result as a line of JSON.
 
     Args:
-      argv: the program and its arguments.
       FLAGS: must include the flags full_traceback, log_file and verbosity.
       help_text: returns what is to be printed instead of a run; '' for a run.
       check: raises UsageError if flags are incompatible.
-      run: returns the result.
 
     Returns:
       The exit code: 0 on success, 1 on failure, 2 for wrong usage.

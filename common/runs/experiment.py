@@ -69,7 +69,6 @@ def make_experiment(
       model: a model module, see docs/modules.md.
       config: what `common.training.session_config.make_run_config` returned for these options.
       options: splits that their schedule does not need are not read.
-      stop: the hook that ends the training on a signal.
       on_metrics: see `common.runs.api.train`.
 
     Raises:

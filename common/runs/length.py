@@ -81,6 +81,4 @@ def _trained_examples(num_examples, params, options):
 
 def _epoch_steps(params, num_examples):
     """Returns the default number of steps between checkpoints: an epoch, or 1,000 if epochs are undefined."""
-    if num_examples <= 0:
-        return 1000
-    return math.ceil(num_examples / params.batch_size)
+    return math.ceil(num_examples / params.batch_size) if num_examples > 0 else 1000

@@ -145,7 +145,6 @@ def new_checkpoints(directory: str, last_step: int, timeout: int = 0) -> Iterato
     """Yields the paths of checkpoints as another process saves them, and logs every minute what it waits for.
 
     Args:
-      directory: where the checkpoints are saved.
       last_step: the step at which that training ends, for the messages.
       timeout: seconds to wait for the next checkpoint; 0 waits forever.
 

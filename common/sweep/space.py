@@ -21,7 +21,6 @@ def read_space(path: str, params: Mapping[str, Any], fixed: Collection[str] = ()
     increments from "low" on with "step".
 
     Args:
-      path: the JSON file.
       params: the hyper-parameters that the space's values replace.
       fixed: names of hyper-parameters that flags set, and so must not be searched.
 

@@ -118,7 +118,6 @@ def run_trials(
 
     Args:
       study: what `open_study` returned.
-      space: what to sample from.
       objective: a trial's value is that of its best evaluation.
       num_trials: in total, including those of earlier sweeps.
       jobs: number of trainings to run in parallel.

@@ -15,7 +15,6 @@ def repeat_step(train_op: tf.Operation, times: tf.Tensor) -> tf.Operation:
     for bit, inside and outside of the loop.
 
     Args:
-      train_op: the training step.
       times: int32 scalar tensor.
 
     Raises:
@@ -64,7 +63,6 @@ class MultiStepHook(tf.train.SessionRunHook):
     """Runs several training steps in a loop, so that other hooks see only some steps. It must be the last with a before_run.
 
     Args:
-      train_op: the training step.
       steps: the hooks see at least one step in so many; 1 shows them every step, without a loop.
       summary_steps: the hooks see the first step after the start of training, and every summary_steps-th after it.
       periods: the hooks see the multiples of each.

@@ -53,7 +53,6 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
     variable is not finite, or the directory was replaced since training started, it raises a RunError and saves nothing.
 
     Args:
-      directory: where checkpoints are saved.
       periods: numbers of steps.
       listeners: told of each checkpoint; an Estimator adds its own.
     """
@@ -112,7 +111,6 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
     Args:
       evaluate: evaluates the latest checkpoint; its last return value is kept as `result`.
       should_stop: whether to stop training; called after each evaluation with a result.
-      every_steps: steps between evaluations.
     """
 
     def __init__(self, evaluate: Callable[[], Any], should_stop: Callable[[], bool], stop: StopOnSignal, every_steps: int):

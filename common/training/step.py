@@ -34,7 +34,6 @@ def make_train_op(
       metrics: {name: (value, update_op)}, which see the weights of before the step.
       wait: an op that precedes the step.
       total_steps: the step at which training ends.
-      means: of the gradients over all processes.
 
     Raises:
       UsageError: the optimizer does not go with the learning rate, or --freeze leaves nothing to train.
