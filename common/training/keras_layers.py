@@ -87,7 +87,7 @@ class _Collector:
     def __init__(self, is_training):
         self.networks = []  # The models called, but not those within another one.
         self._is_training = is_training
-        self._layers = {}  # By id, as some are not hashable.
+        self._layers = {}  # By id.
         self._classes = set()  # Of the layers created.
         self._is_symbolic = None  # Within a call: whether the outermost is symbolic, that is, builds a model from keras.Input.
         self._symbolic_ids = set()  # Of the losses and updates that such calls have added.
