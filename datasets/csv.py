@@ -13,18 +13,17 @@ import tensorflow.compat.v1 as tf
 
 from common.data import records
 from common.errors import RunError, check_range
-from common.files import read_json, write_json
-from common.formats.columns import CATEGORICAL, NUMERIC, standardize
+from common.files import read_json
+from common.formats import example_parser
 from common.formats.delimited import Table
 from common.formats.lines import convert
-from common.formats.schema import CLASSIFICATION, check_same_kinds, read_schema
-from common.formats.split_rows import BadRows, SplitRows, split_rows
-from common.formats.splits import file_of, find_files, fingerprint, log_outdated, splits_of
-from common.formats.table_facts import ID, ROLES, TARGET, WEIGHT, describe, find_roles, make_encoder
-from common.formats.vocabulary import class_ids, column_ids
+from common.formats.schema import COLUMNS, check_same_columns, find_roles, read_schema
+from common.formats.split_rows import SplitRows, split_rows, write
+from common.formats.splits import file_of, find_files, fingerprint, splits_of
+from common.formats.table_facts import Tables, describe
+from common.formats.table_records import make_encoder, stored_features
 from hparams.build import HParams
 
-PREDICT = tf.estimator.ModeKeys.PREDICT
 INPUT_PATTERNS = ('*.csv', '*.tsv')
 PARSED_ONCE = True
 
@@ -70,7 +69,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     """Returns serialized examples with the cells by column: float for a number, bytes for text; without those missing."""
     columns = metadata(data_dir, params)['columns']
-    check_same_kinds(f'--hparams=csv_file={params.csv_file}', 'column', params.metadata.get('columns', ()), columns)
+    check_same_columns(f'--hparams=csv_file={params.csv_file}', params.metadata.get('columns', ()), columns)
     file_of(split, 'csv_file', params.csv_file, _files(params), params.eval_share)
     return records.read(_directory(data_dir, params), split)
 
@@ -86,34 +85,9 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
       labels: 'label', int32 [batch] for classification, float32 [batch] for regression; 'weight', float32 [batch], if the
         schema names it.
     """
-    columns, is_classification = params.metadata['columns'], params.metadata['task'] == CLASSIFICATION
-    stored: dict[str, tf.io.FixedLenFeature] = {}
-    for column in columns:
-        if column['kind'] == NUMERIC:
-            stored[column['name']] = tf.io.FixedLenFeature([], tf.float32, float('nan'))
-        elif column['kind'] in (CATEGORICAL, ID):
-            stored[column['name']] = tf.io.FixedLenFeature([], tf.string, '')
-        elif mode != PREDICT:
-            is_text = column['kind'] == TARGET and is_classification
-            stored[column['name']] = tf.io.FixedLenFeature([], tf.string if is_text else tf.float32)
-    example = tf.io.parse_example(serialized, stored)
-    of_kind = {kind: [column for column in columns if column['kind'] == kind] for kind in (NUMERIC, CATEGORICAL, ID, *ROLES)}
-    features = {}
-    if of_kind[NUMERIC]:
-        features['numeric'] = _numbers(_stack(example, of_kind[NUMERIC]), of_kind[NUMERIC])
-    if of_kind[CATEGORICAL]:
-        vocabularies = [column['vocabulary'] for column in of_kind[CATEGORICAL]]
-        features['categorical'] = column_ids(_stack(example, of_kind[CATEGORICAL]), vocabularies)
-    for column in of_kind[ID]:
-        features['example_id'] = example[column['name']]
-    if mode == PREDICT:
-        return features, None
-    target = of_kind[TARGET][0]['name']
-    label = class_ids(example[target], params.metadata['class_names'], target) if is_classification else example[target]
-    labels = {'label': label}
-    for column in of_kind[WEIGHT]:
-        labels['weight'] = example[column['name']]
-    return features, labels
+    features = stored_features(params.metadata)
+    example = tf.io.parse_example(serialized, example_parser.parsing_spec(features, mode))
+    return example_parser.convert(mode, params, features, example)
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
@@ -128,54 +102,26 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
         yield {'line': row.position.line}, record
 
 
-def _stack(example, columns):
-    return tf.stack([example[column['name']] for column in columns], axis=1)
-
-
-def _numbers(values, columns):
-    standardized = standardize(values, *([column[name] for column in columns] for name in ('mean', 'std')))
-    indicated = [i for i, column in enumerate(columns) if column['indicator']]
-    if not indicated:
-        return standardized
-    is_missing = tf.is_nan(tf.gather(values, indicated, axis=1))
-    return tf.concat([standardized, tf.cast(is_missing, tf.float32)], axis=1)
-
-
 def _files(params):
     return find_files('csv_file', params.csv_file, ('.csv', '.tsv'))
 
 
-def _schema(params):
-    return read_schema(params.schema, 'columns', ROLES)
-
-
 def _directory(data_dir, params):
     names = ('target', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
-    facts = [_schema(params), params.train_split, *(params[name] for name in names)]
+    facts = [read_schema(params.schema, COLUMNS).content, params.train_split, *(params[name] for name in names)]
     return os.path.join(data_dir, f'csv-{fingerprint(params.csv_file, _files(params).values(), facts)}')
 
 
 def _convert(directory, files, params):
-    schema, trained = _schema(params), params.train_split
-    table = Table(file_of(trained, 'csv_file', params.csv_file, files, params.eval_share))
-    tables = [(Table(path), *splits_of(split, params.eval_share)) for split, path in files.items()]
-    roles = find_roles(schema, params.schema, params.target, table)
-    split_of = next(split_of for table, splits, split_of in tables if trained in splits)
-    facts = describe(
-        [table for table, _, _ in tables],
-        table,
-        lambda row: split_of(row) == trained,
-        roles,
-        schema,
-        params.min_count,
-        params.max_vocabulary,
-        BadRows(params.max_bad_share),
-    )
+    trained = Table(file_of(params.train_split, 'csv_file', params.csv_file, files, params.eval_share))
+    found = [(Table(path), *splits_of(split, params.eval_share)) for split, path in files.items()]
+    split_of = next(split_of for _, splits, split_of in found if params.train_split in splits)
+    tables = Tables([table for table, _, _ in found], trained, lambda row: split_of(row) == params.train_split)
+    schema = read_schema(params.schema, COLUMNS)
+    roles = find_roles(schema, trained.names, trained.path, params.target)
+    facts = describe(tables, schema, roles, params)
     examples: dict[str, SplitRows] = {}
-    for table, splits, split_of in tables:
+    for table, splits, split_of_table in found:
         encode = make_encoder(table, facts, has_labels=True)
-        examples |= split_rows(table.path, splits, table.rows, split_of, encode, params.max_bad_share)
-    tf.io.gfile.makedirs(directory)
-    write_json(os.path.join(directory, 'metadata.json'), facts)
-    records.write(directory, examples, fingerprint=os.path.basename(directory))
-    log_outdated(directory, params.csv_file)
+        examples |= split_rows(table.path, splits, table.rows, split_of_table, encode, params.max_bad_share)
+    write(directory, params.csv_file, facts, examples)

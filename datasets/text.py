@@ -6,7 +6,6 @@ splits: train.txt, eval.txt ... Tokens are words in lower case, those of the voc
 
 from collections.abc import Iterator
 import functools
-import itertools
 import os
 from typing import Any
 
@@ -14,18 +13,17 @@ import tensorflow.compat.v1 as tf
 
 from common.data import records
 from common.errors import RunError, UsageError, check_range
-from common.files import read_json, write_json
+from common.files import read_json
 from common.formats import tokens
-from common.formats.lines import Lines, Position, Row
-from common.formats.schema import CLASSIFICATION
-from common.formats.split_rows import BadRows, SplitRows, split_rows
-from common.formats.splits import file_of, find_files, fingerprint, log_outdated, splits_of
+from common.formats.description import describe_classes
+from common.formats.lines import Lines, Position, Row, in_blocks
+from common.formats.split_rows import BadRows, SplitRows, split_rows, write
+from common.formats.splits import file_of, find_files, fingerprint, splits_of
 from common.formats.vocabulary import class_ids, sorted_classes
 from hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 INPUT_PATTERNS = ('*.txt', '*.tsv')
-_BLOCK = 1000
 _MAX_CLASSES = 10000
 _MIN_DISTINCT_LINES = 10  # So many labels that are all different are texts, or ids.
 
@@ -144,27 +142,22 @@ def _convert(directory, files, params):
         for row in _labeled(path)
         if not isinstance(row.value, RunError) and split_of(row.position.row) == trained
     )
-    vocabulary = tokens.make_vocabulary(_in_blocks(texts), params) if params.tokens == tokens.WORDS else []
+    words = tokens.WordCounts(params)
+    for block in in_blocks(texts) if params.tokens == tokens.WORDS else ():
+        words.update(block)
+    known = words.describe()
     examples: dict[str, SplitRows] = {}
     for path, splits, split_of in sources:
         examples |= split_rows(path, splits, functools.partial(_labeled, path), split_of, _encode, params.max_bad_share)
-    size = tokens.vocabulary_size(params, vocabulary)
-    shown = ', '.join(classes[:20])
-    tf.logging.info('%s: %d classes: %s; %d ids of %s', params.text_file, len(classes), shown, size, params.tokens)
-    tf.io.gfile.makedirs(directory)
-    facts = {'task': CLASSIFICATION, 'class_names': classes, 'num_classes': len(classes)}
-    write_json(os.path.join(directory, 'metadata.json'), {**facts, 'vocabulary_size': size, 'vocabulary': vocabulary})
-    records.write(directory, examples, fingerprint=os.path.basename(directory))
-    log_outdated(directory, params.text_file)
+    counts = len(classes), ', '.join(classes[:20]), known['vocabulary_size']
+    tf.logging.info('%s: %d classes: %s; %d ids of %s', params.text_file, *counts, params.tokens)
+    write(directory, params.text_file, {**describe_classes(classes), **known}, examples)
 
 
 def _classes(source, paths, bad):
     classes, count = set(), 0
     for path in paths:
-        for row in _labeled(path):
-            if isinstance(row.value, RunError):
-                bad.add(row.value)
-                continue
+        for row in bad.sound(_labeled(path)):
             classes.add(row.value[0])
             count += 1
             if len(classes) > _MAX_CLASSES:
@@ -172,9 +165,3 @@ def _classes(source, paths, bad):
     if len(classes) == count >= _MIN_DISTINCT_LINES:
         raise UsageError(f'{source}: each line has a label of its own: a line must be a label, a tab and a text')
     return sorted_classes(classes)
-
-
-def _in_blocks(values):
-    values = iter(values)
-    while block := list(itertools.islice(values, _BLOCK)):
-        yield block

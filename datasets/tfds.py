@@ -5,6 +5,7 @@
 This needs the package tensorflow-datasets: pip install -e '.[tfds]'. Exported models and --input do not.
 """
 
+import dataclasses
 import functools
 import itertools
 import os
@@ -16,8 +17,7 @@ from common.data import manifest, records
 from common.errors import RunError, UsageError, check_range
 from common.files import read_json, write_json
 from common.formats import example_input, example_metadata, example_parser, tokens
-from common.formats.example_facts import IMAGE, LABEL, ROLES, TEXT, USUAL_LABELS, WEIGHT
-from common.formats.schema import read_schema
+from common.formats.schema import FEATURES, IMAGE, LABEL, TEXT, USUAL_LABELS, WEIGHT, read_schema
 from common.formats.splits import fingerprint
 from common.formats.tfds_directory import open_directory
 from hparams.build import HParams
@@ -110,15 +110,16 @@ def _check_lengths(directory, found):
 
 def _describe(examples, found, params):
     """Returns the metadata: of the features that the dataset is meant for, if it says so, and those that the schema names."""
-    schema = read_schema(params.schema, 'features', ROLES)
-    roles = {**_known_roles(found), **{role: schema[role] for role in ROLES if role in schema}}
+    schema = read_schema(params.schema, FEATURES)
+    roles = {**_known_roles(found), **schema.roles}
     _check_label(found, roles.get(LABEL, ''))
     inputs = {*(found.supervised[0] if found.supervised else found.features)} & {*found.features}
-    names = {*inputs, *roles.values(), *schema.get('features', ())}
+    names = {*inputs, *roles.values(), *schema.given}
     _log_ignored(found, names)
     derived = {name: _given(found, name, params) for name in inputs - {*roles.values()}}
-    features = {**{name: given for name, given in derived.items() if given}, **schema.get('features', {})}
-    return example_metadata.describe(examples, {**schema, **roles, 'features': features}, params, names, found.class_names)
+    features = {**{name: given for name, given in derived.items() if given}, **schema.given}
+    merged = dataclasses.replace(schema, content={**schema.content, **roles, 'features': features})
+    return example_metadata.describe(examples, merged, params, names, found.class_names)
 
 
 def _known_roles(found):

@@ -16,8 +16,7 @@ from common.data import records
 from common.errors import RunError, UsageError
 from common.files import read_json, write_json
 from common.formats import example_input, example_metadata, example_parser, tokens
-from common.formats.example_facts import ROLES
-from common.formats.schema import read_schema
+from common.formats.schema import FEATURES, read_schema
 from common.formats.splits import fingerprint
 from hparams.build import HParams
 
@@ -57,7 +56,7 @@ def prepare(data_dir: str, params: HParams) -> None:
             params.train_split,
             lambda split: read(split, data_dir, params),
         )
-        facts = example_metadata.describe(examples, read_schema(params.schema, 'features', ROLES), params)
+        facts = example_metadata.describe(examples, read_schema(params.schema, FEATURES), params)
         tf.io.gfile.makedirs(directory)
         write_json(path, facts)
 

@@ -2,16 +2,12 @@
 
 from collections.abc import Iterator
 import csv
-import re
 
 from common.errors import RunError
+from common.formats.cells import to_number
 from common.formats.lines import Lines, Position, Row
 
-# What counts as a missing cell.
-MISSING = frozenset(['', 'NA', 'NaN', 'nan', 'null', 'NULL', 'None', '?'])
 _DELIMITERS = (',', ';', '\t', '|')
-_FLOAT32_MAX = 3.4028234e38
-_INTEGER = re.compile(r'[+-]?[0-9]{1,39}')
 
 
 class Table:
@@ -20,6 +16,7 @@ class Table:
     Attributes:
       path: of the file.
       header: the names of the columns; '' for a column without a name.
+      names: those that are not ''.
 
     Raises:
       UsageError: the file cannot be read.
@@ -37,17 +34,17 @@ class Table:
         if isinstance(header.value, RunError):
             raise header.value
         self.header: list[str] = header.value
+        self.names = [name for name in self.header if name]
         self._start = Position(lines.offset, lines.number)
         self._check_header()
 
     def _check_header(self):
-        names = [name for name in self.header if name]
-        if any('\0' in name for name in names):
+        if any('\0' in name for name in self.names):
             raise RunError(f'{self.path}: line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8')
-        twice = next((name for name in names if names.count(name) > 1), None)
+        twice = next((name for name in self.names if self.names.count(name) > 1), None)
         if twice:
             raise RunError(f'{self.path}: line 1 names two columns {twice}: rename one')
-        if all(to_number(name) is not None for name in names):
+        if all(to_number(name) is not None for name in self.names):
             raise RunError(f'{self.path}: line 1 must name the columns, but contains {self._delimiter.join(self.header[:5])}')
 
     def rows(self, at: Position | None = None) -> Iterator[Row]:
@@ -99,29 +96,3 @@ def _explain(error):
     if 'new-line character' in text:
         return 'contains a carriage return outside of quotes: lines must end with LF or CR LF'
     return f'{text}: a quote within a quoted cell must be doubled'
-
-
-def to_integer_text(cell: str) -> str:
-    """Returns an integer in its shortest form, such as '1' for '1.0'; any other cell as it is."""
-    number = to_number(cell)
-    if number is None or number != int(number):
-        return cell
-    return str(int(cell if _INTEGER.fullmatch(cell) else number))  # A float may not hold all digits.
-
-
-def to_number(cell: str) -> float | None:
-    """Returns the number in a cell; None if there is none, or it is not finite in float32."""
-    try:
-        value = float(cell)
-    except ValueError:
-        return None
-    return value if abs(value) <= _FLOAT32_MAX and '_' not in cell else None  # Python reads 1_0 as 10.
-
-
-def is_almost_number(cell: str) -> bool:
-    """Whether a cell is a number with a decimal comma, or one that is too large or infinite."""
-    try:
-        float(cell.replace(',', '.'))
-    except ValueError:
-        return False
-    return '_' not in cell

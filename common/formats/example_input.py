@@ -8,8 +8,8 @@ from google.protobuf.message import DecodeError
 from common.data import manifest, records, tfrecord
 from common.errors import RunError
 from common.formats import images
-from common.formats.example_facts import IMAGE, ROLES, TEXT
 from common.formats.example_parser import only_image
+from common.formats.schema import FEATURES, IMAGE, TEXT
 from hparams.build import HParams
 
 INPUT_PATTERNS = ('*.tfrecord*', *(f'*{suffix}' for suffix in images.SUFFIXES))
@@ -42,7 +42,7 @@ def _read_picture(path, features):
     """Returns an image file as an example."""
     feature = only_image(features)
     if not feature:
-        names = ', '.join(feature['name'] for feature in features if feature['kind'] not in ROLES)
+        names = ', '.join(feature['name'] for feature in features if feature['kind'] not in FEATURES.roles)
         raise RunError(f'{path}: the model needs the features {names}: give TFRecord files')
     try:
         content = images.read(path)

@@ -12,11 +12,23 @@ import tensorflow.compat.v1 as tf
 from common.data import manifest, records
 from common.data.elements import elements
 from common.errors import RunError, UsageError, first_line
-from common.formats import tokens
-from common.formats.columns import CATEGORICAL, NUMERIC, Moments
-from common.formats.example_facts import ID, IMAGE, LABEL, ROLES, TEXT, WEIGHT, find_roles, infer_features
-from common.formats.example_parser import DTYPES, of_kind, parsing_spec
-from common.formats.schema import CLASSIFICATION, REGRESSION, read_schema
+from common.formats import description, tokens
+from common.formats.description import of_kind
+from common.formats.example_facts import describe_role, infer_features
+from common.formats.example_parser import DTYPES, parsing_spec
+from common.formats.moments import Moments
+from common.formats.schema import (
+    CATEGORICAL,
+    FEATURES,
+    IMAGE,
+    LABEL,
+    NUMERIC,
+    REGRESSION,
+    TEXT,
+    Schema,
+    find_roles,
+    read_schema,
+)
 from common.formats.splits import fingerprint
 from common.formats.vocabulary import ValueCounts, sorted_classes
 from hparams.build import HParams
@@ -43,13 +55,13 @@ class Examples:
 def facts_path(directory: str, params: HParams) -> str:
     """Returns the path in a directory of a file for the metadata, which depends on these hyper-parameters."""
     names = ('image_size', 'tokens', 'min_count', 'max_vocabulary')
-    facts = [read_schema(params.schema, 'features', ROLES), params.train_split, *(params[name] for name in names)]
+    facts = [read_schema(params.schema, FEATURES).content, params.train_split, *(params[name] for name in names)]
     return os.path.join(directory, f'metadata-{fingerprint("", (), facts)}.json')
 
 
 def describe(
     examples: Examples,
-    schema: Mapping[str, Any],
+    schema: Schema,
     params: HParams,
     names: Collection[str] | None = None,
     class_names: Mapping[str, Sequence[str]] | None = None,
@@ -58,8 +70,8 @@ def describe(
 
     Args:
       examples: the examples.
-      schema: from `read_schema`.
-      params: hyper-parameters: the schema's path, for messages, and those of the tokens.
+      schema: what is given of their features.
+      params: hyper-parameters: those of the tokens.
       names: of the features to look at; all by default.
       class_names: {feature: names of its classes}, for features that store the number of a class.
 
@@ -75,28 +87,19 @@ def describe(
       UsageError: the schema is wrong, or needed.
       RunError: the examples are not what they should be.
     """
-    sample = _decode_sample(examples, names)
-    roles = find_roles(schema, params.schema, sorted({name for example in sample for name in example}), examples.source)
-    features = infer_features(sample, roles, schema, params.schema, examples.source)
-    for role, name in roles.items():
-        stored = {example[name][0] for example in sample if name in example}
-        if len(stored) > 1 or role == WEIGHT and stored == {'bytes'} or role == ID and stored == {'float'}:
-            raise RunError(f'{examples.source}: the {role} {name} is {" or ".join(sorted(stored))}')
-        features.append({'name': name, 'kind': role, 'stored': stored.pop(), 'values': 1})
-    facts = _count_values(examples, features, params)
+    source, sample = examples.source, _decode_sample(examples, names)
+    roles = find_roles(schema, sorted({name for example in sample for name in example}), source)
+    features = infer_features(sample, schema, roles, source)
+    features += [describe_role(sample, role, name, source) for role, name in roles.items()]
+    facts = _describe_values(examples, features, params)
     (label,) = of_kind(features, LABEL)
     known = (class_names or {}).get(label['name'])
-    if known and schema.get('task') != REGRESSION:
+    if known and schema.task != REGRESSION:
         label['is_index'] = True
-        facts |= {'task': CLASSIFICATION, 'class_names': list(known), 'num_classes': len(known)}
+        facts |= description.describe_classes(known)
     else:
-        facts |= _describe_label(examples, label, schema.get('task'), params.schema)
-    for kind in (IMAGE, NUMERIC, CATEGORICAL, TEXT, LABEL, WEIGHT, ID):
-        found = ', '.join(feature['name'] for feature in of_kind(features, kind))
-        if found:
-            tf.logging.info('%s: %s: %s%s', examples.source, kind, found, f', {facts["task"]}' if kind == LABEL else '')
-    sizes = [len(feature['vocabulary']) + 1 for feature in of_kind(features, CATEGORICAL)]
-    facts |= {'features': features, 'vocabulary_sizes': {'categorical': sizes} if sizes else {}}
+        facts |= _describe_label(examples, label, schema)
+    facts |= description.describe_features(source, FEATURES, features, facts['task'])
     for feature in of_kind(features, IMAGE):
         facts |= {'image_size': feature['size'], 'num_channels': feature['channels']}
     return facts
@@ -143,70 +146,66 @@ def _locate(examples, split, spec, first):
     return None
 
 
-def _count_values(examples, features, params):
+def _describe_values(examples, features, params):
     """Reads the split trained on once: adds means and vocabularies to the features, and returns the facts about the text."""
     counted = [feature for feature in features if feature['kind'] in (NUMERIC, CATEGORICAL, TEXT)]
-    moments = {feature['name']: Moments() for feature in of_kind(features, NUMERIC)}
-    counts = {feature['name']: ValueCounts(_MAX_DISTINCT) for feature in of_kind(features, CATEGORICAL)}
-    text = of_kind(features, TEXT)
-
-    def texts():
-        for batch in _batches(examples, examples.trained, parsing_spec(counted)) if counted else ():
-            for name, found in moments.items():
-                found.update(batch[name])
-            for name, values in counts.items():
-                values.update([_decoded(value) for value in batch[name].tolist()])
-            if text:
-                yield batch[text[0]['name']].tolist()
-
+    profiles = {feature['name']: _new_profile(feature['kind'], params) for feature in counted}
+    for batch in _batches(examples, examples.trained, parsing_spec(counted)) if counted else ():
+        for feature in counted:
+            values = batch[feature['name']]
+            profiles[feature['name']].update(_decoded(values) if feature['kind'] == CATEGORICAL else values)
     facts: dict[str, Any] = {}
-    if text and params.tokens == tokens.WORDS:
-        vocabulary = tokens.make_vocabulary(texts(), params)
-    else:
-        vocabulary = []
-        for _ in texts():
-            pass
-    if text:
-        facts = {'vocabulary': vocabulary, 'vocabulary_size': tokens.vocabulary_size(params, vocabulary)}
-    for feature in of_kind(features, NUMERIC):
-        feature.update(mean=moments[feature['name']].mean, std=moments[feature['name']].std)
-    for feature in of_kind(features, CATEGORICAL):
-        values = counts[feature['name']].most_common(params.min_count, params.max_vocabulary)
-        feature['vocabulary'] = [value for value in values if value]
+    for feature in counted:
+        profile = profiles[feature['name']]
+        if feature['kind'] == NUMERIC:
+            feature |= description.describe_numbers(profile)
+        elif feature['kind'] == CATEGORICAL:
+            feature |= description.describe_categories(profile, params)
+        else:
+            facts = profile.describe()
     return facts
 
 
-def _decoded(value):
-    return value.decode(errors='replace') if isinstance(value, bytes) else str(value)
+def _new_profile(kind, params):
+    if kind == CATEGORICAL:
+        return ValueCounts(_MAX_DISTINCT)
+    return Moments() if kind == NUMERIC else tokens.WordCounts(params)
 
 
-def _describe_label(examples, label, task, schema_path):
+def _decoded(values):
+    """Returns an array of bytes or int64 as a list of str."""
+    return [value.decode(errors='replace') if isinstance(value, bytes) else str(value) for value in values.tolist()]
+
+
+def _describe_label(examples, label, schema):
     """Returns the task and the classes, of all splits, or the mean and standard deviation of the split trained on."""
-    name = label['name']
+    name, stored = label['name'], label['stored']
     counts, moments, has_no_number = ValueCounts(_MAX_DISTINCT), Moments(), False
     for batch in _batches(examples, examples.trained, parsing_spec([label])):
-        counts.update([_decoded(value) for value in batch[name].tolist()])
-        if label['stored'] != 'bytes':
+        counts.update(_decoded(batch[name]))
+        if stored != 'bytes':
             moments.update(batch[name])
             has_no_number |= not np.isfinite(batch[name]).all()
-    is_few = label['stored'] == 'int64' and len(counts) <= _MAX_INTEGER_CLASSES
-    task = task or (CLASSIFICATION if is_few or label['stored'] == 'bytes' else REGRESSION)
+    task = schema.task or description.infer_task(stored != 'bytes', stored == 'int64', counts, _MAX_INTEGER_CLASSES)
+    if stored == ('bytes' if task == REGRESSION else 'float'):
+        raise UsageError(f'{schema.path}: task is {task}, but the label {name} is {stored}')
     if task == REGRESSION:
-        if label['stored'] == 'bytes':
-            raise UsageError(f'{schema_path}: task is regression, but the label {name} is bytes')
         if has_no_number:
             raise RunError(
                 f'{examples.source}: the label {name} is NaN or infinite in the split {examples.trained}: correct it'
             )
-        return {'task': task, 'target_mean': moments.mean, 'target_std': moments.std}
-    if label['stored'] == 'float':
-        raise UsageError(f'{schema_path}: task is classification, but the label {name} is float')
-    for split in examples.splits:
-        if split != examples.trained:  # One to predict may have no labels.
-            for batch in _batches(examples, split, {name: tf.io.VarLenFeature(DTYPES[label['stored']])}):
-                counts.update([_decoded(value) for value in batch[name].values.tolist()])
+        return description.describe_target(moments)
+    _count_others(counts, examples, label)
     if len(counts) < 2 or not counts.is_exact:
         few = f'is always {next(iter(counts.values()))}' if len(counts) < 2 else 'has too many different values'
         raise RunError(f'{examples.source}: the label {name} {few}: name another in the schema')
-    classes = sorted_classes(counts.values())
-    return {'task': task, 'class_names': classes, 'num_classes': len(classes)}
+    return description.describe_classes(sorted_classes(counts.values()))
+
+
+def _count_others(counts, examples, label):
+    """Counts the labels of the splits that are not trained on; one to predict may have none."""
+    spec = {label['name']: tf.io.VarLenFeature(DTYPES[label['stored']])}
+    for split in examples.splits:
+        if split != examples.trained:
+            for batch in _batches(examples, split, spec):
+                counts.update(_decoded(batch[label['name']].values))

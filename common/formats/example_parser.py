@@ -1,64 +1,70 @@
-"""A user's own tf.train.Examples to features and labels, in TensorFlow ops, by the metadata of `example_metadata`."""
+"""A user's own tf.train.Examples to features and labels, in TensorFlow ops, by the metadata of `description`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+import itertools
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from common.data.plain import plain
 from common.formats import images, tokens
-from common.formats.columns import CATEGORICAL, NUMERIC, standardize
-from common.formats.example_facts import ID, IMAGE, LABEL, ROLES, TEXT, WEIGHT
-from common.formats.schema import CLASSIFICATION
+from common.formats.description import Feature, of_kind
+from common.formats.moments import standardize
+from common.formats.schema import CATEGORICAL, CLASSIFICATION, FEATURES, ID, IMAGE, LABEL, NUMERIC, TEXT, WEIGHT
 from common.formats.vocabulary import class_ids, column_ids
 from hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 DTYPES = {'bytes': tf.string, 'float': tf.float32, 'int64': tf.int64}  # Of how values are stored.
 
-Feature = dict[str, Any]
-
 
 @plain
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
+    """Returns what `convert` does of a serialized example."""
+    features = params.metadata['features']
+    return convert(mode, params, features, tf.io.parse_single_example(serialized, parsing_spec(features, mode)))
+
+
+@plain
+def convert(
+    mode: str, params: HParams, features: Sequence[Feature], example: Mapping[str, tf.Tensor]
+) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns features and labels; no labels in PREDICT.
 
+    Args:
+      mode: a tf.estimator.ModeKeys.
+      params: hyper-parameters, among them the metadata.
+      features: that there are.
+      example: what `parsing_spec` parses; or a batch of such, if there is no image, no text, and no id that is a number.
+
     Returns:
-      features: 'image', float32 [size, size, channels] in [0, 1]; 'numeric', float32 [n], all numbers in the order of the
-        features' names, standardized by the training data, 0 if missing; 'categorical', int32 [m], ids in the vocabularies, 0
-        if unknown or missing; 'text', int32 [length], ids of the tokens; 'example_id', string; each if there are such features.
-      labels: 'label', int32 for classification, float32 for regression; 'weight', float32, if the schema names it.
+      features: 'image', float32 [size, size, channels] in [0, 1]; 'numeric', float32 [..., n], all numbers in the order of the
+        features, standardized by the training data, 0 if missing, and then 1 or 0, whether missing, of those with an
+        indicator; 'categorical', int32 [..., m], ids in the vocabularies, 0 if unknown or missing; 'text', int32 [length], ids
+        of the tokens; 'example_id', string [...]; each if there are such features.
+      labels: 'label', int32 [...] for classification, float32 [...] for regression; 'weight', float32 [...], if the schema
+        names it.
     """
-    facts = params.metadata
-    example = tf.io.parse_single_example(serialized, parsing_spec(facts['features'], mode))
-    features: dict[str, tf.Tensor] = {}
-    found = {kind: of_kind(facts['features'], kind) for kind in (NUMERIC, CATEGORICAL, IMAGE, TEXT, ID, LABEL, WEIGHT)}
+    facts, found = params.metadata, {kind: of_kind(features, kind) for kind in (*FEATURES.kinds, *FEATURES.roles)}
+    converted: dict[str, tf.Tensor] = {}
     if found[NUMERIC]:
-        features['numeric'] = tf.concat(
-            [standardize(example[feature['name']], feature['mean'], feature['std']) for feature in found[NUMERIC]], 0
-        )
+        converted['numeric'] = _numbers(example, found[NUMERIC])
     if found[CATEGORICAL]:
-        values = tf.stack([_text_of(example[feature['name']]) for feature in found[CATEGORICAL]])
-        features['categorical'] = column_ids(values[None], [feature['vocabulary'] for feature in found[CATEGORICAL]])[0]
+        values = tf.stack([_text_of(example[feature['name']]) for feature in found[CATEGORICAL]], axis=-1)
+        converted['categorical'] = column_ids(values, [feature['vocabulary'] for feature in found[CATEGORICAL]])
     for feature in found[IMAGE]:
-        features['image'] = _image(example[feature['name']], feature)
+        converted['image'] = _image(example[feature['name']], feature)
     for feature in found[TEXT]:
-        features['text'] = tokens.token_ids(example[feature['name']], params, facts['vocabulary'])
+        converted['text'] = tokens.token_ids(example[feature['name']], params, facts['vocabulary'])
     for feature in found[ID]:
-        features['example_id'] = tf.strings.reduce_join(_text_of(example[feature['name']]))
+        converted['example_id'] = tf.strings.reduce_join(_text_of(example[feature['name']]), axis=-1)
     if mode == PREDICT:
-        return features, None
-    (label,) = found[LABEL]
-    value = example[label['name']]
-    if facts['task'] == CLASSIFICATION:
-        names = facts['class_names']
-        stored = [str(i) for i in range(len(names))] if label.get('is_index') else names
-        labels = {'label': class_ids(_text_of(value), stored, label['name'])}
-    else:
-        labels = {'label': tf.cast(value, tf.float32)}
+        return converted, None
+    labels = {'label': _label(example[found[LABEL][0]['name']], found[LABEL][0], facts)}
     for feature in found[WEIGHT]:
         labels['weight'] = _checked_weight(example[feature['name']], feature['name'])
-    return features, labels
+    return converted, labels
 
 
 def image_features(params: HParams, raw: tf.Tensor) -> dict[str, tf.Tensor] | None:
@@ -68,13 +74,8 @@ def image_features(params: HParams, raw: tf.Tensor) -> dict[str, tf.Tensor] | No
 
 def only_image(features: Iterable[Feature]) -> Feature | None:
     """Returns the image if it alone is learned from; None if there are other features."""
-    learned = [feature for feature in features if feature['kind'] not in ROLES]
+    learned = [feature for feature in features if feature['kind'] not in FEATURES.roles]
     return learned[0] if [feature['kind'] for feature in learned] == [IMAGE] else None
-
-
-def of_kind(features: Iterable[Feature], kind: str) -> list[Feature]:
-    """Returns those of the features that are of a kind."""
-    return [feature for feature in features if feature['kind'] == kind]
 
 
 def parsing_spec(features: Iterable[Feature], mode: str | None = None) -> dict[str, Any]:
@@ -94,11 +95,29 @@ def parsing_spec(features: Iterable[Feature], mode: str | None = None) -> dict[s
     return spec
 
 
+def _numbers(example, features):
+    values = tf.concat([tf.cast(example[feature['name']], tf.float32) for feature in features], axis=-1)
+    mean, std = ([*itertools.chain(*(np.ravel(feature[name]) for feature in features))] for name in ('mean', 'std'))
+    indicated = [example[feature['name']] for feature in features if feature.get('indicator')]
+    standardized = standardize(values, mean, std)
+    if not indicated:
+        return standardized
+    return tf.concat([standardized, tf.cast(tf.is_nan(tf.concat(indicated, axis=-1)), tf.float32)], axis=-1)
+
+
+def _label(value, feature, facts):
+    if facts['task'] != CLASSIFICATION:
+        return tf.cast(value, tf.float32)
+    names = facts['class_names']
+    stored = [str(i) for i in range(len(names))] if feature.get('is_index') else names
+    return class_ids(_text_of(value), stored, feature['name'])
+
+
 def _checked_weight(value, name):
     weight = tf.cast(value, tf.float32)
     is_valid = tf.math.is_finite(weight) & (weight >= 0)
     text = f'Key: {name}. A weight must not be negative, NaN or infinite'
-    with tf.control_dependencies([tf.debugging.Assert(is_valid, [text])]):
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(is_valid), [text])]):
         return tf.identity(weight)
 
 

@@ -1,7 +1,8 @@
 """Lines of a text file, local or remote, from any offset, and rows that know their position."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import dataclasses
+import itertools
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -11,6 +12,7 @@ from common.errors import RunError, UsageError
 _BLOCK = 1 << 20
 _MAX_LINE = 1 << 24
 _BOM = b'\xef\xbb\xbf'
+_ROWS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,13 @@ def convert(path: str, row: Row, function: Callable[[Any], Any]) -> Any:
         return function(row.value)
     except RunError as error:
         raise RunError(f'{path}: line {row.position.line}: {error}') from None
+
+
+def in_blocks(values: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yields values, such as rows, in lists of a thousand."""
+    values = iter(values)
+    while block := list(itertools.islice(values, _ROWS)):
+        yield block
 
 
 class Lines(Iterator[str]):

@@ -1,12 +1,16 @@
 """The rows of a file that belong to a split, without holding them in memory."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import os
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from common.data import records
 from common.errors import RunError
+from common.files import write_json
 from common.formats.lines import Row, convert
+from common.formats.splits import log_outdated
 
 
 class BadRows:
@@ -27,6 +31,14 @@ class BadRows:
         self._first = self._first or error
         if not self._max_share:
             raise RunError(f'{error}: correct it, or skip such rows with --hparams=max_bad_share=0.01')
+
+    def sound(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yields the rows that are not wrong; adds the others."""
+        for row in rows:
+            if isinstance(row.value, RunError):
+                self.add(row.value)
+            else:
+                yield row
 
     def check(self, path: str, num_rows: int) -> None:
         """Logs how many rows were skipped; raises RunError if they are too many."""
@@ -99,3 +111,18 @@ def split_rows(
     """
     bad = BadRows(max_bad_share)
     return {split: SplitRows(path, split, read, split_of, encode, bad, split == splits[-1]) for split in splits}
+
+
+def write(directory: str, source: str, facts: Mapping[str, Any], examples: Mapping[str, SplitRows]) -> None:
+    """Writes the metadata and the TFRecord files of a directory that is named by `fingerprint`.
+
+    Args:
+      directory: where to.
+      source: what the user gives, for messages.
+      facts: the metadata.
+      examples: of each split, from `split_rows`.
+    """
+    tf.io.gfile.makedirs(directory)
+    write_json(os.path.join(directory, 'metadata.json'), facts)
+    records.write(directory, examples, fingerprint=os.path.basename(directory))
+    log_outdated(directory, source)

@@ -1,132 +1,99 @@
 """Infers which columns of a user's table are features, of which kind, and what to predict."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-import itertools
-import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+import dataclasses
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError
-from common.formats.columns import CATEGORICAL, NUMERIC, ColumnProfile
-from common.formats.delimited import MISSING, Table, is_almost_number, to_integer_text, to_number
-from common.formats.lines import Row
-from common.formats.schema import CLASSIFICATION, REGRESSION, add_roles, check_kinds, check_names
+from common.formats import description
+from common.formats.cells import MISSING, is_almost_number, to_integer_text
+from common.formats.columns import ColumnProfile
+from common.formats.delimited import Table
+from common.formats.description import Feature
+from common.formats.lines import in_blocks
+from common.formats.schema import CATEGORICAL, COLUMNS, ID, IGNORE, NUMERIC, REGRESSION, TARGET, Schema
 from common.formats.split_rows import BadRows
 from common.formats.vocabulary import ValueCounts, sorted_classes
 from common.values import show
+from hparams.build import HParams
 
-IGNORE, TARGET, ID, WEIGHT = 'ignore', 'target', 'id', 'weight'
-ROLES = (TARGET, ID, WEIGHT)
-_USUAL_TARGETS = ('target', 'label')
-_BLOCK = 1000
 _MAX_DISTINCT = 2 * 10**6  # In all columns together.
 _MAX_CLASSES = 10**5
 _MAX_INTEGER_CLASSES = 20  # More integers in a column are amounts, such as ages or years, rather than classes.
 
 
-def find_roles(schema: Mapping[str, Any], schema_path: str, target: str, table: Table) -> dict[str, str]:
-    """Returns {role: column} for the target and, if the schema names them, the id and the weight.
+@dataclasses.dataclass(frozen=True)
+class Tables:
+    """The tables of all splits.
 
-    Args:
-      schema: from `read_schema`.
-      schema_path: for messages.
-      target: the hyper-parameter of this name.
-      table: the one that is trained on.
-
-    Raises:
-      UsageError: there is no such column, or the target is not known.
+    trained is the one that is trained on, of which is_trained_on says of the number of a row whether that is.
     """
-    names = [name for name in table.header if name]
-    check_names('--hparams=target', 'column', filter(None, [target]), names, table.path)
-    named = [*schema.get('columns', ()), *(schema[role] for role in ROLES if role in schema)]
-    check_names(schema_path, 'column', named, names, table.path)
-    check_kinds(schema_path, 'column', schema.get('columns', {}), (NUMERIC, CATEGORICAL, IGNORE))
-    if target and schema.get(TARGET, target) != target:
-        raise UsageError(f'--hparams=target={target}: {schema_path} names another target, {schema[TARGET]}')
-    usual = [name for name in names if name.lower() in _USUAL_TARGETS]
-    target = target or schema.get(TARGET, '') or (usual[0] if len(usual) == 1 else '')
-    if not target:
-        raise UsageError(f'--hparams=target=COLUMN is required: the columns of {table.path} are: {", ".join(names)}')
-    return add_roles(schema, schema_path, 'column', {TARGET: target}, (ID, WEIGHT))
+
+    all: Sequence[Table]
+    trained: Table
+    is_trained_on: Callable[[int], bool]
 
 
-def describe(
-    tables: Iterable[Table],
-    trained: Table,
-    is_trained_on: Callable[[int], bool],
-    roles: Mapping[str, str],
-    schema: Mapping[str, Any],
-    min_count: int,
-    max_vocabulary: int,
-    bad: BadRows,
-) -> dict[str, Any]:
+def describe(tables: Tables, schema: Schema, roles: Mapping[str, str], params: HParams) -> dict[str, Any]:
     """Reads the tables once and returns the metadata of the dataset; see datasets/csv.py.
 
+    Kinds, statistics and vocabularies are from the rows trained on alone, the names of the classes from all.
+
     Args:
-      tables: all of them; the names of the classes are from all.
-      trained: the one that is trained on: kinds, statistics and vocabularies are from its rows alone.
-      is_trained_on: whether the row of this number is trained on.
+      tables: the tables.
+      schema: what is given of their columns.
       roles: from `find_roles`.
-      schema: from `read_schema`.
-      min_count: of a value, to be in a vocabulary.
-      max_vocabulary: largest size of a vocabulary.
-      bad: is told of the rows that are wrong.
+      params: hyper-parameters: min_count, max_vocabulary and max_bad_share.
 
     Raises:
       UsageError: there is no feature.
-      RunError: there are no rows, or the target has only one value.
+      RunError: there are no rows, a row is wrong, or the target has only one value.
     """
-    given, target = schema.get('columns', {}), roles[TARGET]
-    limit = max(_MAX_DISTINCT // len(trained.header), 1000)
-    profiles = {name: ColumnProfile(limit, given.get(name)) for name in trained.header if name and given.get(name) != IGNORE}
-    profiles |= {name: ColumnProfile(limit) for name in roles.values()}
-    classes = ValueCounts(_MAX_CLASSES)
-    for block in _blocks(_sound(trained, bad)):
-        _count_classes(classes, block, trained, target)
-        rows = [row for row in block if is_trained_on(row.position.row)]
-        lines = [row.position.line for row in rows]
-        for name, cells in zip(trained.header, zip(*(row.value for row in rows))):
-            if name in profiles:
-                profiles[name].update(cells, lines)
-    if not profiles[target].values.total:
-        raise RunError(f'{trained.path}: no row has a target to train on, in the column {target}')
-    task = schema.get('task') or _infer_task(profiles[target])
-    if task == CLASSIFICATION:
-        for table in tables:
-            if table.path != trained.path and target in table.header:
-                for block in _blocks(_sound(table, bad)):
-                    _count_classes(classes, block, table, target)
-        wrong = '' if 'task' in schema else _explain_text(trained.path, target, profiles[target])
-        facts = _describe_classes(profiles[target], target, classes, trained, wrong)
+    path, bad = tables.trained.path, BadRows(params.max_bad_share)
+    profiles, classes = _read_trained(tables, schema, roles, bad)
+    name, profile = roles[TARGET], profiles[roles[TARGET]]
+    if not profile.values.total:
+        raise RunError(f'{path}: no row has a target to train on, in the column {name}')
+    if (schema.task or _infer_task(profile)) == REGRESSION:
+        facts = _describe_numbers(profile, name, path)
     else:
-        facts = _describe_numbers(profiles[target], target, trained)
-    columns = list(_features(trained.path, profiles, roles, given, min_count, max_vocabulary))
-    if ID not in roles:
-        free = [name for name in profiles if name not in given and name not in roles.values()]
-        for name in [name for name in free if name.lower() == ID and profiles[name].identifies][:1]:
-            roles = {**roles, ID: name}
-            columns = [column for column in columns if column['name'] != name]
-    if not columns:
-        raise UsageError(f'{trained.path}: there is no column to learn from besides {", ".join(roles.values())}')
-    columns += [{'name': name, 'kind': role} for role, name in roles.items()]
-    sizes = [len(column['vocabulary']) + 1 for column in columns if column['kind'] == CATEGORICAL]
-    facts |= {'columns': columns, 'vocabulary_sizes': {'categorical': sizes} if sizes else {}}
-    _log(trained, facts, profiles)
+        _count_others(classes, tables, name, bad)
+        facts = _describe_classes(profile, name, classes, path, '' if schema.task else _explain_text(path, name, profile))
+    candidates = list(_features(path, {name: found for name, found in profiles.items() if name not in roles.values()}, params))
+    named = {**roles, **_find_id(profiles, schema, roles)}
+    columns = [column for column in candidates if column['name'] not in named.values()]
+    description.check_learnable(path, COLUMNS, columns, named)
+    columns += [{'name': name, 'kind': role} for role, name in named.items()]
+    facts |= description.describe_features(path, COLUMNS, columns, facts['task'])
+    _log_ignored(tables.trained, columns, profiles)
     return facts
 
 
-def _sound(table, bad):
-    for row in table.rows():
-        if isinstance(row.value, RunError):
-            bad.add(row.value)
-        else:
-            yield row
+def _read_trained(tables, schema, roles, bad):
+    """Returns {column: profile} of the rows trained on, and the counts of the target in all rows of their table."""
+    header, target = tables.trained.header, roles[TARGET]
+    kinds = {name: given['kind'] for name, given in schema.given.items()}
+    limit = max(_MAX_DISTINCT // len(header), 1000)
+    profiles = {name: ColumnProfile(limit, kinds.get(name)) for name in header if name and kinds.get(name) != IGNORE}
+    profiles |= {name: ColumnProfile(limit) for name in roles.values()}
+    classes = ValueCounts(_MAX_CLASSES)
+    for block in in_blocks(bad.sound(tables.trained.rows())):
+        _count_classes(classes, block, tables.trained, target)
+        rows = [row for row in block if tables.is_trained_on(row.position.row)]
+        lines = [row.position.line for row in rows]
+        for name, cells in zip(header, zip(*(row.value for row in rows))):
+            if name in profiles:
+                profiles[name].update(cells, lines)
+    return profiles, classes
 
 
-def _blocks(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    while block := list(itertools.islice(rows, _BLOCK)):
-        yield block
+def _count_others(classes, tables, target, bad):
+    for table in tables.all:
+        if table.path != tables.trained.path and target in table.header:
+            for block in in_blocks(bad.sound(table.rows())):
+                _count_classes(classes, block, table, target)
 
 
 def _count_classes(classes, rows, table, target):
@@ -135,46 +102,45 @@ def _count_classes(classes, rows, table, target):
 
 
 def _infer_task(profile):
-    is_few = profile.is_integer and profile.values.is_exact and len(profile.values) <= _MAX_INTEGER_CLASSES
-    return CLASSIFICATION if is_few or not profile.is_numeric else REGRESSION
+    return description.infer_task(profile.is_numeric, profile.is_integer, profile.values, _MAX_INTEGER_CLASSES)
 
 
-def _describe_numbers(profile, name, trained):
+def _describe_numbers(profile, name, path):
     if not profile.moments.count:
-        raise UsageError(f'{trained.path}: the target {name} is not a number: --hparams=schema can give another task')
+        raise UsageError(f'{path}: the target {name} is not a number: --hparams=schema can give another task')
     if profile.values.is_exact and len(profile.values) == 1:
-        raise RunError(_constant(trained.path, name, *profile.values.values()))
-    imprecise = _imprecise(trained.path, name, profile.moments)
+        raise RunError(_constant(path, name, *profile.values.values()))
+    imprecise = _imprecise(path, name, profile.moments)
     if imprecise:
         raise RunError(imprecise)
-    return {'task': REGRESSION, 'target_mean': profile.moments.mean, 'target_std': profile.moments.std}
+    return description.describe_target(profile.moments)
 
 
-def _describe_classes(profile, name, counts, trained, wrong):
+def _describe_classes(profile, name, counts, path, wrong):
     """Returns the facts about a target of classes.
 
     Args:
       profile: of the rows trained on.
       name: of the column.
       counts: of its cells in all rows.
-      trained: the table that is trained on.
+      path: of the table that is trained on.
       wrong: why the target is not a number, if most of its cells are; or ''.
     """
     if not counts.is_exact or profile.identifies and counts.are_distinct:
-        many = f'{trained.path}: the target {name} has too many different values to be classes'
+        many = f'{path}: the target {name} has too many different values to be classes'
         raise UsageError(wrong or f'{many}: name another, or "task": "regression" in the schema')
     names, trained_on = (
         set(map(to_integer_text, values) if profile.is_integer else values)
         for values in (counts.values(), profile.values.values())
     )
     if len(names) < 2:
-        raise RunError(_constant(trained.path, name, *names))
+        raise RunError(_constant(path, name, *names))
     if wrong:
         tf.logging.warning('%s, or give the task, regression or classification, in --hparams=schema=FILE', wrong)
     untrained = sorted(names - trained_on) if profile.values.is_exact else []
     if untrained:
-        tf.logging.warning('%s: no row trained on is of the class %s.', trained.path, ', '.join(untrained[:10]))
-    return {'task': CLASSIFICATION, 'class_names': sorted_classes(names), 'num_classes': len(names)}
+        tf.logging.warning('%s: no row trained on is of the class %s.', path, ', '.join(untrained[:10]))
+    return description.describe_classes(sorted_classes(names))
 
 
 def _constant(path, name, value):
@@ -200,96 +166,32 @@ def _imprecise(path, name, moments):
     return f'{path}: column {name}: the numbers around {moments.mean:g} differ too little for float32: subtract a constant'
 
 
-def _features(path, profiles, roles, given, min_count, max_vocabulary):
-    """Yields the columns that are features."""
+def _features(path: str, profiles: Mapping[str, ColumnProfile], params: HParams) -> Iterator[Feature]:
+    """Yields the columns that can be learned from, and warns of what is probably wrong in any."""
     for name, profile in profiles.items():
-        if name in roles.values() or not profile.values.total and name not in given:
-            continue
-        if profile.is_numeric:
-            moments = profile.moments
-            imprecise = _imprecise(path, name, moments)
-            if imprecise:
-                tf.logging.warning('%s', imprecise)
-            yield {
-                'name': name,
-                'kind': NUMERIC,
-                'mean': moments.mean,
-                'std': moments.std,
-                'indicator': profile.num_missing > 0,
-            }
-            continue
-        wrong = _explain_text(path, name, profile)
-        if wrong:
+        if wrong := _explain_text(path, name, profile):
             tf.logging.warning('%s, or give its kind, numeric or categorical, in --hparams=schema=FILE', wrong)
-        if name in given or not profile.identifies:
-            vocabulary = profile.values.most_common(min_count, max_vocabulary)
-            yield {'name': name, 'kind': CATEGORICAL, 'vocabulary': vocabulary}
+        if profile.kind == NUMERIC:
+            if wrong := _imprecise(path, name, profile.moments):
+                tf.logging.warning('%s', wrong)
+            facts = {**description.describe_numbers(profile.moments), 'indicator': profile.num_missing > 0}
+            yield {'name': name, 'kind': NUMERIC, **facts}
+        elif profile.kind == CATEGORICAL:
+            yield {'name': name, 'kind': CATEGORICAL, **description.describe_categories(profile.values, params)}
 
 
-def _log(table, facts, profiles):
-    def named(kind):
-        return [column['name'] for column in facts['columns'] if column['kind'] == kind]
+def _find_id(profiles, schema, roles):
+    """Returns {ID: name} of a column that is called so and has a different value in each row; {} if there is none."""
+    given = {*schema.given, *roles.values()}
+    found = [name for name, profile in profiles.items() if name.lower() == ID and name not in given and profile.identifies]
+    return {ID: found[0]} if found and ID not in roles else {}
 
-    for kind in (NUMERIC, CATEGORICAL, TARGET, ID, WEIGHT):
-        if named(kind):
-            details = f', {facts["task"]}' if kind == TARGET else ''
-            tf.logging.info('%s: %s: %s%s', table.path, kind, ', '.join(named(kind)), details)
-    used = [column['name'] for column in facts['columns']]
+
+def _log_ignored(table, columns, profiles):
+    used = [column['name'] for column in columns]
     for name, profile in profiles.items():
         if name not in used:
-            reason = 'has a different value in each row' if profile.values.total else 'is empty'
-            tf.logging.info(
-                '%s: the column %s is ignored: it %s. --hparams=schema=FILE can override this.', table.path, name, reason
-            )
+            reason = 'it has a different value in each row' if profile.values.total else 'it is empty'
+            description.log_ignored(table.path, COLUMNS, name, reason)
     if '' in table.header:
         tf.logging.info('%s: a column without a name is ignored.', table.path)
-
-
-def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> Callable[[Sequence[str]], dict[str, Any]]:
-    """Returns a function from the cells of a row to {column: value}, without those that are missing.
-
-    Args:
-      table: any with the columns of the metadata; the target, the id and the weight may be missing.
-      facts: the metadata.
-      has_labels: whether the function returns the target and the weight.
-
-    Returns:
-      A function that raises RunError if a row is wrong.
-
-    Raises:
-      UsageError: a column is missing.
-    """
-    places = {name: i for i, name in enumerate(table.header)}
-    wanted = [column for column in facts['columns'] if has_labels or column['kind'] not in (TARGET, WEIGHT)]
-    missing = [column['name'] for column in wanted if column['kind'] in (NUMERIC, CATEGORICAL) and column['name'] not in places]
-    if missing:
-        raise UsageError(f'{table.path}: has no column {", ".join(missing[:10])}, which the model takes')
-    items = [
-        (places[column['name']], column['name'], column['kind'], _is_number(column['kind'], facts['task']))
-        for column in wanted
-        if column['name'] in places
-    ]
-    has_integer_classes = all(re.fullmatch(r'-?\d+', name) for name in facts.get('class_names', ()))
-
-    def encode(cells):
-        example = {}
-        for i, name, kind, is_number in items:
-            cell = cells[i]
-            if cell in MISSING:
-                if kind in (TARGET, WEIGHT):
-                    raise RunError(f'column {name}: the {kind} is missing')
-            elif not is_number:
-                example[name] = to_integer_text(cell) if kind == TARGET and has_integer_classes else cell
-            else:
-                number = example[name] = to_number(cell)
-                if number is None:
-                    raise RunError(f'column {name}: {show(cell)} is not a number')
-                if kind == WEIGHT and number < 0:
-                    raise RunError(f'column {name}: a weight must not be negative, but is {cell}')
-        return example
-
-    return encode
-
-
-def _is_number(kind, task):
-    return kind in (NUMERIC, WEIGHT) or kind == TARGET and task == REGRESSION

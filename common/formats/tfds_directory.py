@@ -9,8 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from common.errors import RunError, UsageError, first_line
 from common.files import read_json
-from common.formats.columns import CATEGORICAL, NUMERIC
-from common.formats.example_facts import IMAGE, TEXT
+from common.formats.schema import CATEGORICAL, IMAGE, NUMERIC, TEXT
 
 _INFO, _FEATURES = 'dataset_info.json', 'features.json'
 _DEPTH = 3  # NAME/CONFIG/VERSION

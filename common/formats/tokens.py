@@ -1,9 +1,9 @@
 """Texts to ids of words or bytes, in TensorFlow ops: training, prediction and exported models tokenize alike."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-import contextlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
@@ -65,31 +65,31 @@ def token_ids(text: tf.Tensor, params: Mapping[str, Any], vocabulary: Sequence[s
     return at_least_one[: params['max_length']]
 
 
-def vocabulary_size(params: Mapping[str, Any], vocabulary: Sequence[str]) -> int:
-    """Returns the number of ids, including padding."""
-    return 257 if params['tokens'] == BYTES else _FIRST_WORD + len(vocabulary)
+class WordCounts:
+    """Counts the words of texts, if words are the tokens."""
 
+    def __init__(self, params: Mapping[str, Any]):
+        """Takes hyper-parameters: those of `get_params`."""
+        self._params = params
+        self._counts = ValueCounts(_MAX_DISTINCT)
+        with tf.Graph().as_default() as graph:
+            texts = tf.placeholder(tf.string, [None])
+            words = split_words(texts).flat_values
+        self._split = tf.Session(graph=graph).make_callable(words, [texts])
 
-def make_vocabulary(blocks: Iterable[Sequence[str | bytes]], params: Mapping[str, Any]) -> list[str]:
-    """Returns the words of the texts in blocks, the most frequent first; warns if none is frequent enough."""
-    counts = ValueCounts(_MAX_DISTINCT)
-    for words in _words(blocks):
-        counts.update(words)
-    vocabulary = counts.most_common(params['min_count'], params['max_vocabulary'])
-    if not vocabulary:
-        tf.logging.warning(
-            'min_count=%d: no word of the texts trained on occurs so often, so all words are unknown: lower it, or set '
-            '--hparams=tokens=bytes',
-            params['min_count'],
-        )
-    return vocabulary
+    def update(self, texts: Sequence[str | bytes] | np.ndarray) -> None:
+        if self._params['tokens'] == WORDS:
+            self._counts.update([word.decode(errors='replace') for word in self._split(list(texts))])
 
-
-def _words(blocks: Iterable[Sequence[str | bytes]]) -> Iterator[list[str]]:
-    with tf.Graph().as_default() as graph:
-        texts = tf.placeholder(tf.string, [None])
-        words = split_words(texts).flat_values
-    with contextlib.closing(tf.Session(graph=graph)) as session:
-        for block in blocks:
-            found = session.run(words, {texts: list(block)})
-            yield [word.decode(errors='replace') for word in found]
+    def describe(self) -> dict[str, Any]:
+        """Returns the 'vocabulary', the most frequent words first, and its size with padding; warns if no word is frequent."""
+        if self._params['tokens'] == BYTES:
+            return {'vocabulary': [], 'vocabulary_size': 257}
+        vocabulary = self._counts.most_common(self._params['min_count'], self._params['max_vocabulary'])
+        if not vocabulary:
+            tf.logging.warning(
+                'min_count=%d: no word of the texts trained on occurs so often, so all words are unknown: lower it, or set '
+                '--hparams=tokens=bytes',
+                self._params['min_count'],
+            )
+        return {'vocabulary': vocabulary, 'vocabulary_size': _FIRST_WORD + len(vocabulary)}

@@ -56,11 +56,11 @@ def lookup_table(keys: Sequence[str | bytes], ids: Sequence[int], default: int) 
 
 
 def column_ids(values: tf.Tensor, vocabularies: Sequence[Sequence[str]]) -> tf.Tensor:
-    """Returns the ids of values, string [batch, columns], as int32: 1 + the place in the column's vocabulary; 0 if unknown."""
+    """Returns the ids of values, string [..., columns], as int32: 1 + the place in the column's vocabulary; 0 if unknown."""
     # One table for all columns: its keys begin with the column's number.
     keys = [f'{i}\0{value}' for i, vocabulary in enumerate(vocabularies) for value in vocabulary]
     ids = [number for vocabulary in vocabularies for number in range(1, len(vocabulary) + 1)]
-    columns = tf.constant([[str(i) for i in range(len(vocabularies))]])
+    columns = tf.constant([str(i) for i in range(len(vocabularies))])
     found = lookup_table(keys, ids, 0).lookup(tf.strings.join([tf.broadcast_to(columns, tf.shape(values)), values], '\0'))
     return tf.cast(found, tf.int32)
 

@@ -14,7 +14,8 @@ import tensorflow.compat.v1 as tf
 from common.data import manifest, records
 from common.errors import RunError, UsageError
 from common.formats import example_input, example_metadata, example_parser, tokens
-from common.formats.example_facts import KINDS, find_roles, infer_features
+from common.formats.example_facts import infer_features
+from common.formats.schema import FEATURES, Schema, find_roles
 from datasets import tfrecord
 from hparams.build import HParams
 from tests.datasets.own_data import EVAL, PREDICT, Prepared, mixed, parse, picture
@@ -22,7 +23,9 @@ from tests.datasets.own_data import EVAL, PREDICT, Prepared, mixed, parse, pictu
 
 def infer(examples, **features):
     sample = [records.decode(records.encode(example)) for example in examples]
-    return infer_features(sample, {'label': 'label'}, {'features': features}, 's.json', 'own')
+    schema = Schema(FEATURES, 's.json', {'features': features, 'label': 'label'})
+    roles = find_roles(schema, {'label', *(name for example in sample for name in example)}, 'own')
+    return infer_features(sample, schema, roles, 'own')
 
 
 def describe(train, schema=None, names=None, class_names=None, others=None, **params):
@@ -32,9 +35,9 @@ def describe(train, schema=None, names=None, class_names=None, others=None, **pa
         return tf.data.Dataset.from_tensor_slices(tf.constant([*map(records.encode, splits[split])], tf.string))
 
     splits = {'train': [*train], **(others or {})}
-    params = HParams({**tokens.get_params(), 'schema': 's.json', **params})
+    schema, params = Schema(FEATURES, 's.json', schema or {}), HParams({**tokens.get_params(), **params})
     examples = example_metadata.Examples('own', [*splits], 'train', read)
-    return example_metadata.describe(examples, schema or {}, params, names, class_names)
+    return example_metadata.describe(examples, schema, params, names, class_names)
 
 
 def parsed(facts, examples, mode=EVAL, **params):
@@ -101,7 +104,7 @@ def test_a_schema_says_what_features_are_and_is_refused_if_the_examples_contradi
     assert found == [photo, review, feature('v', 'float', 'numeric', values=2), code]
     assert not caplog.text
     for features, error, message in (
-        ({'x': 'number'}, UsageError, f's.json: .* x is of kind number, but the kinds are: {", ".join(KINDS)}'),
+        ({'x': 'number'}, UsageError, f's.json: .* x is of kind number, but the kinds are: {", ".join(FEATURES.kinds)}'),
         ({'x': {'kind': 'numeric', 'size': 3}}, UsageError, 's.json: the feature x: unknown option size of the kind numeric'),
         ({'v': {'kind': 'numeric', 'shape': [0]}}, UsageError, 's.json: the feature v: shape must be a list of positive int'),
         ({'v': {'kind': 'numeric', 'shape': [10**6 + 1]}}, UsageError, 'v: shape must be a list of positive integers'),
@@ -147,7 +150,8 @@ def test_images_are_decoded_resized_or_taken_as_pixels_and_others_refused():
 
 
 def test_roles_are_given_or_usual_names_and_some_of_them_and_of_the_labels_cannot_be_used():
-    assert find_roles({'weight': 'w', 'id': 'x'}, '', ['target', 'x', 'w'], '') == {'label': 'target', 'weight': 'w', 'id': 'x'}
+    given = Schema(FEATURES, '', {'weight': 'w', 'id': 'x'})
+    assert find_roles(given, ['target', 'x', 'w'], '') == {'label': 'target', 'weight': 'w', 'id': 'x'}
     for schema, message in (
         ({}, '--hparams=schema must name the "label": the features of own are: label, target'),
         ({'label': 'z'}, 's.json: own has no feature z'),
@@ -155,7 +159,7 @@ def test_roles_are_given_or_usual_names_and_some_of_them_and_of_the_labels_canno
         ({'label': 'label', 'id': 'label'}, 's.json: label, id must be different features'),
     ):
         with pytest.raises(UsageError, match=message):
-            find_roles(schema, 's.json', ['label', 'target'], 'own')
+            find_roles(Schema(FEATURES, 's.json', schema), ['label', 'target'], 'own')
     manifest.clear_cache(trusts=True)  # The files of other tests would be searched for the record.
     for labels, schema, error, message in (
         (['a', 'b'], {'task': 'regression'}, UsageError, 's.json: task is regression, but the label label is bytes'),

@@ -10,13 +10,15 @@ import tensorflow.compat.v1 as tf
 
 from common.data import records
 from common.errors import RunError, UsageError
-from common.formats import schema as schemas
-from common.formats.columns import CATEGORICAL, NUMERIC, ColumnProfile, Moments, standardize
-from common.formats.delimited import Table, is_almost_number, to_integer_text, to_number
+from common.formats.cells import is_almost_number, to_integer_text, to_number
+from common.formats.columns import ColumnProfile
+from common.formats.delimited import Table
 from common.formats.lines import Lines, Position
-from common.formats.split_rows import BadRows
+from common.formats.moments import Moments, standardize
+from common.formats.schema import CATEGORICAL, COLUMNS, NUMERIC, Schema, find_roles, read_schema
 from common.formats.splits import file_of, find_files, fingerprint, splits_of
-from common.formats.table_facts import ROLES, describe, find_roles, make_encoder
+from common.formats.table_facts import Tables, describe
+from common.formats.table_records import make_encoder
 from common.formats.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
 from datasets import csv
 from hparams import build
@@ -214,9 +216,10 @@ def facts(table, caplog):
     caplog.set_level('INFO', 'tensorflow')
 
     def call(header, rows, schema=None):
-        found, schema = table('\n'.join([header, *(','.join(map(str, row)) for row in rows)])), schema or {}
-        roles = find_roles(schema, 'schema.json', 'y', found)
-        return describe([found], found, lambda row: True, roles, schema, 2, 10, BadRows(0))
+        found = table('\n'.join([header, *(','.join(map(str, row)) for row in rows)]))
+        given = Schema(COLUMNS, 'schema.json', schema or {})
+        params = build.HParams({'min_count': 2, 'max_vocabulary': 10, 'max_bad_share': 0})
+        return describe(Tables([found], found, lambda row: True), given, find_roles(given, found.names, 'a', 'y'), params)
 
     return call
 
@@ -287,22 +290,24 @@ def test_only_what_is_probably_wrong_is_warned_of(facts, caplog):
 
 
 def test_the_target_is_given_or_has_a_usual_name_and_a_wrong_schema_is_refused(table, tmp_path):
-    several = table('x,,Target,label')
+    def find(schema, target, names):
+        return find_roles(Schema(COLUMNS, 's.json', schema), names, 'a.csv', target)
+
+    several = table('x,,Target,label').names
     for target, schema, message in (
-        ('', {}, '--hparams=target=COLUMN is required: the columns of .*/a.csv are: x, Target, label$'),
-        ('z', {}, '--hparams=target: .*/a.csv has no column z; its columns are: x, Target, label'),
-        ('x', {'columns': {'lable': 'numeric'}}, 's.json: .*/a.csv has no column lable, did you mean label'),
-        ('x', {'weight': 'w'}, 's.json: .*/a.csv has no column w'),
+        ('', {}, '--hparams=target=COLUMN is required: the columns of a.csv are: x, Target, label$'),
+        ('z', {}, '--hparams=target: a.csv has no column z; its columns are: x, Target, label'),
+        ('x', {'columns': {'lable': 'numeric'}}, 's.json: a.csv has no column lable, did you mean label'),
+        ('x', {'weight': 'w'}, 's.json: a.csv has no column w'),
         ('x', {'columns': {'x': 'number'}}, 's.json: the column x is of kind number, but the kinds are: numeric, categorical,'),
         ('label', {'target': 'x'}, '--hparams=target=label: s.json names another target, x'),
         ('x', {'id': 'x'}, 's.json: target, id must be different columns'),
     ):
         with pytest.raises(UsageError, match=message):
-            find_roles(schema, 's.json', target, several)
-    assert find_roles({'target': 'x'}, 's.json', 'x', several) == {'target': 'x'}
+            find(schema, target, several)
     given = {'target': 'x', 'weight': 'label'}
-    assert find_roles(given, 's.json', '', several) == given
-    assert find_roles({}, 's.json', '', table('x,Target')) == {'target': 'Target'}
+    assert find(given, '', several) == find(given, 'x', several) == given
+    assert find({}, '', several[:2]) == {'target': 'Target'}
     for content, message in (
         ('{"colums": {}}', 's.json: unknown key colums, did you mean columns.*; the keys are: columns, target, id, weight,'),
         ('{"columns": []}', 's.json: columns must be an object'),
@@ -312,10 +317,10 @@ def test_the_target_is_given_or_has_a_usual_name_and_a_wrong_schema_is_refused(t
     ):
         (tmp_path / 's.json').write_text(content)
         with pytest.raises(UsageError, match=message):
-            schemas.read_schema(str(tmp_path / 's.json'), 'columns', ROLES)
+            read_schema(str(tmp_path / 's.json'), COLUMNS)
     for count, end in ((50, 'c49$'), (51, r'c49, \.\.\.$')):
         with pytest.raises(UsageError, match=f'its columns are: c0, .*, {end}'):
-            schemas.check_names('s.json', 'column', ['x'], [f'c{i}' for i in range(count)], 'a.csv')
+            find({'id': 'x'}, '', [f'c{i}' for i in range(count)])
 
 
 def test_a_row_becomes_an_example_of_the_cells_that_are_there(table):
@@ -374,12 +379,8 @@ def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp
     ]
     target = {'task': 'classification', 'class_names': ['a', 'b', 'c'], 'num_classes': 3}
     assert found.metadata == {**target, 'columns': columns, 'vocabulary_sizes': {'categorical': [3]}}
-    for line in (
-        'no row trained on is of the class c.',
-        'numeric: x, y\n',
-        'categorical: city\n',
-        'target: kind, classification\n',
-    ):
+    unseen = 'no row trained on is of the class c.'
+    for line in (unseen, 'numeric: x, y\n', 'categorical: city\n', 'target: kind, classification\n'):
         assert f'train.csv: {line}' in caplog.text
     for limit in ('min_count=3', 'max_vocabulary=1'):
         assert prepared(splits, 'target=kind', limit).metadata['columns'][2]['vocabulary'] == ['Rome']
@@ -444,10 +445,8 @@ def test_any_change_converts_anew(splits, tmp_path, prepared, caplog):
     (first,) = os.listdir(tmp_path / 'data')
     changes = ('eval_share=0.1', 'min_count=1', 'max_vocabulary=9', 'max_bad_share=0.1', 'train_split=eval')
     assert [count('target=kind', change) for change in changes] == [2, 3, 4, 5, 6]
-    assert [count('target=city'), count(make_schema(tmp_path, target='kind'))] == [
-        7,
-        8,
-    ] and 'can be deleted' not in caplog.text
+    assert [count('target=city'), count(make_schema(tmp_path, target='kind'))] == [7, 8]
+    assert 'can be deleted' not in caplog.text
     for number, name in enumerate(('eval.csv', 'train.csv'), 9):
         os.utime(splits / name, (1, 1))
         assert count('target=kind') == number

@@ -59,11 +59,12 @@ def test_words_are_split_in_lower_case_and_the_most_frequent_have_ids_from_2_on(
         found = tokens.token_ids(tf.constant(string), {**tokens.get_params(), **hparams}, ['a', 'good'])
         session.run(tf.tables_initializer())
         assert session.run(found).tolist() == expected and found.dtype == tf.int32
-    for min_count, max_vocabulary, expected in ((2, 2, 'good a'), (3, 9, 'good'), (1, 9, 'good a film bad')):
-        params = {'min_count': min_count, 'max_vocabulary': max_vocabulary}
-        assert tokens.make_vocabulary([['a good Good film', 'a bad film'], [b'good']], params) == expected.split()
-    assert not caplog.text
-    assert tokens.make_vocabulary([['a b']], {'min_count': 9, 'max_vocabulary': 9}) == []
+    for min_count, size, expected in ((2, 2, 'good a'), (3, 9, 'good'), (1, 9, 'good a film bad'), (9, 9, '')):
+        assert not caplog.text
+        counts = tokens.WordCounts({'tokens': 'words', 'min_count': min_count, 'max_vocabulary': size})
+        for block in (['a good Good film', 'a bad film'], [b'good']):
+            counts.update(block)
+        assert counts.describe()['vocabulary'] == expected.split()
     assert 'min_count=9: no word of the texts trained on occurs so often, so all words are unknown: lower it' in caplog.text
 
 

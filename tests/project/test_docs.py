@@ -9,8 +9,7 @@ import sys
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.formats import example_facts, table_facts
-from common.formats.schema import read_schema
+from common.formats.schema import COLUMNS, FEATURES, read_schema
 from common.options.schedule import SCHEDULES
 from common.runs import flags as run_flags
 from common.runs import request
@@ -114,12 +113,12 @@ def test_the_sweep_has_a_good_command_line_and_its_spaces_are_of_alexnet_on_mnis
         assert {'learning_rate', 'dense_units', 'filters'} <= read_space(str(path), request.load(FLAGS)[2]).keys()
 
 
-@pytest.mark.parametrize('entries, roles', [('columns', table_facts.ROLES), ('features', example_facts.ROLES)])
-def test_the_schemas_are_valid(tmp_path, entries, roles):
+@pytest.mark.parametrize('terms', [COLUMNS, FEATURES])
+def test_the_schemas_are_valid(tmp_path, terms):
     (tmp_path / 'schema.json').write_text(
-        re.search(rf'```json\n({{\s*"{entries}".*?)```', read('docs', 'own_data.md'), re.DOTALL)[1]
+        re.search(rf'```json\n({{\s*"{terms.items}".*?)```', read('docs', 'own_data.md'), re.DOTALL)[1]
     )
-    assert read_schema(str(tmp_path / 'schema.json'), entries, roles).keys() == {entries, *roles, 'task'}
+    assert read_schema(str(tmp_path / 'schema.json'), terms).content.keys() == {terms.items, *terms.roles, 'task'}
 
 
 DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
