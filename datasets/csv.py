@@ -15,13 +15,12 @@ from common.data import records
 from common.errors import RunError, check_range
 from common.files import read_json
 from common.formats import example_parser
+from common.formats.cells import encoded_features, make_encoder
 from common.formats.delimited import Table
-from common.formats.lines import convert
-from common.formats.schema import COLUMNS, check_same_columns, find_roles, read_schema
-from common.formats.split_rows import SplitRows, split_rows, write
-from common.formats.splits import file_of, find_files, fingerprint, splits_of
-from common.formats.table_facts import Tables, describe
-from common.formats.table_records import make_encoder, stored_features
+from common.formats.schema import COLUMNS, check_same_columns, read_schema
+from common.formats.split_rows import read_rows, write
+from common.formats.splits import find_files, find_split, fingerprint
+from common.formats.table_facts import describe
 from hparams.build import HParams
 
 INPUT_PATTERNS = ('*.csv', '*.tsv')
@@ -70,58 +69,37 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     """Returns serialized examples with the cells by column: float for a number, bytes for text; without those missing."""
     columns = metadata(data_dir, params)['columns']
     check_same_columns(f'--hparams=csv_file={params.csv_file}', params.metadata.get('columns', ()), columns)
-    file_of(split, 'csv_file', params.csv_file, _files(params), params.eval_share)
+    find_split(split, 'csv_file', params.csv_file, _files(params))
     return records.read(_directory(data_dir, params), split)
 
 
 def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
-    """Returns features and labels; no labels in PREDICT.
+    """Returns the features 'numeric', 'categorical' and 'example_id', and the labels 'label' and 'weight', of a batch.
 
-    Returns:
-      features: 'numeric', float32 [batch, n], the columns standardized by the mean and standard deviation of the training
-        data, 0 if missing, and 1 or 0 whether missing, for columns with missing values in training; 'categorical', int32
-        [batch, m], ids in the columns' vocabularies, 0 if unknown or missing; 'example_id', string [batch]. Each is there if
-        there are such columns.
-      labels: 'label', int32 [batch] for classification, float32 [batch] for regression; 'weight', float32 [batch], if the
-        schema names it.
+    Each is there if there are such columns; see `example_parser.parse`. In PREDICT there are no labels.
     """
-    features = stored_features(params.metadata)
-    example = tf.io.parse_example(serialized, example_parser.parsing_spec(features, mode))
-    return example_parser.convert(mode, params, features, example)
+    return example_parser.parse(mode, params, serialized, encoded_features(params.metadata))
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the rows of a CSV file, with or without the target; an error for a wrong row."""
     table = Table(path)
-    encode = make_encoder(table, params.metadata, has_labels=False)
-    for row in table.rows():
-        try:
-            record: bytes | RunError = records.encode(convert(path, row, encode))
-        except RunError as error:
-            record = error
-        yield {'line': row.position.line}, record
+    yield from read_rows(path, table.rows(), make_encoder(path, table.header, params.metadata, has_labels=False))
 
 
 def _files(params):
-    return find_files('csv_file', params.csv_file, ('.csv', '.tsv'))
+    return find_files('csv_file', params.csv_file, ('.csv', '.tsv'), params.eval_share)
 
 
 def _directory(data_dir, params):
     names = ('target', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
     facts = [read_schema(params.schema, COLUMNS).content, params.train_split, *(params[name] for name in names)]
-    return os.path.join(data_dir, f'csv-{fingerprint(params.csv_file, _files(params).values(), facts)}')
+    return os.path.join(data_dir, f'csv-{fingerprint(params.csv_file, [file.path for file in _files(params)], facts)}')
 
 
 def _convert(directory, files, params):
-    trained = Table(file_of(params.train_split, 'csv_file', params.csv_file, files, params.eval_share))
-    found = [(Table(path), *splits_of(split, params.eval_share)) for split, path in files.items()]
-    split_of = next(split_of for _, splits, split_of in found if params.train_split in splits)
-    tables = Tables([table for table, _, _ in found], trained, lambda row: split_of(row) == params.train_split)
-    schema = read_schema(params.schema, COLUMNS)
-    roles = find_roles(schema, trained.names, trained.path, params.target)
-    facts = describe(tables, schema, roles, params)
-    examples: dict[str, SplitRows] = {}
-    for table, splits, split_of_table in found:
-        encode = make_encoder(table, facts, has_labels=True)
-        examples |= split_rows(table.path, splits, table.rows, split_of_table, encode, params.max_bad_share)
-    write(directory, params.csv_file, facts, examples)
+    trained = find_split(params.train_split, 'csv_file', params.csv_file, files)
+    tables = {file: Table(file.path) for file in files}
+    facts = describe(tables, trained, read_schema(params.schema, COLUMNS), params)
+    readers = [(file, table.rows, make_encoder(file.path, table.header, facts, True)) for file, table in tables.items()]
+    write(directory, params.csv_file, facts, readers, params.max_bad_share)

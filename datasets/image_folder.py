@@ -16,10 +16,11 @@ import tensorflow.compat.v1 as tf
 
 from common.data import records
 from common.errors import RunError, UsageError, check_range
-from common.formats import class_folders, images
+from common.formats import class_folders, image_records, images
 from common.formats.class_folders import ClassFolders
 from hparams.build import HParams
 
+image_features = image_records.image_features
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in images.SUFFIXES)
 _FORMATS = ('BMP', 'GIF', 'JPEG', 'PNG', 'WEBP')
 _RATIOS = (1, 2, 4, 8)  # At which a JPEG file can be decoded.
@@ -270,12 +271,6 @@ def _upright(image, orientation):
         return result
 
     return tf.cond(orientation > 1, turned, lambda: image)
-
-
-def image_features(params: HParams, raw: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Returns the features of raw images, uint8 [batch, image_size, image_size, num_channels]."""
-    del params
-    return {'image': tf.cast(raw, tf.float32) / 255}
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes]]:

@@ -14,16 +14,17 @@ import tensorflow.compat.v1 as tf
 from common.data import records
 from common.errors import RunError, UsageError, check_range
 from common.files import read_json
-from common.formats import tokens
+from common.formats import example_parser, tokens
 from common.formats.description import describe_classes
 from common.formats.lines import Lines, Position, Row, in_blocks
-from common.formats.split_rows import BadRows, SplitRows, split_rows, write
-from common.formats.splits import file_of, find_files, fingerprint, splits_of
-from common.formats.vocabulary import class_ids, sorted_classes
+from common.formats.schema import LABEL, TEXT
+from common.formats.split_rows import BadRows, read_rows, write
+from common.formats.splits import find_files, find_split, fingerprint
+from common.formats.vocabulary import ValueCounts, sorted_classes
 from hparams.build import HParams
 
-PREDICT = tf.estimator.ModeKeys.PREDICT
 INPUT_PATTERNS = ('*.txt', '*.tsv')
+_FEATURES = [{'name': name, 'kind': kind, 'stored': 'bytes'} for name, kind in (('text', TEXT), ('label', LABEL))]
 _MAX_CLASSES = 10000
 _MIN_DISTINCT_LINES = 10  # So many labels that are all different are texts, or ids.
 
@@ -56,31 +57,23 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     """Returns serialized examples: 'text' and 'label', both bytes."""
-    file_of(split, 'text_file', params.text_file, _files(params), params.eval_share)
+    find_split(split, 'text_file', params.text_file, _files(params))
     return records.read(_directory(data_dir, params), split)
 
 
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns {'text': int32 [length], ids of the tokens}, {'label': int32 scalar}; no labels in PREDICT."""
-    stored = {'text': tf.io.FixedLenFeature([], tf.string)}
-    if mode != PREDICT:
-        stored['label'] = tf.io.FixedLenFeature([], tf.string)
-    example = tf.io.parse_single_example(serialized, stored)
-    features = {'text': tokens.token_ids(example['text'], params, params.metadata['vocabulary'])}
-    if mode == PREDICT:
-        return features, None
-    return features, {'label': class_ids(example['label'], params.metadata['class_names'], 'label')}
+    return example_parser.parse(mode, params, serialized, _FEATURES)
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the lines of a file: texts, each with or without the label of a known class."""
-    for row in _lines(path):
-        if isinstance(row.value, RunError):
-            yield {'line': row.position.line}, row.value
-        else:
-            label, tab, text = row.value.partition('\t')
-            is_labeled = tab and label.strip() in params.metadata['class_names']
-            yield {'line': row.position.line}, records.encode({'text': (text if is_labeled else row.value).strip()})
+
+    def encode(line):
+        label, tab, text = line.partition('\t')
+        return {'text': (text if tab and label.strip() in params.metadata['class_names'] else line).strip()}
+
+    yield from read_rows(path, _lines(path), encode)
 
 
 def _lines(path: str, at: Position | None = None) -> Iterator[Row]:
@@ -100,7 +93,7 @@ def _lines(path: str, at: Position | None = None) -> Iterator[Row]:
 
 
 def _labeled(path: str, at: Position | None = None) -> Iterator[Row]:
-    """Yields the lines as pairs of label and text."""
+    """Yields the lines as examples."""
     for row in _lines(path, at):
         if isinstance(row.value, RunError):
             yield row
@@ -110,58 +103,54 @@ def _labeled(path: str, at: Position | None = None) -> Iterator[Row]:
         wrong = 'no tab after the label' if not tab else 'no label' if not label else '' if text else 'no text'
         if '\t' in text.partition('\r')[2]:
             wrong = 'a carriage return between a text and the next label: lines must end with LF or CR LF'
-        yield Row(row.position, RunError(f'{path}: line {row.position.line}: has {wrong}') if wrong else (label, text))
-
-
-def _encode(pair):
-    return {'label': pair[0], 'text': pair[1]}
+        yield Row(
+            row.position,
+            RunError(f'{path}: line {row.position.line}: has {wrong}') if wrong else {'label': label, 'text': text},
+        )
 
 
 def _files(params):
-    return find_files('text_file', params.text_file, ('.txt', '.tsv'))
+    return find_files('text_file', params.text_file, ('.txt', '.tsv'), params.eval_share)
 
 
 def _directory(data_dir, params):
     names = ('tokens', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
     facts = [params.train_split, *(params[name] for name in names)]
-    return os.path.join(data_dir, f'text-{fingerprint(params.text_file, _files(params).values(), facts)}')
+    return os.path.join(data_dir, f'text-{fingerprint(params.text_file, [file.path for file in _files(params)], facts)}')
 
 
 def _convert(directory, files, params):
-    trained = params.train_split
-    file_of(trained, 'text_file', params.text_file, files, params.eval_share)
-    sources = [(path, *splits_of(split, params.eval_share)) for split, path in files.items()]
-    classes = _classes(params.text_file, files.values(), BadRows(params.max_bad_share))
+    trained = find_split(params.train_split, 'text_file', params.text_file, files)
+    classes = _classes(params.text_file, files, BadRows(params.max_bad_share))
     if len(classes) < 2:
         found = f'only the class {classes[0]}' if classes else 'no line with a label and a text'
         raise RunError(f'{params.text_file}: has {found}: there is nothing to learn')
-    texts = (
-        row.value[1]
-        for path, splits, split_of in sources
-        if trained in splits
-        for row in _labeled(path)
-        if not isinstance(row.value, RunError) and split_of(row.position.row) == trained
-    )
+    vocabulary = _vocabulary(trained, params)
+    counts = len(classes), ', '.join(classes[:20]), vocabulary['vocabulary_size']
+    tf.logging.info('%s: %d classes: %s; %d ids of %s', params.text_file, *counts, params.tokens)
+    readers = [(file, functools.partial(_labeled, file.path), dict) for file in files]
+    write(directory, params.text_file, {**describe_classes(classes), **vocabulary}, readers, params.max_bad_share)
+
+
+def _vocabulary(file, params):
     words = tokens.WordCounts(params)
+    texts = (
+        row.value['text']
+        for row in _labeled(file.path)
+        if not isinstance(row.value, RunError) and file.split_of(row.position.row) == params.train_split
+    )
     for block in in_blocks(texts) if params.tokens == tokens.WORDS else ():
         words.update(block)
-    known = words.describe()
-    examples: dict[str, SplitRows] = {}
-    for path, splits, split_of in sources:
-        examples |= split_rows(path, splits, functools.partial(_labeled, path), split_of, _encode, params.max_bad_share)
-    counts = len(classes), ', '.join(classes[:20]), known['vocabulary_size']
-    tf.logging.info('%s: %d classes: %s; %d ids of %s', params.text_file, *counts, params.tokens)
-    write(directory, params.text_file, {**describe_classes(classes), **known}, examples)
+    return words.describe(params)
 
 
-def _classes(source, paths, bad):
-    classes, count = set(), 0
-    for path in paths:
-        for row in bad.sound(_labeled(path)):
-            classes.add(row.value[0])
-            count += 1
-            if len(classes) > _MAX_CLASSES:
-                raise UsageError(f'{path}: has more than {_MAX_CLASSES} labels: a line must be a label, a tab and a text')
-    if len(classes) == count >= _MIN_DISTINCT_LINES:
+def _classes(source, files, bad):
+    counts = ValueCounts(_MAX_CLASSES)
+    for file in files:
+        for block in in_blocks(bad.sound(_labeled(file.path))):
+            counts.update([row.value['label'] for row in block])
+        if not counts.is_exact:
+            raise UsageError(f'{file.path}: has more than {_MAX_CLASSES} labels: a line must be a label, a tab and a text')
+    if counts.are_distinct and counts.total >= _MIN_DISTINCT_LINES:
         raise UsageError(f'{source}: each line has a label of its own: a line must be a label, a tab and a text')
-    return sorted_classes(classes)
+    return sorted_classes(counts.values())

@@ -1,11 +1,12 @@
-"""How the text of a table's cell becomes a value."""
+"""How the cells of a table become values of tf.train.Examples."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import re
 from typing import Any
 
-from common.errors import RunError
-from common.formats.schema import NUMERIC, REGRESSION, TARGET, WEIGHT
+from common.errors import RunError, UsageError
+from common.formats.description import Feature
+from common.formats.schema import CATEGORICAL, LABEL, NUMERIC, REGRESSION, TARGET, WEIGHT
 from common.values import show
 
 # What counts as a missing cell.
@@ -14,30 +15,52 @@ _FLOAT32_MAX = 3.4028234e38
 _INTEGER = re.compile(r'[+-]?[0-9]{1,39}')
 
 
-def is_number(kind: str, task: str) -> bool:
-    """Whether the values of a column of this kind are numbers, in a dataset of this task; otherwise they are text."""
-    return kind in (NUMERIC, WEIGHT) or kind == TARGET and task == REGRESSION
-
-
-def make_converter(kind: str, facts: Mapping[str, Any]) -> Callable[[str], float | str | None]:
-    """Returns a function from a cell of a column to its value; None if it is missing.
+def make_encoder(
+    path: str, header: Sequence[str], facts: Mapping[str, Any], has_labels: bool
+) -> Callable[[Sequence[str]], dict[str, Any]]:
+    """Returns a function from the cells of a row to {column: value}, without those missing; it raises RunError if one is wrong.
 
     Args:
-      kind: of the column.
-      facts: the metadata, for the target.
+      path: of a table with the columns of the metadata; the target, the id and the weight may be missing.
+      header: the names of its columns.
+      facts: the metadata.
+      has_labels: whether the function returns the target and the weight.
 
-    Returns:
-      A function that raises RunError if the cell is wrong.
+    Raises:
+      UsageError: a column is missing.
     """
-    wants_number, is_required = is_number(kind, facts['task']), kind in (TARGET, WEIGHT)
+    kinds = {column['name']: column['kind'] for column in facts['columns']}
+    missing = [name for name, kind in kinds.items() if kind in (NUMERIC, CATEGORICAL) and name not in header]
+    if missing:
+        raise UsageError(f'{path}: has no column {", ".join(missing[:10])}, which the model takes')
+    wanted = {name: kind for name, kind in kinds.items() if name in header and (has_labels or kind not in (TARGET, WEIGHT))}
+    items = [(header.index(name), name, _make_converter(kind, facts)) for name, kind in wanted.items()]
+
+    def encode(cells):
+        example = {}
+        for i, name, convert in items:
+            try:
+                value = convert(cells[i])
+            except RunError as error:
+                raise RunError(f'column {name}: {error}') from None
+            if value is not None:
+                example[name] = value
+        return example
+
+    return encode
+
+
+def _make_converter(kind, facts):
+    """Returns a function from a cell to a float or str, or None if it is missing, that raises RunError if it is wrong."""
+    is_number = _is_number(kind, facts)
     wants_integer = kind == TARGET and all(re.fullmatch(r'-?\d+', name) for name in facts.get('class_names', ()))
 
     def convert(cell):
         if cell in MISSING:
-            if is_required:
+            if kind in (TARGET, WEIGHT):
                 raise RunError(f'the {kind} is missing')
             return None
-        if not wants_number:
+        if not is_number:
             return to_integer_text(cell) if wants_integer else cell
         number = to_number(cell)
         if number is None:
@@ -47,6 +70,23 @@ def make_converter(kind: str, facts: Mapping[str, Any]) -> Callable[[str], float
         return number
 
     return convert
+
+
+def _is_number(kind, facts):
+    return kind in (NUMERIC, WEIGHT) or kind == TARGET and facts['task'] == REGRESSION
+
+
+def encoded_features(facts: Mapping[str, Any]) -> list[Feature]:
+    """Returns the columns of the metadata as `example_parser` takes features, with how an encoder stores their values."""
+    return [
+        {
+            **column,
+            'kind': LABEL if column['kind'] == TARGET else column['kind'],
+            'stored': 'float' if _is_number(column['kind'], facts) else 'bytes',
+            'values': 1,
+        }
+        for column in facts['columns']
+    ]
 
 
 def to_integer_text(cell: str) -> str:

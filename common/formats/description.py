@@ -9,7 +9,6 @@ from common.errors import UsageError
 from common.formats.moments import Moments
 from common.formats.schema import CATEGORICAL, CLASSIFICATION, IMAGE, NUMERIC, REGRESSION, TEXT, Terms
 from common.formats.vocabulary import ValueCounts
-from hparams.build import HParams
 
 Feature = dict[str, Any]  # Of 'name', 'kind', and what else the metadata says of a column or feature.
 
@@ -17,14 +16,6 @@ Feature = dict[str, Any]  # Of 'name', 'kind', and what else the metadata says o
 def of_kind(features: Iterable[Feature], kind: str) -> list[Feature]:
     """Returns those of the features that are of a kind."""
     return [feature for feature in features if feature['kind'] == kind]
-
-
-def describe_numbers(moments: Moments) -> dict[str, Any]:
-    return {'mean': moments.mean, 'std': moments.std}
-
-
-def describe_categories(counts: ValueCounts, params: HParams) -> dict[str, Any]:
-    return {'vocabulary': [value for value in counts.most_common(params.min_count, params.max_vocabulary) if value]}
 
 
 def describe_classes(names: Sequence[str]) -> dict[str, Any]:

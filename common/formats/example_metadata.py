@@ -149,27 +149,20 @@ def _locate(examples, split, spec, first):
 def _describe_values(examples, features, params):
     """Reads the split trained on once: adds means and vocabularies to the features, and returns the facts about the text."""
     counted = [feature for feature in features if feature['kind'] in (NUMERIC, CATEGORICAL, TEXT)]
-    profiles = {feature['name']: _new_profile(feature['kind'], params) for feature in counted}
+    of: dict[str, Any] = {
+        NUMERIC: Moments,
+        CATEGORICAL: lambda: ValueCounts(_MAX_DISTINCT),
+        TEXT: lambda: tokens.WordCounts(params),
+    }
+    profiles = {feature['name']: of[feature['kind']]() for feature in counted}
     for batch in _batches(examples, examples.trained, parsing_spec(counted)) if counted else ():
         for feature in counted:
             values = batch[feature['name']]
             profiles[feature['name']].update(_decoded(values) if feature['kind'] == CATEGORICAL else values)
     facts: dict[str, Any] = {}
     for feature in counted:
-        profile = profiles[feature['name']]
-        if feature['kind'] == NUMERIC:
-            feature |= description.describe_numbers(profile)
-        elif feature['kind'] == CATEGORICAL:
-            feature |= description.describe_categories(profile, params)
-        else:
-            facts = profile.describe()
+        (facts if feature['kind'] == TEXT else feature).update(profiles[feature['name']].describe(params))
     return facts
-
-
-def _new_profile(kind, params):
-    if kind == CATEGORICAL:
-        return ValueCounts(_MAX_DISTINCT)
-    return Moments() if kind == NUMERIC else tokens.WordCounts(params)
 
 
 def _decoded(values):

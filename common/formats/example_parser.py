@@ -1,6 +1,6 @@
 """A user's own tf.train.Examples to features and labels, in TensorFlow ops, by the metadata of `description`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 import itertools
 from typing import Any
 
@@ -20,23 +20,16 @@ DTYPES = {'bytes': tf.string, 'float': tf.float32, 'int64': tf.int64}  # Of how 
 
 
 @plain
-def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
-    """Returns what `convert` does of a serialized example."""
-    features = params.metadata['features']
-    return convert(mode, params, features, tf.io.parse_single_example(serialized, parsing_spec(features, mode)))
-
-
-@plain
-def convert(
-    mode: str, params: HParams, features: Sequence[Feature], example: Mapping[str, tf.Tensor]
+def parse(
+    mode: str, params: HParams, serialized: tf.Tensor, stored: Sequence[Feature] | None = None
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns features and labels; no labels in PREDICT.
 
     Args:
       mode: a tf.estimator.ModeKeys.
       params: hyper-parameters, among them the metadata.
-      features: that there are.
-      example: what `parsing_spec` parses; or a batch of such, if there is no image, no text, and no id that is a number.
+      serialized: string scalar; or [batch], if there is no image, no text, and no id that is a number.
+      stored: the features in the examples; by default those of the metadata.
 
     Returns:
       features: 'image', float32 [size, size, channels] in [0, 1]; 'numeric', float32 [..., n], all numbers in the order of the
@@ -46,25 +39,28 @@ def convert(
       labels: 'label', int32 [...] for classification, float32 [...] for regression; 'weight', float32 [...], if the schema
         names it.
     """
-    facts, found = params.metadata, {kind: of_kind(features, kind) for kind in (*FEATURES.kinds, *FEATURES.roles)}
-    converted: dict[str, tf.Tensor] = {}
+    stored = stored or params.metadata['features']
+    parse_example = tf.io.parse_example if serialized.shape.rank else tf.io.parse_single_example
+    example = parse_example(serialized, parsing_spec(stored, mode))
+    facts, found = params.metadata, {kind: of_kind(stored, kind) for kind in (*FEATURES.kinds, *FEATURES.roles)}
+    features: dict[str, tf.Tensor] = {}
     if found[NUMERIC]:
-        converted['numeric'] = _numbers(example, found[NUMERIC])
+        features['numeric'] = _numbers(example, found[NUMERIC])
     if found[CATEGORICAL]:
         values = tf.stack([_text_of(example[feature['name']]) for feature in found[CATEGORICAL]], axis=-1)
-        converted['categorical'] = column_ids(values, [feature['vocabulary'] for feature in found[CATEGORICAL]])
+        features['categorical'] = column_ids(values, [feature['vocabulary'] for feature in found[CATEGORICAL]])
     for feature in found[IMAGE]:
-        converted['image'] = _image(example[feature['name']], feature)
+        features['image'] = _image(example[feature['name']], feature)
     for feature in found[TEXT]:
-        converted['text'] = tokens.token_ids(example[feature['name']], params, facts['vocabulary'])
+        features['text'] = tokens.token_ids(example[feature['name']], params, facts['vocabulary'])
     for feature in found[ID]:
-        converted['example_id'] = tf.strings.reduce_join(_text_of(example[feature['name']]), axis=-1)
+        features['example_id'] = tf.strings.reduce_join(_text_of(example[feature['name']]), axis=-1)
     if mode == PREDICT:
-        return converted, None
+        return features, None
     labels = {'label': _label(example[found[LABEL][0]['name']], found[LABEL][0], facts)}
     for feature in found[WEIGHT]:
         labels['weight'] = _checked_weight(example[feature['name']], feature['name'])
-    return converted, labels
+    return features, labels
 
 
 def image_features(params: HParams, raw: tf.Tensor) -> dict[str, tf.Tensor] | None:

@@ -19,13 +19,7 @@ def is_file(value: bytes) -> bool:
 
 
 def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Returns the 'size', the 'channels', and whether the values are pixels instead of files, 'is_raw'.
-
-    Args:
-      name: of the feature.
-      images: its values.
-      given: the 'size' and the 'channels', if the schema gives them.
-      source: of the data, for messages.
+    """Returns the 'size' and 'channels' of images, as given or as they are, and whether they are pixels, 'is_raw'.
 
     Raises:
       UsageError: the schema contradicts the images, or is needed.

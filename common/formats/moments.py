@@ -1,6 +1,6 @@
 """Means and standard deviations, and numbers standardized by them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,10 @@ class Moments:
     def mean(self) -> Any:
         """A float, or a nested list."""
         return np.asarray(self._mean).tolist()
+
+    def describe(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what the metadata says of these numbers, whatever the hyper-parameters are."""
+        return {'mean': self.mean, 'std': self.std}
 
     @property
     def is_exact_in_float32(self) -> bool:

@@ -31,7 +31,7 @@ class Terms:
     roles: tuple[str, ...]
     kinds: Mapping[str, tuple[str, ...]]
     cure: str
-    ignores_case: bool
+    ignores_case: bool = False
 
     @property
     def items(self) -> str:
@@ -40,18 +40,13 @@ class Terms:
 
 
 COLUMNS = Terms(
-    'column',
-    (TARGET, ID, WEIGHT),
-    dict.fromkeys((NUMERIC, CATEGORICAL, IGNORE), ()),
-    '--hparams=target=COLUMN is required',
-    True,
+    'column', (TARGET, ID, WEIGHT), {NUMERIC: (), CATEGORICAL: (), IGNORE: ()}, '--hparams=target=COLUMN is required', True
 )
 FEATURES = Terms(
     'feature',
     (LABEL, WEIGHT, ID),
     {NUMERIC: ('shape',), CATEGORICAL: (), IMAGE: ('size', 'channels'), TEXT: (), IGNORE: ()},
     '--hparams=schema must name the "label"',
-    False,
 )
 
 
@@ -71,10 +66,8 @@ class Schema:
     def given(self) -> dict[str, dict[str, Any]]:
         """{name: its 'kind', and its options} of the columns or features that the schema describes."""
         items = self.content.get(self.terms.items, {})
-        return {name: item if self._has_options(item) else {'kind': item} for name, item in items.items()}
-
-    def _has_options(self, item):
-        return isinstance(item, dict) and any(self.terms.kinds.values())
+        form = dict if any(self.terms.kinds.values()) else ()
+        return {name: item if isinstance(item, form) else {'kind': item} for name, item in items.items()}
 
     @property
     def roles(self) -> dict[str, str]:
@@ -157,13 +150,7 @@ def _check_given(place, given, terms):
 
 
 def check_same_columns(source: str, trained: Iterable[Mapping[str, Any]], found: Iterable[Mapping[str, Any]]) -> None:
-    """Raises UsageError if the columns of some data are not those that a model was trained on.
-
-    Args:
-      source: what names the data.
-      trained: [{'name', 'kind'}] of the training data.
-      found: the same of the data.
-    """
+    """Raises UsageError if the columns, {'name', 'kind'}, of some data are not those that a model was trained on."""
     kinds, kinds_found = ({item['name']: item['kind'] for item in items} for items in (trained, found))
     for name, kind in kinds.items():
         if kinds_found.get(name) != kind:

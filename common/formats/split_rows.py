@@ -1,6 +1,7 @@
-"""The rows of a file that belong to a split, without holding them in memory."""
+"""The rows of files as the examples of their splits, and those that are wrong."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+import dataclasses
 import os
 from typing import Any
 
@@ -10,7 +11,10 @@ from common.data import records
 from common.errors import RunError
 from common.files import write_json
 from common.formats.lines import Row, convert
-from common.formats.splits import log_outdated
+from common.formats.splits import SplitFile, log_outdated
+
+Read = Callable[[], Iterator[Row]]
+Encode = Callable[[Any], Any]
 
 
 class BadRows:
@@ -52,76 +56,61 @@ class BadRows:
         tf.logging.warning('%s: %d of %d rows are skipped; the first: %s', path, self._count, num_rows, self._first)
 
 
-class SplitRows(Iterable[Any]):
-    """The examples of one split in a file, for `records.write`: an iteration reads the file, and checks it by the way.
+def read_rows(path: str, rows: Iterable[Row], encode: Encode) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields ({'line': number}, record) for the rows of a file for --input; an error for a wrong row."""
+    for row in rows:
+        try:
+            record: bytes | RunError = records.encode(convert(path, row, encode))
+        except RunError as error:
+            record = error
+        yield {'line': row.position.line}, record
 
-    Iterating raises RunError if a split has no row, or, at the end of the last split, if too many rows are wrong.
+
+@dataclasses.dataclass(frozen=True)
+class _SplitRows(Iterable[Any]):
+    """The examples of one split in a file: an iteration reads the file, and checks it by the way.
+
+    Iterating raises RunError if the split has no row, or, at the end of the last split, if too many rows of all are wrong.
     """
 
-    def __init__(
-        self,
-        path: str,
-        split: str,
-        read: Callable[[], Iterator[Row]],
-        split_of: Callable[[int], str],
-        encode: Callable[[Any], Any],
-        bad: BadRows,
-        is_last: bool,
-    ):
-        """Takes what `split_rows` takes; bad counts the wrong rows of all splits, and is_last says that none follows."""
-        self._path, self._split, self._is_last = path, split, is_last
-        self._read, self._split_of, self._encode = read, split_of, encode
-        self._bad = bad
+    file: SplitFile
+    split: str
+    read: Read
+    encode: Encode
+    bad: BadRows
 
     def __iter__(self) -> Iterator[Any]:
         total = count = 0
-        for row in self._read():
+        for row in self.read():
             total += 1
-            if self._split_of(row.position.row) == self._split:
+            if self.file.split_of(row.position.row) == self.split:
                 try:
-                    example = convert(self._path, row, self._encode)
+                    example = convert(self.file.path, row, self.encode)
                 except RunError as error:
-                    self._bad.add(error)
+                    self.bad.add(error)
                 else:
                     count += 1
                     yield example
         if not count:
-            raise RunError(f'{self._path}: has no row for the split {self._split}')
-        if self._is_last:
-            self._bad.check(self._path, total)
+            raise RunError(f'{self.file.path}: has no row for the split {self.split}')
+        if self.split == self.file.splits[-1]:
+            self.bad.check(self.file.path, total)
 
 
-def split_rows(
-    path: str,
-    splits: Sequence[str],
-    read: Callable[[], Iterator[Row]],
-    split_of: Callable[[int], str],
-    encode: Callable[[Any], Any],
-    max_bad_share: float,
-) -> dict[str, SplitRows]:
-    """Returns {split: examples} of a file; each is to be iterated over once, in this order.
+def write(
+    directory: str, source: str, facts: Mapping[str, Any], files: Iterable[tuple[SplitFile, Read, Encode]], max_bad_share: float
+) -> None:
+    """Writes the metadata, and the rows of files as TFRecord files, to a directory that is named by `fingerprint`.
 
     Args:
-      path: the file, for messages.
-      splits: names of the splits.
-      read: yields the rows.
-      split_of: returns the split of the row with this number.
-      encode: returns the example of a row's value, or raises RunError if the row is wrong.
+      source: what the user gives, for messages.
+      files: of each, what yields its rows, and what returns the example of a row's value, or raises RunError if it is wrong.
       max_bad_share: as for `BadRows`.
     """
-    bad = BadRows(max_bad_share)
-    return {split: SplitRows(path, split, read, split_of, encode, bad, split == splits[-1]) for split in splits}
-
-
-def write(directory: str, source: str, facts: Mapping[str, Any], examples: Mapping[str, SplitRows]) -> None:
-    """Writes the metadata and the TFRecord files of a directory that is named by `fingerprint`.
-
-    Args:
-      directory: where to.
-      source: what the user gives, for messages.
-      facts: the metadata.
-      examples: of each split, from `split_rows`.
-    """
+    examples: dict[str, _SplitRows] = {}
+    for file, read, encode in files:
+        bad = BadRows(max_bad_share)
+        examples |= {split: _SplitRows(file, split, read, encode, bad) for split in file.splits}
     tf.io.gfile.makedirs(directory)
     write_json(os.path.join(directory, 'metadata.json'), facts)
     records.write(directory, examples, fingerprint=os.path.basename(directory))

@@ -1,6 +1,7 @@
 """Finds the file of each split of a user's own data, or holds out a share of a single file."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Sequence
+import dataclasses
 import hashlib
 import json
 import os
@@ -14,25 +15,41 @@ from common.file_systems import stamp
 VERSION = 1  # Of what is converted to: another one converts anew.
 
 
-def find_files(name: str, path: str, suffixes: Iterable[str]) -> dict[str, str]:
-    """Returns {split: path} of the files of a directory, such as train.csv; or {'': path} if the path is a file.
+@dataclasses.dataclass(frozen=True)
+class SplitFile:
+    """A file of one split, or of two, of which the second has a share of the rows."""
+
+    path: str
+    splits: tuple[str, ...]
+    share: float = 0
+
+    def split_of(self, row: int) -> str:
+        """Returns the split of the row of this number: a checksum decides, so that each run holds out the same."""
+        if len(self.splits) == 1:
+            return self.splits[0]
+        checksum = hashlib.blake2b(row.to_bytes(8, 'little'), digest_size=8).digest()
+        return self.splits[int.from_bytes(checksum, 'little') < self.share * 2**64]
+
+
+def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: float) -> list[SplitFile]:
+    """Returns the files of a directory, each of the split that it is named by, such as train.csv, or a single file.
 
     Args:
       name: the hyper-parameter that gives the path, for messages.
       path: what it gives.
       suffixes: of the files in a directory, such as '.csv'.
+      eval_share: of the rows of a single file, held out for evaluation.
 
     Raises:
       UsageError: there is no such file, or the directory contains none, or two of one split.
     """
-    suffixes = tuple(suffixes)
     if not path:
         names = f'train{suffixes[0]} and eval{suffixes[0]}'
         raise UsageError(f'--hparams={name}=PATH is required: a file, or a directory of {names}')
     if not tf.io.gfile.exists(path):
         raise UsageError(f'--hparams={name}={path}: there is no such file or directory')
     if not tf.io.gfile.isdir(path):
-        return {'': path}
+        return [SplitFile(path, ('train', 'eval') if eval_share else ('train',), eval_share)]
     files: dict[str, str] = {}
     for entry in sorted(tf.io.gfile.listdir(path)):
         split, suffix = os.path.splitext(entry)
@@ -43,53 +60,23 @@ def find_files(name: str, path: str, suffixes: Iterable[str]) -> dict[str, str]:
             files[split] = os.path.join(path, entry)
     if not files:
         raise UsageError(f'--hparams={name}={path}: the directory has no file named train{suffixes[0]}')
-    return files
+    return [SplitFile(file, (split,)) for split, file in files.items()]
 
 
-def file_of(split: str, name: str, path: str, files: Mapping[str, str], eval_share: float) -> str:
-    """Returns the file that contains a split.
-
-    Args:
-      split: its name.
-      name: the hyper-parameter that gives the path, for messages.
-      path: what it gives.
-      files: from `find_files`.
-      eval_share: as for `splits_of`.
-
-    Raises:
-      UsageError: there is no such split.
-    """
-    known = [known for file_split in files for known in splits_of(file_split, eval_share)[0]]
-    if split not in known:
-        wanted = f'{split}{os.path.splitext(next(iter(files.values())))[1]}'
-        if '' in files:
-            cure = 'raise eval_share' if split == 'eval' else f'give a directory with {wanted}'
-        else:
-            cure = f'add {wanted}'
-        raise UsageError(
-            f'--hparams={name}={path}: there is no split {split}: the splits are: {", ".join(known)}: {cure}, or name another '
-            'with --eval_splits, --predict_split or --hparams=train_split'
-        )
-    return files[''] if '' in files else files[split]
-
-
-def splits_of(file_split: str, eval_share: float) -> tuple[list[str], Callable[[int], str]]:
-    """Returns the splits in a file, and a function from the number of a row to its split.
-
-    Args:
-      file_split: key of the file in what `find_files` returned.
-      eval_share: of the rows held out for evaluation, if the key is ''.
-    """
-    if file_split or not eval_share:
-        split = file_split or 'train'
-        return [split], lambda row: split
-    return ['train', 'eval'], lambda row: 'eval' if is_held_out(row, eval_share) else 'train'
-
-
-def is_held_out(row: int, share: float) -> bool:
-    """Whether a row is held out for evaluation: a checksum of its number decides, so that each run holds out the same."""
-    checksum = hashlib.blake2b(row.to_bytes(8, 'little'), digest_size=8).digest()
-    return int.from_bytes(checksum, 'little') < share * 2**64
+def find_split(split: str, name: str, path: str, files: Sequence[SplitFile]) -> SplitFile:
+    """Returns the one of the files, from `find_files`, that contains a split; raises UsageError if there is none."""
+    for file in files:
+        if split in file.splits:
+            return file
+    wanted = f'{split}{os.path.splitext(files[0].path)[1]}'
+    cure = f'add {wanted}'
+    if files[0].path == path:
+        cure = 'raise eval_share' if split == 'eval' else f'give a directory with {wanted}'
+    known = ', '.join(known for file in files for known in file.splits)
+    raise UsageError(
+        f'--hparams={name}={path}: there is no split {split}: the splits are: {known}: {cure}, or name another '
+        'with --eval_splits, --predict_split or --hparams=train_split'
+    )
 
 
 def fingerprint(source: str, paths: Iterable[str], facts: Any, version: int = VERSION) -> str:

@@ -1,7 +1,6 @@
 """Infers which columns of a user's table are features, of which kind, and what to predict."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-import dataclasses
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -13,8 +12,9 @@ from common.formats.columns import ColumnProfile
 from common.formats.delimited import Table
 from common.formats.description import Feature
 from common.formats.lines import in_blocks
-from common.formats.schema import CATEGORICAL, COLUMNS, ID, IGNORE, NUMERIC, REGRESSION, TARGET, Schema
+from common.formats.schema import CATEGORICAL, COLUMNS, ID, IGNORE, NUMERIC, REGRESSION, TARGET, Schema, find_roles
 from common.formats.split_rows import BadRows
+from common.formats.splits import SplitFile
 from common.formats.vocabulary import ValueCounts, sorted_classes
 from common.values import show
 from hparams.build import HParams
@@ -24,76 +24,60 @@ _MAX_CLASSES = 10**5
 _MAX_INTEGER_CLASSES = 20  # More integers in a column are amounts, such as ages or years, rather than classes.
 
 
-@dataclasses.dataclass(frozen=True)
-class Tables:
-    """The tables of all splits.
-
-    trained is the one that is trained on, of which is_trained_on says of the number of a row whether that is.
-    """
-
-    all: Sequence[Table]
-    trained: Table
-    is_trained_on: Callable[[int], bool]
-
-
-def describe(tables: Tables, schema: Schema, roles: Mapping[str, str], params: HParams) -> dict[str, Any]:
+def describe(tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Schema, params: HParams) -> dict[str, Any]:
     """Reads the tables once and returns the metadata of the dataset; see datasets/csv.py.
 
     Kinds, statistics and vocabularies are from the rows trained on alone, the names of the classes from all.
 
     Args:
-      tables: the tables.
-      schema: what is given of their columns.
-      roles: from `find_roles`.
-      params: hyper-parameters: min_count, max_vocabulary and max_bad_share.
+      tables: in all files.
+      trained: the file with the rows trained on.
+      schema: what is given of the columns.
+      params: hyper-parameters: train_split, target, min_count, max_vocabulary and max_bad_share.
 
     Raises:
-      UsageError: there is no feature.
+      UsageError: the schema is wrong, the target is not known, or there is no feature.
       RunError: there are no rows, a row is wrong, or the target has only one value.
     """
-    path, bad = tables.trained.path, BadRows(params.max_bad_share)
-    profiles, classes = _read_trained(tables, schema, roles, bad)
+    path, table, bad = trained.path, tables[trained], BadRows(params.max_bad_share)
+    roles = find_roles(schema, table.names, path, params.target)
+    profiles, classes = _read(table, lambda row: trained.split_of(row) == params.train_split, schema, roles, bad)
     name, profile = roles[TARGET], profiles[roles[TARGET]]
     if not profile.values.total:
         raise RunError(f'{path}: no row has a target to train on, in the column {name}')
     if (schema.task or _infer_task(profile)) == REGRESSION:
         facts = _describe_numbers(profile, name, path)
     else:
-        _count_others(classes, tables, name, bad)
+        for other in tables.values():
+            if other is not table and name in other.header:
+                for rows in in_blocks(bad.sound(other.rows())):
+                    _count_classes(classes, rows, other, name)
         facts = _describe_classes(profile, name, classes, path, '' if schema.task else _explain_text(path, name, profile))
-    candidates = list(_features(path, {name: found for name, found in profiles.items() if name not in roles.values()}, params))
-    named = {**roles, **_find_id(profiles, schema, roles)}
-    columns = [column for column in candidates if column['name'] not in named.values()]
-    description.check_learnable(path, COLUMNS, columns, named)
-    columns += [{'name': name, 'kind': role} for role, name in named.items()]
+    found = list(_features(path, {name: profiles[name] for name in profiles if name not in roles.values()}, params))
+    roles = {**roles, **_find_id(profiles, schema, roles)}
+    columns = [column for column in found if column['name'] not in roles.values()]
+    description.check_learnable(path, COLUMNS, columns, roles)
+    columns += [{'name': name, 'kind': role} for role, name in roles.items()]
     facts |= description.describe_features(path, COLUMNS, columns, facts['task'])
-    _log_ignored(tables.trained, columns, profiles)
+    _log_ignored(table, columns, profiles)
     return facts
 
 
-def _read_trained(tables, schema, roles, bad):
+def _read(table, is_trained_on, schema, roles, bad):
     """Returns {column: profile} of the rows trained on, and the counts of the target in all rows of their table."""
-    header, target = tables.trained.header, roles[TARGET]
     kinds = {name: given['kind'] for name, given in schema.given.items()}
-    limit = max(_MAX_DISTINCT // len(header), 1000)
-    profiles = {name: ColumnProfile(limit, kinds.get(name)) for name in header if name and kinds.get(name) != IGNORE}
+    limit = max(_MAX_DISTINCT // len(table.header), 1000)
+    profiles = {name: ColumnProfile(limit, kinds.get(name)) for name in table.names if kinds.get(name) != IGNORE}
     profiles |= {name: ColumnProfile(limit) for name in roles.values()}
     classes = ValueCounts(_MAX_CLASSES)
-    for block in in_blocks(bad.sound(tables.trained.rows())):
-        _count_classes(classes, block, tables.trained, target)
-        rows = [row for row in block if tables.is_trained_on(row.position.row)]
+    for block in in_blocks(bad.sound(table.rows())):
+        _count_classes(classes, block, table, roles[TARGET])
+        rows = [row for row in block if is_trained_on(row.position.row)]
         lines = [row.position.line for row in rows]
-        for name, cells in zip(header, zip(*(row.value for row in rows))):
+        for name, cells in zip(table.header, zip(*(row.value for row in rows))):
             if name in profiles:
                 profiles[name].update(cells, lines)
     return profiles, classes
-
-
-def _count_others(classes, tables, target, bad):
-    for table in tables.all:
-        if table.path != tables.trained.path and target in table.header:
-            for block in in_blocks(bad.sound(table.rows())):
-                _count_classes(classes, block, table, target)
 
 
 def _count_classes(classes, rows, table, target):
@@ -110,21 +94,15 @@ def _describe_numbers(profile, name, path):
         raise UsageError(f'{path}: the target {name} is not a number: --hparams=schema can give another task')
     if profile.values.is_exact and len(profile.values) == 1:
         raise RunError(_constant(path, name, *profile.values.values()))
-    imprecise = _imprecise(path, name, profile.moments)
-    if imprecise:
+    if imprecise := _imprecise(path, name, profile.moments):
         raise RunError(imprecise)
     return description.describe_target(profile.moments)
 
 
 def _describe_classes(profile, name, counts, path, wrong):
-    """Returns the facts about a target of classes.
+    """Returns the facts about a target of classes; profile is of the rows trained on, counts of all.
 
-    Args:
-      profile: of the rows trained on.
-      name: of the column.
-      counts: of its cells in all rows.
-      path: of the table that is trained on.
-      wrong: why the target is not a number, if most of its cells are; or ''.
+    wrong says why the target is not a number, if most of its cells are.
     """
     if not counts.is_exact or profile.identifies and counts.are_distinct:
         many = f'{path}: the target {name} has too many different values to be classes'
@@ -174,10 +152,9 @@ def _features(path: str, profiles: Mapping[str, ColumnProfile], params: HParams)
         if profile.kind == NUMERIC:
             if wrong := _imprecise(path, name, profile.moments):
                 tf.logging.warning('%s', wrong)
-            facts = {**description.describe_numbers(profile.moments), 'indicator': profile.num_missing > 0}
-            yield {'name': name, 'kind': NUMERIC, **facts}
+            yield {'name': name, 'kind': NUMERIC, **profile.moments.describe(params), 'indicator': profile.num_missing > 0}
         elif profile.kind == CATEGORICAL:
-            yield {'name': name, 'kind': CATEGORICAL, **description.describe_categories(profile.values, params)}
+            yield {'name': name, 'kind': CATEGORICAL, **profile.values.describe(params)}
 
 
 def _find_id(profiles, schema, roles):

@@ -70,7 +70,7 @@ class WordCounts:
 
     def __init__(self, params: Mapping[str, Any]):
         """Takes hyper-parameters: those of `get_params`."""
-        self._params = params
+        self._are_tokens = params['tokens'] == WORDS
         self._counts = ValueCounts(_MAX_DISTINCT)
         with tf.Graph().as_default() as graph:
             texts = tf.placeholder(tf.string, [None])
@@ -78,18 +78,16 @@ class WordCounts:
         self._split = tf.Session(graph=graph).make_callable(words, [texts])
 
     def update(self, texts: Sequence[str | bytes] | np.ndarray) -> None:
-        if self._params['tokens'] == WORDS:
+        if self._are_tokens:
             self._counts.update([word.decode(errors='replace') for word in self._split(list(texts))])
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the 'vocabulary', the most frequent words first, and its size with padding; warns if no word is frequent."""
-        if self._params['tokens'] == BYTES:
-            return {'vocabulary': [], 'vocabulary_size': 257}
-        vocabulary = self._counts.most_common(self._params['min_count'], self._params['max_vocabulary'])
-        if not vocabulary:
+        vocabulary = self._counts.describe(params)['vocabulary']
+        if self._are_tokens and not vocabulary:
             tf.logging.warning(
                 'min_count=%d: no word of the texts trained on occurs so often, so all words are unknown: lower it, or set '
                 '--hparams=tokens=bytes',
-                self._params['min_count'],
+                params['min_count'],
             )
-        return {'vocabulary': vocabulary, 'vocabulary_size': _FIRST_WORD + len(vocabulary)}
+        return {'vocabulary': vocabulary, 'vocabulary_size': _FIRST_WORD + len(vocabulary) if self._are_tokens else 257}

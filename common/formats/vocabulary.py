@@ -1,7 +1,8 @@
 """Vocabularies: which values or words occur in the training data, and the tables that turn them into ids."""
 
 import collections
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -42,6 +43,10 @@ class ValueCounts:
         """Returns the values that occur at least min_count times, at most max_size of them, the most frequent first."""
         found = sorted((-count, value) for value, count in self._counts.items() if count >= min_count)
         return [value for _, value in found[:max_size]]
+
+    def describe(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what the metadata says of these values: their vocabulary, by the hyper-parameters."""
+        return {'vocabulary': [value for value in self.most_common(params['min_count'], params['max_vocabulary']) if value]}
 
 
 def lookup_table(keys: Sequence[str | bytes], ids: Sequence[int], default: int) -> tf.lookup.StaticHashTable:

@@ -10,15 +10,14 @@ import tensorflow.compat.v1 as tf
 
 from common.data import records
 from common.errors import RunError, UsageError
-from common.formats.cells import is_almost_number, to_integer_text, to_number
+from common.formats.cells import is_almost_number, make_encoder, to_integer_text, to_number
 from common.formats.columns import ColumnProfile
 from common.formats.delimited import Table
 from common.formats.lines import Lines, Position
 from common.formats.moments import Moments, standardize
 from common.formats.schema import CATEGORICAL, COLUMNS, NUMERIC, Schema, find_roles, read_schema
-from common.formats.splits import file_of, find_files, fingerprint, splits_of
-from common.formats.table_facts import Tables, describe
-from common.formats.table_records import make_encoder
+from common.formats.splits import SplitFile, find_files, find_split, fingerprint
+from common.formats.table_facts import describe
 from common.formats.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
 from datasets import csv
 from hparams import build
@@ -106,7 +105,7 @@ def test_numbers_are_those_of_float32():
 
 
 def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converter_converts_anew(tmp_path):
-    find = functools.partial(find_files, 'csv_file', suffixes=('.csv', '.tsv'))
+    find = functools.partial(find_files, 'csv_file', suffixes=('.csv', '.tsv'), eval_share=0.2)
     for path, message in (
         ('', '--hparams=csv_file=PATH is required: a file, or a directory of train.csv and eval.csv'),
         ('/no/such', '--hparams=csv_file=/no/such: there is no such file or directory'),
@@ -117,22 +116,36 @@ def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converte
     for name in ('train.csv', 'eval.tsv', 'fold3.csv', '.hidden.csv', 'notes.txt'):
         (tmp_path / name).write_text('')
     files = find(str(tmp_path))
-    assert files == {'train': f'{tmp_path}/train.csv', 'eval': f'{tmp_path}/eval.tsv', 'fold3': f'{tmp_path}/fold3.csv'}
-    assert find(files['train']) == {'': files['train']}
-    assert file_of('fold3', 'csv_file', str(tmp_path), files, 0.2) == files['fold3']
-    assert splits_of('fold3', 0.2)[0] == ['fold3'] and splits_of('fold3', 0.2)[1](0) == 'fold3'
+    expected = {'train': 'train.csv', 'eval': 'eval.tsv', 'fold3': 'fold3.csv'}
+    assert {file.splits: file.path for file in files} == {(split,): f'{tmp_path}/{expected[split]}' for split in expected}
+    assert find(f'{tmp_path}/train.csv') == [SplitFile(f'{tmp_path}/train.csv', ('train', 'eval'), 0.2)]
+    file = find_split('fold3', 'csv_file', str(tmp_path), files)
+    assert file.path == f'{tmp_path}/fold3.csv' and file.split_of(0) == 'fold3'
     (key, state), (same_key, other) = (fingerprint('a', [], None, version).split('-') for version in (1, 2))
     assert key == same_key and state != other and fingerprint('a', [], None) == f'{key}-{state}'
     (tmp_path / 'train.tsv').write_text('')
     with pytest.raises(UsageError, match=f'{tmp_path}: both train.csv and train.tsv are of the split train: remove one'):
         find(str(tmp_path))
-    for split, files, eval_share, message in (
-        ('test', {'': 'a.csv'}, 0.2, 'test: the splits are: train, eval: give a directory with test.csv, or name another'),
-        ('eval', {'': 'a.csv'}, 0, 'eval: the splits are: train: raise eval_share, or name another with --eval_splits, --pre'),
-        ('test', {'train': 'd/train.tsv', 'eval': 'd/eval.tsv'}, 0.2, 'test: the splits are: train, eval: add test.tsv, or na'),
+    several = [SplitFile(f'd/{name}.tsv', (name,)) for name in ('train', 'eval')]
+    for split, path, files, message in (
+        (
+            'test',
+            'd.csv',
+            [SplitFile('d.csv', ('train', 'eval'), 0.2)],
+            'train, eval: give a directory with test.csv, or name a',
+        ),
+        (
+            'eval',
+            'd.csv',
+            [SplitFile('d.csv', ('train',))],
+            'train: raise eval_share, or name another with --eval_splits, --pre',
+        ),
+        ('test', 'd', several, 'train, eval: add test.tsv, or name another'),
     ):
-        with pytest.raises(UsageError, match=f'^--hparams=csv_file=d: there is no split {message}'):
-            file_of(split, 'csv_file', 'd', files, eval_share)
+        with pytest.raises(
+            UsageError, match=f'^--hparams=csv_file={path}: there is no split {split}: the splits are: {message}'
+        ):
+            find_split(split, 'csv_file', path, files)
 
 
 def test_numbers_are_standardized_and_those_that_float32_cannot_tell_apart_are_recognized(session):
@@ -218,8 +231,9 @@ def facts(table, caplog):
     def call(header, rows, schema=None):
         found = table('\n'.join([header, *(','.join(map(str, row)) for row in rows)]))
         given = Schema(COLUMNS, 'schema.json', schema or {})
-        params = build.HParams({'min_count': 2, 'max_vocabulary': 10, 'max_bad_share': 0})
-        return describe(Tables([found], found, lambda row: True), given, find_roles(given, found.names, 'a', 'y'), params)
+        params = {'train_split': 'train', 'target': 'y', 'min_count': 2, 'max_vocabulary': 10, 'max_bad_share': 0}
+        file = SplitFile(found.path, ('train',))
+        return describe({file: found}, file, given, build.HParams(params))
 
     return call
 
@@ -323,18 +337,18 @@ def test_the_target_is_given_or_has_a_usual_name_and_a_wrong_schema_is_refused(t
             find({'id': 'x'}, '', [f'c{i}' for i in range(count)])
 
 
-def test_a_row_becomes_an_example_of_the_cells_that_are_there(table):
+def test_a_row_becomes_an_example_of_the_cells_that_are_there():
     columns = {'x': 'numeric', 'c': 'categorical', 'key': 'id', 'w': 'weight', 'y': 'target'}
     facts = {'columns': [{'name': name, 'kind': kind} for name, kind in columns.items()], 'task': 'classification'}
-    rows, integers = table('y,other,w,x,c,key'), {**facts, 'class_names': ['-1', '7']}
-    encode = make_encoder(rows, integers, has_labels=True)
+    header, integers = ['y', 'other', 'w', 'x', 'c', 'key'], {**facts, 'class_names': ['-1', '7']}
+    encode = make_encoder('a.csv', header, integers, has_labels=True)
     assert encode(['7.0', '', '0', '1e1', '5.0', 'r']) == {'x': 10, 'c': '5.0', 'key': 'r', 'w': 0, 'y': '7'}
     assert encode(['-01', '', '2', 'NA', '?', '']) == {'w': 2, 'y': '-1'}
-    assert make_encoder(rows, integers, has_labels=False)(['x', '', '-1', '1', 'a', '']) == {'x': 1, 'c': 'a'}
-    assert make_encoder(table('c,x'), integers, has_labels=True)(['a', '']) == {'c': 'a'}
-    names = make_encoder(rows, {**facts, 'class_names': ['7.0', 'x']}, has_labels=True)
+    assert make_encoder('a.csv', header, integers, has_labels=False)(['x', '', '-1', '1', 'a', '']) == {'x': 1, 'c': 'a'}
+    assert make_encoder('', ['c', 'x'], integers, has_labels=True)(['a', '']) == {'c': 'a'}
+    names = make_encoder('a.csv', header, {**facts, 'class_names': ['7.0', 'x']}, has_labels=True)
     assert names(['7.0', '', '1', '', '', '']) == {'w': 1, 'y': '7.0'}
-    numbers = make_encoder(rows, {**facts, 'task': 'regression'}, has_labels=True)
+    numbers = make_encoder('a.csv', header, {**facts, 'task': 'regression'}, has_labels=True)
     assert numbers(['2.50', '', '1', '', '', '']) == {'w': 1, 'y': 2.5}
     for cells, message in (
         (['', '', '1', '', '', ''], 'column y: the target is missing'),
@@ -345,7 +359,7 @@ def test_a_row_becomes_an_example_of_the_cells_that_are_there(table):
         with pytest.raises(RunError, match=f'^{message}$'):
             encode(cells)
     with pytest.raises(UsageError, match='a.csv: has no column x, c, which the model takes'):
-        make_encoder(table('y'), integers, has_labels=False)
+        make_encoder('a.csv', ['y'], integers, has_labels=False)
 
 
 def write(path, header, rows, delimiter=','):

@@ -61,10 +61,11 @@ def test_words_are_split_in_lower_case_and_the_most_frequent_have_ids_from_2_on(
         assert session.run(found).tolist() == expected and found.dtype == tf.int32
     for min_count, size, expected in ((2, 2, 'good a'), (3, 9, 'good'), (1, 9, 'good a film bad'), (9, 9, '')):
         assert not caplog.text
-        counts = tokens.WordCounts({'tokens': 'words', 'min_count': min_count, 'max_vocabulary': size})
+        params = {'tokens': 'words', 'min_count': min_count, 'max_vocabulary': size}
+        counts = tokens.WordCounts(params)
         for block in (['a good Good film', 'a bad film'], [b'good']):
             counts.update(block)
-        assert counts.describe()['vocabulary'] == expected.split()
+        assert counts.describe(params)['vocabulary'] == expected.split()
     assert 'min_count=9: no word of the texts trained on occurs so often, so all words are unknown: lower it' in caplog.text
 
 
