@@ -76,10 +76,9 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     yield from read_rows(path, _lines(path), encode)
 
 
-def _lines(path: str, at: Position | None = None) -> Iterator[Row]:
-    """Yields the lines that are not blank, from a position on."""
-    lines = Lines(path, at)
-    number = at.row if at else 0
+def _lines(path: str) -> Iterator[Row]:
+    """Yields the lines that are not blank."""
+    lines, number = Lines(path), 0
     while True:
         position = Position(lines.offset, lines.number, number)
         lines.is_utf8 = True
@@ -92,9 +91,9 @@ def _lines(path: str, at: Position | None = None) -> Iterator[Row]:
             number += 1
 
 
-def _labeled(path: str, at: Position | None = None) -> Iterator[Row]:
+def _labeled(path: str) -> Iterator[Row]:
     """Yields the lines as examples."""
-    for row in _lines(path, at):
+    for row in _lines(path):
         if isinstance(row.value, RunError):
             yield row
             continue
@@ -103,10 +102,8 @@ def _labeled(path: str, at: Position | None = None) -> Iterator[Row]:
         wrong = 'no tab after the label' if not tab else 'no label' if not label else '' if text else 'no text'
         if '\t' in text.partition('\r')[2]:
             wrong = 'a carriage return between a text and the next label: lines must end with LF or CR LF'
-        yield Row(
-            row.position,
-            RunError(f'{path}: line {row.position.line}: has {wrong}') if wrong else {'label': label, 'text': text},
-        )
+        error = RunError(f'{path}: line {row.position.line}: has {wrong}')
+        yield Row(row.position, error if wrong else {'label': label, 'text': text})
 
 
 def _files(params):
@@ -134,11 +131,8 @@ def _convert(directory, files, params):
 
 def _vocabulary(file, params):
     words = tokens.WordCounts(params)
-    texts = (
-        row.value['text']
-        for row in _labeled(file.path)
-        if not isinstance(row.value, RunError) and file.split_of(row.position.row) == params.train_split
-    )
+    sound = (row for row in _labeled(file.path) if not isinstance(row.value, RunError))
+    texts = (row.value['text'] for row in sound if file.split_of(row.position.row) == params.train_split)
     for block in in_blocks(texts) if params.tokens == tokens.WORDS else ():
         words.update(block)
     return words.describe(params)

@@ -51,10 +51,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     path = example_metadata.facts_path(directory, params)
     if not tf.io.gfile.exists(path):
         examples = example_metadata.Examples(
-            params.tfrecord_dir,
-            list(_files(params)),
-            params.train_split,
-            lambda split: read(split, data_dir, params),
+            params.tfrecord_dir, list(_files(params)), params.train_split, lambda split: read(split, data_dir, params)
         )
         facts = example_metadata.describe(examples, read_schema(params.schema, FEATURES), params)
         tf.io.gfile.makedirs(directory)

@@ -149,12 +149,9 @@ def _locate(examples, split, spec, first):
 def _describe_values(examples, features, params):
     """Reads the split trained on once: adds means and vocabularies to the features, and returns the facts about the text."""
     counted = [feature for feature in features if feature['kind'] in (NUMERIC, CATEGORICAL, TEXT)]
-    of: dict[str, Any] = {
-        NUMERIC: Moments,
-        CATEGORICAL: lambda: ValueCounts(_MAX_DISTINCT),
-        TEXT: lambda: tokens.WordCounts(params),
-    }
-    profiles = {feature['name']: of[feature['kind']]() for feature in counted}
+    profiles: dict[str, Any] = {feature['name']: Moments() for feature in of_kind(counted, NUMERIC)}
+    profiles |= {feature['name']: ValueCounts(_MAX_DISTINCT) for feature in of_kind(counted, CATEGORICAL)}
+    profiles |= {feature['name']: tokens.WordCounts(params) for feature in of_kind(counted, TEXT)}
     for batch in _batches(examples, examples.trained, parsing_spec(counted)) if counted else ():
         for feature in counted:
             values = batch[feature['name']]
@@ -184,9 +181,8 @@ def _describe_label(examples, label, schema):
         raise UsageError(f'{schema.path}: task is {task}, but the label {name} is {stored}')
     if task == REGRESSION:
         if has_no_number:
-            raise RunError(
-                f'{examples.source}: the label {name} is NaN or infinite in the split {examples.trained}: correct it'
-            )
+            place = f'in the split {examples.trained}'
+            raise RunError(f'{examples.source}: the label {name} is NaN or infinite {place}: correct it')
         return description.describe_target(moments)
     _count_others(counts, examples, label)
     if len(counts) < 2 or not counts.is_exact:

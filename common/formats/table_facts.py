@@ -39,26 +39,13 @@ def describe(tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Sche
       UsageError: the schema is wrong, the target is not known, or there is no feature.
       RunError: there are no rows, a row is wrong, or the target has only one value.
     """
-    path, table, bad = trained.path, tables[trained], BadRows(params.max_bad_share)
-    roles = find_roles(schema, table.names, path, params.target)
+    table, bad = tables[trained], BadRows(params.max_bad_share)
+    roles = find_roles(schema, table.names, table.path, params.target)
     profiles, classes = _read(table, lambda row: trained.split_of(row) == params.train_split, schema, roles, bad)
-    name, profile = roles[TARGET], profiles[roles[TARGET]]
-    if not profile.values.total:
-        raise RunError(f'{path}: no row has a target to train on, in the column {name}')
-    if (schema.task or _infer_task(profile)) == REGRESSION:
-        facts = _describe_numbers(profile, name, path)
-    else:
-        for other in tables.values():
-            if other is not table and name in other.header:
-                for rows in in_blocks(bad.sound(other.rows())):
-                    _count_classes(classes, rows, other, name)
-        facts = _describe_classes(profile, name, classes, path, '' if schema.task else _explain_text(path, name, profile))
-    found = list(_features(path, {name: profiles[name] for name in profiles if name not in roles.values()}, params))
-    roles = {**roles, **_find_id(profiles, schema, roles)}
-    columns = [column for column in found if column['name'] not in roles.values()]
-    description.check_learnable(path, COLUMNS, columns, roles)
-    columns += [{'name': name, 'kind': role} for role, name in roles.items()]
-    facts |= description.describe_features(path, COLUMNS, columns, facts['task'])
+    others = [other for other in tables.values() if other is not table and roles[TARGET] in other.header]
+    facts = _describe_target(profiles[roles[TARGET]], roles[TARGET], classes, table.path, schema.task, others, bad)
+    columns = _describe_columns(table.path, profiles, schema, roles, params)
+    facts |= description.describe_features(table.path, COLUMNS, columns, facts['task'])
     _log_ignored(table, columns, profiles)
     return facts
 
@@ -85,8 +72,16 @@ def _count_classes(classes, rows, table, target):
     classes.update([cell for cell in (row.value[i] for row in rows) if cell not in MISSING])
 
 
-def _infer_task(profile):
-    return description.infer_task(profile.is_numeric, profile.is_integer, profile.values, _MAX_INTEGER_CLASSES)
+def _describe_target(profile, name, classes, path, task, others, bad):
+    if not profile.values.total:
+        raise RunError(f'{path}: no row has a target to train on, in the column {name}')
+    few = _MAX_INTEGER_CLASSES
+    if (task or description.infer_task(profile.is_numeric, profile.is_integer, profile.values, few)) == REGRESSION:
+        return _describe_numbers(profile, name, path)
+    for table in others:
+        for rows in in_blocks(bad.sound(table.rows())):
+            _count_classes(classes, rows, table, name)
+    return _describe_classes(profile, name, classes, path, '' if task else _explain_text(path, name, profile))
 
 
 def _describe_numbers(profile, name, path):
@@ -142,6 +137,15 @@ def _imprecise(path, name, moments):
     if moments.is_exact_in_float32:
         return ''
     return f'{path}: column {name}: the numbers around {moments.mean:g} differ too little for float32: subtract a constant'
+
+
+def _describe_columns(path, profiles, schema, roles, params):
+    """Returns the features, and then the columns with a role, among them an id if one is found."""
+    features = list(_features(path, {name: profiles[name] for name in profiles if name not in roles.values()}, params))
+    named = {**roles, **_find_id(profiles, schema, roles)}
+    learned = [feature for feature in features if feature['name'] not in named.values()]
+    description.check_learnable(path, COLUMNS, learned, named)
+    return learned + [{'name': name, 'kind': role} for role, name in named.items()]
 
 
 def _features(path: str, profiles: Mapping[str, ColumnProfile], params: HParams) -> Iterator[Feature]:

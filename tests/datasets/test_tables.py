@@ -94,11 +94,7 @@ def test_numbers_are_those_of_float32():
         ('+007', 7, '7'),
         ('00100000000000000001', 1e17, '100000000000000001'),  # All digits are kept.
         ('3.4028234e38', 3.4028234e38, str(int(3.4028234e38))),
-        ('-3.5e38', None, '-3.5e38'),
-        ('nan', None, 'nan'),
-        ('1_0', None, '1_0'),
-        ('3,14', None, '3,14'),
-        ('x', None, 'x'),
+        *((cell, None, cell) for cell in ('-3.5e38', 'nan', '1_0', '3,14', 'x')),
     ):
         assert (to_number(cell), to_integer_text(cell)) == (number, integer)
         assert is_almost_number(cell) == (cell not in ('x', '1_0'))
@@ -116,35 +112,23 @@ def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converte
     for name in ('train.csv', 'eval.tsv', 'fold3.csv', '.hidden.csv', 'notes.txt'):
         (tmp_path / name).write_text('')
     files = find(str(tmp_path))
-    expected = {'train': 'train.csv', 'eval': 'eval.tsv', 'fold3': 'fold3.csv'}
-    assert {file.splits: file.path for file in files} == {(split,): f'{tmp_path}/{expected[split]}' for split in expected}
+    expected = (('eval', 'eval.tsv'), ('fold3', 'fold3.csv'), ('train', 'train.csv'))
+    assert files == [SplitFile(f'{tmp_path}/{name}', (split,)) for split, name in expected]
     assert find(f'{tmp_path}/train.csv') == [SplitFile(f'{tmp_path}/train.csv', ('train', 'eval'), 0.2)]
-    file = find_split('fold3', 'csv_file', str(tmp_path), files)
-    assert file.path == f'{tmp_path}/fold3.csv' and file.split_of(0) == 'fold3'
+    assert find_split('fold3', 'csv_file', str(tmp_path), files) is files[1] and files[1].split_of(0) == 'fold3'
     (key, state), (same_key, other) = (fingerprint('a', [], None, version).split('-') for version in (1, 2))
     assert key == same_key and state != other and fingerprint('a', [], None) == f'{key}-{state}'
     (tmp_path / 'train.tsv').write_text('')
     with pytest.raises(UsageError, match=f'{tmp_path}: both train.csv and train.tsv are of the split train: remove one'):
         find(str(tmp_path))
-    several = [SplitFile(f'd/{name}.tsv', (name,)) for name in ('train', 'eval')]
+    train, both = SplitFile('d.csv', ('train',)), SplitFile('d.csv', ('train', 'eval'), 0.2)
     for split, path, files, message in (
-        (
-            'test',
-            'd.csv',
-            [SplitFile('d.csv', ('train', 'eval'), 0.2)],
-            'train, eval: give a directory with test.csv, or name a',
-        ),
-        (
-            'eval',
-            'd.csv',
-            [SplitFile('d.csv', ('train',))],
-            'train: raise eval_share, or name another with --eval_splits, --pre',
-        ),
-        ('test', 'd', several, 'train, eval: add test.tsv, or name another'),
+        ('test', 'd.csv', [both], 'train, eval: give a directory with test.csv, or name another'),
+        ('eval', 'd.csv', [train], 'train: raise eval_share, or name another with --eval_splits, --predict_split or'),
+        ('test', 'd', [SplitFile(f'd/{name}.tsv', (name,)) for name in 'ab'], 'a, b: add test.tsv, or name another'),
     ):
-        with pytest.raises(
-            UsageError, match=f'^--hparams=csv_file={path}: there is no split {split}: the splits are: {message}'
-        ):
+        message = f'--hparams=csv_file={path}: there is no split {split}: the splits are: {message}'
+        with pytest.raises(UsageError, match=f'^{message}'):
             find_split(split, 'csv_file', path, files)
 
 
@@ -230,10 +214,9 @@ def facts(table, caplog):
 
     def call(header, rows, schema=None):
         found = table('\n'.join([header, *(','.join(map(str, row)) for row in rows)]))
-        given = Schema(COLUMNS, 'schema.json', schema or {})
         params = {'train_split': 'train', 'target': 'y', 'min_count': 2, 'max_vocabulary': 10, 'max_bad_share': 0}
         file = SplitFile(found.path, ('train',))
-        return describe({file: found}, file, given, build.HParams(params))
+        return describe({file: found}, file, Schema(COLUMNS, 'schema.json', schema or {}), build.HParams(params))
 
     return call
 
@@ -304,10 +287,8 @@ def test_only_what_is_probably_wrong_is_warned_of(facts, caplog):
 
 
 def test_the_target_is_given_or_has_a_usual_name_and_a_wrong_schema_is_refused(table, tmp_path):
-    def find(schema, target, names):
-        return find_roles(Schema(COLUMNS, 's.json', schema), names, 'a.csv', target)
-
     several = table('x,,Target,label').names
+    schema_of = functools.partial(Schema, COLUMNS, 's.json')
     for target, schema, message in (
         ('', {}, '--hparams=target=COLUMN is required: the columns of a.csv are: x, Target, label$'),
         ('z', {}, '--hparams=target: a.csv has no column z; its columns are: x, Target, label'),
@@ -318,10 +299,10 @@ def test_the_target_is_given_or_has_a_usual_name_and_a_wrong_schema_is_refused(t
         ('x', {'id': 'x'}, 's.json: target, id must be different columns'),
     ):
         with pytest.raises(UsageError, match=message):
-            find(schema, target, several)
+            find_roles(schema_of(schema), several, 'a.csv', target)
     given = {'target': 'x', 'weight': 'label'}
-    assert find(given, '', several) == find(given, 'x', several) == given
-    assert find({}, '', several[:2]) == {'target': 'Target'}
+    assert find_roles(schema_of(given), several, '') == find_roles(schema_of(given), several, '', 'x') == given
+    assert find_roles(schema_of({}), several[:2], '') == {'target': 'Target'}
     for content, message in (
         ('{"colums": {}}', 's.json: unknown key colums, did you mean columns.*; the keys are: columns, target, id, weight,'),
         ('{"columns": []}', 's.json: columns must be an object'),
@@ -334,7 +315,7 @@ def test_the_target_is_given_or_has_a_usual_name_and_a_wrong_schema_is_refused(t
             read_schema(str(tmp_path / 's.json'), COLUMNS)
     for count, end in ((50, 'c49$'), (51, r'c49, \.\.\.$')):
         with pytest.raises(UsageError, match=f'its columns are: c0, .*, {end}'):
-            find({'id': 'x'}, '', [f'c{i}' for i in range(count)])
+            find_roles(schema_of({'id': 'x'}), [f'c{i}' for i in range(count)], 'a.csv')
 
 
 def test_a_row_becomes_an_example_of_the_cells_that_are_there():
