@@ -30,11 +30,12 @@ def make_encoder(
       UsageError: a column is missing.
     """
     kinds = {column['name']: column['kind'] for column in facts['columns']}
-    missing = [name for name, kind in kinds.items() if kind in (NUMERIC, CATEGORICAL) and name not in header]
+    places = {name: i for i, name in enumerate(header)}
+    missing = [name for name, kind in kinds.items() if kind in (NUMERIC, CATEGORICAL) and name not in places]
     if missing:
         raise UsageError(f'{path}: has no column {", ".join(missing[:10])}, which the model takes')
-    wanted = {name: kind for name, kind in kinds.items() if name in header and (has_labels or kind not in (TARGET, WEIGHT))}
-    items = [(header.index(name), name, _make_converter(kind, facts)) for name, kind in wanted.items()]
+    wanted = {name: kind for name, kind in kinds.items() if name in places and (has_labels or kind not in (TARGET, WEIGHT))}
+    items = [(places[name], name, _make_converter(kind, facts)) for name, kind in wanted.items()]
 
     def encode(cells):
         example = {}
