@@ -1,74 +1,13 @@
-"""Searches hyper-parameters; each trial is a training, and several run in parallel: python sweep.py --help"""
+"""Searches hyper-parameters; each trial is a run, and several run in parallel: python sweep.py --help"""
 
 import signal
 
 if __name__ == '__main__':  # Until StopOnSignal takes over, Ctrl-C ends it without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-import dataclasses
 import sys
-from typing import TYPE_CHECKING, Any
 
-from absl import flags as absl_flags
-
-from common.errors import RunError, UsageError
-from common.options.entry import Trait, flag
-from common.options.table import MAX_DEVICES, names_with
-from common.paths import is_remote
-from common.runs import command, flags
-from hparams.defaults import MAXIMUM
-import trainer
-
-if TYPE_CHECKING:
-    from common.stop import StopOnSignal
-
-
-@dataclasses.dataclass(frozen=True)
-class SweepOptions:
-    """The flags that trainer.py does not have."""
-
-    space: str = flag(
-        '',
-        'Required. A JSON file of what to search: for each hyper-parameter a list of choices, or a range '
-        'such as {"low": 1e-4, "high": 0.1, "log": true}.',
-        group='Sweep',
-    )
-    trials: int = flag(20, 'Total number of trials.', bounds=(1, MAXIMUM))
-    jobs: int = flag(1, 'Number of trials to run in parallel.', bounds=(1, MAX_DEVICES))
-
-
-def define_flags() -> absl_flags.FlagValues:
-    """Returns the trainer's flags and the sweep's own."""
-    FLAGS = flags.define(flags.define(None, SweepOptions))
-    FLAGS['output_dir'].help = 'The study, and the output_dir of each trial. (default: output/DATASET/MODEL_sweep)'
-    return FLAGS
-
-
-def check_flags(FLAGS: absl_flags.FlagValues) -> None:
-    """Raises UsageError if flags are empty or incompatible."""
-    for name in names_with(Trait.NOT_IN_TRIALS):
-        if FLAGS[name].present:
-            raise UsageError(f'--{name} is for trainer.py: each trial of a sweep trains and evaluates, in one process')
-    trainer.check_command(FLAGS)
-    if not FLAGS.space:
-        raise UsageError('--space is missing: a JSON file of what to search, such as hparams/spaces/alexnet_mnist.json')
-    if is_remote(FLAGS.output_dir or ''):
-        raise UsageError(f'--output_dir={FLAGS.output_dir}: a sweep needs a local directory')
-
-
-def run(FLAGS: absl_flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
-    """Runs the remaining trials and returns the result."""
-    try:
-        from common.sweep import launch  # Imports TensorFlow.
-    except ModuleNotFoundError as error:
-        raise RunError(f"{error.name} is not installed: pip install -e '.[sweep]'") from None
-    return launch.run(trainer.__file__, FLAGS, stop)
-
-
-def main(argv: list[str]) -> int:
-    """Runs a command line and returns the exit code: 0 on success, 1 on failure, 2 for wrong usage."""
-    return command.execute(argv, define_flags(), lambda FLAGS: trainer.help_text(FLAGS, __doc__), check_flags, run)
-
+from trainer import start
 
 if __name__ == '__main__':
-    sys.exit(main(sys.argv))
+    start(['sweep', *sys.argv[1:]])

@@ -31,7 +31,7 @@ from benchmarks.processes import (
     timed,
 )
 from benchmarks.training import write_arrays
-from common.runs import api
+from estimator_trainer.common.commands import api
 
 BATCH_SIZES = (125, 1000)
 OURS = {'Predictor': 'predictor', 'the exported model, by tf.saved_model.load': 'saved_model'}

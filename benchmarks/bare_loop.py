@@ -8,11 +8,11 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 import tensorflow.compat.v1 as tf
 
-from common.data.input_pipeline import make_input_fn
-from common.data.source import DataSource
-from datasets import polynomial
-from hparams import build
-from hparams.build import HParams
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import make_input_fn
+from estimator_trainer.datasets import polynomial
+from estimator_trainer.hparams import build
+from estimator_trainer.hparams.build import HParams
 
 BATCH_SIZE, STEPS_PER_CALL = 100, 100
 

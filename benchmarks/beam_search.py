@@ -17,8 +17,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from benchmarks.processes import compare
-from common.ops.beam_search import rnn_beam_search
-from common.ops.shape import reshape
+from estimator_trainer.common.ops.beam_search import rnn_beam_search
+from estimator_trainer.common.ops.shapes import reshape
 
 BATCH, WIDTH, UNITS, TOKENS, BEGIN, END = 32, 8, 256, 1000, 0, 1
 ROUNDS, RUNS = 3, 5

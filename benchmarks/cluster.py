@@ -25,8 +25,8 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 import tensorflow.compat.v1 as tf
 
 from benchmarks.processes import ROOT, median_of_rounds
-from common.cluster import local, tf_config
-from common.cluster.synchronous import SynchronousTask
+from estimator_trainer.common.cluster import local, tf_config
+from estimator_trainer.common.cluster.synchronous import SynchronousTask
 
 ROUNDS, STEPS, EVERY = 3, 200, 20
 COUNTS = (1, 2, 3, 4)  # Of processes, and of towers.

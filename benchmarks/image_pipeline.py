@@ -25,11 +25,11 @@ from PIL import Image
 import tensorflow.compat.v1 as tf
 
 from benchmarks.processes import make_environments, run_module, run_peer
-from common.data.input_pipeline import make_input_fn
-from common.data.size import count_examples
-from common.data.source import DataSource
-from datasets import image_folder
-from hparams import build
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import make_input_fn
+from estimator_trainer.common.pipeline.size import count_examples
+from estimator_trainer.datasets import image_folder
+from estimator_trainer.hparams import build
 
 ROUNDS, COUNT, EPOCHS = 5, 1000, 3
 WIDTH, HEIGHT, RESIZED, CROPPED, BATCH_SIZE = 500, 375, 144, 128, 64

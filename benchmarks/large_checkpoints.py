@@ -17,10 +17,10 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 from tensorflow.python.training import monitored_session
 
-from common.inference import evaluator
-from common.runs import api
-from common.storage import best_checkpoint, restore
-from common.training import saving
+from estimator_trainer.common.commands import api
+from estimator_trainer.common.inference import evaluator
+from estimator_trainer.common.storage import best_checkpoint, restore
+from estimator_trainer.common.training import saving
 
 STEPS, EVERY = 24, 8
 EPOCH = math.ceil(60000 / 128)

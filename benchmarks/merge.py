@@ -15,7 +15,7 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 import tensorflow.compat.v1 as tf
 
 from benchmarks.processes import compare, peak_memory
-from common.ops.merge import merge
+from estimator_trainer.common.ops.layers import merge
 
 IMAGES, CONTEXT, UNITS = [32, 64, 64, 64], [32, 1, 1, 256], 64
 ROUNDS, STEPS = 3, 20

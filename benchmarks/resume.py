@@ -20,13 +20,13 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 import tensorflow.compat.v1 as tf
 
 from benchmarks.processes import peak_memory, run_module
-from common.data import records
-from common.data.input_pipeline import make_input_fn
-from common.data.size import fits_cache
-from common.data.source import DataSource
-from common.errors import RunError
-from hparams.build import HParams
-from hparams.defaults import DEFAULTS
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import make_input_fn
+from estimator_trainer.common.pipeline.size import fits_cache
+from estimator_trainer.common.records import records
+from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.defaults import DEFAULTS
 
 COUNT, BYTES, BATCHES = 20000, 100000, 300
 LIMITS = (4, 3)  # GB of address space; TensorFlow alone takes 2.5.

@@ -15,14 +15,14 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 import tensorflow.compat.v1 as tf
 
-from common.data.input_pipeline import make_input_fn
-from common.data.source import DataSource
-from common.options.table import Options
-from common.training.model_fn import ModelFn
-from common.training.session_config import make_session_config
-from datasets import mnist
-from hparams import build
-from models import alexnet
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import make_input_fn
+from estimator_trainer.common.training.model_fn import ModelFn
+from estimator_trainer.common.training.session_config import make_session_config
+from estimator_trainer.datasets import mnist
+from estimator_trainer.hparams import build
+from estimator_trainer.models import alexnet
 
 PRECISIONS = ('float32', 'bfloat16')
 WARM_UP, STEPS, TRACED = 50, 200, 10

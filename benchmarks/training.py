@@ -33,9 +33,9 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 import numpy as np
 
 from benchmarks.processes import instruction_sets, make_environments, median_of_rounds, run_peer, run_trainer
-from common.data import records
-from common.formats import image_records
-from datasets import mnist
+from estimator_trainer.common.formats import image_records
+from estimator_trainer.common.records import records
+from estimator_trainer.datasets import mnist
 
 WARM_UP = 100
 PICTURES, ROWS = 50000, 1000000

@@ -18,11 +18,11 @@ import tensorflow.compat.v1 as tf
 
 from benchmarks.processes import make_environments, median_of_rounds, run_peer, run_trainer, timed
 from benchmarks.training import write_arrays
-from common.data.input_pipeline import make_input_fn
-from common.data.source import DataSource
-from datasets import mnist
-from hparams import build
-from models import alexnet
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import make_input_fn
+from estimator_trainer.datasets import mnist
+from estimator_trainer.hparams import build
+from estimator_trainer.models import alexnet
 
 ROUNDS, STEPS, EVAL_EVERY = 3, 1200, 400
 TRAINING_IMAGES, TEST_IMAGES = 60000, 10000

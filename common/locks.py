@@ -10,8 +10,8 @@ import socket
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
-from common.paths import is_remote
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.paths import is_remote
 
 
 @contextlib.contextmanager

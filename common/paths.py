@@ -2,7 +2,7 @@
 
 import os
 
-from common.errors import RunError
+from estimator_trainer.common.errors import RunError
 
 
 def is_remote(path: str) -> bool:

@@ -13,8 +13,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.children import SIGNALS
-from common.errors import print_error
+from estimator_trainer.common.errors import print_error
+from estimator_trainer.common.processes import SIGNALS
 
 _SECOND_SIGNAL_SECONDS = 1
 _POLL_SECONDS = 0.1

@@ -9,8 +9,8 @@ import zlib
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import check_range
-from hparams.build import HParams
+from estimator_trainer.common.errors import check_range
+from estimator_trainer.hparams.build import HParams
 
 # One in so many sums, chosen by a checksum, is held out for evaluation. The order of the two numbers does not matter.
 HELD_OUT = 10

@@ -14,11 +14,11 @@ import zlib
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.data import records
-from common.errors import RunError, UsageError
-from common.formats import image_records
-from common.formats.download import download, sha256_of
-from hparams.build import HParams
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.formats import image_records
+from estimator_trainer.common.formats.download import download, sha256_of
+from estimator_trainer.common.records import records
+from estimator_trainer.hparams.build import HParams
 
 CLASS_NAMES = ['airplane', 'automobile', 'bird', 'cat', 'deer', 'dog', 'frog', 'horse', 'ship', 'truck']
 

@@ -11,17 +11,17 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.data import records
-from common.errors import RunError, check_range
-from common.files import read_json
-from common.formats import example_parser
-from common.formats.cells import encoded_features, make_encoder
-from common.formats.delimited import Table
-from common.formats.schema import COLUMNS, check_same_columns, read_schema
-from common.formats.split_rows import read_rows, write
-from common.formats.splits import find_files, find_split, fingerprint
-from common.formats.table_facts import describe
-from hparams.build import HParams
+from estimator_trainer.common.errors import RunError, check_range
+from estimator_trainer.common.files import read_json
+from estimator_trainer.common.own_data import example_parser
+from estimator_trainer.common.own_data.cells import encoded_features, make_encoder
+from estimator_trainer.common.own_data.delimited import Table
+from estimator_trainer.common.own_data.schema import COLUMNS, check_same_columns, read_schema
+from estimator_trainer.common.own_data.split_rows import read_rows, write
+from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
+from estimator_trainer.common.own_data.table_facts import describe
+from estimator_trainer.common.records import records
+from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = ('*.csv', '*.tsv')
 PARSED_ONCE = True

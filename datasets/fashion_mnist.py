@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.data import records
-from common.errors import UsageError
-from common.formats import idx, image_records
-from common.formats.download import download
-from hparams.build import HParams
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.formats import idx, image_records
+from estimator_trainer.common.formats.download import download
+from estimator_trainer.common.records import records
+from estimator_trainer.hparams.build import HParams
 
 DEBIAN_DIR = '/usr/share/datasets/fashion-mnist'
 CLASS_NAMES = ['T-shirt/top', 'Trouser', 'Pullover', 'Dress', 'Coat', 'Sandal', 'Shirt', 'Sneaker', 'Bag', 'Ankle boot']

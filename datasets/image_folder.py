@@ -14,11 +14,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.data import records
-from common.errors import RunError, UsageError, check_range
-from common.formats import class_folders, image_records, images
-from common.formats.class_folders import ClassFolders
-from hparams.build import HParams
+from estimator_trainer.common.errors import RunError, UsageError, check_range
+from estimator_trainer.common.formats import class_folders, image_records, images
+from estimator_trainer.common.formats.class_folders import ClassFolders
+from estimator_trainer.common.records import records
+from estimator_trainer.hparams.build import HParams
 
 image_features = image_records.image_features
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in images.SUFFIXES)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.data import records
-from common.formats import idx, image_records
-from hparams.build import HParams
+from estimator_trainer.common.formats import idx, image_records
+from estimator_trainer.common.records import records
+from estimator_trainer.hparams.build import HParams
 
 RAW_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'raw', 'mnist')
 

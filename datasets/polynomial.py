@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.errors import check_range
-from hparams.build import HParams
+from estimator_trainer.common.errors import check_range
+from estimator_trainer.hparams.build import HParams
 
 
 def get_params() -> dict[str, Any]:

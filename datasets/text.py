@@ -11,17 +11,17 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.data import records
-from common.errors import RunError, UsageError, check_range
-from common.files import read_json
-from common.formats import example_parser, tokens
-from common.formats.description import describe_classes
-from common.formats.lines import Lines, Position, Row, in_blocks
-from common.formats.schema import LABEL, TEXT
-from common.formats.split_rows import BadRows, read_rows, write
-from common.formats.splits import find_files, find_split, fingerprint
-from common.formats.vocabulary import ValueCounts, sorted_classes
-from hparams.build import HParams
+from estimator_trainer.common.errors import RunError, UsageError, check_range
+from estimator_trainer.common.files import read_json
+from estimator_trainer.common.own_data import example_parser, tokens
+from estimator_trainer.common.own_data.description import describe_classes
+from estimator_trainer.common.own_data.lines import Lines, Position, Row, in_blocks
+from estimator_trainer.common.own_data.schema import LABEL, TEXT
+from estimator_trainer.common.own_data.split_rows import BadRows, read_rows, write
+from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
+from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
+from estimator_trainer.common.records import records
+from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = ('*.txt', '*.tsv')
 _FEATURES = [{'name': name, 'kind': kind, 'stored': 'bytes'} for name, kind in (('text', TEXT), ('label', LABEL))]

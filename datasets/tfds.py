@@ -13,14 +13,14 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.data import manifest, records
-from common.errors import RunError, UsageError, check_range
-from common.files import read_json, write_json
-from common.formats import example_input, example_metadata, example_parser, tokens
-from common.formats.schema import FEATURES, IMAGE, LABEL, TEXT, USUAL_LABELS, WEIGHT, read_schema
-from common.formats.splits import fingerprint
-from common.formats.tfds_directory import open_directory
-from hparams.build import HParams
+from estimator_trainer.common.errors import RunError, UsageError, check_range
+from estimator_trainer.common.files import read_json, write_json
+from estimator_trainer.common.own_data import example_input, example_metadata, example_parser, tokens
+from estimator_trainer.common.own_data.schema import FEATURES, IMAGE, LABEL, TEXT, USUAL_LABELS, WEIGHT, read_schema
+from estimator_trainer.common.own_data.splits import fingerprint
+from estimator_trainer.common.own_data.tfds_directory import open_directory
+from estimator_trainer.common.records import manifest, records
+from estimator_trainer.hparams.build import HParams
 
 _USUAL_SIZE = 64  # As in image_folder.
 _EVAL_SPLITS = ('eval', 'test', 'validation')  # The first of these is for evaluation.

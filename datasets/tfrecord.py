@@ -12,13 +12,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.data import records
-from common.errors import RunError, UsageError
-from common.files import read_json, write_json
-from common.formats import example_input, example_metadata, example_parser, tokens
-from common.formats.schema import FEATURES, read_schema
-from common.formats.splits import fingerprint
-from hparams.build import HParams
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.files import read_json, write_json
+from estimator_trainer.common.own_data import example_input, example_metadata, example_parser, tokens
+from estimator_trainer.common.own_data.schema import FEATURES, read_schema
+from estimator_trainer.common.own_data.splits import fingerprint
+from estimator_trainer.common.records import records
+from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = example_input.INPUT_PATTERNS
 PARSED_ONCE = True

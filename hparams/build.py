@@ -7,12 +7,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.files import read_json, write_json
-from hparams.defaults import DEFAULTS, RENAMED
-from hparams.merge import add_text, apply, of_modules
-from hparams.sets import available_sets, missing_set, set_path
-from hparams.text import nearest, parse, typed
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import read_json, write_json
+from estimator_trainer.hparams.defaults import DEFAULTS, RENAMED
+from estimator_trainer.hparams.merge import add_text, apply, of_modules
+from estimator_trainer.hparams.sets import available_sets, missing_set, set_path
+from estimator_trainer.hparams.text import nearest, parse, typed
 
 HISTORY = 'override_history'  # In an hparams.json; see hparams/overrides.py.
 

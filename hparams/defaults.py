@@ -102,7 +102,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
             'Decay of moving averages of the weights, such as 0.999, for evaluation, prediction and export; 0 disables them.',
             minimum=0,
         ),
-        # Augmentation of training images, the feature `image`; see common/ops/augmentation.py.
+        # Augmentation of training images, the feature `image`; see common/ops/random.py.
         'augment_flip': HParam(False, 'Mirror half of the training images, left to right.', may_change=True),
         'augment_shift': HParam(
             0, 'Shift training images by up to this many pixels, in both directions.', minimum=0, may_change=True
@@ -125,7 +125,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
             minimum=0,
             may_change=True,
         ),
-        # Training targets of classifiers; see common/ops/mixup.py and common/ops/classification.py.
+        # Training targets of classifiers; see common/ops/random.py and common/ops/classification.py.
         'mixup_alpha': HParam(
             0.0,
             'Mix pairs of training images and their labels, with shares from Beta(alpha, alpha); 0 disables it.',

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from common.errors import UsageError
-from common.files import read_json
-from hparams import build
-from hparams.defaults import TABLE
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import read_json
+from estimator_trainer.hparams import build
+from estimator_trainer.hparams.defaults import TABLE
 
 
 def check_names(names: Collection[str], of_model: Collection[str]) -> None:

@@ -2,7 +2,7 @@
 
 import os
 
-from common.errors import UsageError
+from estimator_trainer.common.errors import UsageError
 
 SETS_DIR = os.path.dirname(os.path.abspath(__file__))
 

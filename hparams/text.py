@@ -5,8 +5,8 @@ import difflib
 import json
 from typing import Any
 
-from common.errors import UsageError
-from hparams.defaults import RENAMED
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.hparams.defaults import RENAMED
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

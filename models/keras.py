@@ -18,10 +18,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.ops.classification import classification_metrics, classifier_outputs
-from common.values import describe
-from hparams.build import HParams
+from estimator_trainer.common.errors import UsageError, describe
+from estimator_trainer.common.ops.classification import classification_metrics, classifier_outputs
+from estimator_trainer.hparams.build import HParams
 
 _APPLICATIONS = ('tf.keras.applications.', 'tensorflow.keras.applications.', 'tf_keras.applications.')
 

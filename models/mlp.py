@@ -13,11 +13,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError, check_range
-from common.ops.classification import classification_metrics, classifier_outputs
-from common.ops.layers import dense_stack
-from common.values import describe
-from hparams.build import HParams
+from estimator_trainer.common.errors import UsageError, check_range, describe
+from estimator_trainer.common.ops.classification import classification_metrics, classifier_outputs
+from estimator_trainer.common.ops.layers import dense_stack
+from estimator_trainer.hparams.build import HParams
 
 _TASKS = 'classification', 'regression'
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from hparams.build import HParams
+from estimator_trainer.hparams.build import HParams
 
 
 def get_params() -> dict[str, Any]:

@@ -12,10 +12,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError, check_range
-from common.ops.batch_normalization import batch_normalization
-from common.ops.classification import classification_metrics, classifier_outputs
-from hparams.build import HParams
+from estimator_trainer.common.errors import UsageError, check_range
+from estimator_trainer.common.ops.classification import classification_metrics, classifier_outputs
+from estimator_trainer.common.ops.layers import batch_normalization
+from estimator_trainer.hparams.build import HParams
 
 _STAGES = 16, 32, 64  # Filters, for width=1.
 _BN_MOMENTUM = 0.9

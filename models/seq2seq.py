@@ -11,11 +11,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import check_range
-from common.ops.beam_search import rnn_beam_search
-from common.ops.merge import merge
-from common.ops.shape import reshape
-from hparams.build import HParams
+from estimator_trainer.common.errors import check_range
+from estimator_trainer.common.ops.beam_search import rnn_beam_search
+from estimator_trainer.common.ops.layers import merge
+from estimator_trainer.common.ops.shapes import reshape
+from estimator_trainer.hparams.build import HParams
 
 # Tokens are bytes. Two control characters, which texts do not contain, are the end and begin tokens.
 NUM_TOKENS = 256

@@ -44,7 +44,7 @@ def own_log():
 @pytest.fixture(scope='session')
 def data_dir(tmp_path_factory):
     """A data_dir with the first tenth of MNIST, converted: a training keeps it in memory, which takes a while for all of it."""
-    from datasets import mnist
+    from estimator_trainer.datasets import mnist
 
     directory = str(tmp_path_factory.mktemp('data'))
     read_idx = mnist.read_idx
@@ -73,7 +73,7 @@ def execute(capsys, monkeypatch):
 @pytest.fixture
 def run(execute, data_dir, tmp_path):
     """Calls the trainer's main: run('--schedule=train') -> (exit code, JSON of stdout or None, stderr)."""
-    import trainer
+    from estimator_trainer.common.commands import trainer
 
     def call(*flags, output_dir=str(tmp_path / 'output')):
         return execute(trainer.main, ['trainer.py', f'--data_dir={data_dir}', f'--output_dir={output_dir}', *flags])
@@ -105,8 +105,8 @@ def start(data_dir, tmp_path):
 @pytest.fixture(scope='session')
 def _trained_once(tmp_path_factory, data_dir):
     """Returns the output_dir of a model that was trained once in this session, which nobody changes."""
+    from estimator_trainer.common.commands import trainer
     from tests.shared import MODELS
-    import trainer
 
     directories = {}
 

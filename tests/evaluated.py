@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.training.parallel import make_parallel
+from estimator_trainer.common.training.parallel import make_parallel
 
 CPUS = ['/cpu:0', '/cpu:1', '/cpu:2']
 

@@ -6,11 +6,11 @@ import types
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.ops.dropout import dropout
-from common.options.table import Options
-from common.training import model_fn
-from common.training.multi_step import repeat_step
-from hparams import build
+from estimator_trainer.common.ops.layers import dropout
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.training import model_fn
+from estimator_trainer.common.training.multi_step import repeat_step
+from estimator_trainer.hparams import build
 from tests.shared import assert_equal
 
 X = np.random.RandomState(0).uniform(-1, 1, [10, 2]).astype(np.float32)

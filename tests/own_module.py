@@ -11,7 +11,7 @@ import tempfile
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
-import trainer
+from estimator_trainer.common.commands import trainer
 
 # Without a mistake.
 GOOD = """

@@ -9,10 +9,8 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 import numpy.random  # noqa: F401 - NumPy imports it when it is first used.
 
-import common.runs.launch
-import common.runs.log
-import common.runs.report
-import common.sweep.launch  # noqa: F401
+from estimator_trainer.common import console  # noqa: F401
+from estimator_trainer.common.commands import report, request, sweep_request  # noqa: F401
 
 # Graphs have many objects, which the collector would go through again and again, and a fork would copy.
 gc.freeze()

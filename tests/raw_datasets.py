@@ -8,7 +8,7 @@ import tarfile
 
 import numpy as np
 
-from datasets import cifar10, fashion_mnist
+from estimator_trainer.datasets import cifar10, fashion_mnist
 
 LABELS = np.arange(60, dtype=np.uint8) * 3 % 10
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
+from estimator_trainer.common.errors import UsageError
 from tests.forked import ROOT  # noqa: F401
 
 # A small AlexNet, so that a run takes a second, and the polynomial fit, which takes half of that.

@@ -9,7 +9,7 @@ import sys
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.stop import StopInProgram, StopOnSignal
+from estimator_trainer.common.stop import StopInProgram, StopOnSignal
 from tests import forked
 from tests.shared import ROOT
 
@@ -130,7 +130,7 @@ def test_a_deferred_signal_is_only_recorded():
 
 LOOP = """
 import sys, time
-from common.stop import StopOnSignal
+from estimator_trainer.common.stop import StopOnSignal
 import tensorflow.compat.v1 as tf
 
 def wait():
@@ -201,7 +201,7 @@ def test_a_second_signal_does_not_wait_for_the_step(second, code):
 
 FORK = """
 import os, signal, sys, time
-from common.stop import StopInProgram, StopOnSignal
+from estimator_trainer.common.stop import StopInProgram, StopOnSignal
 
 with eval(sys.argv[1]):
     receiver, sender = os.pipe()

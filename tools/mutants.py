@@ -25,7 +25,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PARTS = ('common', 'datasets', 'hparams', 'models', 'tf_estimator', 'trainer.py', 'sweep.py')
+PARTS = ('common', 'datasets', 'estimator_trainer', 'hparams', 'models', 'tf_estimator', 'trainer.py', 'sweep.py')
 COMPARISONS = {
     ast.Lt: '<=', ast.LtE: '<', ast.Gt: '>=', ast.GtE: '>', ast.Eq: '!=', ast.NotEq: '==', ast.Is: 'is not',
     ast.IsNot: 'is', ast.In: 'not in', ast.NotIn: 'in',

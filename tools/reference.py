@@ -8,12 +8,12 @@ import json
 import pathlib
 import re
 
-from common.options.entry import flags_of
-from common.options.schedule import SCHEDULES
-from common.options.table import Options
-from hparams.defaults import TABLE
-from hparams.text import to_text
-from sweep import SweepOptions
+from estimator_trainer.common.commands.sweep import SweepOptions
+from estimator_trainer.common.options.entry import flags_of
+from estimator_trainer.common.options.schedule import SCHEDULES
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.hparams.defaults import TABLE
+from estimator_trainer.hparams.text import to_text
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / 'docs'
 BLOCK = re.compile(r'(<!-- (\w+): written by python -m tools\.reference -->\n).*?(?=<!-- end -->)', re.DOTALL)

@@ -8,15 +8,15 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.asynchronous_hooks import StopAsynchronous, WaitingScaffold
-from common.cluster.deadline import StepDeadline
-from common.cluster.notices import GOING_ON, Notices
-from common.cluster.placement import LeastLoaded
-from common.cluster.task import Task, TrainerTask, make_session_config
-from common.cluster.tf_config import PS, ClusterConfig
-from common.cluster.watch import ANSWERS, SILENT
-from common.errors import RunError
-from common.stop import StopOnSignal
+from estimator_trainer.common.cluster.asynchronous_hooks import StopAsynchronous, WaitingScaffold
+from estimator_trainer.common.cluster.deadline import StepDeadline
+from estimator_trainer.common.cluster.notices import GOING_ON, Notices
+from estimator_trainer.common.cluster.placement import LeastLoaded
+from estimator_trainer.common.cluster.task import Task, TrainerTask, make_session_config
+from estimator_trainer.common.cluster.tf_config import PS, ClusterConfig
+from estimator_trainer.common.cluster.watch import ANSWERS, SILENT
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.stop import StopOnSignal
 
 _POLL_SECONDS = 0.5
 _NOTHING = 'null'

@@ -4,9 +4,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.notices import CHIEF_STOPS, GOING_ON, Notices
-from common.cluster.one_session import OneSession
-from common.stop import StopOnSignal
+from estimator_trainer.common.cluster.notices import CHIEF_STOPS, GOING_ON, Notices
+from estimator_trainer.common.cluster.one_session import OneSession
+from estimator_trainer.common.stop import StopOnSignal
 
 
 class WaitingScaffold(OneSession):

@@ -6,7 +6,7 @@ import itertools
 import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import collective_ops
 
-from common.errors import UsageError
+from estimator_trainer.common.errors import UsageError
 
 _GROUP = 1
 _DTYPES = (tf.bool, tf.float16, tf.float32, tf.float64, tf.int32, tf.int64)

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.task import Task
+from estimator_trainer.common.cluster.task import Task
 
 
 class StepDeadline(tf.train.SessionRunHook):

@@ -20,11 +20,11 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 import tqdm
 
-from common import children
-from common.cluster.task import RESTART
-from common.cluster.tf_config import EVALUATOR, JOBS, PS, ClusterConfig
-from common.errors import RunError, UsageError
-from common.stop import StopOnSignal
+from estimator_trainer.common import processes
+from estimator_trainer.common.cluster.task import RESTART
+from estimator_trainer.common.cluster.tf_config import EVALUATOR, JOBS, PS, ClusterConfig
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.stop import StopOnSignal
 
 _POLL_SECONDS = 0.2
 _TASK = 'LOCAL_CLUSTER_TASK'  # The environment variable of a task, whose stdin closes when its launcher ends.
@@ -70,7 +70,7 @@ def run(
             if not failed:
                 return _result(tasks[0].process.returncode, printed, stop)
             code = failed.process.returncode
-            cause = children.explain(failed.log_path, code, failed.log_start).removeprefix('trainer.py: ')
+            cause = processes.explain(failed.log_path, code, failed.log_start).removeprefix('trainer.py: ')
             reason = f'{failed.config.name} failed: {cause}'.replace(f': {RESTART}', '')  # This does, or says so below.
             if code == 2:
                 raise UsageError(reason)
@@ -132,7 +132,7 @@ class _Task:
         code = self.process.returncode
         if code is None:
             return 'running'
-        return 'stopped' if children.was_stopped(code) else 'failed' if code else 'ended'
+        return 'stopped' if processes.was_stopped(code) else 'failed' if code else 'ended'
 
     @property
     def breaks_training(self) -> bool:
@@ -156,7 +156,7 @@ def _started(command, counts, directory):
                 log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
                 task = {'type': config.job, 'index': config.index}
                 tf_config = json.dumps({'cluster': addresses, 'task': task})
-                process = children.start(
+                process = processes.start(
                     command,
                     log_path,
                     stdin=receiver,

@@ -2,8 +2,8 @@
 
 import re
 
-from common.cluster.tf_config import CHIEF, EVALUATOR, JOBS, WORKER
-from common.errors import UsageError
+from estimator_trainer.common.cluster.tf_config import CHIEF, EVALUATOR, JOBS, WORKER
+from estimator_trainer.common.errors import UsageError
 
 _MAX_TASKS = 64
 

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.tf_config import PS
+from estimator_trainer.common.cluster.tf_config import PS
 
 GOING_ON, CHIEF_STOPS = 0, -1
 

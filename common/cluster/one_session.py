@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.task import TrainerTask
+from estimator_trainer.common.cluster.task import TrainerTask
 
 
 class OneSession(tf.train.Scaffold):

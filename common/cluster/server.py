@@ -4,9 +4,9 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.tf_config import ClusterConfig
-from common.errors import RunError, message
-from common.process import keep_threads
+from estimator_trainer.common.cluster.tf_config import ClusterConfig
+from estimator_trainer.common.errors import RunError, message
+from estimator_trainer.common.processes import keep_threads
 
 _started: list[tf.train.Server] = []  # They do not end before the process does.
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.cluster.collectives import Collectives
-from common.cluster.deadline import StepDeadline
-from common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMeans, StopTogether
-from common.cluster.task import TrainerTask, make_session_config
-from common.cluster.tf_config import ClusterConfig
+from estimator_trainer.common.cluster.collectives import Collectives
+from estimator_trainer.common.cluster.deadline import StepDeadline
+from estimator_trainer.common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMeans, StopTogether
+from estimator_trainer.common.cluster.task import TrainerTask, make_session_config
+from estimator_trainer.common.cluster.tf_config import ClusterConfig
 
 _RESET_SECONDS = 3
 # A collective op that comes to its timeout now and then crashes the process, as it goes on with what the step has freed. So

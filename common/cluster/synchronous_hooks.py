@@ -6,11 +6,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.collectives import Collectives
-from common.cluster.one_session import OneSession
-from common.cluster.training_task import Means
-from common.errors import UsageError
-from common.stop import StopOnSignal
+from estimator_trainer.common.cluster.collectives import Collectives
+from estimator_trainer.common.cluster.one_session import OneSession
+from estimator_trainer.common.cluster.training_task import Means
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.stop import StopOnSignal
 
 
 class SharedScaffold(OneSession):
@@ -79,7 +79,7 @@ class StopTogether(tf.train.SessionRunHook):
       task: this process's SynchronousTask.
       periods: the chief may evaluate, and hooks may stop the training, at the multiples of each.
       total_steps: the step at which the training ends.
-      multi_step: common.training.multi_step.MultiStepHook, which knows the next step that hooks see.
+      multi_step: estimator_trainer.common.training.multi_step.MultiStepHook, which knows the next step that hooks see.
     """
 
     def __init__(self, task: Any, means: StepMeans, stop: StopOnSignal, periods: Sequence[int], total_steps: int, multi_step):

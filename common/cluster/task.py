@@ -11,12 +11,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.server import start_server
-from common.cluster.tf_config import ClusterConfig, task_name
-from common.cluster.training_task import TrainingTask
-from common.cluster.watch import ANSWERS, LOST, SILENT, UNREACHABLE, Watch, probe_all
-from common.errors import RunError, UsageError, print_error
-from common.process import exit_process
+from estimator_trainer.common.cluster.server import start_server
+from estimator_trainer.common.cluster.tf_config import ClusterConfig, task_name
+from estimator_trainer.common.cluster.training_task import TrainingTask
+from estimator_trainer.common.cluster.watch import ANSWERS, LOST, SILENT, UNREACHABLE, Watch, probe_all
+from estimator_trainer.common.errors import RunError, UsageError, print_error
+from estimator_trainer.common.processes import exit_process
 
 _RETRY_SECONDS = 0.2
 _REMINDER_SECONDS = 20

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import re
 
-from common.errors import UsageError
+from estimator_trainer.common.errors import UsageError
 
 CHIEF, WORKER, PS, EVALUATOR = JOBS = ('chief', 'worker', 'ps', 'evaluator')
 _FIX = 'correct it, or unset it to train on one machine'

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.stop import StopOnSignal
+from estimator_trainer.common.stop import StopOnSignal
 
 
 class Means:

@@ -7,8 +7,8 @@ import hashlib
 import os
 from typing import NamedTuple
 
-from common.errors import UsageError
-from common.paths import is_remote
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.paths import is_remote
 
 _EVAL = ('eval', 'val', 'valid', 'validation')
 _SPLITS = (*_EVAL, 'test')

@@ -10,10 +10,10 @@ import uuid
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
-from common.locks import taking_turns
-from common.paths import is_remote
-from common.progress import make_bar
+from estimator_trainer.common.console import make_bar
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.locks import taking_turns
+from estimator_trainer.common.paths import is_remote
 
 _ATTEMPTS = 4  # In a row that bring no new byte.
 PAUSE = 0.5  # Seconds before the next attempt, doubled for each in a row that brought no new byte.

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
+from estimator_trainer.common.errors import RunError
 
 
 def read_idx(path: str, sha256: str, original: str, fix: str) -> np.ndarray:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.data.plain import plain
-from common.errors import UsageError
-from hparams.build import HParams
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.graphs import plain
+from estimator_trainer.hparams.build import HParams
 
 
 class Examples(Sequence):

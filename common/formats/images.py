@@ -7,7 +7,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from common.paths import is_remote
+from estimator_trainer.common.paths import is_remote
 
 SUFFIXES = ('.bmp', '.gif', '.jfif', '.jpe', '.jpeg', '.jpg', '.png', '.webp')
 _UPRIGHT = {

@@ -9,12 +9,11 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.files import write
-from common.inference.prediction import Prediction
-from common.ops import image_grid
-from common.ops.images import RIGHT, WRONG, class_text, shorten, to_pil_images
-from common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import write
+from estimator_trainer.common.inference.prediction import Prediction
+from estimator_trainer.common.ops.images import RIGHT, WRONG, class_text, draw_grid, shorten, to_pil_images
+from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 
 MAX_IMAGES = 100
 _SIDE = 128  # Pixels of an image; larger ones are scaled down.
@@ -86,7 +85,7 @@ class ContactSheet:
     def save(self) -> None:
         """Writes the file."""
         num_lines = 3 if any(tile.label for tile in self._tiles) else 2
-        grid = image_grid.draw_grid(np.stack([_draw(tile, num_lines) for tile in self._tiles]), gap=8)[0]
+        grid = draw_grid(np.stack([_draw(tile, num_lines) for tile in self._tiles]), gap=8)[0]
         height, width = grid.shape[:2]
         sheet = Image.new('RGB', (width + 16, height + 16), 'white')
         sheet.paste(Image.fromarray(grid), (8, 8))

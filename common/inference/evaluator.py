@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.python.training.monitored_session import _HookedSession
 
-from common.errors import RunError
-from common.progress import make_bar
-from common.storage.restore import make_saver, make_session, restore
+from estimator_trainer.common.console import make_bar
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
 

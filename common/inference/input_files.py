@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from common.data import manifest, tfrecord
-from common.data.input_pipeline import get_specs
-from common.data.source import DataSource
-from common.errors import RunError, UsageError
-from common.formats import images
-from common.inference.serving import parse_records
-from common.paths import identify, is_remote
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.formats import images
+from estimator_trainer.common.inference.serving import parse_records
+from estimator_trainer.common.paths import identify, is_remote
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import get_specs
+from estimator_trainer.common.records import manifest, tfrecord
 
 _ANY = ('*',)
 _RECORDS = '*.tfrecord*'

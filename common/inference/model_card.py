@@ -11,11 +11,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.files import dumps, write, write_json
-from common.inference.requests import write_requests
-from common.storage.metrics import read_metrics
-from hparams.build import HParams
-from hparams.defaults import DEFAULTS
+from estimator_trainer.common.files import dumps, write, write_json
+from estimator_trainer.common.inference.requests import write_requests
+from estimator_trainer.common.storage.metrics import read_metrics
+from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.defaults import DEFAULTS
 
 _PACKAGES = ('estimator-trainer', 'tensorflow-estimator', 'numpy')
 _MAX_CLASSES = 100

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.data.elements import iterate, opened
-from common.data.input_pipeline import make_input_fn
-from common.data.source import DataSource
-from common.errors import RunError, UsageError, first_line
-from common.files import to_json
-from common.inference.input_files import Entry, InputFiles
-from common.inference.predictor import Predictor
-from common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.errors import RunError, UsageError, first_line
+from estimator_trainer.common.files import to_json
+from estimator_trainer.common.inference.input_files import Entry, InputFiles
+from estimator_trainer.common.inference.predictor import Predictor
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import make_input_fn
+from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.records.elements import iterate, opened
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 

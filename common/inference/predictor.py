@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.file_systems import stamp
-from common.storage.checkpoints import latest_intact
-from common.storage.restore import make_saver, make_session, restore
-from common.values import describe
+from estimator_trainer.common.errors import describe
+from estimator_trainer.common.files import stamp
+from estimator_trainer.common.storage.checkpoints import latest_intact
+from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
 

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.files import dumps, to_json
+from estimator_trainer.common.files import dumps, to_json
 
 SIGNATURE = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 

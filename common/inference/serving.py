@@ -8,11 +8,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.data.input_pipeline import get_specs, parser
-from common.data.source import DataSource
-from common.errors import UsageError
-from common.plugins.dataset_contract import EXAMPLE_ID
-from common.storage.restore import make_saver, make_session, restore
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import get_specs, parser
+from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 

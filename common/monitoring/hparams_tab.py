@@ -6,8 +6,8 @@ import contextlib
 from tensorboard.plugins.hparams import api_pb2, summary
 import tensorflow.compat.v1 as tf
 
-from common import files
-from hparams.build import HParams
+from estimator_trainer.common import files
+from estimator_trainer.hparams.build import HParams
 
 
 @contextlib.contextmanager

@@ -2,8 +2,8 @@
 
 import tensorflow.compat.v1 as tf
 
-from common.monitoring.summaries import Length
-from common.progress import make_bar
+from estimator_trainer.common.console import make_bar
+from estimator_trainer.common.monitoring.summaries import Length
 
 
 class ProgressBar(tf.train.SessionRunHook):

@@ -10,8 +10,8 @@ from PIL import Image
 from tensorboard.plugins import projector
 import tensorflow.compat.v1 as tf
 
-from common.files import write
-from common.ops import image_grid
+from estimator_trainer.common.files import write
+from estimator_trainer.common.ops.images import draw_grid
 
 _EMBEDDING = 'embedding'
 _IMAGE = 'image of each'  # Cannot collide with a column name.
@@ -27,7 +27,7 @@ def show(evaluator) -> None:
     in [0, 1] [batch, height, width, 1 or 3]. If the model has no such prediction, nothing is written.
 
     Args:
-      evaluator: common.inference.evaluator.Evaluator.
+      evaluator: estimator_trainer.common.inference.evaluator.Evaluator.
     """
     examples = _first_examples(evaluator)
     if not examples:
@@ -101,5 +101,5 @@ def _to_text(value):
 def _to_sprite(images):
     """Returns a PNG file with all images in a grid, as bytes."""
     content = io.BytesIO()
-    Image.fromarray(image_grid.draw_grid(images, gap=0)[0]).save(content, 'png')
+    Image.fromarray(draw_grid(images, gap=0)[0]).save(content, 'png')
     return content.getvalue()

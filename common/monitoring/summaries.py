@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 import tqdm
 
-from hparams.build import HParams
+from estimator_trainer.hparams.build import HParams
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,8 +5,7 @@ import typing
 
 import tensorflow.compat.v1 as tf
 
-from common.ops.batch_gather import batch_gather
-from common.ops.shape import get_shape, reshape
+from estimator_trainer.common.ops.shapes import batch_gather, get_shape, reshape
 
 # The log-probability of impossible tokens: finite, so that no sum becomes NaN.
 _IMPOSSIBLE = -1e9

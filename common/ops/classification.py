@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from common.ops.auc import auc
-from common.ops.confusion_matrix import confusion_matrix
-from common.ops.labeled_images import labeled_images
-from common.ops.pr_curve import pr_curve
+from estimator_trainer.common.ops.images import labeled_images
+from estimator_trainer.common.ops.metrics import auc, confusion_matrix, pr_curve
 
 NUM_IMAGES_SHOWN = 8
 _MAX_MATRIX = 1000  # Classes: a larger confusion matrix takes much memory, and cannot be read.

@@ -1,13 +1,12 @@
-"""Stacks of convolutional or dense layers, with batch norm, pooling, activation and dropout."""
+"""Layers: stacks of convolutional or dense layers, batch norm, dropout, merging with broadcasting."""
 
 from collections.abc import Callable, Sequence
 import functools
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.ops.batch_normalization import batch_normalization, channel_axis
-from common.ops.dropout import dropout
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.ops.random import step_seed
 
 
 def conv_stack(
@@ -130,3 +129,99 @@ def _runs_nchw():
         except (tf.errors.UnimplementedError, tf.errors.InvalidArgumentError):
             return False
     return True
+
+
+def batch_normalization(
+    tensor: tf.Tensor, is_training: bool, data_format: str = 'NHWC', fused: bool | None = None, momentum: float = 0.99
+) -> tf.Tensor:
+    """Normalizes each channel to mean 0 and variance 1, then applies a learned scale and shift.
+
+    Training uses the batch's moments, otherwise their moving averages are used. The updates of the averages are in
+    tf.GraphKeys.UPDATE_OPS, which the trainer runs in every step; under `make_parallel` they are the first tower's.
+    Wraps tf.layers.batch_normalization with the axis of the data format. (S. Ioffe, C. Szegedy: Batch Normalization:
+    Accelerating Deep Network Training by Reducing Internal Covariate Shift, 2015.)
+
+    Args:
+      tensor: float [batch, height, width, channels], or [batch, channels, height, width] for NCHW; with other ranks, the
+        channels are the last dimension, or the second for NCHW.
+      is_training: whether to use the batch's moments, and to update the averages.
+      data_format: 'NHWC' or 'NCHW'.
+      fused: whether to use the fused kernel, for images only; None uses it if possible. The moving average of the variance
+        is then the unbiased estimate, larger by n / (n - 1) for n values of a channel in a batch.
+      momentum: in [0, 1), the decay of the moving averages.
+
+    Returns:
+      Tensor of the shape and dtype of `tensor`.
+
+    Raises:
+      UsageError: unknown data_format.
+    """
+    return tf.layers.batch_normalization(
+        tensor, axis=channel_axis(data_format), momentum=momentum, training=is_training, fused=fused
+    )
+
+
+def channel_axis(data_format: str) -> int:
+    """Returns the axis of the channels; raises UsageError for an unknown data_format."""
+    axes = {'NHWC': -1, 'NCHW': 1}
+    if data_format not in axes:
+        raise UsageError(f'data_format={data_format} is none of {", ".join(axes)}')
+    return axes[data_format]
+
+
+def dropout(tensor: tf.Tensor, drop_rate: float, is_training: bool) -> tf.Tensor:
+    """Sets random elements to 0 and scales up the others, so that the expected sum is unchanged.
+
+    The mask is a function of the graph's seed, the op's name and the global step; in a loop, such as that of a recurrent
+    network, it is the same in every iteration. (N. Srivastava et al.: Dropout: a simple way to prevent neural networks from
+    overfitting, 2014.)
+
+    Args:
+      tensor: float tensor of any shape.
+      drop_rate: in [0, 1), the probability that an element is dropped; 0 does nothing.
+      is_training: False does nothing.
+
+    Returns:
+      Tensor of the shape and dtype of `tensor`.
+    """
+    if not is_training or drop_rate == 0:
+        return tensor
+    with tf.name_scope('dropout'):
+        return tf.nn.experimental.stateless_dropout(tensor, drop_rate, step_seed())
+
+
+def leaky_relu(tensor: tf.Tensor, alpha: float = 0.1) -> tf.Tensor:
+    """Returns max(x, alpha * x): tf.nn.leaky_relu with a steeper default slope.
+
+    (A. Maas, A. Hannun, A. Ng: Rectifier Nonlinearities Improve Neural Network Acoustic Models, 2013.)
+
+    Args:
+      tensor: float tensor of any shape.
+      alpha: in [0, 1], the slope below 0.
+
+    Returns:
+      Tensor of the shape and dtype of `tensor`.
+    """
+    return tf.nn.leaky_relu(tensor, alpha)
+
+
+def merge(tensors: Sequence[tf.Tensor], units: int, activation: Callable[[tf.Tensor], tf.Tensor] | None = None) -> tf.Tensor:
+    """Projects each tensor to `units` and adds them with broadcasting.
+
+    Equivalent to tiling the tensors to one shape, concatenating them and applying a dense layer whose kernel stacks the
+    projections' kernels. But each tensor is projected before broadcasting, which takes less time and memory. (After the guide
+    Effective TensorFlow, chapter "Broadcasting the good and the ugly".)
+
+    Args:
+      tensors: float tensors [..., depth_i], whose other dimensions broadcast, such as [batch, height, width, 64] and
+        [batch, 1, 1, 10]. Each depth_i is static.
+      units: size of the output's last dimension.
+      activation: applied to the sum, or None.
+
+    Returns:
+      Tensor [..., units]. The variables are in the scope 'merge': a kernel for each tensor, and one bias.
+    """
+    with tf.variable_scope(None, 'merge'):
+        projected = [tf.layers.dense(tensor, units, use_bias=i == 0, name=f'project_{i}') for i, tensor in enumerate(tensors)]
+        merged = sum(projected[1:], projected[0])
+        return activation(merged) if activation else merged

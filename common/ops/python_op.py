@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.ops.asserts import assert_shape
-from common.ops.shape import get_shape
+from estimator_trainer.common.ops.debug import assert_shape
+from estimator_trainer.common.ops.shapes import get_shape
 
 
 def python_op(

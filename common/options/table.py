@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 import dataclasses
 
-from common.options.entry import Trait, flag, flags_of
-from common.options.schedule import SCHEDULES
-from common.options.values import (
+from estimator_trainer.common.options.entry import Trait, flag, flags_of
+from estimator_trainer.common.options.schedule import SCHEDULES
+from estimator_trainer.common.options.values import (
     MAX_STEPS,
     check_directory,
     check_png,
@@ -14,7 +14,7 @@ from common.options.values import (
     parse_steps,
     regular_expression,
 )
-from hparams.defaults import MAXIMUM as MAX_INT
+from estimator_trainer.hparams.defaults import MAXIMUM as MAX_INT
 
 MAX_DEVICES = 1024  # And threads: more than any machine has, but not enough to exhaust it.
 PRECISIONS = ('float32', 'bfloat16', 'float16')

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 import re
 
-from common.errors import UsageError
+from estimator_trainer.common.errors import UsageError
 
 MAX_STEPS = 2**63 - 1  # TensorFlow counts them in int64.
 

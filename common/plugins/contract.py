@@ -6,8 +6,7 @@ from typing import Any
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.values import describe, show
+from estimator_trainer.common.errors import UsageError, describe, show
 
 DENSE = (tf.Tensor, tf2.Variable)
 COMPOSITE = (tf.SparseTensor, tf.RaggedTensor)

@@ -6,10 +6,16 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.plugins.contract import COMPOSITE, DENSE, check_dict, check_pair, not_a_tensor_error, unknown_shape_error
-from common.values import describe, show
-from hparams.build import HParams
+from estimator_trainer.common.errors import UsageError, describe, show
+from estimator_trainer.common.plugins.contract import (
+    COMPOSITE,
+    DENSE,
+    check_dict,
+    check_pair,
+    not_a_tensor_error,
+    unknown_shape_error,
+)
+from estimator_trainer.hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 EXAMPLE_ID = 'example_id'  # A feature that names the example in predictions; models do not see it.

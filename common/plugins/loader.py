@@ -9,7 +9,8 @@ import sys
 import types
 from typing import Any
 
-from common.errors import UsageError
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.former_names import FormerNameError
 
 _ARGUMENTS = {
     'model': {
@@ -34,9 +35,13 @@ _ARGUMENTS = {
 _REQUIRED = ('get_params', 'model', 'prepare', 'read')
 
 
+def _path(kind):
+    return f'estimator_trainer.{kind}s'
+
+
 def available(kind: str) -> list[str]:
     """Returns the names of the modules under models/ or datasets/; `kind` is 'model' or 'dataset'."""
-    package = importlib.import_module(f'{kind}s')
+    package = importlib.import_module(_path(kind))
     return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if not module.ispkg)
 
 
@@ -52,11 +57,13 @@ def load(kind: str, name: str) -> types.ModuleType:
     """
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-    path = name if '.' in name else f'{kind}s.{name}'
+    path = name if '.' in name else f'{_path(kind)}.{name}'
     module = None
     if all(part.isidentifier() for part in path.split('.')):
         try:
             module = importlib.import_module(path)
+        except FormerNameError as error:
+            raise UsageError(f'--{kind}={name}: {error}') from None
         except ModuleNotFoundError as error:
             # If an import inside the module fails, its author needs the traceback.
             if not f'{path}.'.startswith(f'{error.name}.'):
@@ -69,7 +76,7 @@ def load(kind: str, name: str) -> types.ModuleType:
 
 def check_name(kind: str, name: str) -> None:
     """Raises UsageError if there is no module of this name under models/ or datasets/; a dotted path is not looked up."""
-    if '.' not in name and not (name.isidentifier() and importlib.util.find_spec(f'{kind}s.{name}')):
+    if '.' not in name and not (name.isidentifier() and importlib.util.find_spec(f'{_path(kind)}.{name}')):
         raise _missing(kind, name)
 
 

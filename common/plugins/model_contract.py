@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError, check_range
-from common.plugins.contract import DENSE, check_dict, check_pair, not_a_tensor_error
-from common.values import describe, show
-from hparams.build import HParams
+from estimator_trainer.common.errors import UsageError, check_range, describe, show
+from estimator_trainer.common.plugins.contract import DENSE, check_dict, check_pair, not_a_tensor_error
+from estimator_trainer.hparams.build import HParams
 
 LOSS_PREFIX = 'loss/'  # Of the metrics that are named losses.
 _RESERVED = ('loss', 'global_step', 'split')

@@ -6,10 +6,10 @@ import io
 import textwrap
 import tokenize
 
-from common.plugins import loader, source
-from hparams.check import check_params
-from hparams.defaults import TABLE
-from hparams.text import to_text
+from estimator_trainer.common.plugins import loader, module_source
+from estimator_trainer.hparams.defaults import TABLE
+from estimator_trainer.hparams.merge import check_params
+from estimator_trainer.hparams.text import to_text
 
 _WIDTH = 100
 
@@ -25,7 +25,7 @@ def describe_module(kind: str, name: str) -> str:
       UsageError: there is no such module.
     """
     loader.check_name(kind, name)
-    found = source.read(kind, name)
+    found = module_source.read(kind, name)
     doc, params, functions = (found.doc, found.params, found.functions) if found else _by_import(kind, name)
     check_params(f'--{kind}={name}', params)
     comments = {key: comment for function in functions for key, comment in _comments(function).items()}

@@ -1,8 +1,8 @@
 """The models, the datasets and the sets of hyper-parameters that there are, for --list."""
 
-from common.errors import first_line
-from common.plugins import loader, source
-from hparams.sets import available_sets
+from estimator_trainer.common.errors import first_line
+from estimator_trainer.common.plugins import loader, module_source
+from estimator_trainer.hparams.sets import available_sets
 
 
 def list_modules() -> str:
@@ -20,6 +20,6 @@ def list_modules() -> str:
 def _summary(kind, name):
     """Returns the first line of a module's docstring, without importing it, or why it has none."""
     try:
-        return source.docstring(kind, name).partition('\n')[0]
+        return module_source.docstring(kind, name).partition('\n')[0]
     except (OSError, SyntaxError, ValueError) as error:  # Of a user's file.
         return f'cannot be used: {first_line(error)}'

@@ -8,15 +8,19 @@ import sysconfig
 import traceback
 from typing import Any
 
+import tf_estimator  # Before TensorFlow.
+
 import tensorflow.compat.v1 as tf
 
-from common.errors import message
+import estimator_trainer
+from estimator_trainer.common.errors import message
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # models/ and datasets/ count as the user's code.
-_FRAMEWORK = tuple(
-    os.path.join(_ROOT, *names)
-    for names in (('common', ''), ('hparams', ''), ('tf_estimator', ''), ('sweep.py',), ('trainer.py',))
+_FRAMEWORK = (
+    *(os.path.join(_ROOT, name, '') for name in ('common', 'hparams')),
+    *(os.path.join(package.__path__[0], '') for package in (estimator_trainer, tf_estimator)),
+    *(os.path.join(_ROOT, name) for name in ('sweep.py', 'trainer.py')),
 )
 _PYTHON = tuple({os.path.join(sysconfig.get_path(name), '') for name in ('stdlib', 'platstdlib')})
 _LIBRARIES = re.compile(r'[/\\](site|dist)-packages[/\\]|^<|[/\\]__autograph_generated_file')

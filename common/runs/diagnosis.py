@@ -6,13 +6,13 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from common import files
-from common.data.bad_records import ERRORS, check_records
-from common.errors import RunError, UsageError
-from common.plugins.traceback_filter import original
-from common.runs.experiment import Experiment
-from common.storage.checkpoints import has_checkpoint
-from common.training.saving import NOT_FINITE_HINT
+from estimator_trainer.common import files
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.pipeline.bad_records import ERRORS, check_records
+from estimator_trainer.common.plugins.traceback_filter import original
+from estimator_trainer.common.runs.experiment import Experiment
+from estimator_trainer.common.storage.checkpoints import has_checkpoint
+from estimator_trainer.common.training.saving import NOT_FINITE_HINT
 
 ModeKeys = tf.estimator.ModeKeys
 

@@ -8,23 +8,23 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.training_task import ALONE, TrainingTask
-from common.data.input_pipeline import make_input_fn
-from common.data.share import Share
-from common.data.size import count_examples, fits_cache
-from common.data.source import DataSource
-from common.errors import UsageError
-from common.inference.evaluator import Evaluator
-from common.options.schedule import SCHEDULES, Schedule
-from common.options.table import Options
-from common.quiet import quiet
-from common.runs.length import measure
-from common.stop import StopOnSignal
-from common.storage import checkpoints
-from common.storage.metrics import Objective, parse_objective
-from common.training.model_fn import ModelFn
-from common.training.numerics import check_numerics
-from common.training.parallel import tower_devices
+from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
+from estimator_trainer.common.console import quiet
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.inference.evaluator import Evaluator
+from estimator_trainer.common.options.schedule import SCHEDULES, Schedule
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import make_input_fn
+from estimator_trainer.common.pipeline.share import Share
+from estimator_trainer.common.pipeline.size import count_examples, fits_cache
+from estimator_trainer.common.runs.length import measure
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage import checkpoints
+from estimator_trainer.common.storage.metrics import Objective, parse_objective
+from estimator_trainer.common.training.model_fn import ModelFn
+from estimator_trainer.common.training.numerics import check_numerics
+from estimator_trainer.common.training.parallel import tower_devices
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -69,7 +69,7 @@ def make_experiment(
       model: a model module, see docs/modules.md.
       config: what `common.training.session_config.make_run_config` returned for these options.
       options: splits that their schedule does not need are not read.
-      on_metrics: see `common.runs.api.train`.
+      on_metrics: see `common.commands.api.train`.
 
     Raises:
       UsageError: the batch size is not divisible by the number of tasks and towers, epochs are undefined for an infinite

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from common.data.length_groups import WINDOW
-from common.data.size import count_examples
-from common.data.source import DataSource
-from common.errors import UsageError
-from common.options.schedule import SCHEDULES
-from common.options.table import Options
-from common.options.values import MAX_STEPS
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.options.schedule import SCHEDULES
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.options.values import MAX_STEPS
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.length_groups import WINDOW
+from estimator_trainer.common.pipeline.size import count_examples
 
 
 class RunLength(NamedTuple):

@@ -12,29 +12,29 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.cluster.asynchronous import AsynchronousTask, ParameterServer
-from common.cluster.synchronous import SynchronousTask
-from common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
-from common.cluster.training_task import ALONE, TrainingTask
-from common.data.source import DataSource
-from common.errors import UsageError
-from common.files import dumps
-from common.monitoring import projector
-from common.monitoring.summaries import close_writers
-from common.options.entry import Trait
-from common.options.schedule import SCHEDULES
-from common.options.table import Options, names_with
-from common.runs import saved_dataset
-from common.runs.diagnosis import diagnose_errors
-from common.runs.experiment import Experiment, make_experiment
-from common.runs.schedules import RUN
-from common.stop import StopOnSignal
-from common.storage import checkpoints, run_dir
-from common.training.numerics import name_the_op
-from common.training.parallel import tower_devices
-from common.training.session_config import make_run_config, make_session_config
-from hparams import build, overrides
-from hparams.text import parse
+from estimator_trainer.common.cluster.asynchronous import AsynchronousTask, ParameterServer
+from estimator_trainer.common.cluster.synchronous import SynchronousTask
+from estimator_trainer.common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
+from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import dumps
+from estimator_trainer.common.monitoring import projector
+from estimator_trainer.common.monitoring.summaries import close_writers
+from estimator_trainer.common.options.entry import Trait
+from estimator_trainer.common.options.schedule import SCHEDULES
+from estimator_trainer.common.options.table import Options, names_with
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.runs import saved_dataset
+from estimator_trainer.common.runs.diagnosis import diagnose_errors
+from estimator_trainer.common.runs.experiment import Experiment, make_experiment
+from estimator_trainer.common.runs.schedules import RUN
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage import checkpoints, run_dir
+from estimator_trainer.common.training.numerics import name_the_op
+from estimator_trainer.common.training.parallel import tower_devices
+from estimator_trainer.common.training.session_config import make_run_config, make_session_config
+from estimator_trainer.hparams import build, overrides
+from estimator_trainer.hparams.text import parse
 
 
 def run(
@@ -59,7 +59,7 @@ def run(
       options: what to run, and how.
       stop: already entered.
       cluster: this process's place in a cluster.
-      on_metrics: see `common.runs.api.train`.
+      on_metrics: see `common.commands.api.train`.
 
     Raises:
       UsageError: the options, hyper-parameters, modules or the directory are invalid or incompatible.

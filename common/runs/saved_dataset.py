@@ -7,16 +7,16 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common import paths
-from common.data import shards
-from common.data.input_pipeline import specs_of
-from common.data.source import DataSource
-from common.data.specs import Specs, from_json, to_json
-from common.errors import RunError, UsageError
-from common.files import dumps, read_json, write_json
-from common.plugins.traceback_filter import in_a_line, original
-from common.storage.run_dir import dataset_path
-from hparams.build import add_metadata
+from estimator_trainer.common import paths
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.files import dumps, read_json, write_json
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import specs_of
+from estimator_trainer.common.pipeline.specs import Specs, from_json, to_json
+from estimator_trainer.common.plugins.traceback_filter import in_a_line, original
+from estimator_trainer.common.records import shards
+from estimator_trainer.common.storage.run_dir import dataset_path
+from estimator_trainer.hparams.build import add_metadata
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,26 +8,26 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.data.size import count_examples
-from common.errors import RunError, UsageError
-from common.files import atomic_path, dumps, to_json
-from common.inference import serving
-from common.inference.contact_sheet import MAX_IMAGES, ContactSheet
-from common.inference.input_files import open_files
-from common.inference.model_card import extra_assets, make_card
-from common.inference.prediction import predict_files, predict_split, read_labels
-from common.locks import taking_turns
-from common.monitoring import hparams_tab
-from common.progress import make_bar
-from common.runs import saved_dataset
-from common.storage import best_checkpoint, checkpoints
-from common.storage.metrics import add_metrics, evaluations_since_best, read_metric, read_metrics
-from common.storage.restore import CheckpointGone
-from common.training.optimizer import LOSS_SCALING_VARIABLES
-from common.training.saving import NOT_FINITE_HINT, EvaluateAfterSave
+from estimator_trainer.common.console import make_bar
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.files import atomic_path, dumps, to_json
+from estimator_trainer.common.inference import serving
+from estimator_trainer.common.inference.contact_sheet import MAX_IMAGES, ContactSheet
+from estimator_trainer.common.inference.input_files import open_files
+from estimator_trainer.common.inference.model_card import extra_assets, make_card
+from estimator_trainer.common.inference.prediction import predict_files, predict_split, read_labels
+from estimator_trainer.common.locks import taking_turns
+from estimator_trainer.common.monitoring import hparams_tab
+from estimator_trainer.common.pipeline.size import count_examples
+from estimator_trainer.common.runs import saved_dataset
+from estimator_trainer.common.storage import best_checkpoint, checkpoints
+from estimator_trainer.common.storage.metrics import add_metrics, evaluations_since_best, read_metric, read_metrics
+from estimator_trainer.common.storage.restore import CheckpointGone
+from estimator_trainer.common.training.optimizer import LOSS_SCALING_VARIABLES
+from estimator_trainer.common.training.saving import NOT_FINITE_HINT, EvaluateAfterSave
 
 if typing.TYPE_CHECKING:  # It imports this module.
-    from common.runs.experiment import Experiment
+    from estimator_trainer.common.runs.experiment import Experiment
 
 
 def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.CheckpointSaverListener] = ()) -> dict[str, Any]:

@@ -8,11 +8,11 @@ import uuid
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
-from common.files import read_json, write_json
-from common.locks import taking_turns
-from common.paths import is_remote
-from common.storage.metrics import Objective
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.files import read_json, write_json
+from estimator_trainer.common.locks import taking_turns
+from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.storage.metrics import Objective
 
 _RECORD = 'best.json'
 

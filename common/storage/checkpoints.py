@@ -8,11 +8,11 @@ import typing
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError
-from common.files import remove_abandoned
-from common.paths import is_remote
-from common.storage.best_checkpoint import best_dir, find_best
-from common.storage.restore import is_intact, open_checkpoint, without_suffix
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.files import remove_abandoned
+from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.storage.best_checkpoint import best_dir, find_best
+from estimator_trainer.common.storage.restore import is_intact, open_checkpoint, without_suffix
 
 # Temporary files of TensorFlow and of common/files.py, which an interrupted save leaves behind.
 _LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?/?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')

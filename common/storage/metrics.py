@@ -9,9 +9,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError
-from common.files import write
-from common.locks import taking_turns
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.files import write
+from estimator_trainer.common.locks import taking_turns
 
 
 class Objective(typing.NamedTuple):

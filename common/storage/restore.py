@@ -5,7 +5,7 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
+from estimator_trainer.common.errors import RunError
 
 
 class CheckpointGone(RunError):

@@ -7,12 +7,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common import locks, paths
-from common.errors import RunError, UsageError
-from common.files import write_json
-from common.storage.best_checkpoint import best_dir
-from common.storage.checkpoints import has_checkpoint
-from common.storage.metrics import metrics_path
+from estimator_trainer.common import locks, paths
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.files import write_json
+from estimator_trainer.common.storage.best_checkpoint import best_dir
+from estimator_trainer.common.storage.checkpoints import has_checkpoint
+from estimator_trainer.common.storage.metrics import metrics_path
 
 
 def hparams_path(output_dir: str) -> str:

@@ -10,12 +10,12 @@ import optuna
 from optuna.trial import TrialState
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError
-from common.files import to_json
-from common.stop import StopOnSignal
-from common.storage import run_dir
-from common.sweep.study import lock, open_study, run_trials
-from common.sweep.trials import TrialRunner
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.files import to_json
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage import run_dir
+from estimator_trainer.common.sweep.study import lock, open_study, run_trials
+from estimator_trainer.common.sweep.trials import TrialRunner
 
 
 def search(

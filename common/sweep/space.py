@@ -7,9 +7,9 @@ import warnings
 
 from optuna import distributions
 
-from common.errors import UsageError
-from common.files import read_json
-from hparams.merge import apply
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import read_json
+from estimator_trainer.hparams.merge import apply
 
 _KEYS = ('low', 'high', 'log', 'step')
 

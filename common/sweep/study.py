@@ -15,14 +15,14 @@ from optuna.trial import TrialState
 import sqlalchemy
 import tensorflow.compat.v1 as tf
 
-from common import files, locks
-from common.children import was_stopped
-from common.errors import RunError, UsageError
-from common.stop import StopOnSignal
-from common.storage.metrics import Objective
-from common.sweep.trials import TrialRunner
-from hparams.build import differences, renamed
-from hparams.defaults import DEFAULTS
+from estimator_trainer.common import files, locks
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.processes import was_stopped
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.sweep.trials import TrialRunner
+from estimator_trainer.hparams.build import differences, renamed
+from estimator_trainer.hparams.defaults import DEFAULTS
 
 _FILE, _NAME = 'study.db', 'sweep'
 _POLL_SECONDS = 0.2

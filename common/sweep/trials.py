@@ -10,14 +10,14 @@ from typing import Any
 import optuna
 import tensorflow.compat.v1 as tf
 
-from common import children
-from common.errors import RunError, UsageError
-from common.files import read_json, to_json
-from common.stop import StopOnSignal
-from common.storage import run_dir
-from common.storage.metrics import Objective, read_metric
-from common.sweep.space import decode
-from hparams import build, merge
+from estimator_trainer.common import processes
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.files import read_json, to_json
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage import run_dir
+from estimator_trainer.common.storage.metrics import Objective, read_metric
+from estimator_trainer.common.sweep.space import decode
+from estimator_trainer.hparams import build, merge
 
 _POLL_SECONDS = 0.1
 
@@ -63,7 +63,7 @@ class TrialRunner:
                 process.wait()
         if process.returncode:
             error = UsageError if process.returncode == 2 else RunError
-            raise error(f'a dry run failed: {children.explain(log, process.returncode)}')
+            raise error(f'a dry run failed: {processes.explain(log, process.returncode)}')
 
     def start(self, trial: optuna.Trial) -> subprocess.Popen:
         """Starts or resumes the training of a trial, and returns its process.
@@ -85,7 +85,7 @@ class TrialRunner:
 
     def explain(self, trial: optuna.Trial, code: int) -> str:
         """Returns why the training of a trial failed with an exit code, and the path of its log."""
-        return children.explain(os.path.join(self.directory(trial), 'log.txt'), code)
+        return processes.explain(os.path.join(self.directory(trial), 'log.txt'), code)
 
     def save_hparams(self, trial: optuna.Trial | optuna.trial.FrozenTrial, path: str) -> None:
         """Writes the hyper-parameters of a trial as a set."""
@@ -111,4 +111,4 @@ class TrialRunner:
 
     def _start(self, hparams, log_path, *flags):
         arguments = [self.script, *self.flags, f'--hparams_set={hparams}', *flags]
-        return children.start(arguments, log_path, stdout=subprocess.DEVNULL, pass_fds=[self.lock])
+        return processes.start(arguments, log_path, stdout=subprocess.DEVNULL, pass_fds=[self.lock])

@@ -6,14 +6,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError, check_range
-from common.ops import augmentation as ops
-from common.ops.mixup import mixup
-from common.ops.random_shift import random_shift
-from common.training.graphs import ancestors
-from common.values import describe
-from hparams.build import HParams
-from hparams.defaults import DEFAULTS
+from estimator_trainer.common.errors import UsageError, check_range, describe
+from estimator_trainer.common.graphs import ancestors
+from estimator_trainer.common.ops import random as ops
+from estimator_trainer.common.ops.random import mixup, random_shift
+from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.defaults import DEFAULTS
 
 # In this order. Each takes the images and its hyper-parameter.
 _IMAGE_OPS: Mapping[str, Callable[[tf.Tensor, Any], tf.Tensor]] = {
@@ -83,7 +81,7 @@ def check_used(labels: Mapping[str, tf.Tensor], losses: Iterable[tf.Tensor], par
         if labels[label].op not in used:
             raise UsageError(
                 f'{_text(params, name)}: --model={params.model} does not use the label {label}, as '
-                'common.ops.classification.classification_loss does'
+                'estimator_trainer.common.ops.classification.classification_loss does'
             )
 
 

@@ -6,8 +6,8 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from hparams.build import HParams
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.hparams.build import HParams
 
 
 def check(params: HParams) -> None:

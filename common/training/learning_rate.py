@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from hparams.build import HParams
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.hparams.build import HParams
 
 
 def constant(step: tf.Tensor, total_steps: int, params: HParams) -> float:

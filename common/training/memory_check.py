@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.memory import available, size, to_text
-from common.training.graphs import ancestors
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.graphs import ancestors
+from estimator_trainer.common.memory import available, size, to_text
 
 
 def check_fits(fetches: Sequence[tf.Operation | tf.Tensor], batch_size: int) -> None:

@@ -8,25 +8,25 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.training_task import ALONE, TrainingTask
-from common.errors import UsageError
-from common.monitoring.model_summary import describe
-from common.monitoring.profiler import Profiler
-from common.monitoring.progress_bar import ProgressBar
-from common.monitoring.summaries import Length, TrainingSummaries, measure_wait
-from common.options.table import Options
-from common.options.values import parse_steps
-from common.plugins import dataset_contract, model_contract
-from common.stop import StopOnSignal
-from common.training import augmentation, learning_rate, moving_average, optimizer, saving
-from common.training.keras_layers import collect_keras_layers
-from common.training.memory_check import check_fits
-from common.training.multi_step import MultiStepHook
-from common.training.parallel import make_parallel
-from common.training.reproducibility import warn_of_random_ops
-from common.training.step import make_train_op
-from common.training.warm_start import warm_start
-from hparams.build import HParams
+from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.keras.layers import collect_keras_layers
+from estimator_trainer.common.monitoring.model_summary import describe
+from estimator_trainer.common.monitoring.profiler import Profiler
+from estimator_trainer.common.monitoring.progress_bar import ProgressBar
+from estimator_trainer.common.monitoring.summaries import Length, TrainingSummaries, measure_wait
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.options.values import parse_steps
+from estimator_trainer.common.plugins import dataset_contract, model_contract
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.training import augmentation, learning_rate, moving_average, optimizer, saving
+from estimator_trainer.common.training.memory_check import check_fits
+from estimator_trainer.common.training.multi_step import MultiStepHook
+from estimator_trainer.common.training.parallel import make_parallel
+from estimator_trainer.common.training.reproducibility import warn_of_random_ops
+from estimator_trainer.common.training.step import make_train_op
+from estimator_trainer.common.training.warm_start import warm_start
+from estimator_trainer.hparams.build import HParams
 
 ModeKeys = tf.estimator.ModeKeys
 

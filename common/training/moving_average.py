@@ -5,7 +5,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from hparams.build import HParams
+from estimator_trainer.hparams.build import HParams
 
 
 def update(step: tf.Variable, params: HParams) -> tf.Operation:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.training.graphs import random_ops, search
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.graphs import random_ops, search
 
 
 def repeat_step(train_op: tf.Operation, times: tf.Tensor) -> tf.Operation:
@@ -24,8 +24,9 @@ def repeat_step(train_op: tf.Operation, times: tf.Tensor) -> tf.Operation:
     for name, kind, is_seeded in random_ops(step):
         if is_seeded:
             raise UsageError(
-                f'--steps_per_loop: {name} ({kind}) is stateful, so numbers would be drawn twice: use common.ops.dropout, or '
-                'tf.random.stateless_* with the seed of common.ops.step_seed, or omit the flag'
+                f'--steps_per_loop: {name} ({kind}) is stateful, so numbers would be drawn twice: use dropout of '
+                'estimator_trainer.common.ops.layers, or tf.random.stateless_* with step_seed of '
+                'estimator_trainer.common.ops.random, or omit the flag'
             )
 
     def body(count):

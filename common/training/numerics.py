@@ -8,9 +8,9 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
-from common.ops.asserts import assert_finite
-from common.quiet import quiet
+from estimator_trainer.common.console import quiet
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.ops.debug import assert_finite
 
 _COMMON = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), '')
 _OPS = os.path.join(_COMMON, 'ops', '')

@@ -5,10 +5,10 @@ import math
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.training_task import Means
-from common.errors import UsageError
-from common.training import layer_rates, moving_average
-from hparams.build import HParams
+from estimator_trainer.common.cluster.training_task import Means
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.training import layer_rates, moving_average
+from estimator_trainer.hparams.build import HParams
 
 
 class AdamWOptimizer(tf.train.AdamOptimizer):

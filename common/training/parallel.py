@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.ops.shape import get_shape
-from common.options.table import Options
-from common.training.graphs import reachable
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.graphs import reachable
+from estimator_trainer.common.ops.shapes import get_shape
+from estimator_trainer.common.options.table import Options
 
 # Collections that keep only the first tower's items: batch norm's updates of the shared averages, and summaries, which would
 # show a curve for each tower.

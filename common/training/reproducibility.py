@@ -2,15 +2,15 @@
 
 import tensorflow.compat.v1 as tf
 
-from common.training.graphs import ancestors, random_ops, subgraph
+from estimator_trainer.common.graphs import ancestors, random_ops, subgraph
 
 
 def warn_of_random_ops(train_op: tf.Operation) -> None:
     """Logs a warning for each kind of random op, in the model or the input pipeline, whose state is not in a checkpoint."""
     iterators = [op for op in train_op.graph.get_operations() if op.type == 'MakeIterator']
     for place, fetches, seed in (
-        ('input pipeline', iterators, 'common.data.example_seed.example_seed'),
-        ('model', [train_op], 'common.ops.step_seed.step_seed'),
+        ('input pipeline', iterators, 'estimator_trainer.example_seed'),
+        ('model', [train_op], 'estimator_trainer.common.ops.random.step_seed'),
     ):
         found = {kind: name for name, kind, _ in random_ops(subgraph(ancestors(fetches)))}
         for kind, name in sorted(found.items()):

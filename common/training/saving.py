@@ -6,10 +6,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common import files
-from common.errors import RunError
-from common.paths import check_identity, identify
-from common.stop import StopOnSignal
+from estimator_trainer.common import files
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.paths import check_identity, identify
+from estimator_trainer.common.stop import StopOnSignal
 
 NOT_FINITE_HINT = 'lower learning_rate, or find the op that made it with --debug_numerics'
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.training_task import ALONE, TrainingTask
-from common.errors import UsageError
-from common.options.table import Options
-from common.training.parallel import tower_devices
+from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.training.parallel import tower_devices
 
 
 def make_run_config(output_dir: str, seed: int, options: Options, task: TrainingTask = ALONE) -> 'tf.estimator.RunConfig':

@@ -8,12 +8,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.cluster.training_task import Means
-from common.errors import UsageError
-from common.options.table import Options
-from common.plugins import model_contract
-from common.training import graphs, learning_rate, optimizer
-from hparams.build import HParams
+from estimator_trainer.common import graphs
+from estimator_trainer.common.cluster.training_task import Means
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.plugins import model_contract
+from estimator_trainer.common.training import learning_rate, optimizer
+from estimator_trainer.hparams.build import HParams
 
 
 def make_train_op(

@@ -11,11 +11,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError
-from common.options.values import is_scope, parse_names
-from common.storage.checkpoints import latest_intact
-from common.storage.restore import is_intact, open_checkpoint, without_suffix
-from common.training import keras_weights
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.keras import weights as keras_weights
+from estimator_trainer.common.options.values import is_scope, parse_names
+from estimator_trainer.common.storage.checkpoints import latest_intact
+from estimator_trainer.common.storage.restore import is_intact, open_checkpoint, without_suffix
 
 _AVERAGE = '/ExponentialMovingAverage'
 
@@ -29,7 +29,7 @@ def warm_start(
 
     Args:
       path: a checkpoint, a directory of checkpoints (the last one is used), output_dir/best, a SavedModel, or what Keras has
-        saved (see common/training/keras_weights.py).
+        saved (see common/keras/weights.py).
       names: which have other names in the checkpoint; see `parse_names`. The first that fits a variable counts.
       exclude: regular expression; variables whose names match it keep their own initializers.
       networks: the tf.keras models that were called, for what Keras has saved. Variables of a model that is made of the same
@@ -82,7 +82,7 @@ class _Weights:
     """The weights to start from.
 
     Attributes:
-      keras: what Keras has saved, see common/training/keras_weights.py, or None.
+      keras: what Keras has saved, see common/keras/weights.py, or None.
       checkpoint: the path of the checkpoint; for Keras weights, of the one made of them.
       shapes: {key in the checkpoint: shape}.
     """

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.cluster.synchronous import SynchronousTask
-from common.cluster.tf_config import ClusterConfig
-from common.errors import RunError, UsageError
+from estimator_trainer.common.cluster.synchronous import SynchronousTask
+from estimator_trainer.common.cluster.tf_config import ClusterConfig
+from estimator_trainer.common.errors import RunError, UsageError
 from tests import forked
 from tests.cluster.tasks import addresses
 from tests.shared import ROOT

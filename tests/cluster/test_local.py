@@ -13,9 +13,9 @@ import threading
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.cluster import local, local_tasks
-from common.errors import RunError, UsageError
-from common.stop import StopOnSignal
+from estimator_trainer.common.cluster import local, local_tasks
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.stop import StopOnSignal
 from tests import forked
 from tests.cluster.conftest import FLAGS, STEPS
 from tests.cluster.tasks import tf_config, wait_until
@@ -121,8 +121,8 @@ def test_a_task_that_is_stopped_stops_those_that_it_has_not_told(launch, code, t
 
 
 def test_the_tasks_stop_when_their_launcher_is_killed(train):
-    code = f'import sys; sys.path.insert(0, {ROOT!r}); import subprocess, trainer; from tests import forked; '
-    code += 'subprocess.Popen = forked.Popen; trainer.main(sys.argv)'
+    code = f'import sys; sys.path.insert(0, {ROOT!r}); import subprocess; from tests import forked; '
+    code += 'from estimator_trainer.common.commands import trainer; subprocess.Popen = forked.Popen; trainer.main(sys.argv)'
 
     def popen(command, **options):
         return forked.Popen([sys.executable, '-c', code, *command[2:]], **options)

@@ -8,10 +8,10 @@ import types
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.cluster.asynchronous import AsynchronousTask, ParameterServer
-from common.cluster.placement import LeastLoaded
-from common.cluster.tf_config import ClusterConfig
-from common.errors import UsageError
+from estimator_trainer.common.cluster.asynchronous import AsynchronousTask, ParameterServer
+from estimator_trainer.common.cluster.placement import LeastLoaded
+from estimator_trainer.common.cluster.tf_config import ClusterConfig
+from estimator_trainer.common.errors import UsageError
 from tests.cluster.conftest import HPARAMS, STEPS
 from tests.cluster.tasks import addresses
 from tests.shared import assert_equal

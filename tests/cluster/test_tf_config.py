@@ -2,7 +2,7 @@
 
 import json
 
-from common.cluster import tf_config
+from estimator_trainer.common.cluster import tf_config
 from tests.shared import refused
 
 CLUSTER = {'chief': ['a:1'], 'worker': ['b:1', 'c:1']}

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from common.cluster import watch
+from estimator_trainer.common.cluster import watch
 from tests.cluster.tasks import free_ports
 
 

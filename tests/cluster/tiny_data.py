@@ -9,8 +9,8 @@ import time
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.data import records
-from common.ops.batch_normalization import batch_normalization
+from estimator_trainer.common.ops.layers import batch_normalization
+from estimator_trainer.common.records import records
 
 WORDS = 30
 _SHAPES = {'x': ([3], tf.float32), 'words': ([4], tf.int64), 'y': ([], tf.float32)}

@@ -6,9 +6,9 @@ import json
 from PIL import Image
 import tensorflow.compat.v1 as tf
 
-from common.data.elements import elements
-from common.data.source import DataSource
-from hparams import build
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.records.elements import elements
+from estimator_trainer.hparams import build
 
 EVAL, PREDICT = tf.estimator.ModeKeys.EVAL, tf.estimator.ModeKeys.PREDICT
 

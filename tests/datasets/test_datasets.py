@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError
-from common.formats import image_records
-from datasets import addition, cifar10, fashion_mnist, mnist, polynomial
-from hparams.build import HParams
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.formats import image_records
+from estimator_trainer.datasets import addition, cifar10, fashion_mnist, mnist, polynomial
+from estimator_trainer.hparams.build import HParams
 from tests.datasets.own_data import PREDICT, parse
 from tests.http_server import fail, serving
 from tests.raw_datasets import write_archive, write_cifar10, write_fashion_mnist
@@ -65,7 +65,7 @@ def test_files_of_the_user_are_converted_once(tmp_path, monkeypatch, dataset, di
     files = os.listdir(tmp_path / directory)
     prepare(dataset, tmp_path, raw_dir=str(tmp_path / 'mine') if directory == 'mine' else '')
     assert_converted(dataset, tmp_path, arrays)
-    assert os.listdir(tmp_path / directory) == files and (tmp_path / dataset.__name__.partition('.')[2]).is_dir()
+    assert os.listdir(tmp_path / directory) == files and (tmp_path / dataset.__name__.rpartition('.')[2]).is_dir()
     prepare(dataset, tmp_path, raw_dir='/nowhere')
 
 
@@ -77,7 +77,7 @@ def test_files_that_are_nowhere_are_downloaded_once(tmp_path, monkeypatch, datas
         handler.wfile.write((tmp_path / 'server' / os.path.basename(handler.path)).read_bytes())
 
     arrays = WRITE[dataset](tmp_path / 'server', monkeypatch)
-    directory = tmp_path / 'raw' / dataset.__name__.partition('.')[2]
+    directory = tmp_path / 'raw' / dataset.__name__.rpartition('.')[2]
     with serving(fail(404), answer) as (url, ranges):
         url = os.path.dirname(url)
         monkeypatch.setattr(dataset, 'URL', f'{url}/{ARCHIVE}' if dataset == cifar10 else url)
@@ -143,7 +143,7 @@ def test_wrong_hyper_parameters_are_refused(tmp_path, monkeypatch):
         monkeypatch.setattr(dataset, 'download', pytest.fail)
         with pytest.raises(UsageError, match=f'^--hparams=raw_dir={tmp_path}: has neither {files}'):
             prepare(dataset, tmp_path, raw_dir=str(tmp_path))
-        name, given = dataset.__name__.partition('.')[2], dataset.get_params()
+        name, given = dataset.__name__.rpartition('.')[2], dataset.get_params()
         for wrong in ({'image_size': 30}, {'num_channels': 2}, {'num_classes': 9}):
             with pytest.raises(UsageError, match=f'^--dataset={name} has {defined} and num_classes=10: they cannot be changed'):
                 prepare(dataset, tmp_path, **wrong)

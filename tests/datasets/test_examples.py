@@ -11,13 +11,13 @@ from PIL import ExifTags, Image
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import manifest, records
-from common.errors import RunError, UsageError
-from common.formats import example_input, example_metadata, example_parser, tokens
-from common.formats.example_facts import infer_features
-from common.formats.schema import FEATURES, Schema, find_roles
-from datasets import tfrecord
-from hparams.build import HParams
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.own_data import example_input, example_metadata, example_parser, tokens
+from estimator_trainer.common.own_data.example_facts import infer_features
+from estimator_trainer.common.own_data.schema import FEATURES, Schema, find_roles
+from estimator_trainer.common.records import manifest, records
+from estimator_trainer.datasets import tfrecord
+from estimator_trainer.hparams.build import HParams
 from tests.datasets.own_data import EVAL, PREDICT, Prepared, mixed, parse, picture
 
 

@@ -9,15 +9,15 @@ from PIL import ExifTags, Image, ImageOps
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import records
-from common.data.elements import elements
-from common.data.source import DataSource
-from common.data.specs import Specs
-from common.errors import RunError, UsageError
-from common.formats import images
-from common.inference.input_files import open_files
-from datasets import image_folder
-from hparams import build
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.formats import images
+from estimator_trainer.common.inference.input_files import open_files
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.specs import Specs
+from estimator_trainer.common.records import records
+from estimator_trainer.common.records.elements import elements
+from estimator_trainer.datasets import image_folder
+from estimator_trainer.hparams import build
 from tests.datasets.own_data import PREDICT, Prepared, parse, serve
 
 SIZE = 16

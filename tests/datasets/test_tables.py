@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import records
-from common.errors import RunError, UsageError
-from common.formats.cells import is_almost_number, make_encoder, to_integer_text, to_number
-from common.formats.columns import ColumnProfile
-from common.formats.delimited import Table
-from common.formats.lines import Lines, Position
-from common.formats.moments import Moments, standardize
-from common.formats.schema import CATEGORICAL, COLUMNS, NUMERIC, Schema, find_roles, read_schema
-from common.formats.splits import SplitFile, find_files, find_split, fingerprint
-from common.formats.table_facts import describe
-from common.formats.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
-from datasets import csv
-from hparams import build
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.own_data.cells import is_almost_number, make_encoder, to_integer_text, to_number
+from estimator_trainer.common.own_data.columns import ColumnProfile
+from estimator_trainer.common.own_data.delimited import Table
+from estimator_trainer.common.own_data.lines import Lines, Position
+from estimator_trainer.common.own_data.moments import Moments, standardize
+from estimator_trainer.common.own_data.schema import CATEGORICAL, COLUMNS, NUMERIC, Schema, find_roles, read_schema
+from estimator_trainer.common.own_data.splits import SplitFile, find_files, find_split, fingerprint
+from estimator_trainer.common.own_data.table_facts import describe
+from estimator_trainer.common.own_data.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
+from estimator_trainer.common.records import records
+from estimator_trainer.datasets import csv
+from estimator_trainer.hparams import build
 from tests.datasets.own_data import Prepared, make_schema, predicted, serve
 
 

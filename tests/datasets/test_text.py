@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError
-from common.formats import tokens
-from datasets import text
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.own_data import tokens
+from estimator_trainer.datasets import text
 from tests.datasets.own_data import Prepared, predicted
 
 

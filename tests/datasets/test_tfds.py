@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import records, shards
-from common.errors import RunError, UsageError
-from datasets import tfds as dataset
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.records import records, shards
+from estimator_trainer.datasets import tfds as dataset
 from tests.datasets.own_data import Prepared, make_schema, picture, predicted, serve
 
 tfds = pytest.importorskip('tensorflow_datasets', reason="needs pip install -e '.[tfds]'")

@@ -4,7 +4,7 @@ import hashlib
 import os
 import shutil
 
-from common.formats import class_folders
+from estimator_trainer.common.formats import class_folders
 from tests.shared import refused
 
 

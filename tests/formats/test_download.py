@@ -11,9 +11,9 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 import pytest
 
-from common.errors import RunError
-from common.formats import download as module
-from common.formats.download import download
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.formats import download as module
+from estimator_trainer.common.formats.download import download
 from tests.http_server import CONTENT, fail, send, serving
 
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

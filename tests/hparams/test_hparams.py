@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from common.errors import UsageError
-from hparams import build, overrides
-from hparams.defaults import DEFAULTS
-from hparams.sets import set_path
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.hparams import build, overrides
+from estimator_trainer.hparams.defaults import DEFAULTS
+from estimator_trainer.hparams.sets import set_path
 
 
 def make(text='', model=None, dataset=None, set_name='', **flags):

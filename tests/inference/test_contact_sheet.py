@@ -7,10 +7,10 @@ import numpy as np
 from PIL import Image, ImageDraw
 import pytest
 
-from common.errors import UsageError
-from common.inference.contact_sheet import ContactSheet
-from common.inference.prediction import Prediction
-from common.ops.images import WRONG
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.inference.contact_sheet import ContactSheet
+from estimator_trainer.common.inference.prediction import Prediction
+from estimator_trainer.common.ops.images import WRONG
 
 NAMES = ['cat', 'dog', 'Übergröße', '猫']
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
-from common.inference.evaluator import Evaluator
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.inference.evaluator import Evaluator
 from tests.linear import MODEL, X, Y, input_fn, loss_of, make_estimator, scalars
 
 

@@ -10,13 +10,13 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from tensorflow.core.framework import tensor_pb2
 
-from common.data import records
-from common.data.source import DataSource
-from common.errors import UsageError
-from common.inference import requests, serving
-from common.inference.model_card import to_markdown
-from common.ops.python_op import python_op
-from hparams import build
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.inference import requests, serving
+from estimator_trainer.common.inference.model_card import to_markdown
+from estimator_trainer.common.ops.python_op import python_op
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.records import records
+from estimator_trainer.hparams import build
 from tests.linear import make_estimator
 from tests.shared import refused
 

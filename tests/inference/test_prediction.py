@@ -10,14 +10,14 @@ from PIL import Image
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import records
-from common.data.source import DataSource
-from common.errors import RunError, UsageError
-from common.inference.input_files import open_files
-from common.inference.prediction import Prediction, predict_files, read_labels
-from common.inference.predictor import Predictor
-from common.plugins import loader
-from hparams import build
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.inference.input_files import open_files
+from estimator_trainer.common.inference.prediction import Prediction, predict_files, read_labels
+from estimator_trainer.common.inference.predictor import Predictor
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.plugins import loader
+from estimator_trainer.common.records import records
+from estimator_trainer.hparams import build
 from tests import tfrecords
 from tests.linear import MODEL, X, make_estimator
 from tests.shared import DAMAGES

@@ -6,9 +6,9 @@ import types
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.options.table import Options
-from common.training.model_fn import ModelFn
-from hparams import build
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.training.model_fn import ModelFn
+from estimator_trainer.hparams import build
 
 ModeKeys = tf.estimator.ModeKeys
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.runs import api
-from models import keras
+from estimator_trainer.common.commands import api
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.models import keras
 from tests.models.shared import ModeKeys, make_params
 from tests.shared import read_weights, refused
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.plugins import loader
-from models import alexnet
+from estimator_trainer.common.plugins import loader
+from estimator_trainer.models import alexnet
 from tests.evaluated import evaluate
 from tests.models.shared import ModeKeys, make_params
 from tests.shared import refused

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from models import mlp, resnet, text_cnn
+from estimator_trainer.models import mlp, resnet, text_cnn
 from tests.evaluated import evaluate, variable_values
 from tests.models.shared import ModeKeys, make_params, train
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.training.parallel import make_parallel
-from models import seq2seq
+from estimator_trainer.common.training.parallel import make_parallel
+from estimator_trainer.models import seq2seq
 from tests.evaluated import CPUS
 from tests.models.shared import ModeKeys, make_params, train
 

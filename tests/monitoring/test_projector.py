@@ -9,7 +9,7 @@ from PIL import Image
 from tensorboard.plugins.projector import ProjectorConfig
 import tensorflow.compat.v1 as tf
 
-from common.monitoring import projector
+from estimator_trainer.common.monitoring import projector
 from tests.shared import SMALL
 
 

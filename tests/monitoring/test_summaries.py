@@ -9,9 +9,9 @@ import pytest
 from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 import tensorflow.compat.v1 as tf
 
-from common.monitoring import hparams_tab, summaries
-from common.monitoring.model_summary import describe
-from hparams.build import HParams
+from estimator_trainer.common.monitoring import hparams_tab, summaries
+from estimator_trainer.common.monitoring.model_summary import describe
+from estimator_trainer.hparams.build import HParams
 from tests.linear import scalars
 
 

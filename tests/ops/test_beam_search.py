@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.ops.beam_search import rnn_beam_search
+from estimator_trainer.common.ops.beam_search import rnn_beam_search
 from tests.evaluated import evaluate, graph_size
 
 # A machine with 5 states: token k leads from state i to NEXT[i, k], which then predicts the next token by LOGITS.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.ops.classification import classification_loss, classification_metrics, classifier_outputs
+from estimator_trainer.common.ops.classification import classification_loss, classification_metrics, classifier_outputs
 from tests.evaluated import evaluate, graph_size, summary_values
 
 LOGITS = np.random.RandomState(0).normal(size=[9, 4]).astype(np.float32)

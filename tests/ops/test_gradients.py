@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.ops.check_gradient import check_gradient
-from common.ops.cross_entropy import softmax_cross_entropy, softmax_entropy
-from common.ops.dropout import dropout
-from common.ops.gaussian_kl import gaussian_kl
-from common.ops.jacobian import batch_jacobian, jacobian
-from common.ops.layers import conv_stack
-from common.ops.python_op import python_op
-from common.ops.softmax import log_prob_from_logits, softmax
+from estimator_trainer.common.ops.debug import batch_jacobian, check_gradient, jacobian
+from estimator_trainer.common.ops.layers import conv_stack, dropout
+from estimator_trainer.common.ops.losses import (
+    gaussian_kl,
+    log_prob_from_logits,
+    softmax,
+    softmax_cross_entropy,
+    softmax_entropy,
+)
+from estimator_trainer.common.ops.python_op import python_op
 from tests.evaluated import evaluate, graph_size
 
 RANDOM = np.random.RandomState(0)

@@ -7,10 +7,9 @@ from PIL import Image, ImageFont
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.ops import image_grid, images, labeled_images
-from common.ops.print_tensor import print_tensor
-from common.ops.variable_summaries import variable_summaries
-from common.training.parallel import make_parallel
+from estimator_trainer.common.ops import images
+from estimator_trainer.common.ops.debug import print_tensor, variable_summaries
+from estimator_trainer.common.training.parallel import make_parallel
 from tests.evaluated import CPUS, summary_values
 
 GRID = np.random.RandomState(0).randint(0, 256, [5, 4, 6, 3]).astype(np.uint8)
@@ -25,7 +24,7 @@ LABEL, PREDICTION = slice(112, 132), slice(132, 152)  # The lines of a caption.
 def drawn(monkeypatch):
     """The number of images in each call of the functions that draw."""
     calls = []
-    for module, name in ((image_grid, 'draw_grid'), (labeled_images, 'draw_labeled')):
+    for module, name in ((images, 'draw_grid'), (images, 'draw_labeled')):
         draw = getattr(module, name)
         monkeypatch.setattr(module, name, lambda images, *rest, draw=draw: calls.append(len(images)) or draw(images, *rest))
     return calls
@@ -36,46 +35,46 @@ def decode(value):
 
 
 def test_images_of_a_grid_grey_and_float_ones_too_stand_row_after_row_with_white_lines_between():
-    (grid,) = image_grid.draw_grid(GRID)
+    (grid,) = images.draw_grid(GRID)
     assert grid.shape == (2 * 4 + 2, 3 * 6 + 2 * 2, 3)
     for i, image in enumerate(GRID):
         y, x = i // 3 * 6, i % 3 * 8
         np.testing.assert_array_equal(grid[y : y + 4, x : x + 6], image)
     assert (grid[4:6] == 255).all() and (grid[:, 6:8] == 255).all() and (grid[6:, 16:] == 255).all()
-    (grid,) = image_grid.draw_grid(GRID, columns=5)
+    (grid,) = images.draw_grid(GRID, columns=5)
     assert grid.shape == (4, 5 * 6 + 4 * 2, 3)
     np.testing.assert_array_equal(grid[:, 32:], GRID[4])
-    assert (image_grid.draw_grid(GRID[:0]) == 255).all()
+    assert (images.draw_grid(GRID[:0]) == 255).all()
     grey = GRID[:, :, :, :1]
-    np.testing.assert_array_equal(image_grid.draw_grid(grey)[0, :4, :6], np.repeat(grey[0], 3, axis=2))
+    np.testing.assert_array_equal(images.draw_grid(grey)[0, :4, :6], np.repeat(grey[0], 3, axis=2))
     shades = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
     for error in (-0.4, 0, 0.4):  # Values between two shades are drawn as the nearer one.
-        np.testing.assert_array_equal(image_grid.draw_grid(np.float32(shades + error) / 255), image_grid.draw_grid(shades))
-    assert image_grid.draw_grid(np.float32([[[[-0.5], [1.5]]]]))[0, 0, :, 0].tolist() == [0, 255]
+        np.testing.assert_array_equal(images.draw_grid(np.float32(shades + error) / 255), images.draw_grid(shades))
+    assert images.draw_grid(np.float32([[[[-0.5], [1.5]]]]))[0, 0, :, 0].tolist() == [0, 255]
 
 
 def test_a_labeled_image_is_enlarged_and_captioned_red_where_the_prediction_is_wrong_and_green_where_it_is_right():
-    found = labeled_images.draw_labeled(DIGITS, [7, 2, 1], [7, 3, 1])
+    found = images.draw_labeled(DIGITS, [7, 2, 1], [7, 3, 1])
     assert found.shape == (3, 112 + 40, 112, 3)
     for image, picture, color, other in zip(DIGITS, found, (GREEN, RED, GREEN), (RED, GREEN, RED)):
         np.testing.assert_array_equal(picture[0:112:4, 0:112:4], np.repeat(image, 3, axis=2))
         assert (picture[112:] == color).all(-1).sum() > 10 and not (picture == other).all(-1).any()
     # Large and colored ones stay as they are, and floats are drawn like bytes.
     image = np.random.RandomState(0).randint(0, 256, [1, 120, 130, 3]).astype(np.uint8)
-    found = labeled_images.draw_labeled(image, [1], [1])
+    found = images.draw_labeled(image, [1], [1])
     np.testing.assert_array_equal(found[0, :120], image[0])
-    np.testing.assert_array_equal(labeled_images.draw_labeled(image.astype(np.float32) / 255, [1], [1]), found)
+    np.testing.assert_array_equal(images.draw_labeled(image.astype(np.float32) / 255, [1], [1]), found)
 
 
 def test_the_caption_shows_the_label_and_the_prediction_by_the_names_of_classes_if_they_are_known():
     for labels, predictions, differing in (([7, 7], [1, 2], PREDICTION), ([1, 2], [7, 7], LABEL)):
-        first, second = labeled_images.draw_labeled(SAME, labels, predictions)
+        first, second = images.draw_labeled(SAME, labels, predictions)
         assert [line for line in (LABEL, PREDICTION) if (first[line] != second[line]).any()] == [differing]
     named, numbered, other = (
-        labeled_images.draw_labeled(SAME, [0, 7], [1, 7], names) for names in (['cat', 'dog'], None, ['cat', 'emu'])
+        images.draw_labeled(SAME, [0, 7], [1, 7], names) for names in (['cat', 'dog'], None, ['cat', 'emu'])
     )
     assert (named[0] != numbered[0]).any() and (named[1] == numbered[1]).all()  # There is no name for the class 7.
-    long = labeled_images.draw_labeled(SAME[:1], [0], [0], ['i' * 99])
+    long = images.draw_labeled(SAME[:1], [0], [0], ['i' * 99])
     assert (long[0, 112:, -4:] == 255).all() and (long[0, 112:, -20:] != 255).any()  # Shortened, with a margin.
     assert (named[0][LABEL] == other[0][LABEL]).all() and (named[0][PREDICTION] != other[0][PREDICTION]).any()
 
@@ -99,19 +98,19 @@ def test_summaries_hold_the_images_of_the_first_tower_and_are_drawn_only_when_as
     batch, numbers = tf.placeholder(tf.uint8, [None, 28, 28, 1]), tf.placeholder(tf.int32, [None])
     feed = {batch: DIGITS[:size], numbers: [7, 2, 1][:size]}
 
-    def tower(images, numbers):
+    def tower(pixels, numbers):
         with tf.name_scope('deep'):
-            image_grid.image_grid('grid', images)
-            labeled_images.labeled_images('inputs', images, numbers, numbers + 1)
+            images.image_grid('grid', pixels)
+            images.labeled_images('inputs', pixels, numbers, numbers + 1)
         return numbers
 
-    session.run(make_parallel(tower, CPUS[:2], images=batch, numbers=numbers), feed)
+    session.run(make_parallel(tower, CPUS[:2], pixels=batch, numbers=numbers), feed)
     assert not drawn
     values = {value.tag: decode(value) for value in summary_values(session, tf.summary.merge_all(), feed)}
     assert drawn == [shown, shown]
-    np.testing.assert_array_equal(values.pop('grid/image'), np.squeeze(image_grid.draw_grid(DIGITS[:shown])[0]))
+    np.testing.assert_array_equal(values.pop('grid/image'), np.squeeze(images.draw_grid(DIGITS[:shown])[0]))
     assert list(values) == [f'inputs/image/{i}' for i in range(shown)]
-    for value, expected in zip(values.values(), labeled_images.draw_labeled(DIGITS, [7, 2, 1], [8, 3, 2])):
+    for value, expected in zip(values.values(), images.draw_labeled(DIGITS, [7, 2, 1], [8, 3, 2])):
         np.testing.assert_array_equal(value, expected)
 
 

@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.ops.batch_normalization import batch_normalization
-from common.ops.layers import conv_stack, dense_stack, weight_penalty
-from common.ops.leaky_relu import leaky_relu
-from common.ops.merge import merge
-from common.training.parallel import make_parallel
+from estimator_trainer.common.ops.layers import batch_normalization, conv_stack, dense_stack, leaky_relu, merge, weight_penalty
+from estimator_trainer.common.training.parallel import make_parallel
 from tests.evaluated import CPUS, evaluate, variable_values
 from tests.shared import ROOT
 
@@ -143,7 +140,7 @@ def test_each_tower_normalizes_its_own_share_and_the_first_ones_moments_count(se
 
 @pytest.mark.parametrize('onednn', [0, pytest.param(1, marks=pytest.mark.skipif(not REFUSES_NCHW, reason='it runs NCHW'))])
 def test_nchw_without_a_gpu_is_refused_where_the_cpu_cannot_run_it(onednn):
-    program = "import tf_estimator; from common.ops import layers; layers.check_data_format('NCHW')"
+    program = "import tf_estimator; from estimator_trainer.common.ops import layers; layers.check_data_format('NCHW')"
     env = {**os.environ, 'TF_ENABLE_ONEDNN_OPTS': str(onednn), 'CUDA_VISIBLE_DEVICES': ''}
     result = subprocess.run([sys.executable, '-c', program], cwd=ROOT, text=True, capture_output=True, env=env)
     assert 'UsageError: data_format=NCHW needs a GPU: this machine has none, and its CPU runs NHWC only' in result.stderr

@@ -7,10 +7,9 @@ from PIL import Image
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.ops import confusion_matrix
-from common.ops.auc import auc
-from common.ops.pr_curve import pr_curve
-from common.training.parallel import make_parallel
+from estimator_trainer.common.ops import metrics
+from estimator_trainer.common.ops.metrics import auc, pr_curve
+from estimator_trainer.common.training.parallel import make_parallel
 from tests.evaluated import CPUS, summary_values
 
 RANDOM = np.random.RandomState(0)
@@ -84,26 +83,26 @@ def test_the_pr_curve_is_that_of_all_batches_also_of_certain_probabilities_and_o
 
 def test_cells_of_a_confusion_matrix_are_green_or_red_by_their_share_of_the_row_and_show_the_count_if_they_are_large():
     middles = [56 + 160 * i + 40 for i in range(3)]  # Beside the numbers written there.
-    (picture,) = confusion_matrix.draw_matrix(np.array([[4, 0, 0], [1, 1, 2], [0, 0, 0]]))
+    (picture,) = metrics.draw_matrix(np.array([[4, 0, 0], [1, 1, 2], [0, 0, 0]]))
     shades = picture[np.ix_(middles, middles)]
     assert shades[0].tolist() == [[0, 110, 0], [255, 255, 255], [255, 255, 255]]
     # By hand: the root of a quarter is one half of the colour, the root of a half 0.707 of it.
     assert shades[1].tolist() == [[227, 127, 127], [127, 182, 127], [216, 74, 74]]
     assert shades[2].tolist() == [[255, 255, 255]] * 3
     # The counts are written into the cells.
-    one, other = (confusion_matrix.draw_matrix(np.diag([1, 1, count]))[0] for count in (7, 8))
+    one, other = (metrics.draw_matrix(np.diag([1, 1, count]))[0] for count in (7, 8))
     differ = np.argwhere((one != other).any(-1))
     assert len(differ) and (abs(differ - (56 + 160 * 2 + 80)) < 15).all()
     for count, is_lighter in ((1, False), (2, True)):  # Black up to a quarter of the row, white above.
-        (picture,) = confusion_matrix.draw_matrix(np.array([[count, 3], [0, 0]]))
+        (picture,) = metrics.draw_matrix(np.array([[count, 3], [0, 0]]))
         brightness = picture.astype(int).sum(-1)
         ink = brightness[56 + 100 : 56 + 140, 56 + 100 : 56 + 140] - brightness[60, 60]
         assert ((ink > 0).any(), (ink < 0).any()) == (is_lighter, not is_lighter)
-    (picture,) = confusion_matrix.draw_matrix(np.eye(1000, dtype=int))
+    (picture,) = metrics.draw_matrix(np.eye(1000, dtype=int))
     assert picture.shape == (1057, 1057, 3)
     assert (picture[56 + np.arange(1000), 56 + np.arange(1000)] == [0, 110, 0]).all()
-    assert confusion_matrix.draw_matrix(np.eye(30, dtype=int)).shape[1] < 600
-    borders = [(confusion_matrix.draw_matrix(np.zeros([size, size]))[0, 57:, 57:] == 220).all(-1).any() for size in (20, 21)]
+    assert metrics.draw_matrix(np.eye(30, dtype=int)).shape[1] < 600
+    borders = [(metrics.draw_matrix(np.zeros([size, size]))[0, 57:, 57:] == 220).all(-1).any() for size in (20, 21)]
     assert borders == [True, False]  # Cells of 24 pixels have numbers, those of 22 none.
 
 
@@ -111,11 +110,11 @@ def test_cells_of_a_confusion_matrix_are_green_or_red_by_their_share_of_the_row_
 def test_the_confusion_matrix_counts_all_batches_and_towers_is_drawn_once_and_has_a_table_up_to_a_hundred_classes(
     session, monkeypatch, names
 ):
-    calls, draw = [], confusion_matrix.draw_matrix
-    monkeypatch.setattr(confusion_matrix, 'draw_matrix', lambda *arguments: calls.append(arguments) or draw(*arguments))
+    calls, draw = [], metrics.draw_matrix
+    monkeypatch.setattr(metrics, 'draw_matrix', lambda *arguments: calls.append(arguments) or draw(*arguments))
     labels, predictions = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int32, [None])
     gathered = make_parallel(lambda x: tf.identity(x), CPUS, x=predictions)
-    value, update = confusion_matrix.confusion_matrix(labels, gathered, 4, names)
+    value, update = metrics.confusion_matrix(labels, gathered, 4, names)
     session.run(tf.local_variables_initializer())
     for batch in BATCHES:
         counts = session.run(update, {labels: LABELS[batch], predictions: PREDICTIONS[batch]})
@@ -130,6 +129,6 @@ def test_the_confusion_matrix_counts_all_batches_and_towers_is_drawn_once_and_ha
     expected = [['label \\ predicted', *words]] + [[word, *map(str, row)] for word, row in zip(words, COUNTS)]
     assert tf.make_ndarray(table.tensor).astype(str).tolist() == expected
     for num_classes, parts in ((100, 2), (101, 1)):
-        value, _ = confusion_matrix.confusion_matrix([0], [0], num_classes)
+        value, _ = metrics.confusion_matrix([0], [0], num_classes)
         session.run(tf.local_variables_initializer())
         assert len(summary_values(session, value)) == parts

@@ -3,9 +3,13 @@
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.ops.cross_entropy import softmax_cross_entropy, softmax_entropy
-from common.ops.gaussian_kl import gaussian_kl
-from common.ops.softmax import log_prob_from_logits, softmax
+from estimator_trainer.common.ops.losses import (
+    gaussian_kl,
+    log_prob_from_logits,
+    softmax,
+    softmax_cross_entropy,
+    softmax_entropy,
+)
 from tests.evaluated import evaluate
 
 RANDOM = np.random.RandomState(0)

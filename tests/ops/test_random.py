@@ -4,21 +4,20 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.ops import augmentation
-from common.ops.dropout import dropout
-from common.ops.mixup import mixup
-from common.ops.random_shift import random_shift
-from common.training.parallel import make_parallel
+from estimator_trainer.common.ops import random
+from estimator_trainer.common.ops.layers import dropout
+from estimator_trainer.common.ops.random import mixup, random_shift
+from estimator_trainer.common.training.parallel import make_parallel
 from tests.evaluated import CPUS, evaluate
 
 IMAGES = np.random.RandomState(0).uniform(0.1, 1, [200, 6, 8, 3]).astype(np.float32)
 ONES = np.ones([1000, 10], np.float32)
 OPS = {
-    'flip': augmentation.random_flip,
-    'crop': lambda images: augmentation.random_crop(images, 0.25),
-    'rotation': lambda images: augmentation.random_rotation(images, 30.0),
-    'cutout': lambda images: augmentation.random_cutout(images, 3),
-    'color': lambda images: augmentation.random_color(images, 0.5),
+    'flip': random.random_flip,
+    'crop': lambda images: random.random_crop(images, 0.25),
+    'rotation': lambda images: random.random_rotation(images, 30.0),
+    'cutout': lambda images: random.random_cutout(images, 3),
+    'color': lambda images: random.random_color(images, 0.5),
     'mixup': lambda images: mixup(images, 0.5)[0],
     'shift': lambda images: random_shift(images, 2, True),
     'dropout': lambda images: dropout(images, 0.1, True),
@@ -90,17 +89,17 @@ def test_crops_have_the_areas_and_aspect_ratios_that_are_drawn(height, width):
 def test_right_angles_rotate_as_numpy_does_and_drawn_angles_are_of_both_signs_up_to_the_maximum():
     images = np.random.RandomState(0).uniform(size=[5, 7, 7, 2]).astype(np.float32)
     turns = np.array([-1, 0, 1, 2, 4])
-    found = evaluate(augmentation.rotate, images, np.float32(90 * turns))
+    found = evaluate(random.rotate, images, np.float32(90 * turns))
     np.testing.assert_allclose(found, [np.rot90(image, turn) for image, turn in zip(images, turns)], atol=1e-5)
-    found = evaluate(augmentation.rotate, IMAGES, np.full([200], 180.0, np.float32))
+    found = evaluate(random.rotate, IMAGES, np.full([200], 180.0, np.float32))
     np.testing.assert_allclose(found, IMAGES[:, ::-1, ::-1], atol=1e-5)
-    found = evaluate(augmentation.rotate, np.ones([1, 9, 9, 1], np.float32), np.array([45.0], np.float32))
+    found = evaluate(random.rotate, np.ones([1, 9, 9, 1], np.float32), np.array([45.0], np.float32))
     assert found[0, 0, 0, 0] == found[0, 8, 8, 0] == 0 and abs(found[0, 4, 4, 0] - 1) < 1e-6
     # A dot right of the center, at a radius of 20.
     images = np.zeros([500, 61, 61, 1], np.float32)
     images[:, 30, 50] = 1
     rows, columns = np.meshgrid(np.arange(61.0) - 30, np.arange(61.0) - 30, indexing='ij')
-    found = draw(lambda images: augmentation.random_rotation(images, 40.0), images)[:, :, :, 0]
+    found = draw(lambda images: random.random_rotation(images, 40.0), images)[:, :, :, 0]
     total = found.sum((1, 2))
     angles = np.degrees(np.arctan2(-(found * rows).sum((1, 2)) / total, (found * columns).sum((1, 2)) / total))
     assert -42 < angles.min() < -38 and 38 < angles.max() < 42 and abs(angles.mean()) < 4
@@ -108,7 +107,7 @@ def test_right_angles_rotate_as_numpy_does_and_drawn_angles_are_of_both_signs_up
 
 @pytest.mark.parametrize('size', [1, 3, 4, 20])
 def test_cutout_blanks_a_square_around_any_pixel(size):
-    found = draw(lambda images: augmentation.random_cutout(images, size), np.repeat(IMAGES, 5, 0))
+    found = draw(lambda images: random.random_cutout(images, size), np.repeat(IMAGES, 5, 0))
     expected = set()  # The blank pixels of each center.
     for y, x in np.ndindex(6, 8):
         blank = np.zeros([6, 8], bool)

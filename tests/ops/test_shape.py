@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.ops.asserts import assert_finite, assert_shape
-from common.ops.batch_gather import batch_gather
-from common.ops.shape import get_shape, reshape
+from estimator_trainer.common.ops.debug import assert_finite, assert_shape
+from estimator_trainer.common.ops.shapes import batch_gather, get_shape, reshape
 from tests.evaluated import evaluate
 
 RANDOM = np.random.RandomState(0)

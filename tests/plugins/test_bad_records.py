@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data.bad_records import ERRORS, check_records
-from common.data.input_pipeline import make_input_fn
-from common.data.size import count_examples
-from common.data.source import DataSource
-from common.errors import RunError
-from hparams.build import HParams
-from hparams.defaults import DEFAULTS
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.pipeline.bad_records import ERRORS, check_records
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import make_input_fn
+from estimator_trainer.common.pipeline.size import count_examples
+from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.defaults import DEFAULTS
 
 TRAIN, EVAL = tf.estimator.ModeKeys.TRAIN, tf.estimator.ModeKeys.EVAL
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from common.errors import UsageError
-from hparams.build import HParams
-from hparams.check import check_params
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.merge import check_params
 from tests import own_module
 from tests.shared import refused
 

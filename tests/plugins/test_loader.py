@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from common.plugins import loader
+from estimator_trainer.common.plugins import loader
 from tests.shared import refused
 
 MODEL = {'get_params': dict, 'model': lambda features, labels, mode, params: None}
@@ -30,7 +30,7 @@ def test_a_dotted_path_is_any_importable_module_and_an_unknown_one_lists_the_kno
         assert refused(loader.load, kind, 'outside.lacking') == message
     with pytest.raises(ModuleNotFoundError, match='nosuch_dependency'):  # Its author needs the traceback.
         loader.load('model', 'outside.broken')
-    for name in ('nosuch', 'no.such', 'common.nosuch', '../x', '.x', 'a..b', 'x y', 'models'):
+    for name in ('nosuch', 'no.such', 'estimator_trainer.nosuch', '../x', '.x', 'a..b', 'x y', 'models'):
         path = name if '.' in name else f'models.{name}'
         message = refused(loader.load, 'model', name)
         assert message.startswith(f'--model={name}: no module {path}; the models are: alexnet, ')

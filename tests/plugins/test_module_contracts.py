@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.plugins import dataset_contract, model_contract
-from hparams import build
+from estimator_trainer.common.plugins import dataset_contract, model_contract
+from estimator_trainer.hparams import build
 from tests.shared import refused
 
 TRAIN, EVAL, PREDICT = tf.estimator.ModeKeys.TRAIN, tf.estimator.ModeKeys.EVAL, tf.estimator.ModeKeys.PREDICT

@@ -2,13 +2,13 @@
 
 import pytest
 
-from common.plugins import loader, module_help, source
-import models
+from estimator_trainer import models
+from estimator_trainer.common.commands import trainer
+from estimator_trainer.common.plugins import loader, module_help, module_source
 from tests.shared import refused
-import trainer
 
 OWN = """
-from common.formats import tokens
+from estimator_trainer.common.own_data import tokens
 
 def get_params():
     return {
@@ -37,8 +37,8 @@ UNCLEAR = [
     f'{GOOD}if other:\n    def get_params(): pass',
     "if other:\n    def get_params(): return {'units': 9}",
     "async def get_params(): return {'units': 8}",
-    'from models.alexnet import get_params',
-    f'from models.alexnet import get_params\n{GOOD}',
+    'from estimator_trainer.models.alexnet import get_params',
+    f'from estimator_trainer.models.alexnet import get_params\n{GOOD}',
     'from other import tokens\ndef get_params(): return {**tokens.get_params()}',
     "def get_params(): return {'units': None}",
     "def get_params(): return {'units': [1, 2.0]}",
@@ -47,10 +47,10 @@ UNCLEAR = [
     f'{GOOD}from other import *',
     f'{GOOD}del get_params',
     'from .common.formats import tokens\ndef get_params(): return {**tokens.get_params()}',
-    'from common.formats import tokens\ntokens = other()\ndef get_params(): return {**tokens.get_params()}',
-    'from common.formats.tokens import Defaults\ndef get_params(): return {**Defaults.get_params()}',
-    'from models import unimportable\ndef get_params(): return {**unimportable.get_params()}',
-    'from models.family import member\ndef get_params(): return {**member.get_params()}',
+    'from estimator_trainer.common.own_data import tokens\ntokens = other()\ndef get_params(): return {**tokens.get_params()}',
+    'from estimator_trainer.common.own_data.tokens import Defaults\ndef get_params(): return {**Defaults.get_params()}',
+    'from estimator_trainer.models import unimportable\ndef get_params(): return {**unimportable.get_params()}',
+    'from estimator_trainer.models.family import member\ndef get_params(): return {**member.get_params()}',
     'def get_params(): return {',
     '',
 ]
@@ -66,7 +66,7 @@ def own(tmp_path, monkeypatch):
         path.write_text(text)
         return name
 
-    monkeypatch.setattr('models.__path__', [*models.__path__, str(tmp_path)])
+    monkeypatch.setattr('estimator_trainer.models.__path__', [*models.__path__, str(tmp_path)])
     return write
 
 
@@ -93,7 +93,7 @@ def test_list_shows_each_module_with_its_first_line_and_the_sets_and_help_their_
     assert '  momentum=0.9                  momentum: decay of the accumulated gradients.' in lines[framework:]
 
 
-@pytest.mark.parametrize('package', ['', 'models.'])  # Read, or imported.
+@pytest.mark.parametrize('package', ['', 'estimator_trainer.models.'])  # Read, or imported.
 def test_comments_are_found_above_and_beside_an_item_and_in_what_is_included(own, package):
     text = module_help.describe_module('model', package + own('helped', OWN))
     for lines in (
@@ -111,7 +111,8 @@ def test_hyper_parameters_that_are_computed_have_no_comments_and_wrong_ones_and_
         ('builtin', 'get_params = dict', '  none'),
     ):
         name = own(name, f'{get_params}\ndef model(features, labels, mode, params): pass\n')
-        assert module_help.describe_module('model', f'models.{name}').endswith(f'Hyper-parameters:\n\n{shown}')
+        text = module_help.describe_module('model', f'estimator_trainer.models.{name}')
+        assert text.endswith(f'Hyper-parameters:\n\n{shown}')
     name = own('wrong', "def get_params():\n    return {'items': 3}\n")
     message = refused(module_help.describe_module, 'model', name)
     assert message.startswith("--model=wrong: get_params() gives 'items'=3: the name of a hyper-parameter must")
@@ -124,24 +125,24 @@ def read(own, text):
     """Returns what is read of a module of models/ that cannot be imported, beside a package of which this is true, too."""
     own('family/__init__', IMPORTED)
     own('family/member', GOOD)
-    return source.read('model', own('unimportable', f'{text}\n{IMPORTED}'))
+    return module_source.read('model', own('unimportable', f'{text}\n{IMPORTED}'))
 
 
 @pytest.mark.parametrize('kind', ['model', 'dataset'])
 def test_all_modules_of_this_project_can_be_read(kind):
     for name in loader.available(kind):
-        module, found = loader.load(kind, name), source.read(kind, name)
+        module, found = loader.load(kind, name), module_source.read(kind, name)
         if name != 'tfds':
             assert (found.doc, found.params) == (module.__doc__.strip(), module.get_params())
             assert list(found.params) == list(module.get_params())
-    assert source.read(kind, f'{kind}s.polynomial') is None  # A dotted path is left to the import.
+    assert module_source.read(kind, f'estimator_trainer.{kind}s.polynomial') is None  # A dotted path is left to the import.
 
 
 def test_values_of_all_kinds_are_read(own):
     found = read(
         own,
         """
-from datasets import mnist as digits
+from estimator_trainer.datasets import mnist as digits
 
 def get_params():
     '''Returns the hyper-parameters.'''

@@ -6,11 +6,11 @@ import types
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
-from common.plugins import model_contract
-from common.plugins.traceback_filter import in_a_line, user_traceback
-from common.runs import command
-from common.runs import flags as run_flags
+from estimator_trainer.common.commands import command
+from estimator_trainer.common.commands import flags as run_flags
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.plugins import model_contract
+from estimator_trainer.common.plugins.traceback_filter import in_a_line, user_traceback
 from tests import own_module
 
 FAILING = """
@@ -124,5 +124,8 @@ def test_an_exception_without_a_line_of_the_users_is_shown_whole_and_one_in_a_li
         command.execute(['trainer.py'], run_flags.define(), lambda FLAGS: '', lambda FLAGS: None, tf.matmul)
     with pytest.raises(RunError) as error:
         raise RunError('one\ntwo')
-    assert re.fullmatch(r'common\.errors\.RunError: one two \(\S*test_traceback_filter\.py, line \d+\)', in_a_line(error.value))
-    assert user_traceback(error.value).endswith("raise RunError('one\\ntwo')\ncommon.errors.RunError: one\ntwo\n")
+    line = r'estimator_trainer\.common\.errors\.RunError: one two \(\S*test_traceback_filter\.py, line \d+\)'
+    assert re.fullmatch(line, in_a_line(error.value))
+    assert user_traceback(error.value).endswith(
+        "raise RunError('one\\ntwo')\nestimator_trainer.common.errors.RunError: one\ntwo\n"
+    )

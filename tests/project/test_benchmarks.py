@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks import bare_loop, beam_search, command_line, image_pipeline, merge, python_start, resume, training, whole_runs
-from datasets import mnist
+from estimator_trainer.datasets import mnist
 from tests import forked
 from tests.shared import ROOT
 

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from common.runs import flags as run_flags
+from estimator_trainer.common.commands import flags as run_flags
 from tests.shared import ROOT
 
 DEPLOY = os.path.join(ROOT, 'deploy')
@@ -88,7 +88,6 @@ def test_an_image_gets_what_setup_cfg_installs_and_nothing_else():
     assert lines[1] == '*'
     config = configparser.ConfigParser()
     config.read(os.path.join(ROOT, 'setup.cfg'))
-    packages = {name.rstrip('*') for name in config['options.packages.find']['include'].split()}
-    modules = {f'{name}.py' for name in config['options']['py_modules'].split()}
+    packages = {name.removeprefix('estimator_trainer.').split('.')[0] for name in config['options']['packages'].split()}
     files = {'setup.cfg', 'pyproject.toml', 'README.md', 'LICENSE', 'tf_estimator'}
-    assert {line[1:] for line in lines if line.startswith('!')} == packages | modules | files
+    assert {line[1:] for line in lines if line.startswith('!')} == packages | files

@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data import manifest, records
-from common.data.bad_records import check_records
-from common.data.source import DataSource
-from common.errors import RunError
-from common.inference.evaluator import Evaluator
-from common.runs import api, schedules
-from common.storage import best_checkpoint, run_dir
-from datasets import mnist
-from hparams import build
+from estimator_trainer.common.commands import api
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.inference.evaluator import Evaluator
+from estimator_trainer.common.pipeline.bad_records import check_records
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.records import manifest, records
+from estimator_trainer.common.runs import schedules
+from estimator_trainer.common.storage import best_checkpoint, run_dir
+from estimator_trainer.datasets import mnist
+from estimator_trainer.hparams import build
 from tests.shared import POLYNOMIAL, ROOT, SMALL, without_log
 
 SIZE = 838  # Of each record.
@@ -159,7 +160,7 @@ def test_too_large_a_batch_is_named(tmp_path):
 FULL = """
 import os, subprocess, sys
 import tests.preloaded  # Once, before the processes below are forked.
-import trainer
+from estimator_trainer.common.commands import trainer
 
 disk, *flags = sys.argv[1:]
 

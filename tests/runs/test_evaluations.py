@@ -2,7 +2,7 @@
 
 import re
 
-from common.inference.evaluator import Evaluator
+from estimator_trainer.common.inference.evaluator import Evaluator
 from tests.shared import POLYNOMIAL, rows
 
 RATE = '--hparams=optimizer=sgd,learning_rate=1e-5,learning_rate_schedule=piecewise'

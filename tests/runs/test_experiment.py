@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.data.source import DataSource
-from common.errors import RunError, UsageError
-from common.options.table import Options
-from common.options.values import MAX_STEPS
-from common.runs.experiment import make_experiment
-from common.training.session_config import make_run_config
-from hparams import build
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.options.values import MAX_STEPS
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.runs.experiment import make_experiment
+from estimator_trainer.common.training.session_config import make_run_config
+from estimator_trainer.hparams import build
 from tests.linear import MODEL
 
 SIZES = {'train': 10, 'eval': 7, 'empty': 0, 'endless': None}

@@ -13,7 +13,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
-from common.data import records
+from estimator_trainer.common.records import records
 from tests import forked
 from tests.shared import POLYNOMIAL, ROOT, SMALL, losses
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.runs import api
+from estimator_trainer.common.commands import api
 from tests import forked
 from tests.linear import scalars
 from tests.shared import POLYNOMIAL, ROOT, assert_equal, losses, read_weights
@@ -59,7 +59,7 @@ def test_a_training_listens_nowhere_excludes_others_and_stopped_resumes_as_if_no
 KILLED = """
 import resource, signal, sys
 import tensorflow.compat.v1 as tf
-import trainer
+from estimator_trainer.common.commands import trainer
 
 save = tf.train.Saver.save
 

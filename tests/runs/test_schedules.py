@@ -12,9 +12,9 @@ from PIL import Image
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common import locks
-from datasets import mnist
-from models import polynomial
+from estimator_trainer.common import locks
+from estimator_trainer.datasets import mnist
+from estimator_trainer.models import polynomial
 from tests.shared import POLYNOMIAL, ROOT, rows
 
 # As those of the fixture `trained_run`.

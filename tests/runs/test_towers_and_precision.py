@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from estimator_trainer.common.commands import trainer
 from tests.shared import SMALL, assert_equal, losses, read_weights
-import trainer
 
 FLAGS = (SMALL[0], '--train_steps=3', '--save_summary_steps=1', '--eval_steps=1')
 

@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from common.data import records
+from estimator_trainer.common.records import records
 
 WORDS = 'aa vowels\nbbbb consonants\neoi vowels\ncdfg consonants\nu vowels\ntt consonants\n'
 

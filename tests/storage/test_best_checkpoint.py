@@ -8,9 +8,9 @@ import os
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
-from common.storage import best_checkpoint
-from common.storage.metrics import Objective
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.storage import best_checkpoint
+from estimator_trainer.common.storage.metrics import Objective
 
 ACCURACY, LOSS = Objective('accuracy', True), Objective('loss', False)
 

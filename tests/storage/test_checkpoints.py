@@ -7,9 +7,9 @@ import types
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError
-from common.storage import checkpoints
-from common.storage.restore import CheckpointGone, restore, without_suffix
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.storage import checkpoints
+from estimator_trainer.common.storage.restore import CheckpointGone, restore, without_suffix
 from tests.shared import DAMAGES, POLYNOMIAL, assert_equal, read_weights
 from tests.storage.test_best_checkpoint import keep, save
 

@@ -5,8 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from common.errors import RunError, UsageError
-from common.storage.metrics import Objective, add_metrics, evaluations_since_best, parse_objective, read_metric
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.storage.metrics import (
+    Objective,
+    add_metrics,
+    evaluations_since_best,
+    parse_objective,
+    read_metric,
+)
 
 LOSS, ACCURACY = Objective('loss', False), Objective('accuracy', True)
 

@@ -8,10 +8,10 @@ import socket
 
 import pytest
 
-from common import files
-from common.errors import RunError
-from common.storage import best_checkpoint, checkpoints, run_dir
-from common.storage.metrics import Objective, add_metrics, read_metric
+from estimator_trainer.common import files
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
+from estimator_trainer.common.storage.metrics import Objective, add_metrics, read_metric
 from tests import forked
 from tests.storage.test_best_checkpoint import kept, save
 

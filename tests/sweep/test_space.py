@@ -5,9 +5,9 @@ import json
 import optuna
 import pytest
 
-from common.errors import UsageError
-from common.sweep.space import decode, read_space
-from hparams import build, merge
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.sweep.space import decode, read_space
+from estimator_trainer.hparams import build, merge
 
 PARAMS = build.make_hparams('m', {'filters': [16, 32], 'units': 10, 'activation': 'relu', 'rate': 0.5, 'norm': False}, 'd', {})
 

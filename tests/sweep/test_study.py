@@ -7,11 +7,11 @@ import optuna
 from optuna.trial import TrialState
 import pytest
 
-from common.errors import RunError, UsageError
-from common.stop import StopOnSignal
-from common.storage.metrics import Objective
-from common.sweep.study import open_study, run_trials
-from hparams.defaults import DEFAULTS
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.sweep.study import open_study, run_trials
+from estimator_trainer.hparams.defaults import DEFAULTS
 
 SPACE = {'x': optuna.distributions.FloatDistribution(0, 1)}
 LOWEST = Objective('loss', False)

@@ -12,16 +12,15 @@ import optuna
 from optuna.trial import TrialState
 import pytest
 
-from common import children
-import sweep
+from estimator_trainer.common import processes
+from estimator_trainer.common.commands import sweep, trainer
 from tests import forked
 from tests.cluster import tiny_data
 from tests.cluster.tasks import TINY, tf_config, wait_until
 from tests.shared import POLYNOMIAL, ROOT, rows
-import trainer
 
 RATES = {'learning_rate': {'low': 1e-4, 'high': 0.5, 'log': True}}
-FAKE, TRAINER = os.path.join(ROOT, 'tests', 'sweep', 'fake_trainer.py'), trainer.__file__
+FAKE, TRAINER = os.path.join(ROOT, 'tests', 'sweep', 'fake_trainer.py'), trainer.SCRIPT
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def search(command, execute, monkeypatch):
     monkeypatch.setattr(subprocess, 'Popen', forked.Popen)
 
     def call(space, *flags, script=FAKE):
-        monkeypatch.setattr(trainer, '__file__', script)
+        monkeypatch.setattr(trainer, 'SCRIPT', script)
         return execute(sweep.main, command(space, *flags))
 
     return call
@@ -132,7 +131,8 @@ def test_a_bad_trial_is_pruned(search, tmp_path):
 
 def test_trainings_of_a_killed_sweep_are_waited_for(command, search, tmp_path):
     flags = [{'learning_rate': [0.25]}, '--trials=1', '--freeze=waits']
-    code = f'import sys; sys.path.insert(0, {ROOT!r}); import sweep, trainer; trainer.__file__ = {FAKE!r}; '
+    code = f'import sys; sys.path.insert(0, {ROOT!r}); from estimator_trainer.common.commands import sweep, trainer; '
+    code += f'trainer.SCRIPT = {FAKE!r}; '
     arguments = [sys.executable, '-c', f'{code}sweep.main(sys.argv)', *command(*flags)[1:]]
     process = forked.Popen(arguments, stderr=subprocess.DEVNULL)
     wait_until((tmp_path / 'output' / 'trial-0' / 'metrics.csv').exists)
@@ -222,8 +222,8 @@ def test_a_cluster_is_refused(search, tmp_path, monkeypatch):
 def test_the_error_in_the_log_is_the_cause_of_a_failure(tmp_path):
     log = tmp_path / 'log.txt'
     log.write_text('INFO:tensorflow:loss = 3\nTraceback:\n  File "a.py"\na.b.OutOfMemoryError: OOM [Op:C]\nFile "c.py"\n')
-    assert children.explain(str(log), 1) == f'a.b.OutOfMemoryError: OOM [Op:C] (log: {log})'
+    assert processes.explain(str(log), 1) == f'a.b.OutOfMemoryError: OOM [Op:C] (log: {log})'
 
 
 def test_a_training_was_stopped_by_signals_that_ask_it_to():
-    assert [code for code in range(-20, 160) if children.was_stopped(code)] == [-15, -2, -1, 129, 130, 143]
+    assert [code for code in range(-20, 160) if processes.was_stopped(code)] == [-15, -2, -1, 129, 130, 143]

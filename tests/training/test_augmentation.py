@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.ops.classification import classification_loss
-from common.training import augmentation
-from common.training.model_fn import Features, Labels
-from hparams import build
+from estimator_trainer.common.ops.classification import classification_loss
+from estimator_trainer.common.training import augmentation
+from estimator_trainer.common.training.model_fn import Features, Labels
+from estimator_trainer.hparams import build
 from tests.linear import check_loop, make_estimator, train_in_session
 from tests.shared import refused
 
@@ -89,7 +89,10 @@ def test_a_model_whose_loss_does_not_use_the_labels_is_refused(text, name):
         return {'y': tf.zeros([8])}, tf.zeros([8]) * tf.get_variable('w', [])
 
     found = refused(train_in_session, make_estimator('/nowhere', 0, model, f',{text}'), 0, batches)
-    assert found == f'{text}: --model=m does not use the label {name}, as common.ops.classification.classification_loss does'
+    assert (
+        found == f'{text}: --model=m does not use the label {name}, as '
+        'estimator_trainer.common.ops.classification.classification_loss does'
+    )
 
 
 IMAGE = 'needs a feature image, float32 [batch, height, width, channels]; --dataset=d'

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.options.table import Options
-from common.training import graphs, layer_rates, model_fn
-from hparams import build
+from estimator_trainer.common import graphs
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.training import layer_rates, model_fn
+from estimator_trainer.hparams import build
 from tests.cluster import tiny_data
 from tests.linear import MODEL, X, Y, gradient, in_session, input_fn, linear, loss_of, make_estimator, scalars, train_in_session
 from tests.shared import assert_equal, losses, read_weights, refused

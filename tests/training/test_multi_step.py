@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.ops.step_seed import step_seed
-from common.training.multi_step import MultiStepHook, repeat_step
-from common.training.reproducibility import warn_of_random_ops
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.ops.random import step_seed
+from estimator_trainer.common.training.multi_step import MultiStepHook, repeat_step
+from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 from tests.linear import check_loop, deep, make_estimator
 
 
@@ -86,7 +86,7 @@ def test_the_hooks_see_the_steps_with_something_to_do_and_one_in_so_many(start, 
     assert seen == expected
 
 
-@pytest.mark.parametrize('place, module', [('model', 'ops.step_seed'), ('input pipeline', 'data.example_seed')])
+@pytest.mark.parametrize('place, module', [('model', 'common.ops.random.step_seed'), ('input pipeline', 'example_seed')])
 @pytest.mark.parametrize('seed', [None, 3])
 @pytest.mark.filterwarnings('ignore:Seed 3 from outer graph')
 def test_a_random_op_that_draws_other_numbers_after_a_restart_is_named_by_its_kind(session, caplog, place, module, seed):
@@ -101,4 +101,4 @@ def test_a_random_op_that_draws_other_numbers_after_a_restart_is_named_by_its_ki
     warn_of_random_ops(tf.identity(draw() if place == 'model' else in_the_data(draw)).op)
     (found,) = caplog.messages
     where, cure = found.replace('_1', '').split(' draws other numbers after a restart: ')
-    assert where == f'light/RandomUniform (RandomUniform) in the {place}' and f'with a seed of common.{module}.' in cure
+    assert where == f'light/RandomUniform (RandomUniform) in the {place}' and f'with a seed of estimator_trainer.{module}' in cure

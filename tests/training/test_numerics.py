@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
-from common.ops.asserts import assert_finite
-from common.training.numerics import check_numerics, name_the_op
-from models import polynomial
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.ops.debug import assert_finite
+from estimator_trainer.common.training.numerics import check_numerics, name_the_op
+from estimator_trainer.models import polynomial
 from tests.linear import MODEL, deep, input_fn, make_estimator, train_in_session
 from tests.shared import POLYNOMIAL, assert_equal, read_weights
 

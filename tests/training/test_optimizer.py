@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.training import learning_rate, optimizer
-from hparams.defaults import DEFAULTS
+from estimator_trainer.common.training import learning_rate, optimizer
+from estimator_trainer.hparams.defaults import DEFAULTS
 from tests.shared import refused
 
 RATE = 0.1

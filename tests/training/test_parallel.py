@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import UsageError
-from common.options.table import Options
-from common.training import parallel
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.training import parallel
 from tests.linear import CPUS
 from tests.shared import refused
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError
-from common.training.saving import CheckpointSaver, EvaluateAfterSave, StepCheck
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.training.saving import CheckpointSaver, EvaluateAfterSave, StepCheck
 
 
 @pytest.mark.parametrize(

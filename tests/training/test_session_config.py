@@ -6,11 +6,11 @@ import types
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.cluster.task import TrainerTask
-from common.cluster.training_task import ALONE
-from common.errors import UsageError
-from common.options.table import Options
-from common.training.session_config import make_run_config, make_session_config
+from estimator_trainer.common.cluster.task import TrainerTask
+from estimator_trainer.common.cluster.training_task import ALONE
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.training.session_config import make_run_config, make_session_config
 
 
 @pytest.mark.skipif('avx512f' not in open('/proc/cpuinfo').read(), reason='this CPU does not compute with bfloat16')

@@ -3,9 +3,9 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from common.errors import RunError, UsageError
-from common.options.values import parse_names
-from common.training.warm_start import warm_start
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.options.values import parse_names
+from estimator_trainer.common.training.warm_start import warm_start
 from tests.linear import variables
 
 SAVED = {'a/kernel': [1.0, 2.0], 'a/bias': [3.0], 'b/kernel': [4.0, 5.0], 'b/bias': [6.0]}

@@ -16,12 +16,12 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from common.runs import flags as run_flags
-from hparams.defaults import DEFAULTS, MAXIMUM, TABLE
+from estimator_trainer.common.commands import flags as run_flags
+from estimator_trainer.common.commands import trainer
+from estimator_trainer.hparams.defaults import DEFAULTS, MAXIMUM, TABLE
 from tests import own_module
 from tools.soak import wrong_modules
 from tools.soak.bounded import end_after
-import trainer
 
 FLAGS = run_flags.define()
 _POLYNOMIAL = ['--model=polynomial', '--dataset=polynomial']

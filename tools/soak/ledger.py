@@ -13,9 +13,9 @@ import time
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from common.data import records
-from common.ops.dropout import dropout
-from common.ops.random_shift import random_shift
+from estimator_trainer.common.ops.layers import dropout
+from estimator_trainer.common.ops.random import random_shift
+from estimator_trainer.common.records import records
 
 SIDE = 4
 

@@ -19,8 +19,8 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 import tensorflow.compat.v1 as tf
 
-from common.data import manifest, records, tfrecord
-from common.errors import RunError
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.records import manifest, records, tfrecord
 from tests.shared import ROOT
 from tests.tfrecords import header, record
 from tools.soak.bounded import end_after

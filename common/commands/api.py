@@ -1,0 +1,303 @@
+"""Training, evaluation, prediction and export from Python, as trainer.py does them.
+
+    from estimator_trainer.common.commands import api
+
+    run = api.train(model='alexnet', dataset='mnist', hparams={'learning_rate': 0.01}, output_dir='output/x', on_metrics=print)
+    run.metrics['eval']['accuracy']
+    run.evaluate('test')
+    run.predict(images)
+    api.load('output/x').export()
+
+Mistakes are raised as UsageError, failures as RunError, both with one line of text. A run leaves signal handlers, loggers and
+the random numbers of Python and NumPy as it found them. Runs in several threads at once share these numbers, so that the
+weights that layers of Keras start from depend on both. In the main thread, Ctrl-C during a training saves a checkpoint before
+it raises KeyboardInterrupt; to resume, call `train` again with the same arguments.
+"""
+
+from collections.abc import Callable, Mapping
+import contextlib
+import json
+import os
+import re
+import threading
+import types
+from typing import Any
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.cluster import tf_config
+from estimator_trainer.common.commands import flags, request
+from estimator_trainer.common.errors import RunError, UsageError, describe
+from estimator_trainer.common.files import dumps
+from estimator_trainer.common.inference.predictor import Predictor
+from estimator_trainer.common.options.entry import Trait
+from estimator_trainer.common.options.table import names_with
+from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.pipeline.input import get_specs
+from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.plugins.traceback_filter import original
+from estimator_trainer.common.runs.diagnosis import find_cause
+from estimator_trainer.common.stop import StopInProgram
+from estimator_trainer.common.storage import checkpoints
+from estimator_trainer.common.storage.metrics import read_metrics
+
+__all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'load', 'train']
+
+
+def train(
+    model: Any,
+    dataset: Any,
+    output_dir: str | None = None,
+    *,
+    hparams: Mapping[str, Any] | str = types.MappingProxyType({}),
+    on_metrics: Callable[[dict[str, Any]], None] | None = None,
+    **options: Any,
+) -> 'Run':
+    """Trains a model, or resumes its training, and evaluates it; what the output_dir already has is not done again.
+
+    Args:
+      model: the name of a model, a module, or any object with the functions of a model module; see docs/modules.md.
+      dataset: likewise.
+      output_dir: the run's directory; by default output/DATASET/MODEL.
+      hparams: hyper-parameters, {name: value}, or text as for --hparams.
+      on_metrics: called with {'global_step': int, 'train': {name: float}} every save_summary_steps steps, and with
+        {'global_step': int, split: {name: value}} after each evaluation.
+      **options: the flags of trainer.py, such as train_steps=1000 or data_dir='data'; schedule='train' does not evaluate.
+
+    Raises:
+      UsageError: an argument, a module or a hyper-parameter is wrong, or the output_dir is another model's.
+      RunError: files are missing or corrupt, memory or disk space is insufficient, or the training fails.
+    """
+    if not isinstance(hparams, (str, Mapping)) or not all(isinstance(name, str) for name in hparams):
+        raise UsageError(f'hparams must be a dict of names and values, or text, not {describe(hparams)}')
+    if on_metrics is not None and not callable(on_metrics):
+        raise UsageError(f'on_metrics must be a function of a dict, not {describe(on_metrics)}')
+    if options.setdefault('schedule', 'train_and_evaluate') not in ('train_and_evaluate', 'train'):
+        raise UsageError(f'schedule={options["schedule"]}: train() has train_and_evaluate and train')
+    run = Run(output_dir, model, dataset, options.pop('data_dir', None))
+    run._execute({'hparams': hparams}, options, on_metrics)
+    return run
+
+
+def load(output_dir: str, model: Any = None, dataset: Any = None, data_dir: str | None = None) -> 'Run':
+    """Returns the run in an output_dir.
+
+    Args:
+      output_dir: of a training.
+      model: as for `train`; needed if it was an object that cannot be imported by its name.
+      dataset: likewise.
+      data_dir: where its data is now, if it was moved.
+
+    Raises:
+      UsageError, RunError: there is no training, or its files are corrupt.
+    """
+    output_dir = os.fspath(output_dir)
+    checkpoints.require_checkpoint(output_dir)
+    found = request.settings(output_dir)
+    if not all([model or 'model' in found, dataset or 'dataset' in found]):
+        raise UsageError(f'{output_dir}: has no hparams.json that names the model and the dataset: give both')
+    return Run(output_dir, model or found.get('model'), dataset or found.get('dataset'), data_dir)
+
+
+class Run:
+    """A training in its output_dir, as `train` and `load` return it.
+
+    Attributes:
+      output_dir: its directory, which TensorBoard shows.
+    """
+
+    def __init__(self, output_dir: str | None, model: Any, dataset: Any, data_dir: str | None = None):
+        if not output_dir and not all(isinstance(module, (str, types.ModuleType)) for module in (model, dataset)):
+            raise UsageError('output_dir is missing: objects that are not modules have no directory of their own')
+        self._objects = {'model': _unless_name(model), 'dataset': _unless_name(dataset)}
+        self.output_dir = _absolute(output_dir or f'output/{_name(dataset)}/{_name(model)}')
+        self._flags = {'model': _name(model), 'dataset': _name(dataset), 'data_dir': data_dir and _absolute(data_dir)}
+        self._flags['output_dir'] = self.output_dir
+        self._predictor: Predictor | None = None
+        self._lock, self._files_lock = threading.Lock(), threading.Lock()
+
+    def __repr__(self):
+        return f'Run({self.output_dir!r})'
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The latest evaluation: {'global_step': int, split: {metric: value}}; {} if there is none."""
+        rows = read_metrics(self.output_dir)  # Ordered by step.
+        latest = [row for row in rows if row['global_step'] == rows[-1]['global_step']]
+        found: dict[str, Any] = {'global_step': int(latest[0]['global_step'])} if latest else {}
+        for row in latest:
+            found[row['split']] = {
+                name: json.loads(text) for name, text in row.items() if text and name not in ('global_step', 'split')
+            }
+        return found
+
+    def evaluate(self, split: str = 'eval', checkpoint: str = 'latest', **options: Any) -> dict[str, Any]:
+        """Evaluates a split, and returns {metric: value}, with 'global_step'.
+
+        Args:
+          split: one that the dataset has.
+          checkpoint: latest, best, or the path of a checkpoint.
+          **options: flags of trainer.py, such as eval_steps=10.
+
+        Raises:
+          UsageError, RunError: there is no such split or checkpoint, or it does not match the model.
+        """
+        result = self._execute({'schedule': 'evaluate', 'eval_splits': [split], 'checkpoint': checkpoint}, options)
+        return {'global_step': result['global_step'], **result[split]}
+
+    def predict(self, inputs: Any) -> dict[str, np.ndarray]:
+        """Returns predictions of the latest checkpoint for a batch or a single example, as `Predictor.predict` does."""
+        with self._lock:
+            if self._predictor is None:
+                self._predictor = self.predictor()
+        self._predictor.reload()
+        return self._predictor.predict(inputs)
+
+    def predictor(self, checkpoint: str = 'latest') -> Predictor:
+        """Returns what predicts for examples, from any number of threads.
+
+        Its inputs are those of the exported model: {'image': uint8 [batch, height, width, channels]} if the dataset makes its
+        features of images, else the features.
+
+        Raises:
+          UsageError, RunError: as for `evaluate`.
+        """
+        with self._opened({'schedule': 'export', 'checkpoint': checkpoint}) as experiment:
+            estimator, source = experiment.estimator, experiment.source
+            path = checkpoints.find_checkpoint(self.output_dir, checkpoint)
+            if source.has_images():
+                raw = {'image': tf.TensorSpec([None, *source.image_shape()], tf.uint8)}
+                return Predictor(estimator, raw, path, lambda raw: source.module.image_features(source.params, raw['image']))
+            features = get_specs(source).features
+            return Predictor(estimator, {name: spec for name, spec in features.items() if name != EXAMPLE_ID}, path)
+
+    def predict_split(self, split: str = 'eval', checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:
+        """Predicts all examples of a split, in its order.
+
+        Args:
+          split: one that the dataset has.
+          checkpoint: as for `evaluate`.
+          **options: flags of trainer.py, such as visualize='predictions.png'.
+
+        Returns:
+          A dict for each example: its id, its predictions, its class_name.
+
+        Raises:
+          UsageError, RunError: as for `evaluate`.
+        """
+        return self._predict_all({'predict_split': split, 'checkpoint': checkpoint}, options)
+
+    def predict_files(self, pattern: str, checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:
+        """Predicts files of the dataset's kind, such as '*.png'; see `predict_split`. An example that is bad has an 'error'."""
+        return self._predict_all({'input': pattern, 'checkpoint': checkpoint}, options)
+
+    def _predict_all(self, fixed, options):
+        with self._files_lock:  # Predictions have one file.
+            path = self._execute({'schedule': 'predict', **fixed}, options)['predictions']
+            with tf.io.gfile.GFile(path) as file:
+                return [json.loads(line) for line in file]
+
+    def export(self, checkpoint: str = 'latest', **options: Any) -> str:
+        """Writes a SavedModel below output_dir/export, and returns its directory.
+
+        Raises:
+          UsageError, RunError: the model cannot be exported, or as for `evaluate`.
+        """
+        return self._execute({'schedule': 'export', 'checkpoint': checkpoint}, options)['export']
+
+    def _execute(self, fixed, options, on_metrics=None):
+        try:
+            with _reported(), StopInProgram() as stop:
+                FLAGS, objects = self._settings(fixed, options, on_metrics)
+                return request.run(FLAGS, stop, None, objects)
+        except _OfProgram as error:
+            raise error.error from None
+
+    @contextlib.contextmanager
+    def _opened(self, fixed):
+        with _reported(), StopInProgram() as stop:
+            FLAGS, objects = self._settings(fixed, {})
+            with request.opened(FLAGS, objects, stop) as experiment:
+                yield experiment
+
+    def _settings(self, fixed, options, on_metrics=None):
+        """Returns the flags, and the request.Objects."""
+        tf_config.refuse(os.environ, 'a Python program')
+        for name in options:
+            if name in names_with(Trait.COMMAND_LINE):
+                raise UsageError(f'{name} is an option of trainer.py only')
+            if name in fixed or name in self._flags:
+                raise UsageError(f'{name} is not an option here: it is given otherwise')
+        values = {**self._flags, **fixed, **{name: _to_python(value) for name, value in options.items()}}
+        hparams = {}
+        if isinstance(values.get('hparams'), Mapping):
+            hparams = {name: _to_python(value) for name, value in values.pop('hparams').items()}
+        if isinstance(values.get('override_hparams'), Mapping):
+            values['override_hparams'] = ','.join(
+                f'{name}={value if isinstance(value, str) else dumps(_to_python(value))}'
+                for name, value in values['override_hparams'].items()
+            )
+        on_metrics = on_metrics and _unchanged(on_metrics)
+        return flags.from_values(values), request.Objects(**self._objects, hparams=hparams, on_metrics=on_metrics)
+
+
+@contextlib.contextmanager
+def _reported():
+    """Within the block, an exception is replaced with the error that names its cause, or with the module's own."""
+    try:
+        yield
+    except Exception as error:
+        found = find_cause(error) or original(error)
+        if found is error:
+            raise
+        raise found from found.__cause__
+
+
+class _OfProgram(Exception):
+    """Carries an exception of on_metrics. TensorFlow would take some, such as StopIteration, for the end of the data."""
+
+    def __init__(self, error: Exception):
+        super().__init__(error)
+        self.error = error
+
+
+def _unchanged(function):
+    """Returns a function whose exceptions reach the program as they are."""
+
+    def call(metrics):
+        try:
+            function(metrics)
+        except Exception as error:
+            raise _OfProgram(error) from error
+
+    return call
+
+
+def _absolute(path):
+    """Returns a path that stays the same if the program goes to another directory."""
+    path = os.fspath(path)
+    return path if is_remote(path) else os.path.abspath(path)
+
+
+def _unless_name(module):
+    return None if isinstance(module, str) else module
+
+
+def _name(module):
+    """Returns the name of a model or dataset: as its flag takes it, if it is a module."""
+    if isinstance(module, str):
+        return module
+    name = getattr(module, '__name__', type(module).__name__)
+    return re.sub(r'^estimator_trainer\.(models|datasets)\.(?=\w+$)', '', name)
+
+
+def _to_python(value):
+    """Returns NumPy's numbers and arrays, tuples and paths as the flags take them."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return list(value) if isinstance(value, tuple) else value

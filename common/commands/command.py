@@ -1,0 +1,134 @@
+"""Runs a command: flags, help, log, signals, and errors reported in one line."""
+
+from collections.abc import Callable, Sequence
+import contextlib
+import gc
+import importlib.util
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+from estimator_trainer.common.errors import RunError, UsageError, check_utf8, error_line
+
+if TYPE_CHECKING:
+    from estimator_trainer.common.stop import StopOnSignal
+
+
+def execute(
+    argv: Sequence[str],
+    FLAGS: flags.FlagValues,
+    help_text: Callable[[flags.FlagValues], str],
+    check: Callable[[flags.FlagValues], None],
+    run: Callable[[flags.FlagValues, 'StopOnSignal'], dict[str, Any]],
+) -> int:
+    """Runs a command and prints its result as a line of JSON.
+
+    Args:
+      FLAGS: must include the flags full_traceback, log_file and verbosity.
+      help_text: returns what is to be printed instead of a run; '' for a run.
+      check: raises UsageError if flags are incompatible.
+
+    Returns:
+      The exit code: 0 on success, 1 on failure, 2 for wrong usage.
+
+    Raises:
+      Exception: no line of a user's module is involved, or --full_traceback is set.
+    """
+    try:
+        _check_platform()
+        _parse(argv, FLAGS)
+        if text := help_text(FLAGS):
+            _print_help(text)
+            return 0
+        check(FLAGS)
+        result = _run(FLAGS, run)
+    except Exception as error:
+        code, text = _report(argv[0], error, FLAGS)
+        _append(FLAGS['log_file'].value, text)  # The flags may not be parsed.
+        if not code:
+            raise
+        print(text, end='', file=sys.stderr)
+        return code
+    print(result)
+    return 0
+
+
+def _check_platform():
+    """Raises RunError where Python lacks file locks and limits of memory: on Windows."""
+    for module in ('fcntl', 'resource'):
+        if importlib.util.find_spec(module) is None:
+            raise RunError(f'needs Linux or macOS: Python has no module {module} here')
+
+
+# The functions below import what imports TensorFlow, which takes seconds: not before the command line is known to be right.
+
+
+def _run(FLAGS, run):
+    import_tensorflow()
+    from estimator_trainer.common.console import log
+    from estimator_trainer.common.files import dumps
+    from estimator_trainer.common.stop import StopOnSignal
+
+    with StopOnSignal() as stop, log(FLAGS):
+        return dumps(run(FLAGS, stop))
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow; raises RunError if a package that it needs is missing."""
+    # The garbage collector need not go through TensorFlow's objects, which stay: that takes 0.7 s of a short run. It would once
+    # it is enabled, so they are frozen before; not in a program that has imported TensorFlow, whose own objects these are.
+    is_first, was_enabled = 'tensorflow' not in sys.modules, gc.isenabled()
+    gc.disable()
+    try:
+        import tf_estimator  # noqa: F401
+
+        if is_first:
+            gc.freeze()
+    except ImportError as error:  # It names what to install.
+        raise RunError(str(error)) from None
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _report(program, error, FLAGS):
+    """Returns the exit code for an exception and what to say of it; the code is 0 if its own traceback is to be shown."""
+    is_wrapped = error.__cause__ or hasattr(error, 'ag_error_metadata')  # By a module's exception, or by AutoGraph.
+    if isinstance(error, (UsageError, RunError)) and not is_wrapped:
+        return 2 if isinstance(error, UsageError) else 1, f'{error_line(program, error)}\n'
+
+    import tf_estimator  # noqa: F401 - before TensorFlow
+
+    from estimator_trainer.common.commands.report import report
+
+    return report(program, error, FLAGS)
+
+
+def _append(path, text):
+    """Appends text to a log file, if there is one."""
+    if path:
+        with contextlib.suppress(OSError), open(path, 'a', encoding='utf-8') as file:  # The disk may be full.
+            file.write(text)
+
+
+def flags_help(doc: str | None, FLAGS: flags.FlagValues) -> str:
+    """Returns the text of --help: first lines and all flags, in groups."""
+    return '\n'.join([doc or '', *(FLAGS.module_help(title) for title in FLAGS.flags_by_module_dict())])
+
+
+def _print_help(text):
+    previous = signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # A reader such as `head` may not read all of it.
+    print(text, flush=True)
+    signal.signal(signal.SIGPIPE, previous)
+
+
+def _parse(argv, FLAGS):
+    check_utf8(argv)
+    try:
+        rest = FLAGS(argv)[1:]
+    except flags.Error as error:
+        raise UsageError(str(error)) from None
+    if rest:
+        raise UsageError(f'{rest[0]}: every argument is a flag, --name=value; see --help')

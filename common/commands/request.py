@@ -1,0 +1,165 @@
+"""From flags to a run: the modules, the hyper-parameters, the flags that the run in an output_dir was given."""
+
+from collections.abc import Callable, Mapping
+import contextlib
+import dataclasses
+import os
+from typing import Any
+
+from absl import flags
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.cluster import local, local_tasks, tf_config
+from estimator_trainer.common.cluster.tf_config import ClusterConfig
+from estimator_trainer.common.commands.flags import arguments, to_options
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import check_scheme, read_json
+from estimator_trainer.common.options.entry import Trait
+from estimator_trainer.common.options.schedule import SCHEDULES
+from estimator_trainer.common.options.table import names_with
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.plugins import loader
+from estimator_trainer.common.records import manifest
+from estimator_trainer.common.runs import runner, saved_dataset
+from estimator_trainer.common.runs.experiment import Experiment
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage import run_dir
+from estimator_trainer.common.training.model_fn import check_hparams
+from estimator_trainer.hparams import build, overrides
+
+
+@dataclasses.dataclass(frozen=True)
+class Objects:
+    """What a Python program gives in place of text.
+
+    model and dataset are objects with the functions of a module, or None if their flags name modules; hparams are
+    hyper-parameters with values of their types; on_metrics see `common.commands.api.train`.
+    """
+
+    model: Any = None
+    dataset: Any = None
+    hparams: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    on_metrics: Callable[[dict[str, Any]], None] | None = None
+
+
+def load(FLAGS: flags.FlagValues, objects: Objects = Objects()) -> tuple[Any, Any, build.HParams]:
+    """Returns the model and dataset modules that the flags name, or the objects, and their hyper-parameters.
+
+    Raises:
+      UsageError: there is no such module, it lacks a function, or a hyper-parameter is wrong.
+    """
+    model = _module('model', FLAGS.model, objects.model)
+    dataset = _module('dataset', FLAGS.dataset, objects.dataset)
+    for name in names_with(Trait.PATH):  # Only now, as the modules may register file systems.
+        check_scheme(name, FLAGS[name].value or '')
+    params = build.make_hparams(
+        FLAGS.model,
+        model.get_params(),
+        FLAGS.dataset,
+        dataset.get_params(),
+        FLAGS.hparams_set,
+        FLAGS.hparams,
+        objects.hparams,
+        train_steps=FLAGS.train_steps,
+        num_epochs=FLAGS.num_epochs,
+        seed=FLAGS.seed,
+    )
+    params, overridden = build.add_overrides(params, FLAGS.override_hparams)
+    overrides.check_names(overridden, getattr(model, 'OVERRIDABLE_HPARAMS', ()))
+    check_hparams(params)
+    return model, dataset, params
+
+
+def _module(kind, name, given):
+    if given is None:
+        return loader.load(kind, name)
+    loader.check_module(kind, name, given)
+    return given
+
+
+def output_dir(FLAGS: flags.FlagValues) -> str:
+    """Returns the output_dir that the flags select."""
+    return FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
+
+
+def run(
+    FLAGS: flags.FlagValues, stop: StopOnSignal, cluster: ClusterConfig | None = None, objects: Objects = Objects()
+) -> dict[str, Any]:
+    """Runs the schedule that the flags select and returns the result; see `common.runs.runner.run`."""
+    model, source = _prepare(FLAGS, objects)
+    return runner.run(model, source, output_dir(FLAGS), to_options(FLAGS), stop, cluster, objects.on_metrics)
+
+
+def opened(FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal) -> contextlib.AbstractContextManager[Experiment]:
+    """Returns the context manager of the Experiment that the flags select; see `common.runs.runner.opened`."""
+    model, source = _prepare(FLAGS, objects)
+    return runner.opened(model, source, output_dir(FLAGS), to_options(FLAGS), stop)
+
+
+def _prepare(FLAGS, objects):
+    """Returns the model module and the DataSource."""
+    if not SCHEDULES[FLAGS.schedule].trains:
+        _take_from_run(FLAGS)
+    if FLAGS.verify_data:
+        manifest.clear_cache()
+    model, dataset, params = load(FLAGS, objects)
+    return model, DataSource(dataset, FLAGS.data_dir, params)
+
+
+def _take_from_run(FLAGS):
+    """Sets the flags that are not given to what the training in the output_dir was given."""
+    found = settings(output_dir(FLAGS))
+    if any(FLAGS[name].present and FLAGS[name].value != found.get(name) for name in ('model', 'dataset')):
+        return  # The comparison with the saved hyper-parameters says what differs.
+    taken = [name for name in found if not FLAGS[name].present]
+    for name in taken:
+        FLAGS[name].value = found[name]
+    if taken:
+        tf.logging.info('From the run: %s.', ', '.join(f'--{name}={found[name]}' for name in taken))
+
+
+def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
+    """Runs the schedule that the flags select and returns the result.
+
+    Args:
+      script: trainer.py, which the tasks of a local cluster run.
+      FLAGS: of trainer.py.
+    """
+    if FLAGS.local_cluster:
+        return _run_local_cluster(script, FLAGS, stop)
+    local.end_with_launcher(os.environ)
+    return run(FLAGS, stop, tf_config.read(os.environ))
+
+
+def _run_local_cluster(script, FLAGS, stop):
+    tf_config.refuse(os.environ, '--local_cluster')
+    load(FLAGS)  # Finds most mistakes before any task is started.
+    directory = output_dir(FLAGS)
+    run_dir.ensure_writable(directory)
+    command = [script, *arguments(FLAGS, but_for=Trait.LAUNCHER)]
+    return local.run(command, local_tasks.parse(FLAGS.local_cluster), directory, FLAGS.restarts, stop)
+
+
+def settings(output_dir: str) -> dict[str, str]:
+    """Returns the values of the flags model, dataset, data_dir and hparams_set that a training has saved.
+
+    Empty if there is no training; data_dir is missing in runs of older versions.
+
+    Raises:
+      UsageError: hparams.json is corrupt.
+      RunError: dataset.json is.
+    """
+    path = run_dir.hparams_path(output_dir)
+    try:
+        if not tf.io.gfile.exists(path):
+            return {}
+        params = read_json(path)
+    except tf.errors.UnimplementedError:  # The model's module may register the file system.
+        return {}
+    except ValueError as error:
+        raise UsageError(f'{error}; choose another --output_dir') from None
+    found = {name: params[name] for name in ('model', 'dataset') if isinstance(params.get(name), str)}
+    saved = saved_dataset.load(output_dir)
+    if saved and saved.data_dir:
+        found['data_dir'] = saved.data_dir
+    return {**found, 'hparams_set': path}

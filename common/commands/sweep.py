@@ -1,0 +1,63 @@
+"""Searches hyper-parameters; each trial is a training, and several run in parallel: python sweep.py --help"""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from absl import flags as absl_flags
+
+from estimator_trainer.common.commands import command, flags, trainer
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.options.entry import Trait, flag
+from estimator_trainer.common.options.table import MAX_DEVICES, names_with
+from estimator_trainer.common.paths import is_remote
+from estimator_trainer.hparams.defaults import MAXIMUM
+
+if TYPE_CHECKING:
+    from estimator_trainer.common.stop import StopOnSignal
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepOptions:
+    """The flags that trainer.py does not have."""
+
+    space: str = flag(
+        '',
+        'Required. A JSON file of what to search: for each hyper-parameter a list of choices, or a range '
+        'such as {"low": 1e-4, "high": 0.1, "log": true}.',
+        group='Sweep',
+    )
+    trials: int = flag(20, 'Total number of trials.', bounds=(1, MAXIMUM))
+    jobs: int = flag(1, 'Number of trials to run in parallel.', bounds=(1, MAX_DEVICES))
+
+
+def define_flags() -> absl_flags.FlagValues:
+    """Returns the trainer's flags and the sweep's own."""
+    FLAGS = flags.define(flags.define(None, SweepOptions))
+    FLAGS['output_dir'].help = 'The study, and the output_dir of each trial. (default: output/DATASET/MODEL_sweep)'
+    return FLAGS
+
+
+def check_flags(FLAGS: absl_flags.FlagValues) -> None:
+    """Raises UsageError if flags are empty or incompatible."""
+    for name in names_with(Trait.NOT_IN_TRIALS):
+        if FLAGS[name].present:
+            raise UsageError(f'--{name} is for trainer.py: each trial of a sweep trains and evaluates, in one process')
+    trainer.check_command(FLAGS)
+    if not FLAGS.space:
+        raise UsageError('--space is missing: a JSON file of what to search, such as hparams/spaces/alexnet_mnist.json')
+    if is_remote(FLAGS.output_dir or ''):
+        raise UsageError(f'--output_dir={FLAGS.output_dir}: a sweep needs a local directory')
+
+
+def run(FLAGS: absl_flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
+    """Runs the remaining trials and returns the result."""
+    try:
+        from estimator_trainer.common.commands import sweep_request  # Imports TensorFlow.
+    except ModuleNotFoundError as error:
+        raise RunError(f"{error.name} is not installed: pip install -e '.[sweep]'") from None
+    return sweep_request.run(trainer.SCRIPT, FLAGS, stop)
+
+
+def main(argv: list[str]) -> int:
+    """Runs a command line and returns the exit code: 0 on success, 1 on failure, 2 for wrong usage."""
+    return command.execute(argv, define_flags(), lambda FLAGS: trainer.help_text(FLAGS, __doc__), check_flags, run)

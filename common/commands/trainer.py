@@ -1,0 +1,45 @@
+"""Trains a model on a dataset, evaluates it, predicts with it and exports it: python trainer.py --help"""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+import estimator_trainer
+from estimator_trainer.common.commands import command
+from estimator_trainer.common.commands.flags import check, check_names, define
+from estimator_trainer.common.plugins.module_help import describe_framework, describe_module
+from estimator_trainer.common.plugins.module_list import list_modules
+
+if TYPE_CHECKING:
+    from estimator_trainer.common.stop import StopOnSignal
+
+SCRIPT = os.path.join(os.path.dirname(estimator_trainer.__file__), '__main__.py')  # What child processes run.
+
+
+def help_text(FLAGS: flags.FlagValues, doc: str | None = __doc__) -> str:
+    """Returns what --help, which begins with `doc`, or --list prints; '' without them."""
+    if FLAGS.list:
+        return list_modules()
+    given = [kind for kind in ('model', 'dataset') if FLAGS[kind].present]
+    if not FLAGS.help or not given:
+        return command.flags_help(doc, FLAGS) if FLAGS.help else ''
+    return '\n\n'.join([*(describe_module(kind, FLAGS[kind].value or '') for kind in given), describe_framework()])
+
+
+def check_command(FLAGS: flags.FlagValues) -> None:
+    """Raises UsageError if flags are empty or incompatible, or name what is not there."""
+    check(FLAGS)
+    check_names(FLAGS)
+
+
+def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
+    """Runs the schedule that the flags select and returns the result."""
+    from estimator_trainer.common.commands import request  # Imports TensorFlow.
+
+    return request.launch(SCRIPT, FLAGS, stop)
+
+
+def main(argv: list[str]) -> int:
+    """Runs a command line and returns the exit code: 0 on success, 1 on failure, 2 for wrong usage."""
+    return command.execute(argv, define(), help_text, check_command, run)

@@ -1,0 +1,88 @@
+"""The log and the progress bars: what a run writes to the terminal."""
+
+from collections.abc import Iterator
+import contextlib
+import logging
+import sys
+import threading
+from typing import Any
+import warnings
+
+from absl import flags
+import tensorflow.compat.v1 as tf
+import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from estimator_trainer.common.errors import UsageError
+
+
+def make_bar(iterable: Any = None, **options: Any) -> tqdm.tqdm:
+    """Returns a tqdm bar with these options; disabled where nobody would see it."""
+    if _is_notebook():
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')  # Without ipywidgets it is text.
+            from tqdm.auto import tqdm as notebook_bar
+        return notebook_bar(iterable, disable=False, **options)
+    return tqdm.tqdm(iterable, disable=None, **options)
+
+
+def _is_notebook():
+    ipython: Any = sys.modules.get('IPython')
+    shell = ipython and ipython.get_ipython()
+    return bool(shell) and 'IPKernelApp' in shell.config
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Within the block, TensorFlow logs only this thread's warnings and errors."""
+    thread = threading.get_ident()
+
+    def is_kept(record):
+        return record.levelno >= logging.WARNING or record.thread != thread
+
+    logger = tf.get_logger()
+    logger.addFilter(is_kept)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_kept)
+
+
+@contextlib.contextmanager
+def log(FLAGS: flags.FlagValues) -> Iterator[None]:
+    """Within the block, TensorFlow's log has the time in each line, and is written to --log_file, too."""
+    logger = tf.get_logger()
+    formatter = logging.Formatter('%(asctime)s %(levelname)s %(message)s', '%Y-%m-%d %H:%M:%S')
+    with contextlib.ExitStack() as cleanup:
+        for handler in logger.handlers:
+            cleanup.callback(handler.setFormatter, handler.formatter)
+            handler.setFormatter(formatter)
+        cleanup.callback(logger.setLevel, logger.level)
+        logger.setLevel(FLAGS.verbosity.upper())
+        if sys.stderr.isatty():  # Log lines would break a progress bar.
+            cleanup.enter_context(logging_redirect_tqdm([logger]))
+        if FLAGS.log_file:
+            try:
+                handler = _FileHandler(FLAGS.log_file, encoding='utf-8')
+            except OSError as error:
+                raise UsageError(f'--log_file={FLAGS.log_file}: cannot be written: {error.strerror}') from None
+            handler.setFormatter(formatter)
+            logger.addHandler(handler)
+            cleanup.callback(handler.close)
+            cleanup.callback(logger.removeHandler, handler)
+        yield
+
+
+class _FileHandler(logging.FileHandler):
+    """Goes on without the file if it can no longer be written, as on a full disk."""
+
+    def handleError(self, record):
+        if not self._is_broken:
+            self._is_broken = True
+            print(f'{self.baseFilename}: cannot be written any more: {sys.exc_info()[1]}', file=sys.stderr)
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            super().close()
+
+    _is_broken = False

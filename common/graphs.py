@@ -1,0 +1,72 @@
+"""TensorFlow graphs: searches them, and keeps AutoGraph from converting functions."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+import tensorflow.compat.v1 as tf
+
+# For functions of tensors that have no `if` or `for` over tensors: to convert one takes 40 ms, and nearly half a second in all
+# before a run starts.
+plain = tf.autograph.experimental.do_not_convert
+
+
+def search(
+    start: Iterable[tf.Operation], neighbors: Callable[[tf.Operation], Iterable[tf.Operation]]
+) -> Collection[tf.Operation]:
+    """Returns the ops of `start` and all others that `neighbors` leads to, in the order in which they are found."""
+    found: dict[tf.Operation, None] = {}
+    pending = list(start)
+    while pending:
+        op = pending.pop()
+        if op not in found:
+            found[op] = None
+            pending += neighbors(op)
+    return found.keys()
+
+
+def reachable(tensors: Iterable[tf.Tensor]) -> Collection[tf.Operation]:
+    """Returns the ops that produce `tensors`, and all ops that consume them, directly or indirectly.
+
+    Ops inside functions are not included.
+    """
+    return search(
+        (tensor.op for tensor in tensors), lambda op: (consumer for tensor in op.outputs for consumer in tensor.consumers())
+    )
+
+
+def ancestors(fetches: Iterable[tf.Operation | tf.Tensor]) -> Collection[tf.Operation]:
+    """Returns all ops that must run to compute fetches, those of the fetches included. Ops inside functions are not."""
+    ops = (getattr(fetch, 'op', fetch) for fetch in fetches)
+    return search(ops, lambda op: [*op.control_inputs, *(tensor.op for tensor in op.inputs)])
+
+
+def random_ops(definition: tf.GraphDef) -> Iterator[tuple[str, str, bool]]:
+    """Finds the random ops whose kernels hold the generator's state.
+
+    Args:
+      definition: a graph; the functions that its nodes call are searched, too.
+
+    Yields:
+      (name, type, whether it has a seed) of each op. Without a seed, its numbers differ in every run anyway.
+    """
+    functions = {function.signature.name: function.node_def for function in definition.library.function}
+    pending = list(definition.node)
+    while pending:
+        node = pending.pop()
+        if 'seed2' in node.attr and not (node.op.startswith('CudnnRNN') and not node.attr['dropout'].f):
+            yield node.name, node.op, bool(node.attr['seed'].i or node.attr['seed2'].i)
+        for name in _called_functions(node):
+            pending += functions.pop(name, [])
+
+
+def subgraph(ops: Iterable[tf.Operation]) -> tf.GraphDef:
+    """Returns the definition of some ops of a graph, with all of its functions."""
+    nodes = list(ops)
+    library = nodes[0].graph.as_graph_def().library if nodes else None
+    return tf.GraphDef(node=[op.node_def for op in nodes], library=library)
+
+
+def _called_functions(node):
+    """Yields the names of the functions that a node calls."""
+    yield node.op
+    for value in node.attr.values():
+        yield from (function.name for function in (value.func, *value.list.func))

@@ -1,0 +1,188 @@
+"""Metrics that accumulate counts over an evaluation: the area under the ROC curve, precision and recall, confusion matrix."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+from tensorboard.plugins.pr_curve import summary
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.ops.images import RIGHT, WRONG, class_text, shorten
+
+_BINS = 2**16
+_SIDE = 480  # Approximate size in pixels; larger for many classes.
+_MIN_LABELED_CELL = 24
+_MARGIN = 56
+_MAX_TABLE = 100  # Classes; a larger table would be hard to read and slow to render.
+
+
+def auc(labels: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Measures how often a positive example has a higher score than a negative one: a metric for `eval_metrics`.
+
+    Scores are compared as float16, and equal ones count one half. So give logits or log-odds rather than probabilities: near 1,
+    many of those become equal. tf.metrics.auc compares with 200 thresholds instead.
+
+    Args:
+      labels: int or bool [batch]: 0 for negative, all others are positive.
+      scores: float [batch], no NaN.
+
+    Returns:
+      (value, update_op) as in tf.metrics, float32 scalars: the area in [0, 1], NaN until there are examples of both kinds. The
+      update_op's value includes the batch.
+    """
+    with tf.variable_scope(None, 'auc'):
+        counts = make_counts([2, _BINS])
+        cells = tf.cast(tf.not_equal(tf.cast(labels, tf.int32), 0), tf.int32) * _BINS + _order(scores)
+        new = tf.math.bincount(cells, minlength=2 * _BINS, maxlength=2 * _BINS, dtype=tf.int64)
+        update = tf.assign_add(counts, tf.reshape(new, [2, _BINS]))
+        return _area(counts.read_value()), _area(update)
+
+
+def _order(scores):
+    """Maps floats to int32 in [0, 2^16) in the same order, with the resolution of float16."""
+    scores = tf.cast(scores, tf.float32)
+    half = tf.cast(tf.minimum(tf.abs(scores), tf.float16.max), tf.float16)
+    magnitude = tf.cast(tf.bitcast(half, tf.int16), tf.int32)  # The bits of positive floats are in their order.
+    return _BINS // 2 + tf.where_v2(scores < 0, -magnitude, magnitude)
+
+
+def _area(counts):
+    """Returns the area for int64 [2, bins], the counts of negatives and positives by score."""
+    negatives, positives = tf.unstack(tf.cast(counts, tf.float64))
+    below = tf.cumsum(negatives, exclusive=True) + negatives / 2
+    return tf.cast(tf.reduce_sum(positives * below) / (tf.reduce_sum(positives) * tf.reduce_sum(negatives)), tf.float32)
+
+
+def pr_curve(labels: tf.Tensor, probabilities: tf.Tensor, num_thresholds: int = 101) -> tuple[tf.Tensor, tf.Tensor]:
+    """Counts true and false positives over an evaluation, by threshold: a metric for `eval_metrics`.
+
+    Micro-averaged: each class of each example is one binary decision, whether its probability reaches the threshold. The
+    thresholds are 0, 1 / (num_thresholds - 1), ..., 1. TensorBoard shows the curve in its PR Curves tab. Unlike TensorBoard's
+    `streaming_op`, it takes memory for the probabilities alone, not for each threshold, and tolerates those above 1.
+
+    Args:
+      labels: int [batch], in [0, num_classes).
+      probabilities: float [batch, num_classes], in [0, 1].
+      num_thresholds: at least 2.
+
+    Returns:
+      (value, update_op) as in tf.metrics. The value is a serialized tf.Summary, which the Estimator writes to the
+      evaluation's event files. The value of the update_op is the counts so far, int64 [2, num_thresholds]: of wrong and of
+      right classes whose probability reaches a threshold, but not the next.
+    """
+    with tf.variable_scope(None, 'pr_curve'):
+        counts = make_counts([2, num_thresholds])
+        is_label = tf.one_hot(labels, tf.shape(probabilities)[1], dtype=tf.int32)
+        reached = tf.cast(tf.floor(tf.cast(probabilities, tf.float32) * (num_thresholds - 1)), tf.int32)
+        cells = tf.reshape(is_label * num_thresholds + reached, [-1])
+        new = tf.math.bincount(cells, minlength=2 * num_thresholds, maxlength=2 * num_thresholds, dtype=tf.int64)
+        update = tf.assign_add(counts, tf.reshape(new, [2, num_thresholds]))
+
+        below = tf.cumsum(counts, axis=1, exclusive=True)
+        false_negatives, true_negatives = below[1], below[0]
+        positives, negatives = tf.reduce_sum(counts[1]), tf.reduce_sum(counts[0])
+        true_positives, false_positives = positives - false_negatives, negatives - true_negatives
+        value = summary.raw_data_op(
+            'curve',
+            true_positives,
+            false_positives,
+            true_negatives,
+            false_negatives,
+            precision=true_positives / tf.maximum(true_positives + false_positives, 1),
+            recall=true_positives / tf.maximum(positives, 1),
+            num_thresholds=num_thresholds,
+            collections=[],
+        )
+        return value, update
+
+
+def confusion_matrix(
+    labels: tf.Tensor, predictions: tf.Tensor, num_classes: int, class_names: Sequence[str] | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Counts pairs of label and predicted class over an evaluation: a metric for `eval_metrics`.
+
+    Args:
+      labels: int [batch], in [0, num_classes).
+      predictions: int [batch], in [0, num_classes).
+      num_classes: number of classes.
+      class_names: the names of the classes, to be shown in place of their numbers.
+
+    Returns:
+      (value, update_op) as in tf.metrics. The value, a serialized tf.Summary, contains an image and, for up to 100 classes,
+      the counts as a text table; the Estimator writes both to the evaluation's event files, with the tags NAME/0 and NAME/1.
+      The image is drawn once per evaluation. The update_op's value is the counts so far, int64 [num_classes, num_classes],
+      one row per label.
+    """
+    with tf.variable_scope(None, 'confusion_matrix'):
+        counts = make_counts([num_classes, num_classes])
+        # As tf.math.confusion_matrix, without its own checks: they are 40 ops and 8 functions, which take time to build.
+        cells = tf.stack([tf.cast(labels, tf.int64), tf.cast(predictions, tf.int64)], axis=1)
+        ones = tf.ones_like(cells[:, 0])
+        update = tf.assign_add(counts, tf.scatter_nd(cells, ones, tf.constant([num_classes, num_classes], tf.int64)))
+        image = tf.numpy_function(lambda counts: draw_matrix(counts, class_names), [counts], tf.uint8)
+        image.set_shape([1, None, None, 3])
+        summaries = [tf.summary.image('picture', image, collections=[])]
+        if num_classes <= _MAX_TABLE:
+            names = [class_text(i, class_names) for i in range(num_classes)]
+            table = tf.concat(
+                [[['label \\ predicted', *names]], tf.concat([tf.constant(names)[:, None], tf.as_string(counts)], axis=1)],
+                axis=0,
+            )
+            summaries.append(tf.summary.text('table', table, collections=[]))
+        return tf.summary.merge(summaries, collections=[]), update
+
+
+def draw_matrix(counts: np.ndarray, class_names: Sequence[str] | None = None) -> np.ndarray:
+    """Draws the counts: a row per label, a column per prediction. The larger the share of the row, the darker the cell.
+
+    Correct predictions are green, wrong ones red.
+
+    Args:
+      counts: int [num_classes, num_classes].
+      class_names: see `confusion_matrix`; those that do not fit are shortened.
+
+    Returns:
+      uint8 [1, height, width, 3].
+    """
+    num_classes = len(counts)
+    cell = max(1, _SIDE // num_classes)
+    side = num_classes * cell
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    colors = np.where(np.eye(num_classes, dtype=bool)[:, :, None], RIGHT, WRONG)
+    shades = np.uint8(255 + (colors - 255) * np.sqrt(shares)[:, :, None])
+    canvas = Image.new('RGB', (_MARGIN + side + 1, _MARGIN + side + 1), 'white')
+    canvas.paste(Image.fromarray(shades.repeat(cell, 0).repeat(cell, 1)), (_MARGIN, _MARGIN))
+    pen = ImageDraw.Draw(canvas)
+    font = ImageFont.load_default(12)
+    pen.text((_MARGIN, 4), 'predicted', fill='black', font=font)
+    pen.text((4, _MARGIN), 'label', fill='black', font=font)
+    if cell >= _MIN_LABELED_CELL:
+        for i in range(num_classes):
+            middle = _MARGIN + (i + 0.5) * cell
+            name = class_text(i, class_names)
+            pen.text((middle, _MARGIN - 10), shorten(name, cell - 4, font), fill='black', font=font, anchor='mm')
+            pen.text((_MARGIN - 6, middle), shorten(name, _MARGIN - 8, font), fill='black', font=font, anchor='rm')
+        for (row, column), count in np.ndenumerate(counts):
+            x, y = _MARGIN + column * cell, _MARGIN + row * cell
+            pen.rectangle((x, y, x + cell, y + cell), outline=(220, 220, 220))
+            if count:
+                pen.text(
+                    (x + cell / 2, y + cell / 2),
+                    str(count),
+                    font=font,
+                    anchor='mm',
+                    fill='white' if shares[row, column] > 0.25 else 'black',
+                )
+    return np.asarray(canvas)[None]
+
+
+def make_counts(shape: Sequence[int]) -> tf.Variable:
+    """Creates the variable `counts` in the current variable scope: int64 zeros, local, like those of tf.metrics."""
+    return tf.get_variable(
+        'counts',
+        shape,
+        tf.int64,
+        tf.zeros_initializer(),
+        trainable=False,
+        collections=[tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.METRIC_VARIABLES],
+    )

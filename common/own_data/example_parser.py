@@ -1,0 +1,140 @@
+"""A user's own tf.train.Examples to features and labels, in TensorFlow ops, by the metadata of `description`."""
+
+from collections.abc import Iterable, Sequence
+import itertools
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.formats import images
+from estimator_trainer.common.graphs import plain
+from estimator_trainer.common.own_data import tokens
+from estimator_trainer.common.own_data.description import Feature, of_kind
+from estimator_trainer.common.own_data.moments import standardize
+from estimator_trainer.common.own_data.schema import (
+    CATEGORICAL,
+    CLASSIFICATION,
+    FEATURES,
+    ID,
+    IMAGE,
+    LABEL,
+    NUMERIC,
+    TEXT,
+    WEIGHT,
+)
+from estimator_trainer.common.own_data.vocabulary import class_ids, column_ids
+from estimator_trainer.hparams.build import HParams
+
+PREDICT = tf.estimator.ModeKeys.PREDICT
+DTYPES = {'bytes': tf.string, 'float': tf.float32, 'int64': tf.int64}  # Of how values are stored.
+
+
+@plain
+def parse(
+    mode: str, params: HParams, serialized: tf.Tensor, stored: Sequence[Feature] | None = None
+) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
+    """Returns features and labels; no labels in PREDICT.
+
+    Args:
+      mode: a tf.estimator.ModeKeys.
+      params: hyper-parameters, among them the metadata.
+      serialized: string scalar; or [batch], if there is no image, no text, and no id that is a number.
+      stored: the features in the examples; by default those of the metadata.
+
+    Returns:
+      features: 'image', float32 [size, size, channels] in [0, 1]; 'numeric', float32 [..., n], all numbers in the order of the
+        features, standardized by the training data, 0 if missing, and then 1 or 0, whether missing, of those with an
+        indicator; 'categorical', int32 [..., m], ids in the vocabularies, 0 if unknown or missing; 'text', int32 [length], ids
+        of the tokens; 'example_id', string [...]; each if there are such features.
+      labels: 'label', int32 [...] for classification, float32 [...] for regression; 'weight', float32 [...], if the schema
+        names it.
+    """
+    stored = stored or params.metadata['features']
+    parse_example = tf.io.parse_example if serialized.shape.rank else tf.io.parse_single_example
+    example = parse_example(serialized, parsing_spec(stored, mode))
+    facts, found = params.metadata, {kind: of_kind(stored, kind) for kind in (*FEATURES.kinds, *FEATURES.roles)}
+    features: dict[str, tf.Tensor] = {}
+    if found[NUMERIC]:
+        features['numeric'] = _numbers(example, found[NUMERIC])
+    if found[CATEGORICAL]:
+        values = tf.stack([_text_of(example[feature['name']]) for feature in found[CATEGORICAL]], axis=-1)
+        features['categorical'] = column_ids(values, [feature['vocabulary'] for feature in found[CATEGORICAL]])
+    for feature in found[IMAGE]:
+        features['image'] = _image(example[feature['name']], feature)
+    for feature in found[TEXT]:
+        features['text'] = tokens.token_ids(example[feature['name']], params, facts['vocabulary'])
+    for feature in found[ID]:
+        features['example_id'] = tf.strings.reduce_join(_text_of(example[feature['name']]), axis=-1)
+    if mode == PREDICT:
+        return features, None
+    labels = {'label': _label(example[found[LABEL][0]['name']], found[LABEL][0], facts)}
+    for feature in found[WEIGHT]:
+        labels['weight'] = _checked_weight(example[feature['name']], feature['name'])
+    return features, labels
+
+
+def image_features(params: HParams, raw: tf.Tensor) -> dict[str, tf.Tensor] | None:
+    """Returns the features of raw images, uint8 [batch, image_size, image_size, num_channels]; None if others are needed."""
+    return {'image': tf.cast(raw, tf.float32) / 255} if only_image(params.metadata['features']) else None
+
+
+def only_image(features: Iterable[Feature]) -> Feature | None:
+    """Returns the image if it alone is learned from; None if there are other features."""
+    learned = [feature for feature in features if feature['kind'] not in FEATURES.roles]
+    return learned[0] if [feature['kind'] for feature in learned] == [IMAGE] else None
+
+
+def parsing_spec(features: Iterable[Feature], mode: str | None = None) -> dict[str, Any]:
+    """Returns what `tf.io.parse_example` reads of these features; without labels in PREDICT."""
+    spec = {}
+    for feature in features:
+        kind, dtype = feature['kind'], DTYPES[feature['stored']]
+        default: Any = None
+        if kind == NUMERIC and dtype == tf.float32:
+            default = [float('nan')] * feature['values']
+        elif kind == CATEGORICAL and dtype == tf.string:
+            default = ''
+        if mode != PREDICT or kind not in (LABEL, WEIGHT):
+            spec[feature['name']] = tf.io.FixedLenFeature([feature['values']] if kind == NUMERIC else [], dtype, default)
+        if kind == ID:  # It may be missing.
+            spec[feature['name']] = tf.io.FixedLenSequenceFeature([], dtype, allow_missing=True)
+    return spec
+
+
+def _numbers(example, features):
+    values = tf.concat([tf.cast(example[feature['name']], tf.float32) for feature in features], axis=-1)
+    mean, std = ([*itertools.chain(*(np.ravel(feature[name]) for feature in features))] for name in ('mean', 'std'))
+    indicated = [example[feature['name']] for feature in features if feature.get('indicator')]
+    standardized = standardize(values, mean, std)
+    if not indicated:
+        return standardized
+    return tf.concat([standardized, tf.cast(tf.is_nan(tf.concat(indicated, axis=-1)), tf.float32)], axis=-1)
+
+
+def _label(value, feature, facts):
+    if facts['task'] != CLASSIFICATION:
+        return tf.cast(value, tf.float32)
+    names = facts['class_names']
+    stored = [str(i) for i in range(len(names))] if feature.get('is_index') else names
+    return class_ids(_text_of(value), stored, feature['name'])
+
+
+def _checked_weight(value, name):
+    weight = tf.cast(value, tf.float32)
+    is_valid = tf.math.is_finite(weight) & (weight >= 0)
+    text = f'Key: {name}. A weight must not be negative, NaN or infinite'
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(is_valid), [text])]):
+        return tf.identity(weight)
+
+
+def _text_of(value):
+    return value if value.dtype == tf.string else tf.as_string(value)
+
+
+def _image(content, feature):
+    shape = [feature['size'], feature['size'], feature['channels']]
+    if feature['is_raw']:
+        return tf.cast(tf.reshape(tf.io.decode_raw(content, tf.uint8), shape), tf.float32) / 255
+    decoded = tf.io.decode_image(content, feature['channels'], expand_animations=False)
+    return images.squash(tf.ensure_shape(decoded, [None, None, feature['channels']]), feature['size']) / 255

@@ -1,0 +1,98 @@
+"""Lines of a text file, local or remote, from any offset, and rows that know their position."""
+
+from collections.abc import Callable, Iterable, Iterator
+import dataclasses
+import itertools
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, UsageError
+
+_BLOCK = 1 << 20
+_MAX_LINE = 1 << 24
+_BOM = b'\xef\xbb\xbf'
+_ROWS = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Position:
+    """Where a row begins: its byte, its line from 1 on, and the number of rows before it."""
+
+    offset: int = 0
+    line: int = 1
+    row: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of a file: what it contains, or the RunError that says what is wrong with it."""
+
+    position: Position
+    value: Any
+
+
+def convert(path: str, row: Row, function: Callable[[Any], Any]) -> Any:
+    """Returns what a function makes of a row's value; raises RunError that names the file and the line if it is wrong."""
+    if isinstance(row.value, RunError):
+        raise row.value
+    try:
+        return function(row.value)
+    except RunError as error:
+        raise RunError(f'{path}: line {row.position.line}: {error}') from None
+
+
+def in_blocks(values: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yields values, such as rows, in lists of a thousand."""
+    values = iter(values)
+    while block := list(itertools.islice(values, _ROWS)):
+        yield block
+
+
+class Lines(Iterator[str]):
+    """Iterates over the lines of a file, with their ends, as str; a byte order mark is skipped.
+
+    Attributes:
+      offset: byte at which the next line begins.
+      number: its number, from 1 on.
+      is_utf8: whether all lines since this was last set were UTF-8; bytes that are not are replaced.
+
+    Raises:
+      UsageError: the file cannot be read.
+      RunError: a line is longer than 16 MiB.
+    """
+
+    def __init__(self, path: str, at: Position | None = None):
+        at = at or Position()
+        self.offset, self.number, self.is_utf8 = at.offset, at.line, True
+        self._lines = _binary_lines(path, at)
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        text = line.removeprefix(_BOM) if self.offset == 0 else line
+        self.offset += len(line)
+        self.number += 1
+        try:
+            return text.decode()
+        except UnicodeDecodeError:
+            self.is_utf8 = False
+            return text.decode(errors='replace')
+
+
+def _binary_lines(path, at):
+    rest, number = b'', at.line
+    try:
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            file.seek(at.offset)
+            while block := file.read(_BLOCK):
+                parts = (rest + block).split(b'\n')
+                rest = parts.pop()
+                for part in parts:
+                    yield part + b'\n'
+                number += len(parts)
+                if len(rest) > _MAX_LINE:
+                    raise RunError(f'{path}: line {number} is longer than {_MAX_LINE >> 20} MiB: is this a text file?')
+    except tf.errors.OpError as error:
+        raise UsageError(f'{path}: cannot be read: {error.message}') from None
+    if rest:
+        yield rest

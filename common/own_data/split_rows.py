@@ -1,0 +1,117 @@
+"""The rows of files as the examples of their splits, and those that are wrong."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+import dataclasses
+import os
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.files import write_json
+from estimator_trainer.common.own_data.lines import Row, convert
+from estimator_trainer.common.own_data.splits import SplitFile, log_outdated
+from estimator_trainer.common.records import records
+
+Read = Callable[[], Iterator[Row]]
+Encode = Callable[[Any], Any]
+
+
+class BadRows:
+    """Counts the rows that are skipped because something is wrong with them.
+
+    Args:
+      max_share: the largest share of such rows among all.
+    """
+
+    def __init__(self, max_share: float):
+        self._max_share = max_share
+        self._count = 0
+        self._first: RunError | None = None
+
+    def add(self, error: RunError) -> None:
+        """Raises RunError, with the row's place and the cure, if no row may be wrong."""
+        self._count += 1
+        self._first = self._first or error
+        if not self._max_share:
+            raise RunError(f'{error}: correct it, or skip such rows with --hparams=max_bad_share=0.01')
+
+    def sound(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yields the rows that are not wrong; adds the others."""
+        for row in rows:
+            if isinstance(row.value, RunError):
+                self.add(row.value)
+            else:
+                yield row
+
+    def check(self, path: str, num_rows: int) -> None:
+        """Logs how many rows were skipped; raises RunError if they are too many."""
+        if not self._count:
+            return
+        if self._count > self._max_share * num_rows:
+            raise RunError(
+                f'{path}: {self._count} of {num_rows} rows are wrong, more than max_bad_share={self._max_share:g}; '
+                f'the first: {self._first}'
+            )
+        tf.logging.warning('%s: %d of %d rows are skipped; the first: %s', path, self._count, num_rows, self._first)
+
+
+def read_rows(path: str, rows: Iterable[Row], encode: Encode) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields ({'line': number}, record) for the rows of a file for --input; an error for a wrong row."""
+    for row in rows:
+        try:
+            record: bytes | RunError = records.encode(convert(path, row, encode))
+        except RunError as error:
+            record = error
+        yield {'line': row.position.line}, record
+
+
+@dataclasses.dataclass(frozen=True)
+class _SplitRows(Iterable[Any]):
+    """The examples of one split in a file: an iteration reads the file, and checks it by the way.
+
+    Iterating raises RunError if the split has no row, or, at the end of the last split, if too many rows of all are wrong.
+    """
+
+    file: SplitFile
+    split: str
+    read: Read
+    encode: Encode
+    bad: BadRows
+
+    def __iter__(self) -> Iterator[Any]:
+        total = count = 0
+        for row in self.read():
+            total += 1
+            if self.file.split_of(row.position.row) == self.split:
+                try:
+                    example = convert(self.file.path, row, self.encode)
+                except RunError as error:
+                    self.bad.add(error)
+                else:
+                    count += 1
+                    yield example
+        if not count:
+            raise RunError(f'{self.file.path}: has no row for the split {self.split}')
+        if self.split == self.file.splits[-1]:
+            self.bad.check(self.file.path, total)
+
+
+def write(
+    directory: str, source: str, facts: Mapping[str, Any], files: Iterable[tuple[SplitFile, Read, Encode]], max_bad_share: float
+) -> None:
+    """Writes the metadata, and the rows of files as TFRecord files, to a directory that is named by `fingerprint`.
+
+    Args:
+      source: what the user gives, for messages.
+      files: of each, what yields its rows, and what returns the example of a row's value, or raises RunError if it is wrong.
+      max_bad_share: as for `BadRows`.
+    """
+    examples: dict[str, _SplitRows] = {}
+    for file, read, encode in files:
+        bad = BadRows(max_bad_share)
+        examples |= {split: _SplitRows(file, split, read, encode, bad) for split in file.splits}
+    tf.io.gfile.makedirs(directory)
+    write_json(os.path.join(directory, 'metadata.json'), facts)
+    records.write(directory, examples, fingerprint=os.path.basename(directory))
+    log_outdated(directory, source)

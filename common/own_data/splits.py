@@ -1,0 +1,108 @@
+"""Finds the file of each split of a user's own data, or holds out a share of a single file."""
+
+from collections.abc import Iterable, Sequence
+import dataclasses
+import hashlib
+import json
+import os
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import stamp
+
+VERSION = 1  # Of what is converted to: another one converts anew.
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitFile:
+    """A file of one split, or of two, of which the second has a share of the rows."""
+
+    path: str
+    splits: tuple[str, ...]
+    share: float = 0
+
+    def split_of(self, row: int) -> str:
+        """Returns the split of the row of this number: a checksum decides, so that each run holds out the same."""
+        if len(self.splits) == 1:
+            return self.splits[0]
+        checksum = hashlib.blake2b(row.to_bytes(8, 'little'), digest_size=8).digest()
+        return self.splits[int.from_bytes(checksum, 'little') < self.share * 2**64]
+
+
+def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: float) -> list[SplitFile]:
+    """Returns the files of a directory, each of the split that it is named by, such as train.csv, or a single file.
+
+    Args:
+      name: the hyper-parameter that gives the path, for messages.
+      path: what it gives.
+      suffixes: of the files in a directory, such as '.csv'.
+      eval_share: of the rows of a single file, held out for evaluation.
+
+    Raises:
+      UsageError: there is no such file, or the directory contains none, or two of one split.
+    """
+    if not path:
+        names = f'train{suffixes[0]} and eval{suffixes[0]}'
+        raise UsageError(f'--hparams={name}=PATH is required: a file, or a directory of {names}')
+    if not tf.io.gfile.exists(path):
+        raise UsageError(f'--hparams={name}={path}: there is no such file or directory')
+    if not tf.io.gfile.isdir(path):
+        return [SplitFile(path, ('train', 'eval') if eval_share else ('train',), eval_share)]
+    files: dict[str, str] = {}
+    for entry in sorted(tf.io.gfile.listdir(path)):
+        split, suffix = os.path.splitext(entry)
+        if suffix in suffixes and not split.startswith('.'):
+            if split in files:
+                both = f'{os.path.basename(files[split])} and {entry}'
+                raise UsageError(f'--hparams={name}={path}: both {both} are of the split {split}: remove one')
+            files[split] = os.path.join(path, entry)
+    if not files:
+        raise UsageError(f'--hparams={name}={path}: the directory has no file named train{suffixes[0]}')
+    return [SplitFile(file, (split,)) for split, file in files.items()]
+
+
+def find_split(split: str, name: str, path: str, files: Sequence[SplitFile]) -> SplitFile:
+    """Returns the one of the files, from `find_files`, that contains a split; raises UsageError if there is none."""
+    for file in files:
+        if split in file.splits:
+            return file
+    wanted = f'{split}{os.path.splitext(files[0].path)[1]}'
+    cure = f'add {wanted}'
+    if files[0].path == path:
+        cure = 'raise eval_share' if split == 'eval' else f'give a directory with {wanted}'
+    known = ', '.join(known for file in files for known in file.splits)
+    raise UsageError(
+        f'--hparams={name}={path}: there is no split {split}: the splits are: {known}: {cure}, or name another '
+        'with --eval_splits, --predict_split or --hparams=train_split'
+    )
+
+
+def fingerprint(source: str, paths: Iterable[str], facts: Any, version: int = VERSION) -> str:
+    """Returns KEY-STATE: a hash of what is converted and how, and one of the state of the files and of the converter.
+
+    Args:
+      source: what the user gives, a file or a directory.
+      paths: of its files.
+      facts: what else the conversion depends on, in a form that JSON can represent.
+      version: of the converter.
+    """
+    return f'{_hash([source, facts])}-{_hash([version, [(path, *stamp(path)) for path in paths]])}'
+
+
+def _hash(value):
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def log_outdated(directory: str, source: str) -> None:
+    """Logs which conversions beside that in a directory, named by `fingerprint`, are of earlier states of its source.
+
+    They are not deleted: another training may be reading them.
+    """
+    found = tf.io.gfile.glob(f'{directory.rpartition("-")[0]}-*')
+    outdated = sorted(path for path in found if os.path.basename(path) != os.path.basename(directory))
+    if outdated:
+        tf.logging.info(
+            '%s: earlier conversions, which can be deleted unless a training is reading them: %s', source, ' '.join(outdated)
+        )

@@ -1,0 +1,93 @@
+"""Texts to ids of words or bytes, in TensorFlow ops: training, prediction and exported models tokenize alike."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import UsageError, check_range
+from estimator_trainer.common.own_data.vocabulary import ValueCounts, lookup_table
+
+WORDS, BYTES = KINDS = ('words', 'bytes')
+_UNKNOWN = 1
+_FIRST_WORD = 2  # 0 is padding.
+_MAX_DISTINCT = 10**6
+
+# (Unicode's general categories, as RE2 has them: letters, marks, numbers, separators.)
+_SPACES = r'[\s\pZ]+'
+_SINGLE = r"([^\pL\pM\pN'\s\pZ])"
+
+
+def get_params() -> dict[str, Any]:
+    """Returns the hyper-parameters that the functions of this module take."""
+    return {
+        'tokens': 'words',  # Or bytes.
+        'max_length': 400,  # In tokens; longer texts are cut off.
+        'min_count': 2,  # Of a word in the texts trained on; rarer ones are unknown.
+        'max_vocabulary': 20000,  # Words; the rarest beyond that are unknown.
+    }
+
+
+def check_params(params: Mapping[str, Any]) -> None:
+    """Raises UsageError if one of these hyper-parameters is invalid."""
+    if params['tokens'] not in KINDS:
+        raise UsageError(f'tokens={params["tokens"]} must be {" or ".join(KINDS)}')
+    check_range(params, 'max_length', 1, 1000000)
+    check_range(params, 'min_count', 1)
+    check_range(params, 'max_vocabulary', 1, _MAX_DISTINCT)
+
+
+def split_words(texts: tf.Tensor) -> Any:
+    """Returns the words of texts: a string tensor for a scalar, a RaggedTensor for a vector.
+
+    They are in lower case. Letters, digits and apostrophes make words; any other character but a space is a word by itself.
+    """
+    spaced = tf.strings.regex_replace(tf2.strings.lower(texts, encoding='utf-8'), _SPACES, ' ')
+    return tf2.strings.split(tf.strings.regex_replace(spaced, _SINGLE, r' \1 '))
+
+
+def token_ids(text: tf.Tensor, params: Mapping[str, Any], vocabulary: Sequence[str]) -> tf.Tensor:
+    """Returns the ids of a text's tokens, int32 [length]: 0 is left for padding.
+
+    Args:
+      text: a string scalar.
+      params: hyper-parameters.
+      vocabulary: the words in the order of their ids, from 2 on; 1 is an unknown word. A byte's id is its value plus 1.
+    """
+    if params['tokens'] == BYTES:
+        ids = tf.cast(tf.io.decode_raw(text, tf.uint8), tf.int32) + 1
+    else:
+        table = lookup_table(vocabulary, range(_FIRST_WORD, _FIRST_WORD + len(vocabulary)), _UNKNOWN)
+        ids = tf.cast(table.lookup(split_words(text)[: params['max_length']]), tf.int32)
+    at_least_one = tf.concat([ids, [_UNKNOWN]], axis=0)[: tf.maximum(tf.size(ids), 1)]
+    return at_least_one[: params['max_length']]
+
+
+class WordCounts:
+    """Counts the words of texts, if words are the tokens."""
+
+    def __init__(self, params: Mapping[str, Any]):
+        """Takes hyper-parameters: those of `get_params`."""
+        self._are_tokens = params['tokens'] == WORDS
+        self._counts = ValueCounts(_MAX_DISTINCT)
+        with tf.Graph().as_default() as graph:
+            texts = tf.placeholder(tf.string, [None])
+            words = split_words(texts).flat_values
+        self._split = tf.Session(graph=graph).make_callable(words, [texts])
+
+    def update(self, texts: Sequence[str | bytes] | np.ndarray) -> None:
+        if self._are_tokens:
+            self._counts.update([word.decode(errors='replace') for word in self._split(list(texts))])
+
+    def describe(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the 'vocabulary', the most frequent words first, and its size with padding; warns if no word is frequent."""
+        vocabulary = self._counts.describe(params)['vocabulary']
+        if self._are_tokens and not vocabulary:
+            tf.logging.warning(
+                'min_count=%d: no word of the texts trained on occurs so often, so all words are unknown: lower it, or set '
+                '--hparams=tokens=bytes',
+                params['min_count'],
+            )
+        return {'vocabulary': vocabulary, 'vocabulary_size': _FIRST_WORD + len(vocabulary) if self._are_tokens else 257}

@@ -1,0 +1,1 @@
+"""From records to batches: the order of each epoch, parsing, memory."""

@@ -1,0 +1,166 @@
+"""Finds the record that made an input pipeline or a model fail."""
+
+from collections.abc import Iterable
+import contextlib
+import functools
+import re
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, first_line
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.input import NOT_ONE_EACH, disable_autotune, parsed_batches
+from estimator_trainer.common.records import manifest
+from estimator_trainer.common.records.elements import elements
+
+ModeKeys = tf.estimator.ModeKeys
+_COUNT = re.compile(r'expected to contain (\d+) elements but contained (only|at least) (\d+)')
+_LABEL = re.compile(r'Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)')
+# TensorFlow's message quotes bytes that are not a tf.train.Example; Python may fail to decode it.
+ERRORS = (tf.errors.OpError, UnicodeDecodeError)
+_NO_ELEMENT = 'Dataset was empty'
+_READERS = ('IteratorGetNext', 'DatasetToSingleElement')  # The ops in which records are parsed.
+_SHAPES = re.compile('number of elements does not match|different shapes in component')
+_MANY = 1024
+
+
+def check_records(source: DataSource, splits: Iterable[tuple[str, str]], error: BaseException) -> None:
+    """Searches for the record that caused an exception; does nothing if there is none.
+
+    Args:
+      splits: (tf.estimator.ModeKeys, name) of the splits that were read.
+      error: one of ERRORS, or MemoryError.
+
+    Raises:
+      RunError: the record is found, or the files have changed since they were written.
+    """
+    text = str(error)
+    manifest.clear_cache()
+    for mode, split in splits:
+        source.read(split)  # Verifies the files against their manifest.
+        if _COUNT.search(text):
+            _check_count(source, split, text, is_certain=False)
+        elif _LABEL.search(text):
+            _find_bad_label(source, mode, split, error)
+        elif any(op in text for op in _READERS) or isinstance(error, UnicodeDecodeError):
+            _find_bad_record(source, mode, split)
+    if _COUNT.search(text):
+        # The framework itself asserts this split's cardinality.
+        _check_count(source, source.params.train_split, text, is_certain=True)
+    flag = f'--dataset={source.params.dataset}'
+    if NOT_ONE_EACH in text:
+        raise RunError(f'{flag}: parse_batch() must return one example of each record, or the module be without PARSED_ONCE')
+    if _NO_ELEMENT in text:
+        raise RunError(f'{flag}: the training data ended early: a Python function of the dataset may have raised StopIteration')
+
+
+def _find_bad_record(source, mode, split):
+    """Raises RunError if the dataset module cannot parse a record of a split."""
+    first = 0
+    for size in (_MANY, 1):  # First finds the batch, then the record in it.
+        found = _first_error(functools.partial(_parsed, source, mode, split, first, size))
+        if not found:
+            return
+        _check_shapes(source, mode, split, str(found[1]))
+        first += found[0] * size
+    raise RunError(f'{_location(source, split, first)}: {_reason(found[1])}') from found[1]
+
+
+def _location(source, split, number):
+    """Describes where a record of a split is: in its file, if it is in a TFRecord file, else in the split."""
+    location = f'record {number} of the split {split}'
+    with contextlib.suppress(tf.errors.OpError):
+        record = next(elements(lambda: source.read(split).skip(number).take(1)), None)
+        location = isinstance(record, bytes) and manifest.locate_record(record) or location
+    return location
+
+
+def _check_shapes(source, mode, split, text):
+    """Raises RunError if the error says that the elements of a batch differ in shape."""
+    if not _SHAPES.search(text):
+        return
+    if source.parses_batches():
+        raise RunError(
+            f'--dataset={source.params.dataset}: read(): the records of the split {split} differ in shape, and '
+            'parse_batch() takes batches: pad them to one length, or parse them one by one, with parse()'
+        )
+    shapes: dict[str, list[int]] = {}
+    for number, element in enumerate(elements(lambda: _parsed(source, mode, split, 0, 1))):
+        for name, value in _named(element, mode):
+            shape = list(np.shape(value))[1:]
+            if shapes.setdefault(name, shape) != shape:
+                raise RunError(
+                    f'--dataset={source.params.dataset}: parse(): {name} is of shape {shapes[name]} in record 0 '
+                    f'of the split {split}, and {shape} in record {number}: give it a known number of dimensions, with '
+                    'tf.ensure_shape, so that batches are padded'
+                )
+
+
+def _named(element, mode):
+    """Yields (name, value) of the features and labels of a batch, in the order in which tf.nest flattens them."""
+    features, labels = (element, {}) if mode == ModeKeys.PREDICT else element
+    for kind, values in (('feature', features), ('label', labels)):
+        for name in sorted(values):
+            yield f'the {kind} {name}', values[name]
+
+
+def _check_count(source, split, text, is_certain):
+    """Raises RunError if this split's number of records differs from its declared cardinality or from the first count."""
+    expected, relation, count = _COUNT.search(text).groups()  # type: ignore[union-attr]
+    found = _first_error(lambda: source.read(split).map(lambda *record: 0).batch(_MANY))
+    if is_certain or found and _COUNT.search(str(found[1])):
+        raise RunError(
+            f'--dataset={source.params.dataset}: read(): the split {split} has {relation} {count} records, but '
+            f'{expected} were counted, or claimed with assert_cardinality: each call must give the same number'
+        )
+
+
+def _find_bad_label(source, mode, split, error):
+    """Raises RunError if a record of a split has the label that is out of range for the loss."""
+    value, limit = map(int, _LABEL.search(str(error)).groups())  # type: ignore[union-attr]
+    inputs = set(_inputs(error.op.inputs[1])) if error.op else set()
+    for batch, element in enumerate(elements(lambda: _parsed(source, mode, split, 0, _MANY))):
+        for i, (name, values) in enumerate(_named(element, mode)):
+            if i in inputs and np.any(values == value):
+                number = batch * _MANY + int(np.nonzero(values == value)[0][0])
+                raise RunError(f'{_location(source, split, number)}: {name} is {value}, but the model takes 0 to {limit - 1}')
+
+
+def _inputs(tensor):
+    """Yields the indices of the batch's tensors that a tensor depends on."""
+    pending, seen = [tensor], set()
+    while pending:
+        tensor = pending.pop()
+        if tensor.op.type == 'IteratorGetNext':
+            yield tensor.value_index
+        elif tensor.op not in seen:
+            seen.add(tensor.op)
+            pending += tensor.op.inputs
+
+
+def _reason(error):
+    """Returns what TensorFlow's message says about a record, without its prefixes."""
+    if isinstance(error, UnicodeDecodeError):
+        return 'is not a valid tf.train.Example'
+    text = re.sub(r'^(Error in user-defined function .*? iterator: \S+: )?(Name: <unknown>, )?', '', first_line(error))
+    return re.sub(r'^assertion failed: \[(.*?)\].*', r'\1', text)
+
+
+def _parsed(source, mode, split, first, size):
+    """Returns a tf.data.Dataset of a split's parsed batches, starting with record number `first`."""
+    return disable_autotune(parsed_batches(source, mode, source.read(split).skip(first), size))
+
+
+def _first_error(make_dataset):
+    """Returns the number of elements that a tf.data.Dataset yields before an error, and the error.
+
+    Returns None if there is no error, or if the dataset is infinite.
+    """
+    count = 0
+    try:
+        for _ in elements(make_dataset):
+            count += 1
+    except ERRORS as error:
+        return count, error
+    return None

@@ -1,0 +1,84 @@
+"""A dataset module with the arguments of its functions."""
+
+import dataclasses
+import types
+from typing import Any
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, UsageError, describe
+from estimator_trainer.common.pipeline.specs import Specs
+from estimator_trainer.common.plugins import dataset_contract
+from estimator_trainer.common.plugins.traceback_filter import in_a_line
+from estimator_trainer.hparams.build import HParams
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSource:
+    """A dataset module, and the data_dir and HParams that its functions take.
+
+    specs is given if the data itself may be missing, as for the export of a model that was trained elsewhere.
+    """
+
+    module: types.ModuleType
+    data_dir: str
+    params: HParams
+    specs: Specs | None = None
+
+    def metadata(self) -> dict[str, Any]:
+        """Returns the module's metadata, empty if it has none; its `prepare` must have run.
+
+        Raises:
+          UsageError: the module returns something that JSON cannot represent.
+        """
+        if not self.has_metadata():
+            return {}
+        return dataset_contract.check_metadata(self.module.metadata(self.data_dir, self.params), self.params)
+
+    def has_metadata(self) -> bool:
+        """Whether the module has `metadata`."""
+        return hasattr(self.module, 'metadata')
+
+    def read(self, split: str) -> tf2.data.Dataset:
+        """Returns the records of a split; the module's `prepare` must have run.
+
+        Raises:
+          UsageError: there is no such split, or the module returns something else.
+          RunError: the split cannot be read.
+        """
+        flag = f'--dataset={self.params.dataset}'
+        try:
+            records = self.module.read(split, self.data_dir, self.params)
+        except KeyError as error:
+            if error.args != (split,):
+                raise
+            raise UsageError(f'{flag}: unknown split {split}') from None
+        except (OSError, tf.errors.OpError) as error:
+            raise RunError(f'{flag}: read(): the split {split} in {self.data_dir} cannot be read: {in_a_line(error)}') from None
+        if not isinstance(records, tf2.data.Dataset):
+            raise UsageError(f'{flag}: read() must return a tf.data.Dataset, not {describe(records)}')
+        return records
+
+    def parses_batches(self) -> bool:
+        """Whether the module has `parse_batch`, which is faster than `parse`."""
+        return hasattr(self.module, 'parse_batch')
+
+    def is_parsed_once(self) -> bool:
+        """Whether the module says that a record's features are the same in every epoch and in any batch."""
+        return getattr(self.module, 'PARSED_ONCE', False)
+
+    def reads_input(self) -> bool:
+        """Whether the module has `read_input`, which reads the files of --input."""
+        return hasattr(self.module, 'read_input')
+
+    def has_images(self) -> bool:
+        """Whether the module's `image_features` converts raw images to features."""
+        if not hasattr(self.module, 'image_features'):
+            return False
+        with tf.Graph().as_default():
+            return self.module.image_features(self.params, tf.zeros([0, *self.image_shape()], tf.uint8)) is not None
+
+    def image_shape(self) -> list[int]:
+        """Returns the shape of a raw image that `image_features` takes."""
+        return [self.params.image_size, self.params.image_size, self.params.num_channels]

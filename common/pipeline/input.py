@@ -1,0 +1,237 @@
+"""The input_fn of an Estimator: reads, caches, shuffles, parses and batches the records of a dataset module."""
+
+from collections.abc import Callable
+import functools
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common import memory
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.pipeline.example_seed import set_position
+from estimator_trainer.common.pipeline.length_groups import first_position, group_by_length
+from estimator_trainer.common.pipeline.order import (
+    PIECE,
+    batches_from_memory,
+    batches_of_shards,
+    infinite_stream,
+    picks_batches,
+    position,
+    same_seed,
+)
+from estimator_trainer.common.pipeline.share import WHOLE, Share
+from estimator_trainer.common.pipeline.specs import Specs
+from estimator_trainer.common.plugins import dataset_contract
+from estimator_trainer.common.records import shards
+
+ModeKeys = tf.estimator.ModeKeys
+NOT_ONE_EACH = 'a record has not become one example'
+_END = 2**62
+_PIECE_BYTES = 16 * 10**6
+
+
+def make_input_fn(
+    source: DataSource,
+    mode: str,
+    split: str,
+    num_examples: int = 0,
+    cache: bool = False,
+    is_part: bool = False,
+    share: Share = WHOLE,
+) -> Callable[[], tf.data.Dataset]:
+    """Creates the input_fn that feeds a split to an Estimator.
+
+    In training the dataset repeats infinitely, and its order is a function of the seed, the epoch and the global step only: a
+    training that resumes from a checkpoint sees the same batches as without the interruption. An infinite dataset is not
+    shuffled. Evaluation and prediction iterate once over the split, in its order; the last batch may be smaller.
+
+    Args:
+      mode: a tf.estimator.ModeKeys.
+      num_examples: number of the split's records to train on, or a negative cardinality from `count_examples`; TRAIN only.
+      cache: whether to cache the records in memory if they are read one by one, as `fits_cache` decided; TRAIN only.
+      is_part: whether the split has more than num_examples records.
+      share: the share of each training batch to read, if several processes train together.
+
+    Returns:
+      A function that returns a tf.data.Dataset of (features, labels), in PREDICT of features.
+    """
+
+    def input_fn():
+        with tf.name_scope('input'):
+            with same_seed(source.params):
+                records = source.read(split)
+            if mode == ModeKeys.TRAIN:
+                batches = _training_batches(source, records, num_examples, cache, is_part, share)
+            else:
+                batches = parsed_batches(source, mode, records)
+            return disable_autotune(batches.prefetch(tf.data.AUTOTUNE))
+
+    return input_fn
+
+
+def _training_batches(source, records, num_examples, cache, is_part, share):
+    """Returns infinitely many parsed batches, or shares of them. A batch may span two epochs."""
+    params = source.params
+    batch_size = params.batch_size // share.batch_parts
+    if params.group_by_length and source.parses_batches():
+        raise UsageError('group_by_length=true is for dataset modules with parse(): parse_batch() is given whole batches')
+    read = WHOLE if params.group_by_length else share  # To group them, all examples have to be read.
+    start = first_position(params) if params.group_by_length else position(params)
+    files = shards.find(records, num_examples)
+    if num_examples > 0:
+        records = records.take(num_examples) if is_part else records
+        records = records.apply(tf.data.experimental.assert_cardinality(num_examples))  # Another number would shift the order.
+    if files and cache and parsed_size(source, files, share.count) > 0:
+        return batches_of_shards(records, files, params, cache, start, read, functools.partial(_parse_all, source, files))
+    records = _in_order(source, records, files, num_examples, cache, start, read)
+    if source.parses_batches():
+        return _parse_batches(source, ModeKeys.TRAIN, records, batch_size * share.count, start + read.index)
+    examples = _parse_each(source, ModeKeys.TRAIN, records, start + read.index, read.count)
+    if not params.group_by_length:
+        return batch_examples(examples, batch_size, True)
+    if not has_variable_shapes(examples):
+        raise UsageError(f'group_by_length=true: --dataset={params.dataset} has no features of variable length')
+    return group_by_length(examples, params, share)
+
+
+def _in_order(source, records, files, num_examples, cache, start, share):
+    """Returns the records in the order of the training, from a position on: in batches for `parse_batch`, else one by one."""
+    params = source.params
+    if files:
+        batches = batches_of_shards(records, files, params, cache, start, share)
+    elif cache and picks_batches(records, num_examples, params) and not params.group_by_length:
+        batches = batches_from_memory(records, num_examples, params, share)
+    else:
+        records = infinite_stream(records, num_examples, params, cache, start)
+        records = records.shard(share.count, share.index) if share.count > 1 else records
+        size = params.batch_size // share.batch_parts
+        return records.batch(size, drop_remainder=True) if source.parses_batches() else records
+    return batches if source.parses_batches() else batches.unbatch()
+
+
+def parsed_size(source: DataSource, files: shards.Shards, num_readers: int) -> int:
+    """Returns the bytes of a parsed example if records that are kept in memory are kept parsed; else 0.
+
+    They are if the module allows it, if they take no more memory so, and if the training parses fewer of them so.
+
+    Args:
+      files: those of the training records.
+      num_readers: how many processes share the batches; each of them would parse all records.
+    """
+    params = source.params
+    if not source.is_parsed_once() or params.group_by_length:
+        return 0
+    needed = params.examples_at(params.train_steps) if params.train_steps else params.num_epochs * files.count
+    if needed <= files.count * num_readers:
+        return 0
+    with tf.Graph().as_default():  # The training is not to have the lookup tables twice.
+        specs = tf.nest.flatten(_parse_all(source, files, source.read(params.train_split)).element_spec)
+    if not all(isinstance(spec, tf2.TensorSpec) and spec.shape[1:].is_fully_defined() for spec in specs):
+        return 0
+    if any(spec.dtype == tf.string for spec in specs):  # The length of a text is not known.
+        return 0
+    size = sum(memory.size(spec.shape[1:], spec.dtype) for spec in specs)
+    return size if size <= files.mean_bytes else 0
+
+
+def _parse_all(source, files, records):
+    """Returns batches of all records, parsed for the training, without positions for `example_seed`."""
+    piece = max(min(PIECE, int(_PIECE_BYTES / files.mean_bytes)), 1)
+    parse = parser(source, ModeKeys.TRAIN)
+    if not source.parses_batches():
+        return records.map(functools.partial(parse, None), tf.data.AUTOTUNE).batch(piece)
+
+    def parse_piece(some):
+        parsed = parse(None, some)
+        counts = [tf.shape(value)[0] for value in tf.nest.flatten(parsed) if isinstance(value, tf.Tensor)]
+        is_one_each = tf.reduce_all(tf.equal(counts, tf.shape(some)[0]))
+        with tf.control_dependencies([tf.debugging.Assert(is_one_each, [NOT_ONE_EACH])]):
+            return tf.nest.map_structure(tf.identity, parsed, expand_composites=True)
+
+    return records.batch(piece).map(parse_piece, tf.data.AUTOTUNE)
+
+
+def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batch_size: int = 0) -> tf.data.Dataset:
+    """Returns the parsed batches of a tf.data.Dataset of records, in its order; the last batch may be smaller.
+
+    Args:
+      mode: a tf.estimator.ModeKeys.
+      records: what `source.read` returns, or a part of it.
+      batch_size: 0 is eval_batch_size.
+    """
+    batch_size = batch_size or source.params.eval_batch_size
+    if source.parses_batches():
+        return _parse_batches(source, mode, records.batch(batch_size), batch_size, 0)
+    return batch_examples(_parse_each(source, mode, records, 0), batch_size, False)
+
+
+def get_specs(source: DataSource) -> Specs:
+    """Returns the specs of a dataset's records and features, those of the source if it has them, else of its data."""
+    if source.specs:
+        return source.specs
+    with tf.Graph().as_default():
+        return specs_of(source, source.read(source.params.train_split))
+
+
+def specs_of(source: DataSource, records: tf.data.Dataset) -> Specs:
+    """Returns the specs of records that `source.read` returned, and of their features in prediction."""
+    return Specs(records.element_spec, parsed_batches(source, ModeKeys.PREDICT, records).element_spec)
+
+
+def _parse_each(source, mode, records, first, every=1):
+    numbered = tf.data.Dataset.zip((tf.data.Dataset.range(first, _END, every), records))
+    return numbered.map(parser(source, mode), tf.data.AUTOTUNE)
+
+
+def _parse_batches(source, mode, batches, batch_size, first):
+    numbered = tf.data.Dataset.zip((tf.data.Dataset.range(first, _END, batch_size), batches))
+    return numbered.map(parser(source, mode), tf.data.AUTOTUNE)
+
+
+def parser(source: DataSource, mode: str) -> Callable:
+    """Returns a function of (position, record) that calls the module's `parse_batch`, or its `parse`, and checks the result.
+
+    The position is an int64 scalar for `example_seed`; with None, that cannot be called.
+    It returns (features, labels), in PREDICT only the features.
+    """
+    name = 'parse_batch' if source.parses_batches() else 'parse'
+    function = getattr(source.module, name)
+
+    def call(position, record):  # Not decorated, so that AutoGraph converts the module's function.
+        if position is not None:
+            set_position(source.params.seed, position)
+        parsed = function(mode, source.params, record)
+        features, labels = dataset_contract.check_parsed(name, parsed, mode, source.params)
+        return features if mode == ModeKeys.PREDICT else (features, labels)
+
+    return call
+
+
+def has_variable_shapes(examples: tf.data.Dataset) -> bool:
+    """Whether examples differ in the size of a known number of dimensions, so that they have to be padded."""
+    return any(
+        isinstance(spec, tf2.TensorSpec) and spec.shape.rank is not None and not spec.shape.is_fully_defined()
+        for spec in tf.nest.flatten(examples.element_spec)
+    )
+
+
+def batch_examples(examples: tf.data.Dataset, batch_size: int, drop_remainder: bool) -> tf.data.Dataset:
+    """Batches single examples; those of variable size are padded with zeros, or empty strings, to the largest of the batch."""
+    can_pad = all(
+        isinstance(spec, tf2.TensorSpec) and spec.shape.rank is not None for spec in tf.nest.flatten(examples.element_spec)
+    )
+    if can_pad and has_variable_shapes(examples):
+        return examples.padded_batch(batch_size, drop_remainder=drop_remainder)
+    return examples.batch(batch_size, drop_remainder=drop_remainder)
+
+
+def disable_autotune(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns a tf.data.Dataset whose parallelism and buffer sizes are not tuned while it runs.
+
+    The tuning thread sleeps for increasing intervals, up to a minute, and deleting or reinitializing the iterator, as each
+    evaluation does, blocks until it wakes up.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)

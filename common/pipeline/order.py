@@ -1,0 +1,247 @@
+"""The order of examples: each epoch is shuffled differently, and a resumed run continues at its place.
+
+A position is the number of examples that the training has seen; divided by those of an epoch, it is (epoch, how many of it
+were seen). From params.seed and the epoch alone follows the order of the epoch. If all its records fit into the shuffle
+buffer, it is one random permutation of their numbers. Otherwise the files are divided into blocks of consecutive records; a
+permutation of the blocks strings their records together, this sequence is cut into windows of the buffer's size, and the
+records of each window are permuted. All this is arithmetic on the index of the files: a resumed run reads nothing before its
+window, and whether the memory has room for the records does not change their order. Only records that do not come straight
+from such files go through tf.data's shuffle, with a seed for each epoch: there a resumed run reads what it skips.
+"""
+
+from collections.abc import Callable, Iterator
+import contextlib
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.graphs import plain
+from estimator_trainer.common.pipeline.share import Share
+from estimator_trainer.common.records.shards import Blocks, Shards
+from estimator_trainer.hparams.build import HParams
+
+_MAX_EPOCH = 2**40
+PIECE = 1000  # Records that are put into one tensor at a time.
+_MIXED_BLOCKS = 32  # At least, in a window.
+WINDOW_BYTES = 256 * 10**6
+READ_AHEAD_BYTES = 64 * 10**6  # Of a window: two of them are then in memory.
+
+
+def picks_batches(records: tf.data.Dataset, num_examples: int, params: HParams) -> bool:
+    """Whether training batches can be gathered from one tensor of all records: needs fixed shapes and a full shuffle buffer."""
+    return (
+        params.cache
+        and 0 < num_examples <= params.shuffle_buffer
+        and all(
+            isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined() and 0 not in spec.shape.as_list()
+            for spec in tf.nest.flatten(records.element_spec)
+        )
+    )
+
+
+def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HParams, share: Share) -> tf.data.Dataset:
+    """Returns infinitely many batches of the records, starting at the global step; each epoch is shuffled differently.
+
+    Gathering whole batches from one tensor is several times as fast as a stream of single records.
+    """
+    orders = _whole_orders(num_examples, params, position(params), share)
+    return _gather(orders, _in_one(records, num_examples), params.batch_size // share.batch_parts)
+
+
+def window_size(shards: Shards, params: HParams) -> int:
+    """Returns the number of records that are shuffled with one another; shards with fewer are shuffled as a whole."""
+    return min(params.shuffle_buffer, max(int(WINDOW_BYTES / shards.mean_bytes), 1))
+
+
+def batches_of_shards(
+    records: tf.data.Dataset,
+    shards: Shards,
+    params: HParams,
+    cache: bool,
+    start: tf.Tensor,
+    share: Share,
+    parse_all: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
+) -> tf.data.Dataset:
+    """Returns infinitely many batches of the records, from a position on; each epoch is shuffled differently.
+
+    Args:
+      records: all records of the shards, in their order.
+      shards: see `common.records.shards.find`.
+      cache: whether to keep all records in memory, which is faster and does not change the result.
+      start: the position, int64, see `position`.
+      share: the part of each batch to return.
+      parse_all: if it is given, what is kept in memory is not the records, but what this function makes of them: batches
+        of any size, of fixed shapes otherwise.
+    """
+    window = window_size(shards, params)
+    batch_size = params.batch_size // share.batch_parts
+    if window >= shards.count:
+        orders = _whole_orders(shards.count, params, start, share)
+        if cache:
+            return _gather(orders, _in_one(records, shards.count, parse_all), batch_size)
+        loaded = orders.map(plain(lambda order: (_in_one(records, shards.count), order)))
+    else:
+        windows = _windows(shards, window, params, start, share)
+        if cache:
+            orders = windows.map(plain(lambda blocks, order: tf.gather(_numbers(blocks), order)))
+            return _gather(orders, _in_one(tf.data.TFRecordDataset(shards.paths), shards.count, parse_all), batch_size)
+        # A small window may have none of a share.
+        loaded = windows.filter(plain(lambda blocks, order: tf.size(order) > 0)).map(_loader(shards, window))
+    if window * shards.mean_bytes <= READ_AHEAD_BYTES:
+        loaded = loaded.prefetch(1)
+
+    @plain
+    def shuffled(values, order):
+        return tf.data.Dataset.from_tensors(order).rebatch(batch_size).map(plain(lambda some: tf.gather(values, some)))
+
+    return loaded.flat_map(shuffled).rebatch(batch_size, drop_remainder=True)
+
+
+def _gather(orders, all_records, batch_size):
+    """Returns the batches of the records whose numbers are given, in vectors of any length."""
+
+    @plain
+    def gather(indices):
+        indices = tf.ensure_shape(indices, [batch_size])
+        return tf.nest.map_structure(lambda values: tf.gather(values, indices), all_records)
+
+    return orders.rebatch(batch_size, drop_remainder=True).map(gather)
+
+
+def _in_one(records, num_examples, parse_all=None):
+    """Returns all records in one tensor; by way of smaller ones, which takes less memory than single records do."""
+    pieces = parse_all(records) if parse_all else records.batch(PIECE)
+    # If the parser has ended them early, there is none.
+    return tf.data.experimental.get_single_element(pieces.rebatch(num_examples, drop_remainder=parse_all is not None))
+
+
+def _whole_orders(num_examples, params, start, share):
+    """Returns the orders of epochs that are shuffled as a whole, from a position on: vectors of record numbers."""
+
+    @plain
+    def order(epoch, seen):
+        shuffled = _shuffle(num_examples, tf.stack([tf.cast(params.seed, tf.int64), epoch]))
+        return share.of(shuffled[seen:], epoch * num_examples + seen)
+
+    return _epochs(num_examples, start).map(order)
+
+
+def _shuffle(count, seed):
+    return tf2.random.experimental.stateless_shuffle(tf.range(count), seed)
+
+
+def _windows(shards, window, params, start, share):
+    """Returns the windows of all epochs from a position on, and the order within each.
+
+    Returns:
+      tf.data.Dataset of (Blocks, order), a vector of record numbers in the window, without those that were seen before.
+    """
+    # Not a constant, which would be saved with the graph.
+    columns = tf.py_func(lambda: shards.blocks(window // _MIXED_BLOCKS), [], tf.int64, stateful=False)
+    columns = tf.ensure_shape(columns, [None, len(Blocks._fields)])
+
+    @plain
+    def windows_of(epoch, seen):
+        seed = tf.stack([tf.cast(params.seed, tf.int64), epoch])
+        blocks = Blocks(*tf.unstack(tf.gather(columns, _shuffle(tf.shape(columns)[0], seed)), axis=1))
+        ends = tf.cumsum(blocks.count)
+
+        @plain
+        def window_at(number):
+            begin, end = number * window, tf.minimum((number + 1) * window, shards.count)
+            order = _shuffle(end - begin, tf2.random.experimental.stateless_fold_in(seed, number))
+            first = tf.maximum(seen - begin, 0)
+            return _cut(blocks, ends, begin, end), share.of(order[first:], epoch * shards.count + begin + first)
+
+        return tf.data.Dataset.range(seen // window, -(-shards.count // window)).map(window_at)
+
+    return _epochs(shards.count, start).flat_map(windows_of)
+
+
+def _cut(blocks, ends, begin, end):
+    """Returns the blocks of the records from begin to end of a sequence of blocks; ends are where the blocks end in it."""
+    touched = slice(tf.searchsorted(ends, [begin], side='right')[0], tf.searchsorted(ends, [end], side='left')[0] + 1)
+    file, offset, skip, first, count = (column[touched] for column in blocks)
+    starts = ends[touched] - count
+    cut = tf.maximum(begin - starts, 0)
+    return Blocks(file, offset, skip + cut, first + cut, tf.minimum(end, ends[touched]) - starts - cut)
+
+
+def _loader(shards, window):
+    """Returns a function of the blocks of a window and an order, which returns their records and the order in these."""
+
+    @plain
+    def load(blocks, order):
+        blocks, order = _only_needed(blocks, order)
+        return tf.data.experimental.get_single_element(shards.read(blocks).rebatch(window)), order
+
+    return load
+
+
+def _only_needed(blocks, order):
+    """Leaves out the blocks of a window that have none of the records of an order; returns both, the order renumbered."""
+    ends = tf.cumsum(blocks.count)
+    block = tf.searchsorted(ends, tf.cast(order, tf.int64), side='right')
+    is_needed = tf.math.bincount(block, minlength=tf.size(ends)) > 0
+    skipped = tf.cumsum(tf.where(is_needed, tf.zeros_like(ends), blocks.count))
+    needed = Blocks(*(tf.boolean_mask(column, is_needed) for column in blocks))
+    return needed, order - tf.cast(tf.gather(skipped, block), order.dtype)
+
+
+def _numbers(blocks):
+    """Returns the numbers of the records of blocks, counted file by file."""
+    return tf.ragged.range(blocks.first, blocks.first + blocks.count).flat_values
+
+
+def infinite_stream(
+    records: tf.data.Dataset, num_examples: int, params: HParams, cache: bool, start: tf.Tensor
+) -> tf.data.Dataset:
+    """Repeats the records infinitely, from a position on; each epoch is shuffled differently.
+
+    Epochs are concatenated by flat_map, not by repeat().shuffle(): that would mix them, and the start of an epoch could not
+    be restored after a restart.
+    """
+    if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
+        return records.skip(start)  # There are no epochs, so a shuffled order could not be restored.
+
+    # TensorFlow allocates the whole buffer at once.
+    buffer = params.shuffle_buffer if num_examples < 0 else min(params.shuffle_buffer, num_examples + 1)
+
+    @plain
+    def shuffled(epoch, seen):
+        with same_seed(params):
+            return records.shuffle(buffer, seed=epoch * 1000003 + params.seed, reshuffle_each_iteration=False).skip(seen)
+
+    if num_examples == tf.data.experimental.UNKNOWN_CARDINALITY:  # Training ends within the first epoch.
+        records = records.apply(tf.data.experimental.assert_cardinality(tf.data.experimental.INFINITE_CARDINALITY))
+        return shuffled(tf.constant(0, tf.int64), start)
+    if cache:
+        records = records.cache()
+    return _epochs(num_examples, start).flat_map(shuffled)
+
+
+def _epochs(num_examples, start):
+    """Returns an infinite dataset of (epoch, number of its examples already seen), int64 scalars, from a position on."""
+    first = start // num_examples
+    return tf.data.Dataset.range(first, _MAX_EPOCH).map(
+        plain(lambda epoch: (epoch, tf.where(tf.equal(epoch, first), start % num_examples, tf.zeros_like(start))))
+    )
+
+
+@contextlib.contextmanager
+def same_seed(params: HParams) -> Iterator[None]:
+    """Within it, stateful random ops, such as tf.data's shuffle, draw the same in all tasks of a cluster.
+
+    The graph of each task has a seed of its own, of which their seeds are a part.
+    """
+    own = tf.get_default_graph().seed
+    tf.set_random_seed(params.seed)
+    try:
+        yield
+    finally:
+        tf.set_random_seed(own)
+
+
+def position(params: HParams) -> tf.Tensor:
+    """Returns the number of examples trained on so far; iterators evaluate it after a checkpoint has been restored."""
+    return params.examples_at(tf.cast(tf.train.get_or_create_global_step(), tf.int64))

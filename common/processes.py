@@ -1,0 +1,87 @@
+"""Python processes: starts children, finds out why they failed, and ends this one."""
+
+from collections.abc import Callable, Sequence
+import os
+import re
+import signal
+import subprocess
+import sys
+import traceback
+from typing import Any
+
+# Error lines of the trainer or of Python: 'trainer.py: ...', 'ValueError: ...', 'a.b.ResourceExhaustedError: ...'.
+_ERROR = re.compile(r'trainer\.py: .*|[\w.]*(Error|Exception)\b.*')
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOPPED = [code for number in SIGNALS for code in (128 + number, -number)]  # The latter while Python starts.
+_keeps_threads = False
+
+
+def was_stopped(code: int) -> bool:
+    """Whether an exit code is that of a training which a signal has stopped."""
+    return code in _STOPPED
+
+
+def start(
+    arguments: Sequence[str], log_path: str, stdin: Any = subprocess.DEVNULL, stdout: Any = None, **options: Any
+) -> subprocess.Popen:
+    """Starts Python with the arguments; what it writes is appended to its log.
+
+    Args:
+      arguments: a script and its flags.
+      log_path: a local file.
+      stdin: a file, as for subprocess.Popen.
+      stdout: where stdout goes, if not to the log.
+      **options: of subprocess.Popen.
+    """
+    with open(log_path, 'ab') as log:
+        # In a new session, so that Ctrl-C does not reach it: its parent stops it, once, and it saves a checkpoint.
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=stdin,
+            stdout=log if stdout is None else stdout,
+            stderr=log,
+            start_new_session=True,
+            **options,
+        )
+
+
+def explain(log_path: str, code: int, log_start: int = 0) -> str:
+    """Returns why a child failed with an exit code, and the path of its log, of which it wrote what follows log_start bytes."""
+    with open(log_path, 'rb') as log:
+        log.seek(log_start)
+        errors = [line for line in log.read().decode(errors='replace').splitlines() if _ERROR.match(line)]
+    if code < 0:
+        cause = f'was killed by {signal.Signals(-code).name}'
+    else:
+        cause = errors[-1] if errors else f'exit code {code}'
+    return f'{cause} (log: {log_path})'
+
+
+def keep_threads() -> None:
+    """Is called when threads of this process may wait for other processes for ever, as those of TensorFlow's servers do."""
+    global _keeps_threads
+    _keeps_threads = True
+
+
+def exit_process(code: int) -> None:
+    """Ends the process; at once if threads may still wait for other processes."""
+    if _keeps_threads:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def run_and_exit(main: Callable[[], int]) -> None:
+    """Ends the process with the exit code that a function returns, or with which it calls sys.exit."""
+    try:
+        code = main()
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+        if error.code and not isinstance(error.code, int):  # Python's own end prints it, too.
+            print(error.code, file=sys.stderr)
+    except Exception:
+        traceback.print_exc()
+        code = 1
+    exit_process(code)

@@ -1,0 +1,175 @@
+"""TFRecord files of tf.Example: encoded, written in parallel, described by a manifest, verified, and read."""
+
+from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import numbers
+import os
+from typing import Any
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.graphs import plain
+from estimator_trainer.common.locks import taking_turns
+from estimator_trainer.common.records import manifest, shards
+from estimator_trainer.common.records.conversion import Conversion
+
+_BUFFERS, _BUFFER = 1 << 24, 1 << 18  # Bytes read ahead in all files together, and at most in one.
+
+
+def encode(features: Mapping[str, Any]) -> bytes:
+    """Returns one example as a serialized tf.train.Example.
+
+    Args:
+      features: {name: value}. A value is bytes, str, int, float, or an array or list of ints or floats, which is flattened
+        and stored as int64 or float32.
+
+    Raises:
+      TypeError: a value is of another type.
+    """
+    example = tf.train.Example()
+    stored = example.features.feature
+    for name, value in features.items():
+        _set(stored[name], name, value)
+    return example.SerializeToString(deterministic=True)  # Maps have no order of their own.
+
+
+def _set(feature, name, value):
+    if isinstance(value, str):
+        value = value.encode()
+    if isinstance(value, bytes):
+        feature.bytes_list.value.append(value)
+        return
+    if isinstance(value, float):
+        feature.float_list.value.append(value)
+        return
+    if isinstance(value, numbers.Integral):
+        feature.int64_list.value.append(int(value))
+        return
+    values = np.asarray(value).ravel()
+    if values.dtype.kind in 'iub':
+        feature.int64_list.value.extend(values.astype(np.int64).tolist())
+    elif values.dtype.kind == 'f':
+        feature.float_list.value.extend(values.tolist())
+    else:
+        raise TypeError(f'{name}: cannot store {type(value).__name__} in a tf.train.Example')
+
+
+def write(
+    directory: str,
+    splits: Mapping[str, Sequence[Mapping[str, Any] | None] | Iterable[Mapping[str, Any] | None]],
+    num_shards: int | None = None,
+    fingerprint: str | None = None,
+) -> None:
+    """Writes splits as TFRecord files, in parallel, and a manifest that makes them valid.
+
+    Each file is written under a temporary name and renamed, the manifest last, so that an interrupted run leaves nothing that
+    `read` would accept. If another process is writing the directory, waits, then uses its result. On a terminal a
+    progress bar counts the examples.
+
+    Args:
+      directory: created if it does not exist.
+      splits: {split: examples}. Examples are a sequence, anything with len() and [i], of features for `encode`. Several
+        threads index it, so that a sequence that creates its items on access works in parallel. None is skipped, such as for
+        a picture that cannot be read. Any other iterable, such as a generator that reads the rows of a large file, is written
+        in one pass: by one thread, to groups of four files of about 150 MB, numbered in the order of the examples; after an
+        interruption it is iterated over again, and what is already written is skipped.
+      num_shards: number of files per split, for a sequence. Example i goes to file i modulo num_shards. By default, files have
+        about 150 MB, as estimated from some of the examples, and there are at least 4, and at most 512.
+      fingerprint: says what is converted, such as the path, size and time of the source and the options: as long as it is the
+        same, so are the examples. Files that an interrupted run with the same fingerprint has finished are kept; without one,
+        all are written anew.
+
+    Raises:
+      RunError: the directory cannot be written, or creating an example fails.
+    """
+    was_written = is_written(directory, fingerprint)
+    with _writing(directory):
+        if was_written or not is_written(directory, fingerprint):  # Another process may have written it by now.
+            Conversion(directory, encode, fingerprint).run(splits, num_shards)
+
+
+@contextlib.contextmanager
+def _writing(directory):
+    """Creates the directory, and lets one process at a time write it; raises RunError if it cannot be written."""
+    try:
+        tf.io.gfile.makedirs(directory)
+        with taking_turns(os.path.join(directory, 'conversion')):
+            yield
+    except (tf.errors.OpError, OSError) as error:
+        reason = getattr(error, 'message', None) or getattr(error, 'strerror', None) or error
+        raise RunError(f'{directory}: cannot be written: {reason}; --data_dir names another place') from None
+
+
+def index(directory: str, files: Mapping[str, Sequence[str]]) -> None:
+    """Describes TFRecord files that others wrote, wherever they are: `read(directory, split)` then reads them like its own.
+
+    They are read once, to verify their records' checksums. Nothing is done if the directory has been written.
+
+    Args:
+      directory: created if it does not exist.
+      files: {split: paths}; the records of a split are in the order of its files.
+
+    Raises:
+      RunError: a file is missing, compressed or corrupt, or the directory cannot be written.
+    """
+    if not is_written(directory):
+        with _writing(directory):
+            if not is_written(directory):  # Another process may have written it by now.
+                manifest.index(directory, files)
+
+
+def is_written(directory: str, fingerprint: str | None = None) -> bool:
+    """Whether `write` has finished in this directory, with this fingerprint if it is not None."""
+    return manifest.exists(directory) and (fingerprint is None or manifest.fingerprint(directory) == fingerprint)
+
+
+def read(directory: str, split: str) -> tf.data.Dataset:
+    """Reads a split that `write` wrote.
+
+    Every file is first verified, which reads all of it: once, unless it changes; see `manifest.check`.
+
+    Returns:
+      Serialized tf.train.Example, string scalars, with known cardinality and in a fixed order, that of the examples, if none
+      was skipped. If a dataset module's `read` returns this dataset as it is, training shuffles it in windows, and need not
+      keep it in memory.
+
+    Raises:
+      UsageError: there is no such split.
+      RunError: the manifest is corrupt, or a file is missing or differs from what was written.
+    """
+    entry = manifest.load(directory, split)
+    manifest.check(directory, entry['files'])
+    found = shards.Shards(directory, entry['files'])
+    records = _interleave(found.paths, entry['interleaved'])
+    return shards.attach(records.apply(tf.data.experimental.assert_cardinality(entry['count'])), found)
+
+
+def _interleave(paths, width):
+    """Returns the records of files: one of each of the first `width` files in turn, then those of the next."""
+
+    @plain
+    def interleaved(group):
+        return tf.data.Dataset.from_tensor_slices(group).interleave(
+            plain(lambda path: tf.data.TFRecordDataset(path, buffer_size=min(_BUFFERS // width, _BUFFER))),
+            cycle_length=width,
+            block_length=1,
+        )
+
+    if len(paths) == width:
+        return interleaved(paths)
+    return tf.data.Dataset.from_tensor_slices(np.reshape(paths, [-1, width])).flat_map(interleaved)
+
+
+def decode(record: bytes) -> dict[str, tuple[str, Sequence[Any]]]:
+    """Returns {name: (kind, values)} of a serialized tf.train.Example; a kind is bytes, float or int64.
+
+    Raises:
+      DecodeError: it is something else.
+    """
+    features = tf.train.Example.FromString(record).features.feature
+    kinds = {name: feature.WhichOneof('kind') for name, feature in features.items()}
+    return {name: (kind[:-5], getattr(features[name], kind).value) for name, kind in kinds.items() if kind}

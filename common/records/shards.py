@@ -1,0 +1,116 @@
+"""The TFRecord files behind a tf.data.Dataset, and where their records are: for reading from any place."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import functools
+import hashlib
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.graphs import plain
+from estimator_trainer.common.paths import resolve
+from estimator_trainer.common.records import tfrecord
+
+_MAX_BLOCKS = 1 << 20
+_BUFFER = 1 << 18
+_READERS = 4
+
+
+class Blocks(NamedTuple):
+    """Blocks of consecutive records of a file, or parts of them: int64 vectors.
+
+    Attributes:
+      file: the number of the file.
+      offset: the byte from which to read it.
+      skip: how many records to skip there.
+      first: how many records of the split precede the block, counted file by file.
+      count: the number of its records.
+    """
+
+    file: tf.Tensor
+    offset: tf.Tensor
+    skip: tf.Tensor
+    first: tf.Tensor
+    count: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Shards:
+    """The files of a split.
+
+    directory is theirs, and items are their entries in the manifest, in the order in which the split's records were given.
+    """
+
+    directory: str
+    items: Sequence[Mapping[str, Any]]
+
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return sum(item['count'] for item in self.items)
+
+    @property
+    def mean_bytes(self) -> float:
+        """The mean size of a record in its file."""
+        return sum(item['bytes'] for item in self.items) / max(self.count, 1)
+
+    @property
+    def sha256(self) -> str:
+        """A checksum of the contents of all files, whatever their directory."""
+        return hashlib.sha256(' '.join(item['sha256'] for item in self.items).encode()).hexdigest()
+
+    @functools.cached_property
+    def paths(self) -> Sequence[str]:
+        return [resolve(self.directory, item['name']) for item in self.items]
+
+    def blocks(self, max_records: int) -> np.ndarray:
+        """Divides the split into blocks of at most so many records; returns int64 [blocks, 5], with the columns of Blocks."""
+        max_records = max(max_records, self.count // _MAX_BLOCKS, 1)
+        found, first = [], 0
+        for number, (path, item) in enumerate(zip(self.paths, self.items)):
+            index = item.get('index') or _scanned_index(path)
+            for i, offset in enumerate(index['offsets']):
+                size = min(index['every'], item['count'] - i * index['every'])
+                for skip in range(0, size, max_records):
+                    found.append((number, offset, skip, first + skip, min(max_records, size - skip)))
+                first += size
+        return np.array(found, np.int64).reshape([-1, 5])
+
+    def read(self, blocks: Blocks) -> tf.data.Dataset:
+        """Returns a string vector of the records of each block."""
+        paths = tf.constant(self.paths)
+
+        @plain
+        def read_block(block):
+            # tf.data.TFRecordDataset has no byte_offsets.
+            variant = tf.raw_ops.TFRecordDatasetV2(
+                filenames=[paths[block.file]],
+                compression_type='',
+                buffer_size=tf.constant(_BUFFER, tf.int64),
+                byte_offsets=[block.offset],
+            )
+            records = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+            return tf.data.experimental.get_single_element(records.skip(block.skip).take(block.count).batch(block.count))
+
+        return tf.data.Dataset.from_tensor_slices(blocks).map(read_block, _READERS)
+
+
+@functools.cache
+def _scanned_index(path):
+    tf.logging.info('%s has no index, as it was written by an older version: it is read through.', path)
+    found = tfrecord.scan(path)
+    return tfrecord.make_index(found.offsets, found.bytes)
+
+
+def attach(records: tf.data.Dataset, shards: Shards) -> tf.data.Dataset:
+    """Returns the dataset of all records of the shards, marked as such; a transformation of it is not."""
+    records._shards = shards
+    return records
+
+
+def find(records: tf.data.Dataset, num_examples: int | None = None) -> Shards | None:
+    """Returns the Shards whose records a dataset has; None if it is another one, or num_examples are not all of them."""
+    shards = getattr(records, '_shards', None)
+    return shards if shards and num_examples in (None, shards.count) else None

@@ -1,0 +1,236 @@
+"""Python programs train, evaluate, predict and export as the command line does, and stay as they are otherwise."""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import types
+
+import numpy as np
+from PIL import Image
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.commands import api
+from estimator_trainer.common.records import records
+from estimator_trainer.models import alexnet
+from tests.cluster.tasks import tf_config
+from tests.shared import SMALL, assert_equal, read_weights
+
+X = np.linspace(-1, 1, 64, dtype=np.float32)
+SLOPE = {'batch_size': 16, 'optimizer': 'sgd', 'learning_rate': 0.5}
+
+
+class Line:
+    """A model that is an object."""
+
+    def get_params(self):
+        return {'bias': True}
+
+    def model(self, features, labels, mode, params):
+        y = features['x'] * tf.get_variable('slope', [], initializer=tf.zeros_initializer())
+        if params.bias:
+            y += tf.get_variable('bias', [], initializer=tf.ones_initializer())
+        return {'y': y}, None if labels is None else tf.square(y - labels['y'])
+
+
+def line_data(slope=3.0):
+    """A dataset that is a namespace."""
+    return types.SimpleNamespace(
+        __name__='line_data',
+        get_params=dict,
+        prepare=lambda data_dir, params: None,
+        read=lambda split, data_dir, params: tf.data.Dataset.from_tensor_slices(X if split == 'train' else -X),
+        parse_batch=lambda mode, params, record: ({'x': record}, {'y': slope * record}),
+    )
+
+
+def train(output_dir, steps=100, model=None, dataset=None, **options):
+    model, dataset = model or Line(), dataset or line_data()
+    return api.train(model, dataset, str(output_dir), hparams=SLOPE, train_steps=steps, **options)
+
+
+def test_objects_of_a_program_train_and_are_asked(tmp_path):
+    seen = []
+    run = train(tmp_path / 'x', on_metrics=seen.append, save_summary_steps=50)
+    weights = read_weights(tmp_path / 'x')
+    np.testing.assert_allclose([weights['slope'], weights['bias']], [3, 0], atol=1e-3)
+    # An epoch has four steps, and is evaluated; each 50 steps are reported, too.
+    expected = [(step, 'eval') for step in range(4, 101, 4)] + [(1, 'train'), (51, 'train')]
+    assert [(metrics['global_step'], *metrics.keys() - {'global_step'}) for metrics in seen] == sorted(expected)
+    losses = [metrics['train']['loss'] for metrics in seen if 'train' in metrics]
+    assert losses[0] > 0.5 > 0.01 > losses[1] and seen[-1] == run.metrics
+    assert run.metrics['eval']['loss'] < 1e-5 and run.output_dir == str(tmp_path / 'x')
+    assert repr(run) == f'Run({run.output_dir!r})'
+    np.testing.assert_allclose(run.predict([2.0, -1.0])['y'], [6, -3], atol=1e-2)
+    assert run.predict(np.float32(2))['y'] == pytest.approx(6, abs=1e-2)
+    with concurrent.futures.ThreadPoolExecutor() as executor:
+        assert [metrics['loss'] < 1e-5 for metrics in executor.map(run.evaluate, ['test', 'eval'])] == [True, True]
+    assert run.evaluate('eval', eval_steps=1)['global_step'] == 100
+    assert [line['y'] for line in run.predict_split('eval')] == pytest.approx((-3 * X).tolist(), abs=1e-2)
+
+
+def test_predictions_follow_the_training_also_when_it_starts_anew_or_a_checkpoint_is_damaged(tmp_path):
+    output_dir = tmp_path / 'x'
+    run = train(output_dir, steps=4)
+    first = run.predict(1.0)['y']
+    train(output_dir)
+    last = run.predict(1.0)['y']
+    assert abs(last - 3) < 0.01 < abs(first - 3)
+    shutil.rmtree(output_dir)
+    assert run.predict(1.0)['y'] == last  # It is in memory.
+    assert run.metrics == {}
+    train(output_dir, steps=8, dataset=line_data(slope=-3.0), save_checkpoints_steps=4)
+    assert run.predict(tf2.constant(1.0))['y'] < first
+    weights = read_weights(output_dir / 'model.ckpt-4')
+    for name in ('model.ckpt-8.index', 'checkpoint'):
+        (output_dir / name).write_bytes(b'')
+        assert run.predict(1.0)['y'] == weights['slope'] + weights['bias']
+
+
+def test_python_and_the_command_line_are_one(run, tmp_path, data_dir):
+    flags = ('--train_steps=20', '--save_checkpoints_steps=10', '--precision=bfloat16')
+    code, expected, log = run(*SMALL, *flags, output_dir=tmp_path / 'command')
+    assert code == 0, log
+    hparams = {'filters': [4, 8], 'dense_units': np.int64(16), 'batch_size': 32, 'drop_rate': np.float32(0), 'augment_shift': 0}
+    options = {'train_steps': 20, 'save_checkpoints_steps': 10, 'precision': 'bfloat16', 'eval_steps': 1, 'data_dir': data_dir}
+    found = api.train(alexnet, 'mnist', str(tmp_path / 'python'), hparams={**hparams, 'warmup_steps': 0}, **options)
+    assert found.metrics == expected
+    assert_equal(read_weights(tmp_path / 'python'), read_weights(tmp_path / 'command'))
+    assert (tmp_path / 'command' / 'hparams.json').read_text() == (tmp_path / 'python' / 'hparams.json').read_text()
+    code, result, log = run('--schedule=evaluate', '--eval_steps=1', output_dir=tmp_path / 'python')
+    assert (code, {'global_step': 20, **result['eval']}) == (0, found.evaluate(eval_steps=1)), log
+
+    images = np.random.RandomState(0).randint(0, 256, [3, 28, 28, 1], np.uint8)
+    loaded = api.load(str(tmp_path / 'python'))
+    answers, exported = loaded.predict(images), tf2.saved_model.load(loaded.export(num_towers=2)).signatures
+    serialized = tf2.constant([records.encode({'image': image.tobytes()}) for image in images])
+    of_images = exported['serving_default'](image=tf2.constant(images))
+    for found in (of_images, exported['examples:serving_default'](examples=serialized)):
+        assert answers.keys() == found.keys()
+        np.testing.assert_allclose(answers['probabilities'], found['probabilities'], rtol=1e-4)
+    single = loaded.predictor('best').predict({'image': images[1]})
+    assert single['probabilities'].shape == (10,) and single['class'] == answers['class'][1]
+    Image.fromarray(images[2, ..., 0]).save(tmp_path / 'digit.png')
+    (line,) = loaded.predict_files(str(tmp_path / 'digit.png'))
+    assert line['class'] == answers['class'][2] and line['input'] == str(tmp_path / 'digit.png')
+
+
+def test_a_run_leaves_the_program_as_it_was_and_does_not_depend_on_its_random_numbers(tmp_path):
+    class Dense(Line):
+        def model(self, features, labels, mode, params):
+            y = tf.layers.dense(features['x'][:, None], 1)[:, 0]
+            return {'y': y}, None if labels is None else tf.square(y - labels['y'])
+
+    def weights(name, **options):
+        train(tmp_path / name, steps=1, model=Dense(), **options).evaluate()
+        return read_weights(tmp_path / name)
+
+    def draw():
+        return tf2.keras.initializers.GlorotUniform()([2, 2]).numpy().tolist()
+
+    def state():
+        logger = tf.get_logger()
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+        log = logger.level, list(logger.filters), list(logger.handlers)
+        is_eager, num_ops = tf2.executing_eagerly(), len(tf.get_default_graph().get_operations())
+        return random.getstate(), np.random.get_state()[1].tolist(), handlers, log, is_eager, num_ops
+
+    expected = weights('before')
+    tf2.keras.utils.set_random_seed(7)  # Also of Python and NumPy.
+    first, second = draw(), draw()
+    tf2.keras.utils.set_random_seed(7)
+    assert draw() == first
+    before = state()
+    assert_equal(weights('after'), expected)
+    assert state() == before and draw() == second
+    weights('other', seed=2)
+    assert len({read_weights(tmp_path / name / 'model.ckpt-0')['dense/kernel'].item() for name in ('before', 'other')}) == 2
+
+
+def test_a_signal_in_a_training_saves_a_checkpoint_and_the_training_resumes(tmp_path):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # It is ignored where the tests run in the background.
+    previous = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    for number, at_step, stopped in ((signal.SIGINT, 10, KeyboardInterrupt), (signal.SIGTERM, 50, SystemExit)):
+
+        def stop(metrics, number=number, at_step=at_step):
+            if 'train' in metrics and metrics['global_step'] >= at_step:
+                os.kill(os.getpid(), number)
+
+        with pytest.raises(stopped):
+            train(tmp_path / 'found', save_checkpoints_steps=40, save_summary_steps=10, on_metrics=stop)
+        assert previous == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+        assert at_step <= read_weights(tmp_path / 'found')['global_step'] < at_step + 30
+    for name in ('found', 'expected'):
+        assert train(tmp_path / name, save_checkpoints_steps=40).metrics['global_step'] == 100
+    assert_equal(read_weights(tmp_path / 'found'), read_weights(tmp_path / 'expected'))
+
+
+def test_an_exception_of_the_program_ends_the_training_and_is_not_changed(tmp_path):
+    class Enough(Exception):
+        pass
+
+    # TensorFlow takes the latter ones for the end of the data, and for a lost session.
+    for error in (Enough(), FileNotFoundError(2, 'mine', '/nowhere'), StopIteration(), tf.errors.AbortedError(None, None, '')):
+
+        def end(metrics, error=error):
+            raise error
+
+        with pytest.raises(type(error)):
+            train(tmp_path, on_metrics=end)
+    dataset = line_data()
+    dataset.parse_batch = lambda mode, params, record: {}['nothing']
+    with pytest.raises(KeyError) as raised:
+        train(tmp_path / 'other', dataset=dataset)
+    assert raised.value.args == ('nothing',)
+    assert train(tmp_path, steps=8).metrics['global_step'] == 8
+
+
+def test_a_mistake_is_one_line(tmp_path):
+    for options, message in (
+        ({'train_stepps': 5}, 'there is no option train_stepps, did you mean train_steps?'),
+        ({'steps_per_loop': 0}, 'flag --steps_per_loop=0: 0 is not an integer in the range [1, 2147483647]'),
+        ({'local_cluster': 'worker:2'}, 'local_cluster is an option of trainer.py only'),
+        ({'schedule': 'predict'}, 'schedule=predict: train() has train_and_evaluate and train'),
+        ({'hparams': {'batch_size': '8'}}, '--hparams: batch_size=8 must be an integer'),
+        ({'model': types.SimpleNamespace()}, '--model=SimpleNamespace: SimpleNamespace must define get_params, model; see '),
+        ({'eval_splits': [5]}, 'eval_splits=[5] must be a list of strings'),
+        ({'hparams': None}, 'hparams must be a dict of names and values, or text, not None'),
+        ({'hparams': {1: 2}}, 'hparams must be a dict of names and values, or text, not a dict'),
+        ({'on_metrics': 3}, 'on_metrics must be a function of a dict, not an int'),
+        ({'output_dir': None}, 'output_dir is missing: objects that are not modules have no directory of their own'),
+    ):
+        with pytest.raises(api.UsageError) as raised:
+            api.train(**{'model': Line(), 'dataset': line_data(), 'output_dir': str(tmp_path / 'x'), **options})
+        assert str(raised.value).startswith(message) and not (tmp_path / 'x').exists()
+
+
+def test_paths_and_numbers_of_numpy_are_taken_and_what_does_not_fit_the_run_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'elsewhere').mkdir()
+    options = {'data_dir': tmp_path, 'train_steps': np.int64(4), 'hparams': SLOPE}
+    options['on_metrics'] = lambda metrics: os.chdir('elsewhere') if metrics['global_step'] == 1 else None
+    run = api.train(Line(), line_data(), pathlib.Path('x'), **options)
+    assert run.output_dir == str(tmp_path / 'x') and run.metrics['global_step'] == 4  # It stays where it is.
+    assert api.load(tmp_path / 'x', Line(), line_data()).evaluate(hparams={'eval_batch_size': 8}) == run.evaluate('eval')
+    train(tmp_path / 'x', steps=8, override_hparams={'learning_rate': 0.25, 'augment_flip': False})
+    hparams = tmp_path / 'x' / 'hparams.json'
+    assert json.loads(hparams.read_text())['learning_rate'] == 0.25
+    for function, message in (
+        (lambda: run.evaluate(schedule='train'), 'schedule is not an option here'),
+        (lambda: run.evaluate(eval_splits='train'), 'eval_splits is not an option here'),
+        (lambda: run.evaluate(model='x'), 'model is not an option here'),
+        (lambda: api.load(tmp_path), 'contains no checkpoint'),
+        (lambda: api.load(run.output_dir).evaluate(), '--model=Line: no module models.Line'),
+        (lambda: train(run.output_dir), 'learning_rate was 0.25, now it is 0.5'),
+        (lambda: hparams.unlink() or api.load(run.output_dir, Line()), 'no hparams.json that names the model and the dataset'),
+    ):
+        with pytest.raises(api.UsageError, match=message):
+            function()
+    monkeypatch.setenv('TF_CONFIG', tf_config({'worker': ['a:1', 'b:1']}, 'worker'))
+    with pytest.raises(api.UsageError, match='Slurm describes a cluster, but a Python program runs on one machine'):
+        run.evaluate()

@@ -1,0 +1,136 @@
+"""The trainer's flags: their help, defaults and ranges, and values that are refused, or not, once TensorFlow is there."""
+
+import os
+import re
+import sys
+
+from absl import flags as absl_flags
+import pytest
+
+from estimator_trainer.common import processes
+from estimator_trainer.common.commands import flags as run_flags
+from estimator_trainer.common.commands import trainer
+from estimator_trainer.common.options.entry import Trait
+from estimator_trainer.common.options.table import Options, names_with
+from tests.shared import POLYNOMIAL, without_log
+
+STEPS, INT32 = 2**63 - 1, 2**31 - 1
+RANGES = {
+    **dict.fromkeys(['train_steps', 'steps_per_loop'], (1, INT32)),
+    **dict.fromkeys(['seed', 'keep_checkpoint_max', 'restarts', 'eval_timeout'], (0, INT32)),
+    **dict.fromkeys(['save_checkpoints_steps', 'save_summary_steps', 'eval_every_steps'], (1, STEPS)),
+    **dict.fromkeys(['overfit_batches', 'eval_steps', 'early_stopping_patience'], (0, STEPS)),
+    **dict.fromkeys(['num_gpus', 'inter_op_threads', 'intra_op_threads'], (0, 1024)),
+    'num_towers': (1, 1024),
+}
+
+
+def test_help_lists_every_flag(capsys):
+    assert trainer.main(['trainer.py', '-h']) == 0
+    out = capsys.readouterr().out
+    for name in set(run_flags.define()) - {'h'}:
+        assert re.search(rf'--(\[no\])?{name}:', out), name
+
+
+@pytest.mark.parametrize('code, expected, printed', [('why', 1, 'why\n'), (3, 3, ''), (None, 1, '')])
+def test_what_a_module_calls_sys_exit_with_is_printed_or_the_exit_code(capsys, monkeypatch, code, expected, printed):
+    monkeypatch.setattr(processes, 'exit_process', sys.exit)  # Another test may have started a server in this process.
+    with pytest.raises(SystemExit) as exit:
+        processes.run_and_exit(lambda: sys.exit(code))
+    assert (exit.value.code, capsys.readouterr().err) == (expected, printed)
+
+
+def test_flags_become_options_of_the_same_defaults():
+    FLAGS = run_flags.define()
+    FLAGS(['trainer.py'])
+    assert run_flags.to_options(FLAGS) == Options()
+    others = ('model', 'dataset', 'data_dir', 'output_dir', 'seed', 'train_steps', 'num_epochs', 'verify_data', 'restarts')
+    assert [FLAGS[name].value for name in others] == ['alexnet', 'mnist', 'data', None, None, None, None, False, 0]
+
+
+@pytest.mark.parametrize(
+    'trait, names',
+    [
+        (Trait.PATH, 'output_dir data_dir hparams_set warm_start_from checkpoint input visualize'),
+        (Trait.COMMAND_LINE, 'help list verbosity log_file full_traceback cluster_timeout local_cluster restarts'),
+        (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts'),
+        (
+            Trait.SAME_IN_TASKS,
+            """num_gpus num_towers precision xla save_checkpoints_steps save_summary_steps steps_per_loop profile_steps
+            overfit_batches freeze debug_numerics eval_every_steps""",
+        ),
+        (
+            Trait.SAME_IN_TRIALS,
+            """best_metric eval_splits eval_steps eval_every_steps save_checkpoints_steps early_stopping_patience
+            early_stopping_min_delta overfit_batches warm_start_from warm_start_names warm_start_exclude freeze""",
+        ),
+        (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file'),
+        (
+            Trait.NOT_IN_TRIALS,
+            'schedule override_hparams checkpoint eval_timeout input predict_split visualize local_cluster restarts',
+        ),
+    ],
+)
+def test_tasks_trials_programs_and_the_launcher_agree_on_pass_on_or_refuse_these_flags(trait, names):
+    assert set(names_with(trait)) == set(names.split())
+
+
+@pytest.mark.parametrize('name', [*RANGES, 'num_epochs', 'early_stopping_min_delta', 'cluster_timeout'])
+def test_a_number_out_of_its_range_is_refused(name):
+    flag = run_flags.define()[name]
+    lowest, *largest = RANGES.get(name, [1 if name == 'cluster_timeout' else 0])
+    for value in (lowest, *largest):
+        flag.parse(str(value))
+        assert flag.value == value
+    for value in (lowest - 1, *(value + 1 for value in largest)):
+        with pytest.raises(absl_flags.Error, match=f'flag --{name}={value}: '):
+            flag.parse(str(value))
+
+
+@pytest.mark.parametrize(
+    'argv, message',
+    [
+        (['--hparams=optimizer=lion'], 'optimizer=lion is not one of adam, adamw, adagrad, ftrl, momentum, rmsprop, sgd'),
+        (['--hparams=image_size=14'], '--dataset=mnist has image_size=28'),
+        (['--override_hparams=dense_units=8'], ', label_smoothing, drop_rate'),
+        (['--num_gpus=99'], '--num_gpus=99: this machine has '),
+        (['--log_file=/none/log.txt'], '--log_file=/none/log.txt: cannot be written: No such file or directory'),
+        (['--xla'], '--xla requires a GPU; none is visible'),
+        *(([f'--schedule={name}'], 'contains no checkpoint: train first') for name in ('evaluate', 'predict', 'export')),
+        *(([f'--output_dir={path}'], f'={path}: cannot be written') for path in ('/dev/null', '/dev/null/x', '/proc/output')),
+    ],
+)
+def test_wrong_usage_is_one_line_and_makes_nothing(run, tmp_path, argv, message):
+    code, result, err = run(*argv)
+    (line,) = without_log(err)
+    assert (code, result) == (2, None) and line.startswith('trainer.py: ') and message in line
+    assert not list(tmp_path.glob('**/model.ckpt*'))
+    assert 'no checkpoint' not in message or list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    'name', ['output_dir', 'data_dir', 'hparams_set', 'warm_start_from', 'checkpoint', 'input', 'visualize']
+)
+def test_a_file_system_that_tensorflow_has_not_is_named_before_anything_is_made(run, tmp_path, name):
+    flag = f'--{name}=s3://bucket/x.json{".png" * (name == "visualize")}'
+    schedule = 'train' if name == 'warm_start_from' else 'predict'
+    code, _, err = run(*POLYNOMIAL, f'--schedule={schedule}', f'--data_dir={tmp_path}/data', flag)
+    problem = 'this TensorFlow has no file system s3:// (it has file://, gs://, ram://): mount it as a directory and give that'
+    assert code == 2 and err.startswith(f'trainer.py: {flag}: {problem}') and err.count('\n') == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_that_cannot_be_written_fails_with_its_name(run):
+    code, _, err = run('--schedule=train', f'--data_dir={os.devnull}')
+    assert code == 1 and re.match('trainer.py: /dev/null/mnist: .*cannot be written', err.splitlines()[-1])
+
+
+def test_the_largest_numbers_that_flags_take_are_no_mistake(run, tmp_path):
+    common = ['save_checkpoints_steps', 'save_summary_steps', 'keep_checkpoint_max', 'eval_every_steps', 'overfit_batches']
+    for names in (['eval_steps'], ['early_stopping_patience', 'steps_per_loop', 'inter_op_threads', 'intra_op_threads']):
+        flags = [f'--{name}={RANGES[name][1]}' for name in common + names]
+        code, result, _ = run(*POLYNOMIAL, '--train_steps=3', *flags, output_dir=tmp_path / names[0])
+        assert code == 0 and result['global_step'] == 3 and 'loss' in result['eval']
+    flags = ('--num_epochs=9.2e15', '--eval_steps=1', '--eval_every_steps=2')
+    code, result, _ = run(*POLYNOMIAL, *flags, '--early_stopping_patience=1', '--early_stopping_min_delta=1e308')
+    assert code == 0 and result['global_step'] == 4

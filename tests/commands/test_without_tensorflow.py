@@ -1,0 +1,122 @@
+"""Help, and most mistakes on the command line, are answered before TensorFlow is imported, which takes seconds."""
+
+import gc
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from estimator_trainer.common.commands import command
+from estimator_trainer.common.errors import RunError
+from tests.shared import POLYNOMIAL, ROOT
+
+STEPS = 2**63 - 1
+HELP = [
+    ('trainer', ['--help'], 'What to run:.*--model:.*Execution:.*--num_gpus:'),
+    ('trainer', ['--list'], '  alexnet          A small AlexNet'),
+    ('trainer', ['--model=polynomial', '--dataset=tfrecord', '--help'], r'--model=polynomial\n\nFits y = w_0 x\^2'),
+    ('trainer', ['--dataset=tfrecord', '--help'], '  tokens=words  '),
+    ('sweep', ['--help'], '--space:.*--trials:.*--train_steps:.*--best_metric:'),
+    ('sweep', ['--list'], '  alexnet          A small AlexNet'),
+]
+MISTAKES = [
+    # The parser refuses these.
+    (['--modle=alexnet'], "Unknown command line flag 'modle'. Did you mean: model"),
+    (['--schedule=nosuch'], 'flag --schedule=nosuch: value should be one of <train_and_evaluate|train|evaluate'),
+    (['--precision=float8'], 'flag --precision=float8: value should be one of <float32|bfloat16|float16>'),
+    (['nonsense'], 'nonsense: every argument is a flag'),
+    (['--output_dir=\udce4'], '--output_dir=\udce4: is not UTF-8'),
+    # Flags that are empty, malformed, or do not go together.
+    *(
+        ([f'--{name}=', '--schedule=predict'], f'--{name} is empty')
+        for name in ('model', 'dataset', 'data_dir', 'output_dir', 'predict_split')
+    ),
+    *(
+        ([f'--{name}={value}'], f'--{name}={value} must be a finite number')
+        for name in ('num_epochs', 'early_stopping_min_delta', 'cluster_timeout')
+        for value in ('nan', 'inf')
+    ),
+    (['--eval_splits='], '--eval_splits is empty'),
+    (['--eval_splits=eval,'], '--eval_splits=eval,: a name is empty'),
+    *(
+        ([f'--{flag}', f'--schedule={schedule}'], f'--{flag.partition("=")[0]} requires --schedule={others}, not {schedule}')
+        for flag, schedule, others in (
+            ('input=1', 'train', 'predict'),
+            ('predict_split=1', 'train', 'predict'),
+            ('visualize=1', 'evaluate', 'predict'),
+            ('checkpoint=1', 'train_and_evaluate', 'evaluate or predict or export'),
+            ('best_metric=1', 'train', 'train_and_evaluate or continuous_eval or dry_run'),
+            ('local_cluster=1', 'evaluate', 'train_and_evaluate or train'),
+            ('override_hparams=x=1', 'evaluate', 'train_and_evaluate or train'),
+            ('eval_timeout=1', 'train_and_evaluate', 'continuous_eval'),
+            ('early_stopping_patience=1', 'train', 'train_and_evaluate or dry_run'),
+            ('early_stopping_min_delta=1', 'train', 'train_and_evaluate or dry_run'),
+        )
+    ),
+    (['--schedule=predict', '--input=a', '--predict_split=eval'], '--input=a does not go with --predict_split=eval: give one'),
+    (['--debug_numerics', '--schedule=export'], '--debug_numerics does not go with --schedule=export: the checks would'),
+    (['--visualize=x.jpg', '--schedule=predict'], '--visualize=x.jpg must be the name of a PNG file, such as predictions.png'),
+    (['--local_cluster=boss:1'], '--local_cluster=boss:1 must list jobs'),
+    (['--local_cluster=worker:2', '--output_dir=gs://x/y'], '--output_dir=gs://x/y: --local_cluster needs a local directory'),
+    (['--restarts=1'], '--restarts requires --local_cluster'),
+    (['--profile_steps=10'], '--profile_steps=10 is not of the form FIRST:END, FIRST < END, such as 100:110'),
+    (['--profile_steps=10:10'], '--profile_steps=10:10 is not of the form'),
+    ([f'--profile_steps=1:{STEPS + 1}'], f'--profile_steps=1:{STEPS + 1}: there are at most {STEPS} steps'),
+    (['--freeze=('], '--freeze=( is not a regular expression: missing )'),
+    (['--warm_start_from=x', '--warm_start_exclude=)'], '--warm_start_exclude=) is not a regular expression: unbalanced'),
+    *(([f'--{name}=a:b'], f'--{name} requires --warm_start_from') for name in ('warm_start_names', 'warm_start_exclude')),
+    (['--output_dir=a[1]'], '--output_dir=a[1]: TensorFlow reads * ? [ ] \\ as glob patterns'),
+    # What they name is not there, or a hyper-parameter is wrong.
+    (['--model=alexnex'], '--model=alexnex: no module models.alexnex; the models are: alexnet, '),
+    (['--dataset=nope'], '--dataset=nope: no module datasets.nope; the datasets are: addition, '),
+    (['--hparams_set=nope'], '--hparams_set=nope: no file '),
+    (['--hparams=drop_rat=0.1'], '--hparams: unknown hyper-parameter drop_rat, did you mean drop_rate?'),
+    ([*POLYNOMIAL, '--hparams=batch_size=0'], '--hparams: batch_size=0 must be at least 1'),
+]
+CODE = """
+import contextlib, io, json, sys
+from estimator_trainer.common.commands import sweep, trainer
+
+for program, argv in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        code = {'sweep': sweep, 'trainer': trainer}[program].main([program + '.py', *argv])
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+assert 'tensorflow' not in sys.modules
+"""
+
+WINDOWS = 'import os, signal, sys\nsys.modules.update(fcntl=None, resource=None)\ndel os.fork, signal.SIGHUP, signal.SIGPIPE\n'
+
+
+def test_help_and_mistakes_are_answered_without_tensorflow():
+    mistakes = [('trainer', *row) for row in MISTAKES] + [('sweep', ['--model=polynomial'], '--space is missing')]
+    calls = json.dumps([row[:2] for row in HELP + mistakes])
+    process = subprocess.run([sys.executable, '-c', CODE], cwd=ROOT, input=calls, capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, '')
+    found = [json.loads(line) for line in process.stdout.splitlines()]
+    for (_, argv, text), (code, out, err) in zip(HELP, found):
+        assert (code, err) == (0, '') and re.search(text, out, re.DOTALL), argv
+    for (program, argv, text), (code, out, err) in zip(mistakes, found[len(HELP) :], strict=True):
+        assert (code, out, err.count('\n')) == (2, '', 1) and err.startswith(f'{program}.py: {text}'), (argv, err)
+
+
+def test_one_line_says_what_windows_lacks():
+    calls = json.dumps([(program, ['--help']) for program in ('trainer', 'sweep')])
+    process = subprocess.run([sys.executable, '-c', WINDOWS + CODE], cwd=ROOT, input=calls, capture_output=True, text=True)
+    found = [json.loads(line) for line in process.stdout.splitlines()]
+    problem = 'needs Linux or macOS: Python has no module fcntl here\n'
+    assert found == [[1, '', f'{program}.py: {problem}'] for program in ('trainer', 'sweep')], process.stderr
+
+
+def test_the_garbage_collector_leaves_out_what_a_command_imports(monkeypatch):
+    gc.unfreeze()
+    command.import_tensorflow()
+    assert gc.get_freeze_count() == 0  # These objects are a program's own.
+    monkeypatch.delitem(sys.modules, 'tensorflow')
+    command.import_tensorflow()
+    assert gc.get_freeze_count() > 100_000 and gc.isenabled()
+    monkeypatch.setitem(sys.modules, 'tf_estimator', None)
+    with pytest.raises(RunError, match='tf_estimator'):
+        command.import_tensorflow()
+    assert gc.isenabled()
