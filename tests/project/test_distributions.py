@@ -14,7 +14,7 @@ import setuptools
 from tests.shared import ROOT
 
 tomllib = pytest.importorskip('tomllib', reason='Python 3.10 has no tomllib')
-NOT_INSTALLED = {'.ci', 'benchmarks', 'tests', 'tools'}
+NOT_INSTALLED = {'.ci', 'benchmarks', 'sweep.py', 'tests', 'tools', 'trainer.py'}
 
 
 @pytest.fixture
