@@ -18,7 +18,9 @@ SCRIPT = os.path.join(os.path.dirname(estimator_trainer.__file__), '__main__.py'
 
 
 def help_text(FLAGS: flags.FlagValues, doc: str | None = __doc__) -> str:
-    """Returns what --help, which begins with `doc`, or --list prints; '' without them."""
+    """Returns what --help, which begins with `doc`, --list or --version prints; '' without them."""
+    if FLAGS.version:
+        return estimator_trainer.__version__
     if FLAGS.list:
         return list_modules()
     given = [kind for kind in ('model', 'dataset') if FLAGS[kind].present]

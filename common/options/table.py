@@ -48,6 +48,7 @@ class Options:
         False, 'List the flags; with --model or --dataset, their hyper-parameters instead.', traits=COMMAND_LINE, short_name='h'
     )
     list: bool = flag(False, 'List the models, the datasets and the sets of hyper-parameters.', traits=COMMAND_LINE)
+    version: bool = flag(False, 'Print the version.', traits=COMMAND_LINE)
 
     output_dir: str | None = flag(
         None,

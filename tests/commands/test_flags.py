@@ -52,7 +52,7 @@ def test_flags_become_options_of_the_same_defaults():
     'trait, names',
     [
         (Trait.PATH, 'output_dir data_dir hparams_set warm_start_from checkpoint input visualize'),
-        (Trait.COMMAND_LINE, 'help list verbosity log_file full_traceback cluster_timeout local_cluster restarts'),
+        (Trait.COMMAND_LINE, 'help list version verbosity log_file full_traceback cluster_timeout local_cluster restarts'),
         (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts'),
         (
             Trait.SAME_IN_TASKS,

@@ -15,6 +15,7 @@ from tests.shared import POLYNOMIAL, ROOT
 STEPS = 2**63 - 1
 HELP = [
     ('trainer', ['--help'], 'What to run:.*--model:.*Execution:.*--num_gpus:'),
+    ('trainer', ['--version'], r'^\d+\.\d+\.\d+\n$'),
     ('trainer', ['--list'], '  alexnet          A small AlexNet'),
     ('trainer', ['--model=polynomial', '--dataset=tfrecord', '--help'], r'--model=polynomial\n\nFits y = w_0 x\^2'),
     ('trainer', ['--dataset=tfrecord', '--help'], '  tokens=words  '),

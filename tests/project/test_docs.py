@@ -37,7 +37,7 @@ PAGES = [
 OTHER_FLAGS = set(
     """inside_saves modules rounds signal times its own logdir follow build-arg no-cache-dir rm create-home home-dir uid
     cpus-per-task exclusive gpus-per-task job-name kill-on-bad-exit label mem nodes ntasks-per-node open-mode output requeue
-    time wait force model_dir no-deps steps tensorflow units version""".split()
+    time wait force model_dir no-deps steps tensorflow units""".split()
 )
 MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
 
