@@ -1,6 +1,6 @@
 """Runs benchmarks in separate processes, alternating, so that none sees the memory or warm caches of another."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 import json
 import os
 import re
@@ -20,20 +20,6 @@ PEERS = {
     'sklearn': ['scikit-learn', 'statsmodels'],
     'torch': ['torch', 'lightning', 'numpy', 'pillow'],
 }
-
-
-def compare(module: str, names: Sequence[str], rounds: int) -> dict[str, dict[str, float]]:
-    """Runs `python -m module NAME` for each name, round by round.
-
-    Args:
-      module: a module that prints a JSON object of numbers as its last line.
-      names: what to compare.
-      rounds: number of runs of each.
-
-    Returns:
-      {name: {key: median over the rounds}}.
-    """
-    return median_of_rounds({name: lambda name=name: run_module(module, name) for name in names}, rounds)
 
 
 def run_module(module: str, *arguments: Any) -> dict[str, Any]:

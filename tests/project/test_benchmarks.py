@@ -1,4 +1,4 @@
-"""The benchmarks run, read what they measure from the right lines, and compare forms that compute the same."""
+"""The benchmarks run, and read what they measure from the right lines."""
 
 import dataclasses
 import glob
@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from benchmarks import bare_loop, beam_search, command_line, image_pipeline, merge, python_start, resume, training, whole_runs
+from benchmarks import bare_loop, command_line, image_pipeline, resume, training, whole_runs
 from estimator_trainer.datasets import mnist
 from tests import forked
 from tests.shared import ROOT
@@ -35,12 +35,6 @@ def quick_start(monkeypatch):
 @pytest.mark.parametrize('name', [os.path.basename(path)[:-3] for path in glob.glob(f'{ROOT}/benchmarks/*.py')])
 def test_every_benchmark_finds_what_it_imports(name):
     importlib.import_module(f'benchmarks.{name}')
-
-
-@mock.patch.multiple(beam_search, BATCH=2, WIDTH=3, UNITS=8, TOKENS=20, RUNS=1)
-def test_both_forms_of_beam_search_find_the_same_texts():
-    loop, unrolled = (beam_search.measure(form, 4) for form in ('loop', 'unrolled'))
-    assert loop['checksum'] == pytest.approx(unrolled['checksum'], rel=1e-4)
 
 
 @mock.patch.multiple(training, WARM_UP=4, ROWS=100)
@@ -80,9 +74,6 @@ def measure_commands_and_loops(directory, data_dir):
     program = 'import sys; print("loss = 0.5, step = 1", file=sys.stderr)'
     with mock.patch.object(command_line, 'TRAINER', [sys.executable, '-c', program]):
         yield command_line.seconds_to_first_step(data_dir)
-    yield from (value for values in python_start.measure(rounds=1).values() for value in values)
-    with mock.patch.multiple(merge, IMAGES=[2, 4, 4, 3], CONTEXT=[2, 1, 1, 5], UNITS=6, STEPS=2):
-        yield from (merge.measure(form)['milliseconds'] for form in merge.FORMS)
     yield from (bare_loop.measure(name, 200)['steps_per_second'] for name in bare_loop.INPUTS)
 
 
