@@ -1,1 +1,1 @@
-"""The framework: modules that all code may import, and the wings; pyproject.toml says which imports which."""
+"""The framework: modules that all code may import, and the wings; pyproject.toml lists the allowed imports."""

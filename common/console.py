@@ -1,4 +1,4 @@
-"""The log and the progress bars: what a run writes to the terminal."""
+"""Terminal output of a run: the log and the progress bars."""
 
 from collections.abc import Iterator
 import contextlib
@@ -17,10 +17,10 @@ from estimator_trainer.common.errors import UsageError
 
 
 def make_bar(iterable: Any = None, **options: Any) -> tqdm.tqdm:
-    """Returns a tqdm bar with these options; disabled where nobody would see it."""
+    """Returns a tqdm bar with these options; disabled without a terminal or notebook."""
     if _is_notebook():
         with warnings.catch_warnings():
-            warnings.simplefilter('ignore')  # Without ipywidgets it is text.
+            warnings.simplefilter('ignore')  # Without ipywidgets it falls back to text.
             from tqdm.auto import tqdm as notebook_bar
         return notebook_bar(iterable, disable=False, **options)
     return tqdm.tqdm(iterable, disable=None, **options)
@@ -50,7 +50,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def log(FLAGS: flags.FlagValues) -> Iterator[None]:
-    """Within the block, TensorFlow's log has the time in each line, and is written to --log_file, too."""
+    """Within the block, adds the time to each line of TensorFlow's log, and copies it to --log_file."""
     logger = tf.get_logger()
     formatter = logging.Formatter('%(asctime)s %(levelname)s %(message)s', '%Y-%m-%d %H:%M:%S')
     with contextlib.ExitStack() as cleanup:
@@ -74,7 +74,7 @@ def log(FLAGS: flags.FlagValues) -> Iterator[None]:
 
 
 class _FileHandler(logging.FileHandler):
-    """Goes on without the file if it can no longer be written, as on a full disk."""
+    """Continues without the file if writing fails, as on a full disk."""
 
     def handleError(self, record):
         if not self._is_broken:

@@ -1,4 +1,4 @@
-"""The two errors that end a run with one line instead of a traceback, and values in their messages."""
+"""Errors reported in one line instead of a traceback, and the formatting of values in messages."""
 
 from collections.abc import Iterable, Mapping
 import json
@@ -56,7 +56,7 @@ def check_utf8(arguments: Iterable[str]) -> None:
 
 
 def _is(value, module, *types):
-    """Whether a value is of these types of a module, which is not imported for that: no value is if it was not."""
+    """Whether a value is of these types of a module, which this check does not import."""
     found = sys.modules.get(module)
     return found is not None and isinstance(value, tuple(getattr(found, name) for name in types))
 

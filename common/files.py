@@ -1,4 +1,4 @@
-"""Files, local or on TensorFlow's file systems: written beside and renamed, JSON, and what identifies a file."""
+"""Files, local or on TensorFlow's file systems: atomic writes, JSON, and the identity of a file."""
 
 from collections.abc import Iterator
 import contextlib
@@ -20,7 +20,7 @@ from estimator_trainer.common.paths import is_remote
 
 @contextlib.contextmanager
 def atomic_path(path: str) -> Iterator[str]:
-    """Yields the path of a temporary file, which replaces `path` if the block ends without an error.
+    """Yields the path of a temporary file, which replaces `path` if the block succeeds.
 
     The temporary path is unique: several processes may write the same file, and each leaves a complete one. A lock on it
     protects it from `remove_abandoned`.
@@ -54,9 +54,9 @@ def _open_locked(part):
 
 
 def remove_abandoned(part: str) -> None:
-    """Deletes a temporary file that an interrupted `atomic_path` has left behind.
+    """Deletes a temporary file left behind by an interrupted `atomic_path`.
 
-    It is kept if a process is still writing it, or if that is unknown because the file system has no locks.
+    Keeps it if a process is still writing it, or if that is unknown as the file system has no locks.
     """
     if is_remote(part):
         return
@@ -126,7 +126,7 @@ def read_json(path: str) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> Any:
-    """Converts a NumPy scalar or array to what JSON can represent; floats are rounded to the six digits of float32."""
+    """Converts a NumPy scalar or array to JSON values; rounds floats to the six digits of float32."""
     if np.ndim(value):
         return [to_json(item) for item in value]
     item = value.item() if isinstance(value, (np.ndarray, np.generic)) else value

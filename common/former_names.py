@@ -1,4 +1,4 @@
-"""Former import names: a module that still uses one gets the present one in an error, and never a second copy of the code."""
+"""Former import names: importing one raises an error with the current name, and never loads a second copy of the code."""
 
 from collections.abc import MutableSequence, Sequence
 import importlib.abc
@@ -32,13 +32,13 @@ _PACKAGES = {*_TOPS, 'common.data', 'common.formats', 'common.ops', 'common.runs
 
 
 class FormerNameError(UsageError, ImportError):
-    """A former name is imported; the message has the present one."""
+    """A former name is imported; the message has the current one."""
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Takes a former name for an empty package, whose modules cannot be imported.
+    """Presents a former name as an empty package, whose modules cannot be imported.
 
-    The first of two finders takes those that would be found in this checkout, the last one those that no other finder knows.
+    The first of two finders handles names that exist in this checkout, the last those unknown to other finders.
     """
 
     def __init__(self, is_last: bool):
@@ -73,6 +73,6 @@ def _is_own(name):
 
 
 def refuse(meta_path: MutableSequence[Any]) -> None:
-    """Refuses former names from now on; `meta_path` is sys.meta_path."""
+    """Rejects former names from now on; `meta_path` is sys.meta_path."""
     meta_path.insert(0, _Finder(is_last=False))
     meta_path.append(_Finder(is_last=True))

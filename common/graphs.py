@@ -1,18 +1,18 @@
-"""TensorFlow graphs: searches them, and keeps AutoGraph from converting functions."""
+"""TensorFlow graphs: searches, and functions exempt from AutoGraph."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 import tensorflow.compat.v1 as tf
 
-# For functions of tensors that have no `if` or `for` over tensors: to convert one takes 40 ms, and nearly half a second in all
-# before a run starts.
+# For functions without `if` or `for` over tensors: each conversion takes 40 ms, in all nearly half a second before a run
+# starts.
 plain = tf.autograph.experimental.do_not_convert
 
 
 def search(
     start: Iterable[tf.Operation], neighbors: Callable[[tf.Operation], Iterable[tf.Operation]]
 ) -> Collection[tf.Operation]:
-    """Returns the ops of `start` and all others that `neighbors` leads to, in the order in which they are found."""
+    """Returns the ops of `start` and all others reached by `neighbors`, in order of discovery."""
     found: dict[tf.Operation, None] = {}
     pending = list(start)
     while pending:
@@ -34,13 +34,13 @@ def reachable(tensors: Iterable[tf.Tensor]) -> Collection[tf.Operation]:
 
 
 def ancestors(fetches: Iterable[tf.Operation | tf.Tensor]) -> Collection[tf.Operation]:
-    """Returns all ops that must run to compute fetches, those of the fetches included. Ops inside functions are not."""
+    """Returns all ops that must run to compute fetches, including theirs, but excluding ops inside functions."""
     ops = (getattr(fetch, 'op', fetch) for fetch in fetches)
     return search(ops, lambda op: [*op.control_inputs, *(tensor.op for tensor in op.inputs)])
 
 
 def random_ops(definition: tf.GraphDef) -> Iterator[tuple[str, str, bool]]:
-    """Finds the random ops whose kernels hold the generator's state.
+    """Finds the random ops whose kernels hold the state of the generator.
 
     Args:
       definition: a graph; the functions that its nodes call are searched, too.

@@ -18,11 +18,11 @@ from estimator_trainer.common.paths import is_remote
 def lock(path: str, refusal: Callable[[str], str]) -> Iterator[int]:
     """Holds an exclusive lock until the block or the process ends; yields its file descriptor.
 
-    A child process that inherits the descriptor holds the lock for as long as it lives.
+    A child process that inherits the descriptor holds the lock as long as it lives.
 
     Args:
-      path: a local file, which is created and names the lock's holder.
-      refusal: function of the file's text, which is '' until the holder has written it; returns the message of the RunError.
+      path: a local file, which is created and names the holder of the lock.
+      refusal: function from the file's text, '' until the holder has written it, to the message of the RunError.
 
     Raises:
       RunError: another process holds the lock.
@@ -47,9 +47,9 @@ def lock(path: str, refusal: Callable[[str], str]) -> Iterator[int]:
 
 @contextlib.contextmanager
 def taking_turns(path: str) -> Iterator[bool]:
-    """Runs the blocks of several processes for a path one after the other, by a lock on the file PATH.lock.
+    """Serializes the blocks of several processes for a path, by a lock on the file PATH.lock.
 
-    Yields whether the lock is held: on remote and other file systems without locks, all processes run their blocks at once.
+    Yields whether the lock is held: without locks, as on remote file systems, all processes run their blocks concurrently.
 
     Raises:
       OSError: the file cannot be created.
@@ -72,7 +72,7 @@ def taking_turns(path: str) -> Iterator[bool]:
 
 
 def flock(descriptor, operation):
-    """Locks an open file and returns whether its file system has locks; with LOCK_NB, raises BlockingIOError if it is held."""
+    """Locks an open file; returns whether its file system has locks; with LOCK_NB, raises BlockingIOError if it is held."""
     try:
         fcntl.flock(descriptor, operation)
     except OSError as error:

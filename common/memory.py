@@ -6,11 +6,11 @@ import resource
 
 import tensorflow.compat.v1 as tf
 
-_STRING = 24  # Bytes of a tstring; long text is stored elsewhere.
+_STRING = 24  # Bytes of a tstring; long text is stored separately.
 
 
 def available(root: str = '/') -> float:
-    """Returns the bytes that the process may still allocate: the minimum of what the machine, cgroups and ulimits leave.
+    """Returns the bytes that the process may still allocate: the minimum over machine, cgroups and ulimits.
 
     Args:
       root: the directory that contains proc and sys.
@@ -80,7 +80,7 @@ def _lines(*path):
 def size(shape: tf.TensorShape, dtype: tf.DType, batch_size: int = 0) -> int:
     """Returns the bytes of a tensor, for strings without their text; 0 if the shape is unknown.
 
-    An unknown first dimension is taken to be the batch.
+    An unknown first dimension counts as the batch.
     """
     dimensions = shape.as_list() if shape.rank is not None else [None]
     if dimensions and dimensions[0] is None:

@@ -11,7 +11,7 @@ def is_remote(path: str) -> bool:
 
 
 def resolve(directory: str, name: str) -> str:
-    """Returns the path of a file that is named relative to a directory, or by a path of its own."""
+    """Returns the path of a file named relative to a directory, or by its own path."""
     return name if is_remote(name) else os.path.join(directory, name)
 
 
@@ -25,9 +25,9 @@ def identify(directory: str) -> tuple[int, int] | None:
 
 
 def check_identity(directory: str, identity: tuple[int, int] | None) -> None:
-    """Raises RunError if a directory is no longer the one that `identify` saw."""
+    """Raises RunError if a directory is no longer the one seen by `identify`."""
     if identify(directory) != identity:
         raise RunError(
-            f'{directory}: was deleted or moved away during the training: move it back to resume from its last '
+            f'{directory}: was deleted or moved during the run: move it back to resume from its last '
             'checkpoint, or rerun the command to start over'
         )

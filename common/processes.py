@@ -1,4 +1,4 @@
-"""Python processes: starts children, finds out why they failed, and ends this one."""
+"""Python processes: starting children, explaining their failures, and ending this one."""
 
 from collections.abc import Callable, Sequence
 import os
@@ -18,14 +18,14 @@ _keeps_threads = False
 
 
 def was_stopped(code: int) -> bool:
-    """Whether an exit code is that of a training which a signal has stopped."""
+    """Whether an exit code is that of a run stopped by a signal."""
     return code in _STOPPED
 
 
 def start(
     arguments: Sequence[str], log_path: str, stdin: Any = subprocess.DEVNULL, stdout: Any = None, **options: Any
 ) -> subprocess.Popen:
-    """Starts Python with the arguments; what it writes is appended to its log.
+    """Starts Python with the arguments; appends its output to its log.
 
     Args:
       arguments: a script and its flags.
@@ -47,7 +47,7 @@ def start(
 
 
 def explain(log_path: str, code: int, log_start: int = 0) -> str:
-    """Returns why a child failed with an exit code, and the path of its log, of which it wrote what follows log_start bytes."""
+    """Explains a child's exit code by the part of its log after log_start bytes; names the log."""
     with open(log_path, 'rb') as log:
         log.seek(log_start)
         errors = [line for line in log.read().decode(errors='replace').splitlines() if _ERROR.match(line)]
@@ -59,13 +59,13 @@ def explain(log_path: str, code: int, log_start: int = 0) -> str:
 
 
 def keep_threads() -> None:
-    """Is called when threads of this process may wait for other processes for ever, as those of TensorFlow's servers do."""
+    """Records that threads of this process, such as those of TensorFlow's servers, may wait forever for other processes."""
     global _keeps_threads
     _keeps_threads = True
 
 
 def exit_process(code: int) -> None:
-    """Ends the process; at once if threads may still wait for other processes."""
+    """Ends the process; immediately if threads may still wait for other processes."""
     if _keeps_threads:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -74,12 +74,12 @@ def exit_process(code: int) -> None:
 
 
 def run_and_exit(main: Callable[[], int]) -> None:
-    """Ends the process with the exit code that a function returns, or with which it calls sys.exit."""
+    """Ends the process with the exit code that a function returns or passes to sys.exit."""
     try:
         code = main()
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
-        if error.code and not isinstance(error.code, int):  # Python's own end prints it, too.
+        if error.code and not isinstance(error.code, int):  # Python prints it at exit.
             print(error.code, file=sys.stderr)
     except Exception:
         traceback.print_exc()

@@ -1,4 +1,4 @@
-"""Stops on a signal after saving a checkpoint."""
+"""Graceful stopping on signals, after saving a checkpoint."""
 
 from collections.abc import Callable, Iterator
 import contextlib
@@ -24,18 +24,17 @@ _OUTSIDE, _STEPPING, _SAVING, _DEFERRING = range(4)
 
 
 class StopOnSignal(tf.train.SessionRunHook):
-    """Stops the training after the current step on SIGINT, SIGTERM or SIGHUP, so that a checkpoint of it is saved.
+    """Stops training after the current step on SIGINT, SIGTERM or SIGHUP, so that its checkpoint is saved.
 
-    Outside of the training, where there is nothing to save, the signal ends the process at once with exit code 128 + signal;
-    so does a second signal, such as another Ctrl-C. Python handles signals only between its own instructions, not while
-    TensorFlow reads data or computes: a thread ends the process if that takes too long, as when a step waits for data that
-    never arrives. Use it as a context manager around everything, in the main thread, and as a hook of the training.
+    Outside of training, with nothing to save, the signal ends the process immediately with exit code 128 + signal; so does a
+    second signal, such as another Ctrl-C. Python handles signals only between its own instructions, not while TensorFlow reads
+    data or computes: a thread ends the process if that takes too long, as when a step waits for data that never arrives. Use it
+    as a context manager around everything, in the main thread, and as a hook of training.
 
     Args:
-      step_seconds: how long the step may take that a signal is to end after, or three times as long as the longest step.
-        Kubernetes kills 30 seconds after SIGTERM: if a step waited for its input longer than that, the exit code would be
-        lost, too.
-      exit_seconds: how long the process may take to exit before it is forced to.
+      step_seconds: time limit of the current step after a signal, if longer than three times the longest step. Kubernetes kills
+          30 seconds after SIGTERM: a step that waited longer for its input would also lose the exit code.
+      exit_seconds: time limit of the exit, before the process is forced to end.
     """
 
     def __init__(self, step_seconds: float = 20, exit_seconds: float = 3):
@@ -68,7 +67,7 @@ class StopOnSignal(tf.train.SessionRunHook):
         self._exit_instead_of(error)
 
     def leave_in_child(self) -> None:
-        """To be called in a forked process, which a signal is to end."""
+        """Lets signals end this forked process."""
         signal.set_wakeup_fd(-1)
         self._restore()
 
@@ -89,7 +88,7 @@ class StopOnSignal(tf.train.SessionRunHook):
             self._exit(number)
 
     def _exit_instead_of(self, error):
-        # TensorFlow's C++ code, if it was interrupted, has replaced the exit by an exception of its own.
+        # Interrupted C++ code of TensorFlow replaces the exit with its own exception.
         if self._is_exiting and isinstance(error, Exception):
             self._exit(self._received)
 
@@ -97,7 +96,7 @@ class StopOnSignal(tf.train.SessionRunHook):
         sys.exit(128 + number)
 
     def _watch(self, receiver):
-        """Ends the process if, after a signal, the main thread does not end it in time."""
+        """Ends the process if the main thread does not end it in time after a signal."""
         with receiver, contextlib.suppress(EOFError):
             number = self._receive(receiver)
             first = last = time.monotonic()
@@ -106,7 +105,7 @@ class StopOnSignal(tf.train.SessionRunHook):
             while True:
                 another = self._receive(receiver)
                 now = time.monotonic()
-                # While the whole process rests, as on a machine that is suspended, no time is counted.
+                # Time in which the whole process rests, as on a suspended machine, does not count.
                 suspended += max(now - last - 2 * _POLL_SECONDS, 0)
                 last = now
                 if another:
@@ -116,7 +115,7 @@ class StopOnSignal(tf.train.SessionRunHook):
                     self._end_process(number)
 
     def _receive(self, receiver):
-        """Returns the next signal that this handles; None if none comes within the receiver's timeout; EOFError at its end."""
+        """Returns the next handled signal; None if none comes within the receiver's timeout; EOFError at its end."""
         while True:
             try:
                 numbers = receiver.recv(1)
@@ -156,11 +155,11 @@ class StopOnSignal(tf.train.SessionRunHook):
         return self._received
 
     def hear(self, number: int) -> None:
-        """To be called with the signal of another process of a cluster that this one is to stop on, too."""
+        """Stops this process, too, on a signal to another process of the cluster."""
         self._received = self._received or number
 
     def finish_step(self, run_context: tf.train.SessionRunContext, number: int | None) -> None:
-        """To be called after each step, with the signal to stop on: here, or in another process of a cluster."""
+        """Ends a step; call it after each, with the signal to stop on, received here or by another process of a cluster."""
         _, since = self._phase
         self._longest_step = max(self._longest_step, time.monotonic() - since)
         self._enter(_STEPPING)
@@ -189,7 +188,7 @@ class StopOnSignal(tf.train.SessionRunHook):
             self._enter(phase)
 
     def call_outside_training(self, fn: Callable[[], Any]) -> Any:
-        """Calls `fn` during the training, right after a checkpoint: a signal interrupts it; it then returns None."""
+        """Calls `fn` during training, right after a checkpoint; returns None if a signal interrupts it."""
         if self._received:
             return None
         self._enter(_OUTSIDE)
@@ -206,8 +205,8 @@ class StopOnSignal(tf.train.SessionRunHook):
 class StopInProgram(StopOnSignal):
     """StopOnSignal for a program that trains among other things, in any thread.
 
-    In the main thread, it takes those signals that have Python's own handlers. Nothing ends the process by force, and Ctrl-C
-    becomes a KeyboardInterrupt, after the checkpoint.
+    In the main thread, handles the signals that have Python's default handlers. Never ends the process by force; Ctrl-C becomes
+    a KeyboardInterrupt, after the checkpoint.
     """
 
     def __enter__(self) -> 'StopInProgram':
@@ -237,7 +236,7 @@ _active: list[StopOnSignal] = []
 
 
 def _restore_in_child():
-    """In a process forked by a model or dataset, signals end that process, and do not reach the parent's watcher."""
+    """Lets signals end a process forked by a model or dataset, without reaching the parent's watcher."""
     for stop in _active:
         stop.leave_in_child()
 

@@ -1,1 +1,1 @@
-"""Several processes that train one model: their tasks, collective ops, coordinated shutdown."""
+"""Distributed training: the tasks of a cluster, collective ops, coordinated shutdown."""

@@ -1,4 +1,4 @@
-"""The tasks of a cluster with parameter servers: each worker updates the variables there at its own pace."""
+"""Tasks of a cluster with parameter servers, whose variables each worker updates at its own pace."""
 
 from collections.abc import Callable, Mapping
 import contextlib
@@ -23,10 +23,9 @@ _NOTHING = 'null'
 
 
 class AsynchronousTask(TrainerTask):
-    """A process that waits for no other in its steps. See Task for the arguments.
+    """A process that trains without waiting for the others at each step. See Task for the arguments.
 
-    A worker that is lost can be started again by itself, and takes part from then on. If the chief or a parameter server is
-    lost, all others end.
+    A lost worker can be restarted alone and rejoins. If the chief or a parameter server is lost, all others end.
     """
 
     def __init__(self, config: ClusterConfig, timeout: float, session_config: tf.ConfigProto | None):
@@ -34,7 +33,7 @@ class AsynchronousTask(TrainerTask):
         self.device = f'/job:{config.job}/task:{config.index}'
 
     def run_config(self, config: 'tf.estimator.RunConfig') -> 'tf.estimator.RunConfig':
-        """See TrainingTask. In a training graph, variables are on the servers, other ops on this task."""
+        """See TrainingTask. A training graph places variables on the servers, other ops on this task."""
         place = tf.train.replica_device_setter(
             ps_tasks=self.num_servers, worker_device=self.device, ps_strategy=LeastLoaded(self.num_servers)
         )
@@ -56,7 +55,7 @@ class AsynchronousTask(TrainerTask):
         return WaitingScaffold(self, keep_checkpoint_max)
 
     def meet(self, facts: Mapping[str, str]) -> None:
-        """Waits until the others are there, a worker for the chief and the servers, and checks that the chief agrees."""
+        """Waits for the servers, in a worker also for the chief, and checks that the chief agrees."""
         servers = range(self.count, self.count + self.num_servers)
         if self.is_chief:
             self._wait_and_watch(range(1, self.count + self.num_servers), servers)
@@ -72,10 +71,10 @@ class AsynchronousTask(TrainerTask):
         self.end_servers(0)
 
     def end_servers(self, number: int) -> None:
-        """Tells the parameter servers that the training has ended, once all workers have.
+        """Notifies the parameter servers of the end of training, once all workers have ended.
 
         Args:
-          number: of the signal that ended it, or 0.
+          number: of the signal that stopped training, or 0.
         """
 
         def running():
@@ -84,7 +83,7 @@ class AsynchronousTask(TrainerTask):
         try:
             self.wait_until(lambda: not running(), 'workers have not ended')
         except RunError:
-            tf.logging.warning('%s: has not ended for %g seconds; the training ends.', self._describe(running()), self._timeout)
+            tf.logging.warning('%s: has not ended for %g seconds; training ends.', self._describe(running()), self._timeout)
         self._run(lambda notices: [end.assign(number) for end in notices.ends])
         self.end_watch()
 
@@ -100,16 +99,16 @@ class AsynchronousTask(TrainerTask):
         return True
 
     def _run(self, fetch: Callable[[Notices], Any]) -> Any:
-        """Returns what is fetched of the notices, once the servers have initialized them, and it is not empty."""
+        """Returns the fetched notices once the servers have initialized them and they are not empty."""
         with self.naming_lost_tasks(), tf.Graph().as_default():
             notices = Notices(self.num_servers)
             fetched = fetch(notices)
             is_initialized = notices.is_initialized()
             with self.session() as session:
-                self.wait_until(lambda: session.run(is_initialized), 'a parameter server has not begun')
+                self.wait_until(lambda: session.run(is_initialized), 'a parameter server has not started')
                 for name, addresses in zip(self._names[self.count :], session.run(notices.clusters)):
                     self._check(name, {'TF_CONFIG': addresses.decode()}, self._cluster)
-                return self.wait_until(lambda: session.run(fetched), 'chief has not begun')
+                return self.wait_until(lambda: session.run(fetched), 'chief has not started')
 
 
 class ParameterServer(Task):
@@ -120,10 +119,10 @@ class ParameterServer(Task):
         super().__init__(config, timeout, make_session_config(config, without_gpus, f'/job:{PS}'))
 
     def serve(self, stop: StopOnSignal) -> int:
-        """Returns the number of the signal that ended the training, or 0.
+        """Returns the number of the signal that stopped training, or 0.
 
         Args:
-          stop: a signal to this process stops the training.
+          stop: a signal to this process stops training.
 
         Raises:
           RunError: the chief cannot be reached, or is lost.
@@ -140,6 +139,6 @@ class ParameterServer(Task):
                         if stop.received and session.run(stops) == GOING_ON:
                             session.run(tell, {number: stop.received})
                         time.sleep(_POLL_SECONDS)
-                    time.sleep(_POLL_SECONDS)  # The chief is still to be answered.
+                    time.sleep(_POLL_SECONDS)  # The chief still needs an answer.
         self.end_watch()
         return int(ended)

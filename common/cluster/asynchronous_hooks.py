@@ -1,4 +1,4 @@
-"""The session of processes with parameter servers: the chief starts it, and all stop when one has to."""
+"""Session hooks for training with parameter servers: the chief starts, and all stop together."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from estimator_trainer.common.stop import StopOnSignal
 class WaitingScaffold(OneSession):
     """Lets a worker wait until the chief has initialized or restored the variables; the chief saves them itself.
 
-    TensorFlow's own worker looks every 30 seconds, and its sharded checkpoints are written by the parameter servers.
+    TensorFlow's own worker polls only every 30 seconds, and its parameter servers write sharded checkpoints.
 
     Args:
       task: this process's AsynchronousTask.
@@ -35,8 +35,9 @@ class WaitingScaffold(OneSession):
 
 
 class StopAsynchronous(tf.train.SessionRunHook):
-    """Stops all processes if one of them receives a signal, or if the chief stops. It must follow the hook that saves
-    checkpoints. It also knows the step, as MultiStepHook does without parameter servers.
+    """Stops all processes if one receives a signal or the chief stops. It must follow the hook that saves checkpoints.
+
+    Also tracks the step, in place of MultiStepHook.
 
     Args:
       task: this process's AsynchronousTask.
@@ -50,7 +51,7 @@ class StopAsynchronous(tf.train.SessionRunHook):
         self._tell = notice.assign(self._own)
 
     def hearing(self) -> 'HearNotice':
-        """Returns the hook that hears of a signal before the hook that saves checkpoints does its work."""
+        """Returns the hook that notices a signal before the hook that saves checkpoints runs."""
         return HearNotice(self._notice, self._stop)
 
     def begin(self):
@@ -61,7 +62,7 @@ class StopAsynchronous(tf.train.SessionRunHook):
         self._task.last_step = int(session.run(self._global_step))
 
     def next_visible_step(self) -> int:
-        """Returns the step that this process makes next, or a later one, as others make some, too."""
+        """Returns this process's next step, or a later one, as other processes also advance the global step."""
         return self._task.last_step + 1
 
     def before_run(self, run_context):
@@ -88,7 +89,7 @@ class StopAsynchronous(tf.train.SessionRunHook):
 
 
 class HearNotice(tf.train.SessionRunHook):
-    """Lets the chief not evaluate a checkpoint if all are to stop. It must precede the hook that saves checkpoints.
+    """Keeps the chief from evaluating a checkpoint if all must stop. It must precede the hook that saves checkpoints.
 
     Args:
       notice: int32 scalar, see Notices.

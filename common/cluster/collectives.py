@@ -1,4 +1,4 @@
-"""TensorFlow's collective ops between the processes of a synchronous training, each of which has all variables."""
+"""Collective ops between the processes of synchronous training, each with its own copy of all variables."""
 
 from collections.abc import Sequence
 import itertools
@@ -13,13 +13,13 @@ _DTYPES = (tf.bool, tf.float16, tf.float32, tf.float64, tf.int32, tf.int64)
 
 
 class Collectives:
-    """Makes collective ops. All processes must make the same ones, in the same order, and run them together.
+    """Creates collective ops. All processes must create the same ones, in the same order, and run them together.
 
-    Each op has a key in the cluster, counted here. An op that another process does not run within the timeout fails.
+    Each op gets the next key in the cluster. An op fails if another process does not run it within the timeout.
 
     Args:
       count: the number of processes.
-      index: the number of this one; 0 broadcasts.
+      index: of this process; process 0 broadcasts.
       timeout: seconds.
     """
 
@@ -30,10 +30,9 @@ class Collectives:
         self._keys = itertools.count(1)
 
     def mean(self, values: Sequence[tf.Tensor | tf.IndexedSlices]) -> list[tf.Tensor | tf.IndexedSlices]:
-        """Returns the means over the processes of float tensors, dense or sparse, each of the same shape in all of them.
+        """Returns the means over the processes of float tensors, dense or sparse, of the same shapes in all processes.
 
-        The dense ones are summed up in one vector for each dtype: one message to each neighbor per step takes less time than
-        one for each variable.
+        Dense tensors are concatenated to one vector per dtype: one message to each neighbor is faster than one per variable.
         """
         means: list = list(values)
         dense = [i for i, value in enumerate(values) if not isinstance(value, tf.IndexedSlices)]
@@ -51,14 +50,14 @@ class Collectives:
         return self._reduce(value, 'Max')
 
     def gather(self, value: tf.Tensor) -> tf.Tensor:
-        """Concatenates the processes' tensors, of a fixed shape [n, ...] that is the same in all of them, in their order."""
+        """Concatenates the processes' tensors, in order; all have the same static shape [n, ...]."""
         with tf.device('/cpu:0'):
             return collective_ops.all_gather(
                 value, self.count, _GROUP, next(self._keys), communication_hint='ring', timeout=self._timeout
             )
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> tf.Operation:
-        """Makes the op that assigns the values of process 0 to the variables of all.
+        """Returns the op that assigns the values of process 0 to the variables of all processes.
 
         Raises:
           UsageError: a variable is of a dtype that TensorFlow does not broadcast.
@@ -92,7 +91,7 @@ class Collectives:
         return [tf.reshape(part, tensor.shape) for part, tensor in zip(parts, tensors)]
 
     def _sparse_mean(self, slices):
-        """Gathers the slices of all processes, which may have different numbers of them, or none."""
+        """Gathers the slices of all processes, whose numbers may differ or be 0."""
         count = tf.size(slices.indices)
         missing = tf.maximum(self.maximum(count), 1) - count
         indices = self.gather(tf.pad(slices.indices, [[0, missing]], constant_values=-1))

@@ -1,4 +1,4 @@
-"""Bounds the time that a step waits for other tasks."""
+"""A deadline for the other tasks in each step."""
 
 import tensorflow.compat.v1 as tf
 
@@ -6,10 +6,10 @@ from estimator_trainer.common.cluster.task import Task
 
 
 class StepDeadline(tf.train.SessionRunHook):
-    """Ends the process if a session call waits longer than the timeout for another task. It must be the first hook.
+    """Ends the process if a session call waits for another task beyond the timeout. It must be the first hook.
 
     Args:
-      steps: of a session call, at most.
+      steps: maximum per session call.
     """
 
     def __init__(self, task: Task, steps: int):

@@ -1,4 +1,4 @@
-"""A cluster on this machine: a process for each task, all of which are started again if one fails."""
+"""A cluster on this machine: one process per task; if one fails, all are restarted."""
 
 from collections.abc import Mapping, MutableMapping, Sequence
 import contextlib
@@ -27,7 +27,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.stop import StopOnSignal
 
 _POLL_SECONDS = 0.2
-_TASK = 'LOCAL_CLUSTER_TASK'  # The environment variable of a task, whose stdin closes when its launcher ends.
+_TASK = 'LOCAL_CLUSTER_TASK'  # Environment variable of a task; its stdin closes when its launcher ends.
 
 
 def run(
@@ -39,21 +39,21 @@ def run(
     terminate_seconds: float = 10,
     kill_seconds: float = 60,
 ) -> dict[str, Any]:
-    """Trains, and returns the chief's result. The output of each task is appended to its log in output_dir/cluster.
+    """Trains and returns the chief's result. Each task appends its output to its log in output_dir/cluster.
 
     Args:
       command: the trainer's script and the flags of all tasks.
-      counts: of the tasks, as `common.cluster.local_tasks.parse` returned.
+      counts: of the tasks, from `common.cluster.local_tasks.parse`.
       output_dir: a local directory, which exists.
-      restarts: how often all tasks may be started again because one has failed.
+      restarts: how often all tasks may be restarted after a failure.
       stop: its signal is passed on to all tasks.
-      terminate_seconds: after a task has failed, the others end within seconds by themselves, unless they wait for it to
-        start, or evaluate; those that still run after this time get a SIGTERM.
-      kill_seconds: those that still run after this time get a SIGKILL.
+      terminate_seconds: after a task fails, the others end on their own within seconds, unless they wait for it to start or
+          evaluate; tasks that still run after this time get SIGTERM.
+      kill_seconds: tasks that still run after this time get SIGKILL.
 
     Raises:
-      UsageError: a task refuses its flags, hyper-parameters or modules.
-      RunError: a task failed once more than restarts allow.
+      UsageError: a task rejects its flags, hyper-parameters or modules.
+      RunError: a task failed and no restarts are left.
       SystemExit: the tasks were stopped by a signal, after a checkpoint.
     """
     directory = os.path.join(output_dir, 'cluster')
@@ -71,20 +71,20 @@ def run(
                 return _result(tasks[0].process.returncode, printed, stop)
             code = failed.process.returncode
             cause = processes.explain(failed.log_path, code, failed.log_start).removeprefix('trainer.py: ')
-            reason = f'{failed.config.name} failed: {cause}'.replace(f': {RESTART}', '')  # This does, or says so below.
+            reason = f'{failed.config.name} failed: {cause}'.replace(f': {RESTART}', '')  # Repeated below.
             if code == 2:
                 raise UsageError(reason)
             if stop.received or num_restarts == restarts:
-                raise RunError(f'{reason}; the training resumes from its latest checkpoint if you rerun the command')
+                raise RunError(f'{reason}; rerun the command to resume from the latest checkpoint')
             num_restarts += 1
-            tf.logging.warning('%s; starting all tasks again (restart %d of %d).', reason, num_restarts, restarts)
+            tf.logging.warning('%s; restarting all tasks (restart %d of %d).', reason, num_restarts, restarts)
 
 
 def share_gpus(num_tasks: int, num_gpus: int, visible: str) -> list[dict[str, str]]:
-    """Returns the environment variables that give each task a GPU of its own; none if there are too few.
+    """Returns the environment variables that give each task its own GPU; empty if there are too few.
 
     Args:
-      num_gpus: the number of GPUs that TensorFlow can use.
+      num_gpus: the number of GPUs visible to TensorFlow.
       visible: CUDA_VISIBLE_DEVICES, '' if it is not set.
     """
     if num_gpus < num_tasks:
@@ -94,12 +94,12 @@ def share_gpus(num_tasks: int, num_gpus: int, visible: str) -> list[dict[str, st
 
 
 def end_with_launcher(environ: MutableMapping[str, str]) -> None:
-    """Sends this process SIGTERM once its launcher, `run`, exits; does nothing in a process without one."""
+    """Sends this process SIGTERM when its launcher, `run`, exits; does nothing without a launcher."""
     if not environ.pop(_TASK, ''):
         return
 
     def wait():
-        os.read(0, 1)  # Nothing is ever written: it returns when the other end is closed.
+        os.read(0, 1)  # Nothing is ever written: it returns when the other end closes.
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait, daemon=True).start()
@@ -107,7 +107,7 @@ def end_with_launcher(environ: MutableMapping[str, str]) -> None:
 
 @dataclasses.dataclass
 class _Task:
-    """A process of the cluster. log_start is where its part of the log begins; loss is the last that it has logged."""
+    """A process of the cluster. log_start is the offset of its part of the log; loss is its last logged loss."""
 
     config: ClusterConfig
     log_path: str
@@ -136,13 +136,13 @@ class _Task:
 
     @property
     def breaks_training(self) -> bool:
-        """Whether it has ended too early for the others to train on."""
+        """Whether it ended too early for the others to continue."""
         return self.state == 'failed' or self.state == 'stopped' and self.config.job != EVALUATOR
 
 
 @contextlib.contextmanager
 def _started(command, counts, directory):
-    """Starts a process for each task, and yields them, the chief first, and the file of its stdout; kills them at the end."""
+    """Starts a process per task and yields them, the chief first, and the chief's stdout file; kills them at the end."""
     addresses = free_addresses(counts)
     configs = [ClusterConfig(addresses, job, index) for job in JOBS for index in range(counts.get(job, 0))]
     num_gpus = len(tf.config.list_physical_devices('GPU'))
@@ -174,7 +174,7 @@ def _started(command, counts, directory):
 
 
 def free_addresses(counts: Mapping[str, int]) -> dict[str, list[str]]:
-    """Returns free addresses of this machine for so many tasks of each job."""
+    """Returns free local addresses for the given number of tasks of each job."""
     with contextlib.ExitStack() as open_until_all_are_chosen:
 
         def choose():
@@ -186,9 +186,9 @@ def free_addresses(counts: Mapping[str, int]) -> dict[str, list[str]]:
 
 
 def _watch(tasks, stop, status, note, terminate_seconds, kill_seconds):
-    """Waits until all tasks have ended; returns the one that failed first, if one did."""
+    """Waits until all tasks have ended; returns the first that failed, or None."""
     failed, broken_since = None, math.inf
-    is_passed_on = is_terminated = False  # What the others were sent: the signal of this process; a SIGTERM after a loss.
+    is_passed_on = is_terminated = False  # Sent to the others: this process's signal; SIGTERM after a failure.
     failed_before_sigterm = None
     while True:
         tasks[0].read_log()
@@ -196,7 +196,7 @@ def _watch(tasks, stop, status, note, terminate_seconds, kill_seconds):
         failures = [task for task in tasks if task.state == 'failed']
         if failures and not failed:
             failed = failures[0]
-            tf.logging.info('%s failed; others that go on are stopped in %g s.', failed.config.name, terminate_seconds)
+            tf.logging.info('%s failed; tasks still running in %g s will be stopped.', failed.config.name, terminate_seconds)
         if broken_since == math.inf and any(task.breaks_training for task in tasks):
             broken_since = time.monotonic()
         status.show(tasks, note)
@@ -214,13 +214,13 @@ def _watch(tasks, stop, status, note, terminate_seconds, kill_seconds):
             _send(_unaware(running, tasks, failed), signal.SIGTERM)
         elif seconds > kill_seconds and failed:
             _send(running, signal.SIGKILL)
-    # After a signal, others may have failed because the chief ended before the first step, at once.
+    # After a signal before the first step, the chief ends immediately, and others may fail as a result.
     return failed_before_sigterm if (stop.received or is_terminated) and tasks[0].state == 'stopped' else failed
 
 
 def _unaware(running, tasks, failed):
-    """Returns those of the running tasks that have not stopped by themselves."""
-    # Between steps, without parameter servers, tasks that train have stopped each other, and are saving a checkpoint.
+    """Returns the running tasks that have not stopped on their own."""
+    # Without parameter servers, training tasks have stopped each other between steps, and are saving a checkpoint.
     have_stopped = not failed and tasks[0].loss and not any(task.config.job == PS for task in tasks)
     return [task for task in running if task.config.job == EVALUATOR] if have_stopped else running
 
@@ -231,18 +231,18 @@ def _send(tasks, number):
 
 
 def _result(code, printed, stop):
-    """Returns the result that the chief has printed; ends this process as the chief's has ended."""
+    """Returns the chief's printed result; exits with the chief's exit code if it failed."""
     if code:
         stop.exit_if_received()
-        sys.exit(128 - code if code < 0 else code)  # The former was stopped before it could heed a signal.
+        sys.exit(128 - code if code < 0 else code)  # Negative: killed before it handled the signal.
     *lines, result = printed.splitlines()
-    for line in lines:  # Of a model or dataset module.
+    for line in lines:  # Printed by a model or dataset module.
         print(line)
     return json.loads(result)
 
 
 class _Status:
-    """Shows the states of the tasks: a line that is refreshed if stderr is a terminal, else log lines when they change."""
+    """Shows the states of the tasks: a refreshed line on a terminal, else a log line per change."""
 
     def __enter__(self) -> '_Status':
         self._line = tqdm.tqdm(bar_format='{desc}', leave=False, disable=None)

@@ -1,4 +1,4 @@
-"""Parses --local_cluster."""
+"""Parser of --local_cluster."""
 
 import re
 
@@ -9,13 +9,13 @@ _MAX_TASKS = 64
 
 
 def parse(text: str) -> dict[str, int]:
-    """Returns the number of tasks of each job.
+    """Parses the number of tasks of each job.
 
     Args:
       text: such as 'chief:1,worker:2,evaluator:1'.
 
     Raises:
-      UsageError: it does not describe a cluster that can train.
+      UsageError: the text does not describe a cluster that can train.
     """
     counts: dict[str, int] = {}
     for part in text.split(','):

@@ -1,4 +1,4 @@
-"""Notices between the tasks of a cluster with parameter servers: variables on the servers."""
+"""Notices between the tasks of a cluster: variables on the parameter servers."""
 
 import tensorflow.compat.v1 as tf
 
@@ -8,16 +8,16 @@ GOING_ON, CHIEF_STOPS = 0, -1
 
 
 class Notices:
-    """Makes the variables in the default graph. Each server initializes its own.
+    """Creates the variables in the default graph. Each server initializes its own.
 
     Args:
-      cluster: the addresses of all tasks as this process knows them; those of a server are what it initializes.
+      cluster: this process's addresses of all tasks; a server initializes its notice with them.
 
     Attributes:
-      clusters: for each server a string scalar: the addresses as it knows them.
-      texts: {'facts' or 'start': string scalar}, which the chief writes; '' before.
-      stop: int32 scalar: GOING_ON, CHIEF_STOPS, or the number of a signal that a task has received.
-      ends: for each server an int32 scalar: -1 until the training has ended, then 0 or the number of the signal.
+      clusters: for each server a string scalar: its addresses of all tasks.
+      texts: {'facts' or 'start': string scalar}, written by the chief; '' before.
+      stop: int32 scalar: GOING_ON, CHIEF_STOPS, or the number of a signal received by a task.
+      ends: for each server an int32 scalar: -1 until training has ended, then 0 or the number of the signal.
     """
 
     def __init__(self, num_servers: int, cluster: str = ''):
@@ -37,5 +37,5 @@ class Notices:
 
 
 def _variable(name, initial, server=0):
-    with tf.device(f'/job:{PS}/task:{server}'):  # No collection: the training neither initializes nor saves it.
+    with tf.device(f'/job:{PS}/task:{server}'):  # No collection: the trainer neither initializes nor saves it.
         return tf.Variable(initial, trainable=False, collections=[], name=f'cluster/{name}', use_resource=True)

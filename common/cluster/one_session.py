@@ -1,4 +1,4 @@
-"""The session of a task of a cluster, of which there is only one."""
+"""A scaffold that permits one session per task."""
 
 import tensorflow.compat.v1 as tf
 
@@ -6,7 +6,7 @@ from estimator_trainer.common.cluster.task import TrainerTask
 
 
 class OneSession(tf.train.Scaffold):
-    """Refuses to make another session. A MonitoredSession replaces one that lost another task, which would not know of it.
+    """Refuses to create a second session. After losing a task, a MonitoredSession would create one unknown to the others.
 
     Args:
       local_init_op: see tf.train.Scaffold.

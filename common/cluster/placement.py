@@ -1,4 +1,4 @@
-"""Places variables on parameter servers."""
+"""The placement of variables on parameter servers."""
 
 import math
 
@@ -6,9 +6,9 @@ import tensorflow.compat.v1 as tf
 
 
 class LeastLoaded:
-    """The strategy of tf.train.replica_device_setter that gives each variable to the server that has the fewest bytes so far.
+    """A strategy for tf.train.replica_device_setter: the server with the fewest bytes so far gets the next variable.
 
-    All tasks make the same variables in the same order, so they agree.
+    All tasks create the same variables in the same order, so they agree.
     """
 
     def __init__(self, num_servers: int):

@@ -1,4 +1,4 @@
-"""The server through which a process exchanges tensors with the other tasks of its cluster."""
+"""The gRPC server of a task, for the exchange of tensors."""
 
 import os
 
@@ -8,16 +8,16 @@ from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.errors import RunError, message
 from estimator_trainer.common.processes import keep_threads
 
-_started: list[tf.train.Server] = []  # They do not end before the process does.
+_started: list[tf.train.Server] = []  # They live as long as the process.
 
 
 def start_server(config: ClusterConfig, session_config: tf.ConfigProto) -> str:
-    """Starts the server of this process's task, and returns its address for tf.Session.
+    """Starts this task's server and returns its address for tf.Session.
 
     Raises:
       RunError: the port is in use.
     """
-    os.environ.setdefault('GRPC_FAIL_FAST', 'true')  # By default a call to a lost task waits for it to come back.
+    os.environ.setdefault('GRPC_FAIL_FAST', 'true')  # By default a call to a lost task waits for its return.
     jobs = {job: config.addresses[job] for job in dict.fromkeys(job for job, _ in config.members)}
     try:
         server = tf.train.Server(tf.train.ClusterSpec(jobs), config.job, config.index, config=session_config)

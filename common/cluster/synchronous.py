@@ -1,4 +1,4 @@
-"""A task of a cluster that trains synchronously: chief and workers, each with all variables."""
+"""Synchronous training: chief and workers, each with its own copy of all variables."""
 
 from collections.abc import Mapping
 import json
@@ -16,16 +16,15 @@ from estimator_trainer.common.cluster.task import TrainerTask, make_session_conf
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 
 _RESET_SECONDS = 3
-# A collective op that comes to its timeout now and then crashes the process, as it goes on with what the step has freed. So
-# the watch is to end the step before.
+# A collective op that times out sometimes crashes the process by using freed memory, so the watch must end the step earlier.
 _MARGIN_SECONDS = 60
 
 
 class SynchronousTask(TrainerTask):
-    """A process that makes each step together with all others. See Task for the arguments."""
+    """A process that runs each step together with all others. See Task for the arguments."""
 
     def __init__(self, config: ClusterConfig, timeout: float, session_config: tf.ConfigProto | None):
-        own_config = make_session_config(config, session_config)  # The collectives reach the others all the same.
+        own_config = make_session_config(config, session_config)  # The collectives still reach the others.
         job, index = config.trainers[0]
         own_config.experimental.collective_group_leader = f'/job:{job}/replica:0/task:{index}'
         super().__init__(config, timeout, own_config)
@@ -60,15 +59,15 @@ class SynchronousTask(TrainerTask):
         return True
 
     def _on_loss(self):
-        """Ends the waiting for a lost task, with an error in the thread that waits; if it cannot be ended, the process."""
+        """Aborts waiting for a lost task with an error in the waiting thread; if that fails, ends the process."""
         thread = threading.Thread(target=tf.Session.reset, args=(self.target, None, self.session_config), daemon=True)
         thread.start()
         thread.join(_RESET_SECONDS)
-        if thread.is_alive():  # TensorFlow asks the chief for the number of a graph's first step until it gets it.
+        if thread.is_alive():  # TensorFlow retries asking the chief for a graph's first step id.
             self._end_process()
 
     def exchange(self, text: str) -> list[str]:
-        """Returns the texts with which all tasks call it, in the order of the tasks."""
+        """Returns the texts of all tasks, in their order."""
         data = np.frombuffer(text.encode(), np.uint8).astype(np.int32)
         (sizes,) = np.array(self._gather(np.array([[len(data)]], np.int32))).T
         padded = np.pad(data, [0, max(sizes) - len(data)])[np.newaxis]

@@ -1,4 +1,4 @@
-"""The session of synchronous processes, which starts, stops and ends at the same step in all of them."""
+"""Session hooks of synchronous training: all processes start, stop and end at the same step."""
 
 from collections.abc import Callable, Sequence
 import signal
@@ -14,10 +14,10 @@ from estimator_trainer.common.stop import StopOnSignal
 
 
 class SharedScaffold(OneSession):
-    """Gives all processes the chief's variables when the session is made."""
+    """Broadcasts the chief's variables to all processes when the session is created."""
 
     def __init__(self, task: Any):
-        # Runs before the initializers of iterators, which read the global step.
+        # Precedes the initializers of iterators, which read the global step.
         start = task.collectives.broadcast(tf.global_variables())
         super().__init__(task, tf.group(tf.train.Scaffold.default_local_init_op(), start))
 
@@ -28,7 +28,7 @@ class SharedScaffold(OneSession):
 
 
 class StepMeans(Means):
-    """Averages the gradients over the processes, and with them, in the same message, what each should know of the others.
+    """Averages gradients, losses and votes over the processes, in the same messages.
 
     Args:
       collectives: see common/cluster/collectives.py.
@@ -36,7 +36,7 @@ class StepMeans(Means):
 
     Attributes:
       vote: float32 scalar placeholder: whether this process wants to stop.
-      votes: float32 scalar: the mean of the votes; once the gradients were given.
+      votes: float32 scalar: the mean of the votes, available after the call with the gradients.
     """
 
     def __init__(self, collectives: Collectives, loss: tf.Tensor):
@@ -51,9 +51,9 @@ class StepMeans(Means):
 
 
 class EndTogether(tf.train.SessionRunHook):
-    """Ends no process before all have run their last step: others may still fetch parts of its sums from it.
+    """Keeps each process alive until all have run their last step: others may still fetch partial sums from it.
 
-    It precedes the hook that saves the last checkpoint, for which the others need not wait.
+    It precedes the hook that saves the last checkpoint, so that the others need not wait for that.
     """
 
     def __init__(self, task: Any):
@@ -65,19 +65,19 @@ class EndTogether(tf.train.SessionRunHook):
         try:
             session.run(self._barrier)
         except tf.errors.OpError as error:
-            # Another one can have ended only after all have come here.
+            # Another task can have ended only after all have arrived here.
             tf.logging.info('Another task ended first (%s).', type(error).__name__)
 
 
 class StopTogether(tf.train.SessionRunHook):
-    """Stops all processes after the same step if one of them receives a signal, or if the chief stops.
+    """Stops all processes after the same step if one receives a signal or the chief stops.
 
-    Each step tells all whether one has received a signal. After each step at which the chief may have evaluated, the others
-    wait for it to tell them whether to stop. It must come after the hook that saves checkpoints.
+    Each step shares whether a signal has arrived. After each step at which the chief may evaluate, the others wait for its
+    decision. It must follow the hook that saves checkpoints.
 
     Args:
       task: this process's SynchronousTask.
-      periods: the chief may evaluate, and hooks may stop the training, at the multiples of each.
+      periods: the chief may evaluate, and hooks may stop training, at multiples of each.
       total_steps: the step at which the training ends.
       multi_step: estimator_trainer.common.training.multi_step.MultiStepHook, which knows the next step that hooks see.
     """
@@ -106,7 +106,7 @@ class StopTogether(tf.train.SessionRunHook):
         if run_context.stop_requested and not is_shared_step and self._step < self._total_steps:
             periods = ' or '.join(map(str, sorted(set(self._periods))))
             raise UsageError(
-                f'a hook of the model stops the training after step {self._step}: in a cluster that is possible only at the '
+                f'a hook of the model stops training after step {self._step}: in a cluster that is possible only at '
                 f'multiples of {periods}, where the tasks wait for the chief to save or evaluate'
             )
         if not is_signalled and is_shared_step:

@@ -1,4 +1,4 @@
-"""This process's task of a cluster, and what it knows of the other tasks."""
+"""This process's task of a cluster, and its view of the other tasks."""
 
 import abc
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -21,13 +21,13 @@ from estimator_trainer.common.processes import exit_process
 _RETRY_SECONDS = 0.2
 _REMINDER_SECONDS = 20
 _END_SECONDS = 3
-_SEED_STEP = 1000003  # A prime, so that close seeds of different tasks do not coincide.
-_FAILED = {  # What is said of one task, and of several.
+_SEED_STEP = 1000003  # A prime, so that similar seeds of different tasks do not collide.
+_FAILED = {  # Texts for one task, and for several.
     LOST: ('is lost; its own log', 'are lost; their own logs'),
     SILENT: ('does not answer; its own log', 'do not answer; their own logs'),
     UNREACHABLE: ('cannot be reached; its own log', 'cannot be reached; their own logs'),
 }
-RESTART = 'start all tasks again, and the training resumes from its latest checkpoint'
+RESTART = 'restart all tasks to resume from the latest checkpoint'
 
 
 class Task:
@@ -35,7 +35,7 @@ class Task:
 
     Args:
       config: the cluster, with this process's task.
-      timeout: seconds to wait for the other tasks, whenever they are waited for.
+      timeout: seconds of each wait for other tasks.
 
     Raises:
       RunError: the port is in use.
@@ -56,13 +56,13 @@ class Task:
         self.target = start_server(config, session_config)
 
     def end_watch(self) -> None:
-        """To be called when the training is over, so that the others may end, and before the process ends."""
+        """Ends the watch; call it after training, when the others may end, and before the process exits."""
         self._has_ended.set()
         if self._watch:
             self._watch.stop()
 
     def _wait_and_watch(self, awaited: Collection[int], watched: Collection[int]) -> None:
-        """Waits until other tasks can be reached; from then on, the loss of a watched one ends the waiting for it."""
+        """Waits until other tasks are reachable; afterwards, the loss of a watched one aborts waiting for it."""
         deadline = time.monotonic() + self._timeout
         reminder = time.monotonic() + _REMINDER_SECONDS
         while missing := [i for i, state in self._states(awaited).items() if state != ANSWERS]:
@@ -78,12 +78,12 @@ class Task:
         self._watch = Watch([self._addresses[i] for i in watched], self._timeout, self._on_loss)
 
     def set_deadline(self, steps: int) -> None:
-        """Bounds the time that this process waits for others from now on by the timeout for each step; 0: no longer."""
+        """Limits this process's wait for others, from now on, to the timeout times the steps; 0 removes the limit."""
         if self._watch:
             self._watch.set_deadline(steps)
 
     def _on_loss(self):
-        """Is called in a thread of its own when a watched task is lost: ends the process if the main thread does not."""
+        """Ends the process if the main thread does not; called in its own thread when a watched task is lost."""
         if not self._has_ended.wait(_END_SECONDS):
             self._end_process()
 
@@ -93,7 +93,7 @@ class Task:
 
     @property
     def _cluster(self) -> dict[str, str]:
-        """The addresses, as a fact that the tasks compare."""
+        """The addresses, for comparison between the tasks."""
         return {'TF_CONFIG': ' '.join(self._addresses)}
 
     def _check(self, name: str, theirs: Mapping[str, str], mine: Mapping[str, str]) -> None:
@@ -107,7 +107,7 @@ class Task:
 
     @contextlib.contextmanager
     def naming_lost_tasks(self) -> Iterator[None]:
-        """Within the block, a TensorFlow error of another task's loss is replaced with a RunError that names the task."""
+        """Within the block, replaces TensorFlow's error about a lost task with a RunError that names the task."""
         logger = tf.get_logger()
         is_outermost = _is_news not in logger.filters
         logger.addFilter(_is_news)
@@ -127,11 +127,11 @@ class Task:
                 logger.removeFilter(_is_news)
 
     def loss(self, error: tf.errors.OpError | None = None) -> RunError:
-        """Returns the error that names the tasks that are lost, or do not answer."""
+        """Returns the error that names the tasks that are lost or unresponsive."""
         everybody = range(len(self._names))
-        # With parameter servers, a worker may have ended, or be lost, without an end to the others.
+        # With parameter servers, the others continue if a worker has ended or is lost.
         states = self._states([0, *everybody[self.count :]] if self.num_servers else everybody)
-        time.sleep(1)  # Until the others have seen who is lost: this process will be, too.
+        time.sleep(1)  # Until the others have detected the lost task: this process will look lost, too.
         for state, texts in _FAILED.items():
             if tasks := [i for i in states if states[i] == state]:
                 return RunError(f'{self._describe(tasks)} {texts[len(tasks) > 1]} may say why: {RESTART}')
@@ -146,16 +146,16 @@ class Task:
 
     @contextlib.contextmanager
     def session(self) -> Iterator[tf.Session]:
-        """Yields a session of the default graph. After an error it is not closed, which would print that it is lost."""
+        """Yields a session of the default graph. It stays open after an error, as closing would print that it is lost."""
         session = tf.Session(self.target, config=self.session_config)
         yield session
         session.close()
 
     def wait_until(self, is_true: Callable[[], Any], what: str) -> Any:
-        """Returns what a function returns once that is true.
+        """Returns the function's result once it is true.
 
         Raises:
-          RunError: that is not so within the timeout; its message begins with `what`.
+          RunError: the timeout has passed; its message begins with `what`.
         """
         deadline = time.monotonic() + self._timeout
         while not (result := is_true()):
@@ -184,14 +184,14 @@ class TrainerTask(Task, TrainingTask):
 
     @abc.abstractmethod
     def meet(self, facts: Mapping[str, str]) -> None:
-        """Waits until the other tasks are there, and checks that they agree.
+        """Waits for the other tasks, and checks that they agree.
 
         Args:
-          facts: what must be the same for all, {name: value}.
+          facts: {name: value}; must be the same for all tasks.
 
         Raises:
-          UsageError: a task was started with something else.
-          RunError: a task cannot be reached within the timeout.
+          UsageError: a task was started with other facts.
+          RunError: a task is unreachable within the timeout.
         """
 
     def run_config(self, config: 'tf.estimator.RunConfig') -> 'tf.estimator.RunConfig':
@@ -219,7 +219,7 @@ class TrainerTask(Task, TrainingTask):
 
 
 def make_session_config(config: ClusterConfig, given: tf.ConfigProto | None, *devices: str) -> tf.ConfigProto:
-    """Returns a copy of a tf.ConfigProto, for sessions that use this process's devices and those given, such as '/job:ps'.
+    """Returns a copy of a tf.ConfigProto for sessions on this process's devices and the given ones, such as '/job:ps'.
 
     A session waits for the tasks of all devices that it may use.
     """
@@ -231,12 +231,12 @@ def make_session_config(config: ClusterConfig, given: tf.ConfigProto | None, *de
 
 
 def _is_news(record):
-    """Whether a log record is not one of MonitoredSession's about a lost task, which come with tracebacks."""
+    """Whether a log record is not one of MonitoredSession's tracebacks about a lost task."""
     return not str(record.msg).startswith(('An error was raised. This may be', 'An error occurred when attempting to close'))
 
 
 def _cause(error):
-    """Returns what another task's error says, without the tasks that it came by and the places in the graph; '' if nothing."""
+    """Returns another task's error message without the chain of tasks and the graph locations; '' if there is none."""
     text = str(error).split('Collective ops is aborted by: ')[-1]
     first = re.split(r' Additional GRPC| The error could be|\n', text)[0]
     if first != 'Graph execution error:':

@@ -1,4 +1,4 @@
-"""The cluster of TF_CONFIG, the environment variable that Kubernetes' TFJob and Vertex AI set on each host, or of SLURM."""
+"""The cluster described by TF_CONFIG, which Kubernetes' TFJob and Vertex AI set on each host, or by Slurm."""
 
 from collections.abc import Mapping, MutableMapping, Sequence
 import dataclasses
@@ -11,18 +11,18 @@ CHIEF, WORKER, PS, EVALUATOR = JOBS = ('chief', 'worker', 'ps', 'evaluator')
 _FIX = 'correct it, or unset it to train on one machine'
 _SLURM_FIX = 'start the tasks with srun, or unset SLURM_STEP_NUM_TASKS to train on one machine'
 _SLURM_NAMES = ('SLURM_STEP_NUM_TASKS', 'SLURM_STEP_NODELIST', 'SLURM_STEP_TASKS_PER_NODE', 'SLURM_PROCID')
-_SLURM_PORT = 8888  # And those after it, for further tasks of a host.
+_SLURM_PORT = 8888  # Further tasks of a host get the next ports.
 _OLD_NAMES = {'master': CHIEF}
 
 
 @dataclasses.dataclass(frozen=True)
 class ClusterConfig:
-    """A cluster: the addresses of its tasks, by job, and the job and index of this process's own task.
+    """A cluster: the addresses of its tasks, by job, and the job and index of this process's task.
 
     If there is no chief, the first worker does the chief's work.
 
     Attributes:
-      source: where it is described, for messages.
+      source: origin of the description, for messages.
     """
 
     addresses: Mapping[str, Sequence[str]]
@@ -57,9 +57,9 @@ def task_name(job: str, index: int) -> str:
 
 
 def read(environ: MutableMapping[str, str]) -> ClusterConfig | None:
-    """Returns the cluster that os.environ describes; None if this process trains alone.
+    """Returns the cluster described by os.environ; None if this process trains alone.
 
-    TF_CONFIG is removed, as the Estimator would make a cluster of parameter servers of it, or use its model_dir.
+    Removes TF_CONFIG, from which the Estimator would set up parameter servers or take its model_dir.
 
     Raises:
       UsageError: TF_CONFIG does not describe a cluster with this process in it.
@@ -75,7 +75,7 @@ def refuse(environ: MutableMapping[str, str], program: str) -> None:
     """Removes a TF_CONFIG of one task from os.environ.
 
     Raises:
-      UsageError: it has several tasks, or is invalid.
+      UsageError: TF_CONFIG has several tasks, or is invalid.
     """
     if read(environ):
         raise UsageError(
@@ -98,7 +98,7 @@ def _parse(text):
         raise UsageError(f"TF_CONFIG: its task's index {json.dumps(task['index'])} is not an integer from 0: {_FIX}")
     job, index = task.get('type', ''), int(task.get('index', 0))
     job = _OLD_NAMES.get(job, job)
-    if job == EVALUATOR:  # Outside of the cluster as TFJob describes it.
+    if job == EVALUATOR:  # Not part of TFJob's cluster description.
         return ClusterConfig(addresses, job, index)
     count = len(addresses.get(job, ()))
     is_cluster = sum(map(len, addresses.values())) > 1
@@ -146,13 +146,13 @@ def _addresses(cluster):
 
 
 def _from_slurm(environ):
-    """Returns the cluster of a job step that srun started with several tasks; None if there is none.
+    """Returns the cluster of an srun job step with several tasks; None if there is none.
 
     Slurm numbers the tasks in the order of its list of hosts; TensorFlow's SlurmClusterResolver sorts them, n10 before n9.
     """
     if environ.get('SLURM_STEP_NUM_TASKS', '1') == '1':
         return None
-    # Only now: TensorFlow takes seconds to import.
+    # Imported late: TensorFlow takes seconds.
     from tensorflow.python.distribute.cluster_resolver.slurm_cluster_resolver import expand_hostlist, expand_tasks_per_node
 
     try:

@@ -1,4 +1,4 @@
-"""The interface of a process that trains, and the process that trains alone."""
+"""The interface of a training process, and the single-process case."""
 
 import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ class Means:
     """The loss of a step, and the means of its gradients, over all processes that share a batch.
 
     Attributes:
-      loss: float32 scalar; that of all processes once the gradients were given.
+      loss: float32 scalar; over all processes after the call with the gradients.
     """
 
     def __init__(self, loss: tf.Tensor):
@@ -25,22 +25,22 @@ class Means:
 
         Args:
           gradients: of this process's share of the batch.
-          merge: returns tf.IndexedSlices without duplicates, which come of several processes, and a tensor as it is.
+          merge: function that removes duplicates from tf.IndexedSlices and returns tensors unchanged.
         """
         del merge
         return gradients
 
 
 class TrainingTask(abc.ABC):
-    """A process that trains.
+    """A training process.
 
     Attributes:
       is_chief: whether this process saves, logs and evaluates.
-      index: this process's place among those that train.
-      count: how many train.
-      batch_parts: how many processes share a batch.
+      index: index of this process among the training processes.
+      count: number of training processes.
+      batch_parts: number of processes that share a batch.
       can_change_batch_size: whether a run may resume with another batch_size.
-      last_step: the global step after this process's last step; 0 if it is not known.
+      last_step: the global step after this process's last step; 0 if unknown.
     """
 
     is_chief = True
@@ -51,7 +51,7 @@ class TrainingTask(abc.ABC):
     last_step = 0
 
     def run_config(self, config: 'tf.estimator.RunConfig') -> 'tf.estimator.RunConfig':
-        """Returns the configuration of an Estimator, for this task."""
+        """Returns an Estimator's configuration for this task."""
         return config
 
     def local(self) -> contextlib.AbstractContextManager[Any]:
@@ -59,11 +59,11 @@ class TrainingTask(abc.ABC):
         return contextlib.nullcontext()
 
     def means(self, loss: tf.Tensor) -> Means:
-        """Returns what averages the loss, float32 scalar, and the gradients of a step over the processes."""
+        """Returns the object that averages a step's loss, float32 scalar, and gradients over the processes."""
         return Means(loss)
 
     def step_hook(self, stop: StopOnSignal) -> Any:
-        """Returns the hook that knows the next step that hooks see; None: MultiStepHook is used."""
+        """Returns the hook that knows the next step that hooks see; None for MultiStepHook."""
         del stop
         return None
 
@@ -78,41 +78,41 @@ class TrainingTask(abc.ABC):
         total_steps: int,
         steps_per_loop: int,
     ) -> list[tf.train.SessionRunHook]:
-        """Returns the hooks of a training, with those that start, stop and end it.
+        """Returns the hooks of a run, including those that start, stop and end it.
 
         Args:
           hooks: the others, in their order.
           step_hook: the last one that has a before_run.
-          means: what `means` returned.
-          periods: the chief may save and evaluate at the multiples of each.
+          means: the result of `means`.
+          periods: the chief may save and evaluate at multiples of each.
           total_steps: the step at which the training ends.
-          steps_per_loop: steps of a session call, at most.
+          steps_per_loop: maximum steps per session call.
         """
 
     def scaffold(self, keep_checkpoint_max: int) -> tf.train.Scaffold | None:
-        """Returns the scaffold of the session; None for the Estimator's. To be called after `hooks`."""
+        """Returns the scaffold of the session; None for the Estimator's. Call it after `hooks`."""
         del keep_checkpoint_max
         return None
 
     def start(self, facts: Callable[[], Mapping[str, str]]) -> bool:
-        """Returns whether the chief trains, which it has then told the others.
+        """Returns whether the chief trains; a training chief notifies the others.
 
         Args:
-          facts: returns what the tasks must agree on, such as {'the training data': checksum}.
+          facts: function that returns the facts to agree on, such as {'the training data': checksum}.
 
         Raises:
-          UsageError: the tasks differ in it.
+          UsageError: the tasks differ in a fact.
         """
         del facts
         return True
 
     @abc.abstractmethod
     def leave(self) -> None:
-        """To be called at the end: a chief that has not called `start` tells the others that there is nothing to train."""
+        """Ends the task's part; a chief that has not called `start` notifies the others that there is nothing to train."""
 
     @contextlib.contextmanager
     def naming_lost_tasks(self) -> Iterator[None]:
-        """Within the block, a TensorFlow error of another task's loss is replaced with a RunError that names the task."""
+        """Within the block, replaces TensorFlow's error about a lost task with a RunError that names the task."""
         yield
 
 

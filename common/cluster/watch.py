@@ -1,4 +1,4 @@
-"""Notices that another task has ended or hangs, even while this process waits for it in TensorFlow."""
+"""Detection of tasks that have ended or hang, even while this process waits for them in TensorFlow."""
 
 from collections.abc import Callable, Iterable, Sequence
 import concurrent.futures
@@ -15,9 +15,9 @@ _STOP_SECONDS = 5
 
 
 def probe(address: str) -> str:
-    """Returns what is at an address, 'host:port'.
+    """Returns the state of the task at an address, 'host:port'.
 
-    ANSWERS is a task; it is SILENT if it hangs; it is LOST if nothing listens there; the host may be UNREACHABLE.
+    ANSWERS: it runs; SILENT: it hangs; LOST: nothing listens there; UNREACHABLE: its host does not answer.
     """
     host, _, port = address.rpartition(':')
     try:
@@ -31,27 +31,26 @@ def probe(address: str) -> str:
             return ANSWERS if connection.recv(1) else LOST  # A gRPC server begins with its settings.
     except TimeoutError:
         return SILENT
-    except OSError:  # It has just ended.
+    except OSError:  # It just ended.
         return LOST
 
 
 def probe_all(addresses: Iterable[str]) -> dict[str, str]:
-    """Returns what is at each address, see `probe`."""
+    """Returns the state at each address, see `probe`."""
     found = list(addresses)
     with concurrent.futures.ThreadPoolExecutor(max(len(found), 1)) as pool:
         return dict(zip(found, pool.map(probe, found)))
 
 
 class Watch:
-    """Calls a function when a task is lost, does not answer for long, or a step takes too long.
+    """Calls a function when a task is lost or silent, or a step exceeds its deadline.
 
-    TensorFlow reports a lost task to those that receive from it, but not to those that wait for it to take what they have for
-    it.
+    TensorFlow reports a lost task to its receivers, but not to tasks that wait for it to fetch.
 
     Args:
       addresses: of the tasks, 'host:port'.
-      timeout: seconds after which a task that does not answer, or a step that does not end, has failed.
-      on_loss: called in a thread of its own, every second until `stop`: what this process waits for may have begun since.
+      timeout: seconds after which a silent task or an unfinished step counts as failed.
+      on_loss: called in its own thread, every second until `stop`, as a new wait may have begun since.
     """
 
     def __init__(self, addresses: Sequence[str], timeout: float, on_loss: Callable[[], None]):
@@ -64,16 +63,16 @@ class Watch:
         self._thread.start()
 
     def set_deadline(self, steps: int) -> None:
-        """Bounds the time that this process waits for others from now on by the timeout for each step; 0: no longer."""
+        """Limits this process's wait for others, from now on, to the timeout times the steps; 0 removes the limit."""
         self._deadline = time.monotonic() + steps * self._timeout if steps else math.inf
 
     @property
     def is_late(self) -> bool:
-        """Whether what this process waits for has not come in time."""
+        """Whether the deadline has passed."""
         return time.monotonic() > self._deadline
 
     def stop(self) -> None:
-        """Ends the watch; waits for the end of `on_loss`: a thread within TensorFlow would abort the process as it ends."""
+        """Ends the watch and waits for `on_loss`: a thread still in TensorFlow would abort the process at exit."""
         self._is_over.set()
         self._thread.join(_STOP_SECONDS)
 

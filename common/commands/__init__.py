@@ -1,1 +1,1 @@
-"""What people call: the command lines of the trainer and of the sweep, and the Python API."""
+"""Entry points: the command lines of the trainer and of the sweep, and the Python API."""

@@ -1,4 +1,4 @@
-"""Training, evaluation, prediction and export from Python, as trainer.py does them.
+"""Python API for training, evaluation, prediction and export, equivalent to trainer.py.
 
     from estimator_trainer.common.commands import api
 
@@ -8,10 +8,10 @@
     run.predict(images)
     api.load('output/x').export()
 
-Mistakes are raised as UsageError, failures as RunError, both with one line of text. A run leaves signal handlers, loggers and
-the random numbers of Python and NumPy as it found them. Runs in several threads at once share these numbers, so that the
-weights that layers of Keras start from depend on both. In the main thread, Ctrl-C during a training saves a checkpoint before
-it raises KeyboardInterrupt; to resume, call `train` again with the same arguments.
+Mistakes raise UsageError, failures RunError, both with one line of text. A run restores signal handlers, loggers and the random
+states of Python and NumPy. Concurrent runs in several threads share these states, so the initial weights of Keras layers depend
+on both. In the main thread, Ctrl-C during training saves a checkpoint before it raises KeyboardInterrupt; to resume, call
+`train` again with the same arguments.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,7 +56,7 @@ def train(
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
     **options: Any,
 ) -> 'Run':
-    """Trains a model, or resumes its training, and evaluates it; what the output_dir already has is not done again.
+    """Trains a model, or resumes its run, and evaluates it; skips work already done in the output_dir.
 
     Args:
       model: the name of a model, a module, or any object with the functions of a model module; see docs/modules.md.
@@ -68,8 +68,8 @@ def train(
       **options: the flags of trainer.py, such as train_steps=1000 or data_dir='data'; schedule='train' does not evaluate.
 
     Raises:
-      UsageError: an argument, a module or a hyper-parameter is wrong, or the output_dir is another model's.
-      RunError: files are missing or corrupt, memory or disk space is insufficient, or the training fails.
+      UsageError: an argument, a module or a hyper-parameter is wrong, or the output_dir belongs to another model.
+      RunError: files are missing or corrupt, memory or disk space is insufficient, or training fails.
     """
     if not isinstance(hparams, (str, Mapping)) or not all(isinstance(name, str) for name in hparams):
         raise UsageError(f'hparams must be a dict of names and values, or text, not {describe(hparams)}')
@@ -86,13 +86,13 @@ def load(output_dir: str, model: Any = None, dataset: Any = None, data_dir: str 
     """Returns the run in an output_dir.
 
     Args:
-      output_dir: of a training.
-      model: as for `train`; needed if it was an object that cannot be imported by its name.
+      output_dir: of a run.
+      model: as for `train`; required if it was an object that cannot be imported by name.
       dataset: likewise.
-      data_dir: where its data is now, if it was moved.
+      data_dir: the new location of its data, if it was moved.
 
     Raises:
-      UsageError, RunError: there is no training, or its files are corrupt.
+      UsageError, RunError: there is no run, or its files are corrupt.
     """
     output_dir = os.fspath(output_dir)
     checkpoints.require_checkpoint(output_dir)
@@ -103,10 +103,10 @@ def load(output_dir: str, model: Any = None, dataset: Any = None, data_dir: str 
 
 
 class Run:
-    """A training in its output_dir, as `train` and `load` return it.
+    """A run in its output_dir, as returned by `train` and `load`.
 
     Attributes:
-      output_dir: its directory, which TensorBoard shows.
+      output_dir: its directory, to be passed to TensorBoard.
     """
 
     def __init__(self, output_dir: str | None, model: Any, dataset: Any, data_dir: str | None = None):
@@ -138,7 +138,7 @@ class Run:
         """Evaluates a split, and returns {metric: value}, with 'global_step'.
 
         Args:
-          split: one that the dataset has.
+          split: of the dataset.
           checkpoint: latest, best, or the path of a checkpoint.
           **options: flags of trainer.py, such as eval_steps=10.
 
@@ -157,10 +157,10 @@ class Run:
         return self._predictor.predict(inputs)
 
     def predictor(self, checkpoint: str = 'latest') -> Predictor:
-        """Returns what predicts for examples, from any number of threads.
+        """Returns a Predictor, which any number of threads may use.
 
-        Its inputs are those of the exported model: {'image': uint8 [batch, height, width, channels]} if the dataset makes its
-        features of images, else the features.
+        Its inputs are those of the exported model: {'image': uint8 [batch, height, width, channels]} if the dataset computes
+        its features from images, else the features.
 
         Raises:
           UsageError, RunError: as for `evaluate`.
@@ -178,12 +178,12 @@ class Run:
         """Predicts all examples of a split, in its order.
 
         Args:
-          split: one that the dataset has.
+          split: of the dataset.
           checkpoint: as for `evaluate`.
           **options: flags of trainer.py, such as visualize='predictions.png'.
 
         Returns:
-          A dict for each example: its id, its predictions, its class_name.
+          A dict per example: its id, its predictions, its class_name.
 
         Raises:
           UsageError, RunError: as for `evaluate`.
@@ -191,11 +191,11 @@ class Run:
         return self._predict_all({'predict_split': split, 'checkpoint': checkpoint}, options)
 
     def predict_files(self, pattern: str, checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:
-        """Predicts files of the dataset's kind, such as '*.png'; see `predict_split`. An example that is bad has an 'error'."""
+        """Predicts files of the dataset's kind, such as '*.png'; see `predict_split`. A bad example has an 'error'."""
         return self._predict_all({'input': pattern, 'checkpoint': checkpoint}, options)
 
     def _predict_all(self, fixed, options):
-        with self._files_lock:  # Predictions have one file.
+        with self._files_lock:  # All predictions use one file.
             path = self._execute({'schedule': 'predict', **fixed}, options)['predictions']
             with tf.io.gfile.GFile(path) as file:
                 return [json.loads(line) for line in file]
@@ -246,7 +246,7 @@ class Run:
 
 @contextlib.contextmanager
 def _reported():
-    """Within the block, an exception is replaced with the error that names its cause, or with the module's own."""
+    """Within the block, replaces an exception with the error that names its cause, or with the module's own."""
     try:
         yield
     except Exception as error:
@@ -257,7 +257,7 @@ def _reported():
 
 
 class _OfProgram(Exception):
-    """Carries an exception of on_metrics. TensorFlow would take some, such as StopIteration, for the end of the data."""
+    """Wraps an exception of on_metrics. TensorFlow would mistake some, such as StopIteration, for the end of the data."""
 
     def __init__(self, error: Exception):
         super().__init__(error)
@@ -265,7 +265,7 @@ class _OfProgram(Exception):
 
 
 def _unchanged(function):
-    """Returns a function whose exceptions reach the program as they are."""
+    """Wraps a function so that its exceptions reach the program unchanged."""
 
     def call(metrics):
         try:
@@ -277,7 +277,7 @@ def _unchanged(function):
 
 
 def _absolute(path):
-    """Returns a path that stays the same if the program goes to another directory."""
+    """Returns a path that stays valid if the program changes its directory."""
     path = os.fspath(path)
     return path if is_remote(path) else os.path.abspath(path)
 
@@ -287,7 +287,7 @@ def _unless_name(module):
 
 
 def _name(module):
-    """Returns the name of a model or dataset: as its flag takes it, if it is a module."""
+    """Returns the name of a model or dataset; for a module, the value of its flag."""
     if isinstance(module, str):
         return module
     name = getattr(module, '__name__', type(module).__name__)
@@ -295,7 +295,7 @@ def _name(module):
 
 
 def _to_python(value):
-    """Returns NumPy's numbers and arrays, tuples and paths as the flags take them."""
+    """Converts NumPy numbers and arrays, tuples and paths to values of flags."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if isinstance(value, os.PathLike):

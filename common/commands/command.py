@@ -26,15 +26,15 @@ def execute(
     """Runs a command and prints its result as a line of JSON.
 
     Args:
-      FLAGS: must include the flags full_traceback, log_file and verbosity.
-      help_text: returns what is to be printed instead of a run; '' for a run.
+      FLAGS: includes the flags full_traceback, log_file and verbosity.
+      help_text: returns text to print instead of running; '' to run.
       check: raises UsageError if flags are incompatible.
 
     Returns:
       The exit code: 0 on success, 1 on failure, 2 for wrong usage.
 
     Raises:
-      Exception: no line of a user's module is involved, or --full_traceback is set.
+      Exception: it involves no line of a user's module, or --full_traceback is set.
     """
     try:
         _check_platform()
@@ -62,7 +62,7 @@ def _check_platform():
             raise RunError(f'needs Linux or macOS: Python has no module {module} here')
 
 
-# The functions below import what imports TensorFlow, which takes seconds: not before the command line is known to be right.
+# The functions below import TensorFlow, which takes seconds, so the command line is checked before.
 
 
 def _run(FLAGS, run):
@@ -77,8 +77,8 @@ def _run(FLAGS, run):
 
 def import_tensorflow() -> None:
     """Imports TensorFlow; raises RunError if a package that it needs is missing."""
-    # The garbage collector need not go through TensorFlow's objects, which stay: that takes 0.7 s of a short run. It would once
-    # it is enabled, so they are frozen before; not in a program that has imported TensorFlow, whose own objects these are.
+    # Freezes TensorFlow's permanent objects before enabling the garbage collector, whose traversal of them would take 0.7 s of
+    # a short run; not in a program that had imported TensorFlow, as that would freeze the program's objects, too.
     is_first, was_enabled = 'tensorflow' not in sys.modules, gc.isenabled()
     gc.disable()
     try:
@@ -86,7 +86,7 @@ def import_tensorflow() -> None:
 
         if is_first:
             gc.freeze()
-    except ImportError as error:  # It names what to install.
+    except ImportError as error:  # The message names the package to install.
         raise RunError(str(error)) from None
     finally:
         if was_enabled:
@@ -94,7 +94,7 @@ def import_tensorflow() -> None:
 
 
 def _report(program, error, FLAGS):
-    """Returns the exit code for an exception and what to say of it; the code is 0 if its own traceback is to be shown."""
+    """Returns the exit code for an exception and its text; code 0 requests its own traceback."""
     is_wrapped = error.__cause__ or hasattr(error, 'ag_error_metadata')  # By a module's exception, or by AutoGraph.
     if isinstance(error, (UsageError, RunError)) and not is_wrapped:
         return 2 if isinstance(error, UsageError) else 1, f'{error_line(program, error)}\n'
@@ -119,7 +119,7 @@ def flags_help(doc: str | None, FLAGS: flags.FlagValues) -> str:
 
 
 def _print_help(text):
-    previous = signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # A reader such as `head` may not read all of it.
+    previous = signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # A reader such as `head` may close the pipe early.
     print(text, flush=True)
     signal.signal(signal.SIGPIPE, previous)
 

@@ -1,4 +1,4 @@
-"""The flags of a command line, made of the table in common/options, and which go together."""
+"""The flags of a command line, built from the table in common/options, and their compatibility."""
 
 from collections.abc import Mapping, Sequence
 import math
@@ -29,7 +29,7 @@ _DEFINE: Mapping[Any, Any] = {
 
 
 def define(FLAGS: flags.FlagValues | None = None, options: Any = Options) -> flags.FlagValues:
-    """Adds the flags of a dataclass to others and returns all, grouped as in --help."""
+    """Adds a dataclass's flags to others and returns all, grouped as in --help."""
     FLAGS = flags.FlagValues() if FLAGS is None else FLAGS
     types, defaults = typing.get_type_hints(options), vars(options())
     for name, entry in flags_of(options).items():
@@ -75,7 +75,7 @@ def _check_value(name, value, entry):
 
 
 def check_names(FLAGS: flags.FlagValues) -> None:
-    """Raises UsageError if there is no model, dataset or set of hyper-parameters of a name, or --hparams is malformed."""
+    """Raises UsageError if a model, dataset or set of hyper-parameters does not exist, or --hparams is malformed."""
     for kind in ('model', 'dataset'):
         loader.check_name(kind, FLAGS[kind].value or '')
     name = FLAGS.hparams_set
@@ -83,12 +83,12 @@ def check_names(FLAGS: flags.FlagValues) -> None:
         raise missing_set(name)
     for flag in ('hparams', 'override_hparams'):
         parse(FLAGS[flag].value or '', f'--{flag}')
-    if SCHEDULES[FLAGS.schedule].trains:  # Others may take model and dataset from the output_dir.
+    if SCHEDULES[FLAGS.schedule].trains:  # Other schedules may take model and dataset from the output_dir.
         _check_hparams(FLAGS)
 
 
 def _check_hparams(FLAGS):
-    """Raises UsageError if --hparams has an unknown name or a wrong value, if that can be told without TensorFlow."""
+    """Raises UsageError if --hparams has an unknown name or a wrong value, as far as known without TensorFlow."""
     if not FLAGS.hparams:
         return
     model, dataset = module_source.read('model', FLAGS.model), module_source.read('dataset', FLAGS.dataset)
@@ -97,7 +97,7 @@ def _check_hparams(FLAGS):
 
 
 def from_values(values: Mapping[str, Any]) -> flags.FlagValues:
-    """Returns the flags with the given values, of the flags' types; None leaves a flag at its default.
+    """Returns the flags with the given values, of the flags' types; None keeps a flag's default.
 
     Raises:
       UsageError: there is no such flag, or the value has another type or is out of range.
@@ -127,6 +127,6 @@ def to_options(FLAGS: flags.FlagValues) -> Options:
 
 
 def arguments(FLAGS: flags.FlagValues, but_for: Trait) -> list[str]:
-    """Returns the trainer's flags that are given, as arguments for another process, without those that have a trait."""
+    """Returns the trainer's given flags as arguments for another process, except those with a trait."""
     given = [name for name, entry in TABLE.items() if FLAGS[name].present and but_for not in entry.traits]
     return [FLAGS[name].serialize() for name in given]

@@ -1,6 +1,6 @@
 """Looks into TFRecord files.
 
-python -m estimator_trainer records verify DIRECTORY    reports for each file whether it is as it was written
+python -m estimator_trainer records verify DIRECTORY    reports for each file whether it is as written
 python -m estimator_trainer records show FILE           prints the number of records, their features and the first records
 """
 
@@ -66,7 +66,7 @@ def _printable(name):
 
 def main(argv: Sequence[str]) -> int:
     """Runs `verify` or `show` and returns the exit code: 0 if all is well, 1 if a file is corrupt, 2 for wrong usage."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # So that `| head` ends it silently.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Lets `| head` end it silently.
     commands = {'verify': manifest.verify, 'show': show}
     if argv[1:] in (['-h'], ['--help']):
         print(__doc__)

@@ -1,4 +1,4 @@
-"""Formats an exception for the user."""
+"""The formatting of exceptions for the user."""
 
 import traceback
 
@@ -10,7 +10,7 @@ from estimator_trainer.common.runs.diagnosis import find_cause
 
 
 def report(program: str, error: Exception, FLAGS: flags.FlagValues) -> tuple[int, str]:
-    """Returns the exit code for an exception and what to say of it; the code is 0 if its own traceback is to be shown."""
+    """Returns the exit code for an exception and its text; code 0 requests its own traceback."""
     found = find_cause(error)
     if found:
         of_user = _traceback(found.__cause__, FLAGS) if found.__cause__ else ''  # An exception in the user's Python code.

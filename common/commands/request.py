@@ -1,4 +1,4 @@
-"""From flags to a run: the modules, the hyper-parameters, the flags that the run in an output_dir was given."""
+"""From flags to a run: modules, hyper-parameters, and the saved flags of the run in an output_dir."""
 
 from collections.abc import Callable, Mapping
 import contextlib
@@ -30,7 +30,7 @@ from estimator_trainer.hparams import build, overrides
 
 @dataclasses.dataclass(frozen=True)
 class Objects:
-    """What a Python program gives in place of text.
+    """Objects that a Python program passes in place of text.
 
     model and dataset are objects with the functions of a module, or None if their flags name modules; hparams are
     hyper-parameters with values of their types; on_metrics see `common.commands.api.train`.
@@ -50,7 +50,7 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects()) -> tuple[Any, An
     """
     model = _module('model', FLAGS.model, objects.model)
     dataset = _module('dataset', FLAGS.dataset, objects.dataset)
-    for name in names_with(Trait.PATH):  # Only now, as the modules may register file systems.
+    for name in names_with(Trait.PATH):  # Checked late, as the modules may register file systems.
         check_scheme(name, FLAGS[name].value or '')
     params = build.make_hparams(
         FLAGS.model,
@@ -107,10 +107,10 @@ def _prepare(FLAGS, objects):
 
 
 def _take_from_run(FLAGS):
-    """Sets the flags that are not given to what the training in the output_dir was given."""
+    """Sets flags that are not given to those of the run in the output_dir."""
     found = settings(output_dir(FLAGS))
     if any(FLAGS[name].present and FLAGS[name].value != found.get(name) for name in ('model', 'dataset')):
-        return  # The comparison with the saved hyper-parameters says what differs.
+        return  # The comparison with the saved hyper-parameters reports the differences.
     taken = [name for name in found if not FLAGS[name].present]
     for name in taken:
         FLAGS[name].value = found[name]
@@ -133,7 +133,7 @@ def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str
 
 def _run_local_cluster(script, FLAGS, stop):
     tf_config.refuse(os.environ, '--local_cluster')
-    load(FLAGS)  # Finds most mistakes before any task is started.
+    load(FLAGS)  # Finds most mistakes before any task starts.
     directory = output_dir(FLAGS)
     run_dir.ensure_writable(directory)
     command = [script, *arguments(FLAGS, but_for=Trait.LAUNCHER)]
@@ -141,13 +141,13 @@ def _run_local_cluster(script, FLAGS, stop):
 
 
 def settings(output_dir: str) -> dict[str, str]:
-    """Returns the values of the flags model, dataset, data_dir and hparams_set that a training has saved.
+    """Returns the flags model, dataset, data_dir and hparams_set saved by a run.
 
-    Empty if there is no training; data_dir is missing in runs of older versions.
+    Empty if there is no run; runs of older versions lack data_dir.
 
     Raises:
       UsageError: hparams.json is corrupt.
-      RunError: dataset.json is.
+      RunError: dataset.json is corrupt.
     """
     path = run_dir.hparams_path(output_dir)
     try:

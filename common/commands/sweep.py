@@ -1,4 +1,4 @@
-"""Searches hyper-parameters; each trial is a training, and several run in parallel: python sweep.py --help"""
+"""Searches hyper-parameters; each trial is a run, and several train in parallel: python sweep.py --help"""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ class SweepOptions:
 
     space: str = flag(
         '',
-        'Required. A JSON file of what to search: for each hyper-parameter a list of choices, or a range '
+        'Required. A JSON file with the search space: for each hyper-parameter a list of choices, or a range '
         'such as {"low": 1e-4, "high": 0.1, "log": true}.',
         group='Sweep',
     )
@@ -44,7 +44,7 @@ def check_flags(FLAGS: absl_flags.FlagValues) -> None:
             raise UsageError(f'--{name} is for trainer.py: each trial of a sweep trains and evaluates, in one process')
     trainer.check_command(FLAGS)
     if not FLAGS.space:
-        raise UsageError('--space is missing: a JSON file of what to search, such as hparams/spaces/alexnet_mnist.json')
+        raise UsageError('--space is missing: a JSON file of the search space, such as hparams/spaces/alexnet_mnist.json')
     if is_remote(FLAGS.output_dir or ''):
         raise UsageError(f'--output_dir={FLAGS.output_dir}: a sweep needs a local directory')
 

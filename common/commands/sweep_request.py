@@ -25,7 +25,7 @@ def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, A
     """Runs the remaining trials and returns the result.
 
     Args:
-      script: trainer.py, which trials run.
+      script: trainer.py, run by trials.
       FLAGS: of sweep.py.
     """
     tf_config.refuse(os.environ, 'sweep.py')
@@ -48,13 +48,13 @@ def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, A
 
 
 def _given(FLAGS):
-    """Returns the names of the hyper-parameters that flags set, which must not be searched."""
+    """Returns the names of the hyper-parameters set by flags, which must not be searched."""
     given = {*parse(FLAGS.hparams), *(name for name in ('train_steps', 'num_epochs', 'seed') if FLAGS[name].present)}
     return {*given, 'train_steps', 'num_epochs'} if given & {'train_steps', 'num_epochs'} else given
 
 
 def _setup(FLAGS, params):
-    """Returns what trials must have in common to be comparable."""
+    """Returns the setup that trials must share to be comparable."""
     space = {f'the space of {name}': values for name, values in read_json(FLAGS.space).items()}
     same = {f'--{name}': FLAGS[name].value for name in names_with(Trait.SAME_IN_TRIALS)}
     return {**params, **space, **same}

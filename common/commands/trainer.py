@@ -14,11 +14,11 @@ from estimator_trainer.common.plugins.module_list import list_modules
 if TYPE_CHECKING:
     from estimator_trainer.common.stop import StopOnSignal
 
-SCRIPT = os.path.join(os.path.dirname(estimator_trainer.__file__), '__main__.py')  # What child processes run.
+SCRIPT = os.path.join(os.path.dirname(estimator_trainer.__file__), '__main__.py')  # The script of child processes.
 
 
 def help_text(FLAGS: flags.FlagValues, doc: str | None = __doc__) -> str:
-    """Returns what --help, which begins with `doc`, --list or --version prints; '' without them."""
+    """Returns the output of --help, which begins with `doc`, --list or --version; '' without them."""
     if FLAGS.version:
         return estimator_trainer.__version__
     if FLAGS.list:
@@ -30,7 +30,7 @@ def help_text(FLAGS: flags.FlagValues, doc: str | None = __doc__) -> str:
 
 
 def check_command(FLAGS: flags.FlagValues) -> None:
-    """Raises UsageError if flags are empty or incompatible, or name what is not there."""
+    """Raises UsageError if flags are empty or incompatible, or name something that does not exist."""
     check(FLAGS)
     check_names(FLAGS)
 

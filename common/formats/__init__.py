@@ -1,1 +1,1 @@
-"""The files that users have: tables, lines of text, images, downloads; what is in them."""
+"""Users' files: class folders, images, downloads."""

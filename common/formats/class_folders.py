@@ -1,4 +1,4 @@
-"""A directory with a folder for each class, or with a folder for each split that has one for each class."""
+"""A directory with a folder per class, or with a folder per split that contains one per class."""
 
 import collections
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,8 +17,8 @@ _SPLITS = (*_EVAL, 'test')
 class File(NamedTuple):
     """A file of a class.
 
-    path is relative to the directory, size in bytes, time the one of the last change in ns. position is a checksum of the
-    path, in [0, 1).
+    path is relative to the directory, size in bytes, time that of the last change in ns. position is a checksum of the path, in
+    [0, 1).
     """
 
     path: str
@@ -30,7 +30,7 @@ class File(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ClassFolders:
-    """The files of a directory; ignored counts those that are not listed, by their kind."""
+    """The files of a directory; ignored counts the unlisted ones by kind."""
 
     root: str
     class_names: Sequence[str]
@@ -50,10 +50,9 @@ class ClassFolders:
 def scan(root: str, suffixes: Collection[str], train_split: str, eval_share: float) -> ClassFolders:
     """Lists the files of a directory's classes, including those in nested folders.
 
-    If the directory has a folder of classes called as train_split, each of its folders is a split. Otherwise its folders are
-    the classes, and a share of each is held out for the split 'eval'; it is also held out if there is no folder for 'eval'.
-    Which files those are depends on checksums of their paths, so that adding files does not move others. The files of a split
-    are in the order of these checksums, so that neighbors are of different classes.
+    If the directory has a folder of classes named train_split, each of its folders is a split. Otherwise its folders are the
+    classes. Without a folder for 'eval', a share of each class is held out for it. Checksums of the paths select these files,
+    so that adding files does not move others. The files of a split are in the order of the checksums, which mixes the classes.
 
     Args:
       root: the directory.
@@ -62,7 +61,7 @@ def scan(root: str, suffixes: Collection[str], train_split: str, eval_share: flo
       eval_share: greater than 0 and less than 1.
 
     Raises:
-      UsageError: the directory is no such directory: the message says what is missing.
+      UsageError: the directory does not have this structure; the message names what is missing.
       OSError: a directory cannot be read.
     """
     if is_remote(root):
@@ -97,7 +96,7 @@ def _with_split_folders(root, folders, suffixes, train_split, eval_share, ignore
         unknown = [name for name in names if name not in class_names]
         if unknown:
             raise UsageError(f'{os.path.join(root, split, unknown[0])}: there is no such class in {train_split}')
-        if names:  # Without classes, as in some test splits, there is nothing to evaluate.
+        if names:  # Without classes, as in some test splits, evaluation is impossible.
             splits[split] = _files(root, split, names, class_names, suffixes, ignored)
     _check_classes(os.path.join(root, train_split), class_names, splits[train_split], suffixes)
     held_out = next((name for name in _eval_names(train_split) if name in splits), None)
@@ -109,12 +108,12 @@ def _with_split_folders(root, folders, suffixes, train_split, eval_share, ignore
 
 
 def _eval_names(train_split):
-    """Returns what the split 'eval' may be called: not as the one trained on, unless that is 'eval' itself."""
+    """Returns the possible names of the split 'eval', except that of the training split unless that is 'eval' itself."""
     return [name for name in _EVAL if name != train_split or name == 'eval']
 
 
 def _check_classes(directory, class_names, files, suffixes):
-    """Raises UsageError if there are fewer than two classes, or if one has no files."""
+    """Raises UsageError if there are fewer than two classes, or one has no files."""
     for name in class_names:
         if any('\ud800' <= character <= '\udfff' for character in name):
             raise UsageError(f'{os.path.join(directory, ascii(name))}: the name of a class must be UTF-8: rename the folder')
@@ -129,7 +128,7 @@ def _check_classes(directory, class_names, files, suffixes):
 
 
 def _hold_out(root, files, share):
-    """Returns (rest, held out): of each class those whose position is below the share, at least one and not all."""
+    """Returns (rest, held out): holds out the files of each class whose position is below the share, at least one, not all."""
     by_class = collections.defaultdict(list)
     for file in files:
         by_class[file.label].append(file)

@@ -1,4 +1,4 @@
-"""Downloads a file over HTTP: resumed after an interruption, verified by its SHA-256, written beside and renamed."""
+"""HTTP downloads: resumed after an interruption, verified by SHA-256, written atomically."""
 
 import hashlib
 import http.client
@@ -15,15 +15,15 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.paths import is_remote
 
-_ATTEMPTS = 4  # In a row that bring no new byte.
-PAUSE = 0.5  # Seconds before the next attempt, doubled for each in a row that brought no new byte.
-TIMEOUT = 30.0  # Seconds that the server may be silent.
+_ATTEMPTS = 4  # In a row without a new byte.
+PAUSE = 0.5  # Seconds before the next attempt, doubled after each attempt without a new byte.
+TIMEOUT = 30.0  # Seconds of silence from the server.
 _BLOCK = 1 << 16
-_BUSY = (408, 429)  # And 5xx: worth another attempt.
+_BUSY = (408, 429)  # Retried, like 5xx.
 
 
 class _Interrupted(Exception):
-    """An attempt failed, but another one may not. The message is the reason."""
+    """An attempt failed, but another may succeed. The message is the reason."""
 
 
 class _Refused(Exception):
@@ -31,10 +31,10 @@ class _Refused(Exception):
 
 
 def download(url: str, path: str, sha256: str) -> None:
-    """Downloads a file, unless it is there already. On a terminal a progress bar counts the bytes.
+    """Downloads a file unless it exists. On a terminal a progress bar counts the bytes.
 
-    What has arrived is kept in PATH.part if the download fails, and the next one continues from there. Processes that download
-    the same file take turns: the first one does it.
+    A failed download keeps its bytes in PATH.part, from which the next one continues. Of several processes, the first downloads
+    the file while the others wait.
 
     Args:
       url: http or https.
@@ -42,8 +42,8 @@ def download(url: str, path: str, sha256: str) -> None:
       sha256: of the file, in hexadecimal.
 
     Raises:
-      RunError: the server cannot be reached or does not have the file, what it sends has another SHA-256, or the file cannot
-        be written. The message has the URL, the path, and the hyper-parameter raw_dir, which the calling dataset must have.
+      RunError: the server is unreachable or lacks the file, the SHA-256 differs, or the file cannot be written. The message has
+          the URL, the path, and the hyper-parameter raw_dir, which the calling dataset must have.
     """
     by_hand = f'put that file at {path} by hand, or name its directory with --hparams=raw_dir=DIRECTORY'
     if is_remote(path):
@@ -71,7 +71,7 @@ def sha256_of(path: str) -> str:
 
 
 def _fetch_verified(url, part, sha256):
-    """Downloads to the file `part`; starts anew, once, if it continued an earlier download and the SHA-256 differs."""
+    """Downloads to the file `part`; restarts once if it continued an earlier download and the SHA-256 differs."""
     while True:
         is_continued = _size(part) > 0
         _fetch(url, part)
@@ -84,7 +84,7 @@ def _fetch_verified(url, part, sha256):
 
 
 def _fetch(url, part):
-    """Downloads the rest of the file `part`; each interruption is followed by another attempt."""
+    """Downloads the rest of the file `part`; retries after each interruption."""
     most, failures = _size(part), 0
     while True:
         try:
@@ -100,13 +100,13 @@ def _fetch(url, part):
 
 
 def _receive(url, part):
-    """Makes one request, and appends what comes to the file `part`; a server that ignores the range starts it anew."""
+    """Makes one request and appends the response to the file `part`; overwrites it if the server ignores the range."""
     begin = _size(part)
     try:
         response = _open(url, begin)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416 and begin:  # Nothing is missing; whether it is the file, the SHA-256 tells.
+        if error.code == 416 and begin:  # Nothing is missing; the SHA-256 decides.
             return
         failure = _Interrupted if error.code in _BUSY or error.code >= 500 else _Refused
         raise failure(f'HTTP {error.code} {error.reason}') from None
@@ -137,7 +137,7 @@ def _receive(url, part):
 
 
 def _open(url, begin):
-    """Returns the response to a request for the bytes from `begin` on."""
+    """Requests the bytes from `begin` on; returns the response."""
     request = urllib.request.Request(url, headers={'Range': f'bytes={begin}-'} if begin else {})
     try:
         return urllib.request.urlopen(request, timeout=TIMEOUT)
@@ -149,13 +149,13 @@ def _open(url, begin):
 
 def _read(response):
     try:
-        return response.read1(_BLOCK)  # What has arrived; read would wait for a whole block, and lose it if it fails.
+        return response.read1(_BLOCK)  # Returns the bytes available; read would wait for a whole block, and lose it on failure.
     except (OSError, http.client.HTTPException) as error:
         raise _Interrupted(_reason(error)) from None
 
 
 def _reason(error):
-    error = getattr(error, 'reason', error)  # What a URLError wraps.
+    error = getattr(error, 'reason', error)  # The cause of a URLError.
     if isinstance(error, TimeoutError):
         return f'the server did not answer for {TIMEOUT:g} seconds'
     return getattr(error, 'strerror', None) or str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Reads the IDX files in which MNIST and its relatives are published."""
+"""Reader of IDX files, the format of MNIST and its relatives."""
 
 import gzip
 import hashlib
@@ -16,8 +16,8 @@ def read_idx(path: str, sha256: str, original: str, fix: str) -> np.ndarray:
     Args:
       path: a local or remote file, gzipped if its name ends with .gz.
       sha256: of its uncompressed content, in hexadecimal.
-      original: which file it should be, for the message, such as 'the file that this project ships'.
-      fix: what to do if it is not, for the message.
+      original: the expected file, for the message, such as 'the file that this project ships'.
+      fix: the cure, for the message.
 
     Returns:
       An array of uint8.

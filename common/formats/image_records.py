@@ -12,7 +12,7 @@ from estimator_trainer.hparams.build import HParams
 
 
 class Examples(Sequence):
-    """The examples of a split for `records.write`: 'image', the bytes in row-major order, and 'label'.
+    """A split's examples for `records.write`: 'image', the bytes in row-major order, and 'label'.
 
     Args:
       images: uint8 [size, height, width, channels] or [size, height, width].
@@ -36,7 +36,7 @@ def check_params(dataset: str, params: Mapping[str, Any], given: Mapping[str, An
     Args:
       dataset: its name.
       params: the hyper-parameters.
-      given: image_size, num_channels and num_classes as the dataset defines them.
+      given: the dataset's image_size, num_channels and num_classes.
     """
     size, channels, classes = given['image_size'], given['num_channels'], given['num_classes']
     if (params['image_size'], params['num_channels']) != (size, channels) or params['num_classes'] < classes:
@@ -53,7 +53,7 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
     Args:
       mode: a tf.estimator.ModeKeys.
       params: hyper-parameters, among them image_size, num_channels and num_classes.
-      serialized: examples as `Examples` makes them, string [batch].
+      serialized: serialized `Examples`, string [batch].
     """
     spec = {'image': tf.io.FixedLenFeature([], tf.string)}
     if mode != tf.estimator.ModeKeys.PREDICT:

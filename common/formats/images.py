@@ -1,4 +1,4 @@
-"""Image files as Pillow decodes them, upright, with 8 bits and without transparency; and resizing, in TensorFlow and Pillow."""
+"""Image files decoded by Pillow, upright, with 8 bits, without transparency; resizing in TensorFlow and Pillow."""
 
 import io
 
@@ -22,7 +22,7 @@ _UPRIGHT = {
 
 
 class ImageError(Exception):
-    """A file is not an image that can be read. The message says why, to be put after the file's path."""
+    """A file is not a readable image. The message gives the reason, to follow the file's path."""
 
 
 def read(path: str) -> bytes:
@@ -41,14 +41,14 @@ def read(path: str) -> bytes:
 
 
 def decode(content: bytes, formats: tuple[str, ...] | None = None) -> Image.Image:
-    """Decodes an image completely; of an animation the first frame.
+    """Decodes an image completely; for an animation, the first frame.
 
     Args:
-      content: an image file's.
-      formats: Pillow's names of the formats to accept; all that it knows by default.
+      content: of an image file.
+      formats: Pillow's names of the accepted formats; by default all.
 
     Raises:
-      ImageError: it is of another format, corrupt, truncated, or too large to be an honest image.
+      ImageError: it has another format, is corrupt or truncated, or so large that it may be a decompression bomb.
     """
     try:
         image = Image.open(io.BytesIO(content), formats=formats)
@@ -93,7 +93,7 @@ def normalize(image: Image.Image, num_channels: int = 0) -> Image.Image:
 
 
 def is_plain(content: bytes, image: Image.Image) -> bool:
-    """Whether TensorFlow decodes an image file as Pillow does, to 8 bits per channel; the EXIF orientation is left aside."""
+    """Whether TensorFlow decodes an image file like Pillow, to 8 bits per channel; ignores the EXIF orientation."""
     if image.mode not in ('L', 'RGB') or image.has_transparency_data:
         return False
     if image.format == 'PNG':  # The byte is the bit depth.
@@ -114,7 +114,7 @@ def to_pixels(image: Image.Image, size: int, num_channels: int) -> np.ndarray:
 
 
 def squash(image: tf.Tensor, size: int) -> tf.Tensor:
-    """Resizes an image to a square: pixels are averaged; small images are enlarged bilinearly.
+    """Resizes an image to a square: averages pixels; enlarges small images bilinearly.
 
     Args:
       image: [height, width, channels], the number of channels known.
@@ -123,7 +123,7 @@ def squash(image: tf.Tensor, size: int) -> tf.Tensor:
     Returns:
       float32 [size, size, channels], in the range of the image.
     """
-    # Averaging takes a third of the time of tf.image.resize with antialias=True.
+    # Takes a third of the time of tf.image.resize with antialias=True.
     resized = tf.cond(
         tf.reduce_all(tf.shape(image)[:2] >= size),
         lambda: tf.image.resize_area(image[None], [size, size]),

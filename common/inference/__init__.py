@@ -1,1 +1,1 @@
-"""Using a trained model: evaluation, prediction, export."""
+"""Inference with a trained model: evaluation, prediction, export."""

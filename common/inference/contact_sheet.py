@@ -1,4 +1,4 @@
-"""A picture of many predictions: the images in a grid, each with what was predicted, and with its class if that was wrong."""
+"""A contact sheet: a grid of images, each with its prediction, and with its class if that is wrong."""
 
 from collections.abc import Iterable, Sequence
 import io
@@ -25,21 +25,21 @@ _GRAY = (110, 110, 110)
 class _Tile(NamedTuple):
     image: np.ndarray
     predicted: str
-    probability: str  # Of it, if known.
+    probability: str  # Of the prediction, if known.
     label: str  # The class, if the prediction is wrong.
     is_right: bool | None  # None if the class is unknown.
     name: str
 
 
 class ContactSheet:
-    """Collects the first MAX_IMAGES predictions of images, and saves them as one PNG file.
+    """Collects the first MAX_IMAGES predictions of images and saves them as one PNG file.
 
-    Wrong predictions have a red frame, and their class in the caption. The class is known from `labels`, or from the folder
-    of a file that is called as a class.
+    Wrong predictions have a red frame, and their class in the caption. The class comes from `labels`, or from a file's folder
+    that is named like a class.
 
     Args:
-      class_names: the names of the classes, if known; else they are called by their numbers.
-      labels: the classes of the predictions that will be added, in their order, if known.
+      class_names: the names of the classes, if known; else their numbers are shown.
+      labels: the classes of the predictions to add, in order, if known.
 
     Raises:
       UsageError: there is no such directory.
@@ -95,20 +95,20 @@ class ContactSheet:
 
 
 def _class_of(prediction):
-    """Returns the number of the predicted class; None if no class is predicted."""
+    """Returns the number of the predicted class, or None."""
     value = prediction.values.get('class')
     return int(value) if value is not None and value.ndim == 0 and value.dtype.kind in 'iu' else None
 
 
 def _first_value(prediction):
-    """Returns the name and value of the first prediction that is a number or a text."""
+    """Returns name and value of the first prediction that is a number or text."""
     values = Prediction({}, prediction.values).to_json()
     scalars = [(name, value) for name, value in values.items() if isinstance(value, (int, float, str))]
     return ' '.join(f'{name} {f"{value:.4g}" if isinstance(value, float) else value}' for name, value in scalars[:1])
 
 
 def _name(prediction, position):
-    """Returns the id of an example, or its file and its place in it, or its place in the split."""
+    """Returns the id of an example, its file and position there, or its position in the split."""
     fields = prediction.fields
     if EXAMPLE_ID in fields:
         return os.path.basename(str(fields[EXAMPLE_ID]))
@@ -118,7 +118,7 @@ def _name(prediction, position):
 
 
 def _folder_label(prediction, class_names):
-    """Returns the class after which the folder of a file is called; None if there is none."""
+    """Returns the class named by a file's folder, or None."""
     folder = os.path.basename(os.path.dirname(str(prediction.fields.get('input', ''))))
     probabilities = prediction.values.get('probabilities', np.zeros(0))
     names = list(class_names or map(str, range(probabilities.size)))
@@ -132,7 +132,7 @@ def _draw(tile: _Tile, num_lines: int) -> np.ndarray:
     pen, font = ImageDraw.Draw(canvas), ImageFont.load_default(13)
     (picture,) = to_pil_images(tile.image[None])
     scale = _SIDE / max(picture.size)
-    # Small images show their pixels.
+    # Small images keep visible pixels.
     scale, method = (int(scale), Image.Resampling.NEAREST) if scale >= 1 else (scale, Image.Resampling.LANCZOS)
     picture = picture.resize([max(1, round(length * scale)) for length in picture.size], method)
     left, top = (side - picture.width) // 2, (side - picture.height) // 2

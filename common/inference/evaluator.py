@@ -1,4 +1,4 @@
-"""Evaluates many checkpoints on one graph."""
+"""Evaluation of many checkpoints on one graph."""
 
 from collections.abc import Callable, Iterator, Sequence
 import contextlib
@@ -20,16 +20,16 @@ ModeKeys = tf.estimator.ModeKeys
 class Evaluator:
     """Evaluates checkpoints of an Estimator on one split, like `Estimator.evaluate`.
 
-    The graph and the session are created once, at the first use; after that, only weights are restored. `Estimator.evaluate`
-    creates both each time, which costs half a second and some memory. Event files are written to the same directory:
-    output_dir/eval for the split 'eval', output_dir/eval_NAME for another. If model_fn returns hooks, the graph is created for
-    each evaluation, as the hooks belong to one.
+    Creates graph and session once, at the first use; later evaluations only restore weights. `Estimator.evaluate` creates both
+    each time, which costs half a second and some memory. Event files are written to the same directory: output_dir/eval for the
+    split 'eval', output_dir/eval_NAME for another. If model_fn returns hooks, each evaluation creates its graph, as hooks
+    belong to one graph.
 
     Args:
       estimator: provides the model_fn and the directory.
       input_fn: returns a tf.data.Dataset of (features, labels).
       steps: maximum number of batches to evaluate.
-      at_least: how many batches the split has at least.
+      at_least: minimum number of batches in the split.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Evaluator:
         return {'global_step': int(step), **values}
 
     def batches(self, choose: Callable[..., dict[str, tf.Tensor]]) -> Iterator[dict[str, np.ndarray]]:
-        """Yields chosen tensors of the evaluated batches as {name: array}, computed with the weights that were evaluated last.
+        """Yields chosen tensors of the evaluated batches as {name: array}, computed with the last evaluated weights.
 
         Args:
           choose: function of (features, labels, predictions) that returns the tensors to yield, {name: tensor}, or an empty

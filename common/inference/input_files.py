@@ -1,4 +1,4 @@
-"""The files of --input: a stream of images or records, and the ops that make features of them."""
+"""The files of --input: a stream of images or records, and the ops that convert them to features."""
 
 from collections.abc import Callable, Iterable, Iterator
 import fnmatch
@@ -18,12 +18,12 @@ from estimator_trainer.common.records import manifest, tfrecord
 _ANY = ('*',)
 _RECORDS = '*.tfrecord*'
 
-# What identifies an example, and the example itself or what is wrong with it.
+# The identity of an example, and the example itself or its error.
 Entry = tuple[dict[str, Any], Any]
 
 
 class InputFiles(NamedTuple):
-    """entries yields the examples of all files; to_features makes the features of a batch of them, in a graph.
+    """entries yields the examples of all files; to_features converts a batch of them to features, in a graph.
 
     spec is the nest of tf.TensorSpec of an example.
     """
@@ -34,19 +34,19 @@ class InputFiles(NamedTuple):
 
 
 def open_files(source: DataSource, pattern: str) -> InputFiles:
-    """Finds the file of this name, or the files of a glob pattern, to be read as the dataset reads such files.
+    """Finds the file of this name, or the files of a glob pattern, to be read by the dataset.
 
-    A folder stands for the files beneath it that match the INPUT_PATTERNS of a dataset module with `read_input`, by default for
-    all but hidden ones.
+    A folder stands for the files beneath it that match the INPUT_PATTERNS of a dataset module with `read_input`, by default all
+    but hidden ones.
 
     Dataset modules with `read_input` read any files. Other modules take image files if they have `image_features`, and
     TFRecord files if their records are serialized tf.train.Example.
 
     Raises:
-      UsageError: there are no files, or the dataset takes none.
+      UsageError: there are no files, or the dataset does not take any.
     """
     try:
-        # A name may contain what a pattern has a meaning for, such as [1].
+        # A name may contain pattern characters, such as [1].
         paths = [pattern] if tf.io.gfile.exists(pattern) else sorted(tf.io.gfile.glob(pattern))
     except UnicodeDecodeError as error:
         raise UsageError(f'--input={pattern}: the name of a file is not UTF-8: {error.object!r}') from None

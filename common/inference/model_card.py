@@ -1,4 +1,4 @@
-"""The files that go with an exported model: its model card, the names of its classes, example requests."""
+"""Files shipped with an exported model: model card, class names, example requests."""
 
 from collections.abc import Iterator, Mapping, Sequence
 import contextlib
@@ -52,8 +52,8 @@ def extra_assets(
 ) -> Iterator[dict[str, str]]:
     """Yields {name in assets.extra: path} of temporary files.
 
-    They are model_card.json, model_card.md, the same to be read by people, if known, class_names.txt, one a line, and what
-    `write_requests` writes for the inputs of the default signature.
+    They are model_card.json, the same in Markdown as model_card.md, class_names.txt, one per line, if known, and the files of
+    `write_requests` for the inputs of the default signature.
     """
     with tempfile.TemporaryDirectory() as directory:
         assets = {name: os.path.join(directory, name) for name in ('model_card.json', 'model_card.md')}
@@ -66,7 +66,7 @@ def extra_assets(
 
 
 def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
-    """Returns a model card as Markdown; of the hyper-parameters those that differ from the framework's defaults."""
+    """Returns a model card as Markdown, with the hyper-parameters that differ from the framework's defaults."""
     hparams, metrics = card['hparams'], card['metrics']
     chosen = {name: value for name, value in hparams.items() if name not in DEFAULTS or HParams(DEFAULTS)[name] != value}
     names = sorted({name for values in metrics.values() for name in values})
@@ -97,7 +97,7 @@ def _table(titles, rows):
 
 
 def _cell(value):
-    """Returns a value as text in which Markdown and HTML see nothing to format."""
+    """Returns a value as text escaped for Markdown and HTML."""
     text = value if isinstance(value, str) else dumps(value)
     return re.sub(r'([\\`*_\[\]<>|&])', r'\\\1', ' '.join(text.split()))
 

@@ -1,4 +1,4 @@
-"""Predictions of the examples of a split, or of files, one after the other."""
+"""Predictions for the examples of a split or of files, one by one."""
 
 from collections.abc import Callable, Iterator
 import contextlib
@@ -23,7 +23,7 @@ PREDICT = tf.estimator.ModeKeys.PREDICT
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """The predictions {name: array} for one example, which `fields` identify; or the error that prevented them.
+    """The predictions {name: array} for one example, identified by `fields`, or its error.
 
     image is the example's feature of this name, float32 or uint8 [height, width, channels], if it has one.
     """
@@ -34,7 +34,7 @@ class Prediction:
     image: np.ndarray | None = None
 
     def to_json(self, class_names: list[str] | None = None) -> dict[str, Any]:
-        """Returns what JSON can represent: the fields, then the error or the predictions, with the name of the class."""
+        """Returns JSON values: the fields, then the error or the predictions, with the name of the class."""
         if self.error:
             return {**self.fields, 'error': str(self.error)}
         line = {**self.fields, **{name: to_json(self.values[name]) for name in sorted(self.values)}}
@@ -71,7 +71,7 @@ def read_labels(source: DataSource, split: str, count: int) -> list[int]:
 def predict_files(
     estimator: tf.estimator.Estimator, files: InputFiles, batch_size: int, checkpoint_path: str
 ) -> Iterator[Prediction]:
-    """Yields the predictions of all examples of files, in their order; for a bad one, a prediction with an error."""
+    """Yields the predictions of all examples of files, in order; a bad example's prediction has an error."""
     with tf.Graph().as_default() as graph:
         examples = tf.nest.map_structure(lambda spec: tf.placeholder(spec.dtype, [None, *spec.shape]), files.spec)
         features = dict(files.to_features(examples))
@@ -96,7 +96,7 @@ def predict_files(
 def _predict_good(
     predictor: Predictor, parse: Callable[[list[Any]], dict[str, np.ndarray]], entries: list[Entry]
 ) -> Iterator[Prediction]:
-    """Yields the predictions of entries. If they cannot be parsed together, each half is tried, down to single ones."""
+    """Yields the predictions of entries. If parsing a batch fails, retries each half, down to single entries."""
     if not entries:
         return
     try:
@@ -119,7 +119,7 @@ def _stack(*values):
 
 
 def _ids(features):
-    """Removes the ids from a batch of features; returns a dict for each example with its id, unless there is none."""
+    """Removes the ids from a batch of features; returns a dict per example with its id, if there is one."""
     ids = features.pop(EXAMPLE_ID, None)
     if ids is None:
         return itertools.repeat({})

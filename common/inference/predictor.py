@@ -1,4 +1,4 @@
-"""Predicts many times with one graph and session."""
+"""Repeated prediction with one graph and session."""
 
 from collections.abc import Callable, Mapping
 import contextlib
@@ -17,14 +17,14 @@ ModeKeys = tf.estimator.ModeKeys
 
 
 class Predictor:
-    """Predicts like `Estimator.predict`, but creates the graph and the session once: single examples are 100 times faster.
+    """Predicts like `Estimator.predict`, but creates graph and session once: 100 times faster for single examples.
 
-    Any number of threads may predict at once, also while another one reloads.
+    Any number of threads may predict concurrently, even during a reload.
 
     Args:
-      input_specs: {name: tf.TensorSpec of shape [batch, ...]}, what `predict` takes; the batch may have any size.
+      input_specs: {name: tf.TensorSpec of shape [batch, ...]}, the inputs of `predict`, of any batch size.
       checkpoint_path: without suffix, as in model.ckpt-100.
-      make_features: function of {name: tensor} with the inputs that returns the features; by default they are the inputs.
+      make_features: function from the inputs, {name: tensor}, to the features; by default the identity.
 
     Raises:
       RunError: the checkpoint is corrupt, or belongs to another model.
@@ -51,15 +51,15 @@ class Predictor:
             self._predictions, self._saver = spec.predictions, make_saver(spec)
             self._init = [tf.local_variables_initializer(), tf.tables_initializer()]
             self._graph.finalize()
-        self._checkpoint_path, self._latest = '', None  # The latter as `_newest` saw it.
+        self._checkpoint_path, self._latest = '', None  # The state seen by `_newest`.
         self.reload(checkpoint_path)
 
     def predict(self, inputs: Mapping[str, Any] | Any) -> dict[str, np.ndarray]:
         """Returns the predictions for a batch, or for a single example.
 
         Args:
-          inputs: {name: array [batch, ...]}, or the array alone if the model has one input. Without the dimension of the batch,
-            it is a single example.
+          inputs: {name: array [batch, ...]}, or the array alone if the model has one input. Without the batch dimension, it is
+              a single example.
 
         Returns:
           {name: array [batch, ...]}; [...] for a single example.
@@ -84,7 +84,7 @@ class Predictor:
         return {name: array[0] for name, array in found.items()} if is_single else found
 
     def _check(self, values):
-        """Raises ValueError with the name of an input that has another shape or type than the model's."""
+        """Raises ValueError that names an input whose shape or type differs from the model's."""
         for (name, spec), value in zip(self._specs.items(), values):
             try:
                 value = np.asarray(value)
@@ -95,12 +95,12 @@ class Predictor:
                 raise ValueError(f'the input {name} must be {spec.dtype.name} {spec.shape}, not {describe(value)}') from None
 
     def reload(self, checkpoint_path: str | None = None) -> str:
-        """Loads another checkpoint, by default the latest intact one of the model's directory, and returns its path.
+        """Loads a checkpoint, by default the latest intact one of the model's directory, and returns its path.
 
-        Predictions that have begun end with the weights that they began with. The weights are in memory twice meanwhile.
+        Predictions in progress keep their weights, so memory holds the weights twice meanwhile.
 
         Raises:
-          RunError: the checkpoint is corrupt, or belongs to another model; the weights stay those of before.
+          RunError: the checkpoint is corrupt, or belongs to another model; the current weights stay.
         """
         with self._lock:
             path, is_new = (checkpoint_path, True) if checkpoint_path else self._newest()
@@ -113,9 +113,9 @@ class Predictor:
         return path
 
     def _newest(self):
-        """Returns the path of the latest intact checkpoint, and whether it is not loaded; reads them only if so."""
+        """Returns the path of the latest intact checkpoint, and whether it is new; reads checkpoints only if so."""
         latest: Any = None
-        with contextlib.suppress(ValueError, OSError, tf.errors.OpError):  # It may be about to be written or deleted.
+        with contextlib.suppress(ValueError, OSError, tf.errors.OpError):  # Another process may be writing or deleting it.
             path = self._estimator.latest_checkpoint()
             latest = path and (path, stamp(f'{path}.index'))
         if latest in (None, self._latest):

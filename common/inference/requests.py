@@ -1,4 +1,4 @@
-"""Example requests for an exported model: in JSON for HTTP, and those with which TensorFlow Serving warms it up."""
+"""Example requests for an exported model: JSON for HTTP, and warmup requests for TensorFlow Serving."""
 
 from collections.abc import Mapping
 import os
@@ -14,9 +14,8 @@ SIGNATURE = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 def write_requests(directory: str, specs: Mapping[str, tf.TensorSpec]) -> dict[str, str]:
     """Writes files for assets.extra, and returns {name: path}.
 
-    request.json is a request for the REST API; tf_serving_warmup_requests is what TensorFlow Serving predicts before it takes
-    requests, as the first prediction is slow: see
-    https://www.tensorflow.org/tfx/serving/saved_model_warmup.
+    request.json is a request for the REST API; TensorFlow Serving replays tf_serving_warmup_requests before it accepts
+    requests, as the first prediction is slow: see https://www.tensorflow.org/tfx/serving/saved_model_warmup.
 
     Args:
       directory: a local one.
@@ -45,7 +44,7 @@ def make_example(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray]:
 def prediction_log(example: Mapping[str, np.ndarray]) -> bytes:
     """Returns a serialized tensorflow.serving.PredictionLog with a request for the default signature.
 
-    The message is written by hand, as the package with its definition would have to be installed for nothing else:
+    The message is encoded by hand, to avoid a dependency on the package that defines it:
     https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis.
     """
     inputs = b''.join(

@@ -1,4 +1,4 @@
-"""Exported models: their signatures, and whether a model can be exported."""
+"""Exported models: their signatures, and checks before the export."""
 
 from collections.abc import Callable, Mapping
 import itertools
@@ -21,7 +21,7 @@ def make_serving_input_fn(source: DataSource) -> Callable[[], tf.estimator.expor
     """Creates the serving_input_receiver_fn for `Estimator.export_saved_model`.
 
     The exported model has two groups of signatures. The default takes raw tensors: {'image': uint8 [batch, image_size,
-    image_size, num_channels]} if the dataset module makes its features of images, else the features themselves. The other,
+    image_size, num_channels]} if the dataset module computes its features from images, else the features themselves. The other,
     'examples:...', takes {'examples': string [batch]}, serialized tf.train.Example.
     """
 
@@ -43,7 +43,7 @@ def make_serving_input_fn(source: DataSource) -> Callable[[], tf.estimator.expor
                 from_raw = raw
             serialized = _optional('examples', [], tf.string)
             from_serialized = _parse_serialized(source, serialized, specs.records, feature_specs)
-            # Each signature feeds one of the two, and the other stays empty, so that one network serves both.
+            # Each signature feeds one of the two and leaves the other empty, so that one network serves both.
             features = {name: _join(from_raw[name], from_serialized[name]) for name in feature_specs}
         return tf.estimator.export.ServingInputReceiver(features, raw, {'examples': {'examples': serialized}})
 
@@ -83,7 +83,7 @@ def check_exportable(
 
 
 def remove_leftovers(export_dir: str) -> None:
-    """Deletes the temporary directories of killed exports. No other process may be exporting there."""
+    """Deletes the temporary directories of killed exports. No other process may export there meanwhile."""
     for path in tf.io.gfile.glob(os.path.join(export_dir, 'temp-*')):
         if re.fullmatch(r'temp-\d+', os.path.basename(path)):
             tf.io.gfile.rmtree(path)
@@ -96,7 +96,7 @@ def _optional(name, shape, dtype):
 
 
 def _join(raw, parsed):
-    """Concatenates two batches, one of which is empty and may have another length."""
+    """Concatenates two batches; the empty one may have another length."""
     if not parsed.shape[1:].is_fully_defined():
         empty = tf.equal(tf.shape(raw)[0], 0)
         shape = tf.where(empty, tf.shape(parsed), tf.shape(raw))[1:]
@@ -136,7 +136,7 @@ def parse_records(source: DataSource, feature_specs: Mapping[str, tf.TensorSpec]
 
 
 def _parsed_signature(spec):
-    """Returns the spec of one example's feature; variable ones are collected in a ragged tensor, to be padded."""
+    """Returns the spec of one example's feature; ragged, for padding, if its size varies."""
     shape = spec.shape[1:]
     if shape.is_fully_defined():
         return tf.TensorSpec(shape, spec.dtype)
@@ -151,7 +151,7 @@ def _stored_feature(spec):
 
 
 def _stored_dtype(dtype):
-    """Returns the one of the three dtypes of a tf.train.Example that stores values of this dtype."""
+    """Returns the dtype in which a tf.train.Example stores values of this dtype."""
     if dtype == tf.string:
         return tf.string
     return tf.float32 if dtype.is_floating else tf.int64

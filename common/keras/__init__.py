@@ -1,1 +1,1 @@
-"""Keras in a graph of tf.estimator: its layers in model modules, and weights of its models."""
+"""Keras in a graph of tf.estimator: layers in model modules, and the weights of Keras models."""

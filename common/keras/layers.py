@@ -1,9 +1,9 @@
-"""tf.keras layers and models in a model module: adds their losses and updates to the graph collections, as tf.layers does.
+"""tf.keras layers and models in a model module, with losses and updates in the graph collections, as in tf.layers.
 
 In a graph, Keras leaves the learning phase, losses and updates to its own training loop. So while a model is built, `_patches`
-replaces the methods of Keras's private base class that make and call layers by those of a `_Collector`, for this thread alone:
-others may use Keras otherwise. A call checks that the layer is one of this graph, and remembers it and those in it; at the end,
-what they have added is collected, except for what was added by symbolic calls, which only define a functional model.
+replaces the methods of Keras's private base class that create and call layers with those of a `_Collector`, for this thread
+only. Each call checks that the layer belongs to this graph, and records it and its sublayers; at the end, their losses and
+updates are collected, except those of symbolic calls, which only define a functional model.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ _RANDOM_LAYERS = tuple(getattr(_LAYERS, name) for name in dir(_LAYERS) if name.s
 
 @contextlib.contextmanager
 def collect_keras_layers(is_training: bool) -> Iterator[list[Any]]:
-    """Within the block, tf.keras layers work in a graph as tf.layers do; yields a list that gets the tf.keras models called.
+    """Within the block, tf.keras layers work in a graph like tf.layers; yields a list that collects the tf.keras models called.
 
     Layers that depend on the learning phase, such as dropout and batch norm, use `is_training`. At the end of the block,
     the layers' updates are in tf.GraphKeys.UPDATE_OPS, the losses of regularizers and of `add_loss` in
@@ -52,7 +52,7 @@ def collect_keras_layers(is_training: bool) -> Iterator[list[Any]]:
 
 @contextlib.contextmanager
 def _patches(collector, is_training):
-    """Within the block, layers are made and called by way of the collector, and what cannot be trained is refused."""
+    """Within the block, creates and calls layers through the collector, and rejects untrainable ones."""
     graph_layer = tf.layers.Layer.__bases__[0]  # The base of all tf.keras layers created in a graph: not in the public API.
     given = _refuse('is given weights within model(), which the training would overwrite: give them by --warm_start_from')
     patches = [
@@ -71,7 +71,7 @@ def _patches(collector, is_training):
 
 
 def _other_layers():
-    """Yields (base class of layers, why they are refused) for the Keras packages imported that are not tf.keras."""
+    """Yields (base class of layers, reason to reject them) for imported Keras packages other than tf.keras."""
     keras, tf_keras = sys.modules.get('keras'), sys.modules.get('tf_keras')
     if keras is not None and keras.__version__.startswith('3.'):
         yield keras.layers.Layer, 'is a Keras 3 layer, which cannot be trained in a graph: use tf.keras, which is Keras 2 here'
@@ -82,15 +82,15 @@ def _other_layers():
 
 
 class _Collector:
-    """Tracks the layers that are called, with their losses and updates."""
+    """Tracks the called layers, with their losses and updates."""
 
     def __init__(self, is_training):
-        self.networks = []  # The models called, but not those within another one.
+        self.networks = []  # The models called, except those within another one.
         self._is_training = is_training
         self._layers = {}  # By id.
         self._classes = set()  # Of the layers created.
-        self._is_symbolic = None  # Within a call: whether the outermost is symbolic, that is, builds a model from keras.Input.
-        self._symbolic_ids = set()  # Of the losses and updates that such calls have added.
+        self._is_symbolic = None  # Within a call: whether the outermost is symbolic, building a model from keras.Input.
+        self._symbolic_ids = set()  # Of the losses and updates added by such calls.
 
     def initialize(self, original, layer, *args, **kwargs):
         """Initializes a layer."""
@@ -106,11 +106,11 @@ class _Collector:
         outermost = _outermost(graph)
         if not hasattr(layer, '_originally_built_as_v1') or any(weight.graph is not outermost for weight in _weights(layer)):
             _refuse_foreign(original, layer)
-        if isinstance(layer, _RANDOM_LAYERS):  # By themselves, these do not know the learning phase of a graph.
+        if isinstance(layer, _RANDOM_LAYERS):  # These do not know the learning phase of a graph.
             kwargs['training'] = self._is_training
         self._add(layer)
         num_ops, known = len(graph.get_operations()), {id(item) for item in _losses_and_updates(layer)}
-        # If a layer is called twice, the second call updates the moving averages that the first one has updated.
+        # If a layer is called twice, the second call updates the moving averages updated by the first.
         earlier_updates = self._without_symbolic([op for op in layer._updates if op.graph is graph])
         with self._entered(layer, (args, kwargs)) as is_symbolic, tf.control_dependencies(earlier_updates):
             outputs = original(layer, *args, **kwargs)
@@ -126,7 +126,7 @@ class _Collector:
 
     @contextlib.contextmanager
     def _entered(self, layer, inputs):
-        """Yields whether a call is symbolic; calls within the block are what the outermost is."""
+        """Yields whether a call is symbolic, as determined by the outermost call."""
         is_outermost = self._is_symbolic is None
         if is_outermost:
             self._is_symbolic = any(hasattr(value, '_keras_history') for value in tf.nest.flatten(inputs))
@@ -174,16 +174,16 @@ class _Collector:
         trainable[:] = [variable for variable in trainable if variable.name not in frozen]
 
     def restore_classes(self):
-        """Gives the layers' classes the bases that they have outside of graphs.
+        """Restores the bases of the layers' classes outside of graphs.
 
-        Keras changes them as it makes an object in a graph, or in eager mode; then objects of the other kind do not work.
+        Keras changes them when it creates an object in a graph or in eager mode, which breaks objects of the other kind.
         """
         classes: set[Any] = self._classes | {type(layer) for layer in self._layers.values()}
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:  # In a thread of its own there is no graph.
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:  # A new thread has no graph.
             pool.submit(lambda: [layer_class.__new__(layer_class) for layer_class in classes]).result()
 
     def _without_symbolic(self, items):
-        """Returns `items` without the losses and updates of symbolic calls, which only build a model."""
+        """Returns `items` without the losses and updates of symbolic calls."""
         items = [item for item in items if item is not None and id(item) not in self._symbolic_ids]
         if not items:
             return []
@@ -199,14 +199,14 @@ def _as_float32(item):
 
 
 def _outermost(graph):
-    """Returns the graph that a graph of a loop or function is in."""
+    """Returns the outermost graph around that of a loop or function."""
     while hasattr(graph, 'outer_graph'):
         graph = graph.outer_graph
     return graph
 
 
 def _weights(layer):
-    """Yields the weights that there are by now; `layer.weights` raises an error before a model is called."""
+    """Yields the existing weights; `layer.weights` raises an error before a model is called."""
     for sublayer in layer._flatten_layers():
         yield from sublayer._trainable_weights
         yield from sublayer._non_trainable_weights
@@ -228,7 +228,7 @@ _refuse_foreign = _refuse('was created outside of model(): create it inside, as 
 
 def _enter_learning_phase(is_training):
     scope = tf.keras.backend.learning_phase_scope(int(is_training))
-    with _lock, warnings.catch_warnings():  # The warnings that are shown are the same for all threads.
+    with _lock, warnings.catch_warnings():  # All threads share the warning filters.
         warnings.simplefilter('ignore')  # learning_phase_scope is deprecated.
         scope.__enter__()
     return scope
@@ -240,7 +240,7 @@ _replaced: dict[tuple[type, str], tuple[Any, dict[int, Callable]]] = {}  # {(cla
 
 @contextlib.contextmanager
 def _patched(owner, name, function):
-    """Within the block, replaces a method of a class by `function(original_method, *args, **kwargs)`, for this thread alone."""
+    """Within the block and this thread, replaces a method of a class with `function(original_method, *args, **kwargs)`."""
     thread = threading.get_ident()
     with _lock:
         if (owner, name) not in _replaced:

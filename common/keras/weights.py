@@ -1,4 +1,4 @@
-"""Weights saved by Keras: read without running any code in the file, and matched with a model's variables."""
+"""Weights saved by Keras: read without executing code from the file, and matched with a model's variables."""
 
 import collections
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,11 +38,11 @@ _CORRUPT = (
 
 @dataclasses.dataclass(frozen=True)
 class SavedWeights:
-    """What a file holds.
+    """The weights in a file.
 
     Attributes:
       arrays: {key: array}.
-      names: {name of a variable: key}; empty if the file has no names. Names that several variables have are left out.
+      names: {name of a variable: key}; empty if the file has no names. Ambiguous names are left out.
       layers: for .h5, the keys of each layer with weights, in Keras's order; else empty.
       has_paths: whether the keys are paths of layers, as in .keras and .weights.h5.
     """
@@ -54,7 +54,7 @@ class SavedWeights:
 
 
 def is_of_keras(path: str) -> bool:
-    """Whether a path is that of a file of Keras, by its name, or of a checkpoint of objects, as in a SavedModel of Keras."""
+    """Whether a path names a Keras file, or an object checkpoint, as in a SavedModel of Keras."""
     return path.lower().endswith((*_HDF5, _ZIP)) or _find_objects(path) is not None
 
 
@@ -62,8 +62,8 @@ def read(path: str) -> SavedWeights:
     """Returns the weights in a file.
 
     Args:
-      path: what `save_weights` or `save` of a tf.keras model wrote: a local file, .h5, .hdf5 or .keras, or a checkpoint or
-        SavedModel.
+      path: output of `save_weights` or `save` of a tf.keras model: a local file, .h5, .hdf5 or .keras, or a checkpoint or
+          SavedModel.
 
     Raises:
       UsageError: there is no such file, or it has another format.
@@ -86,10 +86,10 @@ def read(path: str) -> SavedWeights:
 
 
 def match(weights: SavedWeights, networks: Sequence[Any]) -> dict[str, str]:
-    """Returns {name of a variable: key} for the models that are made of the same layers as what was saved.
+    """Returns {name of a variable: key} for models with the same layers as the saved one.
 
-    As Keras does, it goes by the order of layers in .h5 files, and by their places in .keras and .weights.h5 files; so layers
-    may have other names. If a model called does not match, those within it are tried.
+    Like Keras, matches layers by order in .h5 files and by path in .keras and .weights.h5 files, so their names may differ. If
+    a called model does not match, tries the models within it.
 
     Args:
       weights: of a file.
@@ -108,7 +108,7 @@ def match(weights: SavedWeights, networks: Sequence[Any]) -> dict[str, str]:
 
 
 def to_checkpoint(weights: SavedWeights, directory: str) -> str:
-    """Writes a checkpoint of the arrays, by their keys, into an empty local directory; returns its path without suffix."""
+    """Writes a checkpoint of the arrays, by key, into an empty local directory; returns its path without suffix."""
     with tf.Graph().as_default(), tf.Session() as session:
         with tf.device('/cpu:0'):
             placeholders = {key: tf.placeholder(array.dtype, array.shape) for key, array in weights.arrays.items()}
@@ -128,7 +128,7 @@ def _match_network(weights, network):
         places = {}
         for layer, keys in zip(layers, weights.layers, strict=True):
             own = [*layer.trainable_weights, *layer.non_trainable_weights]
-            # Frozen weights come last, so that the order may be another one than that in the file; then names decide.
+            # Frozen weights come last, so the order may differ from that in the file; then names decide.
             if [_last(variable.op.name) for variable in own] != [_last(key) for key in keys]:
                 return {}
             places.update(zip(keys, own, strict=True))
@@ -145,7 +145,7 @@ def _last(name):
 def _places(layer, path, seen) -> Iterator[tuple[str, tf.Variable]]:
     """Yields (path in a .keras file, variable), for the variables of a layer and of the layers in its attributes.
 
-    In a list or dict, layers are counted by their classes: dense, dense_1. What is in several places is at the first.
+    In a list or dict, layers are counted by class: dense, dense_1. A layer in several places counts at the first.
     """
     seen.add(id(layer))
     for i, variable in enumerate([*getattr(layer, '_trainable_weights', ()), *getattr(layer, '_non_trainable_weights', ())]):
@@ -174,13 +174,13 @@ def _datasets(group, path=''):
 
 
 def _read_paths(file):
-    """Returns what is in a file whose groups are the places of layers."""
+    """Returns the weights in a file whose groups are the paths of layers."""
     arrays = {key: array for key, array in _datasets(file) if key.partition('/')[0] not in _OF_TRAINING}
     return SavedWeights(arrays, has_paths=True)
 
 
 def _read_hdf5(file):
-    """Returns what is in a file that has the weights of a model, or the whole model."""
+    """Returns the weights in a file of a model's weights or of a whole model."""
     group = file['model_weights'] if 'model_weights' in file else file
     layers = {layer: _list(group[layer], 'weight_names') for layer in _list(group, 'layer_names')}
     if not layers:  # save_weights writes these to names that end with .weights.h5.
@@ -196,7 +196,7 @@ def _read_hdf5(file):
 
 
 def _list(group, name):
-    """Returns a list of names in the attributes of a group, in which Keras splits long ones."""
+    """Returns a list of names from a group's attributes, where Keras splits long lists."""
     parts = [group.attrs[name]] if name in group.attrs else []
     while f'{name}{len(parts)}' in group.attrs:
         parts.append(group.attrs[f'{name}{len(parts)}'])
@@ -204,7 +204,7 @@ def _list(group, name):
 
 
 def _find_objects(path):
-    """Returns the path of a checkpoint of objects, without suffix, or None if there is none at the path, or of another kind."""
+    """Returns the path of an object checkpoint, without suffix, or None if there is none at the path."""
     for found in (without_suffix(path), os.path.join(path, 'variables', 'variables')):
         if tf.io.gfile.exists(f'{found}.index'):
             return found if open_checkpoint(found).has_tensor(_OBJECT_GRAPH) else None
@@ -212,7 +212,7 @@ def _find_objects(path):
 
 
 def _read_objects(reader):
-    """Returns what is in a checkpoint of objects, which names each variable beside the path that it has in the objects."""
+    """Returns the weights in an object checkpoint, which stores each variable's name besides its object path."""
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(reader.get_tensor(_OBJECT_GRAPH))
     saved = [attribute for node in graph.nodes for attribute in node.attributes if attribute.name == 'VARIABLE_VALUE']
     arrays = {attribute.checkpoint_key: reader.get_tensor(attribute.checkpoint_key) for attribute in saved}
@@ -220,7 +220,7 @@ def _read_objects(reader):
 
 
 def _unique(pairs):
-    """Returns {name: key} of those names that no other key has."""
+    """Returns {name: key} for unambiguous names."""
     keys: dict[str, set[str]] = {}
     for name, key in pairs:
         keys.setdefault(name, set()).add(key)

@@ -12,9 +12,9 @@ from estimator_trainer.hparams.build import HParams
 
 @contextlib.contextmanager
 def session(output_dir: str, params: HParams) -> Iterator[None]:
-    """Writes the hyper-parameters of a training to its event files, and whether the block succeeded."""
+    """Writes a run's hyper-parameters to its event files, and whether the block succeeded."""
     values = {key: value if isinstance(value, (bool, int, float, str)) else files.dumps(value) for key, value in params.items()}
-    # A separate writer: the shared one of the training would write this empty graph instead of the model's.
+    # A separate writer: the run's shared one would write this empty graph instead of the model's.
     with tf.Graph().as_default():
         writer = tf.summary.FileWriter(output_dir, filename_suffix='.hparams')
     _write(writer, summary.session_start_pb(values))

@@ -1,4 +1,4 @@
-"""Profiling a range of training steps."""
+"""Profiler of a range of training steps."""
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf

@@ -22,9 +22,9 @@ _MAX_SIDE = 64  # Pixels per image: the tab limits the sprite of 32 by 32 images
 def show(evaluator) -> None:
     """Writes the prediction `embedding` of a model, float [batch, units], for TensorBoard's Projector.
 
-    Up to 1,000 of the evaluator's examples are written, computed with the weights that it evaluated last. They have those of
-    their labels and predictions that are one value per example, and, if there is one, the feature `image`, uint8 or float
-    in [0, 1] [batch, height, width, 1 or 3]. If the model has no such prediction, nothing is written.
+    Up to 1,000 of the evaluator's examples are written, computed with its last evaluated weights. They include labels and
+    predictions with one value per example, and, if present, the feature `image`, uint8 or float in [0, 1] [batch, height,
+    width, 1 or 3]. Without this prediction, nothing is written.
 
     Args:
       evaluator: estimator_trainer.common.inference.evaluator.Evaluator.
@@ -38,8 +38,8 @@ def show(evaluator) -> None:
         tensor_name=_EMBEDDING, tensor_path=f'{_EMBEDDING}.tsv', metadata_path=f'{_EMBEDDING}_labels.tsv'
     )
     write(os.path.join(evaluator.events_dir, info.tensor_path), _to_tsv(embedding))
-    # Row numbers, so that no line is empty and there is more than one column: with a single column, the tab would take the
-    # header for a label.
+    # Row numbers, so that no line is empty and there are several columns: with a single one, the tab reads the header as a
+    # label.
     table = _to_table({'example': np.arange(len(embedding)), **examples})
     write(os.path.join(evaluator.events_dir, info.metadata_path), table)
     if image is not None:
@@ -54,7 +54,7 @@ def _first_examples(evaluator):
     with contextlib.closing(evaluator.batches(_select)) as found:
         for batch in found:
             batch[_EMBEDDING] = batch[_EMBEDDING].reshape(len(batch[_EMBEDDING]), -1)
-            if _IMAGE in batch:  # Downsampled at once, to save memory.
+            if _IMAGE in batch:  # Downsampled immediately, to save memory.
                 stride = math.ceil(max(batch[_IMAGE].shape[1:3]) / _MAX_SIDE)
                 batch[_IMAGE] = batch[_IMAGE][:, ::stride, ::stride].copy()
             batches.append(batch)
@@ -78,7 +78,7 @@ def _select(features, labels, predictions):
 
 
 def _has_static_shape(tensor):
-    """Whether a value is a tensor whose shape is static, except for the batch."""
+    """Whether a value is a tensor with a static shape, except for the batch."""
     return isinstance(tensor, tf.Tensor) and tensor.shape.rank and tensor.shape[1:].is_fully_defined()
 
 

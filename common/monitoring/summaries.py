@@ -13,25 +13,25 @@ from estimator_trainer.hparams.build import HParams
 
 @dataclasses.dataclass(frozen=True)
 class Length:
-    """How long a training is. num_examples is that of an epoch, 0 if there are none; total_steps the step at which it ends."""
+    """The length of training. num_examples are per epoch, 0 if undefined; training ends at step total_steps."""
 
     params: HParams
     num_examples: int
     total_steps: int
 
     def epoch(self, step: int) -> str:
-        """Returns the number of epochs up to a step, such as '0.25'; '' if there are none."""
+        """Returns the number of epochs up to a step, such as '0.25'; '' if undefined."""
         return f'{self.params.examples_at(step) / self.num_examples:.2f}' if self.num_examples else ''
 
 
 class TrainingSummaries(tf.train.SessionRunHook):
     """Writes the summaries, the batch's metrics and the speed to TensorBoard, and the loss and the speed to the log.
 
-    It writes at the first step after the start of training and every every_steps steps after it. The Estimator's own hooks
-    are not used, since they count session calls or have to see every step.
+    Writes at the first step after the start of training and every every_steps steps after it. Replaces the Estimator's own
+    hooks, which count session calls or must see every step.
 
     examples/sec covers training steps only: this hook precedes the one that saves checkpoints, so saving and evaluating are
-    not timed. input/wait_fraction is the fraction of that time in which a step waits for its batch.
+    not timed. input/wait_fraction is the fraction of that time spent waiting for a batch.
 
     Args:
       loss: scalar tensor.
@@ -39,7 +39,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
       metrics: {name: (value, update_op)}, as created by tf.metrics; only scalars are written.
       waited: scalar variable in METRIC_VARIABLES, the seconds that `measure_wait` counts.
       every_steps: steps between writes.
-      steps: the hook that knows the next step that hooks see, by `next_visible_step()`.
+      steps: the hook whose `next_visible_step()` returns the next step that hooks see.
       on_metrics: called with {'global_step': int, 'train': {name: float}} at each write; None for nothing.
     """
 
@@ -74,7 +74,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         self._fetches = {'loss': self._loss, 'metrics': self._metrics, 'summaries': tf.summary.merge_all()}
 
     def after_create_session(self, session, coord):
-        # Makes TensorBoard discard later steps that were written by an earlier, killed training.
+        # Makes TensorBoard discard later steps written by a killed run.
         self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), int(session.run(self._global_step)) + 1)
         self._seconds: float = 0
         tf.logging.info('Running the first step, which optimizes the graph and waits for the first batch.')
@@ -98,7 +98,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         epoch = self._length.epoch(self._step)
         progress = [f'epoch {epoch}'] if epoch else []
         since = ''
-        if steps:  # The time of the first step is mostly start-up.
+        if steps:  # The first step is mostly start-up.
             scalars |= {
                 'global_step/sec': steps / elapsed,
                 'examples/sec': steps * self._length.params.batch_size / self._seconds,
@@ -123,9 +123,9 @@ class TrainingSummaries(tf.train.SessionRunHook):
 
 
 def close_writers(output_dir: str) -> None:
-    """Closes the event files that TensorFlow keeps open for a directory and those below it.
+    """Closes the event files that TensorFlow keeps open for a directory and its subdirectories.
 
-    A later training there would otherwise write to the same files, even if they were deleted.
+    Otherwise, a later run there would write to the same files, even if deleted.
     """
     cache, top = tf.summary.FileWriterCache, f'{output_dir.rstrip("/")}/'
     with cache._lock:

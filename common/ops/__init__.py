@@ -1,1 +1,1 @@
-"""Building blocks for models: layers, losses, metrics, images for TensorBoard, beam search."""
+"""Building blocks of models: layers, losses, metrics, images for TensorBoard, beam search."""

@@ -8,7 +8,7 @@ from estimator_trainer.common.ops.images import labeled_images
 from estimator_trainer.common.ops.metrics import auc, confusion_matrix, pr_curve
 
 NUM_IMAGES_SHOWN = 8
-_MAX_MATRIX = 1000  # Classes: a larger confusion matrix takes much memory, and cannot be read.
+_MAX_MATRIX = 1000  # Classes: a larger confusion matrix takes much memory and is illegible.
 
 
 def classifier_outputs(
@@ -18,9 +18,9 @@ def classifier_outputs(
     embedding: tf.Tensor,
     class_names: Sequence[str] | None = None,
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
-    """Returns what a classifier's `model` does: its predictions and its loss.
+    """Returns the result of a classifier's `model`: its predictions and its loss.
 
-    Some images with labels and predictions are shown in TensorBoard, if the features include a gray or RGB `image`.
+    TensorBoard shows some images with labels and predictions if the features include a gray or RGB `image`.
 
     Args:
       features: those of `model`.
@@ -53,7 +53,7 @@ def classification_loss(labels: Mapping[str, tf.Tensor], logits: tf.Tensor) -> t
 
     Args:
       labels: 'label', int [batch], in [0, num_classes). In training the trainer adds 'mixup_label', of the same type, and
-        'mixup_share', float32 [batch], if mixup_alpha is not 0, and 'label_smoothing', float32 [batch], if that is not 0.
+        'mixup_share', float32 [batch], if mixup_alpha is not 0, and 'label_smoothing', float32 [batch], if it is not 0.
       logits: float32 [batch, num_classes].
 
     Returns:
@@ -80,8 +80,8 @@ def classification_metrics(
     """Returns the accuracy, the precision-recall curve, the confusion matrix for up to 1,000 classes, and the AUC for two.
 
     Args:
-      labels: 'label', int [batch], and, if the examples are weighted, 'weight', float [batch], for the accuracy.
-      predictions: 'class' and 'probabilities', as `classifier_outputs` makes them.
+      labels: 'label', int [batch], and, for a weighted accuracy, 'weight', float [batch].
+      predictions: 'class' and 'probabilities', from `classifier_outputs`.
       num_classes: number of classes.
       class_names: their names, for the confusion matrix.
     """

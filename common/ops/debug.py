@@ -1,4 +1,4 @@
-"""Looking into a graph: assertions, printed tensors, summaries of variables, gradients checked numerically, Jacobians."""
+"""Debugging of graphs: assertions, printed tensors, summaries of variables, numerical gradient checks, Jacobians."""
 
 from collections.abc import Callable, Sequence
 import sys
@@ -12,8 +12,7 @@ from estimator_trainer.common.ops.shapes import get_shape, reshape
 def assert_shape(tensor: tf.Tensor, shape: Sequence[int | tf.Tensor | None]) -> tf.Tensor:
     """Checks the shape of a tensor: static sizes immediately, dynamic ones whenever the result is computed.
 
-    In a graph, an assertion op that nothing depends on never runs. Here the returned tensor depends on the check, so use
-    that one.
+    In a graph, an assertion op without dependents never runs. The returned tensor depends on the check, so use that one.
 
     Args:
       tensor: any tensor.
@@ -46,7 +45,7 @@ def assert_finite(tensor: tf.Tensor, message: str | None = None) -> tf.Tensor:
       message: for the error; by default the tensor's name.
 
     Returns:
-      `tensor`; use this one, since otherwise the check does not run.
+      `tensor`; use it, as otherwise the check does not run.
 
     Raises:
       tf.errors.InvalidArgumentError: a value is not finite, when run.
@@ -64,7 +63,7 @@ def print_tensor(tensor: tf.Tensor, message: str | None = None, summarize: int =
       summarize: number of elements to print at each end of each dimension; -1 prints all.
 
     Returns:
-      `tensor`; use this one, since otherwise nothing is printed.
+      `tensor`; use it, as otherwise nothing is printed.
     """
     tensor = tf.convert_to_tensor(tensor)
     with tf.name_scope('print_tensor'):
@@ -159,8 +158,8 @@ def jacobian(outputs: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
 def batch_jacobian(outputs: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
     """Returns the derivatives of each example's outputs with respect to its own inputs.
 
-    Correct only if an example's outputs do not depend on other examples' inputs, as they do with batch norm in training.
-    The cost is one gradient per element of one example's outputs.
+    Correct only if an example's outputs do not depend on other examples' inputs, unlike with batch norm in training. The cost
+    is one gradient per element of one example's outputs.
 
     Args:
       outputs: float tensor [batch, ...], computed from `inputs`.

@@ -17,12 +17,12 @@ _LINE_HEIGHT = 20
 
 
 def image_summary(name: str, draw: Callable[..., np.ndarray], tensors: Sequence[tf.Tensor], max_outputs: int = 1) -> None:
-    """Adds an image summary that a Python function draws, only at steps that save summaries.
+    """Adds an image summary drawn by a Python function, only at steps that save summaries.
 
     Args:
       name: the tag in TensorBoard is NAME/image, or NAME/image/I for several images, regardless of name scopes.
-      draw: function of arrays that returns uint8 [images, height, width, 3].
-      tensors: `draw` is called with their values.
+      draw: function from arrays, the values of `tensors`, to uint8 [images, height, width, 3].
+      tensors: arguments of `draw`.
       max_outputs: maximum number of images.
     """
     with tf.name_scope(None):
@@ -44,7 +44,7 @@ def enlarge(image: Image.Image, smallest_side: int) -> Image.Image:
 
 
 def class_text(number: int, class_names: Sequence[str] | None) -> str:
-    """Returns the name of a class; its number if the names are unknown; both if the font has not all of the name."""
+    """Returns the name of a class; its number if the names are unknown; both if the font lacks a character of the name."""
     if not class_names or not 0 <= number < len(class_names):
         return str(number)
     name = class_names[number]
@@ -52,16 +52,13 @@ def class_text(number: int, class_names: Sequence[str] | None) -> str:
 
 
 def drawable(text: str) -> str:
-    """Returns a text in ASCII, all that Pillow's own font has: without accents, and with other characters as question marks."""
+    """Returns a text in ASCII, as Pillow's own font requires: without accents, with other characters as question marks."""
     parts = (char for char in unicodedata.normalize('NFKD', text) if not unicodedata.combining(char))
     return ''.join(char if ' ' <= char <= '~' else '?' for char in parts)
 
 
 def shorten(text: str, width: float, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
-    """Returns a text that can be drawn, with as many of its last characters as it takes to fit into `width` pixels cut off.
-
-    An ellipsis stands for them.
-    """
+    """Returns a drawable text, truncated with an ellipsis to fit into `width` pixels."""
     short = text = drawable(text)
     while font.getlength(short) > width and text:
         text = text[:-1]
@@ -83,7 +80,7 @@ def image_grid(name: str, images: tf.Tensor, columns: int | None = None) -> None
 
 
 def draw_grid(images: np.ndarray, columns: int | None = None, gap: int = _GAP) -> np.ndarray:
-    """The same in NumPy; returns uint8 [1, height, width, 3], with white lines of `gap` pixels between the images."""
+    """Like `image_grid` in NumPy; returns uint8 [1, height, width, 3], with white lines of `gap` pixels between the images."""
     batch, height, width = images.shape[:3]
     columns = columns or max(1, math.ceil(math.sqrt(batch)))
     rows = max(1, math.ceil(batch / columns))
@@ -106,7 +103,7 @@ def labeled_images(
       images: [batch, height, width, 1 or 3], uint8, or float in [0, 1].
       labels: int [batch].
       predictions: int [batch].
-      class_names: the names of the classes, to be shown in place of their numbers.
+      class_names: the names of the classes, shown in place of their numbers.
     """
     # A lambda looks `draw_labeled` up at each call, so that tests can replace it.
     image_summary(
@@ -120,7 +117,7 @@ def labeled_images(
 def draw_labeled(
     images: np.ndarray, labels: np.ndarray, predictions: np.ndarray, class_names: Sequence[str] | None = None
 ) -> np.ndarray:
-    """The same in NumPy; returns uint8 [batch, height, width, 3]. Small images are enlarged."""
+    """Like `labeled_images` in NumPy; returns uint8 [batch, height, width, 3]. Small images are enlarged."""
     font = ImageFont.load_default(16)
     drawn = []
     for image, label, prediction in zip(to_pil_images(images), labels, predictions):

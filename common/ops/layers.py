@@ -33,7 +33,7 @@ def conv_stack(
       kernel_size: height and width of the filters.
       pool_size: size and stride of the pooling; 1 disables it.
       activation: the activation function, or None.
-      batch_norm: whether to use batch norm; the convolutions then have no bias, since batch norm has one.
+      batch_norm: whether to use batch norm, whose bias replaces that of the convolutions.
       drop_rate: in [0, 1); see `dropout`.
       weight_decay: see `weight_penalty`.
       data_format: 'NHWC' or 'NCHW', which can be faster on GPUs.
@@ -115,11 +115,11 @@ def check_data_format(data_format: str) -> None:
 
 @functools.cache
 def _runs_nchw():
-    """Whether convolutions and pooling support NCHW on this machine: on GPUs, and on CPUs if TensorFlow uses oneDNN."""
+    """Whether this machine runs convolutions and pooling in NCHW: on GPUs, and on CPUs if TensorFlow uses oneDNN."""
     if tf.config.list_physical_devices('GPU'):
         return True
     if tf.__version__.startswith('2.15.'):
-        return False  # On CPUs, its NCHW max-pooling returns wrong values that differ from run to run.
+        return False  # On CPUs, its NCHW max-pooling returns wrong values that vary between runs.
     with tf.Graph().as_default(), tf.Session() as session:
         images = tf.ones([1, 1, 4, 4])
         net = tf.nn.conv2d(images, tf.ones([3, 3, 1, 1]), padding='SAME', data_format='NCHW')
@@ -136,10 +136,10 @@ def batch_normalization(
 ) -> tf.Tensor:
     """Normalizes each channel to mean 0 and variance 1, then applies a learned scale and shift.
 
-    Training uses the batch's moments, otherwise their moving averages are used. The updates of the averages are in
-    tf.GraphKeys.UPDATE_OPS, which the trainer runs in every step; under `make_parallel` they are the first tower's.
-    Wraps tf.layers.batch_normalization with the axis of the data format. (S. Ioffe, C. Szegedy: Batch Normalization:
-    Accelerating Deep Network Training by Reducing Internal Covariate Shift, 2015.)
+    Training uses the batch's moments, inference their moving averages. The updates of the averages are in
+    tf.GraphKeys.UPDATE_OPS, which the trainer runs in every step; under `make_parallel` they are the first tower's. Wraps
+    tf.layers.batch_normalization with the axis of the data format. (S. Ioffe, C. Szegedy: Batch Normalization: Accelerating
+    Deep Network Training by Reducing Internal Covariate Shift, 2015.)
 
     Args:
       tensor: float [batch, height, width, channels], or [batch, channels, height, width] for NCHW; with other ranks, the
@@ -209,8 +209,8 @@ def merge(tensors: Sequence[tf.Tensor], units: int, activation: Callable[[tf.Ten
     """Projects each tensor to `units` and adds them with broadcasting.
 
     Equivalent to tiling the tensors to one shape, concatenating them and applying a dense layer whose kernel stacks the
-    projections' kernels. But each tensor is projected before broadcasting, which takes less time and memory. (After the guide
-    Effective TensorFlow, chapter "Broadcasting the good and the ugly".)
+    projections' kernels. But projecting before broadcasting takes less time and memory. (After the guide Effective TensorFlow,
+    chapter "Broadcasting the good and the ugly".)
 
     Args:
       tensors: float tensors [..., depth_i], whose other dimensions broadcast, such as [batch, height, width, 64] and

@@ -13,14 +13,14 @@ _BINS = 2**16
 _SIDE = 480  # Approximate size in pixels; larger for many classes.
 _MIN_LABELED_CELL = 24
 _MARGIN = 56
-_MAX_TABLE = 100  # Classes; a larger table would be hard to read and slow to render.
+_MAX_TABLE = 100  # Classes; a larger table is hard to read and slow to render.
 
 
 def auc(labels: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Measures how often a positive example has a higher score than a negative one: a metric for `eval_metrics`.
+    """Measures how often a positive example scores higher than a negative one: a metric for `eval_metrics`.
 
-    Scores are compared as float16, and equal ones count one half. So give logits or log-odds rather than probabilities: near 1,
-    many of those become equal. tf.metrics.auc compares with 200 thresholds instead.
+    Compares scores as float16; ties count one half. So give logits or log-odds rather than probabilities, many of which tie
+    near 1. tf.metrics.auc compares with 200 thresholds instead.
 
     Args:
       labels: int or bool [batch]: 0 for negative, all others are positive.
@@ -28,7 +28,7 @@ def auc(labels: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
     Returns:
       (value, update_op) as in tf.metrics, float32 scalars: the area in [0, 1], NaN until there are examples of both kinds. The
-      update_op's value includes the batch.
+      value of update_op includes the batch.
     """
     with tf.variable_scope(None, 'auc'):
         counts = make_counts([2, _BINS])
@@ -42,7 +42,7 @@ def _order(scores):
     """Maps floats to int32 in [0, 2^16) in the same order, with the resolution of float16."""
     scores = tf.cast(scores, tf.float32)
     half = tf.cast(tf.minimum(tf.abs(scores), tf.float16.max), tf.float16)
-    magnitude = tf.cast(tf.bitcast(half, tf.int16), tf.int32)  # The bits of positive floats are in their order.
+    magnitude = tf.cast(tf.bitcast(half, tf.int16), tf.int32)  # The bits of positive floats sort like their values.
     return _BINS // 2 + tf.where_v2(scores < 0, -magnitude, magnitude)
 
 
@@ -56,9 +56,9 @@ def _area(counts):
 def pr_curve(labels: tf.Tensor, probabilities: tf.Tensor, num_thresholds: int = 101) -> tuple[tf.Tensor, tf.Tensor]:
     """Counts true and false positives over an evaluation, by threshold: a metric for `eval_metrics`.
 
-    Micro-averaged: each class of each example is one binary decision, whether its probability reaches the threshold. The
+    Micro-averaged: for each class of each example, whether its probability reaches the threshold is a binary decision. The
     thresholds are 0, 1 / (num_thresholds - 1), ..., 1. TensorBoard shows the curve in its PR Curves tab. Unlike TensorBoard's
-    `streaming_op`, it takes memory for the probabilities alone, not for each threshold, and tolerates those above 1.
+    `streaming_op`, it takes memory only for the probabilities, not for each threshold, and tolerates values above 1.
 
     Args:
       labels: int [batch], in [0, num_classes).
@@ -67,8 +67,8 @@ def pr_curve(labels: tf.Tensor, probabilities: tf.Tensor, num_thresholds: int = 
 
     Returns:
       (value, update_op) as in tf.metrics. The value is a serialized tf.Summary, which the Estimator writes to the
-      evaluation's event files. The value of the update_op is the counts so far, int64 [2, num_thresholds]: of wrong and of
-      right classes whose probability reaches a threshold, but not the next.
+      evaluation's event files. The value of the update_op is the counts so far, int64 [2, num_thresholds]: of wrong and right
+      classes whose probability reaches a threshold, but not the next.
     """
     with tf.variable_scope(None, 'pr_curve'):
         counts = make_counts([2, num_thresholds])
@@ -105,7 +105,7 @@ def confusion_matrix(
       labels: int [batch], in [0, num_classes).
       predictions: int [batch], in [0, num_classes).
       num_classes: number of classes.
-      class_names: the names of the classes, to be shown in place of their numbers.
+      class_names: the names of the classes, shown in place of their numbers.
 
     Returns:
       (value, update_op) as in tf.metrics. The value, a serialized tf.Summary, contains an image and, for up to 100 classes,
@@ -115,7 +115,7 @@ def confusion_matrix(
     """
     with tf.variable_scope(None, 'confusion_matrix'):
         counts = make_counts([num_classes, num_classes])
-        # As tf.math.confusion_matrix, without its own checks: they are 40 ops and 8 functions, which take time to build.
+        # Like tf.math.confusion_matrix, without its checks: 40 ops and 8 functions, which take time to build.
         cells = tf.stack([tf.cast(labels, tf.int64), tf.cast(predictions, tf.int64)], axis=1)
         ones = tf.ones_like(cells[:, 0])
         update = tf.assign_add(counts, tf.scatter_nd(cells, ones, tf.constant([num_classes, num_classes], tf.int64)))
@@ -133,7 +133,7 @@ def confusion_matrix(
 
 
 def draw_matrix(counts: np.ndarray, class_names: Sequence[str] | None = None) -> np.ndarray:
-    """Draws the counts: a row per label, a column per prediction. The larger the share of the row, the darker the cell.
+    """Draws the counts: a row per label, a column per prediction. A darker cell has a larger share of its row.
 
     Correct predictions are green, wrong ones red.
 

@@ -1,4 +1,4 @@
-"""A Python function as an op with a custom gradient."""
+"""Python functions as ops with custom gradients."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from estimator_trainer.common.ops.shapes import get_shape
 def python_op(
     fn: Callable[..., np.ndarray], grad_fn: Callable, output_spec: Callable[..., tf.TensorSpec] | None = None
 ) -> Callable[..., tf.Tensor]:
-    """Makes a differentiable op from two Python functions of NumPy arrays.
+    """Creates a differentiable op from two Python functions of NumPy arrays.
 
     It runs on the CPU, only in the process that built the graph, so it cannot be exported. Useful for prototyping an op
     before writing its kernel. (After the guide Effective TensorFlow, chapter "Prototyping kernels and advanced visualization
@@ -25,7 +25,7 @@ def python_op(
       output_spec: function of the input tensors that returns the output's tf.TensorSpec; by default that of the first input.
 
     Returns:
-      Function of tensors. It raises tf.errors.InvalidArgumentError when run, if a function returns a wrong dtype or shape.
+      Function of tensors; raises tf.errors.InvalidArgumentError, when run, if a function returns a wrong dtype or shape.
     """
 
     @tf.custom_gradient

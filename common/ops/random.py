@@ -1,7 +1,7 @@
-"""Random changes of training images: flips, crops, shifts, rotations, cutout, colors and mixup; and the seed of random ops.
+"""Image augmentation: random flips, crops, shifts, rotations, cutout, colors and mixup; and seeds of random ops.
 
-What each draws is a function of the graph's seed, the op's name and the global step, as in `dropout`. Every image of a batch
-gets numbers of its own. Pixels need not be in [0, 1], and are not clipped.
+The random numbers are a function of the graph's seed, the op's name and the global step, as in `dropout`, and differ for each
+image of a batch. Pixels need not be in [0, 1], and are not clipped.
 """
 
 import math
@@ -33,8 +33,8 @@ def random_crop(images: tf.Tensor, min_area: float) -> tf.Tensor:
     """Cuts a rectangle out of each image, and resizes it to the image's size with bilinear interpolation.
 
     The rectangle's share of the area is uniform in [min_area, 1]. The logarithm of its aspect ratio is uniform between those of
-    3/4 and 4/3, or in the part of that range for which the rectangle fits. (C. Szegedy et al.: Going Deeper with
-    Convolutions, 2015; they draw again if a rectangle does not fit.)
+    3/4 and 4/3, or in the part of that range for which the rectangle fits. (C. Szegedy et al.: Going Deeper with Convolutions,
+    2015; they redraw rectangles that do not fit.)
 
     Args:
       images: float32 [batch, height, width, channels].
@@ -64,7 +64,7 @@ def random_rotation(images: tf.Tensor, max_degrees: float) -> tf.Tensor:
 
 
 def rotate(images: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
-    """Rotates images around their centers, counterclockwise, with bilinear interpolation; outside of them there is 0.
+    """Rotates images around their centers, counterclockwise, with bilinear interpolation; pads with 0.
 
     Args:
       images: float32 [batch, height, width, channels].
@@ -77,7 +77,7 @@ def rotate(images: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
     angle = degrees * (math.pi / 180)
     cos, sin, zero = tf.cos(angle), tf.sin(angle), tf.zeros_like(angle)
     x, y = (tf.cast(size - 1, tf.float32) / 2 for size in (width, height))
-    # Row by row: where a pixel of the output, as (x, y, 1), lies in the input.
+    # Row by row: maps a pixel of the output, as (x, y, 1), to the input.
     transforms = tf.stack([cos, -sin, x - cos * x + sin * y, sin, cos, y - sin * x - cos * y, zero, zero], 1)
     rotated = tf.raw_ops.ImageProjectiveTransformV3(
         images=images,
@@ -91,7 +91,7 @@ def rotate(images: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
 
 
 def random_cutout(images: tf.Tensor, size: int) -> tf.Tensor:
-    """Sets a square of each image to 0. Its center is uniform among the pixels, so that a part may lie outside the image.
+    """Sets a square of each image to 0. Its center is uniform among the pixels, so part of it may lie outside the image.
 
     (T. DeVries, G. Taylor: Improved Regularization of Convolutional Neural Networks with Cutout, 2017.)
 
@@ -178,13 +178,13 @@ def random_shift(images: tf.Tensor, max_shift: int, is_training: bool) -> tf.Ten
 def mixup(images: tf.Tensor, alpha: float) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Averages each image of a batch with another one, or itself: share * image + (1 - share) * other.
 
-    The others are a random permutation of the batch. Each image has its own share, from Beta(alpha, alpha); the paper's is the
-    same for a whole batch. What is drawn is a function of the graph's seed, the op's name and the global step, as in
-    `dropout`. (H. Zhang et al.: mixup: Beyond Empirical Risk Minimization, 2018.)
+    The others are a random permutation of the batch. Each image draws its own share from Beta(alpha, alpha); the paper draws
+    one per batch. The random numbers are a function of the graph's seed, the op's name and the global step, as in `dropout`.
+    (H. Zhang et al.: mixup: Beyond Empirical Risk Minimization, 2018.)
 
     Args:
       images: float32 [batch, ...].
-      alpha: positive; the smaller, the closer most shares are to 0 or 1.
+      alpha: positive; small values move most shares closer to 0 or 1.
 
     Returns:
       The averages, of the shape and dtype of `images`; the index of each image's other one, int32 [batch]; the share of the
@@ -214,8 +214,8 @@ def step_seed() -> tf.Tensor:
 
     Every call returns a different seed. In a loop body it is the same for all iterations.
 
-    Stateful random ops keep their state in the process, so that a training resumed from a checkpoint would differ from an
-    uninterrupted one.
+    Stateful random ops keep their state in the process, so a run resumed from a checkpoint would differ from an uninterrupted
+    one.
 
     Returns:
       int64 [2].

@@ -1,4 +1,4 @@
-"""Shapes that are partly static and partly dynamic, and gathering with separate indices for each example."""
+"""Partly static shapes, and gathering with separate indices for each example."""
 
 from collections.abc import Sequence
 import math

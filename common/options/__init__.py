@@ -1,1 +1,1 @@
-"""The table of flags: their names, types, defaults and bounds, and who agrees on them."""
+"""The table of flags: names, types, defaults, bounds, and whether tasks and trials must agree on them."""

@@ -7,11 +7,11 @@ from typing import Any
 
 
 class Trait(enum.Flag):
-    """Facts about a flag that are true or not.
+    """Boolean facts about a flag.
 
     PATH: it may be on a remote file system, whose scheme is checked.
-    NOT_EMPTY: '' and an empty list are no values.
-    COMMAND_LINE: Python programs cannot give it.
+    NOT_EMPTY: '' and an empty list are invalid.
+    COMMAND_LINE: Python programs cannot set it.
     LAUNCHER: it is for the process that starts the tasks of a local cluster, not for the tasks.
     SAME_IN_TASKS: the tasks of a cluster must agree on it.
     SAME_IN_TRIALS: the trials of a sweep must agree on it.
@@ -31,15 +31,15 @@ class Trait(enum.Flag):
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
-    """An entry besides its name, type and default.
+    """The facts about a flag besides its name, type and default.
 
     Attributes:
       help: for --help and docs/flags.md.
-      group: the title in --help; '' is that of the entry before.
-      bounds: of a number, both inclusive; None is no bound.
-      choices: the values that there are.
-      default_text: what the default, None, stands for.
-      schedules: those that the flag goes with; () is all.
+      group: the title in --help; '' repeats that of the previous entry.
+      bounds: of a number, both inclusive; None for unbounded.
+      choices: the valid values.
+      default_text: the meaning of the default None.
+      schedules: those that accept the flag; () for all.
       requires: another flag that must be given, too.
       check: raises UsageError if a value that is not empty is wrong.
       traits: see `Trait`.

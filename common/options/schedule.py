@@ -1,4 +1,4 @@
-"""The choices of --schedule, with facts about each."""
+"""The choices of --schedule and facts about each."""
 
 from collections.abc import Mapping
 import types

@@ -1,4 +1,4 @@
-"""The flags of trainer.py, one entry each: what defines, checks, lists or passes on a flag derives from its entry."""
+"""The flags of trainer.py, one entry each, from which their definitions, checks, lists and forwarding derive."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -27,7 +27,7 @@ _STOPPING = ('train_and_evaluate', 'dry_run')
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The value of each flag, as it was given; what a run makes of paths and lengths is in its Experiment."""
+    """The value of each flag, as given; an Experiment has the resolved paths and lengths."""
 
     model: str = flag(
         'alexnet',
@@ -173,7 +173,7 @@ class Options:
     )
     verbosity: str = flag(
         'info',
-        'The least important messages that are logged.',
+        'The lowest level of messages to log.',
         choices=('debug', 'info', 'warning', 'error'),
         traits=COMMAND_LINE | LAUNCHER,
     )
@@ -199,7 +199,7 @@ class Options:
     )
     restarts: int = flag(
         0,
-        'How often the tasks of --local_cluster are started again if one fails.',
+        'How often to restart the tasks of --local_cluster if one fails.',
         bounds=(0, MAX_INT),
         requires='local_cluster',
         traits=COMMAND_LINE | LAUNCHER | NOT_IN_TRIALS,
@@ -229,7 +229,7 @@ class Options:
     )
     best_metric: str = flag(
         'loss:min',
-        'Which checkpoint to keep in output_dir/best: METRIC:min or METRIC:max, on the first split.',
+        'The metric of the checkpoint kept in output_dir/best: METRIC:min or METRIC:max, on the first split.',
         schedules=('train_and_evaluate', 'continuous_eval', 'dry_run'),
         traits=SAME_IN_TRIALS,
     )
@@ -245,7 +245,7 @@ class Options:
     )
     checkpoint: str = flag(
         'latest',
-        'What to evaluate, predict with or export: latest, best, or the path of a checkpoint.',
+        'The checkpoint to evaluate, predict with or export: latest, best, or a path.',
         schedules=('evaluate', 'predict', 'export'),
         traits=PATH | NOT_IN_TRIALS,
     )

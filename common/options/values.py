@@ -1,4 +1,4 @@
-"""Parses and checks the values of flags."""
+"""Parsing and checks of flag values."""
 
 from collections.abc import Callable, Sequence
 import re
@@ -12,7 +12,7 @@ def parse_steps(text: str) -> tuple[int, int]:
     """Parses FIRST:END, such as '100:110'.
 
     Raises:
-      UsageError: the text does not have this form, or the range is empty or too large.
+      UsageError: the text is not of this form, or the range is empty or too large.
     """
     steps = re.fullmatch(r'(\d+):(\d+)', text)
     if steps and any(len(step) > len(str(MAX_STEPS)) or int(step) > MAX_STEPS for step in steps.groups()):
@@ -49,13 +49,13 @@ def is_scope(name: str) -> bool:
 
 
 def check_directory(path: str) -> None:
-    """Raises UsageError if an output_dir cannot be one."""
+    """Raises UsageError for an invalid output_dir."""
     if set('*?[]\\') & set(path):
         raise UsageError(f'--output_dir={path}: TensorFlow reads * ? [ ] \\ as glob patterns: use other characters')
 
 
 def check_png(path: str) -> None:
-    """Raises UsageError if the file of --visualize is no PNG."""
+    """Raises UsageError if the file of --visualize is not a PNG."""
     if not path.lower().endswith('.png'):
         raise UsageError(f'--visualize={path} must be the name of a PNG file, such as predictions.png')
 
@@ -67,7 +67,7 @@ def check_splits(names: Sequence[str]) -> None:
 
 
 def regular_expression(flag: str) -> Callable[[str], None]:
-    """Returns a check of a flag's value."""
+    """Returns a check that a flag's value is a regular expression."""
 
     def check(text):
         try:

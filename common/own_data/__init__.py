@@ -1,1 +1,1 @@
-"""Data of a user's own, without code: what is in tables, texts and TFRecords, and how it is parsed."""
+"""Users' own data, without code: description and parsing of tables, texts and TFRecords."""

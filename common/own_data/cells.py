@@ -1,4 +1,4 @@
-"""How the cells of a table become values of tf.train.Examples."""
+"""Conversion of a table's cells to values of tf.train.Examples."""
 
 from collections.abc import Callable, Mapping, Sequence
 import re
@@ -8,7 +8,7 @@ from estimator_trainer.common.errors import RunError, UsageError, show
 from estimator_trainer.common.own_data.description import Feature
 from estimator_trainer.common.own_data.schema import CATEGORICAL, LABEL, NUMERIC, REGRESSION, TARGET, WEIGHT
 
-# What counts as a missing cell.
+# Markers of missing cells.
 MISSING = frozenset(['', 'NA', 'NaN', 'nan', 'null', 'NULL', 'None', '?'])
 _FLOAT32_MAX = 3.4028234e38
 _INTEGER = re.compile(r'[+-]?[0-9]{1,39}')
@@ -17,7 +17,7 @@ _INTEGER = re.compile(r'[+-]?[0-9]{1,39}')
 def make_encoder(
     path: str, header: Sequence[str], facts: Mapping[str, Any], has_labels: bool
 ) -> Callable[[Sequence[str]], dict[str, Any]]:
-    """Returns a function from the cells of a row to {column: value}, without those missing; it raises RunError if one is wrong.
+    """Returns a function from a row's cells to {column: value}, without missing ones; it raises RunError for an invalid cell.
 
     Args:
       path: of a table with the columns of the metadata; the target, the id and the weight may be missing.
@@ -51,7 +51,7 @@ def make_encoder(
 
 
 def _make_converter(kind, facts):
-    """Returns a function from a cell to a float or str, or None if it is missing, that raises RunError if it is wrong."""
+    """Returns a function from a cell to a float or str, None if missing; it raises RunError for an invalid cell."""
     is_number = _is_number(kind, facts)
     wants_integer = kind == TARGET and all(re.fullmatch(r'-?\d+', name) for name in facts.get('class_names', ()))
 
@@ -77,7 +77,7 @@ def _is_number(kind, facts):
 
 
 def encoded_features(facts: Mapping[str, Any]) -> list[Feature]:
-    """Returns the columns of the metadata as `example_parser` takes features, with how an encoder stores their values."""
+    """Returns the columns of the metadata as features for `example_parser`, with the storage types of their values."""
     return [
         {
             **column,
@@ -90,11 +90,11 @@ def encoded_features(facts: Mapping[str, Any]) -> list[Feature]:
 
 
 def to_integer_text(cell: str) -> str:
-    """Returns an integer in its shortest form, such as '1' for '1.0'; any other cell as it is."""
+    """Returns an integer in its shortest form, such as '1' for '1.0'; any other cell unchanged."""
     number = to_number(cell)
     if number is None or number != int(number):
         return cell
-    return str(int(cell if _INTEGER.fullmatch(cell) else number))  # A float may not hold all digits.
+    return str(int(cell if _INTEGER.fullmatch(cell) else number))  # A float may lose digits.
 
 
 def to_number(cell: str) -> float | None:
@@ -107,7 +107,7 @@ def to_number(cell: str) -> float | None:
 
 
 def is_almost_number(cell: str) -> bool:
-    """Whether a cell is a number with a decimal comma, or one that is too large or infinite."""
+    """Whether a cell is a number with a decimal comma, or too large, or infinite."""
     try:
         float(cell.replace(',', '.'))
     except ValueError:

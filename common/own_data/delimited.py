@@ -11,12 +11,12 @@ _DELIMITERS = (',', ';', '\t', '|')
 
 
 class Table:
-    """A file of rows of cells. Spaces around a cell do not count; nor do blank lines.
+    """A file of rows of cells. Spaces around cells and blank lines are ignored.
 
     Attributes:
       path: of the file.
       header: the names of the columns; '' for a column without a name.
-      names: those that are not ''.
+      names: the non-empty ones.
 
     Raises:
       UsageError: the file cannot be read.
@@ -70,7 +70,7 @@ class Table:
                 wrong = 'is not UTF-8'
             if not wrong and width not in (None, len(cells)):
                 wrong = f'{len(cells)} cells, but the header has {width}'
-            if wrong and lines.number > position.line + 1:  # A quote that is not closed must not hide the next rows.
+            if wrong and lines.number > position.line + 1:  # An unclosed quote must not hide the next rows.
                 lines = Lines(self.path, position)
                 next(lines)
                 reader = self._reader(lines)

@@ -1,4 +1,4 @@
-"""How the metadata describes a user's own data, whatever it is stored in: its features, and what to predict."""
+"""Metadata of users' own data, of any format: its features, and the prediction task."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,11 +10,11 @@ from estimator_trainer.common.own_data.moments import Moments
 from estimator_trainer.common.own_data.schema import CATEGORICAL, CLASSIFICATION, IMAGE, NUMERIC, REGRESSION, TEXT, Terms
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
-Feature = dict[str, Any]  # Of 'name', 'kind', and what else the metadata says of a column or feature.
+Feature = dict[str, Any]  # 'name', 'kind', and further metadata of a column or feature.
 
 
 def of_kind(features: Iterable[Feature], kind: str) -> list[Feature]:
-    """Returns those of the features that are of a kind."""
+    """Returns the features of a kind."""
     return [feature for feature in features if feature['kind'] == kind]
 
 
@@ -27,19 +27,19 @@ def describe_target(moments: Moments) -> dict[str, Any]:
 
 
 def infer_task(is_number: bool, is_integer: bool, counts: ValueCounts, max_classes: int) -> str:
-    """Returns the task for a label: texts, and integers of at most max_classes values, are classes."""
+    """Infers the task from a label: texts, and integers of at most max_classes values, are classes."""
     is_few = is_integer and counts.is_exact and len(counts) <= max_classes
     return CLASSIFICATION if is_few or not is_number else REGRESSION
 
 
 def check_learnable(source: str, terms: Terms, features: Iterable[Feature], roles: Mapping[str, str]) -> None:
-    """Raises UsageError if there are no features besides those with a role."""
+    """Raises UsageError if all features have a role."""
     if not features:
         raise UsageError(f'{source}: there is no {terms.item} to learn from besides {", ".join(roles.values())}')
 
 
 def describe_features(source: str, terms: Terms, features: Sequence[Feature], task: str) -> dict[str, Any]:
-    """Returns the metadata of the features, those with a role among them, and logs their kinds."""
+    """Returns the metadata of the features, including those with a role, and logs their kinds."""
     for kind in (IMAGE, NUMERIC, CATEGORICAL, TEXT, *terms.roles):
         names = ', '.join(feature['name'] for feature in of_kind(features, kind))
         if names:

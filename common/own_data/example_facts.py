@@ -1,4 +1,4 @@
-"""Infers the features of a user's own tf.train.Examples from a sample, or takes them from a schema."""
+"""Inference of the features of users' own tf.train.Examples from a sample and a schema."""
 
 from collections.abc import Mapping, Sequence
 import math
@@ -20,7 +20,7 @@ def infer_features(sample: Sample, schema: Schema, roles: Mapping[str, str], sou
 
     Args:
       sample: the first examples, as `records.decode` returns them.
-      schema: what is given of the features.
+      schema: facts given about the features.
       roles: from `find_roles`.
       source: of the data, for messages.
 
@@ -29,8 +29,8 @@ def infer_features(sample: Sample, schema: Schema, roles: Mapping[str, str], sou
       'is_raw'.
 
     Raises:
-      UsageError: the schema is wrong, or there is no feature.
-      RunError: the examples are not what the schema says.
+      UsageError: the schema is wrong, or there are no features.
+      RunError: the examples contradict the schema.
     """
     features = []
     for name in sorted({name for example in sample for name in example} - set(roles.values())):
@@ -60,7 +60,7 @@ def _found(sample, name):
 
 
 def _infer(name, found, given, source):
-    """Returns what `infer_features` returns of a feature; of one to ignore {'kind', 'reason'}."""
+    """Returns the dict of a feature for `infer_features`; {'kind', 'reason'} if it is ignored."""
     stored = {kind for kind, _ in found}
     lengths = {len(values) for _, values in found}
     if len(stored) > 1:

@@ -1,4 +1,4 @@
-"""The files of --input for a model of a user's own tf.train.Examples: TFRecord files, and pictures if they are enough."""
+"""The files of --input for models of users' own tf.train.Examples: TFRecord files, and pictures for image-only models."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,8 +18,8 @@ INPUT_PATTERNS = ('*.tfrecord*', *(f'*{suffix}' for suffix in images.SUFFIXES))
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields the examples of a file.
 
-    They are ({'record': number}, record) for a TFRecord file, and ({}, record) for a picture, which is enough if an image is
-    all that is learned from. An example that lacks a feature is an error.
+    They are ({'record': number}, record) for a TFRecord file, and ({}, record) for a picture, for models of an image alone. An
+    example that lacks a feature is an error.
 
     Raises:
       RunError: the file cannot be read.

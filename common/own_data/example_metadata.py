@@ -1,4 +1,4 @@
-"""Metadata of a user's own tf.train.Examples: kinds of features, statistics, vocabularies and classes."""
+"""Metadata of users' own tf.train.Examples: kinds of features, statistics, vocabularies and classes."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
@@ -43,7 +43,7 @@ _MAX_INTEGER_CLASSES = 1000  # An int64 label is rarely an amount.
 class Examples:
     """The serialized examples of all splits.
 
-    source names them in messages; read returns those of a split; trained is the split that is trained on.
+    source names them in messages; read returns those of a split; trained is the training split.
     """
 
     source: str
@@ -53,7 +53,7 @@ class Examples:
 
 
 def facts_path(directory: str, params: HParams) -> str:
-    """Returns the path in a directory of a file for the metadata, which depends on these hyper-parameters."""
+    """Returns the path of the metadata file in a directory, which depends on these hyper-parameters."""
     names = ('image_size', 'tokens', 'min_count', 'max_vocabulary')
     facts = [read_schema(params.schema, FEATURES).content, params.train_split, *(params[name] for name in names)]
     return os.path.join(directory, f'metadata-{fingerprint("", (), facts)}.json')
@@ -66,14 +66,14 @@ def describe(
     names: Collection[str] | None = None,
     class_names: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
-    """Returns the metadata of a dataset whose records `example_parser.parse` parses.
+    """Returns the metadata of a dataset for `example_parser.parse`.
 
     Args:
       examples: the examples.
-      schema: what is given of their features.
+      schema: facts given about their features.
       params: hyper-parameters: those of the tokens.
-      names: of the features to look at; all by default.
-      class_names: {feature: names of its classes}, for features that store the number of a class.
+      names: of the features to describe; by default all.
+      class_names: {feature: names of its classes}, for features that store class numbers.
 
     Returns:
       features: a list of {'name', 'kind', 'stored', 'values'}; those of kind numeric have 'mean' and 'std', those of kind
@@ -85,7 +85,7 @@ def describe(
 
     Raises:
       UsageError: the schema is wrong, or needed.
-      RunError: the examples are not what they should be.
+      RunError: the examples are invalid.
     """
     source, sample = examples.source, _decode_sample(examples, names)
     roles = find_roles(schema, sorted({name for example in sample for name in example}), source)
@@ -119,7 +119,7 @@ def _decode_sample(examples, names):
 
 
 def _batches(examples, split, spec):
-    """Yields batches {name: array} of the features of a split that tf.io.parse_example reads by a spec."""
+    """Yields batches {name: array} of a split's features, parsed by tf.io.parse_example with a spec."""
     done = 0
 
     def parsed():
@@ -134,7 +134,7 @@ def _batches(examples, split, spec):
 
 
 def _locate(examples, split, spec, first):
-    """Describes the first record from number `first` on that cannot be parsed; None if all can."""
+    """Describes the first unparsable record from number `first` on, or returns None."""
     with tf.Graph().as_default(), tf.Session() as session:
         serialized = tf.placeholder(tf.string, [])
         parsed = tf.io.parse_single_example(serialized, spec)
@@ -147,7 +147,7 @@ def _locate(examples, split, spec, first):
 
 
 def _describe_values(examples, features, params):
-    """Reads the split trained on once: adds means and vocabularies to the features, and returns the facts about the text."""
+    """Reads the training split once: adds means and vocabularies to the features, and returns the facts about the text."""
     counted = [feature for feature in features if feature['kind'] in (NUMERIC, CATEGORICAL, TEXT)]
     profiles: dict[str, Any] = {feature['name']: Moments() for feature in of_kind(counted, NUMERIC)}
     profiles |= {feature['name']: ValueCounts(_MAX_DISTINCT) for feature in of_kind(counted, CATEGORICAL)}
@@ -168,7 +168,7 @@ def _decoded(values):
 
 
 def _describe_label(examples, label, schema):
-    """Returns the task and the classes, of all splits, or the mean and standard deviation of the split trained on."""
+    """Returns the task, and the classes of all splits, or the mean and standard deviation of the training split."""
     name, stored = label['name'], label['stored']
     counts, moments, has_no_number = ValueCounts(_MAX_DISTINCT), Moments(), False
     for batch in _batches(examples, examples.trained, parsing_spec([label])):
@@ -192,7 +192,7 @@ def _describe_label(examples, label, schema):
 
 
 def _count_others(counts, examples, label):
-    """Counts the labels of the splits that are not trained on; one to predict may have none."""
+    """Counts the labels of the other splits; one to predict may have none."""
     spec = {label['name']: tf.io.VarLenFeature(DTYPES[label['stored']])}
     for split in examples.splits:
         if split != examples.trained:

@@ -1,4 +1,4 @@
-"""A user's own tf.train.Examples to features and labels, in TensorFlow ops, by the metadata of `description`."""
+"""Parser of users' own tf.train.Examples to features and labels, in TensorFlow ops, by the metadata of `description`."""
 
 from collections.abc import Iterable, Sequence
 import itertools
@@ -27,7 +27,7 @@ from estimator_trainer.common.own_data.vocabulary import class_ids, column_ids
 from estimator_trainer.hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
-DTYPES = {'bytes': tf.string, 'float': tf.float32, 'int64': tf.int64}  # Of how values are stored.
+DTYPES = {'bytes': tf.string, 'float': tf.float32, 'int64': tf.int64}  # By storage type.
 
 
 @plain
@@ -46,7 +46,7 @@ def parse(
       features: 'image', float32 [size, size, channels] in [0, 1]; 'numeric', float32 [..., n], all numbers in the order of the
         features, standardized by the training data, 0 if missing, and then 1 or 0, whether missing, of those with an
         indicator; 'categorical', int32 [..., m], ids in the vocabularies, 0 if unknown or missing; 'text', int32 [length], ids
-        of the tokens; 'example_id', string [...]; each if there are such features.
+        of the tokens; 'example_id', string [...]; each only if such features exist.
       labels: 'label', int32 [...] for classification, float32 [...] for regression; 'weight', float32 [...], if the schema
         names it.
     """
@@ -75,18 +75,18 @@ def parse(
 
 
 def image_features(params: HParams, raw: tf.Tensor) -> dict[str, tf.Tensor] | None:
-    """Returns the features of raw images, uint8 [batch, image_size, image_size, num_channels]; None if others are needed."""
+    """Returns the features of raw images, uint8 [batch, image_size, image_size, num_channels]; None if they do not suffice."""
     return {'image': tf.cast(raw, tf.float32) / 255} if only_image(params.metadata['features']) else None
 
 
 def only_image(features: Iterable[Feature]) -> Feature | None:
-    """Returns the image if it alone is learned from; None if there are other features."""
+    """Returns the image if it is the only feature to learn from, else None."""
     learned = [feature for feature in features if feature['kind'] not in FEATURES.roles]
     return learned[0] if [feature['kind'] for feature in learned] == [IMAGE] else None
 
 
 def parsing_spec(features: Iterable[Feature], mode: str | None = None) -> dict[str, Any]:
-    """Returns what `tf.io.parse_example` reads of these features; without labels in PREDICT."""
+    """Returns the spec of these features for `tf.io.parse_example`; without labels in PREDICT."""
     spec = {}
     for feature in features:
         kind, dtype = feature['kind'], DTYPES[feature['stored']]

@@ -1,4 +1,4 @@
-"""What the images in a user's tf.train.Examples are: files that TensorFlow decodes, or pixels; their size and channels."""
+"""Facts about images in users' tf.train.Examples: encoded files or pixels, size, channels."""
 
 from collections.abc import Mapping, Sequence
 import io
@@ -9,20 +9,20 @@ from PIL import Image, UnidentifiedImageError
 from estimator_trainer.common.errors import RunError, UsageError
 
 _JPEG, _PNG, _GIF, _BMP = _MAGIC = (b'\xff\xd8\xff', b'\x89PNG', b'GIF8', b'BM')
-_COLORED = (_GIF, _BMP)  # Which TensorFlow decodes in color only.
+_COLORED = (_GIF, _BMP)  # TensorFlow decodes these only in color.
 _GRAY = ('1', 'L')  # Pillow's modes.
 
 
 def is_file(value: bytes) -> bool:
-    """Whether a value begins as an image file that TensorFlow decodes."""
+    """Whether a value begins like an image file that TensorFlow decodes."""
     return value.startswith(_MAGIC)
 
 
 def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Returns the 'size' and 'channels' of images, as given or as they are, and whether they are pixels, 'is_raw'.
+    """Returns the given or actual 'size' and 'channels' of images, and whether they are pixels, 'is_raw'.
 
     Raises:
-      UsageError: the schema contradicts the images, or is needed.
+      UsageError: the schema contradicts the images, or is required.
       RunError: an image cannot be decoded.
     """
     empty = sum(not image for image in images)

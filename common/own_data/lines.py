@@ -26,14 +26,14 @@ class Position:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row of a file: what it contains, or the RunError that says what is wrong with it."""
+    """A row of a file: its content, or a RunError that describes its fault."""
 
     position: Position
     value: Any
 
 
 def convert(path: str, row: Row, function: Callable[[Any], Any]) -> Any:
-    """Returns what a function makes of a row's value; raises RunError that names the file and the line if it is wrong."""
+    """Applies a function to a row's value; raises RunError that names the file and the line if that fails."""
     if isinstance(row.value, RunError):
         raise row.value
     try:
@@ -55,7 +55,7 @@ class Lines(Iterator[str]):
     Attributes:
       offset: byte at which the next line begins.
       number: its number, from 1 on.
-      is_utf8: whether all lines since this was last set were UTF-8; bytes that are not are replaced.
+      is_utf8: whether all lines since this was last set were UTF-8; invalid bytes are replaced.
 
     Raises:
       UsageError: the file cannot be read.

@@ -1,4 +1,4 @@
-"""Means and standard deviations, and numbers standardized by them."""
+"""Means and standard deviations, and standardization by them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +10,9 @@ _FLOAT32_TINY = 1e-37  # Smaller numbers may count as 0.
 
 
 class Moments:
-    """The mean and standard deviation of a stream of numbers or vectors, combined from those of its parts.
+    """The mean and standard deviation of a stream of numbers or vectors, merged over its parts.
 
-    Numbers that are not finite do not count.
+    Non-finite numbers are ignored.
 
     (T. Chan, G. Golub, R. LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979.)
     """
@@ -39,7 +39,7 @@ class Moments:
 
     @property
     def count(self) -> int:
-        """How many numbers there were; of vectors, in the component that has the most."""
+        """The number of values; for vectors, in the component with the most."""
         return int(np.max(self._count))
 
     @property
@@ -48,7 +48,7 @@ class Moments:
         return np.asarray(self._mean).tolist()
 
     def describe(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what the metadata says of these numbers, whatever the hyper-parameters are."""
+        """Returns the metadata of these numbers, regardless of the hyper-parameters."""
         return {'mean': self.mean, 'std': self.std}
 
     @property
@@ -59,13 +59,13 @@ class Moments:
 
     @property
     def std(self) -> Any:
-        """A float, or a nested list; 1 where it is too small for the values, stored as float32, to differ."""
+        """A float, or a nested list; 1 where it is too small to distinguish the values in float32."""
         std = np.sqrt(self._squares / np.maximum(self._count, 1))
         return np.where(std > np.maximum(1e-6 * np.abs(self._mean), _FLOAT32_TINY), std, 1.0).tolist()
 
 
 def standardize(values: tf.Tensor, mean: Any, std: Any) -> tf.Tensor:
-    """Returns numbers minus the mean, divided by the standard deviation, as float32; 0 for those that are not finite.
+    """Returns numbers minus the mean, divided by the standard deviation, as float32; 0 for non-finite ones.
 
     Args:
       values: of any shape and numeric type; NaN is missing.

@@ -1,4 +1,4 @@
-"""Schema files: JSON with the kinds of columns or features, and the names of those with a role, such as the target."""
+"""Schema files: JSON with the kinds of columns or features, and the names of the target and other roles."""
 
 from collections.abc import Collection, Iterable, Mapping
 import dataclasses
@@ -17,14 +17,14 @@ _MAX_NUMBER = 10**6
 
 @dataclasses.dataclass(frozen=True)
 class Terms:
-    """What the schema of one sort of data is made of.
+    """The vocabulary of schemas for one sort of data.
 
     Attributes:
-      item: what the data has, 'column' or 'feature'.
-      roles: those that one may have, the label first.
-      kinds: {kind: the options that one of this kind takes}.
-      cure: says how to name the label.
-      ignores_case: whether Label is a usual name of the label, too.
+      item: 'column' or 'feature'.
+      roles: the possible roles, the label first.
+      kinds: {kind: its options}.
+      cure: the way to name the label, for messages.
+      ignores_case: whether Label also names the label.
     """
 
     item: str
@@ -35,7 +35,7 @@ class Terms:
 
     @property
     def items(self) -> str:
-        """The key of the columns or features, in schemas and in the metadata."""
+        """The key of columns or features in schemas and metadata."""
         return f'{self.item}s'
 
 
@@ -52,7 +52,7 @@ FEATURES = Terms(
 
 @dataclasses.dataclass(frozen=True)
 class Schema:
-    """What a schema file says; path is for messages."""
+    """The content of a schema file; path is for messages."""
 
     terms: Terms
     path: str
@@ -64,7 +64,7 @@ class Schema:
 
     @property
     def given(self) -> dict[str, dict[str, Any]]:
-        """{name: its 'kind', and its options} of the columns or features that the schema describes."""
+        """{name: its 'kind', and its options} of the described columns or features."""
         items = self.content.get(self.terms.items, {})
         form = dict if any(self.terms.kinds.values()) else ()
         return {name: item if isinstance(item, form) else {'kind': item} for name, item in items.items()}
@@ -76,7 +76,7 @@ class Schema:
 
 
 def read_schema(path: str, terms: Terms) -> Schema:
-    """Returns what a schema file says; an empty schema if the path is ''.
+    """Reads a schema file; returns an empty schema if the path is ''.
 
     Raises:
       UsageError: the file cannot be read, has an unknown key, or a value of the wrong type.
@@ -98,16 +98,16 @@ def read_schema(path: str, terms: Terms) -> Schema:
 
 
 def find_roles(schema: Schema, names: Collection[str], source: str, target: str = '') -> dict[str, str]:
-    """Checks a schema against the data, and returns {role: name} for the label and what else the schema names.
+    """Checks a schema against the data, and returns {role: name} for the label and the schema's other roles.
 
     Args:
       schema: the schema.
-      names: of the columns or features that there are.
+      names: of the existing columns or features.
       source: of the data, for messages.
       target: the hyper-parameter of this name.
 
     Raises:
-      UsageError: the schema is wrong, there is no such column or feature, or the label is not known.
+      UsageError: the schema is wrong, names an unknown column or feature, or the label is unknown.
     """
     terms, path = schema.terms, schema.path
     label = terms.roles[0]
@@ -150,7 +150,7 @@ def _check_given(place, given, terms):
 
 
 def check_same_columns(source: str, trained: Iterable[Mapping[str, Any]], found: Iterable[Mapping[str, Any]]) -> None:
-    """Raises UsageError if the columns, {'name', 'kind'}, of some data are not those that a model was trained on."""
+    """Raises UsageError if the columns, {'name', 'kind'}, of some data differ from those in training."""
     kinds, kinds_found = ({item['name']: item['kind'] for item in items} for items in (trained, found))
     for name, kind in kinds.items():
         if kinds_found.get(name) != kind:

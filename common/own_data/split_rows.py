@@ -1,4 +1,4 @@
-"""The rows of files as the examples of their splits, and those that are wrong."""
+"""Rows of files as the examples of splits, and invalid rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 import dataclasses
@@ -18,10 +18,10 @@ Encode = Callable[[Any], Any]
 
 
 class BadRows:
-    """Counts the rows that are skipped because something is wrong with them.
+    """Counts invalid rows, which are skipped.
 
     Args:
-      max_share: the largest share of such rows among all.
+      max_share: the maximum share of invalid rows.
     """
 
     def __init__(self, max_share: float):
@@ -30,14 +30,14 @@ class BadRows:
         self._first: RunError | None = None
 
     def add(self, error: RunError) -> None:
-        """Raises RunError, with the row's place and the cure, if no row may be wrong."""
+        """Raises RunError, with the row's location and the cure, if no row may be invalid."""
         self._count += 1
         self._first = self._first or error
         if not self._max_share:
             raise RunError(f'{error}: correct it, or skip such rows with --hparams=max_bad_share=0.01')
 
     def sound(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yields the rows that are not wrong; adds the others."""
+        """Yields the valid rows; counts the others."""
         for row in rows:
             if isinstance(row.value, RunError):
                 self.add(row.value)
@@ -45,7 +45,7 @@ class BadRows:
                 yield row
 
     def check(self, path: str, num_rows: int) -> None:
-        """Logs how many rows were skipped; raises RunError if they are too many."""
+        """Logs the number of skipped rows; raises RunError if there are too many."""
         if not self._count:
             return
         if self._count > self._max_share * num_rows:
@@ -57,7 +57,7 @@ class BadRows:
 
 
 def read_rows(path: str, rows: Iterable[Row], encode: Encode) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
-    """Yields ({'line': number}, record) for the rows of a file for --input; an error for a wrong row."""
+    """Yields ({'line': number}, record) for the rows of a file for --input; an error for an invalid row."""
     for row in rows:
         try:
             record: bytes | RunError = records.encode(convert(path, row, encode))
@@ -68,9 +68,9 @@ def read_rows(path: str, rows: Iterable[Row], encode: Encode) -> Iterator[tuple[
 
 @dataclasses.dataclass(frozen=True)
 class _SplitRows(Iterable[Any]):
-    """The examples of one split in a file: an iteration reads the file, and checks it by the way.
+    """The examples of one split in a file; iterating reads and checks the file.
 
-    Iterating raises RunError if the split has no row, or, at the end of the last split, if too many rows of all are wrong.
+    Iterating raises RunError if the split has no rows, or, at the end of the last split, if too many rows are invalid.
     """
 
     file: SplitFile
@@ -100,11 +100,11 @@ class _SplitRows(Iterable[Any]):
 def write(
     directory: str, source: str, facts: Mapping[str, Any], files: Iterable[tuple[SplitFile, Read, Encode]], max_bad_share: float
 ) -> None:
-    """Writes the metadata, and the rows of files as TFRecord files, to a directory that is named by `fingerprint`.
+    """Writes the metadata, and the rows of files as TFRecord files, to a directory named by `fingerprint`.
 
     Args:
-      source: what the user gives, for messages.
-      files: of each, what yields its rows, and what returns the example of a row's value, or raises RunError if it is wrong.
+      source: the user's path, for messages.
+      files: of each, an iterable of its rows, and a function from a row's value to its example, which may raise RunError.
       max_bad_share: as for `BadRows`.
     """
     examples: dict[str, _SplitRows] = {}

@@ -12,19 +12,19 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import stamp
 
-VERSION = 1  # Of what is converted to: another one converts anew.
+VERSION = 1  # Of the converted format: a change converts anew.
 
 
 @dataclasses.dataclass(frozen=True)
 class SplitFile:
-    """A file of one split, or of two, of which the second has a share of the rows."""
+    """A file of one split, or of two, the second with a share of the rows."""
 
     path: str
     splits: tuple[str, ...]
     share: float = 0
 
     def split_of(self, row: int) -> str:
-        """Returns the split of the row of this number: a checksum decides, so that each run holds out the same."""
+        """Returns the split of a row by its number: a checksum decides, so each run holds out the same rows."""
         if len(self.splits) == 1:
             return self.splits[0]
         checksum = hashlib.blake2b(row.to_bytes(8, 'little'), digest_size=8).digest()
@@ -32,11 +32,11 @@ class SplitFile:
 
 
 def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: float) -> list[SplitFile]:
-    """Returns the files of a directory, each of the split that it is named by, such as train.csv, or a single file.
+    """Returns the files of a directory, each named by its split, such as train.csv, or a single file.
 
     Args:
       name: the hyper-parameter that gives the path, for messages.
-      path: what it gives.
+      path: its value.
       suffixes: of the files in a directory, such as '.csv'.
       eval_share: of the rows of a single file, held out for evaluation.
 
@@ -64,7 +64,7 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
 
 
 def find_split(split: str, name: str, path: str, files: Sequence[SplitFile]) -> SplitFile:
-    """Returns the one of the files, from `find_files`, that contains a split; raises UsageError if there is none."""
+    """Returns the file, from `find_files`, that contains a split; raises UsageError if there is none."""
     for file in files:
         if split in file.splits:
             return file
@@ -80,12 +80,12 @@ def find_split(split: str, name: str, path: str, files: Sequence[SplitFile]) -> 
 
 
 def fingerprint(source: str, paths: Iterable[str], facts: Any, version: int = VERSION) -> str:
-    """Returns KEY-STATE: a hash of what is converted and how, and one of the state of the files and of the converter.
+    """Returns KEY-STATE: a hash of the source and the options, and one of the state of the files and of the converter.
 
     Args:
-      source: what the user gives, a file or a directory.
+      source: the user's path, a file or a directory.
       paths: of its files.
-      facts: what else the conversion depends on, in a form that JSON can represent.
+      facts: further inputs of the conversion, as JSON values.
       version: of the converter.
     """
     return f'{_hash([source, facts])}-{_hash([version, [(path, *stamp(path)) for path in paths]])}'
@@ -96,13 +96,13 @@ def _hash(value):
 
 
 def log_outdated(directory: str, source: str) -> None:
-    """Logs which conversions beside that in a directory, named by `fingerprint`, are of earlier states of its source.
+    """Logs outdated conversions of the same source beside a directory named by `fingerprint`.
 
-    They are not deleted: another training may be reading them.
+    They are not deleted: another run may be reading them.
     """
     found = tf.io.gfile.glob(f'{directory.rpartition("-")[0]}-*')
     outdated = sorted(path for path in found if os.path.basename(path) != os.path.basename(directory))
     if outdated:
         tf.logging.info(
-            '%s: earlier conversions, which can be deleted unless a training is reading them: %s', source, ' '.join(outdated)
+            '%s: earlier conversions, which can be deleted unless a run is reading them: %s', source, ' '.join(outdated)
         )

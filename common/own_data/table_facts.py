@@ -1,4 +1,4 @@
-"""Infers which columns of a user's table are features, of which kind, and what to predict."""
+"""Inference of the features of a user's table, their kinds, and the prediction task."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -36,17 +36,17 @@ _MAX_INTEGER_CLASSES = 20  # More integers in a column are amounts, such as ages
 def describe(tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Schema, params: HParams) -> dict[str, Any]:
     """Reads the tables once and returns the metadata of the dataset; see datasets/csv.py.
 
-    Kinds, statistics and vocabularies are from the rows trained on alone, the names of the classes from all.
+    Kinds, statistics and vocabularies are from the training rows only, the names of the classes from all rows.
 
     Args:
-      tables: in all files.
-      trained: the file with the rows trained on.
-      schema: what is given of the columns.
+      tables: those of all files.
+      trained: the file with the training rows.
+      schema: facts given about the columns.
       params: hyper-parameters: train_split, target, min_count, max_vocabulary and max_bad_share.
 
     Raises:
-      UsageError: the schema is wrong, the target is not known, or there is no feature.
-      RunError: there are no rows, a row is wrong, or the target has only one value.
+      UsageError: the schema is wrong, the target is unknown, or there are no features.
+      RunError: there are no rows, a row is invalid, or the target has only one value.
     """
     table, bad = tables[trained], BadRows(params.max_bad_share)
     roles = find_roles(schema, table.names, table.path, params.target)
@@ -60,7 +60,7 @@ def describe(tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Sche
 
 
 def _read(table, is_trained_on, schema, roles, bad):
-    """Returns {column: profile} of the rows trained on, and the counts of the target in all rows of their table."""
+    """Returns {column: profile} of the training rows, and the counts of the target in all rows of their table."""
     kinds = {name: given['kind'] for name, given in schema.given.items()}
     limit = max(_MAX_DISTINCT // len(table.header), 1000)
     profiles = {name: ColumnProfile(limit, kinds.get(name)) for name in table.names if kinds.get(name) != IGNORE}
@@ -104,9 +104,9 @@ def _describe_numbers(profile, name, path):
 
 
 def _describe_classes(profile, name, counts, path, wrong):
-    """Returns the facts about a target of classes; profile is of the rows trained on, counts of all.
+    """Returns the facts about a target of classes; profile is of the training rows, counts of all rows.
 
-    wrong says why the target is not a number, if most of its cells are.
+    wrong explains why a mostly numeric target is not a number.
     """
     if not counts.is_exact or profile.identifies and counts.are_distinct:
         many = f'{path}: the target {name} has too many different values to be classes'
@@ -130,7 +130,7 @@ def _constant(path, name, value):
 
 
 def _explain_text(path, name, profile):
-    """Describes the first cell that makes a column of numbers one of text; '' if it has no or many such cells."""
+    """Describes the first cell that turns a numeric column into text; '' if there is none or many."""
     if not profile.is_mostly_numeric:
         return ''
     line, cell = profile.first_text
@@ -142,14 +142,14 @@ def _explain_text(path, name, profile):
 
 
 def _imprecise(path, name, moments):
-    """Describes a column whose numbers float32 cannot tell apart; '' if it can."""
+    """Describes a column whose numbers float32 cannot distinguish; '' otherwise."""
     if moments.is_exact_in_float32:
         return ''
     return f'{path}: column {name}: the numbers around {moments.mean:g} differ too little for float32: subtract a constant'
 
 
 def _describe_columns(path, profiles, schema, roles, params):
-    """Returns the features, and then the columns with a role, among them an id if one is found."""
+    """Returns the features, then the columns with a role, including an id if one is found."""
     features = list(_features(path, {name: profiles[name] for name in profiles if name not in roles.values()}, params))
     named = {**roles, **_find_id(profiles, schema, roles)}
     learned = [feature for feature in features if feature['name'] not in named.values()]
@@ -158,7 +158,7 @@ def _describe_columns(path, profiles, schema, roles, params):
 
 
 def _features(path: str, profiles: Mapping[str, ColumnProfile], params: HParams) -> Iterator[Feature]:
-    """Yields the columns that can be learned from, and warns of what is probably wrong in any."""
+    """Yields the informative columns, and warns of probable mistakes in any."""
     for name, profile in profiles.items():
         if wrong := _explain_text(path, name, profile):
             tf.logging.warning('%s, or give its kind, numeric or categorical, in --hparams=schema=FILE', wrong)
@@ -171,7 +171,7 @@ def _features(path: str, profiles: Mapping[str, ColumnProfile], params: HParams)
 
 
 def _find_id(profiles, schema, roles):
-    """Returns {ID: name} of a column that is called so and has a different value in each row; {} if there is none."""
+    """Returns {ID: name} of a column with such a name and a different value in each row; {} if there is none."""
     given = {*schema.given, *roles.values()}
     found = [name for name, profile in profiles.items() if name.lower() == ID and name not in given and profile.identifies]
     return {ID: found[0]} if found and ID not in roles else {}

@@ -1,4 +1,4 @@
-"""A directory in TensorFlow Datasets' format: its splits, features and classes, by the package tensorflow-datasets."""
+"""A directory in TensorFlow Datasets' format: its splits, features and classes, read by tensorflow-datasets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
@@ -19,18 +19,18 @@ _COLOR = 3
 
 @dataclasses.dataclass(frozen=True)
 class TfdsDirectory:
-    """What a directory contains.
+    """The contents of a directory.
 
     Attributes:
       path: of the directory of one version.
       files: {split: paths} of the TFRecord files.
       lengths: {split: number of records in each file}.
-      facts_files: paths of the other files that say what the records are.
-      features: {name: what a schema says of it}: 'kind', and of an image 'channels' and 'size', 0 if it varies; no kind if the
-        values have to tell it.
-      ignored: {name: type} of the features that nothing can be learned from.
+      facts_files: paths of the other files, which describe the records.
+      features: {name: its schema entry}: 'kind', and of an image 'channels' and 'size', 0 if it varies; no kind if the values
+          decide.
+      ignored: {name: type} of the unusable features.
       class_names: {feature: names of its classes}.
-      supervised: (names of the inputs, name of the label, name of the weight or ''); None if that is unknown.
+      supervised: (names of the inputs, name of the label, name of the weight or ''); None if unknown.
     """
 
     path: str
@@ -44,11 +44,11 @@ class TfdsDirectory:
 
 
 def open_directory(path: str) -> TfdsDirectory:
-    """Returns what a directory contains, or the only one of a dataset beneath it. Nothing is downloaded.
+    """Reads a directory, or the only dataset's directory beneath it. Downloads nothing.
 
     Raises:
       UsageError: there is none, or several; its format is not supported; or tensorflow-datasets is not installed.
-      RunError: its files cannot be understood, or one is missing.
+      RunError: its files are unreadable, or one is missing.
     """
     path = _find(path)
     builder = _load(path)
@@ -100,14 +100,14 @@ def _walk(path: str, depth: int) -> Iterator[str]:
     elif depth:
         for name in sorted(tf.io.gfile.listdir(path)):
             child = os.path.join(path, name.rstrip('/'))
-            # A preparation that was interrupted leaves a directory incomplete.XXXXXX_VERSION.
+            # An interrupted preparation leaves a directory incomplete.XXXXXX_VERSION.
             if not name.startswith(('.', 'incomplete.')) and tf.io.gfile.isdir(child):
                 yield from _walk(child, depth - 1)
 
 
 def _load(path):
     try:
-        # The package itself only logs what it fails to import.
+        # The package only logs failed imports.
         from tensorflow_datasets.core.read_only_builder import builder_from_directory
     except ImportError as error:
         is_missing = (error.name or '').partition('.')[0] == 'tensorflow_datasets'
@@ -117,7 +117,7 @@ def _load(path):
     if not tf.io.gfile.exists(features):
         raise RunError(f'{path}: has no {_FEATURES}: it was prepared by a version of TensorFlow Datasets that is too old')
     try:
-        # The package would import the modules that the file names.
+        # The package would import the modules named in the file.
         for name in _class_names(read_json(features)):
             if not name.startswith('tensorflow_datasets.'):
                 raise UsageError(f'{features}: the feature type {name} is not one of TensorFlow Datasets, and is not imported')
@@ -129,7 +129,7 @@ def _load(path):
 
 
 def _class_names(value):
-    """Yields the Python classes that features.json names."""
+    """Yields the Python classes named in features.json."""
     if isinstance(value, dict):
         yield from (item for key, item in value.items() if key in ('pythonClassName', 'type') and isinstance(item, str))
     if isinstance(value, (dict, list)):
@@ -147,7 +147,7 @@ def _leaves(features, prefix=''):
 
 
 def _describe(feature) -> dict[str, Any] | None:
-    """Returns what a schema says of a feature; None if nothing can be learned from it."""
+    """Returns the schema entry of a feature; None for an unusable one."""
     stored, type_name = feature.get_serialized_info(), type(feature).__name__
     if isinstance(stored, dict):
         return None
@@ -155,7 +155,7 @@ def _describe(feature) -> dict[str, Any] | None:
         return {'kind': CATEGORICAL}
     if type_name in ('Image', 'LabeledImage'):
         height, width, channels = feature.shape
-        is_integer = feature.tf_dtype.is_integer  # Others are stored as the bytes of floats.
+        is_integer = feature.tf_dtype.is_integer  # Others are stored as float bytes.
         size = height if height == width else 0
         return {'kind': IMAGE, 'size': size or 0, 'channels': 1 if channels == 1 else _COLOR} if is_integer else None
     if type_name == 'Text':

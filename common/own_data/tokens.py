@@ -1,4 +1,4 @@
-"""Texts to ids of words or bytes, in TensorFlow ops: training, prediction and exported models tokenize alike."""
+"""Tokenization to ids of words or bytes in TensorFlow ops, shared by training, prediction and exported models."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,11 +21,11 @@ _SINGLE = r"([^\pL\pM\pN'\s\pZ])"
 
 
 def get_params() -> dict[str, Any]:
-    """Returns the hyper-parameters that the functions of this module take."""
+    """Returns the hyper-parameters of this module's functions."""
     return {
         'tokens': 'words',  # Or bytes.
         'max_length': 400,  # In tokens; longer texts are cut off.
-        'min_count': 2,  # Of a word in the texts trained on; rarer ones are unknown.
+        'min_count': 2,  # Of a word in the training texts; rarer ones are unknown.
         'max_vocabulary': 20000,  # Words; the rarest beyond that are unknown.
     }
 
@@ -42,14 +42,14 @@ def check_params(params: Mapping[str, Any]) -> None:
 def split_words(texts: tf.Tensor) -> Any:
     """Returns the words of texts: a string tensor for a scalar, a RaggedTensor for a vector.
 
-    They are in lower case. Letters, digits and apostrophes make words; any other character but a space is a word by itself.
+    They are in lower case. Letters, digits and apostrophes make words; any other character except spaces is a word.
     """
     spaced = tf.strings.regex_replace(tf2.strings.lower(texts, encoding='utf-8'), _SPACES, ' ')
     return tf2.strings.split(tf.strings.regex_replace(spaced, _SINGLE, r' \1 '))
 
 
 def token_ids(text: tf.Tensor, params: Mapping[str, Any], vocabulary: Sequence[str]) -> tf.Tensor:
-    """Returns the ids of a text's tokens, int32 [length]: 0 is left for padding.
+    """Returns the ids of a text's tokens, int32 [length]; 0 is reserved for padding.
 
     Args:
       text: a string scalar.
@@ -66,7 +66,7 @@ def token_ids(text: tf.Tensor, params: Mapping[str, Any], vocabulary: Sequence[s
 
 
 class WordCounts:
-    """Counts the words of texts, if words are the tokens."""
+    """Counts the words of texts, if tokens are words."""
 
     def __init__(self, params: Mapping[str, Any]):
         """Takes hyper-parameters: those of `get_params`."""

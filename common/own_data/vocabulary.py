@@ -1,4 +1,4 @@
-"""Vocabularies: which values or words occur in the training data, and the tables that turn them into ids."""
+"""Vocabularies: the values or words of the training data, and lookup tables from them to ids."""
 
 import collections
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -8,10 +8,10 @@ import tensorflow.compat.v1 as tf
 
 
 class ValueCounts:
-    """Counts the distinct values of a stream in bounded memory: where there are too many, the rarest are forgotten.
+    """Counts the distinct values of a stream in bounded memory: drops the rarest if there are too many.
 
     Attributes:
-      are_distinct: whether no value has occurred twice; if there are more than max_distinct, none of the first so many.
+      are_distinct: whether no value has occurred twice, among the first max_distinct.
       total: number of values.
     """
 
@@ -40,12 +40,12 @@ class ValueCounts:
         return self._counts.keys()
 
     def most_common(self, min_count: int, max_size: int) -> list[str]:
-        """Returns the values that occur at least min_count times, at most max_size of them, the most frequent first."""
+        """Returns at most max_size values that occur at least min_count times, the most frequent first."""
         found = sorted((-count, value) for value, count in self._counts.items() if count >= min_count)
         return [value for _, value in found[:max_size]]
 
     def describe(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what the metadata says of these values: their vocabulary, by the hyper-parameters."""
+        """Returns the metadata of these values: their vocabulary, by the hyper-parameters."""
         return {'vocabulary': [value for value in self.most_common(params['min_count'], params['max_vocabulary']) if value]}
 
 
@@ -61,8 +61,8 @@ def lookup_table(keys: Sequence[str | bytes], ids: Sequence[int], default: int) 
 
 
 def column_ids(values: tf.Tensor, vocabularies: Sequence[Sequence[str]]) -> tf.Tensor:
-    """Returns the ids of values, string [..., columns], as int32: 1 + the place in the column's vocabulary; 0 if unknown."""
-    # One table for all columns: its keys begin with the column's number.
+    """Returns the ids of values, string [..., columns], as int32: 1 + the index in the column's vocabulary; 0 if unknown."""
+    # One table for all columns: keys begin with the column's number.
     keys = [f'{i}\0{value}' for i, vocabulary in enumerate(vocabularies) for value in vocabulary]
     ids = [number for vocabulary in vocabularies for number in range(1, len(vocabulary) + 1)]
     columns = tf.constant([str(i) for i in range(len(vocabularies))])
@@ -71,10 +71,10 @@ def column_ids(values: tf.Tensor, vocabularies: Sequence[Sequence[str]]) -> tf.T
 
 
 def class_ids(values: tf.Tensor, class_names: Sequence[str], name: str) -> tf.Tensor:
-    """Returns the indices of strings among the names of classes, int32; asserts that they are there.
+    """Returns the class indices of strings, int32; asserts that all are known.
 
     Args:
-      values: strings of any shape.
+      values: string tensor of any shape.
       class_names: in their order.
       name: of the label, for the message.
     """
@@ -87,7 +87,7 @@ def class_ids(values: tf.Tensor, class_names: Sequence[str], name: str) -> tf.Te
 
 
 def sorted_classes(values: Iterable[str]) -> list[str]:
-    """Returns the names of classes in their order: of numbers, if all are, else of the alphabet."""
+    """Sorts class names: numerically if all are numbers, else alphabetically."""
     values = list(values)
     try:
         return sorted(values, key=lambda value: (float(value), value))

@@ -1,4 +1,4 @@
-"""Finds the record that made an input pipeline or a model fail."""
+"""Search for the record that made an input pipeline or a model fail."""
 
 from collections.abc import Iterable
 import contextlib
@@ -26,14 +26,14 @@ _MANY = 1024
 
 
 def check_records(source: DataSource, splits: Iterable[tuple[str, str]], error: BaseException) -> None:
-    """Searches for the record that caused an exception; does nothing if there is none.
+    """Raises RunError if a record caused an exception.
 
     Args:
       splits: (tf.estimator.ModeKeys, name) of the splits that were read.
       error: one of ERRORS, or MemoryError.
 
     Raises:
-      RunError: the record is found, or the files have changed since they were written.
+      RunError: a record caused it, or the files have changed since they were written.
     """
     text = str(error)
     manifest.clear_cache()
@@ -58,7 +58,7 @@ def check_records(source: DataSource, splits: Iterable[tuple[str, str]], error: 
 def _find_bad_record(source, mode, split):
     """Raises RunError if the dataset module cannot parse a record of a split."""
     first = 0
-    for size in (_MANY, 1):  # First finds the batch, then the record in it.
+    for size in (_MANY, 1):  # First locates the batch, then the record in it.
         found = _first_error(functools.partial(_parsed, source, mode, split, first, size))
         if not found:
             return
@@ -68,7 +68,7 @@ def _find_bad_record(source, mode, split):
 
 
 def _location(source, split, number):
-    """Describes where a record of a split is: in its file, if it is in a TFRecord file, else in the split."""
+    """Describes the location of a split's record: in its TFRecord file, or else in the split."""
     location = f'record {number} of the split {split}'
     with contextlib.suppress(tf.errors.OpError):
         record = next(elements(lambda: source.read(split).skip(number).take(1)), None)
@@ -98,7 +98,7 @@ def _check_shapes(source, mode, split, text):
 
 
 def _named(element, mode):
-    """Yields (name, value) of the features and labels of a batch, in the order in which tf.nest flattens them."""
+    """Yields (name, value) of the features and labels of a batch, in tf.nest's order."""
     features, labels = (element, {}) if mode == ModeKeys.PREDICT else element
     for kind, values in (('feature', features), ('label', labels)):
         for name in sorted(values):
@@ -106,7 +106,7 @@ def _named(element, mode):
 
 
 def _check_count(source, split, text, is_certain):
-    """Raises RunError if this split's number of records differs from its declared cardinality or from the first count."""
+    """Raises RunError if the split's number of records differs from its declared cardinality or first count."""
     expected, relation, count = _COUNT.search(text).groups()  # type: ignore[union-attr]
     found = _first_error(lambda: source.read(split).map(lambda *record: 0).batch(_MANY))
     if is_certain or found and _COUNT.search(str(found[1])):
@@ -117,7 +117,7 @@ def _check_count(source, split, text, is_certain):
 
 
 def _find_bad_label(source, mode, split, error):
-    """Raises RunError if a record of a split has the label that is out of range for the loss."""
+    """Raises RunError if a record of a split has a label out of range for the loss."""
     value, limit = map(int, _LABEL.search(str(error)).groups())  # type: ignore[union-attr]
     inputs = set(_inputs(error.op.inputs[1])) if error.op else set()
     for batch, element in enumerate(elements(lambda: _parsed(source, mode, split, 0, _MANY))):
@@ -128,7 +128,7 @@ def _find_bad_label(source, mode, split, error):
 
 
 def _inputs(tensor):
-    """Yields the indices of the batch's tensors that a tensor depends on."""
+    """Yields the indices of the batch tensors that a tensor depends on."""
     pending, seen = [tensor], set()
     while pending:
         tensor = pending.pop()
@@ -140,7 +140,7 @@ def _inputs(tensor):
 
 
 def _reason(error):
-    """Returns what TensorFlow's message says about a record, without its prefixes."""
+    """Returns TensorFlow's message about a record, without its prefixes."""
     if isinstance(error, UnicodeDecodeError):
         return 'is not a valid tf.train.Example'
     text = re.sub(r'^(Error in user-defined function .*? iterator: \S+: )?(Name: <unknown>, )?', '', first_line(error))
@@ -155,7 +155,7 @@ def _parsed(source, mode, split, first, size):
 def _first_error(make_dataset):
     """Returns the number of elements that a tf.data.Dataset yields before an error, and the error.
 
-    Returns None if there is no error, or if the dataset is infinite.
+    Returns None if there is no error, or the dataset is infinite.
     """
     count = 0
     try:

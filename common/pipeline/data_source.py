@@ -1,4 +1,4 @@
-"""A dataset module with the arguments of its functions."""
+"""Dataset modules with the arguments of their functions."""
 
 import dataclasses
 import types
@@ -18,7 +18,7 @@ from estimator_trainer.hparams.build import HParams
 class DataSource:
     """A dataset module, and the data_dir and HParams that its functions take.
 
-    specs is given if the data itself may be missing, as for the export of a model that was trained elsewhere.
+    specs is given if the data may be missing, as for the export of a model trained elsewhere.
     """
 
     module: types.ModuleType
@@ -30,7 +30,7 @@ class DataSource:
         """Returns the module's metadata, empty if it has none; its `prepare` must have run.
 
         Raises:
-          UsageError: the module returns something that JSON cannot represent.
+          UsageError: JSON cannot represent the returned value.
         """
         if not self.has_metadata():
             return {}
@@ -65,7 +65,7 @@ class DataSource:
         return hasattr(self.module, 'parse_batch')
 
     def is_parsed_once(self) -> bool:
-        """Whether the module says that a record's features are the same in every epoch and in any batch."""
+        """Whether the module declares a record's features the same in every epoch and in any batch."""
         return getattr(self.module, 'PARSED_ONCE', False)
 
     def reads_input(self) -> bool:

@@ -1,4 +1,4 @@
-"""Random numbers in a dataset module's parser that are the same in every run."""
+"""Reproducible random numbers in a dataset module's parser."""
 
 import itertools
 import weakref
@@ -14,12 +14,12 @@ _positions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 @tf.autograph.experimental.do_not_convert
 def example_seed() -> tf.Tensor:
-    """Returns a seed for stateless random ops, to be called in `parse` or `parse_batch`.
+    """Returns a seed for stateless random ops in `parse` or `parse_batch`.
 
-    It is a function of the hyper-parameter seed and of the example's position: how many examples precede it in the training,
-    all epochs included, or in the split that is evaluated. So each epoch draws other numbers, and a training that resumes, or
-    is repeated, draws the same ones. Each call in a parser returns another seed. In `parse_batch` there is one for the whole
-    batch, from the position of its first example.
+    It is a function of the hyper-parameter seed and of the example's position: the number of examples before it in training,
+    over all epochs, or in the evaluated split. So each epoch draws other numbers, and a resumed or repeated run draws the same
+    ones. Each call in a parser returns a different seed. In `parse_batch`, one seed serves the whole batch, from the position
+    of its first example.
 
         image = tf.image.stateless_random_flip_left_right(image, example_seed())
 
@@ -27,11 +27,11 @@ def example_seed() -> tf.Tensor:
       int64 [2].
 
     Raises:
-      UsageError: it is called elsewhere, or the module has PARSED_ONCE.
+      UsageError: called elsewhere, or the module has PARSED_ONCE.
     """
     graph = tf.get_default_graph()
     while graph not in _positions:
-        graph = getattr(graph, 'outer_graph', None)  # A branch of tf.cond is a graph of its own.
+        graph = getattr(graph, 'outer_graph', None)  # A branch of tf.cond is a separate graph.
         if graph is None:
             raise UsageError('example_seed() can be called in parse() and parse_batch() only, and not with PARSED_ONCE')
     seed, position, calls = _positions[graph]

@@ -1,4 +1,4 @@
-"""The input_fn of an Estimator: reads, caches, shuffles, parses and batches the records of a dataset module."""
+"""The input_fn of an Estimator, which reads, caches, shuffles, parses and batches the records of a dataset module."""
 
 from collections.abc import Callable
 import functools
@@ -43,13 +43,13 @@ def make_input_fn(
     """Creates the input_fn that feeds a split to an Estimator.
 
     In training the dataset repeats infinitely, and its order is a function of the seed, the epoch and the global step only: a
-    training that resumes from a checkpoint sees the same batches as without the interruption. An infinite dataset is not
-    shuffled. Evaluation and prediction iterate once over the split, in its order; the last batch may be smaller.
+    resumed run sees the same batches as an uninterrupted one. An infinite dataset is not shuffled. Evaluation and prediction
+    iterate once over the split, in order; the last batch may be smaller.
 
     Args:
       mode: a tf.estimator.ModeKeys.
       num_examples: number of the split's records to train on, or a negative cardinality from `count_examples`; TRAIN only.
-      cache: whether to cache the records in memory if they are read one by one, as `fits_cache` decided; TRAIN only.
+      cache: whether to cache the records in memory if they are read one by one, from `fits_cache`; TRAIN only.
       is_part: whether the split has more than num_examples records.
       share: the share of each training batch to read, if several processes train together.
 
@@ -76,7 +76,7 @@ def _training_batches(source, records, num_examples, cache, is_part, share):
     batch_size = params.batch_size // share.batch_parts
     if params.group_by_length and source.parses_batches():
         raise UsageError('group_by_length=true is for dataset modules with parse(): parse_batch() is given whole batches')
-    read = WHOLE if params.group_by_length else share  # To group them, all examples have to be read.
+    read = WHOLE if params.group_by_length else share  # Grouping requires all examples.
     start = first_position(params) if params.group_by_length else position(params)
     files = shards.find(records, num_examples)
     if num_examples > 0:
@@ -96,7 +96,7 @@ def _training_batches(source, records, num_examples, cache, is_part, share):
 
 
 def _in_order(source, records, files, num_examples, cache, start, share):
-    """Returns the records in the order of the training, from a position on: in batches for `parse_batch`, else one by one."""
+    """Returns the records in training order, from a position on: in batches for `parse_batch`, else one by one."""
     params = source.params
     if files:
         batches = batches_of_shards(records, files, params, cache, start, share)
@@ -111,13 +111,13 @@ def _in_order(source, records, files, num_examples, cache, start, share):
 
 
 def parsed_size(source: DataSource, files: shards.Shards, num_readers: int) -> int:
-    """Returns the bytes of a parsed example if records that are kept in memory are kept parsed; else 0.
+    """Returns the bytes of a parsed example if the cache holds parsed records; else 0.
 
-    They are if the module allows it, if they take no more memory so, and if the training parses fewer of them so.
+    It does if the module allows it, and if that takes no more memory and less parsing.
 
     Args:
       files: those of the training records.
-      num_readers: how many processes share the batches; each of them would parse all records.
+      num_readers: number of processes that share the batches; each would parse all records.
     """
     params = source.params
     if not source.is_parsed_once() or params.group_by_length:
@@ -125,18 +125,18 @@ def parsed_size(source: DataSource, files: shards.Shards, num_readers: int) -> i
     needed = params.examples_at(params.train_steps) if params.train_steps else params.num_epochs * files.count
     if needed <= files.count * num_readers:
         return 0
-    with tf.Graph().as_default():  # The training is not to have the lookup tables twice.
+    with tf.Graph().as_default():  # Avoids duplicate lookup tables in the training graph.
         specs = tf.nest.flatten(_parse_all(source, files, source.read(params.train_split)).element_spec)
     if not all(isinstance(spec, tf2.TensorSpec) and spec.shape[1:].is_fully_defined() for spec in specs):
         return 0
-    if any(spec.dtype == tf.string for spec in specs):  # The length of a text is not known.
+    if any(spec.dtype == tf.string for spec in specs):  # The length of a text is unknown.
         return 0
     size = sum(memory.size(spec.shape[1:], spec.dtype) for spec in specs)
     return size if size <= files.mean_bytes else 0
 
 
 def _parse_all(source, files, records):
-    """Returns batches of all records, parsed for the training, without positions for `example_seed`."""
+    """Returns batches of all records, parsed for training, without positions for `example_seed`."""
     piece = max(min(PIECE, int(_PIECE_BYTES / files.mean_bytes)), 1)
     parse = parser(source, ModeKeys.TRAIN)
     if not source.parses_batches():
@@ -153,12 +153,12 @@ def _parse_all(source, files, records):
 
 
 def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batch_size: int = 0) -> tf.data.Dataset:
-    """Returns the parsed batches of a tf.data.Dataset of records, in its order; the last batch may be smaller.
+    """Returns the parsed batches of a tf.data.Dataset of records, in order; the last batch may be smaller.
 
     Args:
       mode: a tf.estimator.ModeKeys.
-      records: what `source.read` returns, or a part of it.
-      batch_size: 0 is eval_batch_size.
+      records: from `source.read`, or a part of them.
+      batch_size: 0 for eval_batch_size.
     """
     batch_size = batch_size or source.params.eval_batch_size
     if source.parses_batches():
@@ -167,7 +167,7 @@ def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batc
 
 
 def get_specs(source: DataSource) -> Specs:
-    """Returns the specs of a dataset's records and features, those of the source if it has them, else of its data."""
+    """Returns the specs of a dataset's records and features, from the source if it has them, else from its data."""
     if source.specs:
         return source.specs
     with tf.Graph().as_default():
@@ -175,7 +175,7 @@ def get_specs(source: DataSource) -> Specs:
 
 
 def specs_of(source: DataSource, records: tf.data.Dataset) -> Specs:
-    """Returns the specs of records that `source.read` returned, and of their features in prediction."""
+    """Returns the specs of records from `source.read`, and of their features in prediction."""
     return Specs(records.element_spec, parsed_batches(source, ModeKeys.PREDICT, records).element_spec)
 
 
@@ -192,8 +192,8 @@ def _parse_batches(source, mode, batches, batch_size, first):
 def parser(source: DataSource, mode: str) -> Callable:
     """Returns a function of (position, record) that calls the module's `parse_batch`, or its `parse`, and checks the result.
 
-    The position is an int64 scalar for `example_seed`; with None, that cannot be called.
-    It returns (features, labels), in PREDICT only the features.
+    The position is an int64 scalar for `example_seed`, or None without it. The function returns (features, labels), in PREDICT
+    only the features.
     """
     name = 'parse_batch' if source.parses_batches() else 'parse'
     function = getattr(source.module, name)
@@ -209,7 +209,7 @@ def parser(source: DataSource, mode: str) -> Callable:
 
 
 def has_variable_shapes(examples: tf.data.Dataset) -> bool:
-    """Whether examples differ in the size of a known number of dimensions, so that they have to be padded."""
+    """Whether examples of known rank vary in size, and so need padding."""
     return any(
         isinstance(spec, tf2.TensorSpec) and spec.shape.rank is not None and not spec.shape.is_fully_defined()
         for spec in tf.nest.flatten(examples.element_spec)
@@ -217,7 +217,7 @@ def has_variable_shapes(examples: tf.data.Dataset) -> bool:
 
 
 def batch_examples(examples: tf.data.Dataset, batch_size: int, drop_remainder: bool) -> tf.data.Dataset:
-    """Batches single examples; those of variable size are padded with zeros, or empty strings, to the largest of the batch."""
+    """Batches single examples; pads those of variable size with zeros, or empty strings, to the largest of the batch."""
     can_pad = all(
         isinstance(spec, tf2.TensorSpec) and spec.shape.rank is not None for spec in tf.nest.flatten(examples.element_spec)
     )
@@ -227,10 +227,10 @@ def batch_examples(examples: tf.data.Dataset, batch_size: int, drop_remainder: b
 
 
 def disable_autotune(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns a tf.data.Dataset whose parallelism and buffer sizes are not tuned while it runs.
+    """Returns a tf.data.Dataset without autotuning of its parallelism and buffer sizes.
 
-    The tuning thread sleeps for increasing intervals, up to a minute, and deleting or reinitializing the iterator, as each
-    evaluation does, blocks until it wakes up.
+    The tuning thread sleeps for up to a minute, and deleting or reinitializing the iterator, as in each evaluation, blocks
+    until it wakes up.
     """
     options = tf.data.Options()
     options.autotune.enabled = False

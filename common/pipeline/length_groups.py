@@ -1,4 +1,4 @@
-"""Batches of examples of similar length, which need less padding."""
+"""Batches of examples of similar length, to reduce padding."""
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -12,15 +12,15 @@ WINDOW = 50
 
 
 def first_position(params: HParams) -> tf.Tensor:
-    """Returns the position in the training's stream of examples, int64, from which `group_by_length` has to be given them."""
+    """Returns the position in the stream of training examples, int64, at which the input of `group_by_length` must begin."""
     return _step() // WINDOW * WINDOW * params.batch_size
 
 
 def group_by_length(examples: tf.data.Dataset, params: HParams, share: Share) -> tf.data.Dataset:
-    """Batches examples of variable size: those of 50 batches are sorted by size, cut into batches, and these are shuffled.
+    """Batches examples of variable size: sorts those of 50 batches by size, cuts them into batches, and shuffles these.
 
-    tf.data's own bucket_by_sequence_length fills its buckets at the pace of the data, so that a training could resume only by
-    reading all of the epoch again. Here the batches of a window depend on nothing before it.
+    tf.data's own bucket_by_sequence_length fills its buckets at the pace of the data, so a resumed run would have to reread the
+    epoch. Here the batches of a window depend on nothing before it.
 
     Args:
       examples: infinitely many, from `first_position` on.
@@ -57,7 +57,7 @@ def group_by_length(examples: tf.data.Dataset, params: HParams, share: Share) ->
 
         return tf.data.Dataset.from_tensor_slices(rows).skip(seen).map(gather)
 
-    # Ragged, so that one long example does not make the whole window as large as it is.
+    # Ragged, so that one long example does not enlarge the whole window.
     windows = examples.map(flatten).apply(
         tf.data.experimental.dense_to_ragged_batch(WINDOW * params.batch_size, drop_remainder=True)
     )

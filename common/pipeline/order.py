@@ -1,12 +1,12 @@
 """The order of examples: each epoch is shuffled differently, and a resumed run continues at its place.
 
-A position is the number of examples that the training has seen; divided by those of an epoch, it is (epoch, how many of it
-were seen). From params.seed and the epoch alone follows the order of the epoch. If all its records fit into the shuffle
-buffer, it is one random permutation of their numbers. Otherwise the files are divided into blocks of consecutive records; a
-permutation of the blocks strings their records together, this sequence is cut into windows of the buffer's size, and the
-records of each window are permuted. All this is arithmetic on the index of the files: a resumed run reads nothing before its
-window, and whether the memory has room for the records does not change their order. Only records that do not come straight
-from such files go through tf.data's shuffle, with a seed for each epoch: there a resumed run reads what it skips.
+A position is the number of examples trained on; divided by the epoch's size, it is (epoch, examples seen in it). The order of
+an epoch depends only on params.seed and the epoch. If all its records fit into the shuffle buffer, it is one random permutation
+of their numbers. Otherwise the files are divided into blocks of consecutive records, the blocks are permuted and concatenated,
+this sequence is cut into windows of the buffer's size, and the records of each window are permuted. All this is arithmetic on
+the index of the files: a resumed run reads nothing before its window, and the available memory does not affect the order. Only
+records from other sources go through tf.data's shuffle, with a seed for each epoch: there a resumed run reads the skipped
+records.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from estimator_trainer.common.records.shards import Blocks, Shards
 from estimator_trainer.hparams.build import HParams
 
 _MAX_EPOCH = 2**40
-PIECE = 1000  # Records that are put into one tensor at a time.
+PIECE = 1000  # Records put into one tensor at a time.
 _MIXED_BLOCKS = 32  # At least, in a window.
 WINDOW_BYTES = 256 * 10**6
 READ_AHEAD_BYTES = 64 * 10**6  # Of a window: two of them are then in memory.
@@ -49,7 +49,7 @@ def batches_from_memory(records: tf.data.Dataset, num_examples: int, params: HPa
 
 
 def window_size(shards: Shards, params: HParams) -> int:
-    """Returns the number of records that are shuffled with one another; shards with fewer are shuffled as a whole."""
+    """Returns the number of records shuffled together; shards with fewer are shuffled as a whole."""
     return min(params.shuffle_buffer, max(int(WINDOW_BYTES / shards.mean_bytes), 1))
 
 
@@ -67,11 +67,10 @@ def batches_of_shards(
     Args:
       records: all records of the shards, in their order.
       shards: see `common.records.shards.find`.
-      cache: whether to keep all records in memory, which is faster and does not change the result.
+      cache: whether to keep all records in memory, which is faster with the same result.
       start: the position, int64, see `position`.
       share: the part of each batch to return.
-      parse_all: if it is given, what is kept in memory is not the records, but what this function makes of them: batches
-        of any size, of fixed shapes otherwise.
+      parse_all: if given, converts the records to batches of any size, of otherwise fixed shapes, to keep in memory instead.
     """
     window = window_size(shards, params)
     batch_size = params.batch_size // share.batch_parts
@@ -85,7 +84,7 @@ def batches_of_shards(
         if cache:
             orders = windows.map(plain(lambda blocks, order: tf.gather(_numbers(blocks), order)))
             return _gather(orders, _in_one(tf.data.TFRecordDataset(shards.paths), shards.count, parse_all), batch_size)
-        # A small window may have none of a share.
+        # A small window may have no records of a share.
         loaded = windows.filter(plain(lambda blocks, order: tf.size(order) > 0)).map(_loader(shards, window))
     if window * shards.mean_bytes <= READ_AHEAD_BYTES:
         loaded = loaded.prefetch(1)
@@ -98,7 +97,7 @@ def batches_of_shards(
 
 
 def _gather(orders, all_records, batch_size):
-    """Returns the batches of the records whose numbers are given, in vectors of any length."""
+    """Returns the batches of the records with the given numbers, in vectors of any length."""
 
     @plain
     def gather(indices):
@@ -109,14 +108,14 @@ def _gather(orders, all_records, batch_size):
 
 
 def _in_one(records, num_examples, parse_all=None):
-    """Returns all records in one tensor; by way of smaller ones, which takes less memory than single records do."""
+    """Returns all records in one tensor, assembled from smaller ones, which takes less memory than single records."""
     pieces = parse_all(records) if parse_all else records.batch(PIECE)
-    # If the parser has ended them early, there is none.
+    # None if the parser ended them early.
     return tf.data.experimental.get_single_element(pieces.rebatch(num_examples, drop_remainder=parse_all is not None))
 
 
 def _whole_orders(num_examples, params, start, share):
-    """Returns the orders of epochs that are shuffled as a whole, from a position on: vectors of record numbers."""
+    """Returns the orders of epochs shuffled as a whole, from a position on: vectors of record numbers."""
 
     @plain
     def order(epoch, seen):
@@ -134,9 +133,9 @@ def _windows(shards, window, params, start, share):
     """Returns the windows of all epochs from a position on, and the order within each.
 
     Returns:
-      tf.data.Dataset of (Blocks, order), a vector of record numbers in the window, without those that were seen before.
+      tf.data.Dataset of (Blocks, order), a vector of unseen record numbers in the window.
     """
-    # Not a constant, which would be saved with the graph.
+    # A constant would be saved with the graph.
     columns = tf.py_func(lambda: shards.blocks(window // _MIXED_BLOCKS), [], tf.int64, stateful=False)
     columns = tf.ensure_shape(columns, [None, len(Blocks._fields)])
 
@@ -159,7 +158,7 @@ def _windows(shards, window, params, start, share):
 
 
 def _cut(blocks, ends, begin, end):
-    """Returns the blocks of the records from begin to end of a sequence of blocks; ends are where the blocks end in it."""
+    """Returns the blocks of the records from begin to end of a sequence of blocks, which end at `ends`."""
     touched = slice(tf.searchsorted(ends, [begin], side='right')[0], tf.searchsorted(ends, [end], side='left')[0] + 1)
     file, offset, skip, first, count = (column[touched] for column in blocks)
     starts = ends[touched] - count
@@ -168,7 +167,7 @@ def _cut(blocks, ends, begin, end):
 
 
 def _loader(shards, window):
-    """Returns a function of the blocks of a window and an order, which returns their records and the order in these."""
+    """Returns a function from a window's blocks and an order to their records and the order in these."""
 
     @plain
     def load(blocks, order):
@@ -179,7 +178,7 @@ def _loader(shards, window):
 
 
 def _only_needed(blocks, order):
-    """Leaves out the blocks of a window that have none of the records of an order; returns both, the order renumbered."""
+    """Drops the blocks of a window without records of an order; returns the rest and the renumbered order."""
     ends = tf.cumsum(blocks.count)
     block = tf.searchsorted(ends, tf.cast(order, tf.int64), side='right')
     is_needed = tf.math.bincount(block, minlength=tf.size(ends)) > 0
@@ -198,11 +197,10 @@ def infinite_stream(
 ) -> tf.data.Dataset:
     """Repeats the records infinitely, from a position on; each epoch is shuffled differently.
 
-    Epochs are concatenated by flat_map, not by repeat().shuffle(): that would mix them, and the start of an epoch could not
-    be restored after a restart.
+    Epochs are concatenated by flat_map, as repeat().shuffle() would mix them and make resuming within one impossible.
     """
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
-        return records.skip(start)  # There are no epochs, so a shuffled order could not be restored.
+        return records.skip(start)  # Without epochs, a shuffled order could not be restored.
 
     # TensorFlow allocates the whole buffer at once.
     buffer = params.shuffle_buffer if num_examples < 0 else min(params.shuffle_buffer, num_examples + 1)
@@ -221,7 +219,7 @@ def infinite_stream(
 
 
 def _epochs(num_examples, start):
-    """Returns an infinite dataset of (epoch, number of its examples already seen), int64 scalars, from a position on."""
+    """Returns an infinite dataset of (epoch, number of its examples seen), int64 scalars, from a position on."""
     first = start // num_examples
     return tf.data.Dataset.range(first, _MAX_EPOCH).map(
         plain(lambda epoch: (epoch, tf.where(tf.equal(epoch, first), start % num_examples, tf.zeros_like(start))))
@@ -230,9 +228,9 @@ def _epochs(num_examples, start):
 
 @contextlib.contextmanager
 def same_seed(params: HParams) -> Iterator[None]:
-    """Within it, stateful random ops, such as tf.data's shuffle, draw the same in all tasks of a cluster.
+    """Within the block, stateful random ops, such as tf.data's shuffle, draw the same in all tasks of a cluster.
 
-    The graph of each task has a seed of its own, of which their seeds are a part.
+    Their seeds derive from the graph's seed, which differs between tasks.
     """
     own = tf.get_default_graph().seed
     tf.set_random_seed(params.seed)
@@ -243,5 +241,5 @@ def same_seed(params: HParams) -> Iterator[None]:
 
 
 def position(params: HParams) -> tf.Tensor:
-    """Returns the number of examples trained on so far; iterators evaluate it after a checkpoint has been restored."""
+    """Returns the number of examples trained on so far; iterators evaluate it after restoring a checkpoint."""
     return params.examples_at(tf.cast(tf.train.get_or_create_global_step(), tf.int64))

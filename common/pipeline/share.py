@@ -1,4 +1,4 @@
-"""The share of the training's examples that a process of a cluster takes."""
+"""The share of the training examples of a process in a cluster."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """Every count-th example of the training, beginning with that of this index. The default is all of them.
+    """Every count-th training example, beginning with this index; by default all examples.
 
     The processes share each batch, unless each makes whole batches of its examples.
     """
@@ -25,8 +25,8 @@ class Share:
         """Returns the share's part of a tensor [n, ...].
 
         Args:
-          values: consecutive examples of the training.
-          position: number of examples before them, of this training or of its batch.
+          values: consecutive training examples.
+          position: number of examples before them, in training or in the batch.
         """
         if self.count == 1:
             return values

@@ -1,8 +1,8 @@
-"""The number of records of a split, and whether they are kept in memory.
+"""The number of records of a split, and the decision to keep them in memory.
 
-The memory that records take follows from the size of one, which their files, their specs or some of them tell. It depends
-on where they are: records that are gathered are rows of one tensor, which is copied as it is made; those that are streamed
-are tensors of their own in the buffers of tf.data; those kept parsed are examples in one tensor.
+Their memory follows from the size of one, known from their files, specs or a sample. It depends on the storage: gathered
+records are rows of one tensor, which is copied during its creation; streamed ones are separate tensors in the buffers of
+tf.data; parsed ones are examples in one tensor.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ UNKNOWN = tf.data.experimental.UNKNOWN_CARDINALITY
 _COUNT_BATCH = 100
 _REPORT_SECONDS = 10
 _SAMPLE_SIZE = 32
-_OVERHEAD = 200  # Bytes that a tensor takes in addition to its values.
-_STRING = 70  # Bytes that a string in a tensor takes in addition to its characters.
+_OVERHEAD = 200  # Bytes of a tensor in addition to its values.
+_STRING = 70  # Bytes of a string in a tensor in addition to its characters.
 CACHE_BYTES = 512 * 10**6
-_RESERVE = 100 * 10**6  # Bytes that the session itself takes.
+_RESERVE = 100 * 10**6  # Bytes of the session itself.
 
 
 def count_examples(source: DataSource, split: str, at_most: int | None = None) -> int:
@@ -37,7 +37,7 @@ def count_examples(source: DataSource, split: str, at_most: int | None = None) -
     It is tf.data.INFINITE_CARDINALITY for an infinite split, and tf.data.UNKNOWN_CARDINALITY if counting stopped at at_most.
 
     Args:
-      at_most: where to stop counting. With None, a split that is infinite but does not declare it is counted forever.
+      at_most: where to stop counting. With None, counting an undeclared infinite split never ends.
 
     Raises:
       UsageError: there is no such split.
@@ -76,18 +76,17 @@ def _count(session, records, at_most, split):
 
 
 def fits_cache(source: DataSource, num_examples: int, num_readers: int = 1) -> bool:
-    """Whether to keep the training records in memory: if params.cache is set, and they take 512 MB and a quarter of it at most.
+    """Whether to keep the training records in memory: if params.cache is set, and they take at most 512 MB and a quarter of it.
 
-    If records are kept parsed, their size is that of parsed ones, see `parsed_size`.
-
-    Records that are streamed are kept by the operating system, too, as far as there is room.
+    Parsed records count with their parsed size, see `parsed_size`. The operating system also caches streamed records as memory
+    permits.
 
     Args:
       num_examples: as for `make_input_fn`.
-      num_readers: how many processes share the batches.
+      num_readers: number of processes that share the batches.
 
     Raises:
-      RunError: not even what is shuffled at a time fits.
+      RunError: not even the records of a shuffle fit.
     """
     if num_examples == INFINITE:
         return False
@@ -112,9 +111,9 @@ def fits_cache(source: DataSource, num_examples: int, num_readers: int = 1) -> b
 
 
 class _MemoryNeeded(typing.NamedTuple):
-    """Bytes that a training needs: for the records of its shuffle buffer, and to keep all of them in memory.
+    """Bytes that training needs: for the records of its shuffle buffer, and to keep all of them in memory.
 
-    is_decided_by_data: the available memory must not decide, as the order of a stream would be another.
+    is_decided_by_data: the available memory must not decide, as streaming would change the order.
     """
 
     buffer: int
@@ -138,7 +137,7 @@ def _memory_needed(record, num_examples, params):
 
 
 class _RecordSize(typing.NamedTuple):
-    """What was seen of records: their Shards, if known; `picks_batches`; the bytes that a record takes; and `parsed_size`."""
+    """Measurements of records: their Shards, if known; `picks_batches`; the bytes of a record; `parsed_size`."""
 
     files: shards.Shards | None
     is_picked: bool
@@ -153,12 +152,12 @@ class _RecordSize(typing.NamedTuple):
 
     @property
     def gathered(self) -> float:
-        """Bytes of a record while all of them are put into one tensor, which copies them."""
+        """Bytes of a record while all are copied into one tensor."""
         return 2 * self.values + self.num_tensors * _STRING
 
 
 def _measure(source: DataSource, num_examples: int, num_readers: int) -> _RecordSize:
-    """Looks at the training records; without files, their size is estimated from the first ones."""
+    """Measures the training records; without files, estimates their size from the first ones."""
     with opened(lambda: source.read(source.params.train_split)) as (session, records):
         files = shards.find(records, num_examples)
         is_picked = picks_batches(records, num_examples, source.params)
@@ -172,7 +171,7 @@ def _measure(source: DataSource, num_examples: int, num_readers: int) -> _Record
                 plain(lambda *record: tuple(tf.nest.flatten(record, expand_composites=True)))
             )
         sizes = []
-        with contextlib.suppress(tf.errors.OpError):  # Training will report it.
+        with contextlib.suppress(tf.errors.OpError):  # Reported by training.
             for values in iterate(session, first):
                 sizes.append(sum(map(_bytes, values)))
     return _RecordSize(None, is_picked, max(sum(sizes) / max(len(sizes), 1), 1), len(specs))

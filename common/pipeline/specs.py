@@ -1,4 +1,4 @@
-"""The shapes and types of a dataset's records and features, kept with a model, so that it can be used without its data."""
+"""Shapes and types of a dataset's records and features, saved with a model for use without its data."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -10,10 +10,10 @@ import tensorflow.compat.v1 as tf
 
 @dataclasses.dataclass(frozen=True)
 class Specs:
-    """What a dataset module's functions give and take.
+    """The types of a dataset module's functions.
 
-    records is the element_spec of what `read` returns; features is {name: tf.TensorSpec [batch, ...]} of what is fed to the
-    model in prediction.
+    records is the element_spec of the dataset from `read`; features is {name: tf.TensorSpec [batch, ...]} of the model's inputs
+    in prediction.
     """
 
     records: Any
@@ -21,10 +21,10 @@ class Specs:
 
 
 def to_json(spec: Any) -> Any:
-    """Returns a nest of dicts, tuples and tf.TensorSpec in a form that JSON can represent.
+    """Converts a nest of dicts, tuples and tf.TensorSpec to JSON values.
 
     Raises:
-      TypeError: there is something else in it, such as a tf.RaggedTensorSpec.
+      TypeError: the nest has something else, such as a tf.RaggedTensorSpec.
     """
     if isinstance(spec, Mapping):
         return {'dict': {name: to_json(item) for name, item in spec.items()}}
@@ -36,7 +36,7 @@ def to_json(spec: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """Returns what `to_json` was given; raises KeyError, TypeError or ValueError if `value` is not what it returned."""
+    """Inverts `to_json`; raises KeyError, TypeError or ValueError for other values."""
     if 'dict' in value:
         return {name: from_json(item) for name, item in value['dict'].items()}
     if 'tuple' in value:

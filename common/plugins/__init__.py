@@ -1,1 +1,1 @@
-"""The user's model and dataset modules: imports them, and checks arguments and results."""
+"""The user's model and dataset modules: imports, and checks of arguments and results."""

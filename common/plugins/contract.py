@@ -1,4 +1,4 @@
-"""Checks shared by model and dataset modules."""
+"""Checks common to model and dataset modules."""
 
 import collections.abc
 from typing import Any

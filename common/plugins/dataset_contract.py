@@ -1,4 +1,4 @@
-"""Checks what the functions of a dataset module return, as docs/modules.md specifies it."""
+"""Checks of the results of a dataset module's functions, as specified in docs/modules.md."""
 
 from collections.abc import Mapping
 import json
@@ -18,11 +18,11 @@ from estimator_trainer.common.plugins.contract import (
 from estimator_trainer.hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
-EXAMPLE_ID = 'example_id'  # A feature that names the example in predictions; models do not see it.
+EXAMPLE_ID = 'example_id'  # A feature that identifies examples in predictions; models do not see it.
 
 
 def check_metadata(metadata: Any, params: HParams) -> dict[str, Any]:
-    """Returns what a dataset module's `metadata` returned as JSON would give it back: tuples become lists.
+    """Returns a dataset module's `metadata` as read back from JSON: tuples become lists.
 
     Raises:
       UsageError: it is not a dict that JSON can represent, or class_names is not a list of num_classes distinct texts.
@@ -46,7 +46,7 @@ def check_metadata(metadata: Any, params: HParams) -> dict[str, Any]:
 def check_parsed(
     function: str, parsed: Any, mode: str, params: HParams
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
-    """Checks the features and labels that a dataset module has parsed, and returns them as tensors; no labels in PREDICT.
+    """Checks features and labels parsed by a dataset module, and returns them as tensors; no labels in PREDICT.
 
     Args:
       function: 'parse' or 'parse_batch'.
@@ -54,7 +54,7 @@ def check_parsed(
       params: hyper-parameters, which name the dataset.
 
     Raises:
-      UsageError: it is not a pair of dicts of tensors.
+      UsageError: they are not a pair of dicts of tensors.
     """
     source = f'--dataset={params.dataset}: {function}()'
     features, labels = check_pair(source, '(features, labels)', parsed)
@@ -83,7 +83,7 @@ def _is_id(dtype):
 
 
 def _check_batch_sizes(source, features, labels):
-    """Returns features and labels after checking that they have one batch size, at run time if it is not known before."""
+    """Returns features and labels after checking that they have one batch size, statically or at run time."""
     dense = [value for value in [*features.values(), *labels.values()] if isinstance(value, DENSE) and value.shape.rank]
     sizes = [value.shape[0] for value in dense]
     if None not in sizes and len(set(sizes)) > 1:
@@ -97,7 +97,7 @@ def _check_batch_sizes(source, features, labels):
 
 
 def _tensors(source, kind, values, mode, min_rank):
-    """Returns a dict with its values converted to tensors; sparse and ragged ones are kept, except in PREDICT."""
+    """Converts the values of a dict to tensors; keeps sparse and ragged ones, except in PREDICT."""
     check_dict(source, f'{kind}s', values)
     tensors = {}
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""Imports model and dataset modules by file name or dotted path: there is no registry."""
+"""Imports of model and dataset modules by file name or dotted path, without a registry."""
 
 import importlib
 import importlib.util
@@ -65,7 +65,7 @@ def load(kind: str, name: str) -> types.ModuleType:
         except FormerNameError as error:
             raise UsageError(f'--{kind}={name}: {error}') from None
         except ModuleNotFoundError as error:
-            # If an import inside the module fails, its author needs the traceback.
+            # A failed import inside the module needs the traceback.
             if not f'{path}.'.startswith(f'{error.name}.'):
                 raise
     if module is None:
@@ -75,7 +75,7 @@ def load(kind: str, name: str) -> types.ModuleType:
 
 
 def check_name(kind: str, name: str) -> None:
-    """Raises UsageError if there is no module of this name under models/ or datasets/; a dotted path is not looked up."""
+    """Raises UsageError if there is no such module under models/ or datasets/; accepts any dotted path."""
     if '.' not in name and not (name.isidentifier() and importlib.util.find_spec(f'{_path(kind)}.{name}')):
         raise _missing(kind, name)
 

@@ -1,4 +1,4 @@
-"""Checks what the functions of a model module return, as docs/modules.md specifies it."""
+"""Checks of the results of a model module's functions, as specified in docs/modules.md."""
 
 from collections.abc import Mapping
 import types
@@ -11,7 +11,7 @@ from estimator_trainer.common.errors import UsageError, check_range, describe, s
 from estimator_trainer.common.plugins.contract import DENSE, check_dict, check_pair, not_a_tensor_error
 from estimator_trainer.hparams.build import HParams
 
-LOSS_PREFIX = 'loss/'  # Of the metrics that are named losses.
+LOSS_PREFIX = 'loss/'  # Of the metrics of named losses.
 _RESERVED = ('loss', 'global_step', 'split')
 
 
@@ -20,9 +20,8 @@ def call_model(
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns the predictions and the losses of a model module, {name: loss}; the losses are None if there are no labels.
 
-    A loss without a name has the name ''. The losses are multiplied by the label `weight`, float [batch], if there is one,
-    and by the class_weights of the label `label`. The mean of the losses is over the number of examples, whatever their
-    weights.
+    An unnamed loss has the name ''. The losses are multiplied by the label `weight`, float [batch], if there is one, and by the
+    class_weights of the label `label`. The mean of the losses is over the number of examples, regardless of weights.
 
     Raises:
       UsageError: they are not a dict of tensors [batch, ...], and a float32 tensor [batch] or a dict of such.
@@ -140,10 +139,10 @@ def call_eval_metrics(
 
 
 def make_optimizer(model: types.ModuleType, rate: tf.Tensor, params: HParams) -> tf.train.Optimizer:
-    """Returns what the function `optimizer` of a model module does.
+    """Returns the result of a model module's `optimizer`.
 
     Raises:
-      UsageError: it is not a tf.train.Optimizer.
+      UsageError: the result is not a tf.train.Optimizer.
     """
     optimizer = model.optimizer(rate, params)
     if not isinstance(optimizer, tf.train.Optimizer):
@@ -155,14 +154,14 @@ def make_optimizer(model: types.ModuleType, rate: tf.Tensor, params: HParams) ->
 
 
 def learning_rate(model: types.ModuleType, step: tf.Tensor, total_steps: int, params: HParams) -> tf.Tensor:
-    """Returns what the function `learning_rate` of a model module does, as a float32 scalar.
+    """Returns the result of a model module's `learning_rate`, as a float32 scalar.
 
     Args:
       step: float32 scalar, 0 for the first step.
       total_steps: the step at which training ends.
 
     Raises:
-      UsageError: it is not a number.
+      UsageError: the result is not a number.
     """
     rate = model.learning_rate(step, total_steps, params)
     if isinstance(rate, DENSE) and rate.shape.rank == 0 and (rate.dtype.is_floating or rate.dtype.is_integer):
@@ -173,7 +172,7 @@ def learning_rate(model: types.ModuleType, step: tf.Tensor, total_steps: int, pa
 
 
 def make_hooks(model: types.ModuleType, mode: str, params: HParams) -> list[tf.train.SessionRunHook]:
-    """Returns the session hooks of a model module; none if it defines none.
+    """Returns the session hooks of a model module, if any.
 
     Raises:
       UsageError: they are not a list of tf.train.SessionRunHook.

@@ -1,4 +1,4 @@
-"""Describes model and dataset modules, for --help."""
+"""Descriptions of model and dataset modules, for --help."""
 
 import ast
 import inspect
@@ -34,7 +34,7 @@ def describe_module(kind: str, name: str) -> str:
 
 
 def describe_framework() -> str:
-    """Returns the hyper-parameters that all models and datasets have, with their defaults."""
+    """Returns the hyper-parameters common to all models and datasets, with their defaults."""
     lines = [line for name, entry in TABLE.items() for line in _lines(name, entry.default, entry.help)]
     return '\n'.join(["The framework's hyper-parameters:", '', *lines])
 
@@ -49,7 +49,7 @@ def _lines(name, default, comment):
 
 
 def _by_import(kind, name):
-    """Imports a module; returns its docstring, its hyper-parameters and the sources of get_params, if they can be found."""
+    """Imports a module; returns its docstring, its hyper-parameters and the sources of get_params, if available."""
     import tf_estimator  # noqa: F401 - before TensorFlow
 
     module = loader.load(kind, name)
@@ -61,7 +61,7 @@ def _by_import(kind, name):
 
 
 def _functions(module):
-    """Returns the source of get_params, and before it that of what it includes by **other.get_params()."""
+    """Returns the source of get_params, preceded by the sources that it includes by **other.get_params()."""
     function = textwrap.dedent(inspect.getsource(module.get_params))
     included = [ast.unparse(value).partition('.') for key, value in _items(function) if key is None]
     others = [getattr(module, name) for name, _, call in included if call == 'get_params()']
@@ -69,7 +69,7 @@ def _functions(module):
 
 
 def _comments(function: str) -> dict[str, str]:
-    """Returns the comments beside or above the items of the dict that a function returns; none if they cannot be found."""
+    """Returns the comments beside or above the items of the dict that a function returns, if available."""
     beside: dict[int, str] = {}
     above: dict[int, str] = {}
     try:

@@ -1,4 +1,4 @@
-"""The models, the datasets and the sets of hyper-parameters that there are, for --list."""
+"""The available models, datasets and sets of hyper-parameters, for --list."""
 
 from estimator_trainer.common.errors import first_line
 from estimator_trainer.common.plugins import loader, module_source
@@ -18,7 +18,7 @@ def list_modules() -> str:
 
 
 def _summary(kind, name):
-    """Returns the first line of a module's docstring, without importing it, or why it has none."""
+    """Returns the first line of a module's docstring, without importing it, or the reason for its absence."""
     try:
         return module_source.docstring(kind, name).partition('\n')[0]
     except (OSError, SyntaxError, ValueError) as error:  # Of a user's file.

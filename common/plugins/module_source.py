@@ -1,4 +1,4 @@
-"""Reads the source of a model or dataset module without importing it, which would import TensorFlow and take seconds."""
+"""Facts from the source of a model or dataset module, without the seconds that importing it with TensorFlow takes."""
 
 import ast
 import dataclasses
@@ -11,12 +11,12 @@ _OWN = 'estimator_trainer.'
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """What the source of a module says.
+    """Facts from the source of a module.
 
     Attributes:
       doc: its docstring.
-      params: what its get_params() returns.
-      functions: the source of that function, and before it those of the other modules' get_params() that it includes.
+      params: the result of its get_params().
+      functions: the source of that function, preceded by those of the other modules' get_params() that it includes.
     """
 
     doc: str
@@ -25,14 +25,14 @@ class Source:
 
 
 class _Unclear(Exception):
-    """Only importing the module can tell."""
+    """The source does not suffice: the module must be imported."""
 
 
 def read(kind: str, name: str) -> Source | None:
-    """Returns what a module's source says; None if only importing the module can tell.
+    """Returns the facts from a module's source; None if the module must be imported.
 
-    That is so for modules that are given by their dotted paths, and if get_params does more than to return a dict of plain
-    values, with **other.get_params() of modules of this project among them.
+    That is the case for dotted paths, and if get_params does more than return a dict of plain values and **other.get_params()
+    of modules of this project.
 
     Args:
       kind: 'model' or 'dataset'.
@@ -47,7 +47,7 @@ def read(kind: str, name: str) -> Source | None:
 
 
 def docstring(kind: str, name: str) -> str:
-    """Returns the docstring of a module under models/ or datasets/, '' if it is none in Python.
+    """Returns the docstring of a module under models/ or datasets/, '' if it is not written in Python.
 
     Raises:
       OSError, SyntaxError, ValueError: the file cannot be read, or is not Python.
@@ -104,7 +104,7 @@ def _get_params(tree):
 
 
 def _only(tree, name):
-    """Returns the only node that gives a name its meaning."""
+    """Returns the only node that binds a name."""
     found = [node for node in ast.walk(tree) if name in _bound(node) or '*' in _bound(node)]
     if len(found) != 1:
         raise _Unclear
@@ -112,7 +112,7 @@ def _only(tree, name):
 
 
 def _bound(node):
-    """Returns the names that a node defines, imports, assigns or deletes; '*' for a module's names."""
+    """Returns the names that a node defines, imports, assigns or deletes; '*' for an import of all names."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return [node.name]
@@ -124,7 +124,7 @@ def _bound(node):
 
 
 def _returned(function):
-    """Returns the dict of the return statement that a function consists of."""
+    """Returns the dict of a function's only statement, a return."""
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body
     is_return = len(body) == 1 and isinstance(body[0], ast.Return) and isinstance(body[0].value, ast.Dict)
     if function.decorator_list or not is_return:

@@ -1,1 +1,1 @@
-"""From files to batches: TFRecord files, their manifest, the input pipeline."""
+"""TFRecord files: conversion, manifest, verification, reading."""

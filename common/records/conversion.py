@@ -1,4 +1,4 @@
-"""Writes examples to TFRecord files and a manifest, and continues interrupted conversions."""
+"""Conversion of examples to TFRecord files and a manifest, resumable after an interruption."""
 
 import collections
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from estimator_trainer.common.plugins.traceback_filter import in_a_line
 from estimator_trainer.common.records import manifest, tfrecord
 
 NUM_SHARDS = 4
-MAX_SHARDS = 512  # Evaluation reads all of them at once, and 1,024 is a common limit of open files.
+MAX_SHARDS = 512  # Evaluation reads all at once, and 1,024 is a common limit of open files.
 SHARD_BYTES = 150 * 10**6
 _SAMPLE = 16
 _REPORT_EVERY = 1000
@@ -33,7 +33,7 @@ class Conversion:
         """Begins it.
 
         Args:
-          directory: which no other process converts at the same time.
+          directory: locked against other conversions.
           encode: function that serializes an example.
           fingerprint: see `common.records.records.write`.
         """
@@ -82,23 +82,23 @@ class Conversion:
                 for split, examples in sized.items()
             }
             try:
-                # In this thread: what the examples come from, such as a database, may belong to it.
+                # In this thread, to which the source, such as a database, may belong.
                 passes = {split: self._write_pass(split, splits[split]) for split in splits if split not in sized}
                 for future in concurrent.futures.as_completed(sum(futures.values(), [])):
                     future.result()
             finally:
-                self._stop.set()  # After an error or Ctrl-C, the other threads need not finish.
+                self._stop.set()  # Stops the other threads after an error or Ctrl-C.
         return {split: [future.result() for future in futures[split]] if split in sized else passes[split] for split in splits}
 
     def _estimate_shards(self, split, examples):
-        """Returns the number of files, from the size of some examples."""
+        """Estimates the number of files from the size of some examples."""
         numbers = range(0, len(examples), max(len(examples) // _SAMPLE, 1))[:_SAMPLE]
         sample = [self._make(split, number, lambda i=number: examples[i]) for number in numbers]
         size = sum(map(_size, sample)) / max(len(sample), 1) * len(examples)
         return min(max(round(size / SHARD_BYTES), NUM_SHARDS), MAX_SHARDS)
 
     def _write_shard(self, split, examples, shard, num_shards):
-        """Writes example i of a sequence, for i modulo num_shards, and returns the file's entry in the manifest."""
+        """Writes the examples of a sequence whose index modulo num_shards is `shard`; returns the file's manifest entry."""
         name = f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord'
         numbers = range(shard, len(examples), num_shards)
         kept = self._find_kept([name])
@@ -166,7 +166,7 @@ class Conversion:
 
     @contextlib.contextmanager
     def _writing(self, names):
-        """Yields a writer for each file, and a list that has their entries in the manifest once the block ends."""
+        """Yields a writer per file, and a list that gets their manifest entries when the block ends."""
         entries: list[dict[str, Any]] = []
         with contextlib.ExitStack() as stack:
             parts = [stack.enter_context(files.atomic_path(os.path.join(self._directory, name))) for name in names]
@@ -195,7 +195,7 @@ class Conversion:
             self._bar.update(self._items - before)
 
     def _load_progress(self):
-        """Finds out which files an interrupted run has finished."""
+        """Finds the files finished by an interrupted run."""
         try:
             progress = files.read_json(os.path.join(self._directory, _PROGRESS))
             kept = {
@@ -212,7 +212,7 @@ class Conversion:
             tf.logging.info('%s: continuing a conversion that was interrupted.', self._directory)
 
     def _find_kept(self, names):
-        """Returns the entries of files that an interrupted run has finished; None if one is missing or has changed."""
+        """Returns the entries of files finished by an interrupted run; None if one is missing or has changed."""
         entries = []
         for name in names:
             path = os.path.join(self._directory, name)
@@ -224,7 +224,7 @@ class Conversion:
         return entries
 
     def _keep(self, entries, items):
-        """Writes down that files are finished, and how many items of the examples went into them together."""
+        """Records finished files and the number of items in them together."""
         if self._fingerprint is None:
             return
         with self._lock:

@@ -10,7 +10,7 @@ INFINITE = tf.data.experimental.INFINITE_CARDINALITY
 
 
 def elements(make_dataset: Callable[[], tf.data.Dataset]) -> Iterator[Any]:
-    """Yields the elements of a tf.data.Dataset, in a graph and a session of its own; none if its cardinality is infinite."""
+    """Yields the elements of a tf.data.Dataset, in its own graph and session; none if its cardinality is infinite."""
     with opened(make_dataset) as (session, dataset):
         if cardinality(session, dataset) != INFINITE:
             yield from iterate(session, dataset)

@@ -16,9 +16,9 @@ from estimator_trainer.common.paths import is_remote, resolve
 from estimator_trainer.common.records import tfrecord, verified
 
 _NAME = 'manifest.json'
-_LARGE = 10**9  # Bytes that take about a second to verify.
-_verified: dict[str, Any] = {}  # {path: its `remembered.state`} of the files that this process has verified or trusts.
-_trusts = True  # Whether to trust what an earlier process has verified.
+_LARGE = 10**9  # Bytes verified in about a second.
+_verified: dict[str, Any] = {}  # {path: its `remembered.state`} of the files verified or trusted by this process.
+_trusts = True  # Whether to trust the verification of an earlier process.
 
 
 def exists(directory: str) -> bool:
@@ -32,7 +32,7 @@ def save(
 
     Args:
       splits: {split: list of `describe` of its files}.
-      interleaved: {split: number of consecutive files between which consecutive records are distributed}; by default, all.
+      interleaved: {split: number of consecutive files over which consecutive records are distributed}; by default all.
       fingerprint: see `fingerprint`.
     """
     entries = {
@@ -59,7 +59,7 @@ def describe(name: str, found: tfrecord.Scan) -> dict[str, Any]:
 
 
 def fingerprint(directory: str) -> str | None:
-    """Returns what the files were made from, as given to `records.write`; None if that is unknown."""
+    """Returns the fingerprint given to `records.write`; None if unknown."""
     try:
         return read_json(_path(directory)).get('fingerprint')
     except ValueError:
@@ -101,7 +101,7 @@ def load(directory: str, split: str) -> dict[str, Any]:
 def check(directory: str, items: Sequence[Mapping[str, Any]]) -> None:
     """Verifies files against their entries in the manifest.
 
-    Each file is read once, unless it changes: that it was verified is remembered beside it, too, for later processes.
+    Each file is read once, unless it changes: its verification is also recorded beside it, for later processes.
 
     Raises:
       RunError: a file is missing, or differs from what was written.
@@ -129,7 +129,7 @@ def check(directory: str, items: Sequence[Mapping[str, Any]]) -> None:
 
 
 def clear_cache(trusts: bool = False) -> None:
-    """Makes `check` read every file again, also those that an earlier process has verified, unless it trusts that one."""
+    """Makes `check` read every file again, even those verified by an earlier process, unless `trusts`."""
     global _trusts
     _trusts = trusts
     _verified.clear()
@@ -143,7 +143,7 @@ def _find_defect(path, written):
 
 
 def locate_record(record: bytes) -> str | None:
-    """Returns which of the verified files contains a serialized tf.train.Example, and where; None if none does."""
+    """Locates a serialized tf.train.Example in the verified files; returns None if it is in none."""
     for path in reversed(_verified):
         with contextlib.suppress(tf.errors.OpError):  # It may have been deleted since.
             offsets = tfrecord.scan(path).offsets
@@ -154,7 +154,7 @@ def locate_record(record: bytes) -> str | None:
 
 
 def index(directory: str, splits: Mapping[str, Sequence[str]]) -> None:
-    """Writes the manifest of files elsewhere that others wrote, after it has verified them by their records' checksums.
+    """Verifies files elsewhere, written by others, by their records' checksums, and writes their manifest.
 
     Args:
       splits: {split: paths}.
@@ -176,7 +176,7 @@ def index(directory: str, splits: Mapping[str, Sequence[str]]) -> None:
 
 
 def check_alone(path: str) -> int:
-    """Verifies a file that no manifest describes by its records' checksums; returns the number of its records.
+    """Verifies a file without a manifest by its records' checksums; returns the number of records.
 
     Raises:
       RunError: the file is missing, compressed or corrupt.
@@ -187,7 +187,7 @@ def check_alone(path: str) -> int:
 
 
 def _scan_intact(path):
-    """Returns the Scan of a file whose records have the right checksums; raises RunError if it is not one."""
+    """Returns the Scan of a file; raises RunError if a record's checksum is wrong."""
     try:
         found = tfrecord.scan(path)
         defect = None if tfrecord.is_intact(path, found) else tfrecord.find_damage(path, found)
@@ -204,9 +204,9 @@ def _scan_intact(path):
 
 
 def verify(directory: str) -> Iterator[str]:
-    """Yields a line for each file of a directory, which says whether the file is as it was written.
+    """Yields a line for each file of a directory that says whether it is as written.
 
-    Without a manifest, all files named *.tfrecord are verified by their records' checksums.
+    Without a manifest, verifies all files named *.tfrecord by their records' checksums.
 
     Raises:
       UsageError: there are no files.
@@ -270,7 +270,7 @@ def _is_valid(entry):
 
 
 def _is_elsewhere(name):
-    """Whether a file lies outside of the manifest's directory: one that `index` describes."""
+    """Whether a file, described by `index`, lies outside of the manifest's directory."""
     return os.path.isabs(name) or is_remote(name)
 
 

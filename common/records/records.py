@@ -66,35 +66,35 @@ def write(
 ) -> None:
     """Writes splits as TFRecord files, in parallel, and a manifest that makes them valid.
 
-    Each file is written under a temporary name and renamed, the manifest last, so that an interrupted run leaves nothing that
-    `read` would accept. If another process is writing the directory, waits, then uses its result. On a terminal a
-    progress bar counts the examples.
+    Each file is written under a temporary name and renamed, the manifest last, so `read` rejects the files of an interrupted
+    run. If another process is writing the directory, waits, then uses its result. On a terminal a progress bar counts the
+    examples.
 
     Args:
       directory: created if it does not exist.
-      splits: {split: examples}. Examples are a sequence, anything with len() and [i], of features for `encode`. Several
-        threads index it, so that a sequence that creates its items on access works in parallel. None is skipped, such as for
-        a picture that cannot be read. Any other iterable, such as a generator that reads the rows of a large file, is written
-        in one pass: by one thread, to groups of four files of about 150 MB, numbered in the order of the examples; after an
-        interruption it is iterated over again, and what is already written is skipped.
+      splits: {split: examples}. Examples are a sequence, anything with len() and [i], of features for `encode`. Several threads
+          index it, so a sequence that creates its items on access works in parallel. None, such as for an unreadable picture,
+          is skipped. Any other iterable, such as a generator over the rows of a large file, is written in one pass: by one
+          thread, to groups of four files of about 150 MB, numbered in the order of the examples; after an interruption it is
+          iterated over again, skipping written examples.
       num_shards: number of files per split, for a sequence. Example i goes to file i modulo num_shards. By default, files have
         about 150 MB, as estimated from some of the examples, and there are at least 4, and at most 512.
-      fingerprint: says what is converted, such as the path, size and time of the source and the options: as long as it is the
-        same, so are the examples. Files that an interrupted run with the same fingerprint has finished are kept; without one,
-        all are written anew.
+      fingerprint: identifies the input, such as the path, size and time of the source and the options: the same fingerprint
+          implies the same examples. Files finished by an interrupted run with the same fingerprint are kept; without one, all
+          are rewritten.
 
     Raises:
       RunError: the directory cannot be written, or creating an example fails.
     """
     was_written = is_written(directory, fingerprint)
     with _writing(directory):
-        if was_written or not is_written(directory, fingerprint):  # Another process may have written it by now.
+        if was_written or not is_written(directory, fingerprint):  # Another process may have written it meanwhile.
             Conversion(directory, encode, fingerprint).run(splits, num_shards)
 
 
 @contextlib.contextmanager
 def _writing(directory):
-    """Creates the directory, and lets one process at a time write it; raises RunError if it cannot be written."""
+    """Creates and locks the directory for writing; raises RunError if it cannot be written."""
     try:
         tf.io.gfile.makedirs(directory)
         with taking_turns(os.path.join(directory, 'conversion')):
@@ -105,9 +105,9 @@ def _writing(directory):
 
 
 def index(directory: str, files: Mapping[str, Sequence[str]]) -> None:
-    """Describes TFRecord files that others wrote, wherever they are: `read(directory, split)` then reads them like its own.
+    """Describes TFRecord files written by others, anywhere: `read(directory, split)` then reads them like its own.
 
-    They are read once, to verify their records' checksums. Nothing is done if the directory has been written.
+    They are read once, to verify their records' checksums. Does nothing if the directory has been written.
 
     Args:
       directory: created if it does not exist.
@@ -118,7 +118,7 @@ def index(directory: str, files: Mapping[str, Sequence[str]]) -> None:
     """
     if not is_written(directory):
         with _writing(directory):
-            if not is_written(directory):  # Another process may have written it by now.
+            if not is_written(directory):  # Another process may have written it meanwhile.
                 manifest.index(directory, files)
 
 
@@ -128,14 +128,14 @@ def is_written(directory: str, fingerprint: str | None = None) -> bool:
 
 
 def read(directory: str, split: str) -> tf.data.Dataset:
-    """Reads a split that `write` wrote.
+    """Reads a split written by `write`.
 
-    Every file is first verified, which reads all of it: once, unless it changes; see `manifest.check`.
+    First verifies every file by reading it: once, unless it changes; see `manifest.check`.
 
     Returns:
-      Serialized tf.train.Example, string scalars, with known cardinality and in a fixed order, that of the examples, if none
-      was skipped. If a dataset module's `read` returns this dataset as it is, training shuffles it in windows, and need not
-      keep it in memory.
+      Serialized tf.train.Example, string scalars, with known cardinality and in a fixed order, that of the examples if none was
+      skipped. If a dataset module's `read` returns this dataset unchanged, training shuffles it in windows and need not keep it
+      in memory.
 
     Raises:
       UsageError: there is no such split.
@@ -149,7 +149,7 @@ def read(directory: str, split: str) -> tf.data.Dataset:
 
 
 def _interleave(paths, width):
-    """Returns the records of files: one of each of the first `width` files in turn, then those of the next."""
+    """Returns the records of files: one from each of the first `width` files in turn, then from the next."""
 
     @plain
     def interleaved(group):
@@ -168,7 +168,7 @@ def decode(record: bytes) -> dict[str, tuple[str, Sequence[Any]]]:
     """Returns {name: (kind, values)} of a serialized tf.train.Example; a kind is bytes, float or int64.
 
     Raises:
-      DecodeError: it is something else.
+      DecodeError: the record is not a tf.train.Example.
     """
     features = tf.train.Example.FromString(record).features.feature
     kinds = {name: feature.WhichOneof('kind') for name, feature in features.items()}

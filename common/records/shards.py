@@ -1,4 +1,4 @@
-"""The TFRecord files behind a tf.data.Dataset, and where their records are: for reading from any place."""
+"""The TFRecord files behind a tf.data.Dataset, and the offsets of their records, for reading from any position."""
 
 from collections.abc import Mapping, Sequence
 import dataclasses
@@ -23,9 +23,9 @@ class Blocks(NamedTuple):
 
     Attributes:
       file: the number of the file.
-      offset: the byte from which to read it.
-      skip: how many records to skip there.
-      first: how many records of the split precede the block, counted file by file.
+      offset: the byte offset to read from.
+      skip: number of records to skip there.
+      first: number of records of the split before the block, counted file by file.
       count: the number of its records.
     """
 
@@ -40,7 +40,7 @@ class Blocks(NamedTuple):
 class Shards:
     """The files of a split.
 
-    directory is theirs, and items are their entries in the manifest, in the order in which the split's records were given.
+    directory is theirs; items are their entries in the manifest, in the order of the split's records.
     """
 
     directory: str
@@ -58,7 +58,7 @@ class Shards:
 
     @property
     def sha256(self) -> str:
-        """A checksum of the contents of all files, whatever their directory."""
+        """A checksum of the contents of all files, independent of their directory."""
         return hashlib.sha256(' '.join(item['sha256'] for item in self.items).encode()).hexdigest()
 
     @functools.cached_property
@@ -66,7 +66,7 @@ class Shards:
         return [resolve(self.directory, item['name']) for item in self.items]
 
     def blocks(self, max_records: int) -> np.ndarray:
-        """Divides the split into blocks of at most so many records; returns int64 [blocks, 5], with the columns of Blocks."""
+        """Divides the split into blocks of at most max_records; returns int64 [blocks, 5], with the columns of Blocks."""
         max_records = max(max_records, self.count // _MAX_BLOCKS, 1)
         found, first = [], 0
         for number, (path, item) in enumerate(zip(self.paths, self.items)):
@@ -105,12 +105,12 @@ def _scanned_index(path):
 
 
 def attach(records: tf.data.Dataset, shards: Shards) -> tf.data.Dataset:
-    """Returns the dataset of all records of the shards, marked as such; a transformation of it is not."""
+    """Marks a dataset as that of all records of the shards; transformations lose the mark."""
     records._shards = shards
     return records
 
 
 def find(records: tf.data.Dataset, num_examples: int | None = None) -> Shards | None:
-    """Returns the Shards whose records a dataset has; None if it is another one, or num_examples are not all of them."""
+    """Returns the Shards of a dataset; None for an unmarked dataset, or if num_examples are not all records."""
     shards = getattr(records, '_shards', None)
     return shards if shards and num_examples in (None, shards.count) else None

@@ -1,4 +1,4 @@
-"""Reads the structure of a TFRecord file, and locates corruption.
+"""The structure of a TFRecord file, and the location of corruption.
 
 A record consists of its length (8 bytes, little-endian), a CRC of the length (4), the data, and a CRC of the data (4).
 (tensorflow/core/lib/io/record_writer.h)
@@ -20,7 +20,7 @@ from estimator_trainer.common.records.elements import elements
 
 _BLOCK = 1 << 20
 _HEADER = 12
-INDEXED_BYTES = 1 << 16  # Bytes for each entry of an index, of which a file of 150 MB has no more than _MAX_INDEX.
+INDEXED_BYTES = 1 << 16  # Bytes per entry of an index, of which a file of 150 MB has at most _MAX_INDEX.
 _MAX_INDEX = 512
 FRAMING = 16  # Bytes of a record in addition to its data.
 
@@ -29,8 +29,8 @@ FRAMING = 16  # Bytes of a record in addition to its data.
 class Scan:
     """The result of reading a file once from start to end.
 
-    offsets are the bytes at which its records begin, computed from the lengths of those before. is_sound is whether the last
-    record ends at the end of the file; otherwise it would extend beyond it. crc32 has an entry for each block of 2^20 bytes.
+    offsets are the bytes at which its records begin, computed from the preceding lengths. is_sound is whether the last record
+    ends at the end of the file, rather than beyond it. crc32 has an entry for each block of 2^20 bytes.
     """
 
     offsets: Sequence[int]
@@ -67,7 +67,7 @@ def scan(path: str) -> Scan:
 
 
 def make_index(offsets: Sequence[int], size: int) -> dict[str, Any]:
-    """Returns where to begin reading in a file: {'every': N, 'offsets': the bytes at which each N-th record begins}.
+    """Returns the index of a file: {'every': N, 'offsets': the bytes at which each N-th record begins}.
 
     Args:
       offsets: the bytes at which its records begin.
@@ -89,7 +89,7 @@ def read(path: str, count: int) -> Iterator[bytes]:
 
 
 def is_intact(path: str, found: Scan) -> bool:
-    """Whether the checksums of all records are right; much faster than `find_damage`, which tells where one is not."""
+    """Whether the checksums of all records are right; much faster than `find_damage`, which locates a wrong one."""
     if not found.is_sound:
         return False
     with tf.Graph().as_default(), tf.Session() as session:
@@ -102,7 +102,7 @@ def is_intact(path: str, found: Scan) -> bool:
 
 
 def find_damage(path: str, found: Scan, written: Mapping[str, Any] | None = None) -> str | None:
-    """Describes what is wrong with a file, in words that follow its path in a message.
+    """Describes the damage of a file, in words that follow its path in a message.
 
     Args:
       written: 'count', 'bytes', 'sha256' and, if known, 'crc32' of its Scan when it was written, and the 'index' of its

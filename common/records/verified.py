@@ -1,4 +1,4 @@
-"""manifest.verified.json in a directory: the state of files when they were verified, so that it is done only once."""
+"""manifest.verified.json in a directory: the state of files when verified, to verify them only once."""
 
 from collections.abc import Mapping
 import contextlib
@@ -18,7 +18,7 @@ _NAME = 'manifest.verified.json'
 def state(path: str, item: Mapping[str, Any]) -> list[int] | None:
     """Returns the size of a file, the time of its last change, its inode, and a checksum of its entry in the manifest.
 
-    None if it is missing.
+    None if the file is missing.
     """
     entry = zlib.crc32(json.dumps(item, sort_keys=True).encode())
     try:
@@ -28,7 +28,7 @@ def state(path: str, item: Mapping[str, Any]) -> list[int] | None:
 
 
 def load(directory: str) -> dict[str, Any]:
-    """Returns {path: its `state` when it was verified}; empty for a remote directory, for which nothing is remembered."""
+    """Returns {path: its `state` when verified}; empty for a remote directory, which has no such file."""
     path = os.path.join(directory, _NAME)
     if is_remote(path) or not os.path.exists(path):
         return {}
@@ -39,12 +39,12 @@ def load(directory: str) -> dict[str, Any]:
 
 
 def add(directory: str, states: Mapping[str, Any]) -> None:
-    """Remembers {path: state} of files; does nothing if the directory is remote or cannot be written."""
+    """Records {path: state} of files; does nothing if the directory is remote or cannot be written."""
     _save(directory, {**load(directory), **states})
 
 
 def forget(directory: str, path: str) -> None:
-    """Forgets that a file was verified."""
+    """Removes a file's record."""
     states = load(directory)
     if states.pop(path, None):
         _save(directory, states)

@@ -1,1 +1,1 @@
-"""A command: experiment, schedules, signals."""
+"""Runs of a command: experiment, schedules, diagnosis."""

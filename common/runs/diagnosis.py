@@ -1,4 +1,4 @@
-"""Reports TensorFlow errors caused by data or lack of memory in one line that names the cause."""
+"""Diagnosis of TensorFlow errors caused by data or lack of memory, in one line that names the cause."""
 
 from collections.abc import Iterator
 import contextlib
@@ -18,7 +18,7 @@ ModeKeys = tf.estimator.ModeKeys
 
 
 def find_cause(error: Exception) -> UsageError | RunError | None:
-    """Returns the error of one line that an exception is, that AutoGraph has wrapped, or that names the file of it."""
+    """Returns the one-line error for an exception: itself, the one wrapped by AutoGraph, or one that names its file."""
     found = original(error)
     if isinstance(found, (UsageError, RunError)):
         return found
@@ -28,7 +28,7 @@ def find_cause(error: Exception) -> UsageError | RunError | None:
 
 @contextlib.contextmanager
 def diagnose_errors(experiment: Experiment) -> Iterator[None]:
-    """Within the block, a TensorFlow exception is replaced with a RunError if its cause is found."""
+    """Within the block, replaces a TensorFlow exception with a RunError if its cause is found."""
     try:
         yield
     except (*ERRORS, MemoryError) as error:
@@ -55,7 +55,7 @@ def _diagnose(experiment, error):
 
 
 def _splits(experiment):
-    """Yields (mode, name) of the splits that a run reads."""
+    """Yields (mode, name) of the splits read by a run."""
     schedule, options = experiment.schedule, experiment.options
     if schedule.trains:
         yield ModeKeys.TRAIN, experiment.source.params.train_split

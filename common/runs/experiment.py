@@ -1,4 +1,4 @@
-"""Everything that a schedule needs, in one object."""
+"""The Experiment: all inputs of a schedule."""
 
 from collections.abc import Callable, Sequence
 import dataclasses
@@ -33,8 +33,8 @@ ModeKeys = tf.estimator.ModeKeys
 class Experiment:
     """The argument of the functions of common/runs/schedules.py.
 
-    train_steps is the global step at which training ends. evaluators has one for each split to evaluate, and is empty for
-    schedules that do not evaluate; objective compares the metrics of the first.
+    train_steps is the global step at which training ends. evaluators has one per split to evaluate, none for schedules that do
+    not evaluate; objective compares the metrics of the first.
     """
 
     estimator: tf.estimator.Estimator
@@ -67,8 +67,8 @@ def make_experiment(
 
     Args:
       model: a model module, see docs/modules.md.
-      config: what `common.training.session_config.make_run_config` returned for these options.
-      options: splits that their schedule does not need are not read.
+      config: from `common.training.session_config.make_run_config` for these options.
+      options: splits that the schedule does not need are not read.
       on_metrics: see `common.commands.api.train`.
 
     Raises:
@@ -117,7 +117,7 @@ def make_experiment(
 
 
 def _make_estimators(model_fn, config, params):
-    """Returns what trains, and what evaluates: only the training uses parameter servers."""
+    """Returns the Estimators for training and evaluation: only the former uses parameter servers."""
     with quiet():  # The Estimator logs its entire configuration.
         estimator = tf.estimator.Estimator(model_fn, config=config, params=params)
         if not config.device_fn:
@@ -153,7 +153,7 @@ def _check_batch(params, tasks, towers, is_resumed):
 
 
 def _eval_steps(source, split, options):
-    """Returns how many batches to evaluate at most, and how many there must be."""
+    """Returns the maximum number of batches to evaluate, and the required one."""
     steps = 1 if SCHEDULES[options.schedule].is_dry_run else options.eval_steps
     if steps:
         count_examples(source, split, at_most=1)  # Raises if the split is unknown or empty.

@@ -1,4 +1,4 @@
-"""Measures a run: examples, steps, and steps between checkpoints and evaluations."""
+"""The length of a run: examples, steps, and steps between checkpoints and evaluations."""
 
 import math
 from typing import NamedTuple
@@ -17,8 +17,8 @@ from estimator_trainer.common.pipeline.size import count_examples
 class RunLength(NamedTuple):
     """Lengths of a run.
 
-    num_examples is that of train_split, 0 or negative if it is infinite or not counted; trained_examples are those of an epoch,
-    see --overfit_batches; train_steps is the global step at which training ends; save_steps and eval_every_steps are the steps
+    num_examples is that of train_split, 0 or negative if infinite or not counted; trained_examples are those of an epoch, see
+    --overfit_batches; train_steps is the global step at which training ends; save_steps and eval_every_steps are the steps
     between checkpoints and evaluations.
     """
 
@@ -33,7 +33,7 @@ def measure(source: DataSource, options: Options) -> RunLength:
     """Returns the lengths of a run; counts examples only if the schedule needs it.
 
     Raises:
-      UsageError: epochs are undefined for an infinite dataset, or make no step, or too many.
+      UsageError: epochs are undefined for an infinite dataset, or amount to no step or too many.
       RunError: the split is empty.
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
@@ -48,12 +48,12 @@ def measure(source: DataSource, options: Options) -> RunLength:
 
 
 def _needed_examples(params, schedule):
-    """Returns how many examples a training may read, including the shuffle buffer; None if epochs determine its length."""
+    """Returns the number of examples that training may read, with the shuffle buffer; None if epochs determine it."""
     if schedule.is_dry_run or schedule.follows and params.train_steps:
         return 1
     if not params.train_steps:
         return None
-    # Grouping by length reads whole windows.
+    # Grouping by length reads entire windows.
     return params.examples_at(params.train_steps + params.group_by_length * WINDOW) + params.shuffle_buffer
 
 

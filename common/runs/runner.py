@@ -1,4 +1,4 @@
-"""One run of a schedule in its output_dir."""
+"""The run of a schedule in its output_dir."""
 
 from collections.abc import Callable, Iterator
 import contextlib
@@ -48,13 +48,12 @@ def run(
 ) -> dict[str, Any]:
     """Runs the schedule of the options, saves its result in results.json, and returns it.
 
-    In a cluster, chief and workers train together, parameter servers hold the variables if there are any, and an evaluator
-    evaluates the checkpoints; other schedules are run by the chief alone. Workers and parameter servers do not use the
-    output_dir.
+    In a cluster, chief and workers train together, parameter servers, if any, hold the variables, and an evaluator evaluates
+    the checkpoints; the chief runs other schedules alone. Workers and parameter servers do not use the output_dir.
 
     Args:
       model: a model module, see docs/modules.md.
-      source: the dataset; its module's `prepare` is called here.
+      source: the dataset; `run` calls its module's `prepare`.
       output_dir: the run's directory; a dry run uses a temporary one instead.
       options: what to run, and how.
       stop: already entered.
@@ -63,7 +62,7 @@ def run(
 
     Raises:
       UsageError: the options, hyper-parameters, modules or the directory are invalid or incompatible.
-      RunError: files are missing or corrupt, memory or disk space is insufficient, or the training fails.
+      RunError: files are missing or corrupt, memory or disk space is insufficient, or training fails.
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
     is_worker = cluster is not None and cluster.is_worker
@@ -89,7 +88,7 @@ def run(
             if experiment.evaluators:
                 projector.show(experiment.evaluators[0])
         task.leave()
-        if not (cluster and cluster.addresses.get(EVALUATOR) and schedule.trains):  # Otherwise they are the evaluator's.
+        if not (cluster and cluster.addresses.get(EVALUATOR) and schedule.trains):  # Otherwise the evaluator writes them.
             run_dir.save_results(output_dir, result)
     return result
 
@@ -104,16 +103,16 @@ def opened(
     task: TrainingTask = ALONE,
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
 ) -> Iterator[Experiment]:
-    """Yields the Experiment of a run, once its output_dir is found to go with it; a training's is locked within the block.
+    """Yields the Experiment of a run after checking its output_dir, which is locked within the block if the run trains.
 
-    Args and errors are those of `run`; task is this process's.
+    Args and errors as for `run`; task is this process's.
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
     changed = tuple(parse(options.override_hparams, '--override_hparams'))
     is_resumed = checkpoints.has_checkpoint(output_dir)
     of_inference = () if schedule.trains else ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
     with contextlib.ExitStack() as cleanup:
-        # Both may fail, so before the directory is created.
+        # Both may fail, so they precede creating the directory.
         config = make_run_config(output_dir, params.seed, options, task)
         saved = _saved(source, output_dir, (*changed, *of_inference)) if is_resumed else None
         if schedule.trains:
@@ -137,16 +136,16 @@ def opened(
 
 
 def _saved(source, output_dir, free):
-    """Returns what a run has saved of its dataset, or None; its hyper-parameters must be the same, but for those in `free`."""
+    """Returns the SavedDataset of a run, or None; checks that its hyper-parameters are the same, except those in `free`."""
     saved = saved_dataset.load(output_dir)
-    if saved or not source.has_metadata():  # Otherwise the data has to be prepared first.
+    if saved or not source.has_metadata():  # Otherwise the data must be prepared first.
         params = build.add_metadata(source.params, saved.metadata) if saved else source.params
         build.compare(params, run_dir.hparams_path(output_dir), free)
     return saved
 
 
 def _with_data(source, saved, options):
-    """Returns the DataSource with its data prepared, or with what was saved of it if the run reads no split."""
+    """Returns the DataSource with its data prepared, or with the saved metadata if the run reads no split."""
     if saved and saved.specs and not _reads_data(options):
         return saved_dataset.without_data(source, saved)
     tf.logging.info('Checking the data: %s.', source.data_dir)
@@ -160,7 +159,7 @@ def _reads_data(options):
 
 
 def _history(params, output_dir, names):
-    """Returns the history of a training's hyper-parameters, with what changes as it resumes, and the step at which it does."""
+    """Returns the history of a run's hyper-parameters, including changes on resuming, and the step of the change."""
     path, history, step = run_dir.hparams_path(output_dir), [], 0
     if checkpoints.has_checkpoint(output_dir):
         saved = build.compare(params, path, names)
@@ -173,11 +172,11 @@ def _history(params, output_dir, names):
 
 
 def _with_history(params, history, task):
-    """Returns hyper-parameters that know at which step batch_size changed."""
+    """Returns hyper-parameters with the step at which batch_size changed."""
     batch_start = overrides.batch_start(history)
     if batch_start != (0, 0) and (not task.can_change_batch_size or params.group_by_length):
         raise UsageError(
-            f'--override_hparams: batch_size changed at step {batch_start[0]}, after which this training cannot go on '
+            f'--override_hparams: batch_size changed at step {batch_start[0]}, after which this run cannot continue '
             f'{"with group_by_length" if task.can_change_batch_size else "in a cluster"}: start over in another --output_dir'
         )
     return params.with_batch_start(batch_start)
@@ -197,7 +196,7 @@ def _for_cluster(options, params, cluster):
 
 
 def _check_asynchronous(params, options):
-    """Raises UsageError if an option or a hyper-parameter needs steps of all tasks together."""
+    """Raises UsageError if an option or a hyper-parameter requires synchronous steps."""
     is_given = {
         '--steps_per_loop': options.steps_per_loop > 1,
         '--precision=float16': options.precision == 'float16',
@@ -210,7 +209,7 @@ def _check_asynchronous(params, options):
 
 
 def _serve(cluster, options, stop):
-    """Runs a parameter server until the training has ended."""
+    """Runs a parameter server until training has ended."""
     number = ParameterServer(cluster, options.cluster_timeout).serve(stop)
     if number:
         sys.exit(128 + number)
@@ -219,9 +218,9 @@ def _serve(cluster, options, stop):
 
 @contextlib.contextmanager
 def _seeded(seed):
-    """Within the block, Python and NumPy draw the numbers of a seed, and so do the initializers of Keras, which use Python's.
+    """Within the block, seeds Python, NumPy and the initializers of Keras.
 
-    After tf.keras.utils.set_random_seed, these use a generator of their own.
+    These use Python's generator, or their own after tf.keras.utils.set_random_seed.
     """
     state, numpy_state = random.getstate(), np.random.get_state()
     modules: list[Any] = [sys.modules.get(name) for name in ('tf_keras.src.backend', 'keras.src.backend')]
@@ -241,7 +240,7 @@ def _seeded(seed):
 
 @contextlib.contextmanager
 def _joined(cluster, params, options):
-    """Yields this process's Task, once all are there."""
+    """Yields this process's Task once all have joined."""
     task_class = AsynchronousTask if cluster.addresses.get(PS) else SynchronousTask
     task = task_class(cluster, options.cluster_timeout, make_session_config(tower_devices(options), options))
     facts = {'TensorFlow': tf.__version__, **params}
@@ -256,7 +255,7 @@ def _joined(cluster, params, options):
 
 @contextlib.contextmanager
 def _locked_and_recovered(output_dir):
-    """Locks a directory for a training of this process, and recovers it if an earlier one was killed."""
+    """Locks a directory for this process's run, and recovers it if an earlier run was killed."""
     run_dir.check_empty(output_dir)
     run_dir.ensure_writable(output_dir)
     with run_dir.lock(output_dir):

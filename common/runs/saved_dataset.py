@@ -1,4 +1,4 @@
-"""dataset.json in an output_dir: what evaluation, prediction and export need to know of the training data."""
+"""dataset.json in an output_dir: facts about the training data for evaluation, prediction and export."""
 
 import dataclasses
 import hashlib
@@ -23,7 +23,7 @@ from estimator_trainer.hparams.build import add_metadata
 class SavedDataset:
     """The metadata of the training data, the Specs of its records and features, the checksum of its files and their directory.
 
-    The latter three are None if they could not be determined.
+    The latter three are None if unknown.
     """
 
     metadata: dict[str, Any]
@@ -33,10 +33,10 @@ class SavedDataset:
 
 
 def load(output_dir: str) -> SavedDataset | None:
-    """Returns what `save` wrote; None if there is nothing.
+    """Reads the file written by `save`; returns None if there is none.
 
     Raises:
-      RunError: the file is corrupt, or was changed.
+      RunError: the file is corrupt or was changed.
     """
     path, cure = dataset_path(output_dir), '--schedule=train writes it anew if it is deleted'
     if not tf.io.gfile.exists(path):
@@ -54,7 +54,7 @@ def load(output_dir: str) -> SavedDataset | None:
 
 
 def _from_json(value):
-    """Returns the SavedDataset in the content of a file; raises any error if it is not one."""
+    """Returns the SavedDataset in the content of a file; raises any error for invalid content."""
     metadata, sha256, data_dir = value['metadata'], value.get('sha256'), value.get('data_dir')
     names = metadata.get('class_names', [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -70,7 +70,7 @@ def _from_json(value):
 
 
 def save(output_dir: str, source: DataSource, is_resumed: bool) -> None:
-    """Writes the metadata and the specs of a training's dataset; warns if a resumed training's data is another."""
+    """Writes the metadata and the specs of the training data; warns if a resumed run's data differs."""
     saved = load(output_dir) if is_resumed else None
     with tf.Graph().as_default():
         records = source.read(source.params.train_split)
@@ -79,16 +79,16 @@ def save(output_dir: str, source: DataSource, is_resumed: bool) -> None:
         value['data_dir'] = source.data_dir if paths.is_remote(source.data_dir) else os.path.abspath(source.data_dir)
         value |= _described(source, records)
     if saved and saved.sha256 and files and files.sha256 != saved.sha256:
-        tf.logging.warning('The training data is not the data that this model was trained on so far.')
+        tf.logging.warning('The training data differs from the data that this model was trained on so far.')
     write_json(dataset_path(output_dir), {**value, 'checksum': _checksum(value)})
 
 
 def _described(source, records):
-    """Returns the items of the specs; none, after a warning, if they cannot be determined."""
+    """Returns the items of the specs; none, after a warning, if unknown."""
     flag = f'--dataset={source.params.dataset}'
     try:
         specs = specs_of(source, records)
-    except Exception as error:  # Whatever the module raises without labels: training does not need this.
+    except Exception as error:  # Any error of the module without labels: training does not need the specs.
         found = original(error)
         reason = found if isinstance(found, UsageError) else f'{flag}: {in_a_line(error)}'
         tf.logging.warning('--schedule=predict and export will fail: %s', reason)
@@ -105,7 +105,7 @@ def _checksum(value):
 
 
 def facts(source: DataSource) -> dict[str, str]:
-    """Returns what the tasks of a cluster compare: {name: checksum} of the training files and of the metadata."""
+    """Returns the facts that tasks of a cluster compare: {name: checksum} of the training files and of the metadata."""
     with tf.Graph().as_default():
         files = shards.find(source.read(source.params.train_split))
     metadata = _checksum(dict(source.params.metadata))
@@ -113,11 +113,10 @@ def facts(source: DataSource) -> dict[str, str]:
 
 
 def prepare(source: DataSource, saved: SavedDataset | None, trains: bool) -> DataSource:
-    """Prepares the data, and returns the dataset with its metadata: what was saved with the model, or else the data's.
+    """Prepares the data, and returns the dataset with its metadata: that saved with the model, or else the data's.
 
     Raises:
-      RunError: the data differs from what the model was trained on.
-      Errors of the module's functions.
+      RunError: the data differs from the model's training data. Errors of the module's functions.
     """
     source.module.prepare(source.data_dir, source.params)
     metadata = source.metadata()
@@ -133,5 +132,5 @@ def prepare(source: DataSource, saved: SavedDataset | None, trains: bool) -> Dat
 
 
 def without_data(source: DataSource, saved: SavedDataset) -> DataSource:
-    """Returns the dataset with what was saved with the model; the data itself need not be there."""
+    """Returns the dataset with the facts saved with the model; the data itself may be missing."""
     return dataclasses.replace(source, params=add_metadata(source.params, saved.metadata), specs=saved.specs)

@@ -1,4 +1,4 @@
-"""The schedules: RUN maps the name of each to a function of an Experiment that returns the result to print."""
+"""The schedules: RUN maps each name to a function from an Experiment to the result to print."""
 
 from collections.abc import Callable, Mapping, Sequence
 import os
@@ -50,7 +50,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
             experiment.estimator.train(
                 experiment.train_input_fn, max_steps=experiment.train_steps, saving_listeners=list(saving_listeners)
             )
-    except tf.estimator.NanLossDuringTrainingError:  # Of a worker, whose own hooks come after the Estimator's.
+    except tf.estimator.NanLossDuringTrainingError:  # On a worker, whose own hooks follow the Estimator's.
         raise RunError(f'the loss of a step after step {max(task.last_step, step)} is nan: {NOT_FINITE_HINT}') from None
     except tf.errors.NotFoundError as error:
         missing = re.search(r'Key (\S+) not found in checkpoint', error.message)
@@ -64,7 +64,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
             f'{checkpoint}: {reason}, or start from it in another --output_dir, with --warm_start_from={checkpoint}'
         ) from None
     finally:
-        experiment.stop.end(None)  # Also after an error, whose diagnosis may take long.
+        experiment.stop.end(None)  # Even after an error, whose diagnosis may take long.
     experiment.stop.exit_if_received()
     return {'global_step': _latest_step(experiment) if task.is_chief else task.last_step}
 
@@ -89,7 +89,7 @@ def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> di
 
 
 def train_and_evaluate(experiment: 'Experiment') -> dict[str, Any]:
-    """Trains, evaluates the checkpoints that it saves, keeps the best, and stops early if the objective does not improve."""
+    """Trains, evaluates its checkpoints, keeps the best, and stops early if the objective does not improve."""
     result = _evaluate_and_keep(experiment) if _has_missed_an_evaluation(experiment) else None
     if _should_stop(experiment):
         return result or _evaluate_and_keep(experiment)
@@ -97,11 +97,11 @@ def train_and_evaluate(experiment: 'Experiment') -> dict[str, Any]:
         lambda: _evaluate_and_keep(experiment), lambda: _should_stop(experiment), experiment.stop, experiment.eval_every_steps
     )
     train(experiment, [listener])
-    return listener.result or result or _evaluate_and_keep(experiment)  # The last if there was nothing left to train.
+    return listener.result or result or _evaluate_and_keep(experiment)  # The latter if there was nothing left to train.
 
 
 def _has_missed_an_evaluation(experiment):
-    """Whether the run was interrupted after it saved a checkpoint to evaluate and before it evaluated it."""
+    """Whether the run was interrupted between saving a checkpoint and evaluating it."""
     step = _latest_step(experiment)
     evaluated = {(row['global_step'], row['split']) for row in read_metrics(experiment.estimator.model_dir)}
     return (
@@ -136,7 +136,7 @@ def _should_stop(experiment):
 
 
 def continuous_eval(experiment: 'Experiment') -> dict[str, Any]:
-    """Evaluates every new checkpoint that another process saves, up to the one of train_steps, and keeps the best."""
+    """Evaluates every new checkpoint from another process, up to that of train_steps, and keeps the best."""
     tf.logging.info('Waiting for checkpoints in %s up to step %d.', experiment.estimator.model_dir, experiment.train_steps)
     for path in checkpoints.new_checkpoints(
         experiment.estimator.model_dir, experiment.train_steps, experiment.options.eval_timeout
@@ -154,8 +154,7 @@ def continuous_eval(experiment: 'Experiment') -> dict[str, Any]:
 def predict(experiment: 'Experiment') -> dict[str, Any]:
     """Writes output_dir/predictions.jsonl: one JSON object per line for each example of a split, or of the files of --input.
 
-    An example of a file that cannot be read or parsed has an `error` in place of predictions; how many there are is part of
-    the result.
+    An unreadable or unparsable example of a file has an `error` in place of predictions; the result counts them.
     """
     options, estimator = experiment.options, experiment.estimator
     predictions = _predictions(experiment)
@@ -190,7 +189,7 @@ def predict(experiment: 'Experiment') -> dict[str, Any]:
 
 
 def _predictions(experiment):
-    """Returns a function of a checkpoint's path that yields the predictions of --input, or else of --predict_split."""
+    """Returns a function from a checkpoint's path to the predictions of --input, or else of --predict_split."""
     options, source = experiment.options, experiment.source
     if options.input:
         files = open_files(source, options.input)
@@ -212,7 +211,7 @@ def dry_run(experiment: 'Experiment') -> dict[str, Any]:
 def export(experiment: 'Experiment') -> dict[str, Any]:
     """Writes a SavedModel under output_dir/export; see common/inference/serving.py for its signatures.
 
-    Its directory assets.extra has a model card, the names of the classes, an example request and one to warm up with.
+    Its directory assets.extra has a model card, class names, an example request and a warmup request.
     """
     estimator = experiment.estimator
     checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.checkpoint)

@@ -22,11 +22,11 @@ def best_dir(output_dir: str) -> str:
 
 
 def keep_if_best(checkpoint_path: str, output_dir: str, objective: Objective, split: str, result: Mapping[str, Any]) -> None:
-    """Copies a checkpoint if it is better than the kept one, or if none is kept, or one for another split or metric.
+    """Copies a checkpoint if it is better than the kept one, or none is kept for this split and metric.
 
     A reader sees the old or the new checkpoint, even if the copy is interrupted: the step is part of the file names, and
-    best.json, which names the checkpoint, is written last. A checkpoint that is deleted in the meantime is skipped.
-    Concurrent evaluations copy one after the other.
+    best.json, which names the checkpoint, is written last. A checkpoint deleted meanwhile is skipped. Concurrent evaluations
+    copy one after the other.
 
     Args:
       checkpoint_path: without suffix.
@@ -64,9 +64,9 @@ def _keep_if_best(checkpoint_path, directory, objective, split, result):
 
 
 def _copy(source, target):
-    """Copies a file of a checkpoint; one with the weights by a hard link, where there can be one.
+    """Copies a file of a checkpoint; hard-links weights where possible.
 
-    Such a file is replaced, but never changed, if a training saves the same step again. The index is changed.
+    Saving the same step again replaces a weights file, but never changes it. It changes the index.
     """
     if '.data-' not in os.path.basename(target) or is_remote(target) or not _link(os.path.realpath(source), target):
         tf.io.gfile.copy(source, target, overwrite=True)
@@ -83,7 +83,7 @@ def _link(source, target):
         os.rename(part, target)
     finally:
         with contextlib.suppress(FileNotFoundError):
-            os.remove(part)  # It is still there if it was the same file as the target.
+            os.remove(part)  # It remains if it was the same file as the target.
     return True
 
 

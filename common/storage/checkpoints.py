@@ -14,14 +14,14 @@ from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.best_checkpoint import best_dir, find_best
 from estimator_trainer.common.storage.restore import is_intact, open_checkpoint, without_suffix
 
-# Temporary files of TensorFlow and of common/files.py, which an interrupted save leaves behind.
+# Temporary files of TensorFlow and of common/files.py, left behind by an interrupted save.
 _LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?/?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
 _PART = re.compile(r'\w+\.(json|csv|jsonl|pbtxt)\.[0-9a-f]{32}\.part')
 _REPORT_SECONDS = 60
 
 
 def has_checkpoint(output_dir: str) -> bool:
-    """Whether a training has saved a checkpoint there, intact or not."""
+    """Whether the directory has a checkpoint, intact or not."""
     return any(step > 0 or tf.io.gfile.exists(f'{path}.index') for step, path in _list(output_dir))
 
 
@@ -37,7 +37,7 @@ def global_step(checkpoint_path: str) -> int:
 def latest_intact(output_dir: str) -> str | None:
     """Returns the path of the latest intact checkpoint, without suffix; None if there are no checkpoints.
 
-    Every tensor is read to verify its checksum. A warning names each corrupt checkpoint.
+    Reads every tensor to verify its checksum. A warning names each corrupt checkpoint.
 
     Raises:
       RunError: all checkpoints are corrupt.
@@ -52,10 +52,10 @@ def latest_intact(output_dir: str) -> str | None:
 
 
 def recover(output_dir: str) -> None:
-    """Prepares the directory so that a training resumes from the latest intact checkpoint.
+    """Prepares the directory to resume from the latest intact checkpoint.
 
-    For the only process that trains there. Files that an interrupted save has left behind are deleted, but not those that
-    another process, such as a prediction, is writing.
+    For the only process that trains there. Deletes the files left behind by an interrupted save, but not those that another
+    process, such as a prediction, is writing.
 
     Raises:
       RunError: there are checkpoints, and all are corrupt.
@@ -78,7 +78,7 @@ def recover(output_dir: str) -> None:
 
 
 def _latest_by_state(output_dir):
-    """Returns the path in the file `checkpoint`, from which the Estimator resumes; None if there is none."""
+    """Returns the path in the file `checkpoint`, from which the Estimator resumes, or None."""
     try:
         return tf.train.latest_checkpoint(output_dir)
     except ValueError:  # The file is empty.
@@ -90,7 +90,7 @@ def require_checkpoint(output_dir: str) -> None:
     if not has_checkpoint(output_dir):
         raise UsageError(
             f'--output_dir={output_dir}: contains no checkpoint: train first, with --schedule=train, or '
-            'choose the directory of a training'
+            'choose the directory of a run'
         )
 
 
@@ -123,7 +123,7 @@ def find_checkpoint(output_dir: str, which: str) -> str:
 
 
 def is_of(output_dir: str, checkpoint_path: str) -> bool:
-    """Whether a checkpoint is in an output_dir or its best directory, also if the paths differ, as by symbolic links."""
+    """Whether a checkpoint is in an output_dir or its best directory, even through symbolic links."""
     return _real(os.path.dirname(checkpoint_path)) in (_real(output_dir), _real(best_dir(output_dir)))
 
 
@@ -142,10 +142,10 @@ def _list(output_dir):
 
 
 def new_checkpoints(directory: str, last_step: int, timeout: int = 0) -> Iterator[str]:
-    """Yields the paths of checkpoints as another process saves them, and logs every minute what it waits for.
+    """Yields the paths of checkpoints as another process saves them; logs every minute what it waits for.
 
     Args:
-      last_step: the step at which that training ends, for the messages.
+      last_step: the step at which training ends, for the messages.
       timeout: seconds to wait for the next checkpoint; 0 waits forever.
 
     Raises:
@@ -158,11 +158,11 @@ def new_checkpoints(directory: str, last_step: int, timeout: int = 0) -> Iterato
         seen = f'the last one was {last}' if last else 'there has been none'
         if timeout and waited >= timeout:
             raise RunError(
-                f'{directory}: no new checkpoint for {waited:.0f} seconds, and {seen}; the training was to end at '
+                f'{directory}: no new checkpoint for {waited:.0f} seconds, and {seen}; training was to end at '
                 f'step {last_step}: check whether it has failed, or raise --eval_timeout'
             )
         tf.logging.info(
-            f'Still waiting for a checkpoint in {directory}, for {int(waited)} seconds; {seen}, and the training ends at step '
+            f'Still waiting for a checkpoint in {directory}, for {int(waited)} seconds; {seen}, and training ends at step '
             f'{last_step}.'
         )
 

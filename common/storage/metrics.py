@@ -1,4 +1,4 @@
-"""metrics.csv, and the objective: the metric that checkpoints and trials are compared by."""
+"""metrics.csv, and the objective: the metric for comparing checkpoints and trials."""
 
 from collections.abc import Iterable, Mapping
 import csv
@@ -44,7 +44,7 @@ def parse_objective(text: str) -> Objective:
 
 
 def evaluations_since_best(values: Iterable[float], objective: Objective, min_delta: float) -> int:
-    """Returns the number of evaluations since the last one that improved by more than min_delta."""
+    """Returns the number of evaluations since the last improvement by more than min_delta."""
     best, since = None, 0
     for value in values:
         if best is None or objective.is_better(value, best, min_delta):
@@ -57,8 +57,8 @@ def evaluations_since_best(values: Iterable[float], objective: Objective, min_de
 def add_metrics(output_dir: str, result: Mapping[str, Any]) -> None:
     """Writes the metrics of an evaluation to metrics.csv: one row per split, ordered by step.
 
-    Rows of the same step and split are replaced, as when a resumed training repeats an evaluation. Concurrent evaluations
-    write one after the other.
+    Replaces rows of the same step and split, as when a resumed run repeats an evaluation. Concurrent evaluations write one
+    after the other.
 
     Args:
       result: {'global_step': int, split: {metric: value}}.

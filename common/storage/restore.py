@@ -16,7 +16,7 @@ class CheckpointGone(RunError):
 
 
 def without_suffix(path: str) -> str:
-    """Returns the path without the suffix of a checkpoint's file, as TensorFlow takes it."""
+    """Returns the path without the suffix of a checkpoint's file, as TensorFlow expects."""
     return re.sub(r'\.(index|meta|data-\d+-of-\d+)$', '', path)
 
 
@@ -29,7 +29,7 @@ def make_session(config, graph: tf.Graph | None = None) -> tf.Session:
     session_config = tf.ConfigProto(allow_soft_placement=True)  # As in the Estimator's own sessions.
     if config.session_config:
         session_config.CopyFrom(config.session_config)
-        for name in ('device_filters', 'experimental'):  # These are for training in a cluster; this session is local.
+        for name in ('device_filters', 'experimental'):  # For training in a cluster; this session is local.
             session_config.ClearField(name)
     return tf.Session(graph=graph, config=session_config)
 
@@ -55,7 +55,7 @@ def open_checkpoint(checkpoint_path: str):
 
 
 def is_intact(checkpoint_path: str) -> bool:
-    """Whether a checkpoint, given by its path without suffix, exists and all tensors match their checksums; reads them all."""
+    """Whether a checkpoint, given by its path without suffix, exists and all its tensors match their checksums."""
     try:
         reader = open_checkpoint(checkpoint_path)
         for name in reader.get_variable_to_shape_map():
@@ -88,7 +88,7 @@ def restore(saver: tf.train.Saver, session: tf.Session, checkpoint_path: str) ->
 
 
 def _check_shapes(shapes: Mapping[str, list[int]], checkpoint_path):
-    """Raises RunError if a shape differs: a tf.train.Saver does not, and the variable would take the checkpoint's shape."""
+    """Raises RunError if a shape differs: a tf.train.Saver would give the variable the checkpoint's shape."""
     for variable in tf.global_variables():
         saved, expected = shapes.get(variable.op.name), variable.shape.as_list()
         if saved not in (None, expected):

@@ -24,17 +24,17 @@ def dataset_path(output_dir: str) -> str:
 
 
 def ensure_writable(output_dir: str) -> None:
-    """Creates the directory for a training.
+    """Creates the directory of a run.
 
     Raises:
-      UsageError: it cannot be created or written.
+      UsageError: the directory cannot be created or written.
     """
     probe = os.path.join(output_dir, '.writable')
     try:
         tf.io.gfile.makedirs(output_dir)
         with tf.io.gfile.GFile(probe, 'w') as file:
             file.write('.')  # Fails if the disk is full; creating an empty file may not.
-        with contextlib.suppress(tf.errors.NotFoundError):  # Another process may be doing the same.
+        with contextlib.suppress(tf.errors.NotFoundError):  # Another process may do the same.
             tf.io.gfile.remove(probe)
     except tf.errors.OpError as error:
         raise UsageError(f'--output_dir={output_dir}: cannot be written: {error.message}') from None
@@ -42,10 +42,10 @@ def ensure_writable(output_dir: str) -> None:
 
 @contextlib.contextmanager
 def lock(output_dir: str) -> Iterator[None]:
-    """Locks a local directory against other trainings until the block or the process ends.
+    """Locks a local directory against other runs until the block or the process ends.
 
     Raises:
-      RunError: another training holds the lock; or the block fails, and the directory has been deleted or moved away.
+      RunError: another run holds the lock; or the block fails after the directory was deleted or moved.
     """
     if paths.is_remote(output_dir):
         yield
@@ -65,7 +65,7 @@ def lock(output_dir: str) -> Iterator[None]:
 
 
 def check_empty(output_dir: str) -> None:
-    """Raises RunError if the directory has results of a training but no checkpoint, so that they cannot be attributed."""
+    """Raises RunError if the directory has results of a run but no checkpoint, so their origin is unknown."""
     for path in (best_dir(output_dir), metrics_path(output_dir)):
         if tf.io.gfile.exists(path) and not has_checkpoint(output_dir):
             raise RunError(

@@ -1,1 +1,1 @@
-"""The hyper-parameter search: the study, its space, a process for each trial."""
+"""Hyper-parameter search: the study, its space, a process per trial."""

@@ -1,4 +1,4 @@
-"""A search for the best hyper-parameters in its output_dir."""
+"""Hyper-parameter search in an output_dir."""
 
 from collections.abc import Mapping
 import contextlib
@@ -26,13 +26,13 @@ def search(
     jobs: int,
     stop: StopOnSignal,
 ) -> dict[str, Any]:
-    """Runs the remaining trials and returns the result, which results.json keeps; the best set is in best_hparams.json.
+    """Runs the remaining trials and returns the result; saves it in results.json, and the best set in best_hparams.json.
 
     Args:
       trial_runner: its output_dir is that of the search.
-      space: what `read_space` returned.
-      setup: what trials must have in common to be comparable, as JSON.
-      num_trials: the total number of trials, earlier ones included.
+      space: from `read_space`.
+      setup: the setup that trials must share to be comparable, as JSON.
+      num_trials: the total number of trials, including earlier ones.
       jobs: number of trials to run in parallel.
 
     Raises:
@@ -42,7 +42,7 @@ def search(
     output_dir, objective = trial_runner.output_dir, trial_runner.objective
     run_dir.ensure_writable(output_dir)
     if os.path.exists(run_dir.hparams_path(output_dir)):
-        raise UsageError(f'--output_dir={output_dir} is the output_dir of a training: choose another')
+        raise UsageError(f'--output_dir={output_dir} is the output_dir of a run: choose another')
     best_path = os.path.join(output_dir, 'best_hparams.json')
     with lock(output_dir) as descriptor:
         trial_runner = dataclasses.replace(trial_runner, lock=descriptor)
@@ -68,7 +68,7 @@ def search(
 
 
 def _keep_best(study, trial_runner, path):
-    """Writes the set of the best trial so far and returns the trial; None if none is complete."""
+    """Writes the set of the best complete trial so far and returns the trial, or None."""
     if not study.get_trials(states=[TrialState.COMPLETE]):
         return None
     best = study.best_trial

@@ -1,4 +1,4 @@
-"""Search spaces: the values of hyper-parameters that a sweep tries, from a JSON file."""
+"""Search spaces of hyper-parameters, from JSON files."""
 
 from collections.abc import Collection, Mapping
 import json
@@ -17,12 +17,12 @@ _KEYS = ('low', 'high', 'log', 'step')
 def read_space(path: str, params: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, distributions.BaseDistribution]:
     """Reads a file such as {"learning_rate": {"low": 1e-4, "high": 0.01, "log": true}, "filters": [[16, 32], [32, 64]]}.
 
-    A list contains choices. A number may have a range instead, with inclusive bounds: on a logarithmic scale with "log", in
-    increments from "low" on with "step".
+    A list contains choices. A number may have a range instead, with inclusive bounds: "log" makes it logarithmic, "step" sets
+    increments from "low" on.
 
     Args:
       params: the hyper-parameters that the space's values replace.
-      fixed: names of hyper-parameters that flags set, and so must not be searched.
+      fixed: names of hyper-parameters set by flags, which must not be searched.
 
     Returns:
       {name: distribution}; `decode` converts sampled values to the hyper-parameters' types.

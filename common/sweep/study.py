@@ -1,4 +1,4 @@
-"""An Optuna study in a file. Its trials are trainings in processes of their own, several in parallel."""
+"""An Optuna study in a file, whose trials run in separate processes, several in parallel."""
 
 from collections.abc import Generator, Mapping
 import contextlib
@@ -32,7 +32,7 @@ _ADDED_FLAGS = {'--warm_start_names': [], '--warm_start_exclude': ''}
 def lock(directory: str) -> contextlib.AbstractContextManager[int]:
     """Returns a context that locks the directory against other sweeps, and yields the lock's file descriptor.
 
-    A child process that inherits it holds the lock for as long as it lives: so do the trainings of a killed sweep.
+    A child process that inherits it holds the lock as long as it lives: so do the runs of a killed sweep.
 
     Raises:
       RunError: on entering the context, if another process holds the lock.
@@ -40,8 +40,7 @@ def lock(directory: str) -> contextlib.AbstractContextManager[int]:
     return locks.lock(
         os.path.join(directory, 'study.lock'),
         lambda holder: (
-            f'--output_dir={directory}: another sweep, or a training that it started, is running there: wait for it, or choose '
-            'another'
+            f'--output_dir={directory}: another sweep, or one of its runs, is active there: wait for it, or choose another'
         ),
     )
 
@@ -55,7 +54,7 @@ def open_study(directory: str, objective: Objective, seed: int, setup: Mapping[s
       directory: must be local.
       objective: applies to a trial's best evaluation.
       seed: of the sampler.
-      setup: what trials must have in common to be comparable; JSON-serializable.
+      setup: the setup that trials must share to be comparable; JSON-serializable.
 
     Raises:
       UsageError: the study was created with another setup.
@@ -63,7 +62,7 @@ def open_study(directory: str, objective: Objective, seed: int, setup: Mapping[s
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     path = os.path.join(directory, _FILE)
-    setup = json.loads(files.dumps(setup))  # Without tuples, as the study stores it.
+    setup = json.loads(files.dumps(setup))  # Without tuples, like the stored setup.
     with _reporting_storage_errors(path):
         study = optuna.create_study(
             storage=str(sqlalchemy.URL.create('sqlite', database=path)),
@@ -72,7 +71,7 @@ def open_study(directory: str, objective: Objective, seed: int, setup: Mapping[s
             load_if_exists=True,
             direction='maximize' if objective.is_max else 'minimize',
         )
-        # The number of trials is part of the seed: a resumed study would otherwise sample the same values again.
+        # The seed includes the number of trials: otherwise, a resumed study would sample the same values again.
         study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), constant_liar=True)
         defaults = {**DEFAULTS, **_ADDED_FLAGS}
         known = {key: defaults[key] for key in defaults.keys() & setup.keys()}  # Studies of older versions lack some.
@@ -112,23 +111,23 @@ def run_trials(
     trial_runner: TrialRunner,
     stop: StopOnSignal,
 ) -> Generator[optuna.trial.FrozenTrial, None, None]:
-    """Runs trials until the study has num_trials; resumes those first that an earlier sweep was interrupted in.
+    """Runs trials until the study has num_trials; first resumes those of an interrupted sweep.
 
-    If it ends for any reason, the trainings are stopped, each after saving a checkpoint.
+    On any exit, stops the running trials, each after saving a checkpoint.
 
     Args:
-      study: what `open_study` returned.
-      objective: a trial's value is that of its best evaluation.
-      num_trials: in total, including those of earlier sweeps.
-      jobs: number of trainings to run in parallel.
-      trial_runner: or any object with its `start`, `read` and `explain`.
+      study: from `open_study`.
+      objective: determines a trial's value, that of its best evaluation.
+      num_trials: total, including those of earlier sweeps.
+      jobs: number of trials to run in parallel.
+      trial_runner: any object with the methods `start`, `read` and `explain`.
       stop: its signal ends the process.
 
     Yields:
-      Each trial that has ended: complete or pruned; with a user attribute `error` if it failed.
+      Each finished trial: complete or pruned; with a user attribute `error` if it failed.
 
     Raises:
-      RunError: another process has stopped a training, or accessing the study's file fails.
+      RunError: another process has stopped a trial, or accessing the study's file fails.
     """
     running: list[_Training] = []
     with _reporting_storage_errors(_FILE), stop.defer_signals():
@@ -144,7 +143,7 @@ def run_trials(
                 time.sleep(_POLL_SECONDS)
                 stop.exit_if_received()
                 for training in list(running):
-                    has_ended = training.process.poll() is not None  # Before reading: then nothing is written after it.
+                    has_ended = training.process.poll() is not None  # Before reading, so that nothing is written afterwards.
                     values = trial_runner.read(training.trial)
                     _report(training, values)
                     if has_ended:
@@ -160,18 +159,18 @@ def run_trials(
 
 
 def _stopped_trials(study, space):
-    """Returns the interrupted trials as optuna.Trial, to resume them."""
+    """Returns the interrupted trials as optuna.Trial, for resuming."""
     stopped = []
     for frozen in study.get_trials(states=[TrialState.RUNNING]):
         if frozen.params.keys() == space.keys():
             stopped.append(optuna.Trial(study, frozen._trial_id))  # pylint: disable=protected-access; there is no public name.
-        else:  # It was interrupted before all of its values were sampled.
+        else:  # Interrupted before all its values were sampled.
             study.tell(frozen.number, state=TrialState.FAIL)
     return stopped
 
 
 def _report(training, values):
-    """Reports new evaluations to the study, and stops a training that is to be pruned."""
+    """Reports new evaluations to the study, and stops a trial to prune."""
     new = values[training.num_reported :]
     for value in new:  # Counted in evaluations, as steps are not comparable if the space changes the batch size.
         training.num_reported += 1
@@ -188,7 +187,7 @@ def _finish(study, training, values, objective, trial_runner):
     if was_stopped(code):
         raise RunError(f'trial {trial.number} was interrupted: rerun the command to resume')
     if code or best is None:
-        # Not FAIL, which the sampler ignores: mostly the hyper-parameters are the cause, as when the loss diverges.
+        # Not FAIL, which the sampler ignores: the cause is mostly the hyper-parameters, as when the loss diverges.
         trial.set_user_attr('error', trial_runner.explain(trial, code) if code else f'{objective.metric} was never a number')
         return study.tell(trial, state=TrialState.PRUNED)
     return study.tell(trial, best)

@@ -1,4 +1,4 @@
-"""Runs the trials of a sweep: the trainer in child processes."""
+"""The trials of a sweep: the trainer in child processes."""
 
 from collections.abc import Mapping, Sequence
 import dataclasses
@@ -24,11 +24,11 @@ _POLL_SECONDS = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class TrialRunner:
-    """Starts the trainings and reads their results.
+    """Starts trials and reads their results.
 
     Each has the output_dir trial-NUMBER in the sweep's output_dir, with its hyper-parameters and its log. script is the
-    trainer's path, flags are passed to all trainings, params are the hyper-parameters that a trial's values override; split
-    and objective select the metric; lock is a file descriptor that every process keeps open, set by `search`.
+    trainer's path, flags are passed to all trials, params are the hyper-parameters that a trial's values override; split and
+    objective select the metric; lock is a file descriptor kept open by every process, set by `search`.
     """
 
     script: str
@@ -44,7 +44,7 @@ class TrialRunner:
         return os.path.join(self.output_dir, f'trial-{trial.number}')
 
     def check(self, stop: StopOnSignal) -> None:
-        """Makes a dry run with the hyper-parameters that trials override, until a StopOnSignal ends it; prepares the data, too.
+        """Makes a dry run with the hyper-parameters that trials override, which also prepares the data; `stop` may end it.
 
         Raises:
           UsageError: the flags are wrong.
@@ -66,10 +66,10 @@ class TrialRunner:
             raise error(f'a dry run failed: {processes.explain(log, process.returncode)}')
 
     def start(self, trial: optuna.Trial) -> subprocess.Popen:
-        """Starts or resumes the training of a trial, and returns its process.
+        """Starts or resumes a trial, and returns its process.
 
         Raises:
-          RunError: its directory has a training with other hyper-parameters.
+          RunError: its directory has a run with other hyper-parameters.
         """
         directory = self.directory(trial)
         tf.logging.info('%s: %s', directory, ', '.join(f'{name}={to_json(value)}' for name, value in trial.params.items()))
@@ -80,15 +80,15 @@ class TrialRunner:
         return self._start(hparams, os.path.join(directory, 'log.txt'), f'--output_dir={directory}')
 
     def read(self, trial: optuna.Trial) -> list[float]:
-        """Returns the metric's values in the evaluations of a trial so far."""
+        """Returns the metric's values in a trial's evaluations so far."""
         return read_metric(self.directory(trial), self.split, self.objective.metric)
 
     def explain(self, trial: optuna.Trial, code: int) -> str:
-        """Returns why the training of a trial failed with an exit code, and the path of its log."""
+        """Explains a failed trial's exit code, and names its log."""
         return processes.explain(os.path.join(self.directory(trial), 'log.txt'), code)
 
     def save_hparams(self, trial: optuna.Trial | optuna.trial.FrozenTrial, path: str) -> None:
-        """Writes the hyper-parameters of a trial as a set."""
+        """Writes a trial's hyper-parameters as a set."""
         build.save(self._hparams(trial), path)
 
     def _hparams(self, trial):

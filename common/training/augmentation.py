@@ -1,4 +1,4 @@
-"""Augmentation of training batches, as the hyper-parameters say; the ops are in common/ops."""
+"""Augmentation of training batches according to the hyper-parameters; the ops are in common/ops."""
 
 from collections.abc import Callable, Iterable, Mapping
 import json
@@ -13,7 +13,7 @@ from estimator_trainer.common.ops.random import mixup, random_shift
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.defaults import DEFAULTS
 
-# In this order. Each takes the images and its hyper-parameter.
+# In order. Each takes the images and its hyper-parameter.
 _IMAGE_OPS: Mapping[str, Callable[[tf.Tensor, Any], tf.Tensor]] = {
     'augment_flip': lambda images, _: ops.random_flip(images),
     'augment_crop': ops.random_crop,
@@ -22,7 +22,7 @@ _IMAGE_OPS: Mapping[str, Callable[[tf.Tensor, Any], tf.Tensor]] = {
     'augment_color': ops.random_color,
     'augment_cutout': ops.random_cutout,
 }
-# The labels that the augmentation adds, and the hyper-parameters that turn them on.
+# The labels added by augmentation, and the hyper-parameters that enable them.
 _ADDED_LABELS = {'mixup_label': 'mixup_alpha', 'mixup_share': 'mixup_alpha', 'label_smoothing': 'label_smoothing'}
 
 
@@ -37,15 +37,15 @@ def check(params: HParams) -> None:
 
 
 def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
-    """Applies the augmentation that the hyper-parameters turn on to a training batch.
+    """Applies the augmentation enabled by the hyper-parameters to a training batch.
 
     Args:
       features: dict of tensors [batch, ...].
       labels: dict of tensors [batch, ...].
 
     Returns:
-      Features and labels of the same types, with the image changed, and with labels for
-      `common.ops.classification.classification_loss` added. If all is off, no op is created.
+      Features and labels of the same types, with the image changed, and with added labels for
+      `common.ops.classification.classification_loss`. Without augmentation, creates no ops.
 
     Raises:
       UsageError: there is no image or no class label to augment.
@@ -74,7 +74,7 @@ def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
 
 
 def check_used(labels: Mapping[str, tf.Tensor], losses: Iterable[tf.Tensor], params: HParams) -> None:
-    """Raises UsageError if a model's losses do not depend on the labels that `augment` has added."""
+    """Raises UsageError if a model's losses do not depend on the labels added by `augment`."""
     added = {label: name for label, name in _ADDED_LABELS.items() if _is_on(params, name)}
     used = ancestors([*losses]) if added else set()
     for label, name in added.items():

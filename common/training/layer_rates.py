@@ -1,4 +1,4 @@
-"""Learning rates by layer: the rate of some variables is multiplied by a factor."""
+"""Layer-wise learning rates: factors for the rates of some variables."""
 
 from collections.abc import Callable, Mapping, Sequence
 import math
@@ -16,7 +16,7 @@ def check(params: HParams) -> None:
 
 
 def variable_factors(variables: Sequence[tf.Variable], params: HParams) -> list[float]:
-    """Returns each variable's factor: that of the first expression which matches its name, or 1.
+    """Returns each variable's factor: that of the first expression that matches its name, or 1.
 
     Raises:
       UsageError: an expression matches no variable.
@@ -34,10 +34,10 @@ def variable_factors(variables: Sequence[tf.Variable], params: HParams) -> list[
 class LayerRatesOptimizer(tf.train.Optimizer):
     """Applies the gradients of each variable with an optimizer of its factor.
 
-    Scaling gradients instead would change nothing with Adam, whose updates do not depend on their scale.
+    Scaling gradients instead would have no effect with Adam, whose updates are invariant to their scale.
 
     Args:
-      optimizers: {factor: optimizer whose learning rate has been multiplied by it}.
+      optimizers: {factor: optimizer with the scaled learning rate}.
       factors: {name of a variable: factor}.
     """
 
@@ -47,7 +47,7 @@ class LayerRatesOptimizer(tf.train.Optimizer):
         self._factors = factors
 
     def compute_gradients(self, *args, **kwargs):
-        return next(iter(self._optimizers.values())).compute_gradients(*args, **kwargs)  # The same for each rate.
+        return next(iter(self._optimizers.values())).compute_gradients(*args, **kwargs)  # Equal for all rates.
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
         groups: dict[float, list] = {}
@@ -62,10 +62,10 @@ def with_factors(
     variables: Sequence[tf.Variable],
     params: HParams,
 ) -> tf.train.Optimizer:
-    """Returns an optimizer of the variables, whose learning rates are multiplied by learning_rate_factors.
+    """Returns an optimizer of the variables with learning rates multiplied by learning_rate_factors.
 
     Args:
-      make_optimizer: function of a learning rate, float32 scalar, and the hyper-parameters.
+      make_optimizer: function from a learning rate, float32 scalar, and the hyper-parameters to an optimizer.
       rate: float32 scalar tensor.
 
     Raises:

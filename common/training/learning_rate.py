@@ -90,7 +90,7 @@ def check(params: HParams) -> None:
 
 
 def by_name(step: tf.Tensor, total_steps: int, params: HParams) -> tf.Tensor | float:
-    """Returns the rate of the schedule that the hyper-parameter `learning_rate_schedule` names, without its warmup."""
+    """Returns the rate of the schedule named by `learning_rate_schedule`, without its warmup."""
     return RATE_SCHEDULES[params.learning_rate_schedule](step, total_steps, params)
 
 
@@ -99,8 +99,7 @@ def learning_rate(
 ) -> tf.Tensor:
     """Returns the learning rate of a step.
 
-    During the first warmup_steps the schedule's rate is multiplied by a factor that increases linearly, from
-    1 / warmup_steps at step 0.
+    During the first warmup_steps, a factor that increases linearly from 1 / warmup_steps at step 0 scales the schedule's rate.
 
     Args:
       step: int64 scalar tensor, 0 for the first step.

@@ -1,4 +1,4 @@
-"""Checks whether a graph fits into memory."""
+"""A check that a graph fits into memory."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ def check_fits(fetches: Sequence[tf.Operation | tf.Tensor], batch_size: int) -> 
     """Checks that a graph can run on a CPU: its variables together, and each computed tensor, must fit into memory.
 
     Args:
-      fetches: what will be run.
+      fetches: of the session calls.
       batch_size: number of examples per tower.
 
     Raises:

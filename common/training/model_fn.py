@@ -1,4 +1,4 @@
-"""The model_fn of an Estimator, from a model module, towers and an optimizer."""
+"""The model_fn of an Estimator, built from a model module, towers and an optimizer."""
 
 from collections.abc import Callable, Sequence
 import contextlib
@@ -63,13 +63,12 @@ class ModelFn:
 
     Attributes:
       model: module with `model(features, labels, mode, params)` and, optionally, further functions; see docs/modules.md.
-      devices: one per tower; empty for no towers. Prediction does not use towers, so that an exported model loads on any
-        machine.
+      devices: one per tower; empty without towers. Prediction does not use towers, so that exported models load on any machine.
       options: the flags; num_gpus and num_towers are ignored.
       total_steps: the global step at which training ends; learning rate schedules need it.
       num_examples: of an epoch; 0 if the data is infinite.
-      checkpoint_periods: checkpoints are saved at the multiples of each.
-      task: this process's. The chief's hooks are the only ones that write.
+      checkpoint_periods: checkpoints are saved at multiples of each.
+      task: this process's. Only the chief's hooks write.
       on_metrics: see TrainingSummaries.
     """
 
@@ -84,7 +83,7 @@ class ModelFn:
     on_metrics: Callable[[dict[str, Any]], None] | None = None
 
     def __call__(self, features, labels, mode, params, config) -> tf.estimator.EstimatorSpec:
-        """As tf.estimator.Estimator calls it."""
+        """Builds the EstimatorSpec for tf.estimator.Estimator."""
         features = Features((name, value) for name, value in features.items() if name != dataset_contract.EXAMPLE_ID)
         labels = None if labels is None else Labels(labels)
         if mode == ModeKeys.PREDICT:
@@ -116,7 +115,7 @@ class ModelFn:
             mean_loss, count_loss = tf.metrics.mean(means.loss)
         train_op = tf.group(train_op, count_loss)
         hooks = self._hooks(train_op, means, mean_loss, metrics, waited, params, config.model_dir)
-        # A worker of an asynchronous training is none of the Estimator's chiefs, whose own hooks are the only ones to run.
+        # For the Estimator, an asynchronous worker is not a chief, and only the chief's own hooks run.
         of_chief, of_worker = (hooks, ()) if config.is_chief else ((), hooks)
         spec = tf.estimator.EstimatorSpec(
             ModeKeys.TRAIN,
@@ -135,7 +134,7 @@ class ModelFn:
         return spec
 
     def _hooks(self, train_op, means, mean_loss, metrics, waited, params, output_dir):
-        """Returns the hooks of a training, in the order in which they see a step."""
+        """Returns the training hooks, in the order in which they see a step."""
         options, periods = self.options, self.checkpoint_periods
         profiled = parse_steps(options.profile_steps) if options.profile_steps else ()
         step_hook = self.task.step_hook(self.stop) or MultiStepHook(
@@ -170,7 +169,7 @@ def _build(model, devices, features, labels, mode, params):
         networks.extend(called)
         return predictions, losses
 
-    # The scope keeps the model's ops from taking the names of the summaries, which are shown in TensorBoard.
+    # The scope keeps the model's ops from taking the names of the summaries, shown in TensorBoard.
     with tf.name_scope('model'):
         predictions, losses = make_parallel(tower, devices, features=features, labels=labels)
         return predictions, losses, tf.add_n([*losses.values()]), networks

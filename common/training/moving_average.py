@@ -9,7 +9,7 @@ from estimator_trainer.hparams.build import HParams
 
 
 def update(step: tf.Variable, params: HParams) -> tf.Operation:
-    """Makes the op that updates the moving averages of the trainable variables.
+    """Returns the op that updates the moving averages of the trainable variables.
 
     average = decay * average + (1 - decay) * value, where decay = min(ema_decay, (1 + step) / (10 + step)), so that the
     averages soon forget the initial weights.

@@ -9,10 +9,10 @@ from estimator_trainer.common.graphs import random_ops, search
 
 
 def repeat_step(train_op: tf.Operation, times: tf.Tensor) -> tf.Operation:
-    """Makes an op that runs a training step several times in sequence.
+    """Returns an op that runs a training step several times in sequence.
 
-    The loop body is a copy of the step's ops; variables and the input iterator are shared. So a step computes the same, bit
-    for bit, inside and outside of the loop.
+    The loop body is a copy of the step's ops; variables and the input iterator are shared. So a step's results are the same,
+    bit for bit, inside and outside of the loop.
 
     Args:
       times: int32 scalar tensor.
@@ -54,17 +54,17 @@ def _extract_subgraph(train_op):
     step = tf.GraphDef(versions=graph_def.versions, library=graph_def.library)
     for node in graph_def.node:
         if node.name in names:
-            # Colocation with resources, which are not in the copy, would be an error; TensorFlow places the ops there anyway.
+            # Colocation with resources outside of the copy would be an error; TensorFlow places the ops there anyway.
             node.attr.pop('_class', None)
             step.node.append(node)
     return step, resources
 
 
 class MultiStepHook(tf.train.SessionRunHook):
-    """Runs several training steps in a loop, so that other hooks see only some steps. It must be the last with a before_run.
+    """Runs several training steps in a loop, so other hooks see only some steps. It must be the last with a before_run.
 
     Args:
-      steps: the hooks see at least one step in so many; 1 shows them every step, without a loop.
+      steps: the maximum number of steps per loop; 1 shows hooks every step, without a loop.
       summary_steps: the hooks see the first step after the start of training, and every summary_steps-th after it.
       periods: the hooks see the multiples of each.
       milestones: further steps that the hooks see.
@@ -88,7 +88,7 @@ class MultiStepHook(tf.train.SessionRunHook):
         self._step = self._start = int(session.run(self._global_step))
 
     def next_visible_step(self) -> int:
-        """Returns the step that hooks will see next. To be called in `before_run` of hooks that precede this one."""
+        """Returns the next step that hooks see; for `before_run` of hooks that precede this one."""
         multiples = [(self._start + 1, self._summary_steps), *((0, period) for period in self._periods)]
         steps = [first + ((self._step - first) // period + 1) * period for first, period in multiples]
         return min([self._step + self._steps, *steps, *(step for step in self._milestones if step > self._step)])

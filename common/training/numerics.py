@@ -1,4 +1,4 @@
-"""Finding the op that produced the first NaN or infinity."""
+"""Detection of the op that produced the first NaN or infinity."""
 
 from collections.abc import Callable, Iterator
 import contextlib
@@ -20,8 +20,8 @@ _PACKAGES = re.compile(r'[/\\](site|dist)-packages[/\\]|^<')
 def check_numerics(model_fn: Callable) -> Callable:
     """Returns a model_fn that checks the output of every op, gradients included, for NaN and infinity.
 
-    The run fails at the first op that produces such a value, since nothing is computed from it. Loop bodies are checked,
-    too. The inputs are checked first.
+    The run fails at the first op that produces such a value, as later ops do not run. Checks loop bodies, too, and the inputs
+    first.
     """
 
     @functools.wraps(model_fn)
@@ -35,7 +35,7 @@ def check_numerics(model_fn: Callable) -> Callable:
 
 @contextlib.contextmanager
 def _checks(are_enabled):
-    """Within the block, ops are made with checks or without; after it, the other way round."""
+    """Within the block, creates ops with or without checks; afterwards, vice versa."""
     _set_enabled(are_enabled)
     try:
         yield
@@ -52,7 +52,7 @@ def _set_enabled(is_enabled):
 
 
 def _create_unchecked(next_creator, **kwargs):
-    """Creates a variable without checks: a check would replace its read op, by which a tf.train.Saver finds the variable."""
+    """Creates a variable without checks, which would replace the read op by which a tf.train.Saver finds it."""
     with _checks(False):
         return next_creator(**kwargs)
 
@@ -67,7 +67,7 @@ def _check_inputs(inputs):
 
 @contextlib.contextmanager
 def name_the_op() -> Iterator[None]:
-    """Turns the error of such a check, or of an `assert_finite` in the model, from a page into one line.
+    """Shortens the error of such a check, or of an `assert_finite` in the model, from a page to one line.
 
     Raises:
       RunError: names the op, its type, the kind of values, and the line of the model that created it; for an
@@ -98,7 +98,7 @@ def _location(message):
     for path, line in re.findall(r'\+ (.+) \(L(\d+)\) ', message):
         if path.startswith(_COMMON):
             if not path.startswith(_OPS):
-                location = ''  # The model's line comes after those of the framework; a gradient has none.
+                location = ''  # The model's line follows those of the framework; a gradient has none.
         elif not _PACKAGES.search(path):
             location = f', made at {path}:{line}'
     return location

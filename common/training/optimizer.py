@@ -1,4 +1,4 @@
-"""Optimizers by name, and how a training step applies the gradients."""
+"""Optimizers by name, and the application of gradients in a training step."""
 
 from collections.abc import Callable, Sequence
 import math
@@ -30,7 +30,7 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
         gradients, variables = zip(*grads_and_vars)
         decayed = []
         if self._factor is not None:
-            with tf.control_dependencies(gradients):  # They are computed from the weights before decay.
+            with tf.control_dependencies(gradients):  # Computed from the weights before decay.
                 decayed = [tf.assign_sub(variable, self._factor * variable) for variable in variables if _is_decayed(variable)]
         with tf.control_dependencies(decayed):
             return super().apply_gradients(zip(gradients, variables), global_step, name)
@@ -53,19 +53,19 @@ OPTIMIZERS: dict[str, Callable[[tf.Tensor, HParams], tf.train.Optimizer]] = {
 }
 
 
-_SAME_IF_DENSE = ('adam', 'adamw', 'adagrad', 'sgd')  # Rows whose gradient is 0 are updated like those that have none.
-_MAX_DENSE = 2**18  # Numbers; up to here Adam's one op for dense gradients is faster than its twelve for sparse ones.
+_SAME_IF_DENSE = ('adam', 'adamw', 'adagrad', 'sgd')  # Rows with gradient 0 are updated like rows without one.
+_MAX_DENSE = 2**18  # Elements; up to here Adam's one op for dense gradients is faster than its twelve for sparse ones.
 LOSS_SCALING_VARIABLES = ('current_loss_scale', 'good_steps')  # As TensorFlow names them.
 
 
 def check(params: HParams) -> None:
-    """Raises UsageError if the optimizer is unknown or its hyper-parameters make training impossible."""
+    """Raises UsageError if the optimizer is unknown or its hyper-parameters are invalid."""
     if params.optimizer not in OPTIMIZERS:
         raise UsageError(f'optimizer={params.optimizer} is not one of {", ".join(OPTIMIZERS)}')
     for name in ('ema_decay', 'adam_beta1', 'adam_beta2'):
         if getattr(params, name) >= 1:
             raise UsageError(f'{name}={getattr(params, name)} must be less than 1, such as 0.999')
-    # FTRL's weights are the learning rate times an accumulator: as the rate decays to 0, so do the weights.
+    # FTRL's weights are proportional to the learning rate: as it decays to 0, so do the weights.
     if params.optimizer == 'ftrl' and (params.learning_rate_schedule != 'constant' or params.warmup_steps):
         raise UsageError('optimizer=ftrl needs a constant learning rate: give learning_rate_schedule=constant,warmup_steps=0')
     if params.optimizer == 'adagrad' and not params.adagrad_initial_accumulator:
@@ -74,7 +74,7 @@ def check(params: HParams) -> None:
 
 
 def by_name(rate: tf.Tensor, params: HParams) -> tf.train.Optimizer:
-    """Returns the optimizer that the hyper-parameter `optimizer` names."""
+    """Returns the optimizer named by the hyper-parameter `optimizer`."""
     return OPTIMIZERS[params.optimizer](rate, params)
 
 
@@ -88,7 +88,7 @@ def minimize(
     means: Means | None = None,
     make_optimizer: Callable[[tf.Tensor, HParams], tf.train.Optimizer] = by_name,
 ) -> tf.Operation:
-    """Makes the op of a training step. It increments the global step at the end.
+    """Returns the op of a training step, which increments the global step at the end.
 
     Gradients are accumulated over gradient_accumulation_steps steps; at the last of them their mean is clipped to the global
     norm gradient_clip_norm and applied. weight_decay applies to weights, not to biases and other vectors: decoupled for
@@ -105,7 +105,7 @@ def minimize(
       step: int64 scalar, the global step.
       loss_scaling: whether to use dynamic loss scaling.
       means: of the gradients over the processes of a cluster.
-      make_optimizer: function of a learning rate, float32 scalar, and the hyper-parameters.
+      make_optimizer: function from a learning rate, float32 scalar, and the hyper-parameters to an optimizer.
 
     Raises:
       UsageError: the loss depends on no trainable variable, or learning_rate_factors match none.
@@ -150,7 +150,7 @@ def _make_dense(gradient, variable):
 
 
 def _merge_duplicates(gradient):
-    """Sums slices of the same row in a sparse gradient, such as an embedding's, so that its norm is right."""
+    """Sums slices of the same row in a sparse gradient, such as an embedding's, to correct its norm."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     rows, segment_ids = tf.unique(gradient.indices)
@@ -176,7 +176,7 @@ def _update(optimizer, gradients, variables, step, params, weight_decay):
 
 
 def _in_one_type(gradients):
-    """Returns gradients in the widest of their types, as tf.global_norm and tf.clip_by_global_norm need them."""
+    """Returns gradients in the widest of their types, as required by tf.global_norm and tf.clip_by_global_norm."""
     widest = max((gradient.dtype for gradient in gradients), key=lambda dtype: dtype.size)
     return [tf.cast(gradient, widest) for gradient in gradients]
 

@@ -12,8 +12,8 @@ from estimator_trainer.common.graphs import reachable
 from estimator_trainer.common.ops.shapes import get_shape
 from estimator_trainer.common.options.table import Options
 
-# Collections that keep only the first tower's items: batch norm's updates of the shared averages, and summaries, which would
-# show a curve for each tower.
+# Collections that keep only the first tower's items: batch norm's updates of the shared averages, and summaries, as TensorBoard
+# would show a curve per tower.
 _FROM_FIRST_TOWER = (tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.SUMMARIES)
 # The ops of tf.summary: the first input is the tag.
 _TAGGED = ('ScalarSummary', 'HistogramSummary', 'ImageSummary', 'AudioSummary', 'TensorSummaryV2')
@@ -37,10 +37,10 @@ def make_parallel(fn: Callable, devices: Sequence[str], **tensors: Any) -> Any:
       **tensors: tensors of shape [batch, ...], all with the same batch size, or structures of such; None stays None.
 
     Returns:
-      What `fn` returned, with shapes [batch, ...].
+      The result of `fn`, with shapes [batch, ...].
 
     Raises:
-      UsageError: a tower creates a variable that the first tower does not.
+      UsageError: a tower creates a variable that the first does not.
       ValueError: the batch sizes differ; if they are known only at run time, tf.errors.InvalidArgumentError when run.
     """
     if not devices:
@@ -70,7 +70,7 @@ def make_parallel(fn: Callable, devices: Sequence[str], **tensors: Any) -> Any:
 
 
 def _untag(summaries, scope):
-    """Gives the summaries made in a tower's name scope the tags that they have without towers."""
+    """Restores the tags of summaries in a tower's name scope to those without towers."""
     outer = scope.removesuffix('/').rpartition('/')[0]
     for i, summary in enumerate(summaries):
         op = getattr(summary, 'op', None)
@@ -86,12 +86,12 @@ def _untag(summaries, scope):
 
 
 def _cut(output, size):
-    """Removes the examples that do not belong to a share."""
+    """Removes the examples outside of a share."""
     return tf.nest.map_structure(lambda part: None if part is None else part[:size], output)
 
 
 def _recording_creator(variables):
-    """Returns a variable creator for the first tower. It appends the variables that tf.get_variable does not share."""
+    """Returns a variable creator for the first tower, which records variables that tf.get_variable does not share."""
     graph = tf.get_default_graph()
     tower = graph.get_name_scope()
 
@@ -99,7 +99,7 @@ def _recording_creator(variables):
         scope = graph.get_name_scope()
         if not _is_within(scope, tower):
             return next_creator(**kwargs)
-        # The same names as without towers, so that checkpoints are compatible.
+        # The names are those without towers, for compatible checkpoints.
         outer = tower.rpartition('/')[0] + scope.removeprefix(tower)
         with tf.name_scope(f'{outer.strip("/")}/' if outer else None):
             variable = next_creator(**kwargs)
@@ -110,7 +110,7 @@ def _recording_creator(variables):
 
 
 def _reusing_creator(variables, number):
-    """Returns a variable creator for another tower. It returns the first tower's variables."""
+    """Returns a variable creator for another tower, which returns the first tower's variables."""
     graph = tf.get_default_graph()
     tower = graph.get_name_scope()
     position = itertools.count()
@@ -171,8 +171,8 @@ def _split(tensors, count):
     """Splits a structure of tensors along the batch.
 
     Returns:
-      Lists of `count` structures and of their batch sizes, and whether some may be empty. Those that are have an example of
-      another share all the same, since TensorFlow's convolutions fail without one.
+      Lists of `count` structures and of their batch sizes, and whether some may be empty. Empty ones borrow an example of
+      another share, as TensorFlow's convolutions fail without one.
     """
     flat = tf.nest.flatten(tensors)
     batch = get_shape(next(tensor for tensor in flat if tensor is not None))[0]
@@ -195,8 +195,8 @@ def tower_devices(options: Options) -> list[str]:
     """Chooses the devices of the towers.
 
     Args:
-      options: num_gpus requests towers on GPUs 0 to num_gpus - 1; num_towers requests towers on GPUs if there are any, else
-        on logical CPU devices. num_towers=1 means no towers.
+      options: num_gpus requests towers on GPUs 0 to num_gpus - 1; num_towers on GPUs if there are any, else on logical CPU
+          devices. num_towers=1 means no towers.
 
     Returns:
       Device names for `make_parallel`; `common.training.session_config.make_session_config` creates the logical devices.

@@ -1,4 +1,4 @@
-"""Warns of random ops that keep a resumed run from being the same as an uninterrupted one."""
+"""A warning of random ops that make a resumed run differ from an uninterrupted one."""
 
 import tensorflow.compat.v1 as tf
 
@@ -6,7 +6,7 @@ from estimator_trainer.common.graphs import ancestors, random_ops, subgraph
 
 
 def warn_of_random_ops(train_op: tf.Operation) -> None:
-    """Logs a warning for each kind of random op, in the model or the input pipeline, whose state is not in a checkpoint."""
+    """Logs a warning for each kind of random op, in the model or the input pipeline, whose state checkpoints lack."""
     iterators = [op for op in train_op.graph.get_operations() if op.type == 'MakeIterator']
     for place, fetches, seed in (
         ('input pipeline', iterators, 'estimator_trainer.example_seed'),

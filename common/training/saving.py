@@ -1,4 +1,4 @@
-"""Session hooks that save checkpoints, except of values that are not finite, and evaluate them."""
+"""Session hooks that save checkpoints of finite values and evaluate them."""
 
 from collections.abc import Callable, Sequence
 import math
@@ -15,9 +15,9 @@ NOT_FINITE_HINT = 'lower learning_rate, or find the op that made it with --debug
 
 
 class StepCheck(tf.train.SessionRunHook):
-    """Raises a RunError if a step's loss, a scalar tensor, is not finite, before that step is saved; or if the data ends.
+    """Raises RunError if a step's loss, a scalar tensor, is not finite, before the step is saved; or if the data ends.
 
-    Training data never ends, but TensorFlow takes an error such as StopIteration in a Python function for its end.
+    Training data never ends, but TensorFlow mistakes errors such as StopIteration in a Python function for its end.
     """
 
     def __init__(self, loss: tf.Tensor):
@@ -47,22 +47,22 @@ class StepCheck(tf.train.SessionRunHook):
 
 
 class CheckpointSaver(tf.train.CheckpointSaverHook):
-    """Saves a checkpoint at the multiples of each period, at the end, and before the first step.
+    """Saves a checkpoint at multiples of each period, at the end, and before the first step.
 
-    The checkpoint that a training resumes from is not overwritten: a crash during writing could leave no checkpoint. If a
-    variable is not finite, or the directory was replaced since training started, it raises a RunError and saves nothing.
+    The checkpoint that a run resumes from is not overwritten: a crash during writing could leave no checkpoint. If a variable
+    is not finite, or the directory was replaced since training started, raises RunError and saves nothing.
 
     Args:
       periods: numbers of steps.
-      listeners: told of each checkpoint; an Estimator adds its own.
+      listeners: notified of each checkpoint; an Estimator adds its own.
     """
 
     def __init__(self, directory: str, periods: Sequence[int], listeners: Sequence[tf.train.CheckpointSaverListener] = ()):
-        # This class writes the graph, in less time.
+        # This class writes the graph faster.
         super().__init__(directory, save_steps=1, listeners=[*listeners], save_graph_def=False)
         self._timer = _MultiplesTimer(periods)
         self._is_starting = False
-        self._steps_per_run = 1  # Otherwise it fetches the global step after each step: a third of the time of a short step.
+        self._steps_per_run = 1  # Otherwise it fetches the global step after each step, a third of a short step's time.
 
     def begin(self):
         super().begin()
@@ -74,7 +74,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
             }
 
     def after_create_session(self, session, coord):
-        # As text of the same meaning, which C++ makes: Python's own, text_format, takes 0.1 s and more.
+        # As equivalent text from C++: Python's text_format takes 0.1 s and more.
         files.write(f'{self._checkpoint_dir}/graph.pbtxt', str(session.graph.as_graph_def(add_shapes=True)))
         self._is_starting = True
         super().after_create_session(session, coord)
@@ -94,7 +94,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
 
 
 class _MultiplesTimer(tf.train.SecondOrStepTimer):
-    """Triggers when a multiple of any period has been reached or passed, wherever training started."""
+    """Triggers when a multiple of any period is reached or passed, wherever training started."""
 
     def __init__(self, periods):
         super().__init__(every_steps=1)
@@ -106,7 +106,7 @@ class _MultiplesTimer(tf.train.SecondOrStepTimer):
 
 
 class EvaluateAfterSave(tf.train.CheckpointSaverListener):
-    """Evaluates the checkpoints at multiples of every_steps, and the last one, but not the one that training started from.
+    """Evaluates the checkpoints at multiples of every_steps, and the last one, but not the one training started from.
 
     Args:
       evaluate: evaluates the latest checkpoint; its last return value is kept as `result`.
@@ -125,7 +125,7 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
         if self._last_step is None:
             self._last_step = global_step_value
             return False
-        # With parameter servers, a multiple may be passed by.
+        # With parameter servers, steps may skip a multiple.
         is_due = global_step_value // self._every_steps > self._last_step // self._every_steps
         return is_due and self._run(global_step_value)
 

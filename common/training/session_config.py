@@ -1,4 +1,4 @@
-"""Configures sessions: devices, precision, compilation, threads, seed."""
+"""Session configuration: devices, precision, compilation, threads, seed."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def make_run_config(output_dir: str, seed: int, options: Options, task: Training
       seed: TensorFlow's; the tasks of a cluster draw different numbers.
 
     Raises:
-      UsageError: the machine does not support what the options request.
+      UsageError: the machine does not support the requested options.
     """
     config = tf.estimator.RunConfig(
         model_dir=output_dir,
@@ -37,11 +37,11 @@ def make_session_config(devices: Sequence[str], options: Options) -> tf.ConfigPr
 
     bfloat16 and float16 use TensorFlow's auto mixed precision graph rewrite, for bfloat16 on CPUs and for float16 on GPUs:
     matrix products, convolutions and the ops between them compute in the lower precision, the rest, such as sums, losses and
-    the weights, in float32. Checkpoints and exported models are the same. The loss scaling that training in float16 needs is
-    in common/training/optimizer.py.
+    the weights, in float32. Checkpoints and exported models are the same. For the loss scaling of float16, see
+    common/training/optimizer.py.
 
     Args:
-      devices: those of the towers, as `tower_devices` chose them.
+      devices: those of the towers, from `tower_devices`.
 
     Raises:
       UsageError: the available devices do not support the precision or XLA.

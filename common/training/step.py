@@ -30,9 +30,9 @@ def make_train_op(
     """Returns the op that runs a training step.
 
     Args:
-      model: the model module, which may have an optimizer and a learning rate of its own.
+      model: the model module, which may define its own optimizer and learning rate.
       loss: float32 scalar, of this process's share of the batch.
-      metrics: {name: (value, update_op)}, which see the weights of before the step.
+      metrics: {name: (value, update_op)}, computed with the weights before the step.
       wait: an op that precedes the step.
       total_steps: the step at which training ends.
 
@@ -71,7 +71,7 @@ def _unfrozen(variables, freeze):
 
 
 def _weight_reads(tensors):
-    """Returns the ops that read weights for `tensors`. They must run before the step updates the weights."""
+    """Returns the ops that read weights for `tensors`, which must run before the step updates the weights."""
     handles = {variable.handle.op for variable in tf.trainable_variables() if hasattr(variable, 'handle')}
     reads = [
         op

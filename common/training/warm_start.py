@@ -1,4 +1,4 @@
-"""Warm start: initializes the weights from another run."""
+"""Warm start: initialization of the weights from another run."""
 
 import atexit
 from collections.abc import Sequence
@@ -23,20 +23,20 @@ _AVERAGE = '/ExponentialMovingAverage'
 def warm_start(
     path: str, variables: Sequence[tf.Variable], names: Sequence[str] = (), exclude: str = '', networks: Sequence[Any] = ()
 ) -> None:
-    """Initializes variables from those of the same name and shape in a checkpoint, and logs which were loaded.
+    """Initializes variables from those of the same name and shape in a checkpoint, and logs the loaded ones.
 
-    If the checkpoint has moving averages of the weights, these are loaded, since they are what was evaluated.
+    Loads moving averages of the weights if the checkpoint has them, as evaluation used them.
 
     Args:
-      path: a checkpoint, a directory of checkpoints (the last one is used), output_dir/best, a SavedModel, or what Keras has
-        saved (see common/keras/weights.py).
-      names: which have other names in the checkpoint; see `parse_names`. The first that fits a variable counts.
+      path: a checkpoint, a directory of checkpoints (the last one is used), output_dir/best, a SavedModel, or weights saved by
+          Keras (see common/keras/weights.py).
+      names: pairs of different names in checkpoint and model, see `parse_names`; the first that fits a variable counts.
       exclude: regular expression; variables whose names match it keep their own initializers.
-      networks: the tf.keras models that were called, for what Keras has saved. Variables of a model that is made of the same
-        layers are matched as Keras does it, and others by their names, before which the graph may have scopes.
+      networks: the tf.keras models called, for weights saved by Keras. Variables of a model with the same layers are matched by
+          Keras's rules, others by their names, possibly within the graph's scopes.
 
     Raises:
-      UsageError: there is no checkpoint at the path, none of its variables matches, or a name or `exclude` fits none.
+      UsageError: there is no checkpoint at the path, none of its variables matches, or a name or `exclude` matches none.
       RunError: the checkpoint is corrupt.
     """
     excluded = {variable.op.name for variable in variables if exclude and re.search(exclude, variable.op.name)}
@@ -82,8 +82,8 @@ class _Weights:
     """The weights to start from.
 
     Attributes:
-      keras: what Keras has saved, see common/keras/weights.py, or None.
-      checkpoint: the path of the checkpoint; for Keras weights, of the one made of them.
+      keras: weights saved by Keras, see common/keras/weights.py, or None.
+      checkpoint: the path of the checkpoint; for Keras weights, of their converted checkpoint.
       shapes: {key in the checkpoint: shape}.
     """
 
@@ -97,23 +97,23 @@ class _Weights:
         self._shown = {key: name for name, key in self.keras.names.items()} if self.keras else {}
 
     def key(self, name: str, pair: tuple[str, str] | None) -> str:
-        """Returns the key in the checkpoint for a variable, which a pair of --warm_start_names may rename."""
+        """Returns a variable's key in the checkpoint, possibly renamed by a pair of --warm_start_names."""
         key = _renamed(name, *pair) if pair else name
         if self.keras:
             key = _of_name(key, self.keras.names) if pair or name not in self._places else self._places[name]
         return f'{key}{_AVERAGE}' if f'{key}{_AVERAGE}' in self.shapes else key
 
     def shown(self, key: str) -> str:
-        """Returns what users call a key."""
+        """Returns the user-visible name of a key."""
         return self._shown.get(key, key)
 
 
 def _check_matching(path, weights, matching, missing):
-    """Raises UsageError if no variable was found; warns of weights that are left while variables are missing."""
+    """Raises UsageError if no variable was found; warns of unused weights if variables are missing."""
     keras = weights.keras
     if not matching and keras and keras.has_paths:
         raise UsageError(
-            f'--warm_start_from={path}: has the weights of a model that is made of other layers than those of --model, and no '
+            f'--warm_start_from={path}: has the weights of a model with other layers than --model, and no '
             'names for them: save them by save_weights to a name that ends with .h5, but not with .weights.h5'
         )
     if not matching:
@@ -125,19 +125,19 @@ def _check_matching(path, weights, matching, missing):
     if missing and left:
         tf.logging.warning(
             f'--warm_start_from={path}: has no weights for {_shortened(missing)}; it has {_shortened(left)}, which are not used'
-            ': if these are the same, say so by --warm_start_names'
+            ': if these are the same, map them with --warm_start_names'
         )
 
 
 def _renamed(name, old, new):
-    """Returns what a variable of the model is called in the checkpoint if NEW fits its name, else ''."""
+    """Returns the checkpoint's name of a model variable if NEW fits its name, else ''."""
     if is_scope(new):
         return old + name.removeprefix(new) if name.startswith(new) else ''
     return old if name == new else ''
 
 
 def _of_name(source, names):
-    """Returns the key of a name in a file of Keras, where names may lack the scopes of the graph."""
+    """Returns the key of a name in a Keras file, where names may lack the scopes of the graph."""
     if source not in names:
         source = max((name for name in names if source.endswith(f'/{name}')), key=len, default=source)
     return names.get(source, source)
@@ -153,7 +153,7 @@ def _list_names(variables):
 
 
 def _converted(weights):
-    """Returns the path of a checkpoint with what Keras has saved; it is there until this process ends."""
+    """Returns the path of a checkpoint converted from Keras weights, which exists until this process ends."""
     directory = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return keras_weights.to_checkpoint(weights, directory)

@@ -15,7 +15,7 @@ from tests import forked
 from tests.shared import ROOT, read_weights
 
 TINY = ('--model=tests.cluster.tiny_data', '--dataset=tests.cluster.tiny_data')
-RESTART = 'start all tasks again, and the training resumes from its latest checkpoint'
+RESTART = 'restart all tasks to resume from the latest checkpoint'
 _SECONDS = 100
 
 

@@ -66,9 +66,9 @@ def test_a_task_that_fails_is_named_and_all_are_started_again_as_often_as_allowe
     with pytest.raises(RunError) as error:
         launch({'worker0': '', 'worker1': worker}, restarts=1)
     log = f'(log: {tmp_path}/cluster/worker-1.log)'  # Where the first error is of no concern for the second.
-    resumes = 'the training resumes from its latest checkpoint if you rerun the command'
+    resumes = 'rerun the command to resume from the latest checkpoint'
     assert str(error.value) == f'worker 1 failed: exit code 1 {log}; {resumes}'
-    again = f'worker 1 failed: chief (a:1) is lost; its own log may say why {log}; starting all tasks again (restart 1 of 1).'
+    again = f'worker 1 failed: chief (a:1) is lost; its own log may say why {log}; restarting all tasks (restart 1 of 1).'
     assert again in caplog.messages and caplog.messages[-1] == 'ended: worker 0; failed: worker 1; restarts: 1 of 1'
     assert logged(tmp_path, 'worker-1') == f'{lost}\n'  # Of the first start: logs are appended to.
 
@@ -76,7 +76,7 @@ def test_a_task_that_fails_is_named_and_all_are_started_again_as_often_as_allowe
 def test_tasks_that_go_on_without_a_lost_one_are_terminated_and_those_that_go_on_even_then_are_killed(launch, caplog):
     with pytest.raises(RunError, match='^worker 0 failed: exit code 1 '):
         launch({'chief0': 'log_a_step()\nserve(143)', 'worker0': 'leave(1)'}, terminate_seconds=0.1)
-    assert 'worker 0 failed; others that go on are stopped in 0.1 s.' in caplog.messages
+    assert 'worker 0 failed; tasks still running in 0.1 s will be stopped.' in caplog.messages
     assert caplog.messages[-1] == 'stopped: chief; failed: worker 0; loss = 0.5, step = 7'
     with pytest.raises(RunError, match='^worker 0 failed: exit code 1 '):
         launch({'chief0': 'resist()', 'worker0': 'leave(1)'}, terminate_seconds=0, kill_seconds=0.1)
@@ -157,7 +157,7 @@ def test_a_cluster_that_loses_a_task_is_started_again_and_ends_as_if_undisturbed
     code, result, err = run(*flags, '--local_cluster=worker:2', '--restarts=1', output_dir=found)
     assert code == 0 and result == json.loads((expected / 'results.json').read_text()), err
     assert [process.returncode for process in processes] == [0, 0, 1, -signal.SIGKILL, 0, 0]
-    assert 'worker 1 failed: was killed by SIGKILL ' in err and 'starting all tasks again (restart 1 of 1).' in err
+    assert 'worker 1 failed: was killed by SIGKILL ' in err and 'restarting all tasks (restart 1 of 1).' in err
     assert_equal(read_weights(found), read_weights(expected))
 
 

@@ -89,5 +89,5 @@ def test_a_hook_that_stops_the_training_where_the_tasks_do_not_wait_is_refused(t
     flags = ('--model=tests.training.model_with_parts', '--schedule=train', '--save_checkpoints_steps=10')
     run = train(2, *flags, '--hparams=batch_size=12,last_step=15')
     assert run.wait() == [2, 2]
-    text = ' a hook of the model stops the training after step 15: in a cluster that is possible only at the multiples of 10, '
+    text = ' a hook of the model stops training after step 15: in a cluster that is possible only at multiples of 10, '
     assert all(text in run.error(task) for task in run.processes)

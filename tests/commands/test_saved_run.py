@@ -192,7 +192,7 @@ def test_a_training_that_resumes_with_other_data_warns_of_it(tmp_path, make, cap
     for source, is_resumed in ((0, False), (0, True), (1, False), (0, True), (0, True)):
         caplog.clear()
         saved_dataset.save(str(tmp_path), sources[source], is_resumed)
-        warnings.append('The training data is not the data that this model was trained on so far.' in caplog.text)
+        warnings.append('The training data differs from the data that this model was trained on so far.' in caplog.text)
     assert warnings == [False, False, False, True, False]
 
 

@@ -222,6 +222,6 @@ def test_a_directory_that_is_deleted_or_moved_at_any_time_is_named(run, tmp_path
     function = getattr(owner, name)
     monkeypatch.setattr(owner, name, call)
     code, _, err = run(*POLYNOMIAL, '--train_steps=20', '--save_checkpoints_steps=10', '--eval_steps=1')
-    problem = 'was deleted or moved away during the training: move it back to resume from its last checkpoint, or rerun'
+    problem = 'was deleted or moved during the run: move it back to resume from its last checkpoint, or rerun'
     assert (code, len(without_log(err))) == (1, 1)
     assert err.splitlines()[-1].startswith(f'trainer.py: {tmp_path}/output: {problem} ')

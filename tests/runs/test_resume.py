@@ -171,6 +171,6 @@ def test_another_batch_size_does_not_go_with_groups_by_length(tmp_path):
     recorder = Recorder(tmp_path)
     by_length = {'hparams': {'group_by_length': True}}
     recorder.train('found', 1, **by_length)
-    with pytest.raises(api.UsageError, match='after which this training cannot go on with group_by_length'):
+    with pytest.raises(api.UsageError, match='after which this run cannot continue with group_by_length'):
         recorder.train('found', 2, 'batch_size=4', **by_length)
     recorder.train('found', 2, 'learning_rate=0.01', **by_length)

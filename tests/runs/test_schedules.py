@@ -67,7 +67,7 @@ def test_continuous_eval_ends_after_its_timeout_and_passes_over_what_is_deleted(
     flags = (*FLAGS, '--schedule=continuous_eval', '--eval_timeout=1')
     code, _, log = run(*flags, output_dir=tmp_path / 'empty')
     line = (
-        rf'trainer.py: {tmp_path}/empty: no new checkpoint for \d+ seconds, and there has been none; the training was to end '
+        rf'trainer.py: {tmp_path}/empty: no new checkpoint for \d+ seconds, and there has been none; training was to end '
     )
     assert code == 1 and re.match(line, log.splitlines()[-1])
     trained_run('polynomial')

@@ -170,7 +170,7 @@ def test_what_is_waited_for_is_logged_each_minute_until_the_timeout(monkeypatch,
     caplog.set_level('INFO', 'tensorflow')
     with pytest.raises(RunError, match='^x: no new checkpoint for 120 .* the last one was x/model.ckpt-3; .* step 5:'):
         list(checkpoints.new_checkpoints('x', 5, timeout=120))
-    waiting = 'Still waiting for a checkpoint in x, for 60 seconds; {}, and the training ends at step 5.'
+    waiting = 'Still waiting for a checkpoint in x, for 60 seconds; {}, and training ends at step 5.'
     assert caplog.messages == [waiting.format(seen) for seen in ('there has been none', 'the last one was x/model.ckpt-3')]
     assert list(checkpoints.new_checkpoints('x', 5)) == ['x/model.ckpt-3']
     with pytest.raises(RunError, match='^x: no new checkpoint for 60 seconds, and there has been none; '):

@@ -139,7 +139,7 @@ def test_trainings_of_a_killed_sweep_are_waited_for(command, search, tmp_path):
     process.kill()
     process.wait()
     code, _, err = search(*flags)
-    assert code == 1 and f'--output_dir={tmp_path}/output: another sweep, or a training that it started, is running' in err
+    assert code == 1 and f'--output_dir={tmp_path}/output: another sweep, or one of its runs, is active' in err
     (tmp_path / 'output' / 'go').touch()
     wait_until(lambda: search(*flags)[0] == 0)
     assert trials_of(tmp_path)[0].value == 0.25
@@ -182,7 +182,7 @@ def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_pa
     assert run(*POLYNOMIAL, '--train_steps=2')[0] == 0
     hparams, trial = tmp_path / 'output' / 'hparams.json', tmp_path / 'output' / 'trial-0'
     code, _, err = search(RATES, '--trials=1')
-    assert code == 2 and f'--output_dir={tmp_path}/output is the output_dir of a training: choose another' in err
+    assert code == 2 and f'--output_dir={tmp_path}/output is the output_dir of a run: choose another' in err
     assert not (tmp_path / 'output' / 'study.db').exists()
     trial.mkdir()
     before = hparams.rename(trial / 'hparams.json').read_bytes()
@@ -195,7 +195,7 @@ def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path):
     for message, space, flags in (
         ('--schedule is for trainer.py: each trial of a sweep trains and evaluates', RATES, ['--schedule=train']),
         ('--local_cluster is for trainer.py: each trial of a sweep trains and evaluates', RATES, ['--local_cluster=worker:2']),
-        ('--space is missing: a JSON file of what to search', RATES, ['--space=']),
+        ('--space is missing: a JSON file of the search space', RATES, ['--space=']),
         ('{}: a sweep needs a local directory', RATES, ['--output_dir=gs://bucket/sweep']),
         ('{}: this TensorFlow has no file system ', RATES, ['--data_dir=s3://bucket/data', '--space=hdfs://space.json']),
         ('flag {}', RATES, ['--trials=2147483648', '--trials=0', '--jobs=1025', '--jobs=0']),

@@ -80,7 +80,7 @@ def test_a_variable_that_is_not_finite_is_not_saved(tmp_path):
 def test_nothing_is_saved_into_a_directory_that_was_replaced(tmp_path):
     hook, output = tf.train.SessionRunHook(), tmp_path / 'output'
     hook.after_create_session = lambda *_: output.rename(tmp_path / 'moved') and output.mkdir()
-    with pytest.raises(RunError, match='was deleted or moved away during the training'):
+    with pytest.raises(RunError, match='was deleted or moved during the run'):
         train(output, [1], 0, 5, hook)
     assert not [*output.iterdir()]
 
