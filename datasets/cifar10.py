@@ -1,8 +1,8 @@
 """CIFAR-10: 50,000 training and 10,000 test photographs, 32x32 in color, in 10 classes.
 
-The archive cifar-10-binary.tar.gz, or its extracted files, is that of `raw_dir` or DATA_DIR/raw/cifar10; else it is downloaded.
-It states no licence; its author asks to cite the report. The version for Python is not read: it is pickled.
-(A. Krizhevsky: Learning Multiple Layers of Features from Tiny Images, 2009.)
+The archive cifar-10-binary.tar.gz, or its extracted files, is read from `raw_dir` or DATA_DIR/raw/cifar10, else downloaded. It
+states no licence; its author asks to cite the report. The pickled version for Python is not supported. (A. Krizhevsky: Learning
+Multiple Layers of Features from Tiny Images, 2009.)
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _IMAGE_BYTES = 32 * 32 * 3
 FILE_BYTES = 10000 * (1 + _IMAGE_BYTES)
 
 # SHA-256 of the archive, from TensorFlow Datasets (url_checksums/cifar10.txt), and of the files in it, from the gem
-# torchvision for Ruby (lib/torchvision/datasets/cifar10.rb), which has the same one of the archive.
+# torchvision for Ruby (lib/torchvision/datasets/cifar10.rb), which has the same SHA-256 of the archive.
 ARCHIVE_SHA256 = 'c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd'
 SHA256 = {
     'data_batch_1.bin': 'cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5',
@@ -58,7 +58,7 @@ def get_params() -> dict[str, Any]:
 
 
 def prepare(data_dir: str, params: HParams) -> None:
-    """Converts the archive to TFRecord, once."""
+    """Converts the archive to TFRecord files, once."""
     image_records.check_params('cifar10', params, get_params())
     directory = _directory(data_dir)
     if records.is_written(directory):
@@ -90,7 +90,7 @@ def _examples(contents):
 
 
 def _read_files(downloads, raw_dir):
-    """Returns the contents of the six files; downloads the archive if the user has none of it."""
+    """Returns the contents of the six files; downloads the archive if necessary."""
     directory = raw_dir or downloads
     archive = os.path.join(directory, _ARCHIVE)
     if tf.io.gfile.exists(archive):
@@ -120,7 +120,7 @@ def _read_file(path):
 
 
 def _read_archive(path):
-    """Returns the contents of the six files in the archive, which is read in memory: nothing is extracted."""
+    """Returns the contents of the six files in the archive, read in memory without extraction."""
     contents = {}
     try:
         _check(path, sha256_of(path), ARCHIVE_SHA256)

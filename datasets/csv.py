@@ -1,8 +1,8 @@
-"""A table of your own, in CSV files: numeric and categorical columns, and a target to classify or to predict.
+"""Your own table, in CSV files: numeric and categorical columns, and a target for classification or regression.
 
---hparams=csv_file=PATH names one file, of which a share is held out for evaluation, or a directory of files named by their
+--hparams=csv_file=PATH names one file, a share of which is held out for evaluation, or a directory of files named by their
 splits: train.csv, eval.csv, fold3.csv ... The first line names the columns. Cells that are empty, NA, NaN, nan, null, NULL,
-None or ? are missing. What a column is, is found in the rows trained on, unless a schema file says it; see docs/own_data.md.
+None or ? are missing. Column kinds are inferred from the training rows unless a schema file gives them; see docs/own_data.md.
 """
 
 from collections.abc import Iterator
@@ -30,19 +30,19 @@ PARSED_ONCE = True
 def get_params() -> dict[str, Any]:
     return {
         'csv_file': '',  # A file, or a directory of files named by their splits.
-        'target': '',  # The column to predict; may be missing if the schema names it, or if it is called target or label.
+        'target': '',  # The column to predict; optional if the schema names it, or if it is named target or label.
         'schema': '',  # A JSON file, see docs/own_data.md.
         'eval_share': 0.2,  # Of the rows of a single file.
         'min_count': 2,  # Values of a categorical column that are rarer in training count as unknown.
         'max_vocabulary': 10000,  # Values of a categorical column; the rarest beyond that count as unknown.
-        'max_bad_share': 0.0,  # Of rows that may be wrong, and are then skipped.
+        'max_bad_share': 0.0,  # Maximum share of invalid rows, which are skipped.
         'task': '',  # Set by the metadata.
         'num_classes': 0,  # Set by the metadata.
     }
 
 
 def prepare(data_dir: str, params: HParams) -> None:
-    """Converts the files to TFRecord, once for each state of the files and of the hyper-parameters."""
+    """Converts the files to TFRecord files, once for each state of the files and of the hyper-parameters."""
     check_range(params, 'eval_share', 0, 0.9)
     check_range(params, 'max_bad_share', 0, 1)
     check_range(params, 'min_count', 1)
@@ -54,7 +54,7 @@ def prepare(data_dir: str, params: HParams) -> None:
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
-    """Returns the facts about the rows trained on.
+    """Returns the facts about the training rows.
 
     Returns:
       columns: a list of {'name', 'kind'}. Those of kind numeric have 'mean', 'std' and 'indicator', whether some are missing;
@@ -66,7 +66,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
-    """Returns serialized examples with the cells by column: float for a number, bytes for text; without those missing."""
+    """Returns serialized examples with the cells by column: float for a number, bytes for text; without missing cells."""
     columns = metadata(data_dir, params)['columns']
     check_same_columns(f'--hparams=csv_file={params.csv_file}', params.metadata.get('columns', ()), columns)
     find_split(split, 'csv_file', params.csv_file, _files(params))
@@ -76,13 +76,13 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
 def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns the features 'numeric', 'categorical' and 'example_id', and the labels 'label' and 'weight', of a batch.
 
-    Each is there if there are such columns; see `example_parser.parse`. In PREDICT there are no labels.
+    Each is present if such columns exist; see `example_parser.parse`. In PREDICT there are no labels.
     """
     return example_parser.parse(mode, params, serialized, encoded_features(params.metadata))
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
-    """Yields ({'line': number}, record) for the rows of a CSV file, with or without the target; an error for a wrong row."""
+    """Yields ({'line': number}, record) for the rows of a CSV file, with or without the target; an error for an invalid row."""
     table = Table(path)
     yield from read_rows(path, table.rows(), make_encoder(path, table.header, params.metadata, has_labels=False))
 

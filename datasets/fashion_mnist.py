@@ -1,8 +1,8 @@
 """Fashion-MNIST: 60,000 training and 10,000 test images of articles of clothing, 28x28, on black, in 10 classes.
 
-The four IDX files are those of `raw_dir`, of DATA_DIR/raw/fashion_mnist, or of Debian's package dataset-fashion-mnist; else
-they are downloaded. They are under the MIT License, copyright 2017 Zalando SE.
-(H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning Algorithms, 2017.)
+The four IDX files are read from `raw_dir`, DATA_DIR/raw/fashion_mnist or Debian's package dataset-fashion-mnist, else
+downloaded. They are under the MIT License, copyright 2017 Zalando SE. (H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST: a Novel
+Image Dataset for Benchmarking Machine Learning Algorithms, 2017.)
 """
 
 import os
@@ -20,7 +20,7 @@ from estimator_trainer.hparams.build import HParams
 DEBIAN_DIR = '/usr/share/datasets/fashion-mnist'
 CLASS_NAMES = ['T-shirt/top', 'Trouser', 'Pullover', 'Dress', 'Coat', 'Sandal', 'Shirt', 'Sneaker', 'Bag', 'Ankle boot']
 
-# The address that https://github.com/zalandoresearch/fashion-mnist gives.
+# From https://github.com/zalandoresearch/fashion-mnist.
 URL = 'http://fashion-mnist.s3-website.eu-central-1.amazonaws.com'
 
 # SHA-256 of the gzipped files, from TensorFlow Datasets (url_checksums/fashion_mnist.txt).
@@ -31,8 +31,8 @@ GZIPPED_SHA256 = {
     't10k-labels-idx1-ubyte': '67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5',
 }
 
-# SHA-256 of the uncompressed files, from Debian's package. Their deflated data with the original gzip headers, which hold the
-# file's name and time (1504176606 for train, 1504176627 for t10k), has the SHA-256 above.
+# SHA-256 of the uncompressed files, from Debian's package. Deflated with the original gzip headers, which hold the file's name
+# and time (1504176606 for train, 1504176627 for t10k), they have the SHA-256 above.
 SHA256 = {
     'train-images-idx3-ubyte': 'c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888',
     'train-labels-idx1-ubyte': 'bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9',
@@ -56,7 +56,7 @@ def get_params() -> dict[str, Any]:
 
 
 def prepare(data_dir: str, params: HParams) -> None:
-    """Converts the IDX files to TFRecord, once."""
+    """Converts the IDX files to TFRecord files, once."""
     image_records.check_params('fashion_mnist', params, get_params())
     directory = _directory(data_dir)
     if not records.is_written(directory):
@@ -92,7 +92,7 @@ def _read_idx(name, data_dir, params) -> np.ndarray:
 
 
 def _locate(name, downloads, raw_dir):
-    """Returns the path of an IDX file, gzipped or not; downloads it if the user has none."""
+    """Returns the path of an IDX file, gzipped or not; downloads it if necessary."""
     for directory in [raw_dir] if raw_dir else [downloads, DEBIAN_DIR]:
         for path in (os.path.join(directory, f'{name}.gz'), os.path.join(directory, name)):
             if tf.io.gfile.exists(path):

@@ -1,9 +1,9 @@
-"""A user's own pictures: a directory with a folder for each class, or with folders such as train and val that have those.
+"""Your own pictures: a directory with a folder per class, or with folders such as train and val that contain those.
 
     python trainer.py --model=alexnet --dataset=image_folder --hparams=image_dir=PATH
 
-Pictures may be of any size, in color or gray. They are squashed to squares, so that nothing at an edge is cut off, of 64
-pixels by default: enough to recognize most objects, and a tenth of the work of 224 pixels.
+Pictures may be of any size, in color or gray. They are squashed to squares, without cropping, of 64 pixels by default: enough
+to recognize most objects, and a tenth of the work of 224 pixels.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,15 +23,15 @@ from estimator_trainer.hparams.build import HParams
 image_features = image_records.image_features
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in images.SUFFIXES)
 _FORMATS = ('BMP', 'GIF', 'JPEG', 'PNG', 'WEBP')
-_RATIOS = (1, 2, 4, 8)  # At which a JPEG file can be decoded.
-# EXIF orientations, and what makes images of these upright: one after the other.
+_RATIOS = (1, 2, 4, 8)  # Reductions at which JPEG files can be decoded.
+# EXIF orientations, and the operations, in order, that make such images upright.
 _TURNS = (
     ((5, 6, 7, 8), lambda image: tf.transpose(image, [1, 0, 2])),
     ((2, 3, 6, 7), lambda image: image[:, ::-1]),
     ((3, 4, 7, 8), lambda image: image[::-1]),
 )
 _MAX_LOGGED = 5
-_VERSION = 1  # Of the converted pictures: another one converts them anew.
+_VERSION = 1  # Of the converted pictures: a change converts them anew.
 
 
 def get_params() -> dict[str, Any]:
@@ -39,18 +39,18 @@ def get_params() -> dict[str, Any]:
         'image_dir': '',  # A directory with a folder for each class.
         'image_size': 64,
         'num_channels': 3,  # Or 1, for gray.
-        'num_classes': 0,  # As many as there are.
+        'num_classes': 0,  # Set by the metadata.
         'eval_share': 0.2,  # Of the pictures of each class, held out for evaluation if there is no folder for it.
-        'max_bad_share': 0.01,  # Of all pictures that may be unreadable.
+        'max_bad_share': 0.01,  # Maximum share of unreadable pictures.
         'shuffle_buffer': 1000,  # Converted pictures are already in random order.
         'eval_batch_size': 250,
     }
 
 
 def prepare(data_dir: str, params: HParams) -> None:
-    """Converts the pictures to TFRecord, once; again if files were added, removed or changed.
+    """Converts the pictures to TFRecord files, once; again if files were added, removed or changed.
 
-    Unreadable pictures are left out, and listed in unreadable.txt beside the TFRecord files.
+    Skips unreadable pictures and lists them in unreadable.txt beside the TFRecord files.
     """
     _check(params)
     _scanned.cache_clear()
@@ -87,7 +87,7 @@ def _scan(params):
 
 @functools.cache
 def _scanned(root, train_split, eval_share):
-    """Returns the ClassFolders, always the same within a run."""
+    """Returns the ClassFolders, cached within a run."""
     return class_folders.scan(root, images.SUFFIXES, train_split, eval_share)
 
 
@@ -105,7 +105,7 @@ def _log(folders, directory):
 
 
 class _Unreadable:
-    """The list of unreadable pictures, in a file, to which each is added at once: an interrupted conversion may resume."""
+    """The list of unreadable pictures, in a file written immediately, so that an interrupted conversion can resume."""
 
     def __init__(self, path: str):
         self._path = path
@@ -115,7 +115,7 @@ class _Unreadable:
     def add(self, path: str, reason: str) -> None:
         line = ' '.join(f'{path}: {reason}'.splitlines())
         with self._lock:
-            if line in self._added:  # The sizes of some pictures are looked at before they are converted.
+            if line in self._added:  # Some pictures are read before the conversion, for their sizes.
                 return
             self._added.add(line)
             with tf.io.gfile.GFile(self._path, 'ab') as file:
@@ -124,7 +124,7 @@ class _Unreadable:
                 tf.logging.warning('%s', line)
 
     def check(self, params: HParams, total: int) -> None:
-        """Logs how many there are; raises RunError if they are too many."""
+        """Logs their number; raises RunError if there are too many."""
         count = 0
         if tf.io.gfile.exists(self._path):
             with tf.io.gfile.GFile(self._path, 'rb') as file:
@@ -137,7 +137,7 @@ class _Unreadable:
 
 
 class _Examples(Sequence):
-    """The examples of a split for `records.write`, made on access; None for unreadable pictures."""
+    """The examples of a split for `records.write`, created on access; None for unreadable pictures."""
 
     def __init__(self, folders: ClassFolders, split: str, unreadable: _Unreadable):
         self._root = folders.root
@@ -160,8 +160,8 @@ class _Examples(Sequence):
 def _read_picture(path):
     """Returns {'image': a JPEG or PNG file that TensorFlow decodes, 'height', 'width', 'orientation'}; raises ImageError.
 
-    JPEG and PNG files are kept if TensorFlow decodes them, too; others become PNG files. The orientation is the
-    EXIF orientation of the kept file: rotating it here would make a JPEG file a PNG file of five times the size.
+    Keeps JPEG and PNG files that TensorFlow decodes; converts others to PNG. The orientation is the EXIF orientation of the
+    kept file: rotating it here would turn a JPEG file into a PNG file of five times the size.
     """
     content = images.read(path)
     picture = images.decode(content, _FORMATS)
@@ -190,7 +190,7 @@ def _decoder():
 
 
 def _decode(content, ratio, num_channels):
-    # This op decodes PNG files, too, at any ratio to their full size.
+    # This op also decodes PNG files, always to their full size.
     return tf.io.decode_jpeg(content, channels=num_channels, ratio=ratio)
 
 
@@ -245,8 +245,8 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
 def _resized(content, height, width, params):
     """Returns an image file, squashed to a square, as float32 [image_size, image_size, num_channels] from 0 to 255.
 
-    A JPEG file is decoded at the largest reduction at which it has at least as many pixels as are wanted: this is faster. Its
-    size is then rounded up, which moves what it shows by less than a pixel.
+    For speed, decodes a JPEG file at the largest reduction with enough pixels. Its size is then rounded up, which moves its
+    content by less than a pixel.
 
     Args:
       content: string, the file.

@@ -35,7 +35,7 @@ def get_params() -> dict[str, Any]:
 
 
 def prepare(data_dir: str, params: HParams) -> None:
-    """Converts the IDX files to TFRecord, once."""
+    """Converts the IDX files to TFRecord files, once."""
     image_records.check_params('mnist', params, get_params())
     directory = _directory(data_dir)
     if not records.is_written(directory):

@@ -1,7 +1,7 @@
-"""Texts of your own in classes: a label, a tab and a text in each line of a file.
+"""Your own labeled texts: a label, a tab and a text in each line of a file.
 
---hparams=text_file=PATH names one file, of which a share is held out for evaluation, or a directory of files named by their
-splits: train.txt, eval.txt ... Tokens are words in lower case, those of the vocabulary of the training data, or bytes.
+--hparams=text_file=PATH names one file, a share of which is held out for evaluation, or a directory of files named by their
+splits: train.txt, eval.txt ... Tokens are lower-case words, with the vocabulary of the training data, or bytes.
 """
 
 from collections.abc import Iterator
@@ -26,21 +26,21 @@ from estimator_trainer.hparams.build import HParams
 INPUT_PATTERNS = ('*.txt', '*.tsv')
 _FEATURES = [{'name': name, 'kind': kind, 'stored': 'bytes'} for name, kind in (('text', TEXT), ('label', LABEL))]
 _MAX_CLASSES = 10000
-_MIN_DISTINCT_LINES = 10  # So many labels that are all different are texts, or ids.
+_MIN_DISTINCT_LINES = 10  # So many labels, all different, are texts or ids.
 
 
 def get_params() -> dict[str, Any]:
     return {
         'text_file': '',  # A file, or a directory of files named by their splits.
         'eval_share': 0.2,  # Of the lines of a single file.
-        'max_bad_share': 0.0,  # Of lines that may be wrong, and are then skipped.
+        'max_bad_share': 0.0,  # Maximum share of invalid lines, which are skipped.
         'num_classes': 0,  # Set by the metadata.
         **tokens.get_params(),
     }
 
 
 def prepare(data_dir: str, params: HParams) -> None:
-    """Converts the files to TFRecord, once for each state of the files and of the hyper-parameters."""
+    """Converts the files to TFRecord files, once for each state of the files and of the hyper-parameters."""
     check_range(params, 'eval_share', 0, 0.9)
     check_range(params, 'max_bad_share', 0, 1)
     tokens.check_params(params)
@@ -51,7 +51,7 @@ def prepare(data_dir: str, params: HParams) -> None:
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
-    """Returns the class_names and num_classes, the vocabulary of the texts trained on, its vocabulary_size, and the task."""
+    """Returns class_names and num_classes, the vocabulary of the training texts, its vocabulary_size, and the task."""
     return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
 
 
@@ -77,7 +77,7 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
 
 
 def _lines(path: str) -> Iterator[Row]:
-    """Yields the lines that are not blank."""
+    """Yields the non-blank lines."""
     lines, number = Lines(path), 0
     while True:
         position = Position(lines.offset, lines.number, number)

@@ -1,8 +1,8 @@
-"""A dataset that lies on disk in TensorFlow Datasets' format, of TFRecord files; they are read as they are, and nothing else.
+"""A dataset on disk in TensorFlow Datasets' format; only its TFRecord files are read, without conversion.
 
     python trainer.py --model=alexnet --dataset=tfds --hparams=tfds_dir=~/tensorflow_datasets/mnist/3.0.1
 
-This needs the package tensorflow-datasets: pip install -e '.[tfds]'. Exported models and --input do not.
+Requires the package tensorflow-datasets: pip install -e '.[tfds]'. Exported models and --input do not.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from estimator_trainer.common.records import manifest, records
 from estimator_trainer.hparams.build import HParams
 
 _USUAL_SIZE = 64  # As in image_folder.
-_EVAL_SPLITS = ('eval', 'test', 'validation')  # The first of these is for evaluation.
+_EVAL_SPLITS = ('eval', 'test', 'validation')  # The first of these is the evaluation split.
 
 INPUT_PATTERNS = example_input.INPUT_PATTERNS
 parse = example_parser.parse
@@ -36,7 +36,7 @@ def get_params() -> dict[str, Any]:
         'tfds_dir': '',  # The directory of one version of a dataset, such as mnist/3.0.1.
         'schema': '',  # A JSON file, see docs/own_data.md.
         'image_size': 0,  # That of the images; if it varies, 64.
-        **tokens.get_params(),  # min_count and max_vocabulary also hold for the values of a categorical feature.
+        **tokens.get_params(),  # min_count and max_vocabulary also apply to the values of a categorical feature.
         'task': '',  # Set by the metadata.
         'num_classes': 0,  # Set by the metadata.
         'num_channels': 0,  # Set by the metadata.
@@ -44,7 +44,7 @@ def get_params() -> dict[str, Any]:
 
 
 def prepare(data_dir: str, params: HParams) -> None:
-    """Verifies the files, and collects the facts about the features, once for each state of the files and hyper-parameters."""
+    """Verifies the files and collects facts about the features, once for each state of the files and hyper-parameters."""
     tokens.check_params(params)
     check_range(params, 'image_size', 0, 10000)
     _opened.cache_clear()
@@ -62,12 +62,12 @@ def prepare(data_dir: str, params: HParams) -> None:
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
-    """Returns what `example_metadata.describe` says of the examples trained on."""
+    """Returns `example_metadata.describe` of the training examples."""
     return read_json(example_metadata.facts_path(_directory(data_dir, params), params))
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
-    """Returns the examples as they are in the files, which are verified first; for eval those of test or validation."""
+    """Returns the unchanged examples of the files, after verifying these; for eval those of test or validation."""
     return records.read(_directory(data_dir, params), _find_split(_open(params), split, params))
 
 
@@ -79,19 +79,19 @@ def _open(params):
 
 @functools.cache
 def _opened(path):
-    """Returns the TfdsDirectory, always the same within a run."""
+    """Returns the TfdsDirectory, cached within a run."""
     return open_directory(path)
 
 
 def _directory(data_dir, params):
-    """Returns the directory of what is known about the files."""
+    """Returns the directory of the facts about the files."""
     found = _open(params)
     paths = [*found.facts_files, *itertools.chain(*found.files.values())]
     return os.path.join(data_dir, f'tfds-{fingerprint(found.path, paths, None)}')
 
 
 def _find_split(found, split, params):
-    is_other = split == 'eval' != params.train_split  # What was trained on is not for evaluation.
+    is_other = split == 'eval' != params.train_split  # The training split is not for evaluation.
     usual = [name for name in _EVAL_SPLITS if name != params.train_split] if is_other else (split,)
     for name in usual:
         if name in found.files:
@@ -101,7 +101,7 @@ def _find_split(found, split, params):
 
 
 def _check_lengths(directory, found):
-    """A file that was cut off between two records looks intact."""
+    """Detects files truncated between two records, which look intact."""
     for split, lengths in found.lengths.items():
         for item, length in zip(manifest.load(directory, split)['files'], lengths):
             if item['count'] != length:
@@ -109,7 +109,7 @@ def _check_lengths(directory, found):
 
 
 def _describe(examples, found, params):
-    """Returns the metadata: of the features that the dataset is meant for, if it says so, and those that the schema names."""
+    """Returns the metadata of the features: the supervised ones, if declared, and those named in the schema."""
     schema = read_schema(params.schema, FEATURES)
     roles = {**_known_roles(found), **schema.roles}
     _check_label(found, roles.get(LABEL, ''))
@@ -123,7 +123,7 @@ def _describe(examples, found, params):
 
 
 def _known_roles(found):
-    """Returns {role: feature} as far as the dataset says it."""
+    """Returns {role: feature} as declared by the dataset."""
     if found.supervised:
         _, label, weight = found.supervised
         return {LABEL: label, WEIGHT: weight} if weight else {LABEL: label}
@@ -148,9 +148,9 @@ def _log_ignored(found, names):
 
 
 def _given(found, name, params):
-    """Returns what a schema would say of a feature; {} if the values have to tell it."""
+    """Returns the schema entry of a feature; {} if the values decide."""
     given = found.features[name]
     if given.get('kind') == IMAGE:
         return {**given, 'size': params.image_size or given['size'] or _USUAL_SIZE}
-    is_text = given.get('kind') == TEXT and not found.supervised  # It may be a name or an id, too.
+    is_text = given.get('kind') == TEXT and not found.supervised  # It may also be a name or an id.
     return {} if is_text else given

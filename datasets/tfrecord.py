@@ -1,7 +1,7 @@
-"""TFRecord files of your own, of tf.train.Examples: images, numbers, categories and texts, in classes or with a number.
+"""Your own TFRecord files of tf.train.Examples: images, numbers, categories and texts, for classification or regression.
 
 --hparams=tfrecord_dir=PATH names a directory of files named by their splits: train.tfrecord, eval-00000-of-00002.tfrecord ...
-What a feature is, is found in the first 1,000 examples trained on, unless a schema file says it; see docs/own_data.md.
+The kind of a feature is inferred from the first 1,000 training examples unless a schema file gives it; see docs/own_data.md.
 """
 
 import collections
@@ -31,7 +31,7 @@ def get_params() -> dict[str, Any]:
     return {
         'tfrecord_dir': '',  # A directory of TFRecord files.
         'schema': '',  # A JSON file, see docs/own_data.md.
-        **tokens.get_params(),  # min_count and max_vocabulary also hold for the values of a categorical feature.
+        **tokens.get_params(),  # min_count and max_vocabulary also apply to the values of a categorical feature.
         'task': '',  # Set by the metadata.
         'num_classes': 0,  # Set by the metadata.
         'image_size': 0,  # Set by the metadata.
@@ -40,9 +40,9 @@ def get_params() -> dict[str, Any]:
 
 
 def prepare(data_dir: str, params: HParams) -> None:
-    """Verifies the files, and collects the facts about the features, once for each state of the files and hyper-parameters.
+    """Verifies the files and collects facts about the features, once for each state of the files and hyper-parameters.
 
-    What is known of them is kept in data_dir: the directory of the files may be read-only.
+    The facts are kept in data_dir, as the directory of the files may be read-only.
     """
     tokens.check_params(params)
     directory = _directory(data_dir, params)
@@ -59,12 +59,12 @@ def prepare(data_dir: str, params: HParams) -> None:
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
-    """Returns what `example_metadata.describe` says of the examples trained on."""
+    """Returns `example_metadata.describe` of the training examples."""
     return read_json(example_metadata.facts_path(_directory(data_dir, params), params))
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
-    """Returns the examples as they are in the files, which are verified first."""
+    """Returns the unchanged examples of the files, after verifying these."""
     if _is_manifested(params):
         return records.read(params.tfrecord_dir, split)
     files = _files(params)
@@ -82,7 +82,7 @@ def _is_manifested(params):
 
 
 def _directory(data_dir, params):
-    """Returns the directory of what is known about the files."""
+    """Returns the directory of the facts about the files."""
     paths = itertools.chain(*_files(params).values())
     return os.path.join(data_dir, f'tfrecord-{fingerprint(params.tfrecord_dir, paths, None)}')
 
@@ -99,7 +99,7 @@ def _files(params):
         match = re.fullmatch(r'([^.].*?)(-\d+(-of-\d+)?)?\.tfrecords?(-\d+-of-\d+)?(\.gz)?', name)
         if match and match[5]:
             raise UsageError(f'{os.path.join(directory, name)}: is compressed: decompress it, with gunzip')
-        if match:  # Of mnist-train, the split is train.
+        if match:  # The split of mnist-train is train.
             files.setdefault(re.split('[-.]', match[1])[-1], []).append(os.path.join(directory, name))
     if not files:
         raise UsageError(f'--hparams=tfrecord_dir={directory}: there is no file named train.tfrecord, or train-*.tfrecord')

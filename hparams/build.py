@@ -1,4 +1,4 @@
-"""Hyper-parameters: merged from their layers, parsed from text, read-only, saved and compared."""
+"""Read-only hyper-parameters: merged from layers, parsed from text, saved and compared."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 import json
@@ -18,14 +18,14 @@ HISTORY = 'override_history'  # In an hparams.json; see hparams/overrides.py.
 
 
 class UnknownHParam(UsageError, AttributeError, KeyError):
-    """A model or dataset reads an undefined hyper-parameter, such as one that only another dataset defines."""
+    """A model or dataset reads an undefined hyper-parameter, such as one defined only by another dataset."""
 
 
 class HParams(Mapping):
     """Read-only hyper-parameters, by attribute or key: `params.batch_size`, `params['batch_size']`. Lists are tuples.
 
-    Two attributes are no hyper-parameters. `metadata` is what the dataset module's function of this name returned: facts about
-    the data, such as class names. `batch_start` is (step, examples) at which batch_size became what it is.
+    Two attributes are not hyper-parameters. `metadata` is the result of the dataset module's function of this name: facts about
+    the data, such as class names. `batch_start` is (step, examples) at the last change of batch_size.
     """
 
     __slots__ = ('_values', '_metadata', '_batch_start')
@@ -51,7 +51,7 @@ class HParams(Mapping):
         return HParams(self, self.metadata, batch_start)
 
     def examples_at(self, step: Any) -> Any:
-        """Returns how many examples the training has seen at a global step, a number or a tensor of int64."""
+        """Returns the number of training examples seen up to a global step, a number or an int64 tensor."""
         first, examples = self._batch_start
         return examples + (step - first) * self.batch_size
 
@@ -86,7 +86,7 @@ class HParams(Mapping):
 
 
 def add_metadata(params: HParams, metadata: Mapping[str, Any]) -> HParams:
-    """Returns hyper-parameters with metadata, whose items with the names of hyper-parameters set those.
+    """Returns hyper-parameters with metadata, whose items set hyper-parameters of the same name.
 
     Raises:
       UsageError: such a hyper-parameter has another value already, other than 0 or an empty one.
@@ -111,11 +111,11 @@ def add_overrides(params: HParams, text: str) -> tuple[HParams, list[str]]:
 def renamed(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Returns the hyper-parameters of a file with old names replaced by the current ones, unless a module defines the old ones.
 
-    If it has both, one of which has the default value, the other counts; otherwise both are kept.
+    If both are present and one has the default value, the other counts; otherwise both are kept.
 
     Args:
       values: of the file.
-      known: names that are defined.
+      known: the defined names.
     """
     old_names = {old: new for old, new in RENAMED.items() if old not in known}
     found = {key: value for key, value in values.items() if key not in old_names and key != HISTORY}
@@ -151,13 +151,13 @@ def make_hparams(
 
     Args:
       model_name: names its layer in errors, selects the default set, and is part of the result.
-      model_params: the hyper-parameters that the model adds or overrides, with defaults.
+      model_params: the hyper-parameters added or overridden by the model, with defaults.
       dataset_name: like model_name.
       dataset_params: like model_params.
       set_name: a file of hparams/ or a path to a JSON file; '' is MODEL_DATASET if that file exists.
       text: such as 'learning_rate=0.01,filters=[16,32]'.
       given: hyper-parameters of the same layer, with values of their types.
-      **flags: hyper-parameters with flags of their own; None is a flag that was not given.
+      **flags: hyper-parameters with their own flags; None if not given.
 
     Raises:
       UsageError: an unknown name, a wrong type or a value out of range; the message names it and its layer.
@@ -181,18 +181,18 @@ def _check_same_plugins(name, values, changes):
 
 
 def save(params: Mapping[str, Any], path: str) -> None:
-    """Writes hyper-parameters as JSON, in the form that `--hparams_set` reads."""
+    """Writes hyper-parameters as JSON for `--hparams_set`."""
     write_json(path, dict(params))
 
 
 def compare(params: HParams, path: str, free: Iterable[str] = ()) -> HParams:
-    """Checks that a run resumes with its saved hyper-parameters, except for the length of the training and those in `free`.
+    """Checks that a run resumes with its saved hyper-parameters, except for its length and those in `free`.
 
     Returns:
       The saved ones.
 
     Raises:
-      UsageError: some differ, and the message gives both values; or the file cannot be read.
+      UsageError: some differ, the message gives both values; or the file cannot be read.
     """
     try:
         saved = HParams({**DEFAULTS, **renamed(read_json(path), params)})  # Files of older versions lack some.
@@ -218,7 +218,7 @@ def _names_data(key):
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str] = ()) -> str:
-    """Describes the values that differ between two dicts, except for those in `free`; '' if there are none."""
+    """Describes the differences between two dicts, except for the keys in `free`; '' if there are none."""
     return '; '.join(
         f'{key} was {_text(old, key)}, now it is {_text(new, key)}'
         for key in {**old, **new}

@@ -14,8 +14,7 @@ class HParam(NamedTuple):
       default: also determines the type.
       help: one line.
       minimum: of a number, inclusive; models and datasets check their own hyper-parameters.
-      may_change: whether a run may resume with another value, by --override_hparams; a model adds its own by
-        OVERRIDABLE_HPARAMS.
+      may_change: whether --override_hparams may change it on resuming; models add their own by OVERRIDABLE_HPARAMS.
     """
 
     default: Any
@@ -27,16 +26,14 @@ class HParam(NamedTuple):
 TABLE: Mapping[str, HParam] = types.MappingProxyType(
     {
         # Length of the run.
-        'train_steps': HParam(
-            0, 'The step at which training ends; with 0, num_epochs decides. Has a flag of its own.', minimum=0
-        ),
-        'num_epochs': HParam(10.0, 'The epochs after which training ends. Has a flag of its own.', minimum=0),
+        'train_steps': HParam(0, 'The step at which training ends; with 0, num_epochs decides. Has its own flag.', minimum=0),
+        'num_epochs': HParam(10.0, 'The epochs after which training ends. Has its own flag.', minimum=0),
         # Input.
         'train_split': HParam('train', 'The split to train on.'),
         'batch_size': HParam(
             128, 'Examples per step, over all towers and tasks; with parameter servers, per task.', minimum=1, may_change=True
         ),
-        'eval_batch_size': HParam(1000, 'Examples of a batch in evaluation and prediction.', minimum=1, may_change=True),
+        'eval_batch_size': HParam(1000, 'Batch size in evaluation and prediction.', minimum=1, may_change=True),
         'shuffle_buffer': HParam(
             10000,
             'Records shuffled together, at most 256 MB of a stream; a whole epoch is shuffled uniformly if it fits.',
@@ -45,7 +42,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'cache': HParam(
             True, 'Keep the training records in memory if they take at most 512 MB and a quarter of the available memory.'
         ),
-        'group_by_length': HParam(False, 'Batch examples of similar length, which pads less.'),
+        'group_by_length': HParam(False, 'Batch examples of similar length, to reduce padding.'),
         'class_weights': HParam(
             [1.0],
             'Weights of the classes in the loss, in the order of the labels; a single one applies to all classes.',
@@ -64,9 +61,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         ),
         'decay_rate': HParam(0.9, 'exponential: see decay_steps.', minimum=0, may_change=True),
         'piecewise_boundaries': HParam([1000, 2000], 'piecewise: steps from which the factors apply.', may_change=True),
-        'piecewise_factors': HParam(
-            [0.1, 0.01], 'piecewise: what multiplies learning_rate from each boundary on.', may_change=True
-        ),
+        'piecewise_factors': HParam([0.1, 0.01], 'piecewise: factors of learning_rate from each boundary on.', may_change=True),
         'initial_lr_factor': HParam(
             0.04, 'cyclic, one_cycle: the starting rate, as a share of learning_rate.', minimum=0, may_change=True
         ),
@@ -82,7 +77,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'adam_beta2': HParam(0.999, 'adam, adamw: decay of the mean of squared gradients.', minimum=0),
         'adam_epsilon': HParam(1e-8, 'adam, adamw: added to the denominator.', minimum=0),
         'adagrad_initial_accumulator': HParam(
-            0.1, 'adagrad: where the sums of squared gradients start; greater than 0.', minimum=0
+            0.1, 'adagrad: initial value of the sums of squared gradients; greater than 0.', minimum=0
         ),
         'ftrl_l1': HParam(0.0, 'ftrl: strength of the L1 regularization.', minimum=0),
         'ftrl_l2': HParam(0.0, 'ftrl: strength of the L2 regularization.', minimum=0),
@@ -139,7 +134,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
 )
 DEFAULTS: Mapping[str, Any] = types.MappingProxyType({name: entry.default for name, entry in TABLE.items()})
 
-# Old names in the files of older runs. A module may define hyper-parameters of these names for itself.
+# Old names in the files of older runs. A module may define its own hyper-parameters of these names.
 RENAMED: Mapping[str, str] = types.MappingProxyType(
     {'low_factor': 'initial_lr_factor', 'rise_share': 'warmup_fraction', 'max_shift': 'augment_shift'}
 )

@@ -1,4 +1,4 @@
-"""The layers of hyper-parameters, each checked, and each overriding those below it. Imports no TensorFlow."""
+"""The layers of hyper-parameters, each checked and overriding the previous ones. Does not import TensorFlow."""
 
 import collections.abc
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from estimator_trainer.hparams.text import nearest, parse, typed
 def of_modules(
     model_name: str, model_params: Mapping[str, Any], dataset_name: str, dataset_params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns the defaults, overridden and extended by those of the model and then by those of the dataset.
+    """Returns the defaults, overridden and extended by those of the model, then of the dataset.
 
     Raises:
-      UsageError: a module's get_params() gives a hyper-parameter that cannot be one.
+      UsageError: a module's get_params() returns an invalid hyper-parameter.
     """
     values = {'model': model_name, 'dataset': dataset_name, 'seed': 1, **DEFAULTS}
     for origin, layer in ((f'--model={model_name}', model_params), (f'--dataset={dataset_name}', dataset_params)):
@@ -80,14 +80,14 @@ def _type_name(default):
 
 
 def check_params(origin: str, values: Any) -> None:
-    """Checks that --hparams and JSON can represent the names and values that get_params() returned.
+    """Checks that --hparams and JSON can represent the names and values of get_params().
 
     Args:
       origin: the flag that names the module.
-      values: what get_params() returned.
+      values: the result of get_params().
 
     Raises:
-      UsageError: it is not a dict, or a name or value is invalid.
+      UsageError: the result is not a dict, or a name or value is invalid.
     """
     origin = f'{origin}: get_params()'
     if not isinstance(values, collections.abc.Mapping):

@@ -1,4 +1,4 @@
-"""Hyper-parameters that change when a run resumes, and their history in its hparams.json."""
+"""Changes of hyper-parameters on resuming, and their history in hparams.json."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from estimator_trainer.hparams.defaults import TABLE
 
 
 def check_names(names: Collection[str], of_model: Collection[str]) -> None:
-    """Raises UsageError if a hyper-parameter is not one that a training may resume with another value of.
+    """Raises UsageError if a run may not change one of these hyper-parameters when resuming.
 
     Args:
       names: of hyper-parameters.
@@ -19,16 +19,14 @@ def check_names(names: Collection[str], of_model: Collection[str]) -> None:
     known = [*(name for name, entry in TABLE.items() if entry.may_change), *of_model]
     for name in names:
         if name not in known:
-            raise UsageError(
-                f'--override_hparams: a training cannot resume with another {name}; it can with {", ".join(known)}'
-            )
+            raise UsageError(f'--override_hparams: a run cannot change {name} when resuming; it can change {", ".join(known)}')
 
 
 def read_history(path: str) -> list[dict[str, Any]]:
     """Returns the history in an hparams.json: [{'global_step': int, 'hparams': {name: [old, new]}}], ordered by step.
 
     Raises:
-      UsageError: the file cannot be read, or has something else there.
+      UsageError: the file cannot be read, or its history is corrupt.
     """
     try:
         history = read_json(path).get(build.HISTORY, [])
@@ -45,9 +43,9 @@ def read_history(path: str) -> list[dict[str, Any]]:
 def add_entry(
     history: list[dict[str, Any]], saved: Mapping[str, Any], params: Mapping[str, Any], names: Collection[str], step: int
 ) -> list[dict[str, Any]]:
-    """Returns a history with what changes at a step: the values of these names that differ from the saved ones.
+    """Adds the changes at a step to a history: the values of these names that differ from the saved ones.
 
-    Changes at later steps, which the training has lost since, count from this one on.
+    Changes at later steps, lost since, count from this step on.
     """
     found = [{**entry, 'global_step': min(entry['global_step'], step)} for entry in history]
     changed = {name: [saved[name], params[name]] for name in names if name in saved and saved[name] != params[name]}
@@ -55,7 +53,7 @@ def add_entry(
 
 
 def batch_start(history: list[dict[str, Any]]) -> tuple[int, int]:
-    """Returns the step of the last change of batch_size, and how many examples were seen before; (0, 0) if there is none."""
+    """Returns the step of the last change of batch_size, and the number of examples before it; (0, 0) if there is none."""
     step = examples = 0
     for entry in history:
         if 'batch_size' in entry['hparams']:
@@ -65,5 +63,5 @@ def batch_start(history: list[dict[str, Any]]) -> tuple[int, int]:
 
 
 def save(params: Mapping[str, Any], history: list[dict[str, Any]], path: str) -> None:
-    """Writes hyper-parameters with their history as JSON, in the form that `--hparams_set` reads."""
+    """Writes hyper-parameters with their history as JSON for `--hparams_set`."""
     build.save({**params, build.HISTORY: history} if history else params, path)

@@ -1,4 +1,4 @@
-"""Sets of hyper-parameters: the JSON files in this directory, and others that are named by their path."""
+"""Sets of hyper-parameters: JSON files in this directory or named by their path."""
 
 import os
 
@@ -18,5 +18,5 @@ def available_sets() -> list[str]:
 
 
 def missing_set(name: str) -> UsageError:
-    """Returns the error that there is no file of a set."""
+    """Returns the error for a set without a file."""
     return UsageError(f'--hparams_set={name}: no file {set_path(name)}; the sets are: {", ".join(available_sets())}')

@@ -1,4 +1,4 @@
-"""Hyper-parameters as text: parsed, converted to their types and back, and the nearest name to a mistyped one."""
+"""Hyper-parameters as text: parsing, conversion to their types and back, suggestions for mistyped names."""
 
 from collections.abc import Iterable, Mapping
 import difflib
@@ -63,12 +63,12 @@ def _from_text(text, default):
 
 
 def to_text(value: Any) -> str:
-    """Returns a value as --hparams takes it."""
+    """Formats a value for --hparams."""
     return value if isinstance(value, str) else json.dumps(value).replace(', ', ',').replace('"', '')
 
 
 def typed(values: Mapping[str, Any], pairs: Mapping[str, str]) -> dict[str, Any]:
-    """Converts the parsed `pairs` to the types of `values`; what cannot be converted stays text, for the error message."""
+    """Converts the parsed `pairs` to the types of `values`; invalid ones stay text, for the error message."""
     found: dict[str, Any] = {}
     for key, text in pairs.items():
         try:

@@ -1,13 +1,13 @@
-"""A classifier of tf.keras: of tf.keras.applications, or made by a function of your own.
+"""A tf.keras classifier: of tf.keras.applications, or from your own function.
 
     python trainer.py --model=keras --dataset=mnist --hparams=keras_model=my_package.networks.make
 
 calls `make(params)` of my_package/networks.py in each graph; it returns a new tf.keras model, or layer, from the features to
-logits [batch, num_classes]. Features are what the dataset gives: a single one is a tensor, several are a dict, such as the
-'numeric', float32 [batch, columns], and 'categorical', int32 [batch, columns], of --dataset=csv.
+logits [batch, num_classes]. A single feature of the dataset is passed as a tensor, several as a dict, such as 'numeric',
+float32 [batch, columns], and 'categorical', int32 [batch, columns], of --dataset=csv.
 
 A class of tf.keras.applications, such as tf.keras.applications.MobileNetV2, is called with the shape of the images and
-num_classes, and without weights. To start from weights, give a file of them: --warm_start_from=weights.h5.
+num_classes, without weights. To start from weights, give their file: --warm_start_from=weights.h5.
 """
 
 import concurrent.futures
@@ -37,8 +37,8 @@ def model(
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
     """Returns {'class': int64 [batch], 'probabilities': float32 [batch, num_classes]} and the cross-entropy [batch].
 
-    `features` are given to the Keras model: as a tensor if there is one feature, else as a dict. `labels` is {'label': int32
-    [batch]} or None. If there are labels, the predictions include the logits, 'embedding': float32 [batch, num_classes].
+    `features` are passed to the Keras model: one feature as a tensor, several as a dict. `labels` is {'label': int32 [batch]}
+    or None. If there are labels, the predictions include the logits, 'embedding': float32 [batch, num_classes].
     """
     del mode  # The framework sets Keras's learning phase.
     inputs: Any = dict(features)
@@ -49,7 +49,7 @@ def model(
         logits = network(inputs)
     except ValueError as error:
         if not str(error).startswith(('Input ', 'Missing data for input')):
-            raise  # Of the network's own code.
+            raise  # From the network's own code.
         fed = ', '.join(f'{name}: {describe(feature)}' for name, feature in features.items())
         raise UsageError(
             f'keras_model={params.keras_model}: does not take the features ({fed}): {_first_line(error)}'
@@ -70,14 +70,14 @@ def model(
 def eval_metrics(
     features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor], predictions: dict[str, tf.Tensor], params: HParams
 ) -> dict[str, Any]:
-    """Returns those of `common.ops.classification.classification_metrics`."""
+    """Returns `common.ops.classification.classification_metrics`."""
     return classification_metrics(labels, predictions, params.num_classes, params.metadata.get('class_names'))
 
 
 def _make(params, inputs):
     """Returns the Keras model."""
     name = params.keras_model
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:  # In a thread of its own there is no graph: a module has none.
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:  # A new thread has no graph, like a module.
         function = pool.submit(_find, name).result()
     try:
         if name.startswith(_APPLICATIONS):
@@ -111,11 +111,11 @@ def _find(name):
     if name.startswith('keras.applications.'):
         raise UsageError(f'keras_model={name}: say tf.{name}, which is Keras 2')
     try:
-        # TensorFlow has modules that cannot be imported by the names that they have in its API.
+        # Some modules of TensorFlow cannot be imported by their API names.
         found = operator.attrgetter(path.partition('.')[2])(tf) if path.startswith('tf.') else importlib.import_module(path)
     except (ModuleNotFoundError, AttributeError) as error:
         if not path.startswith('tf.') and not f'{path}.'.startswith(f'{error.name}.'):
-            raise  # Of an import in the module.
+            raise  # From an import in the module.
         raise UsageError(f'keras_model={name}: no module {path}') from None
     function = getattr(found, attribute, None)
     if not callable(function):

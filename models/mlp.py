@@ -2,8 +2,8 @@
 
     python trainer.py --model=mlp --dataset=mnist
 
-All float features are inputs, flattened. Integer features are categories: each column has an embedding, for the ids that the
-dataset's metadata counts in 'vocabulary_sizes', {feature: number of ids, or a list with one for each column}.
+All float features are inputs, flattened. Integer features are categories: each column has an embedding, of the size given by
+the dataset's metadata 'vocabulary_sizes', {feature: number of ids, or a list with one per column}.
 """
 
 from collections.abc import Mapping
@@ -38,13 +38,13 @@ def get_params() -> dict[str, Any]:
 def model(
     features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor] | None, mode: str, params: HParams
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
-    """Returns predictions and the loss of each example.
+    """Returns predictions and the loss per example.
 
     For classification: {'class': int64 [batch], 'probabilities': float32 [batch, num_classes]} and the cross-entropy. If there
     are labels, the predictions include the last hidden layer, 'embedding': float32 [batch, hidden_units[-1]].
 
     For regression: {'value': float32 [batch]} and the squared error. If the metadata has 'target_mean' and 'target_std', the
-    error is in standard deviations, and the network's output is scaled and shifted by them.
+    error is in standard deviations, and the output of the network is scaled and shifted accordingly.
 
     `features` are float32 or int [batch, ...], `labels` is {'label': int32 [batch]}, float32 for regression, or None.
     """
@@ -68,7 +68,7 @@ def model(
 
 
 def _input(i, name, feature, params):
-    """Returns the i-th feature as float32 [batch, columns]; of a column of categories, it returns the embeddings."""
+    """Returns the i-th feature as float32 [batch, columns], or the embeddings of categorical columns."""
     if not isinstance(feature, tf.Tensor) or not (feature.dtype.is_floating or feature.dtype in (tf.int32, tf.int64)):
         raise UsageError(
             f'--model=mlp: the feature {name} is {describe(feature)}, but must be float32, or int32 or int64 for categories'
@@ -80,7 +80,7 @@ def _input(i, name, feature, params):
     net = tf.reshape(feature, [-1, columns])
     if feature.dtype.is_floating:
         return tf.cast(net, tf.float32)
-    scope = re.sub('[^A-Za-z0-9_.-]', '_', f'embedding_{i}_{name}')  # What a variable's name may contain.
+    scope = re.sub('[^A-Za-z0-9_.-]', '_', f'embedding_{i}_{name}')  # Keeps characters valid in a variable's name.
     shapes = [[size, params.embedding_size] for size in _vocabulary_sizes(name, columns, params)]
     initializer = tf.random_normal_initializer(stddev=0.05)
     tables = [tf.get_variable(f'{scope}/{column}', shape, initializer=initializer) for column, shape in enumerate(shapes)]
@@ -124,7 +124,7 @@ def _check_label(label, params):
 def eval_metrics(
     features: dict[str, tf.Tensor], labels: dict[str, tf.Tensor], predictions: dict[str, tf.Tensor], params: HParams
 ) -> dict[str, tuple]:
-    """Returns the metrics of classifiers, with two classes also the AUC; for regression, mean absolute error and RMSE."""
+    """Returns the metrics of a classifier, with two classes also the AUC; for regression, mean absolute error and RMSE."""
     del features
     if params.task == 'classification':
         return classification_metrics(labels, predictions, params.num_classes, params.metadata.get('class_names'))

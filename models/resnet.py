@@ -4,8 +4,8 @@
 
 (K. He, X. Zhang, S. Ren, J. Sun: Deep Residual Learning for Image Recognition, 2016, section 4.2.) Three stages of n blocks
 have 16, 32 and 64 filters; each stage after the first halves height and width. A block is two 3x3 convolutions with batch norm,
-and a shortcut around them, which has no parameters: where the size changes, it takes every other row and column, and pads the
-channels with 0 (the paper's option A). hparams/resnet_cifar10.json trains as the paper does.
+and a shortcut without parameters: where the size changes, it takes every other row and column, and pads the channels with 0
+(the paper's option A). hparams/resnet_cifar10.json follows the paper's training.
 """
 
 from typing import Any
@@ -54,7 +54,7 @@ def model(
 
 
 def residual_block(net: tf.Tensor, filters: int, stride: int, is_training: bool) -> tf.Tensor:
-    """Two convolutions, the first one with a stride, beside a shortcut."""
+    """Returns two convolutions, the first with a stride, plus a shortcut."""
     shortcut = net[:, ::stride, ::stride]
     shortcut = tf.pad(shortcut, [[0, 0], [0, 0], [0, 0], [0, filters - net.shape[3]]])
     net = _conv(net, filters, stride, is_training)
@@ -62,7 +62,7 @@ def residual_block(net: tf.Tensor, filters: int, stride: int, is_training: bool)
 
 
 def _conv(net, filters, stride, is_training, activation=tf.nn.relu):
-    """A 3x3 convolution with batch norm."""
+    """Applies a 3x3 convolution with batch norm."""
     net = tf.layers.conv2d(
         net, filters, 3, stride, padding='same', use_bias=False, kernel_initializer=tf.initializers.he_normal()
     )

@@ -2,9 +2,9 @@
 
     python trainer.py --model=seq2seq --dataset=addition
 
-takes about 3 minutes on 2 cores and gets 0.999 of the held-out sums right. (I. Sutskever, O. Vinyals, Q. Le: Sequence to
-Sequence Learning with Neural Networks, 2014. The attention is that of M. Luong, H. Pham, C. Manning: Effective Approaches to
-Attention-based Neural Machine Translation, 2015.)
+takes about 3 minutes on 2 cores and reaches an accuracy of 0.999 on the held-out sums. (I. Sutskever, O. Vinyals, Q. Le:
+Sequence to Sequence Learning with Neural Networks, 2014. The attention is that of M. Luong, H. Pham, C. Manning: Effective
+Approaches to Attention-based Neural Machine Translation, 2015.)
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from estimator_trainer.common.ops.layers import merge
 from estimator_trainer.common.ops.shapes import reshape
 from estimator_trainer.hparams.build import HParams
 
-# Tokens are bytes. Two control characters, which texts do not contain, are the end and begin tokens.
+# Tokens are bytes. Two control characters, absent from texts, are the end and begin tokens.
 NUM_TOKENS = 256
 END, BEGIN = 0, 2
 MAX_LENGTH = 1000  # A beam search cannot be interrupted.
@@ -44,7 +44,7 @@ def model(
     `features` is {'source': string [batch]}, `labels` is {'target': string [batch]} or None. The predictions are 'source'
     and 'target', string [batch], found by beam search, and all beams, best first: 'targets', string [batch, beam_width],
     and 'log_probs', float32 [batch, beam_width]. In training, 'target' is the argmax at each position with teacher forcing,
-    and there are no beams, which avoids the cost of a search.
+    without beams, which avoids the cost of a search.
     """
     check_range(params, 'embedding_size', 1)
     check_range(params, 'rnn_units', 1)
@@ -100,7 +100,7 @@ class _Decoder:
         self._bias = (mask[:, None] - 1) * 1e9
         self._keys = tf.layers.dense(memory, units, use_bias=False, name='keys')
         self._cell = tf.nn.rnn_cell.GRUCell(units, name='decoder')
-        self._cell.build([None, embedding.shape[1]])  # Outside the loops that call it: they would change the variables' names.
+        self._cell.build([None, embedding.shape[1]])  # Outside the loops that call it, which would change the variables' names.
 
     def score(self, state, texts):
         """Returns the most likely bytes with teacher forcing, and the cross-entropy of the whole text.

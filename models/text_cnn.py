@@ -1,4 +1,4 @@
-"""A convolutional network that classifies texts.
+"""A convolutional network for text classification.
 
 (Y. Kim: Convolutional Neural Networks for Sentence Classification, 2014: the variant CNN-rand, whose embeddings are learned;
 without the paper's bound on the norms of the last layer's weights.)
@@ -53,7 +53,7 @@ def model(
 
 
 def _lengths(ids):
-    """Returns the number of tokens up to the last one that is not padding, int32 [batch]."""
+    """Returns the number of tokens up to the last non-padding one, int32 [batch]."""
     positions = tf.range(1, tf.shape(ids)[1] + 1)
     return tf.reduce_max(tf.pad(tf.cast(tf.not_equal(ids, 0), tf.int32) * positions, [[0, 0], [0, 1]]), 1)
 
@@ -61,11 +61,11 @@ def _lengths(ids):
 def _max_over_time(net, lengths, width, count):
     """Returns the maximum of each filter over the windows of a text, float32 [batch, count].
 
-    A text that is shorter than the filter has one window, filled up with 0.
+    A text shorter than the filter has one window, padded with 0.
     """
     num_windows = tf.shape(net)[1] + 1  # At least one, even if all texts are empty.
     padded = tf.pad(net, [[0, 0], [0, width], [0, 0]])
-    # Unlike tf.layers.conv1d on CPUs, this gives the right shape for an empty batch, such as a tower's share of a small one.
+    # Unlike tf.layers.conv1d on CPUs, this has the right shape for an empty batch, such as a tower's share of a small one.
     windows = tf.concat([padded[:, i : i + num_windows] for i in range(width)], 2)
     activations = tf.layers.dense(windows, count, tf.nn.relu, name=f'filters_{width}')
     is_in_text = tf.sequence_mask(tf.maximum(lengths - width + 1, 1), num_windows, tf.float32)

@@ -182,7 +182,7 @@ def change(text, step, history=()):
 
 
 MISTAKES_OF_A_RESTART = [
-    ('optimizer=sgd', 'a training cannot resume with another optimizer; it can with batch_size, .*, depth'),
+    ('optimizer=sgd', 'a run cannot change optimizer when resuming; it can change batch_size, .*, depth'),
     ('rate=1', 'unknown hyper-parameter rate'),
     ('batch_size', "'batch_size' is not of the form name=value"),
 ]
