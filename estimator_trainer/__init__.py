@@ -1,6 +1,6 @@
-"""A trainer on tf.estimator.Estimator, for Python programs: `train` and `load` runs, write and read `records`.
+"""A trainer on tf.estimator.Estimator, for Python programs: `train`, `load`, `records`.
 
-The names are imported when they are first used, since importing TensorFlow takes seconds.
+Names are imported at their first use, as importing TensorFlow takes seconds.
 """
 
 import importlib
@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-# In a checkout, the subpackages are the folders beside this one; a wheel has them in this one.
+# In a checkout, the subpackages are folders beside this one; in a wheel, within it.
 if os.path.exists(os.path.join(os.path.dirname(os.path.dirname(__file__)), 'setup.cfg')):
     __path__.append(os.path.dirname(os.path.dirname(__file__)))
 

@@ -1,4 +1,4 @@
-"""The command lines: python -m estimator_trainer, and with `sweep` or `records` as the first word, those of these names."""
+"""The command lines: python -m estimator_trainer, also with `sweep` or `records` as the first word."""
 
 import signal
 
@@ -13,7 +13,7 @@ import sys
 
 
 def find_command(arguments: list[str]) -> Callable[[], int]:
-    """Returns the command of the arguments; it returns its exit code: 0 on success, 1 on failure, 2 for wrong usage.
+    """Returns the command of the arguments, a function that returns 0 on success, 1 on failure, 2 for wrong usage.
 
     Raises:
       ModuleNotFoundError: a package that the command needs is not installed.
@@ -25,7 +25,7 @@ def find_command(arguments: list[str]) -> Callable[[], int]:
 
 if __name__ == '__main__':
     here = os.path.dirname(os.path.abspath(__file__))
-    if sys.path[0] == here:  # A child process runs this file. What lies beside it, or beside the package, is not importable.
+    if sys.path[0] == here:  # A child process runs this file. Neighbors of it, or of the package, are not importable.
         sys.path[0] = os.path.dirname(here)
         importlib.import_module('estimator_trainer')
         del sys.path[0]

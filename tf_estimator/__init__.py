@@ -1,7 +1,6 @@
-"""Brings `tf.estimator` back on TensorFlow 2.16 to 2.21.
+"""Restores `tf.estimator` on TensorFlow 2.16 to 2.21.
 
-Import this package before TensorFlow; afterwards `tf.estimator` and `tf.compat.v1.estimator` are there, as they were up
-to TensorFlow 2.15:
+Import this package before TensorFlow; afterwards `tf.estimator` and `tf.compat.v1.estimator` exist, as up to TensorFlow 2.15:
 
     import tf_estimator
     import tensorflow as tf
@@ -12,17 +11,15 @@ An old script runs unchanged, without that import:
     python -m tf_estimator SCRIPT ARGS...
 
 The code behind `tf.estimator` is the package `tensorflow-estimator` 2.15.0. It imports a few modules and constants that
-TensorFlow has dropped since; they are put back. `tf.layers` and the canned estimators need Keras 2, which is the package
-`tf-keras`; `tf.keras` is then Keras 2 for the whole program. Private names of TensorFlow that have moved, and that libraries
-import, are put back, too. On 2.15, which still has tf.estimator, that and a quiet log are all that this package does. Where
-something is missing, the import raises ImportError and names what to install.
+TensorFlow has dropped since, which this package restores. `tf.layers` and the canned estimators need Keras 2, which is the
+package `tf-keras`; `tf.keras` is then Keras 2 for the whole program. Moved private names of TensorFlow that libraries import
+are restored, too. On 2.15, which still has tf.estimator, this package only does that and quiets the log. If something is
+missing, the import raises ImportError and names the package to install.
 
-TensorFlow's own notices of deprecation are kept out of the log, and so is all that its native libraries write to stderr but
-what ends the process: set the environment variable TF_CPP_MIN_LOG_LEVEL to 0 to see it, also if importing TensorFlow ends
-Python without a word.
+TensorFlow's own deprecation notices are kept out of the log, as is all output of its native libraries to stderr except fatal
+errors: set the environment variable TF_CPP_MIN_LOG_LEVEL to 0 to see it, or if importing TensorFlow ends Python silently.
 
-Not restored, and refused with an error that says so: TPUs, a `remote_cluster`, and
-`tf.data.experimental.CheckpointInputPipelineHook`.
+Not restored, but rejected with an error: TPUs, a `remote_cluster`, and `tf.data.experimental.CheckpointInputPipelineHook`.
 """
 
 from collections.abc import Iterator
@@ -38,14 +35,14 @@ __version__ = '0.2.0'
 
 
 def install() -> None:
-    """Imports TensorFlow and puts `tf.estimator` in place; raises ImportError, with the cure, if something is missing."""
+    """Imports TensorFlow and installs `tf.estimator`; raises ImportError, with the cure, if something is missing."""
     with around_import():
         import tensorflow  # noqa: F401
 
 
 @contextlib.contextmanager
 def around_import() -> Iterator[None]:
-    """Puts `tf.estimator` in place after the block, which imports TensorFlow; raises ImportError if something is missing."""
+    """Installs `tf.estimator` after the block, which imports TensorFlow; raises ImportError if something is missing."""
     own_estimator = requirements.has_own_estimator()
     if not own_estimator:
         requirements.check_packages()
@@ -64,7 +61,7 @@ def around_import() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Has the garbage collector rest: the objects that importing TensorFlow makes stay, but it would go through all of them."""
+    """Within the block, pauses the garbage collector, which would traverse all of TensorFlow's permanent objects."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -75,20 +72,20 @@ def _without_collector() -> Iterator[None]:
 
 
 def _is_imported_by_runpy() -> bool:
-    """Tells whether `python -m tf_estimator` is what imports this package."""
-    frame: types.FrameType | None = sys._getframe(1).f_back  # What executes this module.
+    """Whether `python -m tf_estimator` imports this package."""
+    frame: types.FrameType | None = sys._getframe(1).f_back  # The frame that executes this module.
     while frame and str(frame.f_globals.get('__name__')).startswith(('importlib.', '_frozen_importlib')):
         frame = frame.f_back
     return frame is not None and frame.f_globals.get('__name__') == 'runpy'
 
 
 def _is_imported_by_hook() -> bool:
-    """Whether TensorFlow is being imported where `enable` has been called, and this package for that."""
+    """Whether the hook of `enable` imports this package while importing TensorFlow."""
     hook = getattr(sys.modules.get('_tf_estimator_hook'), 'Hook', None)
     return hook is not None and hook.is_loading
 
 
-# With -m, Python imports this before the runner, which calls install() itself: not before its arguments are checked, because
-# TensorFlow takes seconds to import, and with an error message of one line in place of a traceback.
+# With -m, Python imports this before the runner, which calls install() itself: after checking its arguments, as TensorFlow
+# takes seconds to import, and with one line in place of a traceback.
 if not _is_imported_by_runpy() and not _is_imported_by_hook():
     install()

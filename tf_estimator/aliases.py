@@ -1,4 +1,4 @@
-"""Makes modules, and their contents, available under their former names."""
+"""Modules and their contents under former names."""
 
 from collections.abc import Callable, Mapping
 import importlib
@@ -12,11 +12,11 @@ from typing import Any
 
 
 class Aliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports modules, and what is in them, by other names, as the same modules.
+    """Imports modules and their submodules by other names, as the same modules.
 
     Args:
-      names: {alias: name of the module}; of nested aliases, the inner one comes first.
-      on_import: called with the alias and the name of each module that is imported by one.
+      names: {alias: name of the module}; nested aliases: the inner one first.
+      on_import: called with alias and name of each module imported by an alias.
     """
 
     def __init__(self, names: Mapping[str, str], on_import: Callable[[str, str], None] | None = None) -> None:
@@ -43,11 +43,11 @@ class Aliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def add_names(module: Any, names: Mapping[str, str], on_use: Callable[[str], None] | None = None) -> None:
-    """Gives a module names that it does not have (PEP 562); the first use of one looks it up, and puts it into the module.
+    """Adds lazy names to a module (PEP 562); the first use of one resolves it and stores it in the module.
 
     Args:
       module: the module.
-      names: {name: path of what it is, such as 'package.module.name'}.
+      names: {name: path of its target, such as 'package.module.name'}.
       on_use: called with a name at its first use.
     """
     own: Callable[[str], Any] | None = vars(module).get('__getattr__')

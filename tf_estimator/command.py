@@ -6,18 +6,18 @@ from tf_estimator import __version__, environment, runner
 from tf_estimator.errors import CommandError
 
 _USAGE = """\
-python -m tf_estimator SCRIPT ARGS...      runs a script, with tf.estimator; - runs what is on stdin
-python -m tf_estimator -m MODULE ARGS...   runs a module, as python -m does, with tf.estimator
+python -m tf_estimator SCRIPT ARGS...      runs a script, with tf.estimator; - reads it from stdin
+python -m tf_estimator -m MODULE ARGS...   runs a module, like python -m, with tf.estimator
 python -m tf_estimator enable [--force]    gives tf.estimator to all programs of this virtual environment;
-                                           with --force, also where Python is not in a virtual environment
+                                           with --force, even outside of a virtual environment
 python -m tf_estimator disable             ends that
-python -m tf_estimator status              tells whether it is enabled, and works; the exit code is 1 if not
+python -m tf_estimator status              checks that it is enabled and works; exit code 1 if not
 python -m tf_estimator --version           prints the version of tf_estimator
 """
 
 
 def main(arguments: list[str]) -> None:
-    """Runs the command; exits with a message of one line if it cannot."""
+    """Runs the command; exits with a one-line message if it cannot."""
     try:
         _run(arguments)
     except CommandError as error:

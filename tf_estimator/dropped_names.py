@@ -1,10 +1,9 @@
-"""Names that old programs use and that are gone, put back: each is logged when it is used.
+"""Dropped names that old programs use, restored: each use is logged.
 
-They are the most used of those that Python 3.8 to 3.13 and NumPy 1.18 to 2.5 have dropped.
+They are the most used of those dropped by Python 3.8 to 3.13 and NumPy 1.18 to 2.5.
 
-Not put back: what has no equivalent that is as good (the modules cgi, imghdr and telnetlib, numpy.find_common_type), and
-names of types that are written in C (array.array.tostring, numpy.ndarray.ptp). setuptools, which TensorFlow needs, has
-distutils.
+Not restored: names without an equally good equivalent (the modules cgi, imghdr and telnetlib, numpy.find_common_type), and
+names of types written in C (array.array.tostring, numpy.ndarray.ptp). setuptools, which TensorFlow requires, has distutils.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +25,7 @@ _ABSTRACT = (
     'MutableSequence ByteString'
 )
 _NUMPY_EXCEPTIONS = 'AxisError ComplexWarning ModuleDeprecationWarning RankWarning TooHardError VisibleDeprecationWarning'
-# {module: {dropped name: path of what takes its place, '' for one of old_functions}}
+# {module: {dropped name: path of its replacement, '' for one of old_functions}}
 ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
     'asyncio': {'coroutine': 'types.coroutine'},
     'base64': {'encodestring': 'base64.encodebytes', 'decodestring': 'base64.decodebytes'},
@@ -77,7 +76,7 @@ ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
         'void0': 'numpy.void',
     },
 }
-# {class: {dropped method: the one that takes its place, '' for one of old_functions}}
+# {class: {dropped method: its replacement, '' for one of old_functions}}
 METHODS: Mapping[str, Mapping[str, str]] = {
     'configparser.RawConfigParser': {'readfp': 'read_file'},
     'threading.Thread': {'isAlive': 'is_alive'},
@@ -105,7 +104,7 @@ _MODULES = {'imp': 'tf_estimator.old_imp', 'pipes': 'shlex', 'xml.etree.cElement
 
 
 def restore() -> None:
-    """Puts back what is missing; what is there stays as it is."""
+    """Restores missing names; keeps existing ones."""
     for module, names in ATTRIBUTES.items():
         restore_attributes(importlib.import_module(module), names)
     for path, methods in METHODS.items():
@@ -114,17 +113,17 @@ def restore() -> None:
             if not hasattr(owner, old):
                 setattr(owner, old, renamed(f'{path}.{old}', new))
     _restore_newshape(importlib.import_module('numpy'))
-    sys.meta_path.append(Aliases(_MODULES, on_import=_log))  # Last: where the module is still there, it is found before.
+    sys.meta_path.append(Aliases(_MODULES, on_import=_log))  # Last: an existing module is found before.
 
 
 def restore_attributes(module: types.ModuleType, names: Mapping[str, str]) -> None:
-    """Gives a module its names of ATTRIBUTES back."""
+    """Restores a module's names in ATTRIBUTES."""
     paths = {name: path or _old_function(f'{module.__name__}.{name}') for name, path in names.items()}
     add_names(module, paths, lambda name: _log(f'{module.__name__}.{name}', names[name].removeprefix('builtins.')))
 
 
 def renamed(path: str, new: str) -> Callable[..., Any]:
-    """Returns the method of a path, class.method, that METHODS says to be `new` today."""
+    """Returns the dropped method at a path, class.method, which calls `new`."""
 
     def successor(self, *args, **kwargs):
         return getattr(self, new)(*args, **kwargs)
@@ -139,7 +138,7 @@ def renamed(path: str, new: str) -> Callable[..., Any]:
 
 
 def _restore_newshape(numpy: Any) -> None:
-    """Lets numpy.reshape take its argument `newshape`, which is now `shape`."""
+    """Lets numpy.reshape accept `newshape`, which is now `shape`."""
     reshape = numpy.reshape
     if 'newshape' in inspect.signature(reshape).parameters:
         return
@@ -158,8 +157,8 @@ def _old_function(path):
     return f'{old_functions.__name__}.{path.replace(".", "_")}'
 
 
-@functools.cache  # So that each is said once.
+@functools.cache  # Logs each once.
 def _log(old: str, new: str) -> None:
     dropped_by = 'NumPy' if old.startswith('numpy.') else 'Python'
-    by = f'; {new} takes its place' if new else '; it is put back'
+    by = f'; {new} replaces it' if new else '; it is restored'
     logging.getLogger('tensorflow').warning('%s: %s has dropped it%s.', old, dropped_by, by)

@@ -1,4 +1,4 @@
-"""Enables tf.estimator in a whole virtual environment: each Python process there finds it when it imports TensorFlow."""
+"""tf.estimator for a whole virtual environment: each Python process there finds it when importing TensorFlow."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from tf_estimator.errors import CommandError
 
 _HOOK = '_tf_estimator_hook'
 _NOTHING_TO_DO = f'The TensorFlow in {sys.prefix} has tf.estimator itself: there is nothing to enable.'
-# The hook is used first; then the package itself says what is wrong, if something is.
+# Tries the hook first; then the package itself reports the problem, if any.
 _CHECK = """
 import tensorflow as tf
 print(hasattr(tf, 'estimator'), tf.__version__)
@@ -25,7 +25,7 @@ tf_estimator.install()
 
 
 def enable(is_forced: bool) -> str:
-    """Puts the hook into site-packages, tries it out, and returns what to say; CommandError if it does not work there."""
+    """Installs the hook into site-packages, tests it, and returns a message; raises CommandError if it does not work."""
     if _has_own_estimator():
         return _NOTHING_TO_DO
     if sys.prefix == sys.base_prefix and not is_forced:
@@ -36,10 +36,10 @@ def enable(is_forced: bool) -> str:
     try:
         for path, text in files(_site_packages()).items():
             _write(path, text)
-        py_compile.compile(str(_site_packages() / f'{_HOOK}.py'))  # Also where Python is told to write no bytecode.
+        py_compile.compile(str(_site_packages() / f'{_HOOK}.py'))  # Even if Python is configured not to write bytecode.
         version = _check()
     except CommandError:
-        with contextlib.suppress(CommandError):  # The first says what is wrong.
+        with contextlib.suppress(CommandError):  # The first error explains the problem.
             disable()
         raise
     return (
@@ -49,20 +49,20 @@ def enable(is_forced: bool) -> str:
 
 
 def disable() -> str:
-    """Removes what `enable` wrote, and returns what to say."""
+    """Removes the files of `enable`, and returns a message."""
     site_packages = _site_packages()
-    found = [path for path in reversed(files(site_packages)) if path.exists()]  # First what has Python import the other.
+    found = [path for path in reversed(files(site_packages)) if path.exists()]  # First the file that imports the other.
     cache = site_packages / '__pycache__'
     with _errors_named():
         for path in [*found, *cache.glob(f'{_HOOK}.*')]:
             path.unlink()
-    with contextlib.suppress(OSError):  # If something else is there, too.
+    with contextlib.suppress(OSError):  # There may be other files.
         cache.rmdir()
     return f'tf.estimator is {"no longer" if found else "not"} enabled in {sys.prefix}.'
 
 
 def status() -> str:
-    """Returns that tf.estimator is enabled, having tried it out; CommandError if it is not, or does not work."""
+    """Returns a message that tf.estimator is enabled and works; otherwise raises CommandError."""
     if _has_own_estimator():
         return _NOTHING_TO_DO
     wanted = files(_site_packages())
@@ -83,7 +83,7 @@ def _has_own_estimator():
 
 
 def files(site_packages: pathlib.Path) -> dict[pathlib.Path, str]:
-    """Returns what lies in site-packages where tf.estimator is enabled, {path: text}."""
+    """Returns the files in site-packages where tf.estimator is enabled, {path: text}."""
     return {
         site_packages / f'{_HOOK}.py': pathlib.Path(__file__).with_name('import_hook.py').read_text(encoding='utf-8'),
         site_packages / 'tf_estimator.pth': f'import {_HOOK}\n',
@@ -100,7 +100,7 @@ def _write(path, text):
     beside = path.with_name(f'.{path.name}.{os.getpid()}')
     with _errors_named():
         try:
-            beside.write_bytes(text.encode())  # As it is, also where lines of text end otherwise.
+            beside.write_bytes(text.encode())  # Unchanged, whatever the platform's line ends.
             os.replace(beside, path)
         finally:
             beside.unlink(missing_ok=True)
@@ -115,9 +115,9 @@ def _errors_named():
 
 
 def _check():
-    """Returns the version of TensorFlow if a process of its own finds tf.estimator; CommandError with the reason if not."""
+    """Returns the version of TensorFlow if a new process finds tf.estimator; otherwise raises CommandError."""
     environ = {name: value for name, value in os.environ.items() if name not in ('PYTHONPATH', 'TF_USE_LEGACY_KERAS')}
-    with tempfile.TemporaryDirectory() as elsewhere:  # Where no package lies by chance.
+    with tempfile.TemporaryDirectory() as elsewhere:  # A directory without packages.
         process = subprocess.run([sys.executable, '-c', _CHECK], cwd=elsewhere, env=environ, capture_output=True, text=True)
     is_there, _, version = process.stdout.strip().partition(' ')
     if process.returncode or is_there != 'True':

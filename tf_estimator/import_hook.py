@@ -1,19 +1,19 @@
-"""Has tf.estimator put in place as TensorFlow is imported. A copy of this file lies where Python looks for it at each start.
+"""Installs tf.estimator when TensorFlow is imported. Python loads a copy of this file at each start.
 
-`python -m tf_estimator enable` puts it there, as _tf_estimator_hook.py, beside a .pth file that imports it. It imports nothing
-that Python has not imported by then, and does nothing but wait until a program imports TensorFlow.
+`python -m tf_estimator enable` writes it to site-packages as _tf_estimator_hook.py, beside a .pth file that imports it. It
+imports only modules that Python has loaded by then, and does nothing until a program imports TensorFlow.
 """
 
 import _thread
 import sys
 
-_OTHERS = ('tf_keras', 'tensorflow_estimator')  # They import TensorFlow, and are imported as tf.estimator is put in place.
+_OTHERS = ('tf_keras', 'tensorflow_estimator')  # They import TensorFlow, and are imported while installing tf.estimator.
 
 
 class Hook:
-    """Finds these packages where they are. What it gives for TensorFlow puts tf.estimator in place as it is loaded."""
+    """Finds these packages. Its loader for TensorFlow installs tf.estimator while loading."""
 
-    is_loading = False  # tf_estimator does nothing by itself then.
+    is_loading = False  # Then tf_estimator does not install itself.
 
     def __init__(self):
         self._thread = None
@@ -64,19 +64,19 @@ def _report(error):
 
 
 def _after_tensorflow(name):
-    """Imports TensorFlow, and returns the spec of a package that may have been imported with it; None if it has not."""
+    """Imports TensorFlow; returns the spec of a package possibly imported with it, or None."""
     import importlib.util
 
     try:
         importlib.import_module('tensorflow')
-    except ImportError:  # The package itself says what is missing.
+    except ImportError:  # The package itself reports missing parts.
         return None
     loaded = sys.modules.get(name)
     return loaded and importlib.util.spec_from_loader(name, _Loaded(loaded), is_package=True)  # type: ignore[arg-type]
 
 
 class _Loader:
-    """TensorFlow's loader, but for what it does when it is to load TensorFlow."""
+    """TensorFlow's loader, with a replaced method for loading TensorFlow."""
 
     def __init__(self, hook, loader):
         self._hook = hook
@@ -93,7 +93,7 @@ class _Loader:
 
 
 class _Loaded:
-    """A loader of a module that is loaded."""
+    """A loader of a loaded module."""
 
     def __init__(self, module):
         self._module = module

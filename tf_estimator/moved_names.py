@@ -1,7 +1,7 @@
-"""Private names of TensorFlow and Keras that have moved, and that libraries import by their old places: put back there.
+"""Moved private names of TensorFlow and Keras, restored at the old locations from which libraries import them.
 
 In 2.9, `tensorflow.python.training.tracking` became `trackable` and `checkpoint`. Later, functions of `tensorflow.python.ops`
-and `framework` got modules of their own, and Keras 2 the package `tf_keras`, where a name in TensorFlow is still the old one.
+and `framework` got modules of their own, and Keras 2 the package `tf_keras`, where names still refer to the old one.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from tf_estimator.aliases import Aliases, add_names
 
 _OPS = 'tensorflow.python.ops'
 _FRAMEWORK = 'tensorflow.python.framework'
-# {module: {name: where it is now}}
+# {module: {name: new location}}
 NAMES = {
     f'{_FRAMEWORK}.ops': {
         'IndexedSlices': f'{_FRAMEWORK}.indexed_slices.IndexedSlices',
@@ -42,14 +42,14 @@ _MODULES = {
     f'{_TRACKING}.graph_view': 'tensorflow.python.checkpoint.graph_view',
     f'{_TRACKING}.tracking': 'tf_estimator.old_tracking',
     f'{_TRACKING}.util': 'tensorflow.python.checkpoint.checkpoint',
-    _TRACKING: 'tensorflow.python.trackable',  # The others, which kept their names.
+    _TRACKING: 'tensorflow.python.trackable',  # The other modules, which kept their names.
     'tf_keras.legacy_tf_layers': 'tf_keras.src.legacy_tf_layers',
 }
 
 
 def restore() -> None:
-    """Puts the names back; what is there stays as it is. TensorFlow must be imported."""
-    if _TRACKING in sys.modules:  # They are back.
+    """Restores missing names; keeps existing ones. TensorFlow must be imported."""
+    if _TRACKING in sys.modules:  # Already restored.
         return
     for module, names in NAMES.items():
         add_names(importlib.import_module(module), names)
@@ -57,4 +57,4 @@ def restore() -> None:
     package.__path__ = []
     sys.modules[_TRACKING] = package
     vars(importlib.import_module('tensorflow.python.training'))['tracking'] = package
-    sys.meta_path.insert(0, Aliases(_MODULES))  # Before what would find a file in these packages, and load it again.
+    sys.meta_path.insert(0, Aliases(_MODULES))  # Before finders that would load a file of these packages again.

@@ -1,4 +1,4 @@
-"""What Python and NumPy have dropped without something that does just the same: MODULE_NAME for module.name."""
+"""Functions dropped by Python and NumPy without an exact replacement: MODULE_NAME for module.name."""
 
 import collections
 import inspect

@@ -1,4 +1,4 @@
-"""The module imp, which Python 3.12 has dropped, on importlib: what programs use to load modules from files."""
+"""The module imp, dropped by Python 3.12, on importlib: the functions that load modules from files."""
 
 import importlib
 from importlib.machinery import (
@@ -52,7 +52,7 @@ def find_module(name, path=None):
 
 
 def load_module(name, file, pathname, description):
-    """Loads what find_module has found, also if it is loaded; the caller closes the file."""
+    """Loads the result of find_module, even if already loaded; the caller closes the file."""
     kind = description[2]
     if kind in (C_BUILTIN, PY_FROZEN):
         return importlib.import_module(name)
@@ -85,7 +85,7 @@ def load_dynamic(name, path, file=None):
 def _load(name, path, loader, locations=None):
     spec: Any = importlib.util.spec_from_file_location(name, path, loader=loader, submodule_search_locations=locations)
     loaded = sys.modules.get(name)
-    module = importlib.util.module_from_spec(spec) if loaded is None else loaded  # Run again, if it is loaded.
+    module = importlib.util.module_from_spec(spec) if loaded is None else loaded  # Executed again if already loaded.
     sys.modules[name] = module
     try:
         loader.exec_module(module)
@@ -97,11 +97,11 @@ def _load(name, path, loader, locations=None):
 
 
 def acquire_lock():
-    """Does nothing: the import system locks each module by itself."""
+    """Does nothing: the import system locks each module."""
 
 
 def release_lock():
-    """Does nothing, as acquire_lock."""
+    """Does nothing, like acquire_lock."""
 
 
 def lock_held():

@@ -1,4 +1,4 @@
-"""What TensorFlow's module `training.tracking.tracking` had, which is in several modules now."""
+"""The contents of TensorFlow's former module `training.tracking.tracking`, now in several modules."""
 
 from tensorflow.python.trackable.asset import Asset
 from tensorflow.python.trackable.autotrackable import AutoTrackable

@@ -1,4 +1,4 @@
-"""Keeps deprecation notices, the output of TensorFlow's libraries as they load, and duplicate lines out of the log."""
+"""Log filters for deprecation notices, output of TensorFlow's libraries on loading, and duplicate lines."""
 
 from collections.abc import Iterator
 import contextlib
@@ -9,7 +9,7 @@ import types
 from typing import Any
 import warnings
 
-# The only files of TensorFlow that log notices of deprecation.
+# The only files of TensorFlow that log deprecation notices.
 _DEPRECATION_FILES = (
     os.path.join('tensorflow', 'python', 'util', 'deprecation.py'),
     os.path.join('tensorflow', 'python', 'util', 'module_wrapper.py'),
@@ -25,20 +25,20 @@ _DEPRECATION_WARNINGS = (
 
 
 def quiet_import() -> contextlib.AbstractContextManager[None]:
-    """Returns a context in which TensorFlow is imported without a line, unless TF_CPP_MIN_LOG_LEVEL asks for its lines."""
+    """Returns a context that imports TensorFlow silently, unless TF_CPP_MIN_LOG_LEVEL requests its output."""
     _drop_deprecations()
     is_quiet = os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3') == '3'
     return _native_stderr_closed() if is_quiet else contextlib.nullcontext()
 
 
 def leave_to_root(tf: types.ModuleType) -> None:
-    """Keeps TensorFlow's handlers from repeating what the root logger's handlers write to the same stream."""
+    """Keeps TensorFlow's handlers from duplicating output of the root logger's handlers to the same stream."""
     for handler in tf.get_logger().handlers:
         _leave_to_root(handler)
 
 
 def _drop_deprecations() -> None:
-    """Drops TensorFlow's own notices of deprecation, and nothing else, from the log and from warnings."""
+    """Drops only TensorFlow's own deprecation notices from the log and from warnings."""
     logging.getLogger('tensorflow').addFilter(lambda record: not record.pathname.endswith(_DEPRECATION_FILES))
     for message in _DEPRECATION_WARNINGS:
         warnings.filterwarnings('ignore', message=message)
@@ -65,9 +65,9 @@ def _native_stderr_closed() -> Iterator[None]:
 
 
 def _leave_to_root(handler: logging.StreamHandler) -> None:
-    """Keeps a handler from repeating what the root logger's write.
+    """Keeps a handler from duplicating output of the root logger's handlers.
 
-    TensorFlow sees to that when it is imported, but tf.app.run and logging.basicConfig add their handlers later.
+    TensorFlow does so when imported, but tf.app.run and logging.basicConfig add handlers later.
     """
     logger = logging.getLogger('tensorflow')
 

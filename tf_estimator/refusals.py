@@ -1,4 +1,4 @@
-"""Refuses what cannot be restored, with an error that names the alternative."""
+"""Errors for names that cannot be restored, which name the alternative."""
 
 import functools
 import inspect
@@ -12,7 +12,7 @@ INPUT_HOOK_ADVICE = (
 
 
 def unavailable(name: str, advice: str) -> type:
-    """Returns a class in place of one that TensorFlow has dropped; to make an instance of it is an error."""
+    """Returns a substitute for a class dropped by TensorFlow, whose instantiation raises an error."""
 
     class Unavailable:
         def __init__(self, *unused_args: Any, **unused_kwargs: Any) -> None:
@@ -23,14 +23,14 @@ def unavailable(name: str, advice: str) -> type:
 
 
 def unavailable_on_tpu(name: str) -> type:
-    """Returns a class in place of any name of the dropped TPU modules: code gets to them only on a TPU."""
+    """Returns a substitute for any name of the dropped TPU modules, which only code on a TPU uses."""
     if name.startswith('__'):
         raise AttributeError(name)
     return unavailable(name, TPU_ADVICE)
 
 
 def refuse_tpu(estimator_class: Any) -> None:
-    """Makes TPUEstimator raise at once, rather than in training, unless it is made with use_tpu=False."""
+    """Makes TPUEstimator raise on construction rather than in training, unless use_tpu=False."""
     init = estimator_class.__init__
 
     @functools.wraps(init)

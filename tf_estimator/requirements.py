@@ -1,4 +1,4 @@
-"""Checks the versions, packages and private names of TensorFlow that tf.estimator needs; errors name the cure."""
+"""Checks of the versions, packages and private names that tf.estimator requires; errors name the cure."""
 
 import importlib
 from importlib import metadata
@@ -9,8 +9,8 @@ import types
 SUPPORTED = 'TensorFlow 2.15 to 2.21 with tensorflow-estimator 2.15.0'
 CURE = f'This needs {SUPPORTED}: pip install "tensorflow>=2.15,<2.22" "tf-keras>=2.15,<2.22" tensorflow-estimator==2.15.0'
 
-# What tensorflow-estimator looks up in tensorflow.python at run time, and the names that this package uses itself. All of it
-# is private, so any release may move it. What is looked up on import needs no list: it fails on import.
+# Names in tensorflow.python that tensorflow-estimator looks up at run time, and those used by this package. They are private,
+# so any release may move them. Names looked up on import need no list: the import fails.
 PRIVATE_NAMES = {
     'checkpoint.checkpoint': 'Checkpoint frozen_saver',
     'checkpoint.checkpoint_management': 'latest_checkpoint',
@@ -61,7 +61,7 @@ PRIVATE_NAMES = {
 
 
 def has_own_estimator() -> bool:
-    """Tells whether the installed TensorFlow still has its part of tf.estimator, without importing it."""
+    """Whether the installed TensorFlow still has its part of tf.estimator, without importing it."""
     spec = importlib.util.find_spec('tensorflow')
     if spec is None or spec.origin is None:
         raise ImportError(f'TensorFlow is not installed. {CURE}')
@@ -69,7 +69,7 @@ def has_own_estimator() -> bool:
 
 
 def check_packages() -> None:
-    """Raises ImportError unless the packages needed beside TensorFlow are installed."""
+    """Raises ImportError unless the required packages besides TensorFlow are installed."""
     for package, distribution in (('tensorflow_estimator', 'tensorflow-estimator'), ('tf_keras', 'tf-keras')):
         if importlib.util.find_spec(package) is None:
             raise ImportError(f'The package {distribution} is missing. {CURE}')
@@ -88,7 +88,7 @@ def check_version(tf: types.ModuleType) -> None:
 
 
 def check_foundation(tf: types.ModuleType) -> None:
-    """Raises ImportError unless tensorflow-estimator can run on this TensorFlow, which comes without tf.estimator."""
+    """Raises ImportError unless tensorflow-estimator can run on this TensorFlow, which lacks tf.estimator."""
     if _version(tf) == (2, 20) and int(metadata.version('protobuf').split('.')[0]) >= 7:
         raise ImportError('TensorFlow 2.20 does not work with protobuf 7: pip install "protobuf<7"')
     keras = importlib.util.find_spec('tensorflow.keras')

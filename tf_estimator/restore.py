@@ -1,4 +1,4 @@
-"""Puts back into TensorFlow what tensorflow-estimator needs to load, and its API where it used to be."""
+"""Restores the names that tensorflow-estimator needs to load, and its API, in TensorFlow."""
 
 import importlib
 import importlib.util
@@ -10,13 +10,13 @@ from tf_estimator import refusals
 from tf_estimator.aliases import Aliases
 from tf_estimator.requirements import CURE
 
-_OLD_PATH = 'tensorflow.python.estimator'  # Its modules, before they became the package tensorflow-estimator.
+_OLD_PATH = 'tensorflow.python.estimator'  # Location of its modules before the package tensorflow-estimator.
 _TPU_MODULES = ('tpu_embedding', 'tpu_embedding_gradient', 'session_support')
 _TPU_SYMBOLS = ('AdagradParameters', 'AdamParameters', 'FtrlParameters', 'StochasticGradientDescentParameters')
 
 
 def restore(tf: types.ModuleType) -> None:
-    """Puts `tf.estimator` back."""
+    """Restores `tf.estimator`."""
     _restore_what_estimator_imports(tf)
     v1, v2 = _import_estimator(tf)
     refusals.refuse_tpu(v1.tpu.TPUEstimator)
@@ -32,15 +32,15 @@ def restore(tf: types.ModuleType) -> None:
         f'{_OLD_PATH}.keras': 'tensorflow_estimator.python.estimator.keras_lib',
         _OLD_PATH: 'tensorflow_estimator.python.estimator',
     }
-    sys.meta_path.insert(0, Aliases(names))  # Before what would find a file in one of these packages, and load it again.
+    sys.meta_path.insert(0, Aliases(names))  # Before finders that would load a file of these packages again.
     _load_keras(tf)
 
 
 def _load_keras(tf: types.ModuleType) -> None:
-    """Has tf.keras, and what stands on it, be Keras 2 from now on.
+    """Makes tf.keras, and its dependents, Keras 2 from now on.
 
-    TensorFlow would decide it at the first use, by an environment variable that may have changed by then, and its lazy loader
-    does not bear two threads at once.
+    TensorFlow would decide at the first use, by an environment variable that may have changed by then, and its lazy loader is
+    not thread-safe.
     """
     lazy = getattr(importlib.import_module('tensorflow.python.util.lazy_loader'), 'KerasLazyLoader', ())
     for api in (tf, tf.compat.v1, tf.compat.v2):
@@ -50,7 +50,7 @@ def _load_keras(tf: types.ModuleType) -> None:
 
 
 def _restore_what_estimator_imports(tf: types.ModuleType) -> None:
-    """Puts back the modules and names that tensorflow-estimator imports and TensorFlow has dropped."""
+    """Restores the dropped modules and names of TensorFlow that tensorflow-estimator imports."""
     from tf_estimator import multi_worker
 
     from tensorflow.python.util import tf_export
@@ -77,7 +77,7 @@ def _restore_what_estimator_imports(tf: types.ModuleType) -> None:
 
 
 def _add_module(name: str, **attributes: Any) -> None:
-    """Puts a module with these attributes where `import` finds it, if TensorFlow has none of that name."""
+    """Adds an importable module with these attributes, if TensorFlow has none of that name."""
     if name not in sys.modules and importlib.util.find_spec(name) is None:
         module = types.ModuleType(name)
         vars(module).update(attributes)

@@ -1,4 +1,4 @@
-"""Runs a script or a module as Python does, with tf.estimator in place, and names that Python and NumPy have dropped."""
+"""Runs a script or a module like Python, with tf.estimator and names dropped by Python and NumPy."""
 
 import importlib.machinery
 import importlib.util
@@ -13,10 +13,10 @@ from tf_estimator.errors import CommandError
 
 
 def run_script(script: str, arguments: list[str]) -> None:
-    """Runs a script as `python SCRIPT ARGS...` does; CommandError if it cannot start.
+    """Runs a script like `python SCRIPT ARGS...`; raises CommandError if it cannot start.
 
     Args:
-      script: a file, also of bytecode; a directory or zip file with a __main__.py; or '-' for stdin.
+      script: a file of source or bytecode; a directory or zip file with a __main__.py; or '-' for stdin.
       arguments: of the script.
     """
     if script != '-' and not os.path.exists(script):
@@ -44,13 +44,13 @@ def run_script(script: str, arguments: list[str]) -> None:
 def _is_binary(script):
     """Whether a file is bytecode or a zip file."""
     if not os.path.isfile(script):
-        return False  # What a pipe has can be read only once.
+        return False  # A pipe can be read only once.
     with open(script, 'rb') as file:
         return b'\0' in file.read(1 << 16)
 
 
 class _ScriptLoader(importlib.machinery.SourceFileLoader):
-    """Loads a script, from a file or stdin, and, as `python SCRIPT` does, leaves no bytecode beside it."""
+    """Loads a script from a file or stdin and, like `python SCRIPT`, writes no bytecode."""
 
     def get_data(self, path: Any) -> bytes:
         return sys.stdin.buffer.read() if path == '<stdin>' else super().get_data(path)
@@ -61,9 +61,9 @@ class _ScriptLoader(importlib.machinery.SourceFileLoader):
 
 
 def run_module(module: str, arguments: list[str]) -> None:
-    """Runs a module, or a package's __main__, as `python -m MODULE ARGS...` does; CommandError if there is none."""
+    """Runs a module, or a package's __main__, like `python -m MODULE ARGS...`; raises CommandError if there is none."""
     package = module.partition('.')[0]
-    if not package or importlib.util.find_spec(package) is None:  # What is in the package might import TensorFlow.
+    if not package or importlib.util.find_spec(package) is None:  # The package's modules might import TensorFlow.
         raise CommandError(f'no module named {module}', 2)
     _install()
     try:
@@ -72,7 +72,7 @@ def run_module(module: str, arguments: list[str]) -> None:
             spec = importlib.util.find_spec(f'{module}.__main__')
     except ModuleNotFoundError as error:
         if not f'{module}.__main__.'.startswith(f'{error.name}.'):
-            raise  # Of an import in the package.
+            raise  # From an import in the package.
         spec = None
     if spec is None:
         raise CommandError(f'no module named {module}, or it is a package without __main__', 2)
@@ -92,7 +92,7 @@ def _install():
 
 
 def _hide_own_frames():
-    """Has tracebacks begin with the program's first line, as without this runner."""
+    """Makes tracebacks begin with the program's first line, as without this runner."""
     show = sys.excepthook
     own = (os.path.dirname(__file__) + os.sep, runpy.__file__, '<frozen runpy>', '<frozen importlib.')
 

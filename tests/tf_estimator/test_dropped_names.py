@@ -41,13 +41,13 @@ def test_a_program_with_dropped_names_runs_and_each_is_said_once(tmp_path):
     ]
     said = [line for line in err.splitlines() if 'has dropped it' in line]
     expected = {
-        'collections.Mapping: Python has dropped it; collections.abc.Mapping takes its place.',
-        'inspect.getargspec: Python has dropped it; it is put back.',
-        'numpy.int: NumPy has dropped it; int takes its place.',
-        'unittest.TestCase.assertItemsEqual: Python has dropped it; assertCountEqual takes its place.',
+        'collections.Mapping: Python has dropped it; collections.abc.Mapping replaces it.',
+        'inspect.getargspec: Python has dropped it; it is restored.',
+        'numpy.int: NumPy has dropped it; int replaces it.',
+        'unittest.TestCase.assertItemsEqual: Python has dropped it; assertCountEqual replaces it.',
     }
     if 'newshape' not in inspect.signature(np.reshape).parameters:
-        expected.add("numpy.reshape's argument newshape: NumPy has dropped it; shape takes its place.")
+        expected.add("numpy.reshape's argument newshape: NumPy has dropped it; shape replaces it.")
     assert expected <= set(said)
     assert len(said) == len(set(said))
 
