@@ -2,10 +2,10 @@
 
     python -m benchmarks.answers [--rounds=3]
 
-The AlexNet of benchmarks.training predicts the 10,000 images of MNIST's test split, given as uint8 arrays, and then 2,000 times
-a single one; each contender has its own process, with the best of two batch sizes. The second table is of commands: from their
-start until the predictions of all images are in a file, one JSON object a line. The virtual environments of the peers are
-created in .venv-peers at the first run.
+The AlexNet of benchmarks.training predicts the 10,000 images of MNIST's test split, given as uint8 arrays, and then a single
+one 2,000 times; each contender has its own process, with the best of two batch sizes. The second table times commands from
+their start until a file has the predictions of all images, one JSON object per line. The first run creates the virtual
+environments of the peers in .venv-peers.
 """
 
 import argparse
@@ -45,7 +45,7 @@ PEERS = {
 
 
 def prepare(directory: str) -> dict[str, str]:
-    """Trains for one step and exports; returns the flags that find the run."""
+    """Trains for one step and exports; returns the flags of the run."""
     flags = {'output_dir': os.path.join(directory, 'output'), 'data_dir': os.path.join(directory, 'data')}
     run = api.train('alexnet', 'mnist', train_steps=1, schedule='train', **flags)
     os.rename(run.export(), os.path.join(directory, 'export'))
@@ -54,7 +54,7 @@ def prepare(directory: str) -> dict[str, str]:
 
 
 def answer(how: str, directory: str, batch_size: int) -> str:
-    """Measures what this project offers to a Python program; returns the JSON object of `measure`."""
+    """Measures one of this project's Python APIs; returns the JSON object of `measure`."""
     with np.load(os.path.join(directory, 'data.npz')) as data:
         images = data['images']
     if how == 'predictor':

@@ -1,10 +1,10 @@
-"""Training by several processes on loopback, compared with one process with as many towers; and what they send.
+"""Training by several processes on loopback, compared with one process with as many towers; and their traffic.
 
     python -m benchmarks.cluster
 
 The global batch, 120 images of MNIST, is the same for all. Speed and bytes are measured between the chief's second and last log
-lines, the bytes by the counter of the loopback device: nothing else may use it meanwhile. The second table is of the all-reduce
-alone, of a vector without a model. Runs alternate; the tables show medians.
+lines, the bytes by the counter of the loopback device, which nothing else may use meanwhile. The second table measures the
+all-reduce of a vector alone. Runs alternate; the tables show medians.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ REDUCED, REDUCTIONS = (1, 10, 100), 20  # MB; times.
 
 
 def sent() -> int:
-    """Returns how many bytes went through the loopback device since the machine was started."""
+    """Returns the bytes sent through the loopback device since boot."""
     with open('/proc/net/dev', encoding='ascii') as file:
         return int(re.search(r'\blo: *(\d+)', file.read())[1])
 
@@ -74,7 +74,7 @@ def start(count: int, *arguments: str) -> Iterator[Any]:
 
 
 def train(processes: int, towers: int, *flags: str) -> dict[str, float]:
-    """Returns the steps per second, the MB that all processes together send in a step, and the model's size in MB."""
+    """Returns the steps per second, the MB sent by all processes in a step, and the model's size in MB."""
     points = []
     with tempfile.TemporaryDirectory() as output_dir:
         command = [
@@ -106,7 +106,7 @@ def reduce(processes: int, megabytes: int) -> dict[str, float]:
 
 
 def reduce_as_task(megabytes: int) -> dict[str, float]:
-    """What each process of `reduce` does."""
+    """Runs in each process of `reduce`."""
     task = SynchronousTask(tf_config.read(os.environ), 60, None)
     task.meet({})
     with tf.Graph().as_default():
@@ -123,18 +123,18 @@ def reduce_as_task(megabytes: int) -> dict[str, float]:
                 seconds.append(time.perf_counter() - before)
             cpu = time.process_time() - cpu
     task.end_watch()
-    task.exchange('the end')  # None ends before all have received their sums.
+    task.exchange('the end')  # No process ends before all have received their sums.
     return {'milliseconds': 1000 * statistics.median(seconds), 'cpu': 1000 * cpu / REDUCTIONS}
 
 
 def ring_megabytes(processes: int, megabytes: float) -> float:
-    """Returns what one process sends to its neighbor for a ring all-reduce: all but its own part, twice."""
+    """Returns the MB that one process sends to its neighbor in a ring all-reduce: all but its own part, twice."""
     return 2 * (processes - 1) / processes * megabytes
 
 
 def print_reduction(megabytes: int) -> None:
     print(json.dumps(reduce_as_task(megabytes)), flush=True)
-    os._exit(0)  # TensorFlow's server would keep the process.
+    os._exit(0)  # TensorFlow's server would keep the process alive.
 
 
 def main() -> None:

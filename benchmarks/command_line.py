@@ -1,4 +1,4 @@
-"""How much CPU the trainer takes to answer what needs no training, and how long it takes to begin one.
+"""CPU time of the trainer for commands without training, and the time until training starts.
 
 python -m benchmarks.command_line
 """
@@ -35,7 +35,7 @@ def cpu_seconds(command: list[str]) -> float:
 
 
 def seconds_to_first_step(data_dir: str) -> float:
-    """Returns the time from the start of a training to the line of the log with the loss of its first step."""
+    """Returns the time from the start of a run to the log line with the loss of its first step."""
     with tempfile.TemporaryDirectory() as output_dir:
         flags = [f'--data_dir={data_dir}', f'--output_dir={output_dir}', '--schedule=train', '--train_steps=1']
         start = time.perf_counter()

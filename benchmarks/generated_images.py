@@ -1,4 +1,4 @@
-"""Generates pictures of geometric shapes in files of many kinds, in a folder for each of five classes.
+"""Generates pictures of geometric shapes in files of many kinds, in a folder per class, five in all.
 
     python -m benchmarks.generated_images DIRECTORY COUNT
 
@@ -15,7 +15,7 @@ import numpy as np
 from PIL import ExifTags, Image, ImageDraw
 
 _SIDES = (60, 320)  # Of a picture, in pixels.
-_SCALE = 2  # Shapes are drawn larger, so that their edges are smooth.
+_SCALE = 2  # Shapes are drawn larger, for smooth edges.
 
 
 def _polygon(radii, angle):
@@ -51,7 +51,7 @@ def draw(shape: str, random: np.random.RandomState) -> Image.Image:
     share = np.asarray(mask.resize((width, height), Image.Resampling.BOX), np.float32)[:, :, None] / 255
 
     color, *background = random.uniform(0, 255, [3, 3])
-    while abs((color - background) @ [0.299, 0.587, 0.114]).min() < 50:  # Also different from it in gray.
+    while abs((color - background) @ [0.299, 0.587, 0.114]).min() < 50:  # Also distinct in gray.
         color = random.uniform(0, 255, 3)
     ramp = np.linspace(0, 1, width, dtype=np.float32)[:, None]
     pixels = share * color + (1 - share) * (ramp * background[0] + (1 - ramp) * background[1])
@@ -70,7 +70,7 @@ def _transparent(picture):
     return picture, {}
 
 
-# How pictures are saved: (suffix, function that returns what to save, and with what).
+# Ways of saving pictures: (suffix, function from a picture to the image and options to save).
 KINDS: tuple[tuple[str, Callable[[Image.Image], tuple[Image.Image, dict[str, Any]]]], ...] = (
     ('.jpg', lambda picture: (picture, {'quality': 85})),
     ('.jpg', lambda picture: (picture, {'quality': 60, 'progressive': True})),
@@ -87,7 +87,7 @@ KINDS: tuple[tuple[str, Callable[[Image.Image], tuple[Image.Image, dict[str, Any
 
 
 def generate(directory: str, count: int, seed: int = 1) -> None:
-    """Writes DIRECTORY/CLASS/NUMBER.SUFFIX for as many pictures, the classes and kinds in turns."""
+    """Writes `count` pictures as DIRECTORY/CLASS/NUMBER.SUFFIX, cycling through classes and kinds."""
     random = np.random.RandomState(seed)
     names = list(SHAPES)
     for name in names:

@@ -2,11 +2,11 @@
 
     python -m benchmarks.image_pipeline
 
-1,000 pictures of 500 by 375 pixels are decoded, resized to 144 by 144, cropped at random to 128 by 128, mirrored at random
-and batched, in shuffled epochs. The trainer reads them with datasets/image_folder.py. PyTorch's DataLoader has two worker
-processes, which do with Pillow what torchvision's transforms do; Keras has image_dataset_from_directory and its layers. The
-virtual environments are created in .venv-peers at the first run. Runs alternate, each in its own process; the first epoch is
-warm-up. A ratio is the median of those of the rounds.
+1,000 pictures of 500 by 375 pixels are decoded, resized to 144 by 144, randomly cropped to 128 by 128, randomly mirrored and
+batched, in shuffled epochs. The trainer reads them with datasets/image_folder.py. PyTorch's DataLoader has two worker
+processes, which reimplement torchvision's transforms with Pillow; Keras uses image_dataset_from_directory and its layers. The
+first run creates the virtual environments in .venv-peers. Runs alternate, each in its own process; the first epoch is warm-up.
+A ratio is the median over the rounds.
 """
 
 import functools
@@ -48,7 +48,7 @@ def generate(directory: str, count: int) -> None:
 
 
 def augment(images: tf.Tensor) -> tf.Tensor:
-    """Crops and mirrors a batch [batch, RESIZED, RESIZED, 3], each image in its own way."""
+    """Crops and mirrors a batch [batch, RESIZED, RESIZED, 3], each image independently."""
     batch = tf.shape(images)[0]
     first = tf.random.uniform([batch, 2], 0, RESIZED - CROPPED + 1, tf.int32)
     mirrored = tf.random.uniform([batch, 1], 0, 2, tf.int32)
@@ -81,7 +81,7 @@ def measure(directory: str, epochs: int) -> dict[str, float]:
 
 
 def instruction_sets() -> str:
-    """Returns the processor's vector instruction sets, as Linux names them."""
+    """Returns Linux's names of the processor's vector instruction sets."""
     with open('/proc/cpuinfo', encoding='utf-8') as file:
         flags = re.search(r'^flags\s*:(.*)$', file.read(), re.MULTILINE)
     return ' '.join(sorted(flag for flag in (flags[1].split() if flags else []) if re.match('sse4|avx|amx|fma', flag)))
@@ -99,7 +99,7 @@ def main() -> None:
             'Keras, image_dataset_from_directory': functools.partial(run_peer, 'keras', 'keras_images.py', *arguments),
         }
         for run in contenders.values():
-            run()  # The files are converted, and in the page cache.
+            run()  # Converts the files and fills the page cache.
         speeds = {name: [] for name in contenders}
         for _ in range(ROUNDS):
             for name, run in contenders.items():

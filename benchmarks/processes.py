@@ -1,4 +1,4 @@
-"""Runs benchmarks in separate processes, alternating, so that none sees the memory or warm caches of another."""
+"""Alternating benchmarks in separate processes, isolated from each other's memory and warm caches."""
 
 from collections.abc import Callable, Mapping
 import json
@@ -23,12 +23,12 @@ PEERS = {
 
 
 def run_module(module: str, *arguments: Any) -> dict[str, Any]:
-    """Returns the JSON object that `python -m module ARGUMENTS` prints as its last line."""
+    """Returns the JSON object in the last output line of `python -m module ARGUMENTS`."""
     return _last_line(sys.executable, '-m', module, *arguments, cwd=ROOT)
 
 
 def cpu_of_children() -> float:
-    """Returns the CPU seconds of all child processes that have ended."""
+    """Returns the CPU seconds of all finished child processes."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -46,7 +46,7 @@ def _last_line(*command, **options):
 
 
 def median_of_rounds(runs: Mapping[str, Callable[[], dict[str, Any]]], rounds: int) -> dict[str, dict[str, Any]]:
-    """Calls the functions to compare, round by round, and shows each result on stderr.
+    """Calls functions round by round, and prints each result to stderr.
 
     Args:
       runs: {name: function that returns {key: number}}.
@@ -83,7 +83,7 @@ def _python(peer):
 
 
 def run_peer(peer: str, script: str, *arguments: Any) -> dict[str, Any]:
-    """Returns the JSON object that a script of benchmarks/peers prints as its last line, with 'seconds', its duration."""
+    """Returns the JSON object in the last output line of a script of benchmarks/peers, with 'seconds', its duration."""
     start = time.perf_counter()
     result = _last_line(_python(peer), os.path.join(ROOT, 'benchmarks', 'peers', script), *arguments, stderr=subprocess.DEVNULL)
     return {**result, 'seconds': time.perf_counter() - start}
@@ -93,11 +93,11 @@ def run_trainer(*flags: str) -> dict[str, Any]:
     """Runs the trainer in a temporary output_dir.
 
     Returns:
-      'result', what it printed; 'log'; 'seconds', its duration; 'megabytes', its peak memory; 'steps_per_second', the
-      harmonic mean of the logged rates except the first.
+      'result', its output; 'log'; 'seconds', its duration; 'megabytes', its peak memory; 'steps_per_second', the harmonic mean
+      of the logged rates except the first.
 
     Raises:
-      RuntimeError: it failed; the message is its log.
+      RuntimeError: the run failed; the message is its log.
     """
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as output_dir, tempfile.TemporaryFile('w+') as out:
@@ -125,7 +125,7 @@ def run_trainer(*flags: str) -> dict[str, Any]:
 
 
 def instruction_sets() -> str:
-    """Returns the instruction sets for matrices that the processor has, such as 'AVX2, AVX-512'."""
+    """Returns the processor's instruction sets for matrices, such as 'AVX2, AVX-512'."""
     names = {'avx2': 'AVX2', 'avx512f': 'AVX-512', 'avx512_bf16': 'AVX-512 BF16', 'amx_bf16': 'AMX BF16'}
     try:
         with open('/proc/cpuinfo', encoding='utf-8') as file:

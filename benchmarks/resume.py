@@ -1,9 +1,9 @@
-"""Data larger than memory: how fast a training starts, resumes and reads, and the memory that it takes.
+"""Data larger than memory: times of starting, resuming and reading, and peak memory.
 
     python -m benchmarks.resume
 
-20,000 records of 100 KB, in a temporary directory, which takes 2 GB for as long as it runs; default hyper-parameters, the input
-alone. The files are in the page cache. Each measurement has its own process.
+20,000 records of 100 KB, in a temporary directory of 2 GB; default hyper-parameters, the input alone. The files are in the page
+cache. Each measurement has its own process.
 """
 
 import json
@@ -49,7 +49,7 @@ def convert(directory: str) -> dict[str, float]:
 
 
 def verify(directory: str) -> dict[str, float]:
-    """Times what precedes the first use of the files in a process."""
+    """Times the verification before the first use of the files in a process."""
     start = time.perf_counter()
     with tf.Graph().as_default():
         records.read(directory, 'train')
@@ -65,8 +65,8 @@ def train(directory: str, at: float, batches: int, gigabytes: float = 0) -> dict
     """Reads batches.
 
     Args:
-      directory: the one of the files.
-      at: share of the first epoch that was seen before.
+      directory: of the files.
+      at: share of the first epoch already seen.
       batches: number of batches to read after the first one.
       gigabytes: limit of the address space; 0 for none.
     """
@@ -79,7 +79,7 @@ def train(directory: str, at: float, batches: int, gigabytes: float = 0) -> dict
     with tf.Graph().as_default(), tf.Session() as session:
         dataset = make_input_fn(source, tf.estimator.ModeKeys.TRAIN, 'train', COUNT, cache)()
         iterator = tf.data.make_initializable_iterator(dataset)
-        images = iterator.get_next()[0]['image'].op  # An op is not fetched into Python.
+        images = iterator.get_next()[0]['image'].op  # Running an op fetches nothing into Python.
         step = int(at * COUNT / params.batch_size)
         session.run(tf.assign(tf.train.get_or_create_global_step(), step))
         start = time.perf_counter()

@@ -1,10 +1,10 @@
-"""Steps that are shorter than a framework's overhead: the polynomial, compared with Keras and a bare loop.
+"""Steps shorter than a framework's overhead: the polynomial, compared with Keras and a bare loop.
 
     python -m benchmarks.short_steps
 
 Batches of 100, Adam. trainer.py has its usual hooks and summaries, but saves checkpoints only at the start and the end. The
-bare loop, 100 steps in a tf.while_loop, has nothing but its input and the step; see benchmarks/bare_loop.py. The virtual
-environments are created in .venv-peers at the first run. Runs alternate, each in its own process; the table shows medians.
+bare loop, 100 steps in a tf.while_loop, has only its input and the step; see benchmarks/bare_loop.py. The first run creates the
+virtual environments in .venv-peers. Runs alternate, each in its own process; the table shows medians.
 """
 
 from collections.abc import Callable

@@ -4,7 +4,7 @@
 
 Two real tables, each split into training and evaluation once: breast_cancer, from scikit-learn, and affairs, from
 statsmodels. HistGradientBoostingClassifier has its default hyper-parameters, and the trainer those of hparams/mlp_csv.json.
-The virtual environment is created in .venv-peers at the first run.
+The first run creates the virtual environment in .venv-peers.
 """
 
 import os

@@ -9,13 +9,13 @@
 
 The sizes of the networks, the batches and the optimizer are the same for all. trainer.py reads its TFRecord files, and has its
 usual hooks and summaries; the peers in benchmarks/peers have all data in memory, already decoded, and gather whole batches.
-Their virtual environments are created in .venv-peers at the first run. Runs alternate, each in its own process; the table shows
-medians. Speed is measured after a warm-up of 100 steps, in which torch.compile and XLA compile, too. The loss is that of the
+The first run creates their virtual environments in .venv-peers. Runs alternate, each in its own process; the table shows
+medians. Speed is measured after a warm-up of 100 steps, including compilation by torch.compile and XLA. The loss is that of the
 last batch, Keras's the mean over all steps.
 
-What differs is less work for the peers: their GRUs do not mask the padding of the texts. PyTorch's GRU applies its reset gate
-after the matrix product, and torch.compile leaves it as it is. Weight decay is a penalty in the loss here, Keras has it
-decoupled from the gradients.
+The differences favor the peers: their GRUs do not mask the padding of the texts. PyTorch's GRU applies its reset gate after the
+matrix product, and torch.compile does not compile it. Weight decay is a penalty in the loss here, decoupled from the gradients
+in Keras.
 """
 
 import argparse
@@ -48,18 +48,18 @@ FLOAT32 = ((), (TOWERS,), (LOOP,), (TOWERS, LOOP), (LOOP, SINGLE))
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What is trained.
+    """A benchmark of one network.
 
     Attributes:
       model: of trainer.py, and the name of the peers' network.
       dataset: of trainer.py.
       hparams: of trainer.py, where {data_dir} is the directory with the data.
-      write: writes the data into a directory: for trainer.py, and data.npz for the peers.
+      write: function that writes the data to a directory: for trainer.py, and data.npz for the peers.
       batch_size: global.
-      steps: of each run.
-      tolerance: by which the numbers of weights may differ, as a share.
-      variants: further flags of each of trainer.py's runs.
-      peers: those that only this task has, as `_peers` returns them.
+      steps: per run.
+      tolerance: maximum relative difference of the numbers of weights.
+      variants: further flags of each run of trainer.py.
+      peers: additional peers of this task, in the form of `_peers`.
     """
 
     model: str
@@ -88,7 +88,7 @@ def _write_mnist(directory):
 
 
 def _write_pictures(directory):
-    """Writes noise in the form of CIFAR-10, with a brighter quarter by which its classes can be told apart."""
+    """Writes noise in the form of CIFAR-10, with a brighter quarter that identifies the class."""
     random = np.random.default_rng(1)
     images = random.integers(0, 200, [PICTURES, 32, 32, 3], np.uint8)
     labels = random.integers(0, 10, PICTURES, np.int32)
@@ -100,7 +100,7 @@ def _write_pictures(directory):
 
 
 def _write_table(directory):
-    """Writes a table whose categories are as unevenly frequent as words (Zipf's law)."""
+    """Writes a table whose categories follow Zipf's law, like words."""
     random = np.random.default_rng(1)
     sizes = np.array([5, 20, 50, 100, 300, 1000, 3000, 10000])
     numeric = np.round(random.normal(size=[ROWS, 10]), 4).astype(np.float32)
@@ -131,7 +131,7 @@ def _write_sums(directory):
 
 
 def _peers(net):
-    """Returns the peers that every network has, {name: (environment, the script and its first argument, variant)}."""
+    """Returns the peers of every network, {name: (environment, the script and its first argument, variant)}."""
     keras, torch = ['keras_nets.py', net], ['torch_nets.py', net]
     return {
         'Keras fit': ('keras', keras, 'float32'),
@@ -175,7 +175,7 @@ TASKS = {
             peers=_alexnet_peers(),
         ),
         Task('resnet', 'cifar10', _MOMENTUM, _write_pictures, steps=300),
-        # A category that occurs once or not at all has no embedding of its own.
+        # Categories that occur at most once have no embedding.
         Task(
             'mlp',
             'csv',
@@ -191,7 +191,7 @@ TASKS = {
 
 
 def train(task: Task, flags: Sequence[str], data_dir: str) -> dict[str, Any]:
-    """Runs the trainer; returns the same measurements that the peers print."""
+    """Runs the trainer; returns the same measurements as the peers."""
     run = run_trainer(
         f'--model={task.model}',
         f'--dataset={task.dataset}',
@@ -211,7 +211,7 @@ def train(task: Task, flags: Sequence[str], data_dir: str) -> dict[str, Any]:
 
 
 def _in_another_process(write, directory):
-    # The peak memory of a process that starts others counts as theirs.
+    # Children inherit the peak memory of the process that starts them.
     process = multiprocessing.get_context('spawn').Process(target=write, args=(directory,))
     process.start()
     process.join()

@@ -2,8 +2,8 @@
 
     python -m benchmarks.whole_runs
 
-Keras and PyTorch run their own MNIST examples, evaluate after each epoch, and stop at 0.99. Their virtual environments are
-created in .venv-peers at the first run.
+Keras and PyTorch run their own MNIST examples, evaluate after each epoch, and stop at 0.99. The first run creates their virtual
+environments in .venv-peers.
 """
 
 import os
@@ -43,7 +43,7 @@ def read(data_dir: str, steps: int = 2000) -> dict[str, float]:
             DataSource(mnist, data_dir, params), tf.estimator.ModeKeys.TRAIN, 'train', TRAINING_IMAGES, True
         )()
         batches = tf.data.make_initializable_iterator(dataset)
-        image = batches.get_next()[0]['image'].op  # An op is not fetched into Python.
+        image = batches.get_next()[0]['image'].op  # Running an op fetches nothing into Python.
         session.run(tf.global_variables_initializer())
         session.run(batches.initializer)
         session.run(image)
@@ -119,7 +119,7 @@ def main() -> None:
 | MNIST to TFRecord, examples/s | {(TRAINING_IMAGES + TEST_IMAGES) / took['conversion']:,.0f} |
 | input alone, parsed, examples/s | {results['input']['examples_per_second']:,.0f} |
 | importing TensorFlow, s | {took['import']:.1f} |
-| from the command to the end of a training of one step, s | {took['one step']:.1f} |
+| from the command to the end of a run of one step, s | {took['one step']:.1f} |
 | {STEPS} steps, and an evaluation every {EVAL_EVERY}, s | {took['training and evaluations']:.1f} |
 | {STEPS} steps alone, and the forward passes of the evaluations, s | {took['training']:.1f} + {forward:.1f} |
 | ratio | {took['training and evaluations'] / (took['training'] + forward):.2f} |

@@ -1,11 +1,11 @@
-"""Which small faults in the code the tests notice.
+"""Mutation testing: the share of small faults in the code that the tests detect.
 
-python -m tools.mutants choose --count=160 > mutants.json     a sample, spread over the wings by their size
-pytest -n 3 --cov --cov-context=test --durations=0 ... > log  which test runs which line (needs pytest-cov), and for how long
+python -m tools.mutants choose --count=160 > mutants.json     a sample, proportional to the sizes of the wings pytest -n 3 --cov
+--cov-context=test --durations=0 ... > log  lines and duration of each test (needs pytest-cov)
 python -m tools.mutants run mutants.json --coverage=.coverage --log=log > results.json
 
-Each mutant is put into a copy of the checkout. There the tests that run its line are started, until one fails: those of the
-same wing first, of these the quick ones. They run in a process that is forked from one that has imported TensorFlow.
+Applies each mutant to a copy of the checkout, and runs the tests that cover its line until one fails: first those of the same
+wing, the fastest first. They run in a fork of a process that has imported TensorFlow.
 """
 
 import argparse
@@ -32,11 +32,11 @@ COMPARISONS = {
 }  # fmt: skip
 OPERATORS = {ast.Add: '-', ast.Sub: '+', ast.Mult: '/', ast.Div: '*', ast.FloorDiv: '*', ast.Mod: '*', ast.Pow: '*'}
 OPTIONS = ('-x', '-q', '-p', 'no:cacheprovider', '--no-header', '-rfE', '--tb=line')
-SECONDS = 120  # Of tests, by their log, that are started for a mutant.
+SECONDS = 120  # Of tests, by their log, per mutant.
 
 
 def mutants_of(path):
-    """Returns the mutants of a file: dicts of its path, the text before the place, the text there, and what replaces it."""
+    """Returns the mutants of a file: dicts of its path, the text before the mutation, the mutated text, and its replacement."""
     source = path.read_text()
     lines = [0]
     for line in source.encode().splitlines(keepends=True):
@@ -105,7 +105,7 @@ def mutants_of(path):
 
 
 def choose(count, seed):
-    """Returns so many mutants, spread over the wings by their size, of all kinds in turn."""
+    """Returns `count` mutants, proportional to the sizes of the wings, cycling through the kinds."""
     random_numbers = random.Random(seed)
     wings = collections.defaultdict(list)
     for part in PARTS:
@@ -129,7 +129,7 @@ def choose(count, seed):
 
 
 def durations(log):
-    """Returns the seconds of each test that a log of pytest's --durations names."""
+    """Returns the seconds of each test in a log of pytest's --durations."""
     seconds = collections.Counter()
     for took, test in re.findall(r'^([\d.]+)s (?:call|setup|teardown) +(\S.*)$', log, re.MULTILINE):
         seconds[test] += float(took)
@@ -137,9 +137,9 @@ def durations(log):
 
 
 def tests_of(file, wanted, coverage, seconds):
-    """Returns the tests that run one of the wanted lines of a file, or of its file if none does.
+    """Returns the tests that run one of the wanted lines of a file, or else any line of the file.
 
-    Those of the same wing or name come first, of these the quickest.
+    Those of the same wing or name come first, the fastest first.
     """
     database = sqlite3.connect(coverage)
     rows = database.execute(
@@ -160,7 +160,7 @@ def tests_of(file, wanted, coverage, seconds):
         spent += seconds[test] + 0.02
         if spent > SECONDS and chosen:
             break
-        # A parameter that the command line would read otherwise: all of that test.
+        # A parameter that the command line would misread: runs the whole test.
         chosen[test if re.fullmatch(r'[\w./:]+(\[[\w.=-]*\])?', test, re.ASCII) else test.partition('[')[0]] = None
     return list(chosen)
 
@@ -185,7 +185,7 @@ def in_fork(directory, tests, timeout):
 
 
 def in_process(directory, tests, timeout):
-    """As `in_fork`, in a process that imports everything anew."""
+    """Like `in_fork`, in a fresh process."""
     with tempfile.NamedTemporaryFile('r') as output, open(output.name, 'w') as writable:
         command = [sys.executable, '-m', 'pytest', *OPTIONS, *tests]
         child = subprocess.Popen(command, cwd=directory, stdout=writable, stderr=writable, start_new_session=True)
@@ -193,7 +193,7 @@ def in_process(directory, tests, timeout):
 
 
 def outcome(child, output, timeout):
-    """Waits for a child that runs tests, and ends all that it started."""
+    """Waits for a child that runs tests, and ends its processes."""
     deadline, status = time.monotonic() + timeout, None
     while time.monotonic() < deadline and status is None:
         pid, code = os.waitpid(child, os.WNOHANG)
@@ -217,11 +217,11 @@ def outcome(child, output, timeout):
 
 
 def run(mutants, coverage, seconds, fallback, killers):
-    """Yields each mutant with what killed it; None if it survived. What killed it before is tried first."""
+    """Yields each mutant with the test that killed it, None if it survived; first tries the test that killed it before."""
     import tf_estimator  # noqa: F401, I001 - before TensorFlow
     import tensorflow  # noqa: F401
 
-    os.environ['PYTHONDONTWRITEBYTECODE'] = '1'  # Bytecode is taken for current by the second and the size of its source.
+    os.environ['PYTHONDONTWRITEBYTECODE'] = '1'  # Python checks bytecode only by the second and the size of its source.
     sys.dont_write_bytecode = True
     with tempfile.TemporaryDirectory() as directory:
         checkout = pathlib.Path(directory, 'checkout')
@@ -257,9 +257,9 @@ def main():
     of_run.add_argument('mutants')
     of_run.add_argument('--coverage', required=True)
     of_run.add_argument('--log', required=True)
-    of_run.add_argument('--share', default='0/1', help='for several at once: 0/2 and 1/2')
-    of_run.add_argument('--fallback', help='JSON: {folder of sources: [tests to run if those by coverage all pass]}')
-    of_run.add_argument('--before', help='results of an earlier run: what killed a mutant is tried first')
+    of_run.add_argument('--share', default='0/1', help='for parallel runs: 0/2 and 1/2')
+    of_run.add_argument('--fallback', help='JSON: {folder of sources: [tests to run if all those by coverage pass]}')
+    of_run.add_argument('--before', help='results of an earlier run, whose killing tests are tried first')
     arguments = parser.parse_args()
     if arguments.command == 'choose':
         print(json.dumps(choose(arguments.count, arguments.seed), indent=1))

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/flags.md, docs/hparams.md and docs/sweeps.md from the flags' and the hyper-parameters' own entries.
+"""Writes the tables of docs/flags.md, docs/hparams.md and docs/sweeps.md from the entries of flags and hyper-parameters.
 
 python -m tools.reference
 """
@@ -25,7 +25,7 @@ def _table(*rows):
 
 
 def _code(value):
-    """Returns a value as a command line takes it; nothing for an empty one."""
+    """Formats a value for a command line; '' for an empty one."""
     if isinstance(value, (list, tuple)):
         value = ','.join(map(str, value))
     text = value if isinstance(value, str) else json.dumps(value)
@@ -65,7 +65,7 @@ BLOCKS = {'flags': lambda: flags(Options), 'sweep': lambda: flags(SweepOptions),
 
 
 def written(text: str) -> str:
-    """Returns a page with its tables written anew."""
+    """Returns a page with regenerated tables."""
     return BLOCK.sub(lambda match: f'{match[1]}\n{BLOCKS[match[2]]()}\n', text)
 
 

@@ -1,4 +1,4 @@
-"""Hooks of the docs' site: pages that stand outside of docs/, such as the README, become pages of it.
+"""Hooks of the docs' site: add files outside of docs/, such as the README, as pages.
 
 pip install -e '.[docs]' && mkdocs serve
 """
@@ -22,7 +22,7 @@ _LINK = re.compile(r'(!?\[[^\]]*\])\(([^)#\s]*)(#[^)\s]*)?\)')
 
 
 def on_files(files: Files, config) -> Files:
-    """Adds the pages that stand elsewhere."""
+    """Adds the pages outside of docs/."""
     for page, path in PAGES.items():
         with open(os.path.join(ROOT, path), encoding='utf-8') as file:
             files.append(File.generated(config, page, content=file.read()))
@@ -30,7 +30,7 @@ def on_files(files: Files, config) -> Files:
 
 
 def on_page_markdown(markdown: str, page, **_) -> str:
-    """Lets links between files of the repository lead to pages of the site; to other files there are none."""
+    """Points links between files of the repository to pages of the site; removes links to other files."""
     page_path = page.file.src_uri
     of_page = PAGES.get(page_path, f'docs/{page_path}')
 

@@ -1,4 +1,4 @@
-"""Times predictions: of all images, and of single ones."""
+"""Timing of predictions, of all images and of single ones."""
 
 from collections.abc import Callable
 import itertools
@@ -25,7 +25,7 @@ def measure(predict_batch: Callable[[np.ndarray], object], images: np.ndarray, b
 
 
 def result(images_per_second: float, predict_batch: Callable[[np.ndarray], object], images: np.ndarray) -> str:
-    """Returns what `measure` does, for a speed that is already known."""
+    """Returns the result of `measure` for a known speed."""
     single = itertools.cycle([images[i : i + 1].copy() for i in range(100)])
     latencies = [_seconds(lambda: predict_batch(next(single))) for _ in range(WARM_UP + SINGLE)][WARM_UP:]
     p50, p99 = np.percentile(latencies, [50, 99]) * 1000
@@ -33,7 +33,7 @@ def result(images_per_second: float, predict_batch: Callable[[np.ndarray], objec
 
 
 def write(path: str, probabilities: np.ndarray) -> str:
-    """Writes predictions, a JSON object a line, and returns an empty JSON object."""
+    """Writes predictions, one JSON object per line; returns an empty JSON object."""
     with open(path, 'w', encoding='utf-8') as file:
         for i, values in enumerate(probabilities.tolist()):
             file.write(json.dumps({'example_id': i, 'class': int(np.argmax(values)), 'probabilities': values}) + '\n')

@@ -1,6 +1,6 @@
 """The network of models/alexnet.py in JAX (flax.nnx, optax): python jax_alexnet.py DATA.npz STEPS BATCH_SIZE VARIANT
 
-The variant is float32, or bfloat16 for computation in it with weights in float32.
+The variant is float32, or bfloat16 for bfloat16 computation with float32 weights.
 """
 
 import json

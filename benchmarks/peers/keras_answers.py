@@ -25,7 +25,7 @@ def main(path: str, batch_size: int, variant: str) -> None:
     if variant.startswith('lines='):
         print(write(variant.partition('=')[2], model.predict(images, batch_size, verbose=0)))
         return
-    if variant == 'predict':  # What it is made for is all examples at once.
+    if variant == 'predict':  # Designed for all examples at once.
         speeds = []
         for _ in range(PASSES + 1):
             start = time.perf_counter()

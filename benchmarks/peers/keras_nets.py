@@ -20,7 +20,7 @@ WARM_UP = 100
 
 
 class Clock(keras.callbacks.Callback):
-    """Records when the warm-up and the training ended."""
+    """Records the ends of warm-up and training."""
 
     def on_train_batch_end(self, batch, logs=None):
         if batch + 1 <= WARM_UP:
@@ -29,7 +29,7 @@ class Clock(keras.callbacks.Callback):
 
 
 def classifier(inputs, outputs, optimizer=None):
-    """Returns a model of classes, and what to compile it with: Adam, unless another optimizer is given."""
+    """Returns a compiled classifier, by default with Adam."""
     model = keras.Model(inputs, outputs)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     return model, {'optimizer': optimizer or keras.optimizers.Adam(0.001), 'loss': loss}
@@ -138,7 +138,7 @@ def main(name: str, path: str, steps: int, batch_size: int, variant: str) -> Non
     with np.load(path) as data:
         model, settings, arrays, convert = NETS[name](data)
     model.compile(**settings, jit_compile='jit' in options, steps_per_execution=10 if 'loop' in options else 1)
-    # Whole batches are gathered from the arrays, which is several times as fast as batching single examples.
+    # Gathering whole batches from the arrays is several times faster than batching single examples.
     arrays = tf.nest.map_structure(tf.constant, arrays)
     count = len(arrays[-1])
 

@@ -15,7 +15,7 @@ def to_onnx(path: str) -> bytes:
     signature = convert_variables_to_constants_v2(tf.saved_model.load(path).signatures['serving_default'])
     graph = signature.graph.as_graph_def()
     for node in graph.node:
-        # The images of the serialized examples, of which there are none, are joined to those given as arrays.
+        # The graph joins images of serialized examples, here none, to those given as arrays.
         if node.op == 'ConcatV2' and node.name.startswith('inputs/'):
             node.op = 'Identity'
             del node.input[1:], node.attr['N'], node.attr['Tidx']

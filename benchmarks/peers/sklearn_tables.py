@@ -1,4 +1,4 @@
-"""Real tables from packages, and scikit-learn's HistGradientBoosting on them.
+"""Real tables from packages, and scikit-learn's HistGradientBoosting trained on them.
 
 python sklearn_tables.py DIRECTORY    writes DIRECTORY/TABLE/train.csv and eval.csv, and prints {table: AUC}
 """

@@ -17,7 +17,7 @@ def main(path: str, batch_size: int, variant: str) -> None:
     net = AlexNet().eval().to(memory_format=torch.channels_last)
 
     def probabilities(batch):
-        # Of this shape with one channel, the memory is in both formats.
+        # With one channel, the memory has both formats.
         return torch.softmax(net(batch.permute(0, 3, 1, 2).float() / 255), 1)
 
     if variant == 'compiled':

@@ -1,6 +1,6 @@
 """JPEG files to batches in PyTorch: python torch_images.py DIRECTORY EPOCHS RESIZED CROPPED BATCH_SIZE
 
-The transforms do what torchvision's Resize, RandomCrop, RandomHorizontalFlip and ToTensor do with an image of Pillow.
+The transforms reimplement torchvision's Resize, RandomCrop, RandomHorizontalFlip and ToTensor for Pillow images.
 """
 
 import json

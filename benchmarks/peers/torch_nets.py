@@ -1,7 +1,7 @@
 """The networks of models/ in PyTorch: python torch_nets.py NET DATA.npz STEPS BATCH_SIZE VARIANT
 
 A variant is words joined by underscores: float32 or bfloat16; fused for channels_last and fused optimizers; compiled for
-torch.compile, which has Inductor compile the forward and the backward pass.
+torch.compile, which compiles the forward and the backward pass with Inductor.
 """
 
 import contextlib

@@ -1,10 +1,10 @@
-"""Runs the own tests of libraries that stand on tf.estimator, through this project, on several releases of TensorFlow.
+"""Runs the test suites of libraries built on tf.estimator, through this project, on several releases of TensorFlow.
 
     python -m tools.compat [--tensorflow=2.15.1,2.21.0] [--work=DIR] [LIBRARY...]
 
-They run as `python -m tf_estimator TEST` does, in virtual environments that are made in DIR, where the libraries'
-repositories are cloned, too. `--tensorflow=nightly` takes TensorFlow's nightly build. Prints the table of
-docs/compatibility.md, and why tests fail; the exit code is 1 if one fails for a reason that libraries.py does not know.
+They run with `python -m tf_estimator TEST`, in virtual environments and clones of the libraries' repositories in DIR.
+`--tensorflow=nightly` uses TensorFlow's nightly build. Prints the table of docs/compatibility.md, and the reasons of failures;
+exits with 1 if libraries.py lacks a reason.
 """
 
 import argparse

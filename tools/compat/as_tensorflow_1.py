@@ -1,4 +1,4 @@
-"""Runs a program as TensorFlow 1 does: `as_tensorflow_1.py SCRIPT ARGS...`."""
+"""Runs a program with the behavior of TensorFlow 1: `as_tensorflow_1.py SCRIPT ARGS...`."""
 
 import os
 import runpy

@@ -1,4 +1,4 @@
-"""What a library is tested in: a virtual environment of each TensorFlow, and the library's repository at its release."""
+"""Test environments: a virtual environment per TensorFlow, and each library's repository at its release."""
 
 from pathlib import Path
 import re
@@ -12,7 +12,7 @@ NIGHTLY = 'nightly'
 
 
 def python(work: Path, tensorflow: str) -> Path:
-    """Returns the Python of an environment with this project, a TensorFlow and the libraries; makes it if it is not there."""
+    """Returns the Python of an environment with this project, a TensorFlow and the libraries; creates it if necessary."""
     folder = work / f'tensorflow-{tensorflow}'
     found = folder / 'bin' / 'python'
     done = folder / 'done'
@@ -22,7 +22,7 @@ def python(work: Path, tensorflow: str) -> Path:
     if not done.exists() or done.read_text() != content:
         venv.create(folder, with_pip=True, clear=True)
         project = ['--editable', str(ROOT / 'tf_estimator'), '--editable', str(ROOT)]
-        if tensorflow == NIGHTLY:  # Which none of these lists as one that it works with.
+        if tensorflow == NIGHTLY:  # None of these lists it as supported.
             _pip(found, '--pre', 'tf-nightly')
             _pip(found, 'h5py', 'pillow', 'tensorboard', 'tqdm')
             _pip(found, '--no-deps', 'tensorflow-estimator==2.15.0', 'tf-keras', *project)
@@ -39,7 +39,7 @@ def _pip(found, *arguments):
 
 
 def checkout(work: Path, library: Library) -> tuple[Path, list[str]]:
-    """Returns the folder of a library's repository, cloned if it is not there, and the paths of the tests in it."""
+    """Returns the folder of a library's repository, cloned if necessary, and the paths of its tests."""
     folder = work / library.repository.replace('/', '-')
     done = folder / '.git' / 'done'
     if not done.exists() or done.read_text() != library.revision:
@@ -49,7 +49,7 @@ def checkout(work: Path, library: Library) -> tuple[Path, list[str]]:
         _git(folder, 'fetch', '--depth=1', url, library.revision)
         _git(folder, 'checkout', '--force', 'FETCH_HEAD')
         done.write_text(library.revision)
-    _git(folder, 'checkout', '--force')  # Puts back what a run for other tests has deleted below.
+    _git(folder, 'checkout', '--force')  # Restores files deleted below by a run of other tests.
     paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob('*.py'))}
     files = [name for name in paths if re.fullmatch(library.tests, name)]
     if library.is_apart:

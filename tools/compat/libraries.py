@@ -1,4 +1,4 @@
-"""The libraries: what is installed, where their tests are, and which of these fail for a reason that is known."""
+"""The libraries: their packages, tests and known failures."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -6,19 +6,19 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """A library whose tests are run.
+    """A library under test.
 
     Attributes:
-      release: what pip installs, without its dependencies: they would refuse the TensorFlow that is tested.
+      release: package for pip, without its dependencies, which would reject the tested TensorFlow.
       repository: on GitHub.
       revision: tag or commit of that release.
-      tests: regular expression that the paths of the tests match from their beginning.
+      tests: regular expression, matched at the beginning of the tests' paths.
       runner: 'script' if the tests are programs, or 'pytest'.
-      select: which tests pytest runs, as its -k takes it.
+      select: argument of pytest's -k.
       needs: further packages that the library or its tests import.
-      needs_alone: those that are installed without their dependencies, too.
-      is_apart: the tests run against the installed package, which has all that they need, not against the repository's.
-      known: {regular expression found in 'TEST: ERROR': why the test fails}.
+      needs_alone: further packages installed without dependencies.
+      is_apart: whether the tests run against the installed package, which suffices, not the repository's.
+      known: {regular expression found in 'TEST: ERROR': reason of the failure}.
     """
 
     release: str
@@ -40,7 +40,7 @@ LIBRARIES = {
         release='tensorflow-estimator==2.15.0',
         repository='tensorflow/estimator',
         revision='v2.15.0',
-        # Of the file that is left out, five tests with a client for all tasks do not end on TensorFlow 2.15.
+        # In the omitted file, five tests with a client for all tasks hang on TensorFlow 2.15.
         tests=r'tensorflow_estimator/python/estimator/(?!tpu/|distribute_strategy_.*training).*_test(_fc)?(_v\d)*\.py',
         needs=('pandas<3', 'portpicker', 'scikit-learn'),
         is_apart=True,
@@ -91,7 +91,7 @@ LIBRARIES = {
         release='tensorflow-hub==0.16.1',
         repository='tensorflow/hub',
         revision='v0.16.1',
-        tests=r'tensorflow_hub/(?!feature_column_v2|saved_model_lib).*_test\.py',  # The release is without these.
+        tests=r'tensorflow_hub/(?!feature_column_v2|saved_model_lib).*_test\.py',  # The release lacks these.
         known={'test_load_v1': 'its data is an archive that only the build of the library makes'},
     ),
     'tensorflow-gan': Library(

@@ -1,4 +1,4 @@
-"""Runs a file of tests, and reads what became of them."""
+"""Runs a test file and reads its results."""
 
 import os
 from pathlib import Path
@@ -17,8 +17,7 @@ TIME_LIMIT = 3600  # Seconds.
 def run(python: Path, folder: Path, library: Library, file: str) -> dict[str, str]:
     """Returns {test: 'passed', 'skipped' or its error} of a file.
 
-    Tests that are skipped because they are for TensorFlow 1 run a second time, as programs do that call
-    `tf.disable_v2_behavior()`.
+    Runs tests skipped for being for TensorFlow 1 a second time, with `tf.disable_v2_behavior()`.
     """
     if library.runner == 'pytest':
         arguments = ['-m', 'pytest', '-q', '--rootdir=.', '--tb=native', '--assert=plain', '-k', library.select, file]
@@ -43,14 +42,14 @@ def _run(python, folder, library, file, arguments, xml_flag):
             )
         except subprocess.TimeoutExpired:
             return {file: f'not done after {TIME_LIMIT} s'}
-        if not xml.exists() or not xml.stat().st_size:  # It is empty if the process was killed.
+        if not xml.exists() or not xml.stat().st_size:  # Empty if the process was killed.
             lines = process.stderr.strip().splitlines() or process.stdout.strip().splitlines()
             return {file: lines[-1] if lines else f'exit code {process.returncode}'}
         return read(xml, file)
 
 
 def read(xml: Path, file: str) -> dict[str, str]:
-    """Returns {'FILE::CLASS.TEST': 'passed', 'skipped' or its error, in a line} of an XML file of absltest or pytest."""
+    """Returns {'FILE::CLASS.TEST': 'passed', 'skipped' or its one-line error} of an XML file of absltest or pytest."""
     found: dict[str, str] = {}
     for case in ElementTree.parse(xml).iter('testcase'):
         name = f'{file}::{case.get("classname", "").rpartition(".")[2]}.{case.get("name")}'

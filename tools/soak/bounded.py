@@ -1,10 +1,10 @@
-"""An end for tools that would otherwise wait for something that never comes."""
+"""A time limit for tools that might wait forever."""
 
 import signal
 
 
 def end_after(minutes):
-    """Has the process raise a TimeoutError if it is still at work then."""
+    """Raises TimeoutError in this process after the given minutes."""
 
     def end(*unused):
         raise TimeoutError(f'not done after {minutes} minutes')

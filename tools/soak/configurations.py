@@ -1,4 +1,4 @@
-"""Command lines and modules with one mistake each, of which every one is to be refused by its name.
+"""Command lines and modules with one mistake each, all of which must be rejected with its name.
 
 python -m tools.soak.configurations --times=500 --modules=500
 """
@@ -25,12 +25,12 @@ from tools.soak.bounded import end_after
 
 FLAGS = run_flags.define()
 _POLYNOMIAL = ['--model=polynomial', '--dataset=polynomial']
-# Also what is not UTF-8, as Python has it in sys.argv; but no NUL, which no argument can hold.
+# Includes invalid UTF-8, as decoded in sys.argv, but not NUL, which arguments cannot contain.
 _TEXT = st.text(st.characters(min_codepoint=1, exclude_categories=['Cs']) | st.integers(0xDC80, 0xDCFF).map(chr), max_size=20)
 _NAME = st.from_regex(r'[a-z][a-z_]{0,15}', fullmatch=True)
 _HPARAMS = {**DEFAULTS, 'num_samples': 1}
 _SEQ2SEQ = ('--model=seq2seq', '--dataset=addition', '--schedule=dry_run')
-_BOUNDS = {  # Of the models' and datasets' own, with what makes them small otherwise.
+_BOUNDS = {  # Of the models' and datasets' own hyper-parameters, with others that keep them small.
     'num_samples': (10, 10**7, (), ''),
     'num_examples': (20, 10**6, _SEQ2SEQ, ''),
     'max_digits': (1, 1000, _SEQ2SEQ, ''),
@@ -70,7 +70,7 @@ def _hparams(kind):
 
 @st.composite
 def mistakes(draw):
-    """Draws (what the message must name, flags, content of the file set.json or None)."""
+    """Draws (name required in the message, flags, content of the file set.json or None)."""
     kind = draw(
         st.sampled_from(
             [
@@ -173,7 +173,7 @@ def _is_no_json(content):
 
 
 def refuse(flags, content):
-    """Calls the trainer with a command line, and a set of hyper-parameters, bytes or None; returns (exit code, stderr)."""
+    """Runs the trainer with flags and a set of hyper-parameters, bytes or None; returns (exit code, stderr)."""
     with tempfile.TemporaryDirectory() as directory:
         if content is not None:
             path = os.path.join(directory, 'set.json')
@@ -186,14 +186,14 @@ def refuse(flags, content):
 
 
 def is_refused(mistake):
-    """Whether a drawn mistake ends with exit code 2 and one line that names it."""
+    """Whether a drawn mistake leads to exit code 2 and one line that names it."""
     name, flags, content = mistake
     code, err = refuse(flags, content)
     return code == 2 and len(err.splitlines()) == 1 and err.startswith('trainer.py: ') and name in err
 
 
 def pick_modules(count):
-    """Returns so many of the wrong modules, at most all, the same ones each time."""
+    """Returns `count` wrong modules, at most all, deterministically."""
     cases = [*wrong_modules.wrong_returns(), *wrong_modules.exceptions()]
     return random.Random(0).sample(cases, min(count, len(cases)))
 

@@ -1,8 +1,8 @@
-"""Trains in a cluster of network namespaces, and takes one of them off the network.
+"""Trains in a cluster of network namespaces, and disconnects one of them.
 
     sudo python -m tools.soak.cut_network
 
-It needs Linux, root and iproute2. Packets are dropped silently, as by a switch that fails.
+Requires Linux, root and iproute2. Packets are dropped silently, as by a failing switch.
 """
 
 import json
@@ -37,7 +37,7 @@ def ip(*arguments, namespace=_HUB):
 
 
 def set_up():
-    """Makes a namespace for each task, and one with a bridge between them."""
+    """Creates a namespace per task, and one with a bridge between them."""
     subprocess.run(['ip', 'netns', 'add', _HUB], check=True)
     ip('link', 'add', 'bridge', 'type', 'bridge')
     ip('link', 'set', 'bridge', 'up')
@@ -62,10 +62,10 @@ def start(command, env, **options):
 
 
 def cut_off(victim, directory):
-    """Trains, and cuts a task off after some steps.
+    """Trains, and disconnects a task after some steps.
 
     Returns:
-      dict: {task: (seconds until it ended, exit code, last line of its log)}.
+      dict: {task: (seconds until its end, exit code, last line of its log)}.
     """
     data = directory / 'data'
     tiny_data.write(data)

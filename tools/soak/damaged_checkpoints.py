@@ -1,8 +1,8 @@
-"""Damages the files of checkpoints, one at a time, and has the training go on.
+"""Damages the files of checkpoints, one at a time, and resumes.
 
     python -m tools.soak.damaged_checkpoints
 
-tries every file of an output_dir that belongs to a checkpoint, times {deleted, emptied, cut, flipped}.
+tries every checkpoint file of an output_dir, times {deleted, emptied, cut, flipped}.
 """
 
 import json
@@ -34,7 +34,7 @@ FILES = [
 
 
 def train(directory, steps):
-    """Trains in a process of its own and returns what it logged."""
+    """Trains in a separate process and returns its log."""
     process = subprocess.run(
         [sys.executable, os.path.join(ROOT, 'trainer.py'), *FLAGS, f'--output_dir={directory}', f'--train_steps={steps}'],
         stdout=subprocess.DEVNULL,
@@ -48,7 +48,7 @@ def train(directory, steps):
 
 
 def goes_on(whole, expected, name, damage):
-    """Damages a file in a copy of an output_dir and trains on.
+    """Damages a file in a copy of an output_dir and resumes.
 
     Args:
       whole: pathlib.Path, an output_dir with checkpoints of STEPS.
@@ -57,8 +57,7 @@ def goes_on(whole, expected, name, damage):
       damage: str, one of DAMAGES.
 
     Returns:
-      Whether the training went on from the latest intact checkpoint, named the one that is not, and ended as if
-      nothing had been.
+      Whether the run resumed from the latest intact checkpoint, named the corrupt one, and ended with the expected weights.
     """
     step = re.search(r'-(\d+)\.(index|data)', name)
     latest_intact = 8 if step and int(step[1]) == 10 else 10

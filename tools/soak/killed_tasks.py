@@ -1,8 +1,8 @@
-"""Kills a random task of a cluster again and again, starts all with the same command, and compares with an undisturbed one.
+"""Repeatedly kills a random task of a cluster, restarts all, and compares with an undisturbed run.
 
     python -m tools.soak.killed_tasks --times=50
 
-Every start takes some 10 seconds.
+Every start takes about 10 seconds.
 """
 
 import argparse
@@ -24,13 +24,13 @@ from tests.cluster.tasks import TINY, Run, addresses
 from tools.soak.bounded import end_after
 
 SAVE_STEPS = 10
-_STEPS = 40  # More than are made between two kills.
+_STEPS = 40  # More than run between two kills.
 _START = 8  # Seconds.
 _FLAGS = (*TINY, f'--save_checkpoints_steps={SAVE_STEPS}', '--save_summary_steps=1', '--schedule=train', '--cluster_timeout=20')
 
 
 def losses(run):
-    """Returns {(step, loss)} of what the chief has logged."""
+    """Returns the chief's logged {(step, loss)}."""
     return set(re.findall(r'loss = (\S+), step = (\d+)', run.log('chief0')))
 
 
@@ -39,13 +39,13 @@ def kill_again_and_again(times, tasks=3, seed=0):
 
     Args:
       times: int, how often to kill.
-      tasks: int, how many train.
-      seed: int, which decides whom to kill, and when.
+      tasks: int, number of training tasks.
+      seed: int, determines the victims and times.
 
     Returns:
-      dict: 'kills'; 'same', after how many of them the losses were those of the undisturbed training; 'same_weights', whether
-      the last ones were; 'named', how often another task named the one that was killed; 'codes', the exit codes of the others;
-      'slowest', seconds from a kill to the end of all.
+      dict: 'kills'; 'same', number of kills with the losses of the undisturbed run; 'same_weights', whether the final weights
+      match; 'named', how often another task named the killed one; 'codes', the exit codes of the others; 'slowest', seconds
+      from a kill to the end of all.
     """
     rng = random.Random(seed)
     flags = (*_FLAGS, f'--train_steps={_STEPS * (times + 1)}', '--hparams=batch_size=12,optimizer=momentum,learning_rate=0.05')

@@ -1,10 +1,10 @@
-"""A small model and its dataset that write down, step by step, which examples were seen and what their losses were.
+"""A small model and its dataset that record the examples and losses of each step.
 
     python trainer.py --model=tools.soak.ledger --dataset=tools.soak.ledger
 
-appends a line to the file that the environment variable LEDGER names, for each step and tower: the step, the ids and the
-losses, the bits of float32 as integers. The images are shifted and units drop out, so that all that is drawn by chance
-shows. A step takes 5 ms at least, so that it can be met.
+appends a line to the file in the environment variable LEDGER for each step and tower: the step, the ids and the losses, the
+bits of float32 as integers. Random shifts and dropout expose all random numbers. A step takes at least 5 ms, so that it can be
+hit.
 """
 
 import os
@@ -65,7 +65,7 @@ def model(features, labels, mode, params):
 
 
 def _write_down(ids, loss):
-    """Returns the loss, whose gradient waits for the line to be written."""
+    """Returns the loss, whose gradient waits until the line is written."""
     with tf.control_dependencies([tf.py_func(lambda: time.sleep(0.005), [], [])]):
         written = tf.print(
             tf.train.get_global_step() + 0,

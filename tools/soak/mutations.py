@@ -1,8 +1,8 @@
-"""Damages TFRecord files in all kinds of ways, and has them read by the framework.
+"""Damages TFRecord files in many ways, and reads them with the framework.
 
     python -m tools.soak.mutations --times=10000
 
-Every other one has checksums that are right. They are read in processes of their own, of which none may die.
+Every other file has valid checksums. They are read in separate processes, none of which may die.
 """
 
 import argparse
@@ -29,7 +29,7 @@ _SHARE = 500  # Files a process.
 
 
 def mutate(content, offsets, rng):
-    """Returns the bytes of a TFRecord file, damaged; the checksums are wrong, or the file is cut off."""
+    """Returns the bytes of a damaged TFRecord file, with wrong checksums or truncated."""
     at = rng.randrange(len(content))
     few = rng.randbytes(rng.choice([1, 1, 1, 4, 8, 100]))
     length = rng.choice(offsets)
@@ -48,7 +48,7 @@ def mutate(content, offsets, rng):
 
 
 def forge(content, offsets, rng):
-    """Returns the bytes of a TFRecord file with something changed, and all its checksums right."""
+    """Returns the bytes of a modified TFRecord file with valid checksums."""
     whole = [content[begin:end] for begin, end in zip(offsets, [*offsets[1:], len(content)])]
     i = rng.randrange(len(whole))
     data = whole[i][12:-4]
@@ -76,7 +76,7 @@ def forge(content, offsets, rng):
 
 
 def read_damaged(times, seed):
-    """Damages and reads so many files, and counts what came: 'named' with file and byte, 'not named', 'silent'."""
+    """Damages and reads files; counts errors 'named' with file and byte, 'not named', and 'silent' ones."""
     rng = random.Random(seed)
     found = collections.Counter()
     with tempfile.TemporaryDirectory() as directory:

@@ -1,10 +1,10 @@
-"""Stops a training again and again, starts it with the same command, and compares it with one that nothing disturbed.
+"""Repeatedly stops a run, restarts it with the same command, and compares it with an undisturbed one.
 
     python -m tools.soak.stops --times=200 --inside_saves=50
     python -m tools.soak.stops --times=100 --signal=SIGTERM
     python -m tools.soak.stops --times=20 -- --num_towers=2 --steps_per_loop=7
 
-What follows the two dashes are flags of the trainer. Every start takes 4 seconds.
+Flags after the two dashes are the trainer's. Every start takes 4 seconds.
 """
 
 import argparse
@@ -25,12 +25,12 @@ from tools.soak.bounded import end_after
 from tools.soak.ledger import read_ledger
 
 SAVE_STEPS = 10
-_STEPS = 40  # More than are made between two stops.
+_STEPS = 40  # More than run between two stops.
 _START = 4  # Seconds.
 
 
 class Training:
-    """The command, in a directory of its own. Used as a context manager, it leaves no process behind."""
+    """The command, in its own directory. As a context manager, it leaves no process behind."""
 
     def __init__(self, directory, train_steps, flags):
         self.output_dir = os.path.join(directory, 'output')
@@ -78,24 +78,24 @@ class Training:
         return read_ledger(self._ledger) if os.path.exists(self._ledger) else []
 
     def wait_until(self, condition, seconds=0.0):
-        """Asks every so often, and raises AssertionError if the process has ended before."""
+        """Polls the condition; raises AssertionError if the process ends before."""
         while not condition():
             if self._process.poll() is not None:
                 raise AssertionError(self.log()[-2000:])
             time.sleep(seconds)
 
     def wait_for_steps(self, steps):
-        """Returns once the ledger has so many lines more."""
+        """Waits until the ledger has this many more lines."""
         lines = len(self.ledger()) + steps
         self.wait_until(lambda: len(self.ledger()) >= lines, 0.001)
 
     def wait_for_save(self, steps):
-        """Returns once a checkpoint is being saved, or after so many steps, as none may be seen on a busy machine."""
+        """Waits for the saving of a checkpoint, at most `steps` steps, as a busy machine may miss it."""
         lines = len(self.ledger()) + steps
         self.wait_until(lambda: self.is_saving() or len(self.ledger()) >= lines)
 
     def is_saving(self):
-        """Whether files of a checkpoint are there, but not all of them, or it is not yet known as the last one."""
+        """Whether a checkpoint is incomplete, or not yet recorded as the latest."""
         names = os.listdir(self.output_dir)
         saved = {name[:-6] for name in names if re.fullmatch(r'model\.ckpt-\d+\.index', name)}
         begun = {name.partition('.data-')[0] for name in names if re.match(r'model\.ckpt-\d+\.data-', name)}
@@ -107,15 +107,15 @@ def stop_again_and_again(times, inside_saves, number, flags, seed=0):
 
     Args:
       times: int, how often to stop.
-      inside_saves: int, how many of the stops are to be amid the saving of a checkpoint.
+      inside_saves: int, number of stops while saving a checkpoint.
       number: signal.Signals.
       flags: list of str, flags of the trainer.
-      seed: int, which decides when to stop.
+      seed: int, determines the times of the stops.
 
     Returns:
-      dict: 'stops'; 'inside_saves', how many of them left a checkpoint half-written; 'same', how many times what followed
-      was the undisturbed training's, ids and losses of each step; 'same_weights', whether the last ones were; 'redone', the
-      most steps that were made again after one; 'codes', the exit codes; 'slowest', seconds from a signal to the end.
+      dict: 'stops'; 'inside_saves', number that left a checkpoint half-written; 'same', number followed by the undisturbed
+          run's ids and losses in each step; 'same_weights', whether the final weights match; 'redone', maximum of steps
+          repeated after one; 'codes', the exit codes; 'slowest', seconds from a signal to the end.
     """
     rng = random.Random(seed)
     total = _STEPS * (times + 1)
@@ -129,7 +129,7 @@ def stop_again_and_again(times, inside_saves, number, flags, seed=0):
         undisturbed.finish()
         for i in range(times):
             process = training.start()
-            if (i + 1) * inside_saves // times > i * inside_saves // times:  # They are spread evenly.
+            if (i + 1) * inside_saves // times > i * inside_saves // times:  # Spread evenly.
                 training.wait_for_steps(1)
                 training.wait_for_save(_STEPS * 3 // 4)
             elif number == signal.SIGKILL and rng.random() < 0.2:

@@ -1,4 +1,4 @@
-"""Modules with one mistake each, each to be reported with the name of its function."""
+"""Modules with one mistake each, which must be reported with the name of the function."""
 
 import re
 
@@ -36,7 +36,7 @@ _VALUES = [
     '{"a": tf.zeros([4]), 2: tf.zeros([4])}',
     '{"a": lambda: 0}',
 ]
-_RETURNS = {  # With each of the values in the place of VALUE.
+_RETURNS = {  # With each of the values in place of VALUE.
     'get_params': ['return VALUE', 'yield VALUE', 'return {"a": VALUE}'],
     'read': ['return VALUE', 'yield VALUE'],
     'parse': ['return VALUE', 'return {"x": record["x"]}, VALUE', 'return VALUE, {"label": record["label"]}'],
@@ -97,7 +97,7 @@ def _function(name, *lines):
 
 
 def wrong_returns():
-    """Returns [(the function that is wrong, the source that makes it so)], each to end with exit code 2 and one line."""
+    """Returns [(wrong function, its source)], each of which must lead to exit code 2 and one line."""
     cases = [
         (
             name,
@@ -139,7 +139,7 @@ def wrong_returns():
 
 
 def exceptions():
-    """Returns [(None, the source that makes a module raise an exception of its own)], each to end in a line of the module."""
+    """Returns [(None, source of a module that raises its own exception)], which must be reported with a line of the module."""
     again = 'def again():\n    again()\n\n\n'
     return [
         (None, again + source)
@@ -174,7 +174,7 @@ def exceptions():
 
 
 def is_reported(case):
-    """Whether a mistake ends with one line that names the function, or the exception with a traceback of the module's lines."""
+    """Whether a mistake is reported in one line that names the function, or an exception with the module's traceback."""
     function, source = case
     code, err, _ = own_module.run(source)
     lines = err.splitlines()
