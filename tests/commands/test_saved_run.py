@@ -124,20 +124,6 @@ def make(tmp_path):
     return call
 
 
-def test_a_saved_dataset_takes_the_place_of_the_data(tmp_path, make):
-    source = make()
-    assert source.params.num_classes == 2
-    assert saved_dataset.load(str(tmp_path)) is None
-    saved_dataset.save(str(tmp_path), source, is_resumed=False)
-    found = saved_dataset.load(str(tmp_path))
-    assert found.metadata == {'class_names': ['consonants', 'vowels'], 'num_classes': 2}
-    assert found.data_dir == f'{tmp_path}/data0' and len(found.sha256) == 64
-    assert found.specs.features['letters'] == tf.TensorSpec([None, None], tf.int32) and found.specs.records.dtype == tf.string
-    params = build.HParams({'dataset': 'd', 'num_classes': 0})
-    without = saved_dataset.without_data(DataSource(words_module, 'gone', params), found)
-    assert without.specs == found.specs and without.params.metadata == found.metadata and without.params.num_classes == 2
-
-
 def test_a_dataset_json_with_other_contents_than_those_written_is_reported(tmp_path, make):
     saved_dataset.save(str(tmp_path), make(), is_resumed=False)
     file, expected = tmp_path / 'dataset.json', saved_dataset.load(str(tmp_path))

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from estimator_trainer.common.commands import command
+from estimator_trainer.common.commands import command, flags
 from estimator_trainer.common.errors import RunError
 from tests.shared import POLYNOMIAL, ROOT
 
 STEPS = 2**63 - 1
 HELP = [
-    ('trainer', ['--help'], 'What to run:.*--model:.*Execution:.*--num_gpus:'),
+    ('trainer', ['-h'], 'What to run:.*--model:.*Execution:.*--num_gpus:'),
     ('trainer', ['--version'], r'^\d+\.\d+\.\d+\n$'),
     ('trainer', ['--list'], '  alexnet          A small AlexNet'),
     ('trainer', ['--model=polynomial', '--dataset=tfrecord', '--help'], r'--model=polynomial\n\nFits y = w_0 x\^2'),
@@ -96,6 +96,8 @@ def test_help_and_mistakes_are_answered_without_tensorflow():
     process = subprocess.run([sys.executable, '-c', CODE], cwd=ROOT, input=calls, capture_output=True, text=True)
     assert (process.returncode, process.stderr) == (0, '')
     found = [json.loads(line) for line in process.stdout.splitlines()]
+    for name in {*flags.define()} - {'h'}:
+        assert re.search(rf'--(\[no\])?{name}:', found[0][1]), name
     for (_, argv, text), (code, out, err) in zip(HELP, found):
         assert (code, err) == (0, '') and re.search(text, out, re.DOTALL), argv
     for (program, argv, text), (code, out, err) in zip(mistakes, found[len(HELP) :], strict=True):

@@ -18,7 +18,7 @@ from estimator_trainer.common.records import records
 from estimator_trainer.common.records.elements import elements
 from estimator_trainer.datasets import image_folder
 from estimator_trainer.hparams import build
-from tests.datasets.own_data import PREDICT, Prepared, parse, serve
+from tests.datasets.own_data import PREDICT, Prepared, parse
 
 SIZE = 16
 
@@ -202,12 +202,3 @@ def test_unreadable_pictures_are_left_out_and_listed_and_errors_of_input(root, t
     for path in ('/no/such', 'ram://no/such'):
         with pytest.raises(UsageError, match=f'^{path} cannot be read: .*'):
             list(image_folder.read_input(path, params('')))
-
-
-def test_a_model_learns_and_is_exported_without_code(root, run, tmp_path):
-    hparams = f'--hparams=image_dir={root},image_size=16,hidden_units=[8],batch_size=8'
-    flags = ('--model=mlp', '--dataset=image_folder', f'--data_dir={tmp_path}', hparams, '--train_steps=3')
-    code, result, log = run(*flags)
-    assert code == 0 and 0 <= result['eval']['accuracy'] <= 1, log
-    code, result, _ = run(*flags, '--schedule=export')
-    assert code == 0 and len(serve(result['export'], 'serving_default', {'image': np.zeros([2, 16, 16, 3])})) == 2

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.datasets import text
-from tests.datasets.own_data import Prepared, predicted
+from tests.datasets.own_data import Prepared
 
 
 def write(path, pairs):
@@ -143,15 +143,3 @@ def test_any_change_converts_anew(splits, tmp_path, prepared, caplog):
     for wrong in (*refused, 'train_split=no'):
         with pytest.raises(UsageError, match='there is no split no' if 'split' in wrong else f'{wrong} must be'):
             prepared(splits, wrong)
-
-
-def test_a_model_learns_texts_and_predicts_others(run, tmp_path):
-    pairs = [('pos', f'a {"very " * (i % 4)}good film') if i % 3 else ('neg', 'bad') for i in range(200)]
-    path = write(tmp_path / 'a.txt', pairs)
-    hparams = f'--hparams=text_file={path},embedding_size=8,num_filters=8,batch_size=32,learning_rate=0.05'
-    flags = ('--model=text_cnn', '--dataset=text', hparams, f'--data_dir={tmp_path}/data', '--train_steps=25')
-    code, result, _ = run(*flags)
-    assert code == 0 and result['eval']['accuracy'] == 1
-    (tmp_path / 'new.txt').write_text('bad\na good thing\n')
-    assert run(*flags, '--schedule=predict', f'--input={tmp_path}/new.txt')[0] == 0
-    assert [row['class_name'] for row in predicted(tmp_path / 'output')] == ['neg', 'pos']

@@ -61,13 +61,6 @@ def test_batches_are_of_the_weights_evaluated_last_and_as_many_as_are_evaluated(
     assert not list(evaluator.batches(lambda *_: {}))
 
 
-def test_averages_of_the_weights_are_evaluated(tmp_path):
-    estimator = make_estimator(tmp_path, text=',ema_decay=0.3')
-    estimator.train(input_fn(), max_steps=3)
-    average = estimator.get_variable_value('w/ExponentialMovingAverage')[:, 0]
-    assert make_evaluator(estimator).evaluate(f'{tmp_path}/model.ckpt-3')['loss'] == pytest.approx(loss_of(average), rel=1e-5)
-
-
 def test_metrics_may_be_arrays_and_text_and_are_known_before_anything_is_trained(trained, tmp_path, monkeypatch):
     assert make_evaluator(make_estimator(tmp_path / 'new')).metric_names() == ['examples', 'loss', 'loss_again']
     assert not glob.glob(f'{tmp_path}/new/*ckpt*')

@@ -53,11 +53,6 @@ USUAL = {
 DROP_RATE = 'must be at least 0 and less than 1'
 
 
-def test_a_model_takes_the_number_of_classes_from_the_dataset(run):
-    code, result, _ = run('--schedule=dry_run', '--model=mlp', '--dataset=mnist', '--hparams=batch_size=8,eval_batch_size=8')
-    assert code == 0 and result['global_step'] == 1 and result['eval']['loss'] > 0
-
-
 @pytest.mark.parametrize('name', sorted({*loader.available('model')} - {'keras'}))  # Its networks are the user's.
 def test_models_have_as_many_parameters_as_worked_out_by_hand(name):
     features, metadata, expected = NUM_PARAMETERS[name]

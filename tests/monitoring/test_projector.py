@@ -10,7 +10,6 @@ from tensorboard.plugins.projector import ProjectorConfig
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.monitoring import projector
-from tests.shared import SMALL
 
 
 def show(directory, features, predictions, labels=None):
@@ -45,10 +44,6 @@ def sprite(directory):
 
 def first_pixels(features):
     return {'embedding': tf.cast(features['image'][:, :2, 0, 0], tf.float32)}
-
-
-def embed_x(features):
-    return {'embedding': features['x']}
 
 
 def test_the_projector_shows_the_first_thousand_examples(tmp_path):
@@ -90,7 +85,7 @@ def test_the_projector_takes_only_what_can_be_joined(session):
 def test_labels_and_predictions_of_one_value_an_example_are_columns_of_the_projector(tmp_path):
     labels = {'name': np.array(['a', 'b\tc\nd', 'e', '', 'g\xe4']), 'vector': np.ones([5, 3])}
     x = np.ones([5, 2], np.int32)
-    info = show(tmp_path, {'x': x}, lambda features: {**embed_x(features), 'class': features['x'][:, 0]}, labels)
+    info = show(tmp_path, {'x': x}, lambda features: {'embedding': features['x'], 'class': features['x'][:, 0]}, labels)
     assert (info.tensor_name, info.tensor_path) == ('embedding', 'embedding.tsv')
     table = (tmp_path / info.metadata_path).read_text().splitlines()
     assert table == ['example\tname\tpredicted class', '0\ta\t1', '1\tb c d\t1', '2\te\t1', '3\t\t1', '4\tg\xe4\t1']
@@ -113,15 +108,3 @@ def test_images_of_the_projector_lie_side_by_side_and_large_ones_are_made_small(
     assert list(info.sprite.single_image_dim) == [4, 64] and picture.shape == (64, 8, 3)
     assert not picture[:, :4].any() and (picture[:, 4:] == 255).all()
     assert list(show(tmp_path / 'fits', {'image': images[:, :64]}, first_pixels).sprite.single_image_dim) == [40, 64]
-
-
-def test_the_schedule_evaluate_shows_the_projector_what_it_evaluates_in_its_order_also_with_towers(run, trained_run):
-    output_dir = trained_run('alexnet')
-    flags = [SMALL[0].replace('dense_units=16', 'dense_units=16,eval_batch_size=20'), '--eval_steps=2', '--train_steps=20']
-    found = []
-    for towers in ('--num_towers=1', '--num_towers=2'):
-        (output_dir / 'eval' / 'embedding.tsv').unlink()
-        assert run(*flags, towers, '--schedule=evaluate')[0] == 0
-        found.append(points(output_dir / 'eval'))
-    assert found[0].shape == (40, 16)
-    np.testing.assert_allclose(found[1], found[0], atol=1e-4)

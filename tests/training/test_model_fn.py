@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import graphs
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.inference.evaluator import Evaluator
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.training import layer_rates, model_fn
 from estimator_trainer.hparams import build
@@ -136,6 +137,8 @@ def test_averages_of_the_weights_are_evaluated_and_exported_without_towers(tmp_p
     np.testing.assert_allclose(estimator.get_variable_value('w/ExponentialMovingAverage')[:, 0], average, rtol=1e-5)
     assert np.abs(sgd_steps(4) - average).min() > 1e-3
     assert estimator.evaluate(input_fn(repeat=False))['loss'] == pytest.approx(loss_of(average), rel=1e-5)
+    evaluator = Evaluator(estimator, input_fn(repeat=False), 'eval', 3, 0)
+    assert evaluator.evaluate(estimator.latest_checkpoint())['loss'] == pytest.approx(loss_of(average), rel=1e-5)
     receiver = tf.estimator.export.build_raw_serving_input_receiver_fn({'x': tf.constant(X)})
     path = estimator.export_saved_model(str(tmp_path / 'export'), receiver)
     with tf.Graph().as_default() as graph, tf.Session() as session:
@@ -249,19 +252,14 @@ def test_factors_are_found_by_expressions_and_those_that_mean_nothing_are_refuse
 
 
 def test_a_training_with_parts_resumes_exactly_in_loops_and_another_starts_from_it_and_keeps_what_is_frozen(run, tmp_path):
-    tiny_data.write(tmp_path / 'tiny')
+    data = f'--data_dir={tiny_data.write(tmp_path / "tiny")}'
     hparams = 'learning_rate_factors=[hidden:0.5],gradient_accumulation_steps=2,ema_decay=0.9'
 
     def train(name, hparams, *flags):
         modules = ('--model=tests.training.model_with_parts', '--dataset=tests.cluster.tiny_data', '--num_towers=2')
-        period = (
-            '--train_steps=20',
-            '--save_checkpoints_steps=10',
-            '--save_summary_steps=5',
-            f'--data_dir={tmp_path / "tiny"}',
-        )
+        period = ('--train_steps=20', '--save_checkpoints_steps=10', '--save_summary_steps=5')
         hparams = f'--hparams=batch_size=12,learning_rate=0.5,{hparams}'
-        code, result, log = run(*modules, *period, hparams, *flags, output_dir=tmp_path / name)
+        code, result, log = run(*modules, *period, hparams, data, *flags, output_dir=tmp_path / name)
         return code, result, log, re.findall(r'The hook of (.*)\.', log), read_weights(tmp_path / name)
 
     _, result, log, _, whole = train('whole', hparams)
