@@ -55,7 +55,6 @@ def assert_converted(dataset, data_dir, arrays):
         (fashion_mnist, 'mine', {}),
         (fashion_mnist, 'raw/fashion_mnist', {'is_gzipped': False}),
         (fashion_mnist, 'debian', {}),
-        (cifar10, 'mine', {}),
         (cifar10, 'raw/cifar10', {'is_archive': False}),
         (cifar10, 'raw/cifar10/cifar-10-batches-bin', {'is_archive': False}),
     ],

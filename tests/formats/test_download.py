@@ -43,12 +43,6 @@ def refusal(url, path):
     return message
 
 
-def without_length(handler, begin):
-    handler.send_response(200)
-    handler.end_headers()
-    handler.wfile.write(CONTENT)
-
-
 def test_a_file_is_downloaded_however_the_server_sends_it_but_not_if_it_is_there(path):
     for answers, expected in (
         ([send()], [None]),
@@ -57,7 +51,6 @@ def test_a_file_is_downloaded_however_the_server_sends_it_but_not_if_it_is_there
         ([send(70_000), send(shift=10), send()], [None, 70_000, None]),
         ([fail(503), send(70_000), fail(429), fail(408), send()], [None, None, *[70_000] * 3]),
         ([send(20_000)], [None, *range(20_000, 200_000, 20_000)]),
-        ([without_length], [None]),
     ):
         path.unlink(missing_ok=True)
         with serving(*answers) as (url, ranges):

@@ -18,7 +18,7 @@ from estimator_trainer.common.pipeline.bad_records import check_records
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.records import manifest, records
 from estimator_trainer.common.runs import schedules
-from estimator_trainer.common.storage import best_checkpoint, run_dir
+from estimator_trainer.common.storage import run_dir
 from estimator_trainer.datasets import mnist
 from estimator_trainer.hparams import build
 from tests.shared import POLYNOMIAL, ROOT, SMALL, without_log
@@ -207,10 +207,7 @@ def test_a_full_disk_is_named_and_the_training_resumes_once_there_is_room(tmp_pa
 
 @pytest.mark.parametrize(
     'owner, name',
-    [
-        *((Evaluator, 'evaluate'), (schedules, 'add_metrics'), (best_checkpoint, 'keep_if_best'), (tf.train.Saver, 'save')),
-        (run_dir, 'save_results'),
-    ],
+    [(tf.train.Saver, 'save'), (Evaluator, 'evaluate'), (schedules, 'add_metrics'), (run_dir, 'save_results')],
 )
 def test_a_directory_that_is_deleted_or_moved_at_any_time_is_named(run, tmp_path, monkeypatch, owner, name):
     def call(*args, **kwargs):

@@ -63,7 +63,6 @@ def test_what_cannot_be_run_is_named(tmp_path):
         ('batch_size=2', {'num_towers': 3}, 'batch_size=2 is not divisible by 3 towers: use --hparams=batch_size=3$'),
         ('train_split=test', {}, '--dataset=d: unknown split test'),
         ('train_split=lost', {}, '--dataset=d: the split lost in  cannot be read: /no/such; No such file'),
-        ('train_split=empty', {}, '--dataset=d: the split empty in  is empty'),
         ('', {'schedule': 'train_and_evaluate', 'eval_splits': ['empty']}, '--dataset=d: the split empty in  is empty'),
         ('', {'schedule': 'evaluate', 'eval_splits': ['eval', 'test']}, '--dataset=d: unknown split test'),
         ('', {'schedule': 'evaluate', 'eval_splits': ['test'], 'eval_steps': 1}, '--dataset=d: unknown split test'),

@@ -191,10 +191,9 @@ def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_pa
     assert code == 1 and re.search(other, err) and (trial / 'hparams.json').read_bytes() == before
 
 
-def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path):
+def test_wrong_usage_of_a_sweep_and_a_cluster_are_one_line_and_exit_code_2(search, tmp_path, monkeypatch):
     for message, space, flags in (
         ('--schedule is for trainer.py: each trial of a sweep trains and evaluates', RATES, ['--schedule=train']),
-        ('--local_cluster is for trainer.py: each trial of a sweep trains and evaluates', RATES, ['--local_cluster=worker:2']),
         ('--space is missing: a JSON file of the search space', RATES, ['--space=']),
         ('{}: a sweep needs a local directory', RATES, ['--output_dir=gs://bucket/sweep']),
         ('{}: this TensorFlow has no file system ', RATES, ['--data_dir=s3://bucket/data', '--space=hdfs://space.json']),
@@ -209,21 +208,14 @@ def test_wrong_usage_of_a_sweep_is_one_line_and_exit_code_2(search, tmp_path):
             code, result, err = search(space, flag)
             assert (code, result) == (2, None)
             assert err.splitlines()[-1].startswith('sweep.py: ') and message.format(flag) in err.splitlines()[-1]
-            assert not (tmp_path / 'output').exists()
-
-
-def test_a_cluster_is_refused(search, tmp_path, monkeypatch):
     monkeypatch.setenv('TF_CONFIG', tf_config({'worker': ['a:1', 'b:1']}, 'worker'))
     code, _, err = search(RATES)
     assert code == 2 and err.startswith('sweep.py: TF_CONFIG or Slurm describes a cluster, but sweep.py runs on one machine: ')
     assert not (tmp_path / 'output').exists()
 
 
-def test_the_error_in_the_log_is_the_cause_of_a_failure(tmp_path):
+def test_the_error_in_the_log_is_the_cause_of_a_failure_and_signals_that_ask_a_training_to_stop_are_none(tmp_path):
     log = tmp_path / 'log.txt'
     log.write_text('INFO:tensorflow:loss = 3\nTraceback:\n  File "a.py"\na.b.OutOfMemoryError: OOM [Op:C]\nFile "c.py"\n')
     assert processes.explain(str(log), 1) == f'a.b.OutOfMemoryError: OOM [Op:C] (log: {log})'
-
-
-def test_a_training_was_stopped_by_signals_that_ask_it_to():
     assert [code for code in range(-20, 160) if processes.was_stopped(code)] == [-15, -2, -1, 129, 130, 143]
