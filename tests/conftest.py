@@ -83,17 +83,13 @@ def run(execute, data_dir, tmp_path):
 
 @pytest.fixture
 def start(data_dir, tmp_path):
-    """Starts the trainer as a process of its own: start('--schedule=train') -> forked.Popen.
-
-    With is_fresh=True it imports TensorFlow by itself, and is a subprocess.Popen.
-    """
+    """Starts the trainer as a process of its own: start('--schedule=train') -> forked.Popen."""
     processes = []
 
-    def call(*flags, output_dir=str(tmp_path / 'output'), is_fresh=False):
+    def call(*flags, output_dir=str(tmp_path / 'output')):
         flags = (f'--data_dir={data_dir}', f'--output_dir={output_dir}', *flags)
         command = [sys.executable, os.path.join(forked.ROOT, 'trainer.py'), *flags]
-        popen = subprocess.Popen if is_fresh else forked.Popen
-        processes.append(popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path))
+        processes.append(forked.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path))
         return processes[-1]
 
     yield call

@@ -34,10 +34,8 @@ def test_a_task_knows_its_place_and_one_task_is_no_cluster():
         found = tf_config.read({'TF_CONFIG': text_of(cluster, job, index, **others)})
         members = [found.addresses[job][i] for job, i in found.members]
         assert (found.name, found.is_worker, members, found.source) == (*expected, 'TF_CONFIG')
-    alone = (
-        text_of({'master': ['host:2222']}, 'master', model_dir='/nowhere'),
-        text_of({'worker': ['host:2222']}, 'worker', '0'),
-    )
+    host = ['host:2222']
+    alone = (text_of({'master': host}, 'master', model_dir='/nowhere'), text_of({'worker': host}, 'worker', '0'))
     for text in (*alone, '{"task": {"type": "master", "index": 0}}', '{}', ''):
         environ = {'TF_CONFIG': text, 'HOME': '/'}
         assert tf_config.read(environ) is None and environ == {'HOME': '/'}  # The Estimator would read it.

@@ -46,13 +46,8 @@ def test_folders_and_libraries_of_the_same_names_are_found_by_a_users_module(tmp
     module.parent.mkdir()
     names = 'from common import mine\nimport datasets, models\nprint(mine.VALUE, datasets.VALUE, models.VALUE)\n'
     module.write_text(names + GOOD)
-    process = subprocess.run(
-        [sys.executable, *program, *DRY_RUN],
-        cwd=tmp_path / 'here',
-        env={**os.environ, 'PYTHONPATH': f'{tmp_path}/library'},
-        capture_output=True,
-        text=True,
-    )
+    command, env = [sys.executable, *program, *DRY_RUN], {**os.environ, 'PYTHONPATH': f'{tmp_path}/library'}
+    process = subprocess.run(command, cwd=tmp_path / 'here', env=env, capture_output=True, text=True)
     assert process.returncode == 0 and process.stdout.startswith('common.mine datasets models\n'), process.stderr
 
 

@@ -89,10 +89,6 @@ def pad(texts, length):
     return np.array([[*text, *[0] * (length - len(text))] for text in texts], np.int32).reshape(len(texts), length)
 
 
-def predict(ids):
-    return text_cnn.model({'text': ids}, None, ModeKeys.PREDICT, make_params(text_cnn, NARROW, VOCABULARY))[0]['probabilities']
-
-
 def value(i, shape):
     """Returns a variable's value, of both signs: a window that reaches into the padding may have the maximum."""
     return np.random.RandomState(i).normal(size=shape)
@@ -115,7 +111,8 @@ def in_numpy(text):
 
 def test_text_cnn_is_that_of_numpy_however_long_the_padding(session):
     ids = tf.placeholder(tf.int32, [None, None])
-    probabilities = predict(ids)
+    params = make_params(text_cnn, NARROW, VOCABULARY)
+    probabilities = text_cnn.model({'text': ids}, None, ModeKeys.PREDICT, params)[0]['probabilities']
     for i, variable in enumerate(sorted(tf.global_variables(), key=lambda variable: variable.name)):
         variable.load(value(i, variable.shape), session)
     for texts, length in ((TEXTS, 9), (TEXTS, 5), ([[7], []], 1), ([[], []], 0)):  # Down to shorter than every filter.

@@ -4,15 +4,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.ops import losses
 from estimator_trainer.common.ops.debug import batch_jacobian, check_gradient, jacobian
 from estimator_trainer.common.ops.layers import conv_stack, dropout
-from estimator_trainer.common.ops.losses import (
-    gaussian_kl,
-    log_prob_from_logits,
-    softmax,
-    softmax_cross_entropy,
-    softmax_entropy,
-)
 from estimator_trainer.common.ops.python_op import python_op
 from tests.evaluated import evaluate, graph_size
 
@@ -23,14 +17,14 @@ LOGITS, LABELS = RANDOM.normal(size=[3, 4]), RANDOM.dirichlet(np.ones(4), size=3
 # d tanh(xW)_kl / d x_ij = (1 - tanh(xW)_kl^2) W_ijkl
 JACOBIAN = (1 - np.tanh(np.einsum('bij,ijkl->bkl', BATCH, W)) ** 2)[:, :, :, None, None] * W.transpose(2, 3, 0, 1)
 OPS = {
-    'cross-entropy': (softmax_cross_entropy, LABELS, LOGITS),
+    'cross-entropy': (losses.softmax_cross_entropy, LABELS, LOGITS),
     'dropout': (lambda x: dropout(x, 0.5, True), X),
-    'entropy': (softmax_entropy, LOGITS),
-    'gaussian_kl': (lambda *x: gaussian_kl(x[:2], x[2:]), *RANDOM.normal(size=[4, 3, 2])),
+    'entropy': (losses.softmax_entropy, LOGITS),
+    'gaussian_kl': (lambda *x: losses.gaussian_kl(x[:2], x[2:]), *RANDOM.normal(size=[4, 3, 2])),
     'jacobian': (lambda x: batch_jacobian(tf.tanh(x), x), X),
     'layers': (lambda x: conv_stack(x, [2], False, activation=tf.tanh), RANDOM.normal(size=[1, 4, 4, 3])),
-    'log-probabilities': (log_prob_from_logits, LOGITS),
-    'softmax': (lambda x: softmax(x, [0, 1]), LOGITS),
+    'log-probabilities': (losses.log_prob_from_logits, LOGITS),
+    'softmax': (lambda x: losses.softmax(x, [0, 1]), LOGITS),
 }
 relu = python_op(lambda x: np.maximum(x, 0), lambda x, gradient: gradient * (x > 0))
 

@@ -144,10 +144,9 @@ def test_a_training_grouped_by_length_resumes_with_the_same_batches():
 
 def test_grouping_by_length_needs_variable_lengths_and_single_examples():
     fixed = numbers(8, parse_batch=lambda mode, params, record: ({'x': record}, {}))
-    rows = (
+    for module, message in (
         (numbers(8), ': --dataset=numbers has no features of variable length'),
         (fixed, ' is for dataset modules with parse'),
-    )
-    for module, message in rows:
+    ):
         with pytest.raises(UsageError, match=f'^group_by_length=true{message}'):
             batches(module, 1, group_by_length=True)

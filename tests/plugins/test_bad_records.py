@@ -100,9 +100,8 @@ def test_shapes_that_vary_are_named_with_the_feature_and_the_cure_and_where_batc
         '--dataset=d: read(): the records of the split train differ in shape, and parse_batch() takes batches: pad them to '
         'one length, or parse them one by one, with parse()'
     )
-    assert found(make_source(parse_batch=remove_one)) == (
-        'record 2 of the split train: --dataset=d: parse_batch() must return features and labels of one batch'
-    )
+    problem = '--dataset=d: parse_batch() must return features and labels of one batch'
+    assert found(make_source(parse_batch=remove_one)) == f'record 2 of the split train: {problem}'
 
 
 @pytest.mark.parametrize('mode, split', [(TRAIN, 'train'), (EVAL, 'test')])

@@ -90,13 +90,6 @@ def test_a_module_that_cannot_be_imported_ends_in_its_line():
         assert place.startswith(f'  File "module.py", line {own_module.LINES + 1}')
 
 
-def fail(model):
-    """Returns the traceback of what a model raises, for a user."""
-    with pytest.raises(KeyError) as error:
-        model_contract.call_model(types.SimpleNamespace(model=model), {}, {}, 'train', types.SimpleNamespace(model='m'))
-    return user_traceback(error.value).replace(__file__, 'test.py').splitlines()
-
-
 @pytest.mark.parametrize('is_shown', [True, False])
 def test_what_led_to_an_exception_is_shown_before_it_unless_it_is_from_none(is_shown):
     def model(*arguments):
@@ -105,7 +98,9 @@ def test_what_led_to_an_exception_is_shown_before_it_unless_it_is_from_none(is_s
         except ValueError as error:
             raise KeyError('of its own') from (error if is_shown else None)
 
-    *lines, last = fail(model)
+    with pytest.raises(KeyError) as raised:
+        model_contract.call_model(types.SimpleNamespace(model=model), {}, {}, 'train', types.SimpleNamespace(model='m'))
+    *lines, last = user_traceback(raised.value).replace(__file__, 'test.py').splitlines()
     first, second = (f'  File "test.py", line {model.__code__.co_firstlineno + i}, in model' for i in (2, 4))
     found = [line for line in lines if line.startswith(('  File', 'This'))]
     assert found == [*([first, 'This led to:'] if is_shown else []), second] and last == "KeyError: 'of its own'"
@@ -126,6 +121,5 @@ def test_an_exception_without_a_line_of_the_users_is_shown_whole_and_one_in_a_li
         raise RunError('one\ntwo')
     line = r'estimator_trainer\.common\.errors\.RunError: one two \(\S*test_traceback_filter\.py, line \d+\)'
     assert re.fullmatch(line, in_a_line(error.value))
-    assert user_traceback(error.value).endswith(
-        "raise RunError('one\\ntwo')\nestimator_trainer.common.errors.RunError: one\ntwo\n"
-    )
+    end = "raise RunError('one\\ntwo')\nestimator_trainer.common.errors.RunError: one\ntwo\n"
+    assert user_traceback(error.value).endswith(end)

@@ -18,27 +18,21 @@ from tests import forked
 from tests.shared import ROOT
 
 
-@pytest.fixture
-def quick_start(monkeypatch):
-    """Processes start without importing TensorFlow; their memory is that of this one."""
-    processes = {}
-
-    def start(*args, **options):
-        process = forked.Popen(*args, **options)
-        return processes.setdefault(process.pid, process)
-
-    monkeypatch.setattr(subprocess, 'Popen', start)
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    monkeypatch.setattr(os, 'wait4', lambda pid, options: (pid, processes[pid].wait(), usage))
-
-
 @pytest.mark.parametrize('name', [os.path.basename(path)[:-3] for path in glob.glob(f'{ROOT}/benchmarks/*.py')])
 def test_every_benchmark_finds_what_it_imports(name):
     importlib.import_module(f'benchmarks.{name}')
 
 
 @mock.patch.multiple(training, WARM_UP=4, ROWS=100)
-def test_what_the_trainer_reaches_is_read_from_its_log_and_a_table_is_written(quick_start, tmp_path, data_dir):
+def test_what_the_trainer_reaches_is_read_from_its_log_and_a_table_is_written(tmp_path, data_dir, monkeypatch):
+    def start(*args, **options):
+        process = forked.Popen(*args, **options)
+        return processes.setdefault(process.pid, process)
+
+    # Processes start without importing TensorFlow; their memory is that of this one.
+    processes, usage = {}, resource.getrusage(resource.RUSAGE_SELF)
+    monkeypatch.setattr(subprocess, 'Popen', start)
+    monkeypatch.setattr(os, 'wait4', lambda pid, options: (pid, processes[pid].wait(), usage))
     task = dataclasses.replace(training.TASKS['mlp'], dataset='mnist', hparams='hidden_units=[8]', steps=12, batch_size=32)
     result = training.train(task, [], data_dir)
     assert result.keys() == {'examples_per_second', 'megabytes', 'parameters', 'loss'}

@@ -27,8 +27,9 @@ def parse(replica):
     return FLAGS
 
 
-def test_the_replicas_of_a_tfjob_run_the_trainer_on_shared_storage(manifests):
-    replicas = manifests['TFJob']['spec']['tfReplicaSpecs']
+def test_the_replicas_of_a_tfjob_run_the_trainer_on_shared_storage_and_the_chief_or_an_evaluator_evaluates(manifests):
+    job = manifests['TFJob']['spec']
+    replicas = job['tfReplicaSpecs']
     assert {'Chief', 'Worker'} <= replicas.keys() <= {'Chief', 'Worker', 'Evaluator'}
     assert replicas['Chief']['template'] == replicas['Worker']['template']
     assert [replicas[name]['replicas'] for name in replicas if name != 'Worker'] == [1] * (len(replicas) - 1)
@@ -47,17 +48,13 @@ def test_the_replicas_of_a_tfjob_run_the_trainer_on_shared_storage(manifests):
     pods = {'matchLabels': {'training.kubeflow.org/job-name': manifests['TFJob']['metadata']['name']}}
     policy = manifests['NetworkPolicy']['spec']
     assert policy == {'podSelector': pods, 'policyTypes': ['Ingress'], 'ingress': [{'from': [{'podSelector': pods}]}]}
-
-
-def test_either_the_chief_or_an_evaluator_evaluates(manifests):
-    spec = manifests['TFJob']['spec']
-    schedules = {name: parse(replica).schedule for name, replica in spec['tfReplicaSpecs'].items()}
+    schedules = {name: parse(replica).schedule for name, replica in replicas.items()}
     if 'Evaluator' not in schedules:
         assert schedules == dict.fromkeys(['Chief', 'Worker'], 'train_and_evaluate')
         return
     assert schedules == {'Chief': 'train', 'Worker': 'train', 'Evaluator': 'continuous_eval'}
-    assert spec['runPolicy']['cleanPodPolicy'] == 'None'  # Else the operator deletes it when the chief has ended.
-    chief, evaluator = (parse(spec['tfReplicaSpecs'][name]) for name in ('Chief', 'Evaluator'))
+    assert job['runPolicy']['cleanPodPolicy'] == 'None'  # Else the operator deletes it when the chief has ended.
+    chief, evaluator = (parse(replicas[name]) for name in ('Chief', 'Evaluator'))
     assert all(chief[name].value == evaluator[name].value for name in ('model', 'dataset', 'hparams', 'output_dir', 'data_dir'))
 
 

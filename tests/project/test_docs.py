@@ -28,12 +28,7 @@ def read(*names):
 
 TEXT, SWEEPS = read('README.md'), read('docs', 'sweeps.md')
 BLOCK = re.compile(r'```python\n(.*?)```', re.DOTALL)
-PAGES = [
-    f'{ROOT}/README.md',
-    *sorted(glob.glob(f'{ROOT}/docs/*.md')),
-    f'{ROOT}/deploy/README.md',
-    f'{ROOT}/tf_estimator/README.md',
-]
+PAGES = [*(f'{ROOT}/{name}README.md' for name in ('', 'deploy/', 'tf_estimator/')), *sorted(glob.glob(f'{ROOT}/docs/*.md'))]
 OTHER_FLAGS = set(
     """inside_saves modules rounds signal times its own logdir follow build-arg no-cache-dir rm create-home home-dir uid
     cpus-per-task exclusive gpus-per-task job-name kill-on-bad-exit label mem nodes ntasks-per-node open-mode output requeue
@@ -115,9 +110,8 @@ def test_the_sweep_has_a_good_command_line_and_its_spaces_are_of_alexnet_on_mnis
 
 @pytest.mark.parametrize('terms', [COLUMNS, FEATURES])
 def test_the_schemas_are_valid(tmp_path, terms):
-    (tmp_path / 'schema.json').write_text(
-        re.search(rf'```json\n({{\s*"{terms.items}".*?)```', read('docs', 'own_data.md'), re.DOTALL)[1]
-    )
+    example = re.search(rf'```json\n({{\s*"{terms.items}".*?)```', read('docs', 'own_data.md'), re.DOTALL)
+    (tmp_path / 'schema.json').write_text(example[1])
     assert read_schema(str(tmp_path / 'schema.json'), terms).content.keys() == {terms.items, *terms.roles, 'task'}
 
 

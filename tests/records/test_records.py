@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.records import conversion, manifest, records, shards, tfrecord, verified
 from estimator_trainer.common.records.elements import elements
 from tests import forked
+from tests.shared import DAMAGES
 from tests.tfrecords import record
 
 
@@ -47,12 +49,6 @@ def examples(count):
 
 def write(directory, train=None, others=None, **options):
     records.write(str(directory), {'train': examples(10) if train is None else train, **(others or {})}, **options)
-
-
-def flip_last_byte(path):
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
 
 
 def test_an_example_stores_bytes_int64_and_float():
@@ -141,9 +137,9 @@ def test_verify_says_of_each_file_whether_it_is_as_written(tmp_path):
     lines = [f'{path}: as written' for path in paths]
     process = forked.run([sys.executable, SCRIPT, 'records', 'verify', tmp_path])
     assert (process.returncode, process.stdout.splitlines(), process.stderr) == (0, lines, '')
-    flip_last_byte(tmp_path / 'train-00001-of-00004.tfrecord')
+    DAMAGES['flipped'](tmp_path / 'train-00001-of-00004.tfrecord')
     (tmp_path / 'eval-00000-of-00004.tfrecord').unlink()
-    lines[1], lines[4] = f'{paths[1]}: the record at byte 62 is corrupt: its checksum is wrong', f'{paths[4]}: is missing'
+    lines[1], lines[4] = f'{paths[1]}: the record at byte 31 is corrupt: its checksum is wrong', f'{paths[4]}: is missing'
     assert command('verify', tmp_path) == (1, lines, [f'records: {tmp_path}: 2 of 8 files are corrupt'])
     (tmp_path / 'manifest.json').unlink()
     code, out, _ = command('verify', tmp_path)
@@ -332,11 +328,8 @@ def read(monkeypatch):
 
 
 def test_each_file_is_verified_once_and_again_if_that_is_not_known(directory, read, monkeypatch):
-    def refuse(path, value):
-        raise PermissionError(13, 'Permission denied', path)
-
     with monkeypatch.context() as patch:  # As if the directory could not be written.
-        patch.setattr(verified, 'write_json', refuse)
+        patch.setattr(verified, 'write_json', mock.Mock(side_effect=PermissionError(13, 'Permission denied', 'path')))
         assert read(directory) == read(directory) == NAMES
     assert read(directory, verify_data=True) == NAMES
     assert read(directory, is_new=False) == read(directory) == []
@@ -365,7 +358,7 @@ def test_a_change_of_the_bytes_alone_is_found_when_all_is_verified_and_not_trust
     read(directory)
     path = directory / NAMES[0]
     times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
-    flip_last_byte(path)
+    DAMAGES['flipped'](path)
     os.utime(path, ns=times)
     assert read(directory) == []
     with pytest.raises(RunError, match='1 of 2 files are corrupt' if is_by_command else f'{NAMES[0]}: the record at byte'):
@@ -386,7 +379,7 @@ def test_files_elsewhere_are_described_once_read_file_by_file_and_never_changed(
     with tf.Graph().as_default():
         assert shards.find(records.read(str(elsewhere), 'train')).count == 10
     assert read_ids(elsewhere) == [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]
-    flip_last_byte(directory / NAMES[0])
+    DAMAGES['flipped'](directory / NAMES[0])
     with pytest.raises(RunError, match=f'{directory}/{NAMES[0]}: the record at byte .*: restore it'):
         read(elsewhere)
     write(elsewhere)

@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+from unittest import mock
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -67,15 +68,12 @@ def test_values_that_are_not_finite_are_compared_as_numbers(tmp_path, is_of_olde
             record.write_text(json.dumps({**content, 'value': float(content['value'])}))  # NaN, without quotes.
 
 
-def refuse(*unused_paths):
-    raise PermissionError(errno.EPERM, 'Operation not permitted')
-
-
 @pytest.mark.parametrize('links', [0, 1, 2])
 def test_the_best_checkpoint_takes_no_space_while_the_run_has_it_and_stays_with_another(tmp_path, monkeypatch, links):
     path, data = save(tmp_path, 1), 'model.ckpt-1.data-00000-of-00001'
     for i, metric in enumerate(['accuracy', 'loss']):  # It is best twice.
         if i == links:  # As on FAT, and on some file systems of networks.
+            refuse = mock.Mock(side_effect=PermissionError(errno.EPERM, 'Operation not permitted'))
             monkeypatch.setattr(os, 'link', refuse)
         result = {'global_step': 1, 'eval': {metric: 1.0}}
         best_checkpoint.keep_if_best(path, str(tmp_path), Objective(metric, True), 'eval', result)

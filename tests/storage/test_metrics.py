@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.storage.metrics import (
-    Objective,
-    add_metrics,
-    evaluations_since_best,
-    parse_objective,
-    read_metric,
-)
+from estimator_trainer.common.storage import metrics
+from estimator_trainer.common.storage.metrics import Objective, add_metrics, parse_objective, read_metric
 
 LOSS, ACCURACY = Objective('loss', False), Objective('accuracy', True)
 
@@ -45,7 +40,7 @@ def test_evaluations_since_the_best_are_counted():
         (LOSS, [3.0, 2.9, 2.8, 2.6], 0.5, 3),
         (LOSS, [math.nan, math.nan, 1.0, math.nan], 0.0, 1),
     ):
-        assert evaluations_since_best(values, goal, min_delta) == expected
+        assert metrics.evaluations_since_best(values, goal, min_delta) == expected
 
 
 def test_metrics_are_rows_in_the_order_of_the_steps(tmp_path):

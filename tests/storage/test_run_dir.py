@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import socket
+from unittest import mock
 
 import pytest
 
@@ -79,16 +80,9 @@ def test_a_lock_names_its_holder_and_ends_with_its_block(tmp_path):
                 run_dir.lock(str(tmp_path)).__enter__()
 
 
-def refusing(code):
-    def flock(*unused):
-        raise OSError(code, os.strerror(code))
-
-    return flock
-
-
 @pytest.mark.parametrize('code', [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
 def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatch, caplog, code):
-    monkeypatch.setattr(fcntl, 'flock', refusing(code))
+    monkeypatch.setattr(fcntl, 'flock', mock.Mock(side_effect=OSError(code, os.strerror(code))))
     with run_dir.lock(str(tmp_path)), run_dir.lock(str(tmp_path)):
         assert f'{tmp_path}: the file system does not support locks' in caplog.text
     add_metrics(str(tmp_path), {'global_step': 1, 'eval': {'loss': 2.0}})
@@ -101,7 +95,7 @@ def test_a_file_that_a_process_is_writing_or_may_be_where_there_are_no_locks_is_
     left.write_text('')
     with files.atomic_path(str(tmp_path / 'predictions.jsonl')) as part, open(part, 'w') as file:
         with monkeypatch.context() as context:
-            context.setattr(fcntl, 'flock', refusing(errno.ENOLCK))
+            context.setattr(fcntl, 'flock', mock.Mock(side_effect=OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))))
             checkpoints.recover(str(tmp_path))
             files.write(str(tmp_path / 'file'), 'new')
         assert left.exists()

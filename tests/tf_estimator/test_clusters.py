@@ -10,9 +10,8 @@ import sys
 import pytest
 
 if sys.platform != 'linux':
-    pytest.skip(
-        'Processes are forked after TensorFlow is imported, which has been tried on Linux only', allow_module_level=True
-    )
+    reason = 'Processes are forked after TensorFlow is imported, which has been tried on Linux only'
+    pytest.skip(reason, allow_module_level=True)
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -83,16 +82,13 @@ def test_a_cluster_trains_on_its_parameter_server_and_evaluates(start, tmp_path)
     wait_until((tmp_path / 'checkpoint').exists)  # A worker that comes before the chief is ready tries again after 30 seconds.
     outputs = ended(tasks | start(cluster, ['worker'], tmp_path, 200, 'none'))
     assert server.poll() is None  # A parameter server of tf.estimator does not end by itself.
+    learned = pytest.approx(2, abs=0.01)
     for index, name in enumerate([('chief', 0), ('worker', 0)]):
         ((seen,), _) = outputs[name]
-        assert seen == {
-            'task': [*name, index == 0, 2 * index],  # The evaluator is between them.
-            'counts': [2, 1],
-            'device': '/job:ps/task:0',
-            'slope': pytest.approx(2, abs=0.01),
-        }
+        task = [*name, index == 0, 2 * index]  # The evaluator is between them.
+        assert seen == {'task': task, 'counts': [2, 1], 'device': '/job:ps/task:0', 'slope': learned}
     step, slope = last_evaluation(outputs['evaluator', 0][1])
-    assert step >= 200 and slope == pytest.approx(2, abs=0.01)
+    assert step >= 200 and slope == learned
 
 
 def test_workers_learn_from_the_examples_of_all_and_go_on_after_a_kill_and_the_evaluator_evaluates(start, tmp_path):

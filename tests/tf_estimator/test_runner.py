@@ -49,9 +49,8 @@ def test_an_old_script_runs_unchanged_from_anywhere_and_without_noise(tmp_path):
     first, _, second, _, logged = lines
     assert first.endswith('UserWarning: `my.layer` is deprecated and will be removed in a future version.')
     assert second.endswith('RuntimeWarning: A tensor of mine is large.')
-    assert (
-        logged == 'WARNING:tensorflow:From me: my flag is deprecated and will be removed. Instructions for updating: drop it.'
-    )
+    warning = 'From me: my flag is deprecated and will be removed. Instructions for updating: drop it.'
+    assert logged == f'WARNING:tensorflow:{warning}'
     assert err.count('Saving dict for global step 3: error = 0.375, global_step = 3, loss = 0.15625\n') == 1
     assert err.count('\nINFO:tensorflow:loss = 10.0, step = ') == 1
 

@@ -17,13 +17,10 @@ IMAGE_CHANGES = ['flip=true', 'shift=1', 'crop=0.5', 'rotate=20', 'cutout=2', 'c
 EVERYTHING = ''.join(f',augment_{change}' for change in IMAGE_CHANGES) + ',mixup_alpha=0.2,label_smoothing=0.1'
 
 
-def make_params(text=''):
-    return build.make_hparams('m', {'num_classes': 3}, 'd', {}, text=text)
-
-
 def augment(text, features=None, labels=None):
     features, labels = tf.nest.map_structure(tf.constant, (features or {'image': IMAGES}, labels or {'label': LABELS}))
-    return augmentation.augment(Features(features), Labels(labels), make_params(text))
+    params = build.make_hparams('m', {'num_classes': 3}, 'd', {}, text=text)
+    return augmentation.augment(Features(features), Labels(labels), params)
 
 
 def evaluated(text):
@@ -89,10 +86,8 @@ def test_a_model_whose_loss_does_not_use_the_labels_is_refused(text, name):
         return {'y': tf.zeros([8])}, tf.zeros([8]) * tf.get_variable('w', [])
 
     found = refused(train_in_session, make_estimator('/nowhere', 0, model, f',{text}'), 0, batches)
-    assert (
-        found == f'{text}: --model=m does not use the label {name}, as '
-        'estimator_trainer.common.ops.classification.classification_loss does'
-    )
+    function = 'estimator_trainer.common.ops.classification.classification_loss'
+    assert found == f'{text}: --model=m does not use the label {name}, as {function} does'
 
 
 IMAGE = 'needs a feature image, float32 [batch, height, width, channels]; --dataset=d'

@@ -56,8 +56,7 @@ def train(directory, periods, start, end, *hooks, **initial):
 
 
 @pytest.mark.parametrize(
-    'periods, start, end, steps',
-    [([4], 3, 9, [3, 4, 8, 9]), ([4, 6], 0, 12, [0, 4, 6, 8, 12]), ([5], 18, 40, [18, 20, 25])],
+    'periods, start, end, steps', [([4], 3, 9, [3, 4, 8, 9]), ([4, 6], 0, 12, [0, 4, 6, 8, 12]), ([5], 18, 40, [18, 20, 25])]
 )
 def test_checkpoints_are_saved_at_multiples_but_not_over_the_first_one(tmp_path, periods, start, end, steps):
     first = tmp_path / f'model.ckpt-{start}.index'
