@@ -1,6 +1,6 @@
 #!/bin/bash
 # sbatch deploy/slurm.sh --model=alexnet --dataset=mnist --output_dir=PATH --data_dir=PATH
-# The same command again resumes the training. The paths are on a file system that all nodes share.
+# Rerun the command to resume. The paths are on a file system shared by all nodes.
 #SBATCH --job-name=train
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1
@@ -11,12 +11,12 @@
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --output=%x-%j.log
-# With GPUs, one task for each: --ntasks-per-node=4 --gpus-per-task=1
+# With GPUs, one task per GPU: --ntasks-per-node=4 --gpus-per-task=1
 
 cd "${SLURM_SUBMIT_DIR:-.}" || exit
 . .venv/bin/activate || exit
 
-# Each task ends by itself: one that was killed by srun could not save its checkpoint.
+# Each task ends on its own: if srun killed it, it could not save its checkpoint.
 for attempt in 1 2 3 4 5; do
   srun --label -m block --kill-on-bad-exit=0 --wait=0 python trainer.py "$@"
   code=$?
