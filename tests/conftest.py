@@ -1,4 +1,4 @@
-"""Fixtures of all tests. Every test writes below a directory of its own; converted data and trained runs are made once."""
+"""Fixtures of all tests. Every test writes below its own directory; converted data and trained runs are created once."""
 
 import json
 import logging
@@ -14,26 +14,26 @@ from tests import forked
 
 
 def pytest_configure(config):
-    """Imports TensorFlow, with tf.estimator in place, but not where xdist hands out the tests."""
+    """Imports TensorFlow, with tf.estimator, except in xdist's controller."""
     if hasattr(config, 'workerinput') or not getattr(config.option, 'numprocesses', None):
         import gc
 
         import tests.shared  # noqa: F401
 
-        # Graphs have many objects, which the collector would go through again and again.
+        # The collector would repeatedly traverse the many objects of graphs.
         gc.freeze()
         gc.set_threshold(100_000, 20, 20)
 
 
 @pytest.fixture(scope='session', autouse=True)
 def heed_sighup():
-    """The tests send SIGHUP, also where they run under nohup, which has it ignored."""
+    """Restores SIGHUP, which tests send, as nohup ignores it."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
 def own_log():
-    """Gives each test TensorFlow's log as it is at first, whatever tests before it, or libraries that they call, have set."""
+    """Resets TensorFlow's log for each test, whatever earlier tests, or their libraries, have set."""
     logger = logging.getLogger('tensorflow')
     logger.setLevel(logging.NOTSET)
     logger.propagate, logger.disabled = True, False
@@ -43,7 +43,7 @@ def own_log():
 
 @pytest.fixture(scope='session')
 def data_dir(tmp_path_factory):
-    """A data_dir with the first tenth of MNIST, converted: a training keeps it in memory, which takes a while for all of it."""
+    """A data_dir with the first tenth of MNIST, converted, as loading all of it into memory takes a while."""
     from estimator_trainer.datasets import mnist
 
     directory = str(tmp_path_factory.mktemp('data'))
@@ -100,7 +100,7 @@ def start(data_dir, tmp_path):
 
 @pytest.fixture(scope='session')
 def _trained_once(tmp_path_factory, data_dir):
-    """Returns the output_dir of a model that was trained once in this session, which nobody changes."""
+    """Returns the output_dir of a model trained once in this session; read-only."""
     from estimator_trainer.common.commands import trainer
     from tests.shared import MODELS
 
@@ -120,15 +120,15 @@ def _trained_once(tmp_path_factory, data_dir):
 def trained_run(_trained_once, tmp_path):
     """Copies a trained run: trained_run('alexnet' or 'polynomial') -> its output_dir.
 
-    It has evaluated 20 steps, with checkpoints at 0, 10 and 20, hyper-parameters as in tests.shared.MODELS, and is where the
-    fixtures `run` and `start` write.
+    It has evaluated 20 steps, with checkpoints at 0, 10 and 20 and hyper-parameters as in tests.shared.MODELS; the fixtures
+    `run` and `start` write there.
     """
     return lambda model: shutil.copytree(_trained_once(model), tmp_path / 'output')
 
 
 @pytest.fixture
 def session():
-    """A session on a graph of the test's own, with four CPU devices."""
+    """A session on the test's own graph, with four CPU devices."""
     import tensorflow.compat.v1 as tf
 
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 4})) as session:
@@ -137,7 +137,7 @@ def session():
 
 @pytest.fixture(scope='session')
 def _linear_once(tmp_path_factory):
-    """Returns the directory of an Estimator of tests/linear.py, which nobody changes."""
+    """Returns the directory of an Estimator of tests/linear.py; read-only."""
     from tests.linear import input_fn, make_estimator
 
     directory = tmp_path_factory.mktemp('linear')

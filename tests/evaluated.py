@@ -1,4 +1,4 @@
-"""What the tests of common/ops share."""
+"""Helpers shared by the tests of common/ops."""
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -9,9 +9,9 @@ CPUS = ['/cpu:0', '/cpu:1', '/cpu:2']
 
 
 def evaluate(fn, *arrays):
-    """Returns what `fn` makes of arrays [batch, ...], the same for a known batch, and for an unknown one in three towers.
+    """Returns `fn` of arrays [batch, ...]; asserts equal results for a known batch size, and an unknown one in three towers.
 
-    Variables get fixed random values, in the order of their names; see `variable_values`.
+    Variables get fixed random values, in order of name; see `variable_values`.
     """
     found, in_towers = _run(fn, arrays, True, []), _run(fn, arrays, False, CPUS)
     tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), found, in_towers)
@@ -19,12 +19,12 @@ def evaluate(fn, *arrays):
 
 
 def variable_values(i, shape):
-    """Returns what the i-th variable gets: positive numbers, so that it may be a variance."""
+    """Returns the values of the i-th variable: positive numbers, valid as a variance."""
     return np.random.RandomState(i).uniform(0.5, 1.5, size=shape)
 
 
 def graph_size(build, *arguments):
-    """Returns how many ops `build` adds to a graph, with those in its functions."""
+    """Returns the number of ops that `build` adds to a graph, including those in functions."""
     with tf.Graph().as_default() as graph:
         build(*arguments)
         definition = graph.as_graph_def()

@@ -1,6 +1,6 @@
-"""Python processes that are forked from one that has imported TensorFlow and the trainer: each saves 3 seconds of CPU.
+"""Python processes forked from one that has imported TensorFlow and the trainer: each saves 3 seconds of CPU.
 
-What a process imports, or says while it does, is to be tested with `subprocess`.
+Test imports and their output with `subprocess` instead.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ context.set_forkserver_preload(['tests.preloaded'])
 
 
 class Popen:
-    """As subprocess.Popen(..., text=True), for [sys.executable, SCRIPT or '-c', ...]; stdin is a file."""
+    """Like subprocess.Popen(..., text=True), for [sys.executable, SCRIPT or '-c', ...]; stdin is a file."""
 
     def __init__(
         self, args, *, stdin=None, stdout=None, stderr=None, cwd=None, env=None, start_new_session=False, **unused_text
@@ -76,14 +76,14 @@ class Popen:
 
 
 def run(args, **options):
-    """As subprocess.run(args, capture_output=True, text=True, check=False)."""
+    """Like subprocess.run(args, capture_output=True, text=True, check=False)."""
     process = Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     out, err = process.communicate()
     return subprocess.CompletedProcess(args, process.returncode, out, err)
 
 
 def _opened(file, inherited):
-    """Returns the file from which this process reads, or None, and a new descriptor for the other process."""
+    """Returns the file that this process reads, or None, and a new descriptor for the other process."""
     if file is None:
         return None, os.dup(inherited)
     if file == subprocess.PIPE:
@@ -103,7 +103,7 @@ def _become(server, argv, cwd, env, start_new_session):
         os.close(fd)
     sys.stdin = open(0)
     os.chdir(cwd)
-    for name in os.environ.keys() - env.keys() - {'TF_USE_LEGACY_KERAS'}:  # Which importing tf_estimator sets.
+    for name in os.environ.keys() - env.keys() - {'TF_USE_LEGACY_KERAS'}:  # Set by importing tf_estimator.
         del os.environ[name]
     os.environ.update(env)
     if start_new_session:

@@ -1,4 +1,4 @@
-"""An HTTP server on this machine whose every answer a test chooses."""
+"""A local HTTP server whose answers the tests choose."""
 
 import contextlib
 import http.server
@@ -12,7 +12,7 @@ CONTENT = bytes(i * i % 251 for i in range(200_000))
 def serving(*answers):
     """Yields (URL, ranges). Request i gets answers[i], later ones the last; ranges is a list of the requests' Range headers.
 
-    An answer is a function of the http.server.BaseHTTPRequestHandler and the first byte that the request wants.
+    An answer is a function of the http.server.BaseHTTPRequestHandler and the first requested byte.
     """
     ranges = []
 
@@ -38,9 +38,9 @@ def serving(*answers):
 
 
 def send(count=None, content=CONTENT, heeds_range=True, shift=0, then=None):
-    """Returns an answer with the content from the wanted byte on; if `count` is given, so many bytes before it breaks off.
+    """Returns an answer with the content from the requested byte on; if `count` is given, it disconnects after that many bytes.
 
-    Without `heeds_range` it begins at byte 0 all the same; `shift` moves a range that was wanted; `then` is called at the end.
+    Without `heeds_range` it ignores the range; `shift` moves a requested range; `then` is called at the end.
     """
 
     def answer(handler, begin):

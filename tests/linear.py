@@ -1,4 +1,4 @@
-"""A linear model, its Estimator and its loss in NumPy, for the tests of what is built on an Estimator."""
+"""A linear model, its Estimator and its loss in NumPy, for tests with an Estimator."""
 
 import contextlib
 import types
@@ -59,7 +59,7 @@ def input_fn(repeat=True):
 
 @contextlib.contextmanager
 def in_session(estimator, batches=None):
-    """Yields a plain session, whose variables are initialized, and the training op: half the time of the Estimator's own."""
+    """Yields a plain session with initialized variables, and the train_op: half the time of the Estimator's own."""
     with tf.Graph().as_default(), tf.Session(config=estimator.config.session_config) as session:
         tf.set_random_seed(1)
         tf.train.create_global_step()
@@ -78,7 +78,7 @@ def train_in_session(estimator, steps, batches=None):
 
 
 def check_loop(estimator, batches=None):
-    """Asserts that a training that resumes in a loop has the bits of single steps; returns its variables before and after."""
+    """Asserts that resuming in a loop has the bits of single steps; returns the variables before and after."""
     batches, found = batches or input_fn(), []
     with in_session(estimator, batches) as (session, train_op):
         for _ in range(7):

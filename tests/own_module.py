@@ -1,4 +1,4 @@
-"""A user's own module, a model and a dataset in one, in a file of its own: as it should be, and with something else in it."""
+"""A user's own module, a model and a dataset in one file: valid, and with modifications."""
 
 import contextlib
 import importlib
@@ -49,7 +49,7 @@ def eval_metrics(features, labels, predictions, params):
 
 """
 LINES = GOOD.count('\n')
-_numbers = itertools.count()  # AutoGraph takes a line for the same one of a module that had the same name.
+_numbers = itertools.count()  # AutoGraph confuses lines of modules with the same name.
 
 
 def run(source, *flags):

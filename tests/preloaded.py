@@ -1,4 +1,4 @@
-"""What the forkserver of tests/forked.py imports before it forks."""
+"""Imports of the forkserver of tests/forked.py before it forks."""
 
 import gc
 import os
@@ -12,6 +12,6 @@ import numpy.random  # noqa: F401 - NumPy imports it when it is first used.
 from estimator_trainer.common import console  # noqa: F401
 from estimator_trainer.common.commands import report, request, sweep_request  # noqa: F401
 
-# Graphs have many objects, which the collector would go through again and again, and a fork would copy.
+# The collector would repeatedly traverse the many objects of graphs, and a fork would copy them.
 gc.freeze()
 gc.set_threshold(100_000, 20, 20)

@@ -1,4 +1,4 @@
-"""Small raw files in the format of datasets that do not ship, which the dataset modules then take for the published ones."""
+"""Small raw files in the format of downloaded datasets, accepted by the dataset modules in place of the published ones."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""What tests of several wings share: command lines, and what a run leaves to read."""
+"""Helpers shared by several wings: command lines, and readers of a run's files."""
 
 import csv
 import re
@@ -24,7 +24,7 @@ def losses(log):
 
 
 def without_log(err):
-    """Returns the lines of stderr that the log has not written."""
+    """Returns the lines of stderr outside of the log."""
     return [line for line in err.splitlines() if not re.match(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (INFO|WARNING) ', line)]
 
 
@@ -48,7 +48,7 @@ def assert_equal(found, expected, tolerance=0.0):
 
 
 def refused(function, *arguments, **options):
-    """Returns what the UsageError says that a function raises in a graph of its own."""
+    """Returns the message of the UsageError that a function raises in a new graph."""
     with tf.Graph().as_default(), pytest.raises(UsageError) as error:
         function(*arguments, **options)
     return str(error.value)
@@ -60,7 +60,7 @@ def _flip(path):
     path.write_bytes(content)
 
 
-DAMAGES = {  # What happens to a file, a pathlib.Path.
+DAMAGES = {  # Kinds of damage to a file, a pathlib.Path.
     'deleted': lambda path: path.unlink(),
     'emptied': lambda path: path.write_bytes(b''),
     'cut': lambda path: path.write_bytes(path.read_bytes()[:-20]),

@@ -1,4 +1,4 @@
-"""Signals: a training stops after its step with a checkpoint, a process that has nothing to save ends at once."""
+"""Signals: training stops after its step with a checkpoint, a process without anything to save ends immediately."""
 
 import contextlib
 import os
@@ -39,7 +39,7 @@ def send(*numbers):
 
 
 def as_type_error(fn):
-    """Calls `fn` as TensorFlow's C++ code does when Python's exception is not what it expects."""
+    """Calls `fn` like TensorFlow's C++ code after an unexpected Python exception."""
     try:
         fn()
     except (SystemExit, KeyboardInterrupt) as error:
@@ -63,7 +63,7 @@ def test_without_a_signal_the_training_runs_to_its_end_and_the_previous_handlers
     def handlers():
         return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
 
-    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # As under nohup, where a training goes on without its terminal.
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # As under nohup, where training continues without its terminal.
     try:
         before = handlers()
         with StopOnSignal() as stop:

@@ -1,10 +1,10 @@
-"""TFRecord files made by hand, byte for byte, for the tests of damaged ones."""
+"""TFRecord files built byte by byte, for the tests of damaged ones."""
 
 import struct
 
 
 def masked_crc(data):
-    """Returns the CRC-32C (Castagnoli) of bytes, rotated and shifted as the format has it; 4 bytes."""
+    """Returns the CRC-32C (Castagnoli) of bytes, masked as in the format; 4 bytes."""
     crc = 0xFFFFFFFF
     for bit in (byte >> i & 1 for byte in data for i in range(8)):
         crc = crc >> 1 ^ (0x82F63B78 if (crc ^ bit) & 1 else 0)

@@ -1,4 +1,4 @@
-"""What the tests of real clusters share: tiny data, and a function that starts a training."""
+"""Fixtures of the tests of real clusters: tiny data, and a function that starts a run."""
 
 import pytest
 
@@ -11,14 +11,14 @@ FLAGS = (*TINY, f'--train_steps={STEPS}', '--save_checkpoints_steps=20', '--save
 
 @pytest.fixture(scope='session')
 def tiny_dir(tmp_path_factory):
-    from tests.cluster import tiny_data  # It imports TensorFlow.
+    from tests.cluster import tiny_data  # Imports TensorFlow.
 
     return tiny_data.write(tmp_path_factory.mktemp('tiny'))
 
 
 @pytest.fixture(scope='module')
 def train(tmp_path_factory, tiny_dir):
-    """Starts a training: train(number of tasks that train, flag, ...) -> Run. One task alone is a process without a cluster."""
+    """Starts a run: train(number of training tasks, flag, ...) -> Run. One task is a process without a cluster."""
     runs = []
 
     def call(count, *flags, directory=None, servers=0, evaluators=0, **options):

@@ -1,4 +1,4 @@
-"""Takes the place of trainer.py in a local cluster: fake_task.py DIRECTORY JSON runs the code that JSON has for the task."""
+"""Fake of trainer.py in a local cluster: fake_task.py DIRECTORY JSON runs the task's code in JSON."""
 
 import json
 import os
@@ -22,21 +22,21 @@ def log_a_step():
 
 
 def serve(code):
-    """Is ready, and ends with a code on SIGTERM."""
+    """Signals readiness, and exits with a code on SIGTERM."""
     signal.signal(signal.SIGTERM, lambda *unused: touch('stopped') or sys.exit(code))
     touch('ready')
     wait_for('never')
 
 
 def resist(until='never'):
-    """Is ready, and does not end on SIGTERM, but fails when a file is there."""
+    """Signals readiness, ignores SIGTERM, and fails once a file exists."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     touch('ready')
     leave(1, until)
 
 
 def leave(code, when='ready'):
-    """Ends with a code once another task is ready."""
+    """Exits with a code once another task is ready."""
     wait_for(when)
     sys.exit(code)
 

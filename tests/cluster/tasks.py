@@ -20,14 +20,14 @@ _SECONDS = 100
 
 
 def _candidates():
-    """Yields ports below those that outgoing connections take, without end, no port of another pytest process."""
+    """Yields endless ports below those of outgoing connections, distinct from other pytest processes."""
     process = int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0').removeprefix('gw'))
     ports = range(10000 + process, 32000, int(os.environ.get('PYTEST_XDIST_WORKER_COUNT', 1)))
     while True:
         yield from random.SystemRandom().sample(ports, len(ports))
 
 
-_unused_ports = _candidates()  # One iterator, so that no port is given out twice.
+_unused_ports = _candidates()  # One iterator, to use no port twice.
 
 
 def free_ports(count):
@@ -41,7 +41,7 @@ def free_ports(count):
 
 
 def addresses(**jobs):
-    """Returns free addresses for so many tasks of each job, {job: ['host:port', ...]}."""
+    """Returns free addresses for a number of tasks of each job, {job: ['host:port', ...]}."""
     return {job: [f'127.0.0.1:{port}' for port in free_ports(count)] for job, count in jobs.items()}
 
 
@@ -57,9 +57,9 @@ def wait_until(condition):
 
 
 class Run:
-    """Tasks of a cluster, which are started with the same flags; `only` and `environs` have more for some, by their names.
+    """Tasks of a cluster, started with the same flags; `only` and `environs` add more for some, by name.
 
-    The directory gets the logs, and `output` as output_dir. Without a cluster, {job: addresses}, it is one process, chief0.
+    The directory holds the logs, and `output` as output_dir. Without a cluster, {job: addresses}, runs one process, chief0.
     """
 
     def __init__(self, directory, cluster, *flags, only=None, environ=None, environs=None, popen=forked.Popen):
@@ -72,7 +72,7 @@ class Run:
             self.start(job, index)
 
     def start(self, job, index=0):
-        """Starts a task, or starts it again."""
+        """Starts or restarts a task."""
         name = f'{job}{index}'
         variables = {key: value for key, value in os.environ.items() if key != 'TF_CONFIG'}
         variables |= self._environ | self._environs.get(name, {})
@@ -87,7 +87,7 @@ class Run:
         self.processes[name].send_signal(number)
 
     def wait(self, *names):
-        """Waits until all, or those of some names, have ended, and returns their exit codes."""
+        """Waits until all or the named tasks have ended, and returns their exit codes."""
         deadline = time.monotonic() + _SECONDS
         try:
             return [self.processes[name].wait(max(deadline - time.monotonic(), 0.1)) for name in names or self.processes]
@@ -121,7 +121,7 @@ class Run:
         return read_weights(self.output_dir)
 
     def wait_for(self, name, text, step=0):
-        """Waits until a task that runs has logged a text, and a step, or a later one."""
+        """Waits until a running task has logged a text, and a step or a later one."""
 
         def is_logged():
             log = self.log(name)

@@ -30,13 +30,13 @@ def tasks():
 
 
 def together(tasks, function):
-    """Returns what a function of a task returns for each, called in a thread for each."""
+    """Calls a function of a task in a thread per task; returns the results."""
     with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
         return list(pool.map(function, tasks))
 
 
 def evaluate(tasks, build, runs=1):
-    """Returns for each task what the tensors are that `build(task)` makes, in each of some runs."""
+    """Returns the values of the tensors of `build(task)` for each task, over several runs."""
 
     def evaluate_one(task):
         with tf.Graph().as_default():
@@ -61,7 +61,7 @@ def test_dense_tensors_of_any_shape_and_dtype_are_averaged(tasks):
 
 
 def test_sparse_tensors_with_different_numbers_of_rows_are_averaged_in_each_step(tasks):
-    rows = [[[3, 1, 3], [], [0]], [[2], [2, 2, 2, 4], []], [[], [], []]]  # Of the tasks, in each step.
+    rows = [[[3, 1, 3], [], [0]], [[2], [2, 2, 2, 4], []], [[], [], []]]  # Per task, in each step.
 
     def build(task):
         step = tf.get_variable('step', initializer=-1)
@@ -80,7 +80,7 @@ def test_sparse_tensors_with_different_numbers_of_rows_are_averaged_in_each_step
                     expected[row] += np.array([row + task, 10 * row + task]) / COUNT
             np.add.at(dense, mean.indices, mean.values)
             np.testing.assert_allclose(dense, expected, rtol=1e-6)
-            assert set(mean.indices) == set(sum(given, []))  # Rows of no one would count for a lazy optimizer.
+            assert set(mean.indices) == set(sum(given, []))  # A lazy optimizer would update additional rows.
 
 
 def test_variables_take_the_values_of_the_first_task_and_one_of_a_dtype_that_is_not_broadcast_is_named(tasks):
@@ -137,7 +137,7 @@ os._exit(0)
 
 
 def meet_in_vain(tasks, count):
-    """Returns what the first tasks say; in a process of its own, which a collective op may crash that comes to its timeout."""
+    """Returns the first tasks' messages; in a separate process, which a collective op may crash at its timeout."""
     process = forked.run([sys.executable, '-c', MEET, json.dumps(tasks), str(count)], cwd=ROOT)
     assert process.returncode == 0, process.stderr
     return json.loads(process.stdout)
@@ -145,7 +145,7 @@ def meet_in_vain(tasks, count):
 
 @pytest.mark.parametrize('others', [(0, 1), (0, 2, 1)])
 def test_another_cluster_of_one_task_is_an_error_of_all(others):
-    """Of which some tasks are missing, or which has another order."""
+    """Covers missing tasks and another order."""
     cluster = addresses(worker=3)
     other = {'worker': [cluster['worker'][i] for i in others]}
     found = meet_in_vain([(cluster if i else other, 'worker', i, 3.0) for i in range(3)], 3)

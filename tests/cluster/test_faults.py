@@ -1,4 +1,4 @@
-"""Tasks of a cluster that are lost, hang, or were started differently: all end, with a line that says why."""
+"""Faults in a cluster: lost, hanging or differently started tasks end all, with a line that names the reason."""
 
 import re
 import signal
@@ -22,7 +22,7 @@ def test_a_task_that_makes_its_session_after_another_was_lost_ends_too(train):
 
 
 def test_a_task_that_hangs_ends_the_others_after_the_timeout_and_is_named(train):
-    """Until then, they train with batch norm and bfloat16."""
+    """The tasks first train with batch norm and bfloat16."""
     flags = ['--cluster_timeout=20', '--save_checkpoints_steps=10', f'--hparams={HPARAMS},normalizes=true', '--schedule=train']
     flags += ['--precision=bfloat16'] if HAS_BFLOAT16 else []
     run = train(2, *flags, '--train_steps=5000', environ={'TINY_SECONDS': '0.02'})

@@ -1,6 +1,6 @@
-"""--local_cluster: a process on this machine for each task, all started again if one is lost.
+"""--local_cluster: one process per task on this machine, all restarted if one is lost.
 
-But for one training, the tasks run tests/cluster/fake_task.py.
+Except in one test, the tasks run tests/cluster/fake_task.py.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.cluster.conftest import FLAGS, STEPS
 from tests.cluster.tasks import tf_config, wait_until
 from tests.shared import POLYNOMIAL, ROOT, assert_equal, read_weights
 
-# Until the evaluator has been stopped, which is the only one that is to be.
+# Until the evaluator, and no other task, has been stopped.
 SAVES = 'signal.signal(signal.SIGTERM, lambda *unused: os._exit(1))\nleave(143, "stopped")'
 FAKE = os.path.join(ROOT, 'tests', 'cluster', 'fake_task.py')
 
@@ -65,7 +65,7 @@ def test_a_task_that_fails_is_named_and_all_are_started_again_as_often_as_allowe
     worker = f'if not os.path.exists("again"):\n  touch("again")\n  sys.exit("{lost}")\nsys.exit(1)'
     with pytest.raises(RunError) as error:
         launch({'worker0': '', 'worker1': worker}, restarts=1)
-    log = f'(log: {tmp_path}/cluster/worker-1.log)'  # Where the first error is of no concern for the second.
+    log = f'(log: {tmp_path}/cluster/worker-1.log)'  # The first error does not affect the second.
     resumes = 'rerun the command to resume from the latest checkpoint'
     assert str(error.value) == f'worker 1 failed: exit code 1 {log}; {resumes}'
     again = f'worker 1 failed: chief (a:1) is lost; its own log may say why {log}; restarting all tasks (restart 1 of 1).'
@@ -89,7 +89,7 @@ def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, capl
         @property
         def received(self):
             self.polls += 'stopped: evaluator 0' in caplog.text
-            if self.polls > 4:  # Longer than a lost task would be waited for.
+            if self.polls > 4:  # Longer than the wait for a lost task.
                 self.hear(signal.SIGINT)
             return super().received
 
@@ -107,7 +107,7 @@ def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, capl
 @pytest.mark.parametrize(
     'code, tasks',
     [
-        (143, {'chief0': 'serve(143)', 'worker0': 'leave(143)'}),  # Before the first step nobody has told the chief of it.
+        (143, {'chief0': 'serve(143)', 'worker0': 'leave(143)'}),  # Before the first step, the chief is not notified.
         (129, {'chief0': 'log_a_step()\nserve(129)', 'worker0': 'leave(143)', 'ps0': ''}),  # Nor in steps with servers.
         (143, {'chief0': 'touch("ready")\nwait_for("never")', 'worker0': 'leave(143)'}),  # By SIGTERM itself.
         (143, {'chief0': 'serve(143)', 'worker0': 'leave(143)', 'ps0': 'resist("stopped")'}),  # The server has lost the chief.

@@ -28,7 +28,7 @@ def test_each_variable_goes_to_the_server_with_the_fewest_bytes():
 
 
 def test_a_chief_alone_trains_as_one_process_and_resumes_exactly_after_a_stop_and_a_loss(train, tmp_path):
-    """Also: a signal to the parameter server stops the training, and its loss ends the chief."""
+    """Also: a signal to the parameter server stops training, and its loss ends the chief."""
     flags = ['--schedule=train', f'--hparams={HPARAMS},ema_decay=0.9,uses_words=true', '--save_checkpoints_steps=5']
     alone = train(1, *flags)
     slow = {'servers': 1, 'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.1'}}

@@ -1,4 +1,4 @@
-"""What the tasks of a cluster do by themselves: here this process takes their places, by TF_CONFIG, one after the other."""
+"""Single tasks of a cluster: this process takes their roles by TF_CONFIG, one after the other."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
     code, found, _ = run_as(WITH_EVALUATOR, 'evaluator')
     assert code == 0 and found['global_step'] == 3 and found['eval']
     assert json.loads((tmp_path / 'output' / 'results.json').read_text()) == found
-    assert run_as({'master': ['a:1']}, 'master')[1] == found  # As a host with the only task does.
+    assert run_as({'master': ['a:1']}, 'master')[1] == found  # Like a host with the only task.
     code, result, _ = run_as(WITH_SERVER, 'chief', '--schedule=evaluate')
     assert code == 0 and result['global_step'] == 3
     for job in ('worker', 'ps', 'evaluator'):

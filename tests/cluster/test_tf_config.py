@@ -1,4 +1,4 @@
-"""The cluster that TF_CONFIG, or SLURM, describes, and what is wrong in it."""
+"""Clusters described by TF_CONFIG or Slurm, and invalid descriptions."""
 
 import json
 
@@ -22,9 +22,9 @@ def text_of(cluster, kind, index=0, **others):
 
 def test_a_task_knows_its_place_and_one_task_is_no_cluster():
     for cluster, job, index, others, expected in (
-        (CLUSTER, 'chief', 0, {'environment': 'cloud'}, ('chief', False, THREE)),  # As a TFJob has it.
+        (CLUSTER, 'chief', 0, {'environment': 'cloud'}, ('chief', False, THREE)),  # From a TFJob.
         (CLUSTER, 'evaluator', 0, {}, ('evaluator 0', False, THREE)),
-        ({**CLUSTER, 'evaluator': ['d:1']}, 'worker', '1', {'job': {}}, ('worker 1', True, THREE)),  # As Vertex AI has it.
+        ({**CLUSTER, 'evaluator': ['d:1']}, 'worker', '1', {'job': {}}, ('worker 1', True, THREE)),  # From Vertex AI.
         ({'ps': ['p:1'], 'evaluator': ['e:1'], **CLUSTER}, 'ps', 0, {}, ('ps 0', False, [*THREE, 'p:1'])),
         ({'master': ['a:1'], 'worker': ['b:1']}, 'master', 0, {'model_dir': '/nowhere'}, ('chief', False, TWO)),  # Old.
         ({'worker': ['a:1', '[::1]:65535']}, 'worker', 0, {}, ('worker 0', False, ['a:1', '[::1]:65535'])),

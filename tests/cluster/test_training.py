@@ -11,7 +11,7 @@ from tests.shared import assert_equal, rows
 
 @pytest.fixture(scope='module')
 def undisturbed(train):
-    """Trainings by one process and by two."""
+    """Runs of one process and of two."""
     one, two = train(1), train(2)
     assert (one.wait(), two.wait()) == ([0], [0, 0])
     return one, two
@@ -22,7 +22,7 @@ def test_a_cluster_trains_as_one_process(undisturbed):
     assert_equal(two.weights(), one.weights(), 1e-6)  # Rates, and the loss's gradient, are float32.
     assert two.result() == one.result() and two.result('worker0') == {'global_step': STEPS}
     names = [sorted(path.name for path in run.output_dir.iterdir() if 'events' not in path.name) for run in (one, two)]
-    assert names[0] == names[1]  # The chief writes what one process does, and workers nothing.
+    assert names[0] == names[1]  # The chief writes the files of a single process, workers none.
     evaluated = [[(row['global_step'], row['split']) for row in rows(run.output_dir / 'metrics.csv')] for run in (one, two)]
     assert evaluated[0] == evaluated[1] and len(evaluated[0]) == 3
 
@@ -62,7 +62,7 @@ def test_tasks_that_are_stopped_and_then_lost_resume_to_the_same_bits(train, und
 
 
 def test_options_give_what_they_give_in_one_process(train, undisturbed):
-    """Whatever changes the training at once, in float64 but for the rates."""
+    """Combines all options that affect training, in float64 except for the rates."""
     hparams = 'uses_words=true,gradient_accumulation_steps=2,ema_decay=0.9,gradient_clip_norm=0.5,weight_decay=0.01'
     flags = (f'--hparams={HPARAMS},{hparams}', '--freeze=bias', '--num_towers=2', '--schedule=train')
     one, _ = undisturbed

@@ -1,4 +1,4 @@
-"""What is noticed of other tasks by their ports: here sockets of this process."""
+"""Detection of other tasks' states by their ports, here sockets of this process."""
 
 import contextlib
 import queue
@@ -13,7 +13,7 @@ from tests.cluster.tasks import free_ports
 
 @contextlib.contextmanager
 def listening(answers, host='127.0.0.1', family=socket.AF_INET):
-    """Yields the port of a server that gives the next answer, bytes, to each connection, and after the last none at all."""
+    """Yields the port of a server that sends the next answer, bytes, to each connection, and none after the last."""
     kept = []  # Open.
 
     def serve():

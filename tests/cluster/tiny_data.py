@@ -1,6 +1,6 @@
-"""A dataset in the TFRecord files that `write` writes: numbers, words, and what to predict from them; and a model of it.
+"""A dataset in TFRecord files from `write`: numbers, words and targets; and a model of it.
 
-The model is smooth and in float64, so that the order of sums hardly shows; as its hyper-parameters say, with words, batch norm.
+The model is smooth and in float64, so that the order of sums hardly matters; hyper-parameters add words and batch norm.
 """
 
 import os
@@ -17,7 +17,7 @@ _SHAPES = {'x': ([3], tf.float32), 'words': ([4], tf.int64), 'y': ([], tf.float3
 
 
 def write(data_dir, seed=0):
-    """Writes 100 examples to train on and 20 to evaluate, and returns the directory; another seed makes others."""
+    """Writes 100 training and 20 evaluation examples, by the seed, and returns the directory."""
     random = np.random.RandomState(seed)
 
     def examples(count):
@@ -42,7 +42,7 @@ def read(split, data_dir, params):
 
 
 def parse_batch(mode, params, serialized):
-    """Takes TINY_SECONDS, an environment variable, if that is set. Where there is no word, it is 0."""
+    """Takes TINY_SECONDS, an environment variable, if set. A missing word is 0."""
     if 'TINY_SECONDS' in os.environ:
         serialized = tf.ensure_shape(tf.py_func(_wait, [serialized], tf.string), serialized.shape)
     found = tf.io.parse_example(serialized, {name: tf.io.FixedLenFeature(*shape) for name, shape in _SHAPES.items()})

@@ -1,4 +1,4 @@
-"""Python programs train, evaluate, predict and export as the command line does, and stay as they are otherwise."""
+"""The Python API trains, evaluates, predicts and exports like the command line, without side effects on the program."""
 
 import concurrent.futures
 import json
@@ -59,7 +59,7 @@ def test_objects_of_a_program_train_and_are_asked(tmp_path):
     run = train(tmp_path / 'x', on_metrics=seen.append, save_summary_steps=50)
     weights = read_weights(tmp_path / 'x')
     np.testing.assert_allclose([weights['slope'], weights['bias']], [3, 0], atol=1e-3)
-    # An epoch has four steps, and is evaluated; each 50 steps are reported, too.
+    # Evaluation follows each epoch of four steps; every 50th step is reported, too.
     expected = [(step, 'eval') for step in range(4, 101, 4)] + [(1, 'train'), (51, 'train')]
     assert [(metrics['global_step'], *metrics.keys() - {'global_step'}) for metrics in seen] == sorted(expected)
     losses = [metrics['train']['loss'] for metrics in seen if 'train' in metrics]
@@ -82,7 +82,7 @@ def test_predictions_follow_the_training_also_when_it_starts_anew_or_a_checkpoin
     last = run.predict(1.0)['y']
     assert abs(last - 3) < 0.01 < abs(first - 3)
     shutil.rmtree(output_dir)
-    assert run.predict(1.0)['y'] == last  # It is in memory.
+    assert run.predict(1.0)['y'] == last  # From memory.
     assert run.metrics == {}
     train(output_dir, steps=8, dataset=line_data(slope=-3.0), save_checkpoints_steps=4)
     assert run.predict(tf2.constant(1.0))['y'] < first
@@ -174,7 +174,7 @@ def test_an_exception_of_the_program_ends_the_training_and_is_not_changed(tmp_pa
     class Enough(Exception):
         pass
 
-    # TensorFlow takes the latter ones for the end of the data, and for a lost session.
+    # TensorFlow mistakes the latter for the end of the data, and for a lost session.
     for error in (Enough(), FileNotFoundError(2, 'mine', '/nowhere'), StopIteration(), tf.errors.AbortedError(None, None, '')):
 
         def end(metrics, error=error):

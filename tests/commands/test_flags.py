@@ -1,4 +1,4 @@
-"""The trainer's flags: their help, defaults and ranges, and values that are refused, or not, once TensorFlow is there."""
+"""The trainer's flags: help, defaults, ranges, and values rejected after importing TensorFlow."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The package has one import name, beside folders and libraries that have the names of its folders."""
+"""The package's import name, next to folders and libraries with the names of its folders."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What a run keeps of its hyper-parameters and its dataset, and what a later one takes from it, or must not change."""
+"""Saved facts of a run's hyper-parameters and dataset, and their use by later commands."""
 
 import copy
 import functools
@@ -33,7 +33,7 @@ SAVED = ('results', 'hparams', 'dataset')
 
 @pytest.fixture(scope='module')
 def original(tmp_path_factory):
-    """A directory with data.txt, data, and in `run` a training of tests/runs/words.py that has evaluated two splits."""
+    """A directory with data.txt, data, and in `run` a run of tests/runs/words.py that has evaluated two splits."""
     directory = tmp_path_factory.mktemp('words')
     (directory / 'data.txt').write_text(words_module.WORDS)
     with pytest.MonkeyPatch.context() as patch:
@@ -113,7 +113,7 @@ def test_flags_that_are_given_take_precedence(words, tmp_path):
 
 @pytest.fixture
 def make(tmp_path):
-    """Returns a prepared DataSource of words, some functions of which may be others: make('text of data.txt', read=...)."""
+    """Returns a prepared DataSource of words, with replaceable functions: make('text of data.txt', read=...)."""
 
     def call(text=words_module.WORDS, number=0, **functions):
         (tmp_path / f'data{number}.txt').write_text(text)

@@ -1,4 +1,4 @@
-"""Help, and most mistakes on the command line, are answered before TensorFlow is imported, which takes seconds."""
+"""Help and most mistakes on the command line are answered without importing TensorFlow, which takes seconds."""
 
 import gc
 import json
@@ -29,7 +29,7 @@ MISTAKES = [
     (['--precision=float8'], 'flag --precision=float8: value should be one of <float32|bfloat16|float16>'),
     (['nonsense'], 'nonsense: every argument is a flag'),
     (['--output_dir=\udce4'], '--output_dir=\udce4: is not UTF-8'),
-    # Flags that are empty, malformed, or do not go together.
+    # Empty, malformed or incompatible flags.
     *(
         ([f'--{name}=', '--schedule=predict'], f'--{name} is empty')
         for name in ('model', 'dataset', 'data_dir', 'output_dir', 'predict_split')
@@ -69,7 +69,7 @@ MISTAKES = [
     (['--warm_start_from=x', '--warm_start_exclude=)'], '--warm_start_exclude=) is not a regular expression: unbalanced'),
     *(([f'--{name}=a:b'], f'--{name} requires --warm_start_from') for name in ('warm_start_names', 'warm_start_exclude')),
     (['--output_dir=a[1]'], '--output_dir=a[1]: TensorFlow reads * ? [ ] \\ as glob patterns'),
-    # What they name is not there, or a hyper-parameter is wrong.
+    # Missing targets, or a wrong hyper-parameter.
     (['--model=alexnex'], '--model=alexnex: no module models.alexnex; the models are: alexnet, '),
     (['--dataset=nope'], '--dataset=nope: no module datasets.nope; the datasets are: addition, '),
     (['--hparams_set=nope'], '--hparams_set=nope: no file '),

@@ -1,4 +1,4 @@
-"""What the tests of datasets of a user's own share."""
+"""Helpers shared by the tests of users' own datasets."""
 
 import io
 import json
@@ -14,7 +14,7 @@ EVAL, PREDICT = tf.estimator.ModeKeys.EVAL, tf.estimator.ModeKeys.PREDICT
 
 
 class Prepared:
-    """A dataset module that has converted its data, with its metadata in its hyper-parameters."""
+    """A dataset module with converted data, and its metadata in the hyper-parameters."""
 
     def __init__(self, module, data_dir, *hparams):
         params = build.make_hparams('m', {}, module.__name__, module.get_params(), text=','.join(hparams))
@@ -85,5 +85,5 @@ def serve(directory, signature, feeds):
 
 
 def predicted(directory):
-    """Returns what is in the predictions.jsonl of an output_dir."""
+    """Returns the contents of an output_dir's predictions.jsonl."""
     return [json.loads(line) for line in (directory / 'predictions.jsonl').read_text().splitlines()]

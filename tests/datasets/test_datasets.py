@@ -1,4 +1,4 @@
-"""Every dataset that comes with the framework: generated, shipped, and of files that the user has or that are downloaded."""
+"""The included datasets: generated, shipped, downloaded, or from the user's files."""
 
 import collections
 import functools
@@ -220,7 +220,7 @@ def test_addition_adds_numbers_of_all_lengths_and_holds_its_evaluation_out():
     for options in ({'max_digits': 0}, {'max_digits': 1001}, {'num_examples': 19}, {'num_examples': 1000001}):
         with pytest.raises(UsageError, match='must be from'):
             sums('train', **options)
-    options = {'max_digits': 2, 'num_examples': 20000}  # So many that training sees nearly all that it may.
+    options = {'max_digits': 2, 'num_examples': 20000}  # Enough that training sees nearly all allowed sums.
     train, evaluation = sums('train', **options), sums('eval', **options)
     assert (len(train), len(evaluation)) == (20000, 1000)
     trained = {frozenset(source.split('+')) for source, _ in train}

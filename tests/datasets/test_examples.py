@@ -1,4 +1,4 @@
-"""A user's own tf.train.Examples: what they are about, how they are parsed, and datasets/tfrecord.py, which reads them."""
+"""Users' own tf.train.Examples: their metadata, their parser, and datasets/tfrecord.py."""
 
 import gzip
 import io
@@ -29,7 +29,7 @@ def infer(examples, **features):
 
 
 def describe(train, schema=None, names=None, class_names=None, others=None, **params):
-    """Returns the metadata of examples; others are those of other splits."""
+    """Returns the metadata of examples; `others` are those of other splits."""
 
     def read(split):
         return tf.data.Dataset.from_tensor_slices(tf.constant([*map(records.encode, splits[split])], tf.string))
@@ -351,7 +351,7 @@ def test_files_are_verified_by_their_manifest_and_a_record_that_differs_from_the
     shutil.rmtree(tmp_path / 'own')
     other = write(tmp_path / 'other' / 'train.tfrecord', [{'label': 0}])
     manifest.check_alone(str(other))
-    other.unlink()  # The search goes on to the next file.
+    other.unlink()  # The search continues with the next file.
     path = write(tmp_path / 'own' / 'train.tfrecord', [*labeled([0, 1]), b'no example'])
     with pytest.raises(RunError, match=f'{path}: record 2, at byte .* is not a tf.train.Example'):
         prepared()

@@ -1,4 +1,4 @@
-"""A user's own pictures: which are converted, what is read from them, and what is wrong with them."""
+"""Users' own pictures: conversion, reading, and errors."""
 
 import functools
 import io
@@ -55,7 +55,7 @@ def count(data_dir, params):
 
 
 def read_files(paths, text=''):
-    """Returns the images that are read from files, float32 from 0 to 255."""
+    """Returns the images read from files, float32 from 0 to 255."""
     serialized = [record for path in paths for _, record in image_folder.read_input(str(path), params(''))]
     return [features['image'] * 255 for features in parse(image_folder, params('', text), serialized, PREDICT)]
 

@@ -1,4 +1,4 @@
-"""Tables of a user's own: rows, cells, columns and splits, and datasets/csv.py, which makes batches and predictions of them."""
+"""Users' own tables: rows, cells, columns and splits, and datasets/csv.py, from batches to predictions."""
 
 import functools
 import os
@@ -34,7 +34,7 @@ def table(tmp_path):
 
 
 def test_lines_are_read_from_any_place_on(tmp_path):
-    long = [letter * 700_000 for letter in 'abcd']  # Longer than the blocks that are read.
+    long = [letter * 700_000 for letter in 'abcd']  # Longer than the blocks read.
     (tmp_path / 'a').write_bytes(b'\xef\xbb\xbf' + '\n'.join(['ü', *long, '\r', 'end']).encode())
     lines, found, positions = Lines(str(tmp_path / 'a')), [], []
     while (line := next(lines, None)) is not None:
@@ -168,7 +168,7 @@ def test_a_column_is_numeric_if_its_cells_are_and_identifies_rows_if_ten_or_more
         (['1,5', 'inf', '1e99', '7'], None, mostly, False, (2, '1,5'), 7),  # These almost are numbers.
         ([*'xyzuv', 'NA', *'1234', *'1234567890' * 9], None, neither, False, (2, 'x'), 2.5),  # Too many texts at first.
         (['x', 'z', '1', '2', *'123456' * 10, '1.5'], None, mostly, False, (2, 'x'), 214.5 / 63),
-        (['1', 'x', '3'], NUMERIC, numbers, True, None, 2),  # A kind that is given is not questioned.
+        (['1', 'x', '3'], NUMERIC, numbers, True, None, 2),  # A given kind is not inferred.
         (['1', '3'], CATEGORICAL, neither, False, None, 0),
     ):
         found = profile(cells, kind)

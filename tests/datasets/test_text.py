@@ -1,4 +1,4 @@
-"""datasets/text.py: texts of a user's own in classes, and their tokens."""
+"""datasets/text.py: users' own labeled texts, and their tokens."""
 
 import os
 import shutil
@@ -93,8 +93,8 @@ def test_a_share_of_a_single_file_is_held_out(tmp_path, prepared):
     found = prepared(write(tmp_path / 'a.txt', [(i % 11, f'number{i}') for i in range(1500)]), 'min_count=1')
     train, held_out = ids(found, 'train'), ids(found, 'eval')
     assert len(train) + len(held_out) == 1500 and abs(len(held_out) - 300) < 4 * np.sqrt(1500 * 0.2 * 0.8)
-    assert len({*map(tuple, train)}) == len(train)  # Every number that is trained on is in the vocabulary ...
-    assert all(row == [1] for row in held_out)  # ... and none that is held out.
+    assert len({*map(tuple, train)}) == len(train)  # All numbers in training are in the vocabulary ...
+    assert all(row == [1] for row in held_out)  # ... and no held-out one.
     assert found.metadata['class_names'] == [str(i) for i in range(11)]  # In the order of numbers.
 
 

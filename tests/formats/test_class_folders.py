@@ -1,4 +1,4 @@
-"""Which files a directory of classes has, and which of them are held out."""
+"""Files of class folders, and those held out."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Downloads over HTTP, from a server that breaks off, hangs, refuses or sends something else."""
+"""HTTP downloads from a server that disconnects, hangs, refuses or sends other content."""
 
 import hashlib
 import re

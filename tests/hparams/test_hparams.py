@@ -1,4 +1,4 @@
-"""Hyper-parameters: layers, types, sets, what is saved and compared, what a training may resume with, and its history."""
+"""Hyper-parameters: layers, types, sets, saving, comparison, changes on resuming, history."""
 
 import copy
 import json
@@ -174,7 +174,7 @@ PARAMS = build.make_hparams('m', {'depth': 1}, 'd', {})
 
 
 def change(text, step, history=()):
-    """Returns the history after a training of PARAMS has resumed at a step with other values."""
+    """Returns the history after a run with PARAMS has resumed at a step with other values."""
     params, names = build.add_overrides(PARAMS, text)
     return overrides.add_entry(list(history), PARAMS, params, names, step)
 
@@ -194,7 +194,7 @@ def test_what_a_restart_cannot_bear_is_named(text, message):
 
 
 def test_the_history_has_what_changed_and_knows_the_examples_seen(tmp_path):
-    assert change('batch_size=128', 5) == []  # The value of before.
+    assert change('batch_size=128', 5) == []  # The previous value.
     first = change('batch_size=10,depth=2', 4)
     assert first == [{'global_step': 4, 'hparams': {'batch_size': [128, 10], 'depth': [1, 2]}}]
     history = [*first, {'global_step': 6, 'hparams': {'depth': [2, 3]}}, {'global_step': 9, 'hparams': {'batch_size': [10, 3]}}]

@@ -1,4 +1,4 @@
-"""The picture of --visualize: what is drawn for each prediction."""
+"""The contact sheet of --visualize."""
 
 import json
 import re
@@ -17,7 +17,7 @@ NAMES = ['cat', 'dog', 'Übergröße', '猫']
 
 @pytest.fixture
 def captions(monkeypatch):
-    """The texts that are drawn."""
+    """The drawn texts."""
     drawn, text = [], ImageDraw.ImageDraw.text
     monkeypatch.setattr(ImageDraw.ImageDraw, 'text', lambda *args, **kwargs: drawn.append(args[2]) or text(*args, **kwargs))
     return drawn

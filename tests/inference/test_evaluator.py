@@ -1,4 +1,4 @@
-"""Evaluations on one graph: the Estimator's numbers, its events, and nothing built twice."""
+"""Evaluations on one graph: the Estimator's numbers and events, without rebuilding."""
 
 import glob
 

@@ -1,4 +1,4 @@
-"""An exported model: its signatures for datasets of every kind, the requests that go with it, and its model card."""
+"""Exported models: signatures for datasets of every kind, example requests, model card."""
 
 import json
 import types
@@ -24,7 +24,7 @@ SPEC = {'x': tf.io.FixedLenFeature([2], tf.float32), 'n': tf.io.FixedLenFeature(
 
 
 def doubled(features, labels, mode, params):
-    """Gives back what came in, times a variable, so that a checkpoint is needed."""
+    """Returns the input times a variable, so that a checkpoint is required."""
     factor = tf.get_variable('factor', initializer=2.0)
     y = features['x'] * factor + tf.cast(features['n'], tf.float32)[:, None]
     return {'y': y}, None if labels is None else 0 * tf.reduce_sum(y, 1)
@@ -54,7 +54,7 @@ DATASETS = {
 
 
 def make(tmp_path, dataset, model):
-    """Returns a trained Estimator and the function of the inputs of its export."""
+    """Returns a trained Estimator and the serving_input_fn of its export."""
     estimator = make_estimator(tmp_path, model=types.SimpleNamespace(model=model))
     estimator.train(lambda: tensors().batch(4).map(lambda features: (features, {})), steps=1)
     return estimator, serving.make_serving_input_fn(DataSource(types.SimpleNamespace(**dataset), '', estimator.params))
@@ -107,7 +107,7 @@ def fields(content):
 
 
 def read_request(record):
-    """Returns {name: array} of a PredictionLog's request, by the numbers that tensorflow_serving/apis gives its fields."""
+    """Returns {name: array} of a PredictionLog's request, by the field numbers of tensorflow_serving/apis."""
     ((log_number, log),) = fields(record)
     ((request_number, request),) = fields(log)
     (spec_number, spec), *inputs = fields(request)

@@ -1,4 +1,4 @@
-"""Predictions of arrays, asked for many times, of splits and of the files of --input."""
+"""Predictions of arrays, with a Predictor, of splits, and of the files of --input."""
 
 import concurrent.futures
 import re

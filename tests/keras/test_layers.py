@@ -1,4 +1,4 @@
-"""tf.keras layers and models within a model module, compared with Keras's own training."""
+"""tf.keras layers and models in a model module, compared with Keras's own training."""
 
 import functools
 import threading
@@ -74,7 +74,7 @@ def train_by_keras(network):
 
 
 def assert_same(found, expected):
-    """Compares {name: array} with a list of arrays, whose order Keras decides."""
+    """Compares {name: array} with a list of arrays in Keras's order."""
     assert len(found) == len(expected)
     for array in expected:
         same = (array.shape == other.shape and np.allclose(array, other, rtol=1e-5, atol=1e-6) for other in found.values())
@@ -174,7 +174,7 @@ def test_what_a_layer_adds_counts_once_and_by_the_examples_of_each_tower(make, t
 
 
 def collected(session, make, times=1):
-    """Calls layers for training; so many times, starts them, updates them once and yields {variable: array}."""
+    """Calls layers for training; repeatedly initializes them, updates them once and yields {variable: array}."""
     with collect_keras_layers(is_training=True):
         outputs = make()(tf.constant(X))
     for _ in range(times):

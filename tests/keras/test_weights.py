@@ -1,4 +1,4 @@
-"""Weights of tf.keras models start graphs in which the models predict what they predict in Keras itself."""
+"""Warm starts from tf.keras weights: models predict in a graph as in Keras itself."""
 
 import re
 import zipfile
@@ -57,7 +57,7 @@ def with_random_weights(network):
 
 
 def save(network, path):
-    """Saves the weights, or all of the model: what the name says."""
+    """Saves the weights or the whole model, according to the name."""
     (network.save_weights if path.name.startswith('w') else network.save)(str(path))
 
 

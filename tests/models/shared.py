@@ -1,4 +1,4 @@
-"""What the tests of models share: hyper-parameters with metadata, and a short training on arrays."""
+"""Helpers shared by the tests of models: hyper-parameters with metadata, and short training on arrays."""
 
 import random
 import types

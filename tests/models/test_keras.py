@@ -1,4 +1,4 @@
-"""--model=keras: networks of tf.keras by name, with the weights that Keras has saved."""
+"""--model=keras: tf.keras networks by name, with weights saved by Keras."""
 
 import importlib
 import os

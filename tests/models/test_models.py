@@ -1,4 +1,4 @@
-"""Every model under models/ has the size that it should, and refuses in one line what it cannot be made of."""
+"""Every model under models/ has the right size, and rejects invalid inputs in one line."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The networks of mlp, resnet and text_cnn are those of NumPy, and they learn."""
+"""The networks of mlp, resnet and text_cnn match NumPy, and they learn."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ NARROW = 'embedding_size=3,num_filters=4,filter_widths=[2,3]'
 TEXTS = [[5, 2, 8, 1, 3], [4, 4], [7], [3, 0, 6, 2], []]
 
 
-# Without statistics, the target is as it is.
+# Without statistics, the target is unchanged.
 @pytest.mark.parametrize('statistics, mean, std', [({}, 0, 1), ({'target_mean': 10.0, 'target_std': 2.0}, 10, 2)])
 def test_mlp_and_its_loss_are_those_of_numpy(statistics, mean, std):
     metadata = {'vocabulary_sizes': {'a b': [6, 7]}, **statistics}

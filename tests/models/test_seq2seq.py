@@ -1,4 +1,4 @@
-"""The model seq2seq: it learns, and its parts agree with one another."""
+"""The model seq2seq learns, and its parts are consistent."""
 
 import json
 
@@ -36,7 +36,7 @@ def compute(sources, targets, mode=ModeKeys.EVAL, devices=(), text='beam_width=4
 
 
 def ended(texts):
-    """Returns the indices of texts that were not cut before their end, of which there are some."""
+    """Returns the indices of untruncated texts; asserts that there are some."""
     whole = [i for i, text in enumerate(texts) if len(text) < 6]
     assert len(whole) >= 2
     return whole

@@ -1,4 +1,4 @@
-"""What TensorBoard's tab Projector is given."""
+"""Data of TensorBoard's Projector tab."""
 
 import contextlib
 import types
@@ -13,7 +13,7 @@ from estimator_trainer.common.monitoring import projector
 
 
 def show(directory, features, predictions, labels=None):
-    """Returns what the projector is told of a model whose predictions are a function of features, {name: array}."""
+    """Returns the projector's data for a model whose predictions are a function of features, {name: array}."""
 
     def batches(select):
         with tf.Graph().as_default(), tf.Session() as session:
@@ -54,7 +54,7 @@ def test_the_projector_shows_the_first_thousand_examples(tmp_path):
 
 
 def names_of(*tensors):
-    """Returns the names of what the projector asks for, given features, labels and predictions."""
+    """Returns the names that the projector selects from features, labels and predictions."""
 
     def batches(select):
         names.update(select(*tensors))

@@ -1,4 +1,4 @@
-"""What a training tells of itself, to TensorBoard and to the log."""
+"""Training summaries in TensorBoard and the log."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""What a real TensorBoard shows of trainings, asked over HTTP."""
+"""Runs in a real TensorBoard, queried over HTTP."""
 
 import contextlib
 import io
@@ -26,7 +26,7 @@ def is_loaded(ask):
 
 
 def session_groups(ask):
-    """Returns {name: what the tab HParams shows of it}."""
+    """Returns {name: its row in the HParams tab}."""
     columns = [{'hparam': 'learning_rate'}, {'metric': {'group': 'eval', 'tag': 'loss'}}]
     request = {'experimentName': '', 'allowedStatuses': ['STATUS_SUCCESS'], 'startIndex': 0, 'sliceSize': 10}
     answer = json.loads(ask('hparams/session_groups', request=json.dumps({**request, 'colParams': columns})))

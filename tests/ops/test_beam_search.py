@@ -1,4 +1,4 @@
-"""Beam search against one in plain Python, which keeps all sequences if its beam is wide enough."""
+"""Beam search, compared with one in plain Python, which is exhaustive if its beam is wide enough."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ ALL = 40  # More than there are sequences of up to 4 tokens.
 
 
 def search(starts, sequence_length=4, beam_width=ALL, length_penalty=0.0, begin=BEGIN, logits=LOGITS, end=END):
-    """Runs the machine from the states int32 [batch]; its state is a structure, to see it carried."""
+    """Runs the machine from the states int32 [batch]; its state is a structure, to test nesting."""
 
     def update(state, ids):
         position = tf.gather_nd(NEXT, tf.stack([state['machine'][0], ids], -1))

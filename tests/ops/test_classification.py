@@ -1,4 +1,4 @@
-"""What classifiers have in common: the loss by its formula in NumPy, outputs and metrics."""
+"""Classifiers: the loss by its formula in NumPy, outputs and metrics."""
 
 import numpy as np
 import pytest

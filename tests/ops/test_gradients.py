@@ -1,4 +1,4 @@
-"""Gradients: Jacobians, their check by finite differences, those of the ops, and those of Python functions."""
+"""Gradients: Jacobians, checks by finite differences, gradients of ops and of Python functions."""
 
 import numpy as np
 import pytest

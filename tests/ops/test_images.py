@@ -1,4 +1,4 @@
-"""What is shown while a graph runs: grids, images with labels and predictions, summaries of variables, printed tensors."""
+"""Output of running graphs: grids, labeled images, summaries of variables, printed tensors."""
 
 import io
 
@@ -22,7 +22,7 @@ LABEL, PREDICTION = slice(112, 132), slice(132, 152)  # The lines of a caption.
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The number of images in each call of the functions that draw."""
+    """The number of images in each call of the drawing functions."""
     calls = []
     for module, name in ((images, 'draw_grid'), (images, 'draw_labeled')):
         draw = getattr(module, name)
@@ -59,7 +59,7 @@ def test_a_labeled_image_is_enlarged_and_captioned_red_where_the_prediction_is_w
     for image, picture, color, other in zip(DIGITS, found, (GREEN, RED, GREEN), (RED, GREEN, RED)):
         np.testing.assert_array_equal(picture[0:112:4, 0:112:4], np.repeat(image, 3, axis=2))
         assert (picture[112:] == color).all(-1).sum() > 10 and not (picture == other).all(-1).any()
-    # Large and colored ones stay as they are, and floats are drawn like bytes.
+    # Large and colored ones stay unchanged, and floats are drawn like bytes.
     image = np.random.RandomState(0).randint(0, 256, [1, 120, 130, 3]).astype(np.uint8)
     found = images.draw_labeled(image, [1], [1])
     np.testing.assert_array_equal(found[0, :120], image[0])

@@ -1,4 +1,4 @@
-"""Stacks of layers, projections that are merged, and batch normalization: what is in them, and what they compute."""
+"""Stacks of layers, merged projections, and batch normalization: structure and results."""
 
 import functools
 import os

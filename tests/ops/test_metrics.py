@@ -1,4 +1,4 @@
-"""The area under the ROC curve, precision and recall at thresholds, and confusion matrices, against NumPy."""
+"""The area under the ROC curve, precision and recall at thresholds, and confusion matrices, compared with NumPy."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Ops that draw random numbers: what they do with them, and what the draws depend on."""
+"""Random ops: their results, and the dependencies of their random numbers."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ OPS = {
 
 
 def draw(op, images=IMAGES, step=0, seed=1, shape=None, scope=None):
-    """Returns what is drawn at a step; for several steps, a list."""
+    """Returns the random numbers of a step; for several steps, a list."""
     with tf.Graph().as_default(), tf.Session() as session, tf.name_scope(scope):
         tf.set_random_seed(seed)
         inputs = tf.placeholder(images.dtype, images.shape if shape is None else shape)

@@ -1,4 +1,4 @@
-"""Shapes: static and dynamic ones, merged dimensions, gathering by example, and checks that really run."""
+"""Static and dynamic shapes, merged dimensions, gathering by example, and runtime checks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the tests of the input pipeline share: dataset modules, and the batches that it makes of them."""
+"""Helpers shared by the tests of the input pipeline: dataset modules and their batches."""
 
 import contextlib
 import types
@@ -46,7 +46,7 @@ def of_files(**functions):
 
 
 def passes(module, spans, mode=ModeKeys.TRAIN, data_dir='', count=None, is_kept=None, is_part=False, share=WHOLE, **changes):
-    """Returns the batches of some passes over the data, as after restores: spans are (global step, number of batches).
+    """Returns the batches of several runs, as after restores: spans are (global step, number of batches).
 
     The records are kept in memory as the hyper-parameter cache says, unless `is_kept` is given; `count` is counted by default.
     """
@@ -56,7 +56,7 @@ def passes(module, spans, mode=ModeKeys.TRAIN, data_dir='', count=None, is_kept=
     is_kept = params.cache if is_kept is None else is_kept
     found = []
     with tf.Graph().as_default(), tf.Session() as session:
-        tf.set_random_seed(1 + spans[0][0] + share.index)  # The order is to follow from params.seed alone.
+        tf.set_random_seed(1 + spans[0][0] + share.index)  # The order must follow from params.seed alone.
         dataset = input.make_input_fn(source, mode, 'train', count, is_kept, is_part, share)()
         iterator = tf.data.make_initializable_iterator(dataset)
         element = iterator.get_next()

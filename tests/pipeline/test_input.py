@@ -1,4 +1,4 @@
-"""How the records of a dataset module become batches: their order, how they are parsed, their random numbers and lengths."""
+"""From the records of a dataset module to batches: order, parsing, random numbers, lengths."""
 
 import types
 
@@ -34,7 +34,7 @@ def test_an_example_moves_ahead_by_the_buffer_at_most_and_not_at_all_if_the_data
     assert all(value <= position + 4 for position, value in enumerate(first))
     flat = np.concatenate(ids(numbers(UNKNOWN), 5))
     assert sorted(flat[:10]) == sorted(flat[10:]) == list(range(10)) != list(flat[:10])
-    # A training that ends within the first epoch sees the same examples, wherever the epoch ends.
+    # A run that ends within the first epoch sees the same examples, wherever the epoch ends.
     long = ids(numbers(10000), 20, shuffle_buffer=50)
     assert ids(numbers(10000), 20, count=UNKNOWN, shuffle_buffer=50) == long
     assert ids(numbers(10000), 9, start=11, count=UNKNOWN, shuffle_buffer=50) == long[11:]
@@ -68,7 +68,7 @@ def parse_batch(mode, params, records):
 
 
 def draw(steps, function=parse, **options):
-    """Returns {feature: values} of so many batches of 4 of the numbers 0 to 7."""
+    """Returns {feature: values} of batches of 4 of the numbers 0 to 7."""
     found = batches(numbers(8, **{function.__name__: function}), steps, **options)
     return {name: np.concatenate([features[name] for features, _ in found]).tolist() for name in found[0][0]}
 

@@ -1,4 +1,4 @@
-"""The memory that a process may still take: what is kept in it, and what is refused because it takes more."""
+"""Available memory: cached records, and rejected models, batches and buffers."""
 
 import itertools
 import math
@@ -89,7 +89,7 @@ def reading(read):
 
 
 def generated(count):
-    """A dataset module of the numbers 0 to count - 1, whose number nobody knows before; None for no end."""
+    """A dataset module of the numbers 0 to count - 1, of unknown cardinality; None for no end."""
     numbers = itertools.count if count is None else lambda: iter(range(count))
     spec = tf.TensorSpec([], tf.int64)
     return reading(lambda split: tf.data.Dataset.from_generator(numbers, output_signature=spec))
@@ -132,7 +132,7 @@ def test_records_of_an_unknown_number_are_counted_as_far_as_they_are_needed_also
 def test_records_are_kept_only_where_there_is_room(monkeypatch, caplog):
     caplog.set_level('INFO', 'tensorflow')
     for module, count, changes, available, message in (
-        # A number takes 8 bytes and 200 as a tensor of its own, but 86 where all are put into one.
+        # A number takes 8 bytes and 200 as a separate tensor, but 86 if all are in one.
         (generated(None), 10**6 - 10, {}, 932 * 10**6, 'cached: keeping them in memory takes about 208 MB.'),
         (generated(None), 10**6 - 10, {}, 9 * 10**8, 'streamed: %s about 208 MB, more than a quarter of the 800 MB available.'),
         (generated(None), 3 * 10**6, {}, 10**12, 'streamed: %s about 624 MB, more than 512 MB.'),
@@ -142,7 +142,7 @@ def test_records_are_kept_only_where_there_is_room(monkeypatch, caplog):
         (generated(None), 10**6, {'cache': False}, 10**12, None),
         (generated(None), UNKNOWN, {}, 10**12, None),
         (generated(None), INFINITE, {}, 10**12, None),
-        # A record takes twice its size and 70 bytes where all are put into one tensor.
+        # A record takes twice its size and 70 bytes if all are in one tensor.
         (filed(10**6, 221 * 10**6), 10**6, {}, 10**12, 'cached: %s about 512 MB.'),
         (filed(10**6, 222 * 10**6), 10**6, {}, 10**12, 'streamed: %s about 514 MB, more than 512 MB.'),
         (filed(10**6, 2 * 10**8), 10**6, {}, 1980 * 10**6, 'cached: %s about 470 MB.'),

@@ -1,4 +1,4 @@
-"""The order of records that `records.write` wrote: shuffled in windows, resumed by arithmetic, from the index of the files."""
+"""The order of records from `records.write`: shuffled in windows, resumed by arithmetic on the index of the files."""
 
 import collections
 import json
@@ -49,7 +49,7 @@ def test_a_set_that_fits_into_the_shuffle_buffer_is_shuffled_as_a_whole_whether_
     with tf.Graph().as_default(), tf.Session() as session:
         found = records.read(directory, 'train')
         assert shards.find(found, 50).count == shards.find(found).count == 50
-        assert shards.find(found.map(lambda record: record), 50) is None  # What a module transforms is read as it is.
+        assert shards.find(found.map(lambda record: record), 50) is None  # Transformed records are read in their own order.
         assert shards.find(found, 30) is None  # For --overfit_batches.
         expected = session.run(tf.random.experimental.stateless_shuffle(tf.range(50), [1, 0]))
     for is_kept in (False, True):
@@ -96,7 +96,7 @@ def test_a_resumed_training_reads_only_what_comes_of_its_share(tmp_path, monkeyp
     intact, offsets = path.read_bytes(), tfrecord.scan(str(path)).offsets
     monkeypatch.setattr(manifest, 'check', lambda *_: None)
     for share, expected in ((Share(), whole[40:]), (Share(1, 2), [batch[1::2] for batch in whole[40:]])):
-        content = bytearray(intact)  # All but what comes of the share is made corrupt.
+        content = bytearray(intact)  # Corrupts all except the share.
         for i in set(range(200)) - set(np.concatenate(expected).tolist()):
             content[offsets[i] + 20] ^= 1
         path.write_bytes(content)

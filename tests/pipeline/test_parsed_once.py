@@ -1,4 +1,4 @@
-"""Records that are kept in memory are parsed once, if the dataset module says that they can be."""
+"""Records kept in memory are parsed once if the dataset module declares PARSED_ONCE."""
 
 import pathlib
 
@@ -14,7 +14,7 @@ from estimator_trainer.common.pipeline.example_seed import example_seed
 from estimator_trainer.common.records import records, shards
 from tests.pipeline.pipelines import ModeKeys, assert_same, batches, make_params, of_files
 
-COUNT = 1500  # More than are put into one tensor at a time.
+COUNT = 1500  # More than fit into one tensor at a time.
 SPEC = {'number': tf.io.FixedLenFeature([2], tf.float32), 'label': tf.io.FixedLenFeature([], tf.int64)}
 
 

@@ -1,4 +1,4 @@
-"""The shares of the tasks of a cluster: together they are each batch of one process, whatever way the data is read."""
+"""The shares of a cluster's tasks: together they equal each batch of one process, however the data is read."""
 
 import itertools
 import types
@@ -71,7 +71,7 @@ def labels_of(*args, **options):
     return [{key: values.tolist() for key, values in labels.items()} for _, labels in train(*args, **options)]
 
 
-ROWS = [  # How records are read, and the options.
+ROWS = [  # Ways of reading records, and the options.
     ('memory', {'cache': True, 'shuffle_buffer': 100}),
     ('files', {'shuffle_buffer': 100, 'parser': parse}),
     ('infinite', {'count': INFINITE}),
@@ -93,7 +93,7 @@ def test_each_share_is_its_slice_of_the_batches_of_one_process(directory, read, 
     assert len({number for labels in whole for number in labels['id']}) > 15
     for i, count in ((0, 2), (2, 3)):
         found = labels_of(directory, read, Share(i, count), steps - start, start, **options)
-        # Random numbers, too: those of parse() belong to the example's position in the training.
+        # Random numbers, too: those of parse() belong to the example's position in training.
         assert found == [{key: values[i::count] for key, values in labels.items()} for labels in whole[start:]]
 
 

@@ -1,4 +1,4 @@
-"""Records that make a training fail are found, whatever op has failed, and named with their place."""
+"""Records that make a run fail are found, whatever op failed, and named with their location."""
 
 import types
 
@@ -46,7 +46,7 @@ def train(source, mode=TRAIN, split='train', cache=False, num_examples=None):
 
 
 def found(source, mode=TRAIN, split='train', **options):
-    """Returns what is found when the training, or evaluation, has failed."""
+    """Returns the error found after training or evaluation has failed."""
     with pytest.raises(ERRORS) as error:
         train(source, mode, split, **options)
     with pytest.raises(RunError) as report:
@@ -68,7 +68,7 @@ def test_another_number_of_records_than_counted_or_claimed_is_named(claimed, cou
 
     def read_changed(split, data_dir, params):
         calls.append(split)
-        examples = read().take(counts[len(calls) > 1]).filter(lambda record: True)  # So that their number is unknown.
+        examples = read().take(counts[len(calls) > 1]).filter(lambda record: True)  # Hides their number.
         return examples.apply(tf.data.experimental.assert_cardinality(claimed)) if claimed else examples
 
     mode, source = TRAIN if split == 'train' else EVAL, make_source(read=read_changed, parse=parse)

@@ -1,4 +1,4 @@
-"""A training checks what the functions of a module return, and reports what is wrong in one line."""
+"""Training checks the results of a module's functions, and reports mistakes in one line."""
 
 import re
 

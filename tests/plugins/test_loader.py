@@ -1,4 +1,4 @@
-"""Models and datasets are found by their names."""
+"""Loading of models and datasets by name."""
 
 import types
 

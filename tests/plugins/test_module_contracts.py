@@ -1,4 +1,4 @@
-"""What the functions of model and dataset modules return is checked, and what is wrong named."""
+"""Checks of the results of model and dataset modules' functions."""
 
 import types
 

@@ -1,4 +1,4 @@
-"""--list, and --help for a model or a dataset: what is read from the source of a module, or, if it is not clear, imported."""
+"""--list, and --help for a model or a dataset: read from the source of a module, or imported if necessary."""
 
 import pytest
 
@@ -121,7 +121,7 @@ def test_hyper_parameters_that_are_computed_have_no_comments_and_wrong_ones_and_
 
 
 def read(own, text):
-    """Returns what is read of a module of models/ that cannot be imported, beside a package of which this is true, too."""
+    """Returns the Source of a module of models/ that cannot be imported, beside another such package."""
     own('family/__init__', IMPORTED)
     own('family/member', GOOD)
     return module_source.read('model', own('unimportable', f'{text}\n{IMPORTED}'))

@@ -1,4 +1,4 @@
-"""A user's exception ends in the user's line, without those of TensorFlow and the framework."""
+"""Tracebacks of a user's exception end in the user's line, without lines of TensorFlow and the framework."""
 
 import re
 import types
@@ -19,7 +19,7 @@ def NAME(*arguments):
     raise ValueError('of its own')
 """
 MODEL = FAILING.replace('NAME', 'model')
-# With a Python op that fails.
+# With a failing Python op.
 PARSE = """
 def parse(mode, params, record):
     return {'x': tf.ensure_shape(tf.numpy_function(check, [record['x']], tf.float32), [3])}, {'label': record['label']}
@@ -49,7 +49,7 @@ def shown(source, *flags):
 
 
 def traceback(name, line):
-    """Returns the lines of a traceback that ends in a line of what is added to a module."""
+    """Returns the lines of a traceback that ends in a line added to a module."""
     place = f'  File "module.py", line {own_module.LINES + line}, in {name}'
     return ['Traceback (most recent call last):', place, "    raise ValueError('of its own')", 'ValueError: of its own']
 

@@ -1,4 +1,4 @@
-"""The two distributions together install every package that is there, and agree on what they need."""
+"""The two distributions together install every package, and agree on their requirements."""
 
 import pathlib
 import shlex
@@ -25,7 +25,7 @@ def alone():
 
 @pytest.fixture
 def trainer(monkeypatch):
-    """What setuptools makes of the configuration of the trainer."""
+    """The trainer's distribution, as configured by setuptools."""
     monkeypatch.chdir(ROOT)
     distribution = setuptools.Distribution({'script_name': 'setup.py'})
     distribution.parse_config_files()

@@ -1,4 +1,4 @@
-"""What the README and the pages of docs/ say is so, and their examples give what is written."""
+"""The README and the pages of docs/ are correct, and their examples produce the documented results."""
 
 import ast
 import doctest
@@ -116,7 +116,7 @@ def test_the_schemas_are_valid(tmp_path, terms):
 
 
 DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
-# Parts of other ops, without a use of their own.
+# Parts of other ops, not used alone.
 INTERNAL = set(
     """class_text channel_axis check_data_format draw_grid draw_labeled draw_matrix drawable enlarge image_summary shorten
     step_seed to_pil_images weight_penalty""".split()

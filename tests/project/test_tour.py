@@ -1,4 +1,4 @@
-"""The notebook of docs/ runs from its first cell to its last, and shows what it says."""
+"""The notebook of docs/ runs completely, and shows the documented results."""
 
 import base64
 import io
@@ -16,7 +16,7 @@ from tests.shared import ROOT
 
 
 def launch_forked(command, *, cwd, env, **unused):
-    """Starts a kernel that has imported TensorFlow, as the leader of a process group, which signals to it are sent to."""
+    """Starts a kernel that has imported TensorFlow, as the leader of a process group, which receives its signals."""
     code = 'from ipykernel import kernelapp\nkernelapp.launch_new_instance()'
     kernel = forked.Popen([sys.executable, '-c', code, *command[3:]], cwd=cwd, env=env, start_new_session=True)
     kernel.stdin = None  # The provisioner looks for it.
@@ -33,7 +33,7 @@ def test_the_notebook_shows_what_it_says(tmp_path, data_dir, monkeypatch):
     client.execute(env={**os.environ, 'PYTHONPATH': ROOT})
 
     def outputs(part):
-        """Returns what the only code cell whose source has a part shows, as dicts."""
+        """Returns the outputs, as dicts, of the only code cell whose source contains a text."""
         (cell,) = [cell for cell in notebook.cells if cell.cell_type == 'code' and part in cell.source]
         return [{'text/plain': output.get('text', ''), **output.get('data', {})} for output in cell.outputs]
 

@@ -1,4 +1,4 @@
-"""TFRecord files and their manifest: converted, verified once, read, and looked into from the command line."""
+"""TFRecord files and their manifest: conversion, verification, reading, and inspection from the command line."""
 
 import contextlib
 import io
@@ -26,7 +26,7 @@ from tests.tfrecords import record
 
 
 class Lazy:
-    """A sequence that makes its items as they are asked for."""
+    """A sequence that creates its items on access."""
 
     def __init__(self, count, example_at):
         self._count, self._example_at = count, example_at
@@ -313,7 +313,7 @@ def directory(tmp_path):
 
 @pytest.fixture
 def read(monkeypatch):
-    """Reads as a new process does, or the same one; returns the names of the files that were read through."""
+    """Reads as in a new process, or the same one; returns the names of the verified files."""
     scanned, scan = [], tfrecord.scan
     monkeypatch.setattr(tfrecord, 'scan', lambda path: scanned.append(os.path.basename(path)) or scan(path))
 

@@ -1,4 +1,4 @@
-"""Where a TFRecord file is damaged."""
+"""Location of damage in TFRecord files."""
 
 import hashlib
 import zlib
@@ -20,7 +20,7 @@ MEGABYTE = 1 << 20
 
 
 def description(content, count):
-    """Returns what a manifest says of a file."""
+    """Returns a file's entry in a manifest."""
     crc32 = [zlib.crc32(content[i : i + MEGABYTE]) for i in range(0, len(content), MEGABYTE)]
     return {'count': count, 'bytes': len(content), 'sha256': hashlib.sha256(content).hexdigest(), 'crc32': crc32}
 

@@ -1,4 +1,4 @@
-"""Faults that are injected for real, and the one line that names each."""
+"""Injected faults, and the one line that names each."""
 
 import os
 import re
@@ -97,7 +97,7 @@ def test_a_damaged_tfrecord_file_is_named_before_the_training_or_when_it_is_read
     content, times = bytearray(path.read_bytes()), (path.stat().st_atime_ns, path.stat().st_mtime_ns)
     content[SIZE * 5 + 100] ^= 1
     path.write_bytes(content)
-    os.utime(path, ns=times)  # So that it is still taken for the one that was verified.
+    os.utime(path, ns=times)  # Keeps the trust in the verified file.
     line = f'trainer.py: {path}: the record at byte {SIZE * 5} is corrupt: its checksum is wrong: delete {path.parent} to '
     for flags, output, is_trained in (([], 'read', True), ([], 'known', False), (['--verify_data'], 'asked', False)):
         if flags:

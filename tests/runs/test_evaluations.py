@@ -1,4 +1,4 @@
-"""When a training is evaluated, what is kept of it, and when it ends early."""
+"""Evaluations during training, the best checkpoint, and early stopping."""
 
 import re
 
@@ -20,7 +20,7 @@ def test_evaluations_at_their_own_steps_on_several_splits(run, tmp_path):
     for split, row in (('eval', table[-2]), ('train', table[-1])):
         assert {name: float(row[name]) for name in result[split]} == result[split]
     assert result['eval']['loss'] != result['train']['loss']
-    # A restart evaluates at the same steps; the row of a step that comes again takes the place of the old one.
+    # A restart evaluates at the same steps; the row of a repeated step replaces the old one.
     assert run(*flags, '--train_steps=18')[0] == 0
     assert run(*flags, '--schedule=evaluate')[0] == 0
     expected += [('18', 'eval'), ('18', 'train')]

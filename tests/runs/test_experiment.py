@@ -1,4 +1,4 @@
-"""What a run derives from its options, its hyper-parameters and the size of its data: steps, splits, batches, metrics."""
+"""Quantities derived from a run's options, hyper-parameters and data size: steps, splits, batches, metrics."""
 
 import types
 
@@ -30,7 +30,7 @@ def parse(mode, params, i):
 
 
 def make(tmp_path, text='', schedule='train', batch_start=(0, 0), **options):
-    """Returns the Experiment of a linear model and ten examples, in batches of 4 unless the hyper-parameters say otherwise."""
+    """Returns the Experiment of a linear model and ten examples, by default in batches of 4."""
     params = build.make_hparams('m', {'decay': 0.0, 'batch_size': 4}, 'd', {'shuffle_buffer': 10}, text=text)
     source = DataSource(types.SimpleNamespace(read=read, parse=parse), '', params.with_batch_start(batch_start))
     options = Options(schedule=schedule, **options)

@@ -1,4 +1,4 @@
-"""What a run writes and shows besides its result: the log, files, profiles, progress bars."""
+"""Output of a run besides its result: the log, files, profiles, progress bars."""
 
 import contextlib
 import logging

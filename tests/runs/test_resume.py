@@ -1,4 +1,4 @@
-"""Trainings that were stopped or killed resume as if nothing had been, or with other values at the same place in the data."""
+"""Stopped or killed runs resume with the same result, or with other values at the same position in the data."""
 
 import collections
 import json
@@ -21,7 +21,7 @@ from tests.shared import POLYNOMIAL, ROOT, assert_equal, losses, read_weights
 
 QUICK = (*POLYNOMIAL, '--schedule=train', '--hparams=num_samples=1280,learning_rate_schedule=constant')
 ENDLESS = ('--train_steps=1000000', '--save_checkpoints_steps=100', '--save_summary_steps=20')
-# Also with dropout and shifts, whose draws must come again.
+# Also with dropout and shifts, whose random numbers must repeat.
 EVERYTHING = (
     '--hparams=filters=[4],dense_units=8,batch_size=12,ema_decay=0.9,gradient_accumulation_steps=3,cache=false,'
     'shuffle_buffer=100',

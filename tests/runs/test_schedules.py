@@ -1,4 +1,4 @@
-"""The schedules, from their command lines to their results."""
+"""The schedules, from command lines to results."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from estimator_trainer.datasets import mnist
 from estimator_trainer.models import polynomial
 from tests.shared import POLYNOMIAL, ROOT, rows
 
-# As those of the fixture `trained_run`.
+# Those of the fixture `trained_run`.
 FLAGS = (*POLYNOMIAL, '--train_steps=20', '--save_checkpoints_steps=10', '--eval_steps=5')
 
 
@@ -106,7 +106,7 @@ def test_alexnet_learns_mnist_prints_what_it_reached_and_predicts_the_split_and_
     assert result['global_step'] == 150
     assert result['eval']['accuracy'] > 0.85 and result['eval']['loss'] < 0.5
     assert json.loads((output_dir / 'results.json').read_text()) == result
-    # In the Estimator's own format, each once, and nothing else that only TensorFlow's developers need.
+    # In the Estimator's own format, each once, without messages for TensorFlow's developers.
     assert len(re.findall('INFO loss = .*, step = 0', log)) == 1
     assert len(re.findall(' INFO global_step/sec: ', log)) == 1
     assert re.findall(r'Saving dict for global step (\d+): accuracy = 0\.\d+, ', log) == ['100', '150']

@@ -1,4 +1,4 @@
-"""Towers and --precision: what may differ from a training without, and what may not."""
+"""Towers and --precision, compared with a run without them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A model and a dataset of words, which are told apart by their letters; data_dir.txt has a word and its class in each line."""
+"""A model that classifies words by their letters, and its dataset; data_dir.txt has a word and its class in each line."""
 
 import tensorflow.compat.v1 as tf
 

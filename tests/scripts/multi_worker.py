@@ -49,7 +49,7 @@ class Slope(tf.estimator.SessionRunHook):
         self.variable = next(variable for variable in tf1.trainable_variables() if variable.op.name.startswith('slope'))
 
     def after_run(self, run_context, run_values):
-        """Keeps the chief from finishing before the worker has trained too, where each goes on by itself."""
+        """Keeps the chief from finishing before the worker has trained, if they train independently."""
         if self.config.train_distribute is None and not self.config.is_chief:
             open(self.worker_has_trained, 'a').close()
         elif self.config.train_distribute is None:

@@ -1,4 +1,4 @@
-"""An Estimator program as people have it: it knows nothing of this project. test_runner.py runs it, 3 steps of y = 2x."""
+"""A typical Estimator program, independent of this project. test_runner.py runs it, 3 steps of y = 2x."""
 
 import os
 import sys

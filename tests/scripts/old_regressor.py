@@ -1,4 +1,4 @@
-"""A program with a canned Estimator, as people have it: fits y = 3x + 1, and prints the loss."""
+"""A typical program with a canned Estimator: fits y = 3x + 1, and prints the loss."""
 
 import sys
 

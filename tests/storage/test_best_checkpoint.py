@@ -1,4 +1,4 @@
-"""The best checkpoint is kept, with what it was evaluated to."""
+"""The best checkpoint is kept, with its metrics."""
 
 import errno
 import json

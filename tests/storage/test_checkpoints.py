@@ -1,4 +1,4 @@
-"""Checkpoints are found, awaited and loaded into a model; those that are damaged are passed over, or named."""
+"""Checkpoints are found, awaited and loaded into a model; damaged ones are skipped or named."""
 
 import itertools
 import shutil

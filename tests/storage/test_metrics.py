@@ -1,4 +1,4 @@
-"""metrics.csv, and when an evaluation is better than others."""
+"""metrics.csv, and the comparison of evaluations."""
 
 import math
 

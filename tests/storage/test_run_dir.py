@@ -1,4 +1,4 @@
-"""An output_dir is claimed, or refused with its name, and its files are replaced whole."""
+"""An output_dir is locked, or rejected by name, and its files are replaced atomically."""
 
 import errno
 import fcntl

@@ -1,4 +1,4 @@
-"""Takes the place of trainer.py in sweeps: its loss is twice learning_rate, then that. --freeze says what goes wrong."""
+"""Fake of trainer.py in sweeps: its loss is twice learning_rate, then learning_rate. --freeze selects a failure."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Search spaces: files, their values, and mistakes in them."""
+"""Search spaces: files, values, mistakes."""
 
 import json
 
@@ -19,7 +19,7 @@ def space_of(tmp_path, space, fixed=()):
 
 
 def drawn(tmp_path, space, count=200):
-    """Returns a list of dicts of values that Optuna draws, as hyper-parameters take them."""
+    """Returns a list of dicts of values sampled by Optuna, as values of hyper-parameters."""
     space = space_of(tmp_path, space)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     trials = [study.ask(space) for _ in range(count)]

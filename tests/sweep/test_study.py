@@ -1,4 +1,4 @@
-"""Trials in processes of their own: their values, pruning, failures, stops, and going on with a study."""
+"""Trials in separate processes: values, pruning, failures, stops, and resuming a study."""
 
 import subprocess
 import warnings
@@ -22,7 +22,7 @@ def open_at(directory, goal=LOWEST, seed=1, setup=None):
 
 
 class Processes:
-    """Starts `sh -c SCRIPT` for each trial, in a directory of its own, whose file `values` it is read from."""
+    """Starts `sh -c SCRIPT` for each trial in its own directory, and reads its values from the file `values` there."""
 
     def __init__(self, directory, *scripts):
         self.directory, self.scripts = directory, scripts

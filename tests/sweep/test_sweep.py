@@ -1,4 +1,4 @@
-"""Sweeps: what they find, write and pass on, and how they are stopped and go on; mostly with a fake trainer."""
+"""Sweeps: results, files, passed flags, stopping and resuming; mostly with a fake trainer."""
 
 import json
 import os
@@ -25,7 +25,7 @@ FAKE, TRAINER = os.path.join(ROOT, 'tests', 'sweep', 'fake_trainer.py'), trainer
 
 @pytest.fixture
 def command(tmp_path):
-    """Makes a sweep's command line: command(space, '--trials=1') -> list of str."""
+    """Returns a sweep's command line: command(space, '--trials=1') -> list of str."""
 
     def make(space, *flags):
         path = tmp_path / 'space.json'

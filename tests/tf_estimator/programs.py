@@ -1,4 +1,4 @@
-"""Programs in processes of their own: with the real TensorFlow, which takes seconds to import, or with a stand-in for it."""
+"""Programs in separate processes: with the real TensorFlow, which takes seconds to import, or with a stand-in."""
 
 import os
 import re
@@ -67,7 +67,7 @@ class Environment:
             file.write('\n\ndef check_foundation(tf):\n    pass\n')
 
     def run(self, *arguments, **options):
-        """Runs its Python, in its directory, as run_fresh does."""
+        """Runs its Python, in its directory, like run_fresh."""
         own = {'python': self.python, 'cwd': self.prefix, 'PYTHONPATH': '', 'PYTHONDONTWRITEBYTECODE': ''}
         return run_fresh(*arguments, **{**own, **options})
 
@@ -75,12 +75,12 @@ class Environment:
         return self.run('-m', 'tf_estimator', *arguments, **options)
 
     def files(self):
-        """Returns what lies in its site-packages, but not what is in packages."""
+        """Returns the entries of its site-packages, without the contents of packages."""
         return sorted(path for pattern in ('*', '__pycache__/*') for path in self.site_packages.glob(pattern))
 
 
 def run_fresh(*arguments, python=sys.executable, cwd=None, text='', **environment):
-    """Runs Python, which imports the real TensorFlow itself, with a text as stdin; returns the exit code, stdout and stderr."""
+    """Runs Python with the real TensorFlow and a text as stdin; returns the exit code, stdout and stderr."""
     names = ('TF_CONFIG', 'TF_CPP_MIN_LOG_LEVEL', 'TF_USE_LEGACY_KERAS')
     kept = {name: value for name, value in os.environ.items() if name not in names}
     environ = {**kept, 'PYTHONPATH': ROOT, **environment}
@@ -89,7 +89,7 @@ def run_fresh(*arguments, python=sys.executable, cwd=None, text='', **environmen
     return process.returncode, process.stdout, process.stderr
 
 
-# What the libraries of TensorFlow 2.17 to 2.20 write when a session starts: no log level reaches it.
+# Output of the libraries of TensorFlow 2.17 to 2.20 when a session starts, which no log level suppresses.
 UNREACHABLE = r'WARNING: All log messages before absl::InitializeLog\(\)|I0000 .*MLIR V1' if 17 <= MINOR <= 20 else '$.'
 # StepCounterHook reads the global step in the same run that increments it, in no fixed order, and warns when it reads the same
 # step twice in a row: under load, one run reads it late and the next one early.
@@ -97,6 +97,6 @@ STEP_RACE = r'WARNING:tensorflow:It seems that global step \(tf\.train\.get_glob
 
 
 def unlike_info(err):
-    """Returns the lines of stderr without the Estimator's own that are no cause for concern."""
+    """Returns the lines of stderr without harmless ones of the Estimator."""
     err = re.sub("'_session_config': .*?, '_keep", "'_keep", err, flags=re.DOTALL)  # A protobuf, over several lines.
     return [line for line in err.splitlines() if not re.match(f'INFO:tensorflow:|{STEP_RACE}|{UNREACHABLE}', line)]

@@ -1,4 +1,4 @@
-"""An Estimator that learns y = 2x of the points (1, 2) and (2, 4): each step halves what is missing of the slope."""
+"""An Estimator that learns y = 2x of the points (1, 2) and (2, 4): each step halves the error of the slope."""
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 

@@ -1,4 +1,4 @@
-"""Programs that use what Python and NumPy have dropped since run through `python -m tf_estimator`, which says what it was."""
+"""Programs with names dropped by Python and NumPy run through `python -m tf_estimator`, which logs the names."""
 
 import importlib
 import inspect
@@ -58,7 +58,7 @@ def test_every_name_has_something_in_its_place(module):
     old = types.ModuleType(module)
     dropped_names.restore_attributes(old, names)
     for name in names:
-        # NumPy 1 has most of them, and may not have what takes their place.
+        # NumPy 1 has most of them, and may lack their replacements.
         if NUMPY_2 or module != 'numpy' or not hasattr(np, name):
             assert getattr(old, name) is not None
     with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'nothing'"):
@@ -80,7 +80,7 @@ def test_old_assertions_do_what_the_new_ones_do():
 
 
 def test_old_functions_compute_what_they_did():
-    assert not hasattr(np, 'asscalar')  # To import the package puts no name back.
+    assert not hasattr(np, 'asscalar')  # Importing the package restores no names.
     assert old_functions.numpy_in1d([[1, 2], [3, 4]], [2, 4]).tolist() == [False, True, False, True]
     assert old_functions.numpy_in1d([1, 2], [2], True, invert=True).tolist() == [True, False]
     assert old_functions.numpy_issubclass_(bool, int) and not old_functions.numpy_issubclass_(1, int)

@@ -1,4 +1,4 @@
-"""`python -m tf_estimator enable` gives tf.estimator to all processes of an environment, and `disable` leaves nothing."""
+"""`python -m tf_estimator enable` gives tf.estimator to all processes of an environment; `disable` undoes it completely."""
 
 import shutil
 import sys
@@ -28,7 +28,7 @@ def enabled(environment):
 
 
 def assert_refused(environment, problem, *command, **environ):
-    """Asserts that it cannot be enabled, says so in a line, and leaves nothing."""
+    """Asserts that enabling fails with one line, and leaves no files."""
     before = environment.files()
     code, out, err = environment.run(*(command or ('-m', 'tf_estimator', 'enable')), **environ)
     assert (code, out, environment.files()) == (1, '', before)

@@ -1,4 +1,4 @@
-"""Estimators of one's own, canned ones and those of Keras models: training, evaluation, export, hooks, early stopping."""
+"""Custom and canned Estimators, and those of Keras models: training, evaluation, export, hooks, early stopping."""
 
 import re
 from unittest import mock
@@ -35,7 +35,7 @@ def serving_input_fn():
 
 
 def served(path, x):
-    """Returns what the SavedModel at `path` answers."""
+    """Returns the predictions of the SavedModel at `path`."""
     return tf.saved_model.load(str(path)).signatures['serving_default'](x=tf.constant(x))['y'].numpy()
 
 

@@ -1,4 +1,4 @@
-"""What tf.estimator needs is checked completely, and what is missing is named with the cure."""
+"""The requirements of tf.estimator are checked completely, and missing ones are named with the cure."""
 
 import ast
 import contextlib
@@ -29,7 +29,7 @@ KERAS_3 = 'TensorFlow was imported before tf_estimator, and with it Keras 3: imp
 
 
 def private_names():
-    """Returns what the modules of tensorflow-estimator look up in tensorflow.python's modules, TPU code aside."""
+    """Returns the names that tensorflow-estimator looks up in tensorflow.python's modules, except in TPU code."""
     for name in ('api._v1.estimator', 'api._v2.estimator', 'keras_lib'):  # On 2.15, TensorFlow loads them on first use.
         importlib.import_module(f'tensorflow_estimator.python.estimator.{name}')
     names = {}

@@ -1,4 +1,4 @@
-"""tf.estimator is found wherever it used to be, and is put back only once; what cannot be given names what to use instead."""
+"""tf.estimator is found at all its former locations, and restored once; errors name alternatives to unrestored names."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""`python -m tf_estimator SCRIPT ARGS...` does what `python SCRIPT ARGS...` does, with tf.estimator in place."""
+"""`python -m tf_estimator SCRIPT ARGS...` behaves like `python SCRIPT ARGS...`, with tf.estimator."""
 
 import os
 import py_compile
@@ -114,7 +114,7 @@ def test_a_script_that_raises_shows_its_traceback_and_nothing_of_the_runner(envi
     script.write_text('print(1\n')
     code, out, err = environment.run_tf_estimator(script)
     assert (code, out) == (1, '') and err.startswith(f'  File "{script}", line 1\n    print(1\n'), err
-    # As Ctrl-C does, also where it was ignored as the process was started.
+    # Like Ctrl-C, even if it was ignored when the process started.
     script.write_text('import signal\nsignal.signal(2, signal.default_int_handler)\nsignal.raise_signal(2)\n')
     code, out, err = environment.run_tf_estimator(script)
     assert (code, out) == (INTERRUPTED, '') and err.endswith('KeyboardInterrupt\n')

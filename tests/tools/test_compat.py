@@ -1,4 +1,4 @@
-"""What the tests of a library gave is read from what they write, of absltest and of pytest."""
+"""Results of a library's tests are read from the output of absltest and pytest."""
 
 import sysconfig
 

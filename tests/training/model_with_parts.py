@@ -1,4 +1,4 @@
-"""A model module with an optimizer, a learning rate, hooks and named losses of its own, for tests.cluster.tiny_data."""
+"""A model module with its own optimizer, learning rate, hooks and named losses, for tests.cluster.tiny_data."""
 
 import tensorflow.compat.v1 as tf
 

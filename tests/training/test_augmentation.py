@@ -1,4 +1,4 @@
-"""Augmentation by hyper-parameters: what training batches become, in training only, and what is refused."""
+"""Augmentation by hyper-parameters: effects on training batches only, and rejected settings."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def test_a_training_that_is_augmented_in_towers_resumes_in_a_loop_bit_for_bit(tm
 @pytest.mark.parametrize('text, name', [('mixup_alpha=0.5', 'mixup_label'), ('label_smoothing=0.1', 'label_smoothing')])
 def test_a_model_whose_loss_does_not_use_the_labels_is_refused(text, name):
     def model(features, labels, mode, params):
-        tf.identity(labels[name])  # To read it is not enough.
+        tf.identity(labels[name])  # Reading it does not suffice.
         return {'y': tf.zeros([8])}, tf.zeros([8]) * tf.get_variable('w', [])
 
     found = refused(train_in_session, make_estimator('/nowhere', 0, model, f',{text}'), 0, batches)

@@ -1,4 +1,4 @@
-"""What an Estimator gets from a model module: the exact losses, metrics, weights of examples, averages, rates, hooks."""
+"""The model_fn of a model module: exact losses, metrics, weights of examples, averages, rates, hooks."""
 
 import re
 import types
@@ -66,7 +66,7 @@ def test_each_tower_is_on_its_device_and_metrics_see_the_weights_that_the_step_b
         products = [op for op in ops if op.type == 'MatMul' and f'model/tower_{i}/' in op.name]
         assert {op.name.partition('/')[0] for op in products} == {'model', 'gradients'}
         assert all(op.device.lower().endswith(f'cpu:{i}') for op in products), [op.device for op in products]
-    # The order that the graph sets: two runs rarely show another one.
+    # Checks the order in the graph, as runs rarely expose another one.
     (update,) = (op for op in ops if op.type == 'ResourceApplyGradientDescent')
     reads = {op for op in ops if op.type == 'ReadVariableOp' and op.name.startswith('metrics/')}
     weights = [op for op in ops if op.type == 'HistogramSummary' and op.name.startswith('weights/')]

@@ -1,4 +1,4 @@
-"""Training steps in loops: the same as one by one, in fewer calls; and random ops, whose state loops and restarts lose."""
+"""Training steps in loops, equal to single steps in fewer calls; and random ops, whose state loops and restarts lose."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""--debug_numerics: the first op that made a NaN or an infinity is named."""
+"""--debug_numerics names the first op that produced a NaN or an infinity."""
 
 import re
 import types
@@ -22,7 +22,7 @@ def make_checked(tmp_path, towers=0, model=MODEL, **settings):
 
 
 def failure_of(tmp_path, expression, towers=0, is_checked=True):
-    """Returns the line of the error of a training on an expression of w, 1, the inputs x [4] and `fuse`, 2, 1 and then 0."""
+    """Returns the error line of training on an expression of w, 1, the inputs x [4] and `fuse`, 2, 1 and then 0."""
 
     def model(features, labels, mode, params):
         w = tf.get_variable('w', initializer=1.0)

@@ -1,4 +1,4 @@
-"""Learning rates, and what a training step does to the weights, against NumPy and numbers worked out by hand."""
+"""Learning rates and weight updates, compared with NumPy and hand calculations."""
 
 import functools
 import types
@@ -33,7 +33,7 @@ def run_steps(session, train, steps=1):
     return {v.op.name: np.ravel(session.run(v)) for v in tf.trainable_variables()}
 
 
-# Of a training of 1000 steps.
+# Of a run of 1000 steps.
 RATES = {'learning_rate': 0.1, 'decay_steps': 100, 'decay_rate': 0.5, 'cycle_steps': 40, 'initial_lr_factor': 0.2}
 TABLES = [
     # Schedule, settings, {step: rate}.

@@ -1,4 +1,4 @@
-"""Towers: the same numbers as without, on their devices, with shared variables."""
+"""Towers: the same numbers as without them, on their devices, with shared variables."""
 
 import numpy as np
 import pytest

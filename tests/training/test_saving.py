@@ -1,4 +1,4 @@
-"""When checkpoints are saved and evaluated, and what ends a training instead."""
+"""Saving and evaluation of checkpoints, and the errors that end training."""
 
 import types
 

@@ -1,4 +1,4 @@
-"""What sessions are told, seen in what they run."""
+"""Session configuration, tested by its effects."""
 
 import functools
 import types
@@ -25,7 +25,7 @@ def test_bfloat16_rounds_what_is_multiplied():
 
 
 def test_towers_on_cpus_have_devices_of_their_own_and_threads_are_as_many_as_asked_for():
-    assert make_session_config(['/gpu:0'], Options()) is None  # The Estimator's own, where nothing is asked.
+    assert make_session_config(['/gpu:0'], Options()) is None  # The Estimator's own, without options.
     config = make_session_config([f'/cpu:{i}' for i in range(3)], Options(inter_op_threads=1, intra_op_threads=2))
     with tf.Session(graph=tf.Graph(), config=config) as session:
         assert len([device for device in session.list_devices() if device.device_type == 'CPU']) == 3

@@ -1,4 +1,4 @@
-"""Starting from the weights of another training."""
+"""Warm starts from another run."""
 
 import pytest
 import tensorflow.compat.v1 as tf
