@@ -1,13 +1,9 @@
 """Searches hyper-parameters; each trial is a run, and several run in parallel: python sweep.py --help"""
 
-import signal
-
-if __name__ == '__main__':  # Until StopOnSignal takes over, Ctrl-C ends it without a traceback.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
+import os
+import runpy
 import sys
 
-from trainer import start
-
-if __name__ == '__main__':
-    start(['sweep', *sys.argv[1:]])
+if __name__ == '__main__':  # As `python -m estimator_trainer sweep`, with the package of this checkout.
+    sys.argv.insert(1, 'sweep')
+    runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'estimator_trainer', '__main__.py'), {}, '__main__')

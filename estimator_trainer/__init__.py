@@ -1,18 +1,16 @@
-"""A trainer on tf.estimator.Estimator, for Python programs: `train`, `load`, `records`.
+"""A trainer on tf.estimator.Estimator, for Python programs: `train` and `load` runs, write and read `records`.
 
-Names are imported at their first use, as importing TensorFlow takes seconds.
+The names are imported when they are first used, since importing TensorFlow takes seconds.
 """
 
 import importlib
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
-# In a checkout, the subpackages are folders beside this one; in a wheel, within it.
-if os.path.exists(os.path.join(os.path.dirname(os.path.dirname(__file__)), 'setup.cfg')):
-    __path__.append(os.path.dirname(os.path.dirname(__file__)))
-
-from estimator_trainer.common import former_names
+# In a checkout, the subpackages are the folders beside this one; a wheel has them in this one.
+_CHECKOUT = None if os.path.isdir(os.path.join(__path__[0], 'common')) else os.path.dirname(os.path.abspath(__path__[0]))
+if _CHECKOUT:
+    __path__.append(_CHECKOUT)
 
 if TYPE_CHECKING:
     from estimator_trainer.common.commands.api import Predictor, Run, load, train
@@ -32,12 +30,17 @@ _MODULES = {
     'records': 'records.records',
 }
 
-former_names.refuse(sys.meta_path)
+importlib.import_module(f'{__name__}.common.import_names').install(_CHECKOUT)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f'module {__name__} has no attribute {name}')
-    importlib.import_module('tf_estimator')  # Before TensorFlow.
+    if _MODULES[name] != 'errors':
+        importlib.import_module('tf_estimator')  # Before TensorFlow.
     module = importlib.import_module(f'{__name__}.common.{_MODULES[name]}')
-    return getattr(module, name, module)
+    return globals().setdefault(name, getattr(module, name, module))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The command lines: python -m estimator_trainer, also with `sweep` or `records` as the first word."""
+"""The command lines: python -m estimator_trainer, and with `sweep` or `records` as the first word, those of these names."""
 
 import signal
 
@@ -9,11 +9,12 @@ from collections.abc import Callable
 import functools
 import importlib
 import os
+import shlex
 import sys
 
 
 def find_command(arguments: list[str]) -> Callable[[], int]:
-    """Returns the command of the arguments, a function that returns 0 on success, 1 on failure, 2 for wrong usage.
+    """Returns the command of the arguments; it returns its exit code: 0 on success, 1 on failure, 2 for wrong usage.
 
     Raises:
       ModuleNotFoundError: a package that the command needs is not installed.
@@ -23,11 +24,27 @@ def find_command(arguments: list[str]) -> Callable[[], int]:
     return functools.partial(module.main, [f'{name}.py', *rest])
 
 
-if __name__ == '__main__':
-    here = os.path.dirname(os.path.abspath(__file__))
-    if sys.path[0] == here:  # A child process runs this file. Neighbors of it, or of the package, are not importable.
-        sys.path[0] = os.path.dirname(here)
-        importlib.import_module('estimator_trainer')
+def import_own_package() -> str:
+    """Imports the package of this file, not another one that is installed, and returns the directory that it is in.
+
+    If that is a checkout, it leaves sys.path: a library, or a user in the current directory, may have a `datasets`, too.
+    """
+    package = os.path.dirname(os.path.abspath(__file__))
+    parent = os.path.dirname(package)
+    sys.path.insert(0, parent)
+    is_installed = os.path.isdir(os.path.join(package, 'common'))
+    importlib.import_module('estimator_trainer')
+    del sys.path[0]
+    if sys.path[0] in ((package,) if is_installed else (package, parent)):
         del sys.path[0]
-    command = find_command(sys.argv[1:])
+    return parent
+
+
+if __name__ == '__main__':
+    parent = import_own_package()
+    try:
+        command = find_command(sys.argv[1:])
+    except ModuleNotFoundError as error:
+        cure = f'pip install -e {shlex.quote(f"{parent}/tf_estimator")} -e {shlex.quote(parent)}'
+        sys.exit(f'trainer.py: {error.name} is not installed: {cure}')
     importlib.import_module('estimator_trainer.common.processes').run_and_exit(command)

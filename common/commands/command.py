@@ -86,8 +86,9 @@ def import_tensorflow() -> None:
 
         if is_first:
             gc.freeze()
-    except ImportError as error:  # The message names the package to install.
-        raise RunError(str(error)) from None
+    except ImportError as error:  # The message of tf_estimator names the package to install.
+        cure = ': pip install ./tf_estimator' if error.name == 'tf_estimator' else ''
+        raise RunError(f'{error}{cure}') from None
     finally:
         if was_enabled:
             gc.enable()

@@ -4,78 +4,27 @@ python -m estimator_trainer records verify DIRECTORY    reports for each file wh
 python -m estimator_trainer records show FILE           prints the number of records, their features and the first records
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 import signal
 
-import tf_estimator  # noqa: F401 - before TensorFlow
-
-from google.protobuf.message import DecodeError
-import tensorflow.compat.v1 as tf
-
+from estimator_trainer.common.commands.command import import_tensorflow
 from estimator_trainer.common.errors import RunError, UsageError, check_utf8, print_error
-from estimator_trainer.common.records import manifest, tfrecord
-from estimator_trainer.common.records.records import decode
-
-_MAX_SHOWN = 1000
-
-
-def show(path: str) -> Iterator[str]:
-    """Yields lines that describe a file: the number of records, the features of the first 1,000, and the first three.
-
-    Raises:
-      UsageError: the file cannot be read.
-      RunError: it is corrupt, or contains records other than tf.train.Example.
-    """
-    try:
-        scan = tfrecord.scan(path)
-        defect = tfrecord.find_damage(path, scan)
-    except tf.errors.OpError as error:
-        raise UsageError(f'{path}: cannot be read: {error.message}') from None
-    if defect:
-        raise RunError(f'{path}: {defect}')
-    yield f'{path}: {scan.count} records, {scan.bytes} bytes'
-    try:
-        examples = [decode(record) for record in tfrecord.read(path, min(scan.count, _MAX_SHOWN))]
-    except DecodeError:
-        raise RunError(f'{path}: contains records other than tf.train.Example') from None
-    for name in sorted({name for example in examples for name in example}):
-        features = [example[name] for example in examples if name in example]
-        kinds = ' or '.join(sorted({kind for kind, _ in features}))
-        sizes = ' to '.join(str(size) for size in sorted({f(len(values) for _, values in features) for f in (min, max)}))
-        missing = f', missing in {len(examples) - len(features)} of {len(examples)}' if len(features) < len(examples) else ''
-        yield f'  {_printable(name)}: {kinds}, values: {sizes}{missing}'
-    for i, example in enumerate(examples[:3]):
-        values = ', '.join(f'{_printable(name)}={_shorten(values)}' for name, (_, values) in sorted(example.items()))
-        yield f'record {i}, at byte {scan.offsets[i]}: {values}'
-
-
-def _shorten(values):
-    return ' '.join([*map(_format, values[:8]), *(['...'] if len(values) > 8 else [])])
-
-
-def _format(value):
-    if not isinstance(value, bytes):
-        return f'{value:g}' if isinstance(value, float) else str(value)
-    is_text = len(value) <= 60 and value.isascii() and value.decode('ascii').isprintable()
-    return repr(value.decode('ascii')) if is_text else f'<{len(value)} bytes>'
-
-
-def _printable(name):
-    return name if name.isprintable() else repr(name)
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs `verify` or `show` and returns the exit code: 0 if all is well, 1 if a file is corrupt, 2 for wrong usage."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Lets `| head` end it silently.
-    commands = {'verify': manifest.verify, 'show': show}
     if argv[1:] in (['-h'], ['--help']):
         print(__doc__)
         return 0
     try:
         check_utf8(argv)
-        if len(argv) != 3 or argv[1] not in commands:
+        if len(argv) != 3 or argv[1] not in ('verify', 'show'):
             raise UsageError('give verify and a directory, or show and a file; see --help')
-        for line in commands[argv[1]](argv[2]):
+        import_tensorflow()
+        from estimator_trainer.common.records import manifest, show
+
+        for line in (manifest.verify if argv[1] == 'verify' else show.show)(argv[2]):
             print(line)
     except (UsageError, RunError) as error:
         print_error('records', error)

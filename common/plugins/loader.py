@@ -1,7 +1,7 @@
 """Imports of model and dataset modules by file name or dotted path, without a registry."""
 
+import contextlib
 import importlib
-import importlib.util
 import inspect
 import os
 import pkgutil
@@ -9,8 +9,8 @@ import sys
 import types
 from typing import Any
 
+from estimator_trainer.common import import_names
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.former_names import FormerNameError
 
 _ARGUMENTS = {
     'model': {
@@ -55,18 +55,19 @@ def load(kind: str, name: str) -> types.ModuleType:
     Raises:
       UsageError: there is no such module, or a required function is missing or takes other arguments.
     """
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    with contextlib.suppress(FileNotFoundError):  # It may have been deleted.
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
     path = name if '.' in name else f'{_path(kind)}.{name}'
     module = None
     if all(part.isidentifier() for part in path.split('.')):
         try:
             module = importlib.import_module(path)
-        except FormerNameError as error:
-            raise UsageError(f'--{kind}={name}: {error}') from None
-        except ModuleNotFoundError as error:
+        except ImportError as error:
+            if former := import_names.explain(error):
+                raise UsageError(f'--{kind}={name}: {former}') from None
             # A failed import inside the module needs the traceback.
-            if not f'{path}.'.startswith(f'{error.name}.'):
+            if not isinstance(error, ModuleNotFoundError) or not f'{path}.'.startswith(f'{error.name}.'):
                 raise
     if module is None:
         raise _missing(kind, name)
@@ -76,7 +77,7 @@ def load(kind: str, name: str) -> types.ModuleType:
 
 def check_name(kind: str, name: str) -> None:
     """Raises UsageError if there is no such module under models/ or datasets/; accepts any dotted path."""
-    if '.' not in name and not (name.isidentifier() and importlib.util.find_spec(f'{_path(kind)}.{name}')):
+    if '.' not in name and not (name.isidentifier() and import_names.exists(f'{_path(kind)}.{name}')):
         raise _missing(kind, name)
 
 
