@@ -167,12 +167,15 @@ class Run:
         """
         with self._opened({'schedule': 'export', 'checkpoint': checkpoint}) as experiment:
             estimator, source = experiment.estimator, experiment.source
-            path = checkpoints.find_checkpoint(self.output_dir, checkpoint)
             if source.has_images():
-                raw = {'image': tf.TensorSpec([None, *source.image_shape()], tf.uint8)}
-                return Predictor(estimator, raw, path, lambda raw: source.module.image_features(source.params, raw['image']))
-            features = get_specs(source).features
-            return Predictor(estimator, {name: spec for name, spec in features.items() if name != EXAMPLE_ID}, path)
+                inputs = {'image': tf.TensorSpec([None, *source.image_shape()], tf.uint8)}
+                make_features = lambda raw: source.module.image_features(source.params, raw['image'])  # noqa: E731
+            else:
+                inputs = {name: spec for name, spec in get_specs(source).features.items() if name != EXAMPLE_ID}
+                make_features = dict
+            return checkpoints.use_checkpoint(
+                self.output_dir, checkpoint, lambda path: Predictor(estimator, inputs, path, make_features)
+            )
 
     def predict_split(self, split: str = 'eval', checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:
         """Predicts all examples of a split, in its order.

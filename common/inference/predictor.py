@@ -65,19 +65,18 @@ class Predictor:
           {name: array [batch, ...]}; [...] for a single example.
 
         Raises:
-          ValueError: the names or shapes do not match the model.
+          ValueError: the names or shapes do not match the model, or a number does not fit its input's type.
         """
         if not isinstance(inputs, Mapping) and len(self._specs) == 1:
             inputs = dict.fromkeys(self._specs, inputs)
         if not isinstance(inputs, Mapping) or inputs.keys() != self._specs.keys():
             given = (', '.join(inputs) or 'none') if isinstance(inputs, Mapping) else describe(inputs)
             raise ValueError(f'the inputs are {", ".join(self._specs)}, not {given}')
-        values = [
-            np.asarray(value) if isinstance(value, tf.Tensor) else value for value in (inputs[name] for name in self._specs)
-        ]
+        values = [inputs[name] for name in self._specs]
         try:
-            is_single = all(np.ndim(value) == spec.shape.rank - 1 for value, spec in zip(values, self._specs.values()))
-            found = self._predict(*([value] for value in values)) if is_single else self._predict(*values)
+            cast = [_cast(name, spec, value) for (name, spec), value in zip(self._specs.items(), values)]
+            is_single = all(np.ndim(value) == spec.shape.rank - 1 for value, spec in zip(cast, self._specs.values()))
+            found = self._predict(*([value] for value in cast)) if is_single else self._predict(*cast)
         except (TypeError, ValueError):
             self._check(values)
             raise
@@ -124,3 +123,17 @@ class Predictor:
         intact = latest_intact(self._estimator.model_dir)
         is_new = intact is not None and (intact != self._checkpoint_path or not is_first)
         return intact if is_new else self._checkpoint_path, is_new
+
+
+def _cast(name, spec, value):
+    """Returns an input as an array of its type; raises ValueError if that changes a number by more than rounding floats."""
+    array, wanted = np.asarray(value), np.dtype(spec.dtype.as_numpy_dtype)
+    if array.dtype == wanted or not {array.dtype.kind, wanted.kind} <= {*'biuf'}:
+        return array
+    with np.errstate(all='ignore'):
+        cast = array.astype(wanted)
+    is_changed = np.isinf(cast) & ~np.isinf(array) if wanted.kind == 'f' else cast != array
+    if is_changed.any():
+        number, other = array[is_changed][0], cast[is_changed][0]
+        raise ValueError(f'the input {name} is {spec.dtype.name}: {number} ({array.dtype.name}) would become {other}')
+    return cast

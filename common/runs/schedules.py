@@ -1,6 +1,8 @@
 """The schedules: RUN maps each name to a function from an Experiment to the result to print."""
 
 from collections.abc import Callable, Mapping, Sequence
+import copy
+import functools
 import os
 import re
 import typing
@@ -72,19 +74,20 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
 def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> dict[str, Any]:
     """Evaluates a checkpoint, by default that of --checkpoint, on all splits."""
     output_dir = experiment.estimator.model_dir
-    path = checkpoint_path or checkpoints.find_checkpoint(output_dir, experiment.options.checkpoint)
+    if not checkpoint_path:
+        return checkpoints.use_checkpoint(output_dir, experiment.options.checkpoint, functools.partial(evaluate, experiment))
     result: dict[str, Any] = {}
     for evaluator in experiment.evaluators:
-        metrics = evaluator.evaluate(path)
+        metrics = evaluator.evaluate(checkpoint_path)
         result['global_step'] = metrics.pop('global_step')
         # Bytes are serialized summaries, such as images, for TensorBoard only.
         result[evaluator.split] = {
             name: to_json(value) for name, value in sorted(metrics.items()) if not isinstance(value, bytes)
         }
-    if checkpoints.is_of(output_dir, path):
+    if checkpoints.is_of(output_dir, checkpoint_path):
         add_metrics(output_dir, result)
     if experiment.on_metrics:
-        experiment.on_metrics(result)
+        experiment.on_metrics(copy.deepcopy(result))
     return result
 
 
@@ -124,12 +127,13 @@ def _should_stop(experiment):
     options = experiment.options
     if not options.early_stopping_patience:
         return False
-    values = read_metric(experiment.estimator.model_dir, options.eval_splits[0], experiment.objective.metric)
+    output_dir, split, metric = experiment.estimator.model_dir, options.eval_splits[0], experiment.objective.metric
+    values = read_metric(output_dir, split, metric, _latest_step(experiment))  # Later checkpoints may have been lost.
     since = evaluations_since_best(values, experiment.objective, options.early_stopping_min_delta)
     is_over = since >= options.early_stopping_patience
     if is_over:
         tf.logging.info(
-            f'Stopping early: {experiment.objective.metric} has not improved for {since} evaluations '
+            f'Stopping early: {metric} has not improved for {since} evaluations '
             f'(--early_stopping_patience={options.early_stopping_patience}).'
         )
     return is_over
@@ -156,10 +160,13 @@ def predict(experiment: 'Experiment') -> dict[str, Any]:
 
     An unreadable or unparsable example of a file has an `error` in place of predictions; the result counts them.
     """
-    options, estimator = experiment.options, experiment.estimator
-    predictions = _predictions(experiment)
-    checkpoint = checkpoints.find_checkpoint(estimator.model_dir, options.checkpoint)
-    path = os.path.join(estimator.model_dir, 'predictions.jsonl')
+    write = functools.partial(_write_predictions, experiment, _predictions(experiment))
+    return checkpoints.use_checkpoint(experiment.estimator.model_dir, experiment.options.checkpoint, write)
+
+
+def _write_predictions(experiment, predictions, checkpoint):
+    options = experiment.options
+    path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
     class_names = experiment.source.params.metadata.get('class_names')
     sheet = None
     if options.visualize:
@@ -213,8 +220,12 @@ def export(experiment: 'Experiment') -> dict[str, Any]:
 
     Its directory assets.extra has a model card, class names, an example request and a warmup request.
     """
+    output_dir, options = experiment.estimator.model_dir, experiment.options
+    return checkpoints.use_checkpoint(output_dir, options.checkpoint, functools.partial(_export, experiment))
+
+
+def _export(experiment, checkpoint):
     estimator = experiment.estimator
-    checkpoint = checkpoints.find_checkpoint(estimator.model_dir, experiment.options.checkpoint)
     serving_input_fn = serving.make_serving_input_fn(experiment.source)
     inputs = serving.check_exportable(estimator, serving_input_fn, checkpoint)
     directory = os.path.join(estimator.model_dir, 'export')
@@ -225,7 +236,12 @@ def export(experiment: 'Experiment') -> dict[str, Any]:
         step, params = checkpoints.global_step(checkpoint), experiment.source.params
         card = make_card(estimator.model_dir, step, params, saved.sha256 if saved else None)
         with extra_assets(card, params.metadata.get('class_names'), inputs) as assets:
-            path = estimator.export_saved_model(directory, serving_input_fn, assets, checkpoint_path=checkpoint)
+            try:
+                path = estimator.export_saved_model(directory, serving_input_fn, assets, checkpoint_path=checkpoint)
+            except (tf.errors.NotFoundError, ValueError):
+                if tf.io.gfile.exists(f'{checkpoint}.index'):
+                    raise
+                raise CheckpointGone(checkpoint) from None
     return {'global_step': step, 'export': path.decode()}
 
 

@@ -1,6 +1,6 @@
 """The checkpoints of an output_dir: listed, verified, recovered, and awaited from another process."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import os
 import re
 import time
@@ -12,17 +12,18 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import remove_abandoned
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.best_checkpoint import best_dir, find_best
-from estimator_trainer.common.storage.restore import is_intact, open_checkpoint, without_suffix
+from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, open_checkpoint, without_suffix
 
 # Temporary files of TensorFlow and of common/files.py, left behind by an interrupted save.
 _LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?/?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
 _PART = re.compile(r'\w+\.(json|csv|jsonl|pbtxt)\.[0-9a-f]{32}\.part')
 _REPORT_SECONDS = 60
+T = typing.TypeVar('T')
 
 
 def has_checkpoint(output_dir: str) -> bool:
-    """Whether the directory has a checkpoint, intact or not."""
-    return any(step > 0 or tf.io.gfile.exists(f'{path}.index') for step, path in _list(output_dir))
+    """Whether the directory has a checkpoint, intact or not. With a damaged one of step 0, nothing is lost."""
+    return any(step > 0 or is_intact(path) for step, path in _list(output_dir))
 
 
 def global_step(checkpoint_path: str) -> int:
@@ -35,17 +36,21 @@ def global_step(checkpoint_path: str) -> int:
 
 
 def latest_intact(output_dir: str) -> str | None:
-    """Returns the path of the latest intact checkpoint, without suffix; None if there are no checkpoints.
+    """Returns the path of the latest intact checkpoint, without suffix; None if there are none, as `has_checkpoint` counts.
 
     Reads every tensor to verify its checksum. A warning names each corrupt checkpoint.
 
     Raises:
       RunError: all checkpoints are corrupt.
     """
-    for _, path in _list(output_dir):
+    listed = _list(output_dir)
+    for _, path in listed:
         if is_intact(path):
             return path
-        tf.logging.warning('%s: is corrupt or incomplete.', path)
+        if tf.io.gfile.glob(f'{path}.*'):
+            tf.logging.warning('%s: is corrupt or incomplete.', path)
+    if _list(output_dir) != listed:  # A run has saved others meanwhile, and deleted these.
+        return latest_intact(output_dir)
     if has_checkpoint(output_dir):
         raise RunError(f'{output_dir}: all checkpoints are corrupt: choose another directory')
     return None
@@ -66,8 +71,10 @@ def recover(output_dir: str) -> None:
         remove_abandoned(os.path.join(output_dir, name))
     leftovers = [os.path.join(output_dir, name) for name in filter(_LEFTOVER.fullmatch, names)]
     for _, checkpoint in _list(output_dir):
-        if not tf.io.gfile.exists(f'{checkpoint}.index'):
+        if not path or not tf.io.gfile.exists(f'{checkpoint}.index'):  # Without one, only a damaged one of step 0 is left.
             leftovers += tf.io.gfile.glob(f'{checkpoint}.*')
+    if not path:
+        leftovers += tf.io.gfile.glob(os.path.join(output_dir, 'checkpoint'))
     for leftover in leftovers:
         tf.io.gfile.rmtree(leftover)
     if path and _latest_by_state(output_dir) != path:
@@ -120,6 +127,24 @@ def find_checkpoint(output_dir: str, which: str) -> str:
             f'--checkpoint={which}: no such checkpoint; available: best, latest, {", ".join(map(without_suffix, known))}'
         )
     return path
+
+
+def use_checkpoint(output_dir: str, which: str, use: Callable[[str], T]) -> T:
+    """Returns what `use` returns for a checkpoint; if a run deletes the latest one meanwhile, for the next latest.
+
+    Args:
+      which: as for `find_checkpoint`.
+      use: function of the checkpoint's path; raises CheckpointGone if it is deleted.
+    """
+    path = find_checkpoint(output_dir, which)
+    while True:
+        try:
+            return use(path)
+        except CheckpointGone:
+            gone, path = path, find_checkpoint(output_dir, which)
+            if which != 'latest' or path == gone:
+                raise
+            tf.logging.info('%s was deleted meanwhile; using %s.', gone, path)
 
 
 def is_of(output_dir: str, checkpoint_path: str) -> bool:

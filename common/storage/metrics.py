@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 import csv
 import io
+import math
 import os
 import typing
 from typing import Any
@@ -98,13 +99,14 @@ def read_metrics(output_dir: str) -> list[dict[str, str]]:
     return rows
 
 
-def read_metric(output_dir: str, split: str, metric: str) -> list[float]:
-    """Returns the values of a split's metric, ordered by step.
+def read_metric(output_dir: str, split: str, metric: str, last_step: float = math.inf) -> list[float]:
+    """Returns the values of a split's metric up to a step, ordered by step.
 
     Raises:
       RunError: metrics.csv is corrupt.
     """
-    texts = [row[metric] for row in read_metrics(output_dir) if row['split'] == split and row.get(metric)]
+    rows = [row for row in read_metrics(output_dir) if row['split'] == split and int(row['global_step']) <= last_step]
+    texts = [row[metric] for row in rows if row.get(metric)]
     try:
         return [float(text) for text in texts]
     except ValueError:

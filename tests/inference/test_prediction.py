@@ -132,6 +132,28 @@ def test_a_predictor_gives_the_numbers_of_estimator_predict_for_any_batch(traine
             predictor.predict({name: value})
 
 
+def test_a_number_that_does_not_fit_the_type_of_its_input_is_refused(trained, tmp_path):
+    def model(features, labels, mode, params):
+        return {'y': tf.add_n([tf.cast(value, tf.float64) for value in features.values()])}, None
+
+    zeros = {name: np.zeros([2], name) for name in ('uint8', 'int32', 'uint32', 'bool', 'float32')}
+    specs = {name: tf.TensorSpec([None], name) for name in zeros}
+    predictor = Predictor(make_estimator(tmp_path, model=model), specs, f'{tmp_path}/model.ckpt-4')
+    for name, value, message in (
+        ('uint8', [0.5, 1.0], '0.5 (float64) would become 0'),
+        ('uint8', np.int64([255, 256]), '256 (int64) would become 0'),
+        ('int32', np.float32([np.nan, 1]), 'nan (float32) would become '),
+        ('uint32', [0, -1], '-1 (int64) would become 4294967295'),
+        ('bool', [0, 2], '2 (int64) would become True'),
+        ('float32', [1e39, 0], '1e+39 (float64) would become inf'),
+    ):
+        with pytest.raises(ValueError, match=re.escape(f'the input {name} is {name}: {message}')):
+            predictor.predict({**zeros, name: value})
+    for name, value in (('uint8', [255.0, 0.0]), ('bool', [1, 0]), ('float32', [0.1, np.inf]), ('float32', np.uint8([7, 255]))):
+        found = predictor.predict({**zeros, name: value})['y']
+        np.testing.assert_allclose(found, np.float64(value), rtol=1e-6)
+
+
 def test_threads_predict_with_the_weights_of_one_checkpoint_while_another_is_loaded(tmp_path):
     def model(features, labels, mode, params):
         several = [tf.get_variable(f'w{i}', [1000, 100], initializer=tf.zeros_initializer()) for i in range(20)]

@@ -3,7 +3,7 @@
 import re
 
 from estimator_trainer.common.inference.evaluator import Evaluator
-from tests.shared import POLYNOMIAL, rows
+from tests.shared import DAMAGES, POLYNOMIAL, rows
 
 RATE = '--hparams=optimizer=sgd,learning_rate=1e-5,learning_rate_schedule=piecewise'
 
@@ -44,7 +44,7 @@ def test_the_best_checkpoint_is_kept_across_restarts_and_can_be_asked(run, tmp_p
         assert run(*flags, f'--schedule={schedule}', '--checkpoint=best')[1]['global_step'] == 3
 
 
-def test_training_ends_early_where_nothing_better_comes_also_after_a_restart(run):
+def test_training_ends_early_where_nothing_better_comes_also_after_a_restart(run, tmp_path):
     flags = (f'{RATE},piecewise_boundaries=[5],piecewise_factors=[0.0]', '--best_metric=mean_absolute_error:min')
     flags = (*POLYNOMIAL, *flags, '--eval_every_steps=2', '--eval_steps=2', '--train_steps=40', '--eval_splits=eval,train')
     code, result, log = run(*flags, '--early_stopping_patience=3')
@@ -54,6 +54,10 @@ def test_training_ends_early_where_nothing_better_comes_also_after_a_restart(run
     code, again, log = run(*flags, '--early_stopping_patience=3')
     assert code == 0 and again == result and 'loss = ' not in re.sub('Saving dict.*', '', log)
     assert run(*flags, '--early_stopping_patience=5')[1]['global_step'] == 16
+    for step in (14, 16):  # What was evaluated after the checkpoint that it resumes from does not count.
+        DAMAGES['emptied'](tmp_path / 'output' / f'model.ckpt-{step}.index')
+    code, again, log = run(*flags, '--early_stopping_patience=5')
+    assert code == 0 and again['global_step'] == 16 and 'Resuming from' in log
 
 
 def test_an_evaluation_that_was_missed_is_made_up_for(run, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import itertools
 import shutil
 import types
+from unittest import mock
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -93,6 +94,42 @@ def test_what_an_interrupted_save_has_left_is_deleted_and_is_no_checkpoint(outpu
     (tmp_path / f'model.ckpt-1.{DATA}').write_text('as well')
     with pytest.raises(RunError, match='all checkpoints are corrupt'):
         checkpoints.latest_intact(str(tmp_path))
+
+
+@pytest.mark.parametrize('damage', DAMAGES)
+@pytest.mark.parametrize('suffix', ['index', DATA])
+def test_a_damaged_checkpoint_of_step_0_alone_is_as_none(tmp_path, suffix, damage):
+    save(tmp_path, 0)
+    DAMAGES[damage](tmp_path / f'model.ckpt-0.{suffix}')
+    assert not checkpoints.has_checkpoint(str(tmp_path))
+    checkpoints.recover(str(tmp_path))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_the_next_checkpoint_is_used_if_a_run_deletes_the_latest_meanwhile(tmp_path):
+    paths = [save(tmp_path, 1)]
+
+    def use(path):
+        if len(paths) < 3:
+            paths.append(save(tmp_path, len(paths) + 1))
+            tf.train.remove_checkpoint(path)
+            raise CheckpointGone(path)
+        return path
+
+    assert checkpoints.use_checkpoint(str(tmp_path), 'latest', use) == paths[2] == f'{tmp_path}/model.ckpt-3'
+    for which in ('latest', paths[2]):  # It is still there, or asked for by its name.
+        with pytest.raises(CheckpointGone, match='model.ckpt-3: a file of it is missing'):
+            checkpoints.use_checkpoint(str(tmp_path), which, mock.Mock(side_effect=CheckpointGone(paths[2])))
+
+
+def test_checkpoints_that_are_deleted_while_they_are_read_are_not_corrupt(output, monkeypatch, caplog):
+    def is_intact(path):
+        for file in output.glob('model.ckpt-10.*'):
+            file.rename(str(file).replace('-10.', '-12.'))
+        return path.endswith('-12')
+
+    monkeypatch.setattr(checkpoints, 'is_intact', is_intact)
+    assert checkpoints.latest_intact(str(output)) == f'{output}/model.ckpt-12' and 'ckpt-10' not in caplog.text
 
 
 def test_a_checkpoint_is_known_by_any_path_that_leads_to_it(tmp_path, monkeypatch):

@@ -59,6 +59,7 @@ def test_metrics_are_rows_in_the_order_of_the_steps(tmp_path):
     np.testing.assert_array_equal(read_metric(str(tmp_path), 'eval', 'loss'), [-math.inf, math.nan, 1])
     assert read_metric(str(tmp_path), 'eval', 'new, "odd"') == [7]
     assert read_metric(str(tmp_path), 'eval', 'nosuch') == []
+    assert read_metric(str(tmp_path), 'train', 'loss', last_step=20) == [0.5, 0.5]
 
 
 DAMAGED_ROWS = ('x,eval,1', '1,eval,abc', '1,eval,1,2', '²,eval,1', '1,,1')
