@@ -47,7 +47,7 @@ def as_type_error(fn):
 
 
 @pytest.mark.parametrize('number, code', [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_ends_the_training_after_the_step_and_outside_of_it_the_process_at_once(number, code):
+def test_a_signal_ends_training_after_the_step_and_otherwise_the_process_immediately(number, code):
     with StopOnSignal() as stop:
         assert train_until(stop, 3, lambda: send(number)) in (3, 4)
         assert stop.received == number
@@ -59,7 +59,7 @@ def test_a_signal_ends_the_training_after_the_step_and_outside_of_it_the_process
     assert exit.value.code == code
 
 
-def test_without_a_signal_the_training_runs_to_its_end_and_the_previous_handlers_come_back():
+def test_without_a_signal_training_completes_and_the_previous_handlers_are_restored():
     def handlers():
         return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
 
@@ -86,13 +86,13 @@ def test_a_signal_ends_the_process_even_if_its_exit_becomes_another_exception(co
         as_type_error(lambda: send(signal.SIGINT))
 
 
-def test_an_error_after_a_signal_that_the_training_has_heeded_is_not_hidden():
+def test_an_error_after_a_handled_signal_is_not_hidden():
     with pytest.raises(TypeError), StopOnSignal() as stop:
         train_until(stop, 3, lambda: send(signal.SIGTERM))
         raise TypeError
 
 
-def test_a_second_ctrl_c_does_not_wait_for_the_step_but_process_managers_may_send_sigterm_twice():
+def test_a_second_ctrl_c_does_not_wait_for_the_step_but_sigterm_may_come_twice():
     with StopOnSignal() as stop, pytest.raises(SystemExit):
         train_until(stop, 3, lambda: send(signal.SIGINT, signal.SIGINT))
     with StopOnSignal() as stop:
@@ -100,7 +100,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_step_but_process_managers_may_sen
 
 
 @pytest.mark.parametrize('ends', [lambda fn: fn(), as_type_error])
-def test_a_signal_ends_an_evaluation_at_once_the_training_after_the_step_and_nothing_else_is_evaluated(ends):
+def test_a_signal_ends_an_evaluation_immediately_and_training_after_the_step(ends):
     ended, stop = [], StopOnSignal()
 
     def evaluate():
@@ -177,7 +177,7 @@ def in_third_step(steps, after=0.0, is_training=True, **options):
         ([0, 0, 0], {'exit_seconds': 0.2, 'after': 1000}, 'stopped\n'),
     ],
 )
-def test_a_step_is_waited_for_as_long_as_it_may_take_and_so_is_what_follows(steps, options, out):
+def test_a_step_and_the_exit_have_time_limits(steps, options, out):
     with in_third_step(steps, **options) as process:
         process.send_signal(signal.SIGTERM)
         found, err = process.communicate(timeout=100)

@@ -13,7 +13,7 @@ from tests.shared import losses
 HAS_BFLOAT16 = 'avx512f' in open('/proc/cpuinfo').read()
 
 
-def test_a_task_that_makes_its_session_after_another_was_lost_ends_too(train):
+def test_a_task_that_creates_its_session_after_a_loss_also_ends(train):
     run = train(2, environs={'worker0': {'TINY_MODEL_SECONDS': '3'}})
     run.wait_for('worker0', 'Calling model_fn')
     run.send('chief0', signal.SIGKILL)
@@ -52,7 +52,7 @@ def test_a_loss_that_is_not_finite_ends_all_with_a_line(train):
         assert 'Traceback' not in run.log(task)
 
 
-def test_tasks_that_were_started_differently_name_what_differs(train, tmp_path):
+def test_differently_started_tasks_name_the_difference(train, tmp_path):
     flags = {'worker0': [f'--hparams={HPARAMS.replace("0.05", "0.06")}'], 'worker1': ['--warm_start_from=/nowhere']}
     other = {'worker0': [f'--data_dir={tiny_data.write(tmp_path / "other", seed=1)}']}
     run, of_data = train(3, only=flags), train(2, only=other)

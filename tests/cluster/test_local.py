@@ -57,7 +57,7 @@ def test_the_result_is_the_chiefs_the_other_output_is_logged_and_each_task_has_a
     assert 'restarts' not in caplog.text
 
 
-def test_a_task_that_fails_is_named_and_all_are_started_again_as_often_as_allowed_but_for_a_mistake(launch, tmp_path, caplog):
+def test_a_failed_task_is_named_and_all_restart_as_often_as_allowed_except_after_a_mistake(launch, tmp_path, caplog):
     with pytest.raises(UsageError, match='^worker 0 failed: --freeze=x: is wrong '):
         launch({'chief0': '', 'worker0': 'print("trainer.py: --freeze=x: is wrong")\nsys.exit(2)'}, restarts=3)
     assert 'restart' not in caplog.text
@@ -73,7 +73,7 @@ def test_a_task_that_fails_is_named_and_all_are_started_again_as_often_as_allowe
     assert logged(tmp_path, 'worker-1') == f'{lost}\n'  # Of the first start: logs are appended to.
 
 
-def test_tasks_that_go_on_without_a_lost_one_are_terminated_and_those_that_go_on_even_then_are_killed(launch, caplog):
+def test_tasks_that_outlive_a_lost_one_are_terminated_and_finally_killed(launch, caplog):
     with pytest.raises(RunError, match='^worker 0 failed: exit code 1 '):
         launch({'chief0': 'log_a_step()\nserve(143)', 'worker0': 'leave(1)'}, terminate_seconds=0.1)
     assert 'worker 0 failed; tasks still running in 0.1 s will be stopped.' in caplog.messages
@@ -114,7 +114,7 @@ def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, capl
         (143, {'chief0': f'log_a_step()\n{SAVES}', 'worker0': 'leave(143)', 'evaluator0': 'serve(143)'}),  # Saves a checkpoint.
     ],
 )
-def test_a_task_that_is_stopped_stops_those_that_it_has_not_told(launch, code, tasks):
+def test_a_stopped_task_stops_those_not_notified(launch, code, tasks):
     with pytest.raises(SystemExit) as stopped:
         launch(tasks, terminate_seconds=0.1)
     assert stopped.value.code == code
@@ -133,7 +133,7 @@ def test_the_tasks_stop_when_their_launcher_is_killed(train):
     wait_until(lambda: 'SIGTERM: stopping after saving a checkpoint' in logged(run.output_dir, 'chief'))
 
 
-def test_a_cluster_that_loses_a_task_is_started_again_and_ends_as_if_undisturbed(run, tiny_dir, tmp_path, monkeypatch):
+def test_a_cluster_that_loses_a_task_restarts_and_ends_with_the_same_result(run, tiny_dir, tmp_path, monkeypatch):
     processes, expected, found = [], tmp_path / 'expected', tmp_path / 'found'
     flags = (*FLAGS, f'--data_dir={tiny_dir}', '--save_checkpoints_steps=5', '--eval_every_steps=50')
 
@@ -161,7 +161,7 @@ def test_a_cluster_that_loses_a_task_is_started_again_and_ends_as_if_undisturbed
     assert_equal(read_weights(found), read_weights(expected))
 
 
-def test_the_tasks_are_counted_by_job_have_a_gpu_each_if_there_are_enough_and_what_is_no_cluster_is_refused():
+def test_tasks_are_counted_by_job_get_a_gpu_each_if_there_are_enough_and_invalid_clusters_are_rejected():
     assert local_tasks.parse('evaluator:1,worker:12,chief:1') == {'evaluator': 1, 'worker': 12, 'chief': 1}
     assert local_tasks.parse('worker:64') == {'worker': 64} and local_tasks.parse('worker:1,ps:1') == {'worker': 1, 'ps': 1}
     for text, message in {

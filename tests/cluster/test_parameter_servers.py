@@ -49,7 +49,7 @@ def test_a_chief_alone_trains_as_one_process_and_resumes_exactly_after_a_stop_an
     assert_equal(resumed.weights(), alone.weights(), 1e-6)
 
 
-def test_a_worker_that_is_lost_and_started_again_stops_nobody(train):
+def test_a_lost_and_restarted_worker_stops_nobody(train):
     """Also: early stopping of the chief stops the worker."""
     stopping = ('--early_stopping_patience=2', '--early_stopping_min_delta=100', '--save_checkpoints_steps=100')
     run = train(2, *ENDLESS, *stopping, servers=2, environ={'TINY_SECONDS': '0.06'})
@@ -74,7 +74,7 @@ def test_a_server_that_hangs_ends_the_others_after_the_timeout(train):
     assert [run.error(task) for task in ('chief0', 'worker0')] == [run.loss('ps', 'does not answer')] * 2
 
 
-def test_a_lost_chief_ends_the_others_which_do_not_name_a_worker_that_was_lost_before(train):
+def test_a_lost_chief_ends_the_others_which_do_not_name_a_previously_lost_worker(train):
     run = train(3, *ENDLESS, servers=1, environ={'TINY_SECONDS': '0.03'})
     run.wait_for('worker0', 'Running local_init_op')
     for task in ('worker1', 'chief0'):
@@ -99,7 +99,7 @@ def test_a_signal_to_a_worker_while_the_chief_evaluates_stops_all_and_they_resum
     assert all(6 * STEPS <= step <= 6 * STEPS + 2 for step in steps)
 
 
-def test_a_server_of_another_training_is_refused_and_one_whose_chief_leaves_ends():
+def test_a_server_of_another_run_is_rejected_and_one_whose_chief_leaves_ends():
     cluster = addresses(chief=1, ps=1)
     other = {**cluster, **addresses(chief=1)}
     server = ParameterServer(ClusterConfig(cluster, 'ps', 0), 60)

@@ -40,7 +40,7 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
         assert (code, result) == (0, {}) and '--schedule=evaluate: the chief runs it alone.' in log
 
 
-def test_what_a_cluster_cannot_do_is_refused_by_each_task(run_as, tmp_path):
+def test_each_task_rejects_options_that_clusters_do_not_support(run_as, tmp_path):
     for cluster, job, flag, message in (
         (WITH_EVALUATOR, 'chief', PATIENCE, NEEDS_EVALUATIONS),
         ({'worker': ['a:1', 'b:1']}, 'evaluator', PATIENCE, NEEDS_EVALUATIONS),

@@ -43,7 +43,7 @@ def test_a_task_knows_its_place_and_one_task_is_no_cluster():
     assert tf_config.read({'SLURM_PROCID': '0', 'SLURM_NTASKS': '4'}) is None  # A batch script.
 
 
-def test_a_text_that_describes_no_task_of_a_cluster_is_refused():
+def test_invalid_descriptions_of_a_cluster_are_rejected():
     for message, texts in (
         (' is not JSON ', ['9' * 5000, '[' * 100000]),
         (' is not a JSON object', ['[]']),
@@ -72,7 +72,7 @@ def test_a_text_that_describes_no_task_of_a_cluster_is_refused():
             assert found.startswith(start) and found.endswith(fix) and ('JSON ' in message or found == start + fix)
 
 
-def test_the_tasks_of_a_slurm_step_are_workers_in_the_order_of_its_hosts_and_damaged_variables_are_refused():
+def test_tasks_of_a_slurm_step_are_workers_in_the_order_of_hosts_and_corrupt_variables_are_rejected():
     for nodes, per_node, expected in (
         ('n[1-2]', '2(x2)', ['n1:8888', 'n1:8889', 'n2:8888', 'n2:8889']),
         ('n[9-10],m-[01-02]', '1(x4)', ['n9:8888', 'n10:8888', 'm-01:8888', 'm-02:8888']),

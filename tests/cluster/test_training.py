@@ -27,7 +27,7 @@ def test_a_cluster_trains_as_one_process(undisturbed):
     assert evaluated[0] == evaluated[1] and len(evaluated[0]) == 3
 
 
-def test_tasks_that_are_stopped_and_then_lost_resume_to_the_same_bits(train, undisturbed, tmp_path):
+def test_stopped_and_then_lost_tasks_resume_to_the_same_bits(train, undisturbed, tmp_path):
     """Also: a signal to one stops all after the same step; loops of several steps and an evaluator change no bit."""
     (_, two), slow = undisturbed, {'directory': tmp_path, 'environ': {'TINY_SECONDS': '0.1'}}
     stopped = train(2, '--schedule=train', **slow)
@@ -61,7 +61,7 @@ def test_tasks_that_are_stopped_and_then_lost_resume_to_the_same_bits(train, und
     assert again.result()['global_step'] == STEPS and 'The chief has nothing to train.' in again.log('worker0')
 
 
-def test_options_give_what_they_give_in_one_process(train, undisturbed):
+def test_options_have_the_same_effect_as_in_one_process(train, undisturbed):
     """Combines all options that affect training, in float64 except for the rates."""
     hparams = 'uses_words=true,gradient_accumulation_steps=2,ema_decay=0.9,gradient_clip_norm=0.5,weight_decay=0.01'
     flags = (f'--hparams={HPARAMS},{hparams}', '--freeze=bias', '--num_towers=2', '--schedule=train')
@@ -85,7 +85,7 @@ def test_early_stopping_stops_all_at_the_same_step(train):
     assert steps == [5 * len(found)] * 2 and steps[0] < STEPS
 
 
-def test_a_hook_that_stops_the_training_where_the_tasks_do_not_wait_is_refused(train):
+def test_a_hook_that_stops_training_where_tasks_do_not_wait_is_rejected(train):
     flags = ('--model=tests.training.model_with_parts', '--schedule=train', '--save_checkpoints_steps=10')
     run = train(2, *flags, '--hparams=batch_size=12,last_step=15')
     assert run.wait() == [2, 2]

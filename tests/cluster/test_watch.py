@@ -46,7 +46,7 @@ def test_a_task_answers_is_silent_or_lost_or_cannot_be_reached():
         ([b'x'] * 1000, 0.5, 1, 1),  # The step does not end.
     ],
 )
-def test_a_loss_is_told_again_and_again_until_the_watch_stops(answers, timeout, steps, probes):
+def test_a_loss_is_reported_repeatedly_until_the_watch_stops(answers, timeout, steps, probes):
     told, count = queue.SimpleQueue(), len(answers)
     with listening(answers) as port:
         found = watch.Watch([f'127.0.0.1:{port}'], timeout, lambda: told.put((found.is_late, count - len(answers))))

@@ -54,7 +54,7 @@ def train(output_dir, steps=100, model=None, dataset=None, **options):
     return api.train(model, dataset, str(output_dir), hparams=SLOPE, train_steps=steps, **options)
 
 
-def test_objects_of_a_program_train_and_are_asked(tmp_path):
+def test_objects_of_a_program_train_and_predict(tmp_path):
     seen = []
     run = train(tmp_path / 'x', on_metrics=seen.append, save_summary_steps=50)
     weights = read_weights(tmp_path / 'x')
@@ -74,7 +74,7 @@ def test_objects_of_a_program_train_and_are_asked(tmp_path):
     assert [line['y'] for line in run.predict_split('eval')] == pytest.approx((-3 * X).tolist(), abs=1e-2)
 
 
-def test_predictions_follow_the_training_also_when_it_starts_anew_or_a_checkpoint_is_damaged(tmp_path):
+def test_predictions_follow_training_even_after_a_restart_or_a_corrupt_checkpoint(tmp_path):
     output_dir = tmp_path / 'x'
     run = train(output_dir, steps=4)
     first = run.predict(1.0)['y']
@@ -92,7 +92,7 @@ def test_predictions_follow_the_training_also_when_it_starts_anew_or_a_checkpoin
         assert run.predict(1.0)['y'] == weights['slope'] + weights['bias']
 
 
-def test_python_and_the_command_line_are_one(run, tmp_path, data_dir):
+def test_python_and_the_command_line_are_equivalent(run, tmp_path, data_dir):
     flags = ('--train_steps=20', '--save_checkpoints_steps=10', '--precision=bfloat16')
     code, expected, log = run(*SMALL, *flags, output_dir=tmp_path / 'command')
     assert code == 0, log
@@ -120,7 +120,7 @@ def test_python_and_the_command_line_are_one(run, tmp_path, data_dir):
     assert line['class'] == answers['class'][2] and line['input'] == str(tmp_path / 'digit.png')
 
 
-def test_a_run_leaves_the_program_as_it_was_and_does_not_depend_on_its_random_numbers(tmp_path):
+def test_a_run_restores_the_program_and_does_not_depend_on_its_random_numbers(tmp_path):
     class Dense(Line):
         def model(self, features, labels, mode, params):
             y = tf.layers.dense(features['x'][:, None], 1)[:, 0]
@@ -152,7 +152,7 @@ def test_a_run_leaves_the_program_as_it_was_and_does_not_depend_on_its_random_nu
     assert len({read_weights(tmp_path / name / 'model.ckpt-0')['dense/kernel'].item() for name in ('before', 'other')}) == 2
 
 
-def test_a_signal_in_a_training_saves_a_checkpoint_and_the_training_resumes(tmp_path):
+def test_a_signal_during_training_saves_a_checkpoint_and_the_run_resumes(tmp_path):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # It is ignored where the tests run in the background.
     previous = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     for number, at_step, stopped in ((signal.SIGINT, 10, KeyboardInterrupt), (signal.SIGTERM, 50, SystemExit)):
@@ -170,7 +170,7 @@ def test_a_signal_in_a_training_saves_a_checkpoint_and_the_training_resumes(tmp_
     assert_equal(read_weights(tmp_path / 'found'), read_weights(tmp_path / 'expected'))
 
 
-def test_an_exception_of_the_program_ends_the_training_and_is_not_changed(tmp_path):
+def test_an_exception_of_the_program_ends_training_and_is_not_changed(tmp_path):
     class Enough(Exception):
         pass
 
@@ -209,7 +209,7 @@ def test_a_mistake_is_one_line(tmp_path):
         assert str(raised.value).startswith(message) and not (tmp_path / 'x').exists()
 
 
-def test_paths_and_numbers_of_numpy_are_taken_and_what_does_not_fit_the_run_is_refused(tmp_path, monkeypatch):
+def test_paths_and_numpy_numbers_are_accepted_and_arguments_that_do_not_fit_the_run_rejected(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'elsewhere').mkdir()
     options = {'data_dir': tmp_path, 'train_steps': np.int64(4), 'hparams': SLOPE}

@@ -23,7 +23,7 @@ RANGES = {
 
 
 @pytest.mark.parametrize('code, expected, printed', [('why', 1, 'why\n'), (3, 3, ''), (None, 1, '')])
-def test_what_a_module_calls_sys_exit_with_is_printed_or_the_exit_code(capsys, monkeypatch, code, expected, printed):
+def test_the_argument_of_a_modules_sys_exit_is_printed_or_the_exit_code(capsys, monkeypatch, code, expected, printed):
     monkeypatch.setattr(processes, 'exit_process', sys.exit)  # Another test may have started a server in this process.
     with pytest.raises(SystemExit) as exit:
         processes.run_and_exit(lambda: sys.exit(code))
@@ -61,7 +61,7 @@ def test_flags_become_options_of_the_same_defaults():
         ),
     ],
 )
-def test_tasks_trials_programs_and_the_launcher_agree_on_pass_on_or_refuse_these_flags(trait, names):
+def test_tasks_trials_programs_and_the_launcher_compare_forward_or_reject_these_flags(trait, names):
     assert set(names_with(trait)) == set(names.split())
 
 
@@ -87,7 +87,7 @@ def test_a_number_out_of_its_range_is_refused(name):
         *(([f'--output_dir={path}'], f'={path}: cannot be written') for path in ('/dev/null', '/dev/null/x', '/proc/output')),
     ],
 )
-def test_wrong_usage_is_one_line_and_makes_nothing(run, tmp_path, argv, message):
+def test_wrong_usage_is_one_line_and_creates_nothing(run, tmp_path, argv, message):
     code, result, err = run(*argv)
     (line,) = without_log(err)
     assert (code, result) == (2, None) and line.startswith('trainer.py: ') and message in line

@@ -55,7 +55,7 @@ def read_lines(path):
     return [json.loads(line) for line in open(path)]
 
 
-def test_a_run_is_asked_without_the_flags_of_its_training_and_knows_its_classes(words, original):
+def test_a_run_is_evaluated_without_its_flags_and_knows_its_classes(words, original):
     results, params, dataset = (json.loads((original / 'run' / f'{name}.json').read_text()) for name in SAVED)
     assert results['train']['accuracy'] == results['fold3']['accuracy'] == 1
     assert (params['num_classes'], params['batch_size'], params['seed']) == (2, 2, 5)
@@ -92,7 +92,7 @@ def test_files_are_predicted_and_a_model_exported_without_the_data(words, origin
     assert signatures['examples:serving_default'](examples=tf.constant(examples))['class'].numpy().tolist() == [1, 0, 1]
 
 
-def test_flags_that_are_given_take_precedence(words, tmp_path):
+def test_given_flags_take_precedence(words, tmp_path):
     (tmp_path / 'other.txt').write_text('aa consonants\nbbbb vowels\n')
     code, result, _ = words('--schedule=evaluate', '--eval_splits=train', '--data_dir=other', '--hparams=num_classes=2')
     assert code == 0 and result['train']['accuracy'] == 0
@@ -158,7 +158,7 @@ def test_a_dataset_json_with_other_contents_than_those_written_is_reported(tmp_p
     assert saved_dataset.load(str(tmp_path)) == expected
 
 
-def test_data_whose_metadata_differs_is_refused_where_it_matters(make):
+def test_data_with_different_metadata_is_rejected_where_it_matters(make):
     def prepare(trains, **metadata):
         return saved_dataset.prepare(source, SavedDataset(metadata, None, None, None), trains).params.metadata
 
@@ -172,7 +172,7 @@ def test_data_whose_metadata_differs_is_refused_where_it_matters(make):
     assert prepare(False, class_names=names, num_classes=2, mean=1)['mean'] == 1
 
 
-def test_a_training_that_resumes_with_other_data_warns_of_it(tmp_path, make, caplog):
+def test_resuming_with_other_data_warns(tmp_path, make, caplog):
     sources = [make(), make(words_module.WORDS.replace('aa', 'oo'), 1)]
     warnings = []
     for source, is_resumed in ((0, False), (0, True), (1, False), (0, True), (0, True)):
@@ -190,7 +190,7 @@ def test_a_training_that_resumes_with_other_data_warns_of_it(tmp_path, make, cap
         (lambda _, record: record['i'], '--dataset=d: --input and export will need the data: its records contain RaggedTensor'),
     ],
 )
-def test_what_will_not_work_without_the_data_is_logged(tmp_path, make, caplog, parse, message):
+def test_restrictions_without_the_data_are_logged(tmp_path, make, caplog, parse, message):
     def read(split, data_dir, params):
         return tf.data.Dataset.from_tensors({'i': 1, 'ragged': tf.ragged.constant([[1], []])} if 'Ragged' in message else '')
 

@@ -104,7 +104,7 @@ def test_help_and_mistakes_are_answered_without_tensorflow():
         assert (code, out, err.count('\n')) == (2, '', 1) and err.startswith(f'{program}.py: {text}'), (argv, err)
 
 
-def test_one_line_says_what_windows_lacks():
+def test_one_line_names_missing_modules_on_windows():
     calls = json.dumps([(program, ['--help']) for program in ('trainer', 'sweep')])
     process = subprocess.run([sys.executable, '-c', WINDOWS + CODE], cwd=ROOT, input=calls, capture_output=True, text=True)
     found = [json.loads(line) for line in process.stdout.splitlines()]
@@ -112,7 +112,7 @@ def test_one_line_says_what_windows_lacks():
     assert found == [[1, '', f'{program}.py: {problem}'] for program in ('trainer', 'sweep')], process.stderr
 
 
-def test_the_garbage_collector_leaves_out_what_a_command_imports(monkeypatch):
+def test_the_garbage_collector_ignores_the_imports_of_a_command(monkeypatch):
     gc.unfreeze()
     command.import_tensorflow()
     assert gc.get_freeze_count() == 0  # These objects are a program's own.

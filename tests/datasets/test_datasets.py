@@ -59,7 +59,7 @@ def assert_converted(dataset, data_dir, arrays):
         (cifar10, 'raw/cifar10/cifar-10-batches-bin', {'is_archive': False}),
     ],
 )
-def test_files_of_the_user_are_converted_once(tmp_path, monkeypatch, dataset, directory, options):
+def test_the_users_files_are_converted_once(tmp_path, monkeypatch, dataset, directory, options):
     arrays = WRITE[dataset](tmp_path / directory, monkeypatch, **options)
     files = os.listdir(tmp_path / directory)
     prepare(dataset, tmp_path, raw_dir=str(tmp_path / 'mine') if directory == 'mine' else '')
@@ -69,7 +69,7 @@ def test_files_of_the_user_are_converted_once(tmp_path, monkeypatch, dataset, di
 
 
 @pytest.mark.parametrize('dataset, first', [(cifar10, ARCHIVE), (fashion_mnist, FIRST)])
-def test_files_that_are_nowhere_are_downloaded_once(tmp_path, monkeypatch, dataset, first):
+def test_missing_files_are_downloaded_once(tmp_path, monkeypatch, dataset, first):
     def answer(handler, begin):
         handler.send_response(200)
         handler.end_headers()
@@ -99,7 +99,7 @@ def test_files_that_are_nowhere_are_downloaded_once(tmp_path, monkeypatch, datas
         (cifar10, {'is_archive': False}, 'data_batch_3.bin', None, 'cannot be read: .*; replace it with that of https://'),
     ],
 )
-def test_a_file_that_is_not_the_published_one_is_named(tmp_path, monkeypatch, dataset, options, name, damage, message):
+def test_an_unpublished_file_is_named(tmp_path, monkeypatch, dataset, options, name, damage, message):
     WRITE[dataset](tmp_path, monkeypatch, **options)
     content = (tmp_path / name).read_bytes()
     (tmp_path / name).unlink()
@@ -134,7 +134,7 @@ def test_the_pickled_version_is_not_read(tmp_path, monkeypatch, name, is_own):
     prepare(cifar10, tmp_path)  # The binary version beside it is read.
 
 
-def test_wrong_hyper_parameters_are_refused(tmp_path, monkeypatch):
+def test_wrong_hyper_parameters_are_rejected(tmp_path, monkeypatch):
     for dataset, files, defined in (
         (fashion_mnist, f'{FIRST} nor {FIRST[:-3]}$', 'image_size=28, num_channels=1'),
         (cifar10, f'{ARCHIVE} nor the files data_batch_1.bin, .*, test_batch.bin$', 'image_size=32, num_channels=3'),
@@ -169,7 +169,7 @@ def test_mnist_is_as_published_and_converted_once(data_dir):
     assert 'Creative Commons Attribution-Share Alike 3.0' in text and 'yann.lecun.com' in text
 
 
-def test_a_raw_file_of_mnist_that_is_missing_or_another_is_named(tmp_path, monkeypatch):
+def test_a_missing_or_changed_raw_file_of_mnist_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(mnist, 'RAW_DIR', str(tmp_path))
     other = gzip.compress(b'another')
     for content, message in (

@@ -96,7 +96,7 @@ def test_the_kind_is_found_in_the_values(caplog):
         assert found.get('a') == expected and not caplog.text or 'a' not in found and log in caplog.text, values
 
 
-def test_a_schema_says_what_features_are_and_is_refused_if_the_examples_contradict_it(caplog):
+def test_a_schema_gives_kinds_and_is_rejected_if_the_examples_contradict_it(caplog):
     given = {'x': {'kind': 'ignore'}, 'v': {'kind': 'numeric', 'shape': [2, 1]}, 'zip': 'categorical', 'city': 'ignore'}
     found = infer([mixed(0)] * 2, **given, photo={'kind': 'image', 'size': 2, 'channels': 3}, review='categorical')
     photo = feature('photo', 'bytes', 'image', size=2, channels=3, is_raw=False)
@@ -177,7 +177,7 @@ def test_roles_are_given_or_usual_names_and_some_of_them_and_of_the_labels_canno
             describe(labeled(labels, w='heavy'), schema)
 
 
-def test_a_picture_is_enough_for_a_model_of_an_image_alone(tmp_path):
+def test_a_picture_suffices_for_a_model_of_an_image_alone(tmp_path):
     def read(name, **feature):
         facts = {'features': [{'name': 'a', 'kind': 'image', 'size': 2, 'channels': 1, **feature}, {'kind': 'label'}, *others]}
         ((fields, record),) = example_input.read_input(str(tmp_path / name), HParams({}, facts))

@@ -173,7 +173,7 @@ def test_jpeg_and_plain_png_files_are_kept_and_others_become_png(tmp_path):
             np.testing.assert_array_equal(converted, Image.open(path).convert('RGB'))
 
 
-def test_unreadable_pictures_are_left_out_and_listed_and_errors_of_input(root, tmp_path, caplog, monkeypatch):
+def test_unreadable_pictures_are_skipped_and_listed_and_errors_of_input(root, tmp_path, caplog, monkeypatch):
     save(root / 'cat' / 'cut.jpg', picture(size=(60, 60)))
     os.truncate(root / 'cat' / 'cut.jpg', 400)
     (root / 'cat' / 'empty.png').write_bytes(b'')

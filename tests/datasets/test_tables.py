@@ -33,7 +33,7 @@ def table(tmp_path):
     return make
 
 
-def test_lines_are_read_from_any_place_on(tmp_path):
+def test_lines_are_read_from_any_offset(tmp_path):
     long = [letter * 700_000 for letter in 'abcd']  # Longer than the blocks read.
     (tmp_path / 'a').write_bytes(b'\xef\xbb\xbf' + '\n'.join(['ü', *long, '\r', 'end']).encode())
     lines, found, positions = Lines(str(tmp_path / 'a')), [], []
@@ -272,7 +272,7 @@ def test_a_column_that_identifies_rows_is_no_feature_unless_the_schema_says_so(f
         facts('id,y', [(i, i % 2) for i in range(20)])
 
 
-def test_only_what_is_probably_wrong_is_warned_of(facts, caplog):
+def test_only_probable_mistakes_cause_warnings(facts, caplog):
     rows = [('x' if i % 7 == 0 else i, 'n.a.' if i == 3 else i % 5, 'low' if i == 4 else i % 3) for i in range(140)]
     facts('mixed,zip,y', rows, {'columns': {'zip': 'categorical'}, 'task': 'classification'})
     assert 'column' not in caplog.text and 'no row trained on' not in caplog.text
@@ -318,7 +318,7 @@ def test_the_target_is_given_or_has_a_usual_name_and_a_wrong_schema_is_refused(t
             find_roles(schema_of({'id': 'x'}), [f'c{i}' for i in range(count)], 'a.csv')
 
 
-def test_a_row_becomes_an_example_of_the_cells_that_are_there():
+def test_a_row_becomes_an_example_of_its_existing_cells():
     columns = {'x': 'numeric', 'c': 'categorical', 'key': 'id', 'w': 'weight', 'y': 'target'}
     facts = {'columns': [{'name': name, 'kind': kind} for name, kind in columns.items()], 'task': 'classification'}
     header, integers = ['y', 'other', 'w', 'x', 'c', 'key'], {**facts, 'class_names': ['-1', '7']}
@@ -453,7 +453,7 @@ def test_any_change_converts_anew(splits, tmp_path, prepared, caplog):
             prepared(splits, 'target=kind', wrong)
 
 
-def test_data_of_other_columns_than_the_training_is_refused(tmp_path, prepared):
+def test_data_with_other_columns_than_in_training_is_rejected(tmp_path, prepared):
     path = tmp_path / 'a.csv'
     trained = prepared(write(path, 'x,kind', [(i % 7, 'ab'[i % 2]) for i in range(60)]), 'target=kind').metadata
     for header, message in (('x,kind', 'is categorical now'), ('z,kind', 'is missing now')):

@@ -63,7 +63,7 @@ def test_a_file_is_downloaded_however_the_server_sends_it_but_not_if_it_is_there
     assert path.read_bytes() == b'mine' and ranges == []
 
 
-def test_what_an_earlier_process_left_is_used_and_counted(path, monkeypatch):
+def test_bytes_of_an_earlier_process_are_used_and_counted(path, monkeypatch):
     bars, make_bar = [], module.make_bar
     monkeypatch.setattr(module, 'make_bar', lambda **options: bars.append(options) or make_bar(**options))
     path.parent.mkdir()
@@ -83,7 +83,7 @@ def test_what_an_earlier_process_left_is_used_and_counted(path, monkeypatch):
         assert [(bar['initial'], bar['total']) for bar in bars] == [(count, len(CONTENT)) for count in counted]
 
 
-def test_a_download_ends_when_it_is_no_use_to_go_on(path):
+def test_a_download_stops_when_retrying_is_useless(path):
     no_progress = [send(count, heeds_range=False) for count in (50_000, 70_000)] * 2
     for answers, attempts, message, kept in (
         ([send(content=b'<html>Please log in</html>')], 1, f'not {SHA256}', None),
@@ -100,7 +100,7 @@ def test_a_download_ends_when_it_is_no_use_to_go_on(path):
         assert (part.read_bytes() if part.exists() else None) == kept
 
 
-def test_what_came_before_a_server_fell_silent_is_kept(path, monkeypatch):
+def test_bytes_from_before_a_server_falls_silent_are_kept(path, monkeypatch):
     monkeypatch.setattr(module, 'TIMEOUT', 1.0)
     over = threading.Event()
     with serving(send(count=70_000, then=lambda: over.wait(100))) as (url, ranges):
@@ -127,7 +127,7 @@ def test_a_server_that_never_answers_or_cannot_be_reached_is_named_and_a_path_th
         download('http://x/file', 'gs://bucket/a', SHA256)
 
 
-def test_two_that_want_a_file_at_the_same_time_download_it_once(path, caplog):
+def test_two_concurrent_requests_for_a_file_download_it_once(path, caplog):
     def wait():
         while 'Waiting for another process' not in caplog.text and len(ranges) == 1:
             time.sleep(0.01)

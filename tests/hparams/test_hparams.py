@@ -131,7 +131,7 @@ def test_saved_hparams_are_a_set_that_gives_equal_ones(tmp_path):
     build.compare(params, path)
 
 
-def test_compare_names_each_key_that_differs_but_for_the_length_of_the_training(tmp_path):
+def test_compare_names_each_differing_key_except_the_length_of_the_run(tmp_path):
     path = str(tmp_path / 'hparams.json')
     build.save(make(model={'filters': [1, 2], 'old': 1}), path)
     with pytest.raises(UsageError) as error:
@@ -149,7 +149,7 @@ def test_compare_names_each_key_that_differs_but_for_the_length_of_the_training(
         build.compare(make('ema_decay=0.5'), path)
 
 
-def test_files_of_older_runs_load_under_the_names_of_today(tmp_path):
+def test_files_of_older_runs_load_under_the_current_names(tmp_path):
     path = tmp_path / 'hparams.json'
     old = {'warmup_fraction': 'rise_share', 'initial_lr_factor': 'low_factor'}
     build.save({old.get(key, key): value for key, value in make('warmup_fraction=0.5').items()}, str(path))
@@ -187,13 +187,13 @@ MISTAKES_OF_A_RESTART = [
 
 
 @pytest.mark.parametrize('text, message', MISTAKES_OF_A_RESTART)
-def test_what_a_restart_cannot_bear_is_named(text, message):
+def test_hyper_parameters_that_must_not_change_on_resuming_are_named(text, message):
     with pytest.raises(UsageError, match=f'^--override_hparams: {message}'):
         overrides.check_names(build.add_overrides(PARAMS, text)[1], ['depth'])
     overrides.check_names(['depth', 'learning_rate', 'batch_size'], ['depth'])
 
 
-def test_the_history_has_what_changed_and_knows_the_examples_seen(tmp_path):
+def test_the_history_has_the_changes_and_the_examples_seen(tmp_path):
     assert change('batch_size=128', 5) == []  # The previous value.
     first = change('batch_size=10,depth=2', 4)
     assert first == [{'global_step': 4, 'hparams': {'batch_size': [128, 10], 'depth': [1, 2]}}]

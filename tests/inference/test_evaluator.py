@@ -32,7 +32,7 @@ def test_evaluations_on_one_graph_give_the_numbers_of_estimator_evaluate_and_of_
     assert found['loss'] == pytest.approx(np.square(X[:4] @ w - Y[:4]).mean(), rel=1e-5)
 
 
-def test_a_split_that_ends_early_is_no_result(trained, tmp_path):
+def test_a_split_that_ends_early_is_an_error(trained, tmp_path):
     with pytest.raises(RunError, match='the split eval ended after 3 of 4 batches: a Python function of the dataset'):
         make_evaluator(trained, steps=50, at_least=4).evaluate(f'{tmp_path}/model.ckpt-4')
     make_evaluator(trained, steps=50, at_least=3).evaluate(f'{tmp_path}/model.ckpt-4')

@@ -88,7 +88,7 @@ def test_serialized_examples_of_any_length_are_padded_where_the_dataset_has_tens
     assert found.tolist() == [[[1, 2], [3, 4]], [[5, 6], [0, 0]]]
 
 
-def test_what_cannot_be_exported_is_named(tmp_path):
+def test_models_that_cannot_be_exported_are_named(tmp_path):
     def model(features, labels, mode, params):
         y = python_op(lambda x: x, lambda x, gradient: gradient)(tf.get_variable('w', initializer=1.0) * features['x'])
         return {'y': y}, None if labels is None else tf.reduce_sum(y, 1)
@@ -118,7 +118,7 @@ def read_request(record):
 
 
 @pytest.mark.parametrize('model', ['alexnet', 'polynomial'])
-def test_an_exported_model_answers_the_requests_that_go_with_it(run, trained_run, model):
+def test_an_exported_model_answers_its_example_requests(run, trained_run, model):
     trained_run(model)
     path = run('--schedule=export')[1]['export']
     signature = tf2.saved_model.load(path).signatures['serving_default']

@@ -73,7 +73,7 @@ def expected(tmp_path, step, x):
     return x @ tf.train.load_variable(f'{tmp_path}/model.ckpt-{step}', 'w')[:, 0]
 
 
-def test_bad_examples_of_files_do_not_keep_the_others_from_being_predicted(trained, tmp_path):
+def test_bad_examples_of_files_do_not_prevent_other_predictions(trained, tmp_path):
     rows = ['1 2', '', '3 4', '5', '6 7', '8 9 10', '1 0']  # Two have the wrong number of values.
     assert records.encode({'x': [1.0, 0.0]}).endswith(b'\0')  # Which NumPy would drop.
     (tmp_path / 'rows.txt').write_text('\n'.join(rows))
@@ -259,7 +259,7 @@ def test_of_a_folder_a_dataset_of_own_files_reads_those_of_its_kind(tmp_path):
         assert inputs(open_rows(tmp_path, read_input=read_name, INPUT_PATTERNS=patterns), tmp_path) == names
 
 
-def test_where_nothing_can_be_read_is_named(tmp_path):
+def test_unreadable_inputs_are_named(tmp_path):
     write(tmp_path / 'in', 'x.csv')
     of_tables = {'read_input': read_name, 'INPUT_PATTERNS': ('*.txt', '*.tsv')}
     for functions, named in ((of_tables, '*.txt, *.tsv'), ({}, '*.tfrecord*')):

@@ -98,7 +98,7 @@ def test_a_network_of_keras_layers_is_trained_as_by_keras(make):
     np.testing.assert_allclose(the('moving_mean', in_towers), expected, rtol=1e-5)
 
 
-def test_a_training_in_a_loop_resumes_with_the_bits_of_single_steps():
+def test_a_run_in_a_loop_resumes_with_the_bits_of_single_steps():
     check_loop(estimator_of(sequential, 2, ',gradient_accumulation_steps=2,ema_decay=0.9'))
 
 
@@ -109,7 +109,7 @@ def frozen():
     return tf.keras.Sequential([base, output()])
 
 
-def test_layers_that_are_not_trainable_stay_as_they_are():
+def test_non_trainable_layers_do_not_change():
     found = train(frozen)
     assert [(value == KERNEL).all() for value in found.values() if value.shape == KERNEL.shape] == [True]
     assert_same(found, train_by_keras(frozen()))
@@ -117,7 +117,7 @@ def test_layers_that_are_not_trainable_stay_as_they_are():
 
 @pytest.mark.parametrize('layer, is_functional', [(Dropout, False), (RandomRotation, False), (RandomRotation, True)])
 @pytest.mark.parametrize('mode', ['train', 'eval', 'infer'])
-def test_dropout_and_layers_that_augment_know_whether_it_is_training(session, layer, is_functional, mode):
+def test_dropout_and_augmentation_layers_know_the_mode(session, layer, is_functional, mode):
     def make():
         last = tf.keras.layers.Dense(1, kernel_initializer=tf.constant_initializer([[1], [10]]))
         layers = [tf.keras.layers.Reshape([1, 2, 1]), layer(0.5), tf.keras.layers.Flatten(), last]
@@ -169,7 +169,7 @@ def called_twice():
         (called_twice, 0),
     ],
 )
-def test_what_a_layer_adds_counts_once_and_by_the_examples_of_each_tower(make, towers):
+def test_losses_and_updates_of_a_layer_count_once_and_by_the_examples_of_each_tower(make, towers):
     assert_same(train(make, towers=towers), train_by_keras(make()))
 
 
@@ -218,7 +218,7 @@ with tf.Graph().as_default():
         (lambda: lambda x: tf.cond(x[0, 0] > 0, lambda: hidden()(x), lambda: x @ KERNEL), 'dense adds losses or updates with'),
     ],
 )
-def test_what_a_graph_cannot_make_right_is_refused(session, make, message):
+def test_layers_that_cannot_work_in_a_graph_are_rejected(session, make, message):
     with pytest.raises(UsageError, match=f'^the layer {message}'):
         next(collected(session, make))
 

@@ -114,7 +114,7 @@ def test_weights_of_a_part_are_those_of_the_model_within(name, tmp_path):
     np.testing.assert_allclose(started(make, tmp_path / name), expected, rtol=1e-5)
 
 
-def test_weights_that_may_have_another_name_are_warned_of(tmp_path, caplog):
+def test_possibly_renamed_weights_cause_a_warning(tmp_path, caplog):
     def make(first, *others):
         return tf.keras.Sequential([layers.Dense(4, name=name) for name in (first, 'same', *others)])
 

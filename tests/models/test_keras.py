@@ -146,7 +146,7 @@ def test_a_network_of_another_graph_is_one_line_and_its_own_exceptions_are_left_
             call(f'own_networks.{name}')
 
 
-def test_a_softmax_at_the_end_is_warned_of(networks, session, caplog):
+def test_a_final_softmax_causes_a_warning(networks, session, caplog):
     importlib.import_module('tf_keras')  # TensorFlow then finds its functions by the names of those of tf.keras.
     call('own_networks.make')
     assert 'softmax' not in caplog.text

@@ -88,7 +88,7 @@ def test_seq2seq_learns_to_write_texts_backwards(tmp_path):
     assert [target.decode() for target in predictions['target']] == list(targets)
 
 
-def test_how_a_text_is_searched_for_may_change_after_the_training_but_not_the_network(run, tmp_path):
+def test_the_search_may_change_after_training_but_not_the_network(run, tmp_path):
     flags = ('--model=seq2seq', '--dataset=addition')
     hparams = '--hparams=num_examples=100,rnn_units=8'
     assert run(*flags, hparams, '--train_steps=1', '--schedule=train')[0] == 0

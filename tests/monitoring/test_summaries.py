@@ -15,7 +15,7 @@ from estimator_trainer.hparams.build import HParams
 from tests.linear import scalars
 
 
-def test_a_training_writes_its_speed_and_what_is_left_of_it(tmp_path, session, monkeypatch, caplog):
+def test_training_logs_its_speed_and_remaining_time(tmp_path, session, monkeypatch, caplog):
     clock, seen, steps = [1000.0], [], iter(range(5, 11))
     monkeypatch.setattr(time, 'perf_counter', lambda: clock[0])
     monkeypatch.setattr(time, 'time', lambda: clock[0])

@@ -115,7 +115,7 @@ def check_run(ask, logs):
     assert 'name: "model/tower_0/' in graph and 'name: "model/tower_1/' in graph
 
 
-def test_tensorboard_compares_trainings_and_shows_each(run, tmp_path):
+def test_tensorboard_compares_runs_and_shows_each(run, tmp_path):
     hparams = '--hparams=filters=[4,8],dense_units=16,batch_size=32,warmup_steps=0'
     runs = {name: [*POLYNOMIAL, f'--hparams=learning_rate={rate}', '--train_steps=10'] for name, rate in RATES.items()}
     runs['run'] = [hparams, '--train_steps=20', '--save_checkpoints_steps=10', '--num_towers=2']

@@ -17,7 +17,7 @@ CHANGES = [{}, {'cache': False}, {'shuffle_buffer': 5}, {'cache': False, 'shuffl
 
 
 @pytest.mark.parametrize('changes', CHANGES, ids=str)
-def test_each_epoch_and_each_seed_has_an_order_of_its_own_in_which_a_resumed_training_goes_on(changes):
+def test_each_epoch_and_seed_has_its_own_order_in_which_a_run_resumes(changes):
     orders = []
     for seed in (1, 2):
         whole = ids(numbers(10), 12, seed=seed, **changes)  # Batches of 4 run over the ends of epochs.
@@ -75,7 +75,7 @@ def draw(steps, function=parse, **options):
 
 @pytest.mark.parametrize('function', [parse, parse_batch])
 @pytest.mark.parametrize('cache', [True, False])
-def test_every_example_draws_anew_in_each_epoch_and_a_resumed_training_draws_the_same(function, cache):
+def test_every_example_draws_new_numbers_per_epoch_and_a_resumed_run_the_same(function, cache):
     whole = draw(9, function, cache=cache)
     assert len(set(whole['first'])) == 36
     assert draw(6, function, start=3, cache=cache) == {name: values[12:] for name, values in whole.items()}
@@ -135,7 +135,7 @@ def test_batches_grouped_by_length_are_of_similar_examples_in_any_order_each_onc
         assert lengths not in (sorted(lengths), sorted(lengths, reverse=True))
 
 
-def test_a_training_grouped_by_length_resumes_with_the_same_batches():
+def test_a_run_grouped_by_length_resumes_with_the_same_batches():
     changes = {'group_by_length': True, 'shuffle_buffer': 20}
     whole = batches(texts(), 85, **changes)
     for found, start in zip(passes(texts(), [(77, 8), (50, 35), (49, 36)], **changes), (77, 50, 49)):

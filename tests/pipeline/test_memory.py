@@ -76,7 +76,7 @@ def test_variables_or_a_tensor_that_no_memory_could_hold_are_refused(monkeypatch
 
 
 @pytest.mark.parametrize('module, free, code', [(memory, 10**8, 1), (memory_check, 10, 2)])
-def test_a_training_that_does_not_fit_is_refused_before_it_begins(execute, tmp_path, monkeypatch, module, free, code):
+def test_a_run_that_does_not_fit_is_rejected_before_training(execute, tmp_path, monkeypatch, module, free, code):
     monkeypatch.setattr(module, 'available', lambda: free)
     flags = (*POLYNOMIAL, '--schedule=train', '--train_steps=1', f'--output_dir={tmp_path}')
     found, _, err = execute(trainer.main, ['trainer.py', *flags])

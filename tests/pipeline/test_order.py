@@ -30,7 +30,7 @@ def short_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize('count, shards, window, batch_size', [(50, 3, 7, 9), (47, 3, 100, 4), (5, 4, 2, 4)])
-def test_each_epoch_has_an_order_of_its_own_in_which_a_resumed_training_goes_on(tmp_path, count, shards, window, batch_size):
+def test_each_epoch_has_its_own_order_in_which_a_run_resumes(tmp_path, count, shards, window, batch_size):
     directory, steps = write(tmp_path, count, shards), -(-4 * count // batch_size)
     options = {'data_dir': directory, 'shuffle_buffer': window, 'batch_size': batch_size}
     spans = [(start, steps - start) for start in (0, steps // 3, steps * 3 // 4)]
@@ -88,7 +88,7 @@ def test_the_window_is_bounded_by_bytes_and_blocks_cover_files_of_any_length(tmp
     assert found.blocks(0)[:, 4].tolist() == [1] * 10
 
 
-def test_a_resumed_training_reads_only_what_comes_of_its_share(tmp_path, monkeypatch):
+def test_a_resumed_run_reads_only_its_share(tmp_path, monkeypatch):
     monkeypatch.setattr(tfrecord, 'INDEXED_BYTES', 1)  # Each record is a block.
     directory = write(tmp_path, 200, 1)
     whole = ids(directory, 50, shuffle_buffer=20)

@@ -131,7 +131,7 @@ def command(*arguments):
     return code, out.getvalue().splitlines(), err.getvalue().splitlines()
 
 
-def test_verify_says_of_each_file_whether_it_is_as_written(tmp_path):
+def test_verify_reports_for_each_file_whether_it_is_as_written(tmp_path):
     write(tmp_path, others={'eval': examples(1)})
     paths = [f'{tmp_path}/{split}-0000{i}-of-00004.tfrecord' for split in ('train', 'eval') for i in range(4)]
     lines = [f'{path}: as written' for path in paths]
@@ -254,7 +254,7 @@ def test_files_of_an_interrupted_conversion_of_the_same_are_kept(tmp_path, caplo
     assert ('1 of 40 examples were skipped' in caplog.text) == is_skipped
 
 
-def test_a_pass_over_an_iterable_goes_on_where_it_was_interrupted(tmp_path, shards_of_300_bytes, monkeypatch, caplog):
+def test_a_pass_over_an_iterable_resumes_after_an_interruption(tmp_path, shards_of_300_bytes, monkeypatch, caplog):
     def interrupted():
         yield None
         yield from examples(90)
@@ -272,7 +272,7 @@ def test_a_pass_over_an_iterable_goes_on_where_it_was_interrupted(tmp_path, shar
     assert '1 of 121 examples were skipped' in caplog.text
 
 
-def test_shards_are_written_at_the_same_time_but_a_process_waits_and_takes_what_the_other_wrote(tmp_path, caplog):
+def test_shards_are_written_in_parallel_but_a_second_process_waits_and_uses_the_result(tmp_path, caplog):
     both = threading.Barrier(2, timeout=100)
     write(tmp_path / 'shards', Lazy(2, lambda i: both.wait() * 0 or {'id': i}), num_shards=2)
     assert read_ids(tmp_path / 'shards') == [0, 1]

@@ -77,7 +77,7 @@ def test_an_index_has_an_entry_for_each_64_KB_and_no_more_than_512():
         assert index == {'every': every, 'offsets': list(range(0, 31 * count, 31 * every))}
 
 
-def test_what_is_damaged_is_said_with_its_place(path):
+def test_damage_is_reported_with_its_location(path):
     longer, wrong = 'is corrupt: it is longer than the rest of the file', 'is corrupt: its checksum is wrong'
     for content, damage in (
         (WHOLE[:30], f'the record at byte 21 {longer}'),  # Within a header.

@@ -82,7 +82,7 @@ def test_a_bad_record_is_named_in_training_evaluation_and_prediction(run, tmp_pa
         assert run_last('eval', schedule).startswith(f'trainer.py: {place}')
 
 
-def test_a_damaged_tfrecord_file_is_named_before_the_training_or_when_it_is_read(run, tmp_path):
+def test_a_corrupt_tfrecord_file_is_named_before_training_or_when_read(run, tmp_path):
     def run_anew(*flags, output):
         manifest.clear_cache(trusts=True)  # As in a new process.
         flags = (f'{SMALL[0]},cache=false,shuffle_buffer=10', '--schedule=train', f'--data_dir={tmp_path}/data', *flags)
@@ -107,7 +107,7 @@ def test_a_damaged_tfrecord_file_is_named_before_the_training_or_when_it_is_read
         assert bool(steps(tmp_path / output)) == is_trained
 
 
-def test_a_tfrecord_file_that_vanishes_is_named_and_once_it_is_back_the_training_resumes(tmp_path):
+def test_a_vanished_tfrecord_file_is_named_and_the_run_resumes_once_it_is_back(tmp_path):
     def train(steps, on_metrics=None):
         options = {'schedule': 'train', 'train_steps': steps, 'save_summary_steps': 10, 'save_checkpoints_steps': 5}
         options |= {'data_dir': str(tmp_path / 'data'), 'on_metrics': on_metrics}
@@ -125,7 +125,7 @@ def test_a_tfrecord_file_that_vanishes_is_named_and_once_it_is_back_the_training
     assert max(steps(tmp_path / 'output')) == reached + 5
 
 
-def test_a_loss_or_a_variable_that_is_not_finite_ends_the_training_at_its_step(run, tmp_path):
+def test_a_non_finite_loss_or_variable_ends_training_at_its_step(run, tmp_path):
     flags = (*POLYNOMIAL, '--schedule=train', '--train_steps=50')
     # The loss of the second step is about (1e9 * 1e4 * 1e2)^2 = 1e30, that of the third is out of the range of float32.
     code, result, err = run(*flags, '--save_checkpoints_steps=1', '--hparams=optimizer=sgd,learning_rate=1e9')
@@ -186,7 +186,7 @@ OWN_MOUNTS = ['unshare', '-Urm']
     not shutil.which('unshare') or subprocess.run([*OWN_MOUNTS, *'mount -t tmpfs none /tmp'.split()], check=False).returncode,
     reason="a disk of a test's own needs user namespaces",
 )
-def test_a_full_disk_is_named_and_the_training_resumes_once_there_is_room(tmp_path):
+def test_a_full_disk_is_named_and_the_run_resumes_once_there_is_space(tmp_path):
     """A real one of 15 MB, where a checkpoint takes 6."""
     write_mnist(tmp_path / 'data')
     disk = tmp_path / 'disk'

@@ -60,7 +60,7 @@ def test_training_ends_early_where_nothing_better_comes_also_after_a_restart(run
     assert code == 0 and again['global_step'] == 16 and 'Resuming from' in log
 
 
-def test_an_evaluation_that_was_missed_is_made_up_for(run, tmp_path, monkeypatch):
+def test_a_missed_evaluation_is_repeated(run, tmp_path, monkeypatch):
     flags = (*POLYNOMIAL, '--eval_every_steps=5', '--save_checkpoints_steps=5', '--eval_steps=1', '--train_steps=20')
     whole, table = Evaluator.evaluate, tmp_path / 'output' / 'metrics.csv'
     with monkeypatch.context() as context:  # As if the process were killed in the evaluation of step 10.

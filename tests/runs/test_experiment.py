@@ -38,7 +38,7 @@ def make(tmp_path, text='', schedule='train', batch_start=(0, 0), **options):
     return make_experiment(MODEL, source, config, options, None)
 
 
-def test_the_length_of_a_training_and_its_periods_follow_from_the_data(tmp_path):
+def test_the_length_of_a_run_and_its_periods_follow_from_the_data(tmp_path):
     for text, options, steps, eval_every_steps in (
         ('num_epochs=1.5', {}, 4, 3),  # 15 / 4 and 10 / 4, rounded up.
         ('num_epochs=2', {'batch_start': (3, 12)}, 5, 3),  # 3 + (20 - 12) / 4.
@@ -54,7 +54,7 @@ def test_the_length_of_a_training_and_its_periods_follow_from_the_data(tmp_path)
         assert (experiment.train_steps, experiment.eval_every_steps) == (steps, eval_every_steps)
 
 
-def test_what_cannot_be_run_is_named(tmp_path):
+def test_invalid_runs_are_named(tmp_path):
     for text, options, message in (
         ('train_split=endless', {}, '--dataset=d is infinite, so epochs are undefined: set --train_steps'),
         ('num_epochs=1e308', {}, rf'num_epochs=1e\+308 makes more than {MAX_STEPS} steps: lower it, or set --train_steps'),
@@ -76,7 +76,7 @@ def test_what_cannot_be_run_is_named(tmp_path):
 @pytest.mark.parametrize(
     'split, batches, numbers', [('train', 0, range(10)), ('train', 2, range(8)), ('endless', MAX_STEPS, range(5))]
 )
-def test_a_training_sees_all_batches_or_the_first_ones(tmp_path, split, batches, numbers):
+def test_training_sees_all_batches_or_the_first_ones(tmp_path, split, batches, numbers):
     experiment = make(tmp_path, f'train_steps=9,train_split={split},cache=false', overfit_batches=batches)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.train.create_global_step()

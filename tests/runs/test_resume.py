@@ -37,7 +37,7 @@ def listening(pid):
     return [fields[1] for fields in sockets if fields[3] == '0A' and f'socket:[{fields[9]}]' in targets]
 
 
-def test_a_training_listens_nowhere_excludes_others_and_stopped_resumes_as_if_nothing_had_been(start, run, tmp_path):
+def test_a_run_listens_nowhere_excludes_others_and_resumes_exactly_after_a_stop(start, run, tmp_path):
     process = start(*QUICK, *ENDLESS)
     assert any('step = 20 ' in line for line in process.stderr)
     assert not os.path.exists('/proc/net/tcp') or listening(process.pid) == []
@@ -75,7 +75,7 @@ sys.exit(trainer.main(sys.argv))
 """
 
 
-def test_a_training_that_is_killed_inside_a_save_resumes_as_if_nothing_had_been(run, data_dir, tmp_path):
+def test_a_run_killed_during_a_save_resumes_exactly(run, data_dir, tmp_path):
     output = tmp_path / 'output'
     command = [sys.executable, '-c', KILLED, *EVERYTHING, f'--data_dir={data_dir}', f'--output_dir={output}']
     process = forked.run(command, env={**os.environ, 'PYTHONPATH': ROOT})
@@ -119,7 +119,7 @@ class Recorder:
         return json.loads((path / 'hparams.json').read_text())
 
 
-def test_with_another_batch_size_the_epoch_goes_on_where_it_was(tmp_path, caplog):
+def test_with_another_batch_size_the_epoch_continues(tmp_path, caplog):
     recorder = Recorder(tmp_path)
     recorder.train('whole', 30)
     expected = recorder.seen['whole']

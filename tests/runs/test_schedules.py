@@ -72,7 +72,7 @@ def test_continuous_eval_waits_for_its_timeout_and_passes_over_what_is_deleted(r
     assert 'model.ckpt-15 was deleted before it could be evaluated' in log
 
 
-def test_a_finished_training_says_so_and_is_evaluated_and_kept(run, trained_run):
+def test_a_finished_run_is_reported_evaluated_and_kept(run, trained_run):
     output_dir = trained_run('polynomial')
     shutil.rmtree(output_dir / 'best')
     code, result, log = run(*FLAGS, '--train_steps=3')
@@ -81,7 +81,7 @@ def test_a_finished_training_says_so_and_is_evaluated_and_kept(run, trained_run)
     assert (output_dir / 'best' / 'model.ckpt-20.index').exists()
 
 
-def test_an_export_waits_for_another_one_and_deletes_what_a_killed_one_has_left(start, trained_run):
+def test_an_export_waits_for_another_and_deletes_leftovers_of_a_killed_one(start, trained_run):
     export = trained_run('polynomial') / 'export'
     for name in ('temp-1700000000', 'temp-of-mine'):
         (export / name).mkdir(parents=True)

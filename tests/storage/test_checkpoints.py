@@ -59,7 +59,7 @@ def test_the_last_checkpoint_that_is_intact_is_resumed_from(output, caplog, name
     assert list(tf.train.get_checkpoint_state(str(output)).all_model_checkpoint_paths) == older
 
 
-def test_a_training_goes_on_from_it_as_if_nothing_had_been(run, tmp_path):
+def test_a_run_resumes_from_it_exactly(run, tmp_path):
     def train(output, steps):
         flags = (*POLYNOMIAL, '--schedule=train', '--hparams=learning_rate_schedule=constant', '--save_checkpoints_steps=4')
         return run(*flags, f'--train_steps={steps}', output_dir=output)
@@ -76,7 +76,7 @@ def test_a_training_goes_on_from_it_as_if_nothing_had_been(run, tmp_path):
     assert {int(path.stem[11:]) for path in output.glob('*.index')} == {8, 10, 12, 16, 20}  # The last five.
 
 
-def test_what_an_interrupted_save_has_left_is_deleted_and_is_no_checkpoint(output, tmp_path):
+def test_leftovers_of_an_interrupted_save_are_deleted_and_not_taken_for_checkpoints(output, tmp_path):
     before = {*output.iterdir()}
     (output / 'model.ckpt-8_temp').mkdir()
     leftovers = [
@@ -193,7 +193,7 @@ def test_a_checkpoint_is_found_by_its_name_or_path(tmp_path):
     assert [without_suffix(f'a.index/b.{name}') for name in names] == ['a.index/b'] * 3 + ['a.index/b.txt']
 
 
-def test_what_is_waited_for_is_logged_each_minute_until_the_timeout(monkeypatch, caplog):
+def test_waiting_is_logged_each_minute_until_the_timeout(monkeypatch, caplog):
     def iterator(directory, timeout, timeout_fn):
         waits.append(timeout)
         timeout_fn()

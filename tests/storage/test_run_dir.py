@@ -63,7 +63,7 @@ def test_a_file_that_is_being_replaced_stays_until_the_new_one_is_whole(tmp_path
 
 
 @pytest.mark.parametrize('name', ['metrics.csv', 'best'])
-def test_what_another_training_left_without_its_checkpoints_is_not_mixed_in(tmp_path, name):
+def test_leftovers_of_a_run_without_checkpoints_are_not_mixed_in(tmp_path, name):
     run_dir.check_empty(str(tmp_path))
     (tmp_path / name).mkdir()
     with pytest.raises(RunError, match=f'{name} belongs to a run with no checkpoints'):

@@ -74,7 +74,7 @@ def test_failures_do_not_end_the_search(tmp_path):
     assert errors == ['0 ended with 1', '1 ended with -9', never, never, '4 ended with 1']
 
 
-def test_a_training_that_somebody_stops_ends_the_search_and_resumes_in_the_next(tmp_path):
+def test_a_stopped_trial_ends_the_search_and_resumes_in_the_next(tmp_path):
     processes = Processes(tmp_path, 'echo 3 > values; exit 143')
     with pytest.raises(RunError, match='trial 0 was interrupted: rerun the command to resume'):
         search(open_at(tmp_path), processes, 2)
@@ -111,7 +111,7 @@ def test_a_study_refuses_another_setup_but_for_hyperparameters_that_came_later(t
     assert [*tmp_path.iterdir()] == [directory] and [path.name for path in directory.iterdir()] == ['study.db']
 
 
-def test_what_is_no_study_is_reported(tmp_path):
+def test_an_invalid_study_is_reported(tmp_path):
     (tmp_path / 'study.db').write_bytes(b'no database' * 1000)
     fix = 'check that it is not locked or corrupt, or choose another --output_dir'
     with pytest.raises(RunError, match=f'study.db: file is not a database: {fix}'):

@@ -79,7 +79,7 @@ def test_the_best_set_trains_again_to_the_same_loss(search, run, tmp_path):
     assert losses(again, 'train') == losses(best, 'train')
 
 
-def test_a_stopped_sweep_resumes_its_trainings(search, tmp_path, monkeypatch):
+def test_a_stopped_sweep_resumes_its_trials(search, tmp_path, monkeypatch):
     tiny_data.write(tmp_path / 'data')
     steps = ('--train_steps=60', '--eval_every_steps=30', '--save_summary_steps=1')
     flags = [{'learning_rate': [0.05]}, '--trials=1', '--hparams=batch_size=10', *TINY, *steps]
@@ -103,7 +103,7 @@ def test_a_stopped_sweep_resumes_its_trainings(search, tmp_path, monkeypatch):
     assert [row['global_step'] for row in rows(trial / 'metrics.csv')] == ['30', '60']
 
 
-def test_a_trial_is_started_with_the_flags_of_a_training_in_a_session_of_its_own(search, tmp_path):
+def test_a_trial_starts_with_the_flags_of_a_run_in_its_own_session(search, tmp_path):
     flags = ('--train_steps=20', '--hparams=momentum=0.5', '--seed=3', '--num_towers=2', '--best_metric=loss:max')
     code, result, err = search({'learning_rate': [0.25]}, '--trials=1', '--jobs=2', *flags, f'--log_file={tmp_path}/log')
     assert code == 0
@@ -129,7 +129,7 @@ def test_a_bad_trial_is_pruned(search, tmp_path):
     assert trials_of(tmp_path)[5].state == TrialState.PRUNED
 
 
-def test_trainings_of_a_killed_sweep_are_waited_for(command, search, tmp_path):
+def test_a_sweep_waits_for_the_trials_of_a_killed_one(command, search, tmp_path):
     flags = [{'learning_rate': [0.25]}, '--trials=1', '--freeze=waits']
     code = f'import sys; sys.path.insert(0, {ROOT!r}); from estimator_trainer.common.commands import sweep, trainer; '
     code += f'trainer.SCRIPT = {FAKE!r}; '
@@ -164,7 +164,7 @@ def test_failed_trials_are_reported_and_end_nothing_but_a_sweep_without_others(s
         assert re.search(f'study.db: .*{change}.*: use the same values, or choose another --output_dir', err)
 
 
-def test_a_mistake_costs_no_trial_and_nothing_is_left_to_do_but_the_result(search, tmp_path):
+def test_a_mistake_costs_no_trial_and_a_complete_sweep_only_prints_the_result(search, tmp_path):
     for mode, expected in (('wrong', 2), ('broken', 1)):
         code, _, err = search(RATES, f'--freeze={mode}')
         assert code == expected and f'a dry run failed: trainer.py: --freeze={mode}: matches none (log: {tmp_path}' in err
@@ -178,7 +178,7 @@ def test_a_mistake_costs_no_trial_and_nothing_is_left_to_do_but_the_result(searc
     assert best.read_bytes() == (tmp_path / 'output' / 'trial-0' / 'hparams.json').read_bytes()
 
 
-def test_a_sweep_leaves_directories_of_other_trainings_alone(search, run, tmp_path):
+def test_a_sweep_leaves_directories_of_other_runs_alone(search, run, tmp_path):
     assert run(*POLYNOMIAL, '--train_steps=2')[0] == 0
     hparams, trial = tmp_path / 'output' / 'hparams.json', tmp_path / 'output' / 'trial-0'
     code, _, err = search(RATES, '--trials=1')

@@ -30,7 +30,7 @@ for _ in range(2):
 """
 
 
-def test_a_program_with_dropped_names_runs_and_each_is_said_once(tmp_path):
+def test_a_program_with_dropped_names_runs_and_each_is_logged_once(tmp_path):
     code, out, err = Environment(tmp_path).run_tf_estimator('-', text=PROGRAM)
     assert code == 0, err
     assert out.splitlines() == [
@@ -53,7 +53,7 @@ def test_a_program_with_dropped_names_runs_and_each_is_said_once(tmp_path):
 
 
 @pytest.mark.parametrize('module', dropped_names.ATTRIBUTES)
-def test_every_name_has_something_in_its_place(module):
+def test_every_name_has_a_replacement(module):
     names = dropped_names.ATTRIBUTES[module]
     old = types.ModuleType(module)
     dropped_names.restore_attributes(old, names)

@@ -63,7 +63,7 @@ print(estimator.Estimator.__name__)
     assert (code, out.splitlines()) == (0, ['True False', 'True tensorflow', 'EstimatorV2']), err
 
 
-def test_it_is_enabled_and_disabled_without_a_trace_and_status_tells(environment):
+def test_it_is_enabled_disabled_completely_and_status_reports_it(environment):
     prefix, hook = environment.prefix, environment.site_packages / HOOK
 
     def run(command):
@@ -123,7 +123,7 @@ def test_outside_of_a_virtual_environment_it_has_to_be_forced(environment):
     assert environment.run('-c', FIND) == (0, 'train\n', '')
 
 
-def test_what_does_not_work_is_not_enabled(environment):
+def test_a_broken_environment_is_not_enabled(environment):
     problem = f'tf.estimator does not work in {environment.prefix}: '
     assert_refused(environment, f'{problem}TensorFlow itself is broken\n', TENSORFLOW='broken')
     assert_refused(environment, f'{problem}importing TensorFlow ends Python with exit code 9\n', TENSORFLOW='crashing')
@@ -135,7 +135,7 @@ def test_what_does_not_work_is_not_enabled(environment):
     assert_refused(environment, f'{hook}: {"Access is denied" if sys.platform == "win32" else "Is a directory"}\n')
 
 
-def test_what_breaks_later_says_so_and_leaves_tensorflow_alone(enabled):
+def test_a_later_breakage_is_reported_and_leaves_tensorflow_working(enabled):
     told = f'tf.estimator is enabled in {enabled.prefix}, but does not work: '
     cure = f'delete {enabled.site_packages / HOOK} and tf_estimator.pth beside it)\n'
     code, out, err = enabled.run('-c', HAS_ESTIMATOR, TENSORFLOW='broken')

@@ -66,7 +66,7 @@ def test_an_estimator_trains_evaluates_predicts_and_exports(api, tmp_path):
     np.testing.assert_allclose(served(path.decode(), [1.0, -4.0]), [1.75, -7])
 
 
-def test_a_training_has_hooks_listeners_and_a_run_config(tmp_path, caplog):
+def test_training_has_hooks_listeners_and_a_run_config(tmp_path, caplog):
     caplog.set_level('INFO', 'tensorflow')
     estimator = make_estimator(tmp_path, save_checkpoints_steps=2, save_summary_steps=2)
     seen = mock.create_autospec(tf.estimator.SessionRunHook, instance=True)

@@ -37,7 +37,7 @@ SAME = {
 }
 
 
-def test_what_is_imported_by_one_name_is_the_same_by_another():
+def test_imports_by_different_names_are_the_same():
     for one, other in SAME.items():
         assert pkgutil.resolve_name(one) is pkgutil.resolve_name(other), one
     assert 'estimator' in dir(tf) and 'estimator' in dir(tf1)
@@ -47,7 +47,7 @@ def test_what_is_imported_by_one_name_is_the_same_by_another():
 
 
 @not_on_2_15
-def test_every_name_that_has_moved_is_where_it_was():
+def test_every_moved_name_is_at_its_old_location():
     for module, names in moved_names.NAMES.items():
         for name, path in names.items():
             assert getattr(importlib.import_module(module), name) is pkgutil.resolve_name(path)
@@ -93,7 +93,7 @@ def test_a_new_process_imports_it_twice_keeps_keras_2_and_trains_on_all_devices_
 
 
 @not_on_2_15
-def test_what_cannot_be_restored_is_refused_with_what_to_use():
+def test_unrestored_names_are_rejected_with_an_alternative():
     from tensorflow.python.tpu import tpu_embedding
 
     config = tf1.estimator.tpu.RunConfig()

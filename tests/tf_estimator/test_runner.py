@@ -74,7 +74,7 @@ if __name__ == '__main__':
     assert [line.split('] ')[-1] for line in err.splitlines()] == ['my info', 'my deprecated warning']
 
 
-def test_what_python_runs_it_runs(environment, tmp_path):
+def test_it_runs_whatever_python_runs(environment, tmp_path):
     folder = write(tmp_path / 'folder', __main__=SHOW, script=SHOW)
     zipapp.create_archive(folder, tmp_path / 'app.pyz')
     py_compile.compile(str(folder / 'script.py'), str(tmp_path / 'script.pyc'))

@@ -66,7 +66,7 @@ def batches():
 
 
 @pytest.mark.parametrize('mode, text', [('train', ''), ('eval', EVERYTHING), ('infer', EVERYTHING)])
-def test_a_training_without_hyper_parameters_evaluation_and_prediction_are_not_augmented(session, mode, text):
+def test_training_without_hyper_parameters_evaluation_and_prediction_are_not_augmented(session, mode, text):
     estimator = make_estimator('/nowhere', 0, classifier, text)
     tf.train.create_global_step()
     labels = None if mode == 'infer' else {'label': tf.constant(LABELS)}
@@ -74,7 +74,7 @@ def test_a_training_without_hyper_parameters_evaluation_and_prediction_are_not_a
     assert not [op.name for op in session.graph.get_operations() if 'augmentation' in op.name]
 
 
-def test_a_training_that_is_augmented_in_towers_resumes_in_a_loop_bit_for_bit(tmp_path):
+def test_augmented_training_in_towers_resumes_in_a_loop_bit_for_bit(tmp_path):
     before, after = check_loop(make_estimator(tmp_path, 2, classifier, EVERYTHING), batches)
     assert (before['dense/kernel'] != after['dense/kernel']).any()
 

@@ -26,7 +26,7 @@ def sgd_steps(steps, decay=0.0):
 
 
 @pytest.mark.parametrize('towers', [0, 1, 4])
-def test_training_and_evaluation_are_those_of_numpy_whatever_the_towers(tmp_path, towers):
+def test_training_and_evaluation_match_numpy_with_any_towers(tmp_path, towers):
     def model(features, labels, mode, params):
         with tf.name_scope('inner'):
             tf.summary.histogram('inputs', features['x'])
@@ -190,7 +190,7 @@ def test_rates_by_layer_are_those_of_numpy_and_change_what_adam_does(tmp_path):
     assert [abs(found['a/w'] - 1), abs(found['b/w'] - 2)] == pytest.approx([0.1, 0.01], rel=1e-3)
 
 
-def test_variables_that_freeze_matches_stay_as_they_are(tmp_path, caplog):
+def test_frozen_variables_do_not_change(tmp_path, caplog):
     def train(freeze):
         return train_in_session(make_estimator(tmp_path, 0, two_layers, options=Options(freeze=freeze)), 1)[0]
 

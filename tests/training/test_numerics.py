@@ -83,7 +83,7 @@ def test_an_op_of_an_evaluation_is_named(trained):
         make_checked(trained.model_dir, model=bad).evaluate(input_fn(repeat=False))
 
 
-def test_the_weights_of_a_sound_training_are_the_same(tmp_path):
+def test_the_weights_of_a_sound_run_are_the_same(tmp_path):
     def model(*arguments):
         with tf.variable_scope('', initializer=tf.constant_initializer(0.3)):
             return deep(*arguments)
@@ -92,7 +92,7 @@ def test_the_weights_of_a_sound_training_are_the_same(tmp_path):
     assert_equal(*found, tolerance=1e-5)
 
 
-def test_a_checked_training_starts_from_weights_and_leaves_a_checkpoint(run, trained_run, tmp_path, monkeypatch):
+def test_a_checked_run_starts_from_weights_and_saves_a_checkpoint(run, trained_run, tmp_path, monkeypatch):
     def risky_model(features, labels, mode, params, sound_model=polynomial.model):
         predictions, loss = sound_model(features, labels, mode, params)
         left = tf.maximum(4 - tf.cast(tf.train.get_or_create_global_step(), tf.float32), 0)

@@ -49,7 +49,7 @@ def test_a_checkpoint_is_found_by_its_directory_or_its_files_and_in_a_saved_mode
     assert log == [f'Starting from the weights in {where}:', *(f'  {name:40} loaded' for name in SAVED)]
 
 
-def test_what_does_not_fit_or_is_excluded_is_listed_and_starts_anew(started, saved):
+def test_unmatched_or_excluded_variables_are_listed_and_initialized(started, saved):
     lengths = {'a/kernel': 3, 'a/bias': 1, 'b/kernel': 2, 'c/bias': 1, 'c/other': 1, 'other': 1}
     found, log = started(saved, lengths, ['b/bias:a/bias', 'a/:c/'], 'b/kern')
     assert found == {name: [0] * length for name, length in lengths.items()} | {'a/bias': [6], 'c/bias': [3]}
