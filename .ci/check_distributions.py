@@ -1,4 +1,4 @@
-"""Checks what is in the wheels and sdists of both distributions: python .ci/check_distributions.py DIRECTORY"""
+"""Checks the contents of the wheels and sdists of both distributions: python .ci/check_distributions.py DIRECTORY"""
 
 import pathlib
 import sys
@@ -19,7 +19,7 @@ def files(pattern):
         with tarfile.open(path) as archive:
             found = {member.name: archive.extractfile(member).read() for member in archive if member.isfile()}
     large = [content for name, content in found.items() if len(content) > 10_000 and '.egg-info/' not in name]
-    assert len(large) == len(set(large)), f'{path.name}: a file is there twice'
+    assert len(large) == len(set(large)), f'{path.name}: a file is included twice'
     assert (ROOT / 'LICENSE').read_bytes() in large, f'{path.name}: LICENSE is missing'
     return found
 

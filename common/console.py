@@ -79,7 +79,7 @@ class _FileHandler(logging.FileHandler):
     def handleError(self, record):
         if not self._is_broken:
             self._is_broken = True
-            print(f'{self.baseFilename}: cannot be written any more: {sys.exc_info()[1]}', file=sys.stderr)
+            print(f'{self.baseFilename}: can no longer be written: {sys.exc_info()[1]}', file=sys.stderr)
 
     def close(self):
         with contextlib.suppress(OSError):

@@ -137,7 +137,7 @@ class StopOnSignal(tf.train.SessionRunHook):
         if self._phase[0] in (_STEPPING, _SAVING):
             print_error(
                 sys.argv[0],
-                f'{signal.Signals(number).name}: ended before the step did; the steps since the last checkpoint '
+                f'{signal.Signals(number).name}: ended before the step finished; the steps since the last checkpoint '
                 'are not saved: rerun the command to resume from it',
             )
         sys.stderr.flush()

@@ -133,7 +133,7 @@ class _Unreadable:
         if count > params.max_bad_share * total:
             raise RunError(f'{text}: repair or remove them, or raise max_bad_share={params.max_bad_share:g}')
         if count:
-            tf.logging.warning('%s: they are left out.', text)
+            tf.logging.warning('%s: they are skipped.', text)
 
 
 class _Examples(Sequence):

@@ -146,5 +146,5 @@ def _classes(source, files, bad):
         if not counts.is_exact:
             raise UsageError(f'{file.path}: has more than {_MAX_CLASSES} labels: a line must be a label, a tab and a text')
     if counts.are_distinct and counts.total >= _MIN_DISTINCT_LINES:
-        raise UsageError(f'{source}: each line has a label of its own: a line must be a label, a tab and a text')
+        raise UsageError(f'{source}: each line has a different label: a line must be a label, a tab and a text')
     return sorted_classes(counts.values())

@@ -118,5 +118,5 @@ def _check_complete(paths):
             first = int(total in found)  # Some count from 1.
             missing = next(number for number in range(first, first + total) if number not in found)
             raise RunError(
-                f'{start}{missing:0{digits}}{end}: is missing, but others of the {total} are there: restore it, or rename them'
+                f'{start}{missing:0{digits}}{end}: is missing, but others of the {total} exist: restore it, or rename them'
             )

@@ -109,7 +109,7 @@ def _find(name):
     if not path or path.startswith('.'):
         raise UsageError(f'keras_model={name}: must be the dotted name of a function, such as my_package.networks.make')
     if name.startswith('keras.applications.'):
-        raise UsageError(f'keras_model={name}: say tf.{name}, which is Keras 2')
+        raise UsageError(f'keras_model={name}: use tf.{name}, which is Keras 2')
     try:
         # Some modules of TensorFlow cannot be imported by their API names.
         found = operator.attrgetter(path.partition('.')[2])(tf) if path.startswith('tf.') else importlib.import_module(path)

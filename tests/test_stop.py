@@ -150,7 +150,7 @@ with StopOnSignal(**options) as on_signal, tf.Graph().as_default():
     print('ended', flush=True)
     on_signal.exit_if_received()
 """
-UNSAVED = '-c: {}: ended before the step did; the steps since the last checkpoint are not saved: rerun the command'
+UNSAVED = '-c: {}: ended before the step finished; the steps since the last checkpoint are not saved: rerun the command'
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ def enable(is_forced: bool) -> str:
         return _NOTHING_TO_DO
     if sys.prefix == sys.base_prefix and not is_forced:
         raise CommandError(
-            f'{sys.prefix} is not a virtual environment: use one (python -m venv DIR), or say --force to '
+            f'{sys.prefix} is not a virtual environment: use one (python -m venv DIR), or use --force to '
             'enable tf.estimator for all programs of this Python'
         )
     try:

@@ -1,7 +1,7 @@
 """Moved private names of TensorFlow and Keras, restored at the old locations from which libraries import them.
 
 In 2.9, `tensorflow.python.training.tracking` became `trackable` and `checkpoint`. Later, functions of `tensorflow.python.ops`
-and `framework` got modules of their own, and Keras 2 the package `tf_keras`, where names still refer to the old one.
+and `framework` moved to new modules, and Keras 2 the package `tf_keras`, where names still refer to the old one.
 """
 
 import importlib

@@ -76,7 +76,7 @@ def check_packages() -> None:
     try:
         version = metadata.version('tensorflow-estimator')
     except metadata.PackageNotFoundError:
-        raise ImportError(f'The package tensorflow-estimator is not installed as pip does it. {CURE}') from None
+        raise ImportError(f'The package tensorflow-estimator was not installed by pip. {CURE}') from None
     if version != '2.15.0':
         raise ImportError(f'tensorflow-estimator is {version}. {CURE}')
 

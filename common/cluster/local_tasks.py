@@ -35,5 +35,5 @@ def parse(text: str) -> dict[str, int]:
     if not counts.get(CHIEF) and not counts.get(WORKER):
         raise UsageError(f'--local_cluster={text}: none of its tasks trains: add workers, or omit the flag')
     if total < 2:
-        raise UsageError(f'--local_cluster={text}: one task is no cluster: add workers or an evaluator, or omit the flag')
+        raise UsageError(f'--local_cluster={text}: one task is not a cluster: add workers or an evaluator, or omit the flag')
     return counts

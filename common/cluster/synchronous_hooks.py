@@ -78,7 +78,7 @@ class StopTogether(tf.train.SessionRunHook):
     Args:
       task: this process's SynchronousTask.
       periods: the chief may evaluate, and hooks may stop training, at multiples of each.
-      total_steps: the step at which the training ends.
+      total_steps: the step at which training ends.
       multi_step: estimator_trainer.common.training.multi_step.MultiStepHook, which knows the next step that hooks see.
     """
 

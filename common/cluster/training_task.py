@@ -85,7 +85,7 @@ class TrainingTask(abc.ABC):
           step_hook: the last one that has a before_run.
           means: the result of `means`.
           periods: the chief may save and evaluate at multiples of each.
-          total_steps: the step at which the training ends.
+          total_steps: the step at which training ends.
           steps_per_loop: maximum steps per session call.
         """
 

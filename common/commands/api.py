@@ -111,7 +111,7 @@ class Run:
 
     def __init__(self, output_dir: str | None, model: Any, dataset: Any, data_dir: str | None = None):
         if not output_dir and not all(isinstance(module, (str, types.ModuleType)) for module in (model, dataset)):
-            raise UsageError('output_dir is missing: objects that are not modules have no directory of their own')
+            raise UsageError('output_dir is missing: objects other than modules have no default directory')
         self._objects = {'model': _unless_name(model), 'dataset': _unless_name(dataset)}
         self.output_dir = _absolute(output_dir or f'output/{_name(dataset)}/{_name(model)}')
         self._flags = {'model': _name(model), 'dataset': _name(dataset), 'data_dir': data_dir and _absolute(data_dir)}

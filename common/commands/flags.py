@@ -56,9 +56,9 @@ def check(FLAGS: flags.FlagValues) -> None:
             raise UsageError(f'--{name} requires --{entry.requires}')
         _check_value(name, FLAGS[name].value, entry)
     if FLAGS.input and FLAGS['predict_split'].present:
-        raise UsageError(f'--input={FLAGS.input} does not go with --predict_split={FLAGS.predict_split}: give one of the two')
+        raise UsageError(f'--input={FLAGS.input} excludes --predict_split={FLAGS.predict_split}: give one of the two')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
-        raise UsageError('--debug_numerics does not go with --schedule=export: the checks would become part of the model')
+        raise UsageError('--debug_numerics is incompatible with --schedule=export: the checks would become part of the model')
     if FLAGS.local_cluster:
         local_tasks.parse(FLAGS.local_cluster)
         if paths.is_remote(FLAGS.output_dir or ''):

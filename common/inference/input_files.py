@@ -102,7 +102,7 @@ def _entries_of(path, read):
 
 
 def _files_in(folder, patterns):
-    """Returns the paths of the files beneath a folder that match a pattern, sorted; hidden ones are left out."""
+    """Returns the paths of the files beneath a folder that match a pattern, sorted, except hidden ones."""
     found, seen = [], {identify(folder)}
     walk = tf.io.gfile.walk(folder) if is_remote(folder) else os.walk(folder, onerror=_raise, followlinks=True)
     for directory, folders, names in walk:

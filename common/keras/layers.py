@@ -54,7 +54,7 @@ def collect_keras_layers(is_training: bool) -> Iterator[list[Any]]:
 def _patches(collector, is_training):
     """Within the block, creates and calls layers through the collector, and rejects untrainable ones."""
     graph_layer = tf.layers.Layer.__bases__[0]  # The base of all tf.keras layers created in a graph: not in the public API.
-    given = _refuse('is given weights within model(), which the training would overwrite: give them by --warm_start_from')
+    given = _refuse('is given weights within model(), which training would overwrite: give them by --warm_start_from')
     patches = [
         (graph_layer, '__init__', collector.initialize),
         (graph_layer, '__call__', collector.call),

@@ -42,7 +42,7 @@ class SavedWeights:
 
     Attributes:
       arrays: {key: array}.
-      names: {name of a variable: key}; empty if the file has no names. Ambiguous names are left out.
+      names: {name of a variable: key}; empty if the file has no names. Ambiguous names are omitted.
       layers: for .h5, the keys of each layer with weights, in Keras's order; else empty.
       has_paths: whether the keys are paths of layers, as in .keras and .weights.h5.
     """

@@ -145,7 +145,7 @@ class Options:
     warm_start_from: str = flag(
         '',
         'Initialize the weights from another run: a checkpoint, an output_dir, a SavedModel, or a .h5 or .keras file of '
-        'tf.keras; the log lists what was loaded.',
+        'tf.keras; the log lists the loaded variables.',
         traits=PATH | SAME_IN_TRIALS,
     )
     warm_start_names: Sequence[str] = flag(

@@ -32,7 +32,7 @@ def make_encoder(
     places = {name: i for i, name in enumerate(header)}
     missing = [name for name, kind in kinds.items() if kind in (NUMERIC, CATEGORICAL) and name not in places]
     if missing:
-        raise UsageError(f'{path}: has no column {", ".join(missing[:10])}, which the model takes')
+        raise UsageError(f'{path}: has no column {", ".join(missing[:10])}, which the model requires')
     wanted = {name: kind for name, kind in kinds.items() if name in places and (has_labels or kind not in (TARGET, WEIGHT))}
     items = [(places[name], name, _make_converter(kind, facts)) for name, kind in wanted.items()]
 

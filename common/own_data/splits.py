@@ -1,4 +1,4 @@
-"""Finds the file of each split of a user's own data, or holds out a share of a single file."""
+"""Finds the file of each split of users' own data, or holds out a share of a single file."""
 
 from collections.abc import Iterable, Sequence
 import dataclasses

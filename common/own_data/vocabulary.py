@@ -53,7 +53,7 @@ def lookup_table(keys: Sequence[str | bytes], ids: Sequence[int], default: int) 
     """Creates a table from string to int64, initialized by `tf.tables_initializer` of the outermost graph."""
     if not keys:  # A table must not be empty.
         keys, ids = [''], [default]
-    with tf.init_scope():  # A tf.data function cannot hold a table of its own.
+    with tf.init_scope():  # A tf.data function cannot hold its own table.
         initializer = tf.lookup.KeyValueTensorInitializer(
             tf.constant(list(keys), tf.string, [len(keys)]), tf.constant(list(ids), tf.int64, [len(ids)])
         )

@@ -50,7 +50,7 @@ def check_records(source: DataSource, splits: Iterable[tuple[str, str]], error: 
         _check_count(source, source.params.train_split, text, is_certain=True)
     flag = f'--dataset={source.params.dataset}'
     if NOT_ONE_EACH in text:
-        raise RunError(f'{flag}: parse_batch() must return one example of each record, or the module be without PARSED_ONCE')
+        raise RunError(f'{flag}: parse_batch() must return one example per record, or the module must omit PARSED_ONCE')
     if _NO_ELEMENT in text:
         raise RunError(f'{flag}: the training data ended early: a Python function of the dataset may have raised StopIteration')
 

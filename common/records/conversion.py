@@ -187,7 +187,7 @@ class Conversion:
     def _error(self, split, number, error):
         if isinstance(error, (UsageError, RunError)):
             return error
-        return RunError(f'{self._directory}: example {number} of the split {split} cannot be made: {in_a_line(error)}')
+        return RunError(f'{self._directory}: example {number} of the split {split} cannot be created: {in_a_line(error)}')
 
     def _count(self, number):
         with self._lock:

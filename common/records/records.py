@@ -34,7 +34,7 @@ def encode(features: Mapping[str, Any]) -> bytes:
     stored = example.features.feature
     for name, value in features.items():
         _set(stored[name], name, value)
-    return example.SerializeToString(deterministic=True)  # Maps have no order of their own.
+    return example.SerializeToString(deterministic=True)  # Maps are unordered.
 
 
 def _set(feature, name, value):

@@ -205,7 +205,7 @@ def _check_asynchronous(params, options):
     }
     given = [name for name, value in is_given.items() if value]
     if given:
-        raise UsageError(f'{given[0]} does not go with parameter servers: omit it, or leave ps out of the cluster')
+        raise UsageError(f'{given[0]} is incompatible with parameter servers: omit it, or leave ps out of the cluster')
 
 
 def _serve(cluster, options, stop):

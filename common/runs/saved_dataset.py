@@ -38,7 +38,7 @@ def load(output_dir: str) -> SavedDataset | None:
     Raises:
       RunError: the file is corrupt or was changed.
     """
-    path, cure = dataset_path(output_dir), '--schedule=train writes it anew if it is deleted'
+    path, cure = dataset_path(output_dir), '--schedule=train rewrites it if deleted'
     if not tf.io.gfile.exists(path):
         return None
     try:

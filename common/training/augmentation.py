@@ -63,7 +63,7 @@ def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
             _check_image(features, params, 'mixup_alpha')
             if 'weight' in labels or len(params.class_weights) > 1:
                 weights = 'the label weight' if 'weight' in labels else 'class_weights'
-                raise UsageError(f'{_text(params, "mixup_alpha")} does not go with {weights}: a mixed example has two labels')
+                raise UsageError(f'{_text(params, "mixup_alpha")} excludes {weights}: a mixed example has two labels')
             _check_label(labels, params, 'mixup_alpha')
             features['image'], others, labels['mixup_share'] = mixup(features['image'], params.mixup_alpha)
             labels['mixup_label'] = tf.gather(labels['label'], others)

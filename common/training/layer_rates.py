@@ -26,7 +26,7 @@ def variable_factors(variables: Sequence[tf.Variable], params: HParams) -> list[
     for pattern, _ in pairs:
         if not any(pattern.search(name) for name in names):
             raise UsageError(
-                f'learning_rate_factors: {pattern.pattern} matches none of the variables that are trained: {", ".join(names)}'
+                f'learning_rate_factors: {pattern.pattern} matches none of the trainable variables: {", ".join(names)}'
             )
     return [next((factor for pattern, factor in pairs if pattern.search(name)), 1.0) for name in names]
 

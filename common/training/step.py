@@ -37,7 +37,7 @@ def make_train_op(
       total_steps: the step at which training ends.
 
     Raises:
-      UsageError: the optimizer does not go with the learning rate, or --freeze leaves nothing to train.
+      UsageError: the optimizer is incompatible with the learning rate, or --freeze leaves nothing to train.
     """
     step = tf.train.get_or_create_global_step()
     own_optimizer, own_rate = (getattr(model, name, None) for name in ('optimizer', 'learning_rate'))

@@ -171,7 +171,7 @@ def test_tasks_are_counted_by_job_get_a_gpu_each_if_there_are_enough_and_invalid
         'chief:2': ': a cluster has at most one chief',
         'worker:2,evaluator:2': ': a cluster has at most one evaluator',
         'worker:65': ': 65 processes are too many for one machine: at most 64',
-        'worker:1': ': one task is no cluster',
+        'worker:1': ': one task is not a cluster',
     }.items():
         with pytest.raises(UsageError, match=f'^--local_cluster={text}{message}'):
             local_tasks.parse(text)

@@ -11,7 +11,7 @@ WITH_EVALUATOR = {'chief': ['a:1'], 'evaluator': ['b:1']}
 WITH_SERVER = {'chief': ['a:1'], 'worker': ['b:1'], 'ps': ['c:1']}
 PATIENCE = '--early_stopping_patience=2'
 NEEDS_EVALUATIONS = '--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster'
-NOT_WITH_SERVERS = 'does not go with parameter servers: omit it, or leave ps out of the cluster'
+NOT_WITH_SERVERS = 'is incompatible with parameter servers: omit it, or leave ps out of the cluster'
 
 
 @pytest.fixture

@@ -202,7 +202,7 @@ def test_a_mistake_is_one_line(tmp_path):
         ({'hparams': None}, 'hparams must be a dict of names and values, or text, not None'),
         ({'hparams': {1: 2}}, 'hparams must be a dict of names and values, or text, not a dict'),
         ({'on_metrics': 3}, 'on_metrics must be a function of a dict, not an int'),
-        ({'output_dir': None}, 'output_dir is missing: objects that are not modules have no directory of their own'),
+        ({'output_dir': None}, 'output_dir is missing: objects other than modules have no default directory'),
     ):
         with pytest.raises(api.UsageError) as raised:
             api.train(**{'model': Line(), 'dataset': line_data(), 'output_dir': str(tmp_path / 'x'), **options})

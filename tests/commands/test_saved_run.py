@@ -128,7 +128,7 @@ def test_a_dataset_json_with_other_contents_than_those_written_is_reported(tmp_p
     saved_dataset.save(str(tmp_path), make(), is_resumed=False)
     file, expected = tmp_path / 'dataset.json', saved_dataset.load(str(tmp_path))
     content = json.loads(file.read_text())
-    cure = '--schedule=train writes it anew if it is deleted'
+    cure = '--schedule=train rewrites it if deleted'
     for *parents, key, value in (
         ('metadata', [1]),
         ('metadata', 'class_names', {'a': 1}),

@@ -56,8 +56,8 @@ MISTAKES = [
             ('early_stopping_min_delta=1', 'train', 'train_and_evaluate or dry_run'),
         )
     ),
-    (['--schedule=predict', '--input=a', '--predict_split=eval'], '--input=a does not go with --predict_split=eval: give one'),
-    (['--debug_numerics', '--schedule=export'], '--debug_numerics does not go with --schedule=export: the checks would'),
+    (['--schedule=predict', '--input=a', '--predict_split=eval'], '--input=a excludes --predict_split=eval: give one'),
+    (['--debug_numerics', '--schedule=export'], '--debug_numerics is incompatible with --schedule=export: the checks would'),
     (['--visualize=x.jpg', '--schedule=predict'], '--visualize=x.jpg must be the name of a PNG file, such as predictions.png'),
     (['--local_cluster=boss:1'], '--local_cluster=boss:1 must list jobs'),
     (['--local_cluster=worker:2', '--output_dir=gs://x/y'], '--output_dir=gs://x/y: --local_cluster needs a local directory'),

@@ -339,7 +339,7 @@ def test_a_row_becomes_an_example_of_its_existing_cells():
     ):
         with pytest.raises(RunError, match=f'^{message}$'):
             encode(cells)
-    with pytest.raises(UsageError, match='a.csv: has no column x, c, which the model takes'):
+    with pytest.raises(UsageError, match='a.csv: has no column x, c, which the model requires'):
         make_encoder('a.csv', ['y'], integers, has_labels=False)
 
 

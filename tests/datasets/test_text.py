@@ -116,7 +116,7 @@ def test_wrong_lines_are_named_or_skipped_up_to_a_share_and_labels_must_be_class
     with pytest.raises(RunError, match='2 of 4 rows are wrong, more than max_bad_share=0.3'):
         prepared(splits, 'max_bad_share=0.3')
     for pairs, error, message in (
-        ([(f'a text, {i}', 'pos') for i in range(10)], UsageError, 'each line has a label of its own: a line must be a label,'),
+        ([(f'a text, {i}', 'pos') for i in range(10)], UsageError, 'each line has a different label: a line must be a label,'),
         ([(i // 2, 'a') for i in range(20002)], UsageError, 'has more than 10000 labels: a line must be a label, a tab and a'),
         ([('pos', 'a')] * 20, RunError, 'has only the class pos: there is nothing to learn'),
         ([], RunError, 'has no line with a label and a text: there is nothing to learn'),

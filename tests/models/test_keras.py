@@ -129,7 +129,7 @@ def test_a_wrong_name_is_one_line(networks):
         ('own_networks.too_few', 'must give logits [batch, 10], as num_classes says, not a tensor of float32 (None, 3)'),
         (MOBILE_NET, 'Input size must be at least 32x32'),
         ('tf.keras.applications.mobilenet.MobileNet', 'Input size must be at least 32x32'),
-        ('keras.applications.MobileNet', 'say tf.keras.applications.MobileNet, which is Keras 2'),
+        ('keras.applications.MobileNet', 'use tf.keras.applications.MobileNet, which is Keras 2'),
         ('new_networks.with_tensor', 'uses a tensor that was made outside of the function: make it inside, or use a NumPy'),
         ('own_networks.without_parameter', 'must be a function of the hyper-parameters, make(params): too many positional'),
         ('own_networks.for_others', 'does not take the features (image: a tensor of float32 (None, 28, 28, 1)): Input 0 of '),

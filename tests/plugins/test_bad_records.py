@@ -76,7 +76,7 @@ def test_another_number_of_records_than_counted_or_claimed_is_named(claimed, cou
         f'--dataset=d: read(): the split {split} has {found_count} were counted, or claimed with assert_cardinality: each '
         'call must give the same number'
     )
-    train(make_source(parse=parse), num_examples=4)  # Records are left out on purpose.
+    train(make_source(parse=parse), num_examples=4)  # Records are omitted on purpose.
 
 
 def test_shapes_that_vary_are_named_with_the_feature_and_the_cure_and_where_batches_are_parsed_with_the_function():

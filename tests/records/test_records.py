@@ -84,11 +84,11 @@ def test_an_example_that_cannot_be_made_is_named_and_leaves_nothing_that_counts(
             raise ValueError('example 7 is bad')
         return {'id': i}
 
-    bad = 'example 7 of the split train cannot be made: ValueError: example 7 is bad '
+    bad = 'example 7 of the split train cannot be created: ValueError: example 7 is bad '
     for examples, message in [
         (Lazy(10, example_at), rf'{bad}\(.*test_records\.py, line \d+\)$'),
         (map(example_at, range(10)), bad),
-        ([{'x': 1}, {'x': 1j}], 'example 1 of the split train cannot be made: TypeError: x: cannot store complex'),
+        ([{'x': 1}, {'x': 1j}], 'example 1 of the split train cannot be created: TypeError: x: cannot store complex'),
     ]:
         with pytest.raises(RunError, match=f'^{tmp_path}: {message}'):
             records.write(str(tmp_path), {'train': examples})

@@ -52,7 +52,7 @@ def test_the_log_goes_to_a_file_with_the_error_that_ends_it_and_is_then_as_it_wa
 def test_a_full_disk_costs_the_log_file_and_nothing_else(run):
     code, result, err = run(*TRAINING, '--train_steps=2', '--log_file=/dev/full')
     assert (code, result) == (0, {'global_step': 2})
-    assert err.count('/dev/full: cannot be written any more: ') == 1 and 'Traceback' not in err and 'loss = ' in err
+    assert err.count('/dev/full: can no longer be written: ') == 1 and 'Traceback' not in err and 'loss = ' in err
 
 
 def test_the_verbosity_selects_the_least_important_messages(run, trained_run):

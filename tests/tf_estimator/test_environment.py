@@ -117,7 +117,7 @@ def test_it_is_there_whatever_is_imported_first_and_how_and_in_what_a_program_sp
 
 def test_outside_of_a_virtual_environment_it_has_to_be_forced(environment):
     program = 'import sys\nsys.base_prefix = sys.prefix\nfrom tf_estimator.command import main\nmain(sys.argv[1:])'
-    problem = f'{environment.prefix} is not a virtual environment: use one (python -m venv DIR), or say --force to enable'
+    problem = f'{environment.prefix} is not a virtual environment: use one (python -m venv DIR), or use --force to enable'
     assert_refused(environment, problem, '-c', program, 'enable')
     assert environment.run('-c', program, 'enable', '--force')[0] == 0
     assert environment.run('-c', FIND) == (0, 'train\n', '')

@@ -85,7 +85,7 @@ def test_training_has_hooks_listeners_and_a_run_config(tmp_path, caplog):
     saves = [(when, step) for step in (0, 2, 4, 5) for when in ('before_save', 'after_save')]
     assert begin == mock.call.begin() and [(name, args[1]) for name, args, _ in calls] == [*saves, ('end', 5)]
     errors = re.findall(r'Saving dict .* error = ([\d.]+)', caplog.text)
-    assert errors == ['3.0', '0.75', '0.1875', '0.09375']  # Before the training, after two and four steps, at the end.
+    assert errors == ['3.0', '0.75', '0.1875', '0.09375']  # Before training, after two and four steps, at the end.
 
 
 def test_training_stops_early_or_at_a_loss_that_is_not_a_number(tmp_path):

@@ -75,7 +75,7 @@ def test_an_import_names_the_package_that_is_missing(tmp_path):
     (distribution / 'METADATA').write_text(text.replace('2.15', '2.14'))
     assert said() == [f'ImportError: tensorflow-estimator is 2.14.0. {CURE}']
     for path, problem in (
-        (distribution, 'The package tensorflow-estimator is not installed as pip does it.'),
+        (distribution, 'The package tensorflow-estimator was not installed by pip.'),
         (packages / 'tf_keras', 'The package tf-keras is missing.'),
         (packages / 'tensorflow_estimator', 'The package tensorflow-estimator is missing.'),
         (packages / 'tensorflow', 'TensorFlow is not installed.'),

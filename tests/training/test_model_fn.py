@@ -236,7 +236,7 @@ NO_FACTOR = 'is not a regular expression and a positive number, such as dense:0.
 @pytest.mark.parametrize(
     'item, message',
     [
-        ('c:2', 'c matches none of the variables that are trained: a, b'),
+        ('c:2', 'c matches none of the trainable variables: a, b'),
         *((item, f'{item} {NO_FACTOR}') for item in ('a', ':2', '0.5', 'a:0', 'a:inf', 'a:nan')),
         ('(:2', '( is not a regular expression: missing ), unterminated subpattern at position 0'),
     ],
@@ -264,7 +264,7 @@ def test_a_training_with_parts_resumes_exactly_in_loops_and_another_starts_from_
 
     _, result, log, _, whole = train('whole', hparams)
     code, *_, seen, weights = train('parted', f'{hparams},last_step=5')
-    assert (code, weights['global_step']) == (0, 5)  # At which the hook stopped the training.
+    assert (code, weights['global_step']) == (0, 5)  # The hook stopped training there.
     assert seen == ['eval has seen [5]', 'train has seen [1, 2, 3, 4, 5]']
     code, parted_result, parted_log, seen, weights = train('parted', f'{hparams},last_step=5', '--steps_per_loop=7')
     assert (code, parted_result) == (0, result)

@@ -33,7 +33,7 @@ def test_checkpoints_at_multiples_and_the_last_are_evaluated_and_may_end(saved, 
     listener.end(None, end)
     assert steps == evaluated and listener.result == (steps[-1] if steps else None)
     assert ends == [step for step in evaluated if step == enough_at]
-    without_result = EvaluateAfterSave(lambda: None, lambda: True, stop, 1)  # Which does not end the training.
+    without_result = EvaluateAfterSave(lambda: None, lambda: True, stop, 1)  # Does not end training.
     assert [without_result.after_save(None, step) for step in (0, 1)] == [False, False]
 
 
@@ -41,7 +41,7 @@ def train(directory, periods, start, end, *hooks, **initial):
     """Assigns 1 to the variables; returns the steps at which it has saved."""
     saved = []
     listener = tf.train.CheckpointSaverListener()
-    listener.after_save = lambda session, step: saved.append(step) or step == 25  # Which ends the training.
+    listener.after_save = lambda session, step: saved.append(step) or step == 25  # Ends training.
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
         variables = [tf.get_variable(name, initializer=value) for name, value in initial.items()]

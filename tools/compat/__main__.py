@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument('libraries', nargs='*', metavar='LIBRARY', help=', '.join(LIBRARIES))
     parser.add_argument('--tensorflow', default='2.15.1,2.21.0', help='versions, or nightly (default: %(default)s)')
     parser.add_argument('--work', default=Path(tempfile.gettempdir(), 'compat'), type=Path, help='default: %(default)s')
-    parser.add_argument('--jobs', default=2, type=int, help='files at once (default: %(default)s)')
+    parser.add_argument('--jobs', default=2, type=int, help='parallel files (default: %(default)s)')
     arguments = parser.parse_args()
     unknown = set(arguments.libraries) - LIBRARIES.keys()
     if unknown:
