@@ -1,8 +1,8 @@
 """CIFAR-10: 50,000 training and 10,000 test photographs, 32x32 in color, in 10 classes.
 
 The archive cifar-10-binary.tar.gz, or its extracted files, is read from `raw_dir` or DATA_DIR/raw/cifar10, else downloaded. It
-states no licence; its author asks to cite the report. The pickled version for Python is not supported. (A. Krizhevsky: Learning
-Multiple Layers of Features from Tiny Images, 2009.)
+states no licence; its author asks to cite the report. The pickled version for Python is not supported.
+(A. Krizhevsky: Learning Multiple Layers of Features from Tiny Images, 2009.)
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """Fashion-MNIST: 60,000 training and 10,000 test images of articles of clothing, 28x28, on black, in 10 classes.
 
 The four IDX files are read from `raw_dir`, DATA_DIR/raw/fashion_mnist or Debian's package dataset-fashion-mnist, else
-downloaded. They are under the MIT License, copyright 2017 Zalando SE. (H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST: a Novel
-Image Dataset for Benchmarking Machine Learning Algorithms, 2017.)
+downloaded. They are under the MIT License, copyright 2017 Zalando SE.
+(H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning Algorithms, 2017.)
 """
 
 import os
