@@ -13,7 +13,7 @@ class HParam(NamedTuple):
     Attributes:
       default: also determines the type.
       help: one line.
-      minimum: of a number, inclusive; models and datasets check their own hyper-parameters.
+      minimum: of a number, or of each item of a list, inclusive; models and datasets check their own hyper-parameters.
       may_change: whether --override_hparams may change it on resuming; models add their own by OVERRIDABLE_HPARAMS.
     """
 
@@ -46,6 +46,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'class_weights': HParam(
             [1.0],
             'Weights of the classes in the loss, in the order of the labels; a single one applies to all classes.',
+            minimum=0,
             may_change=True,
         ),
         # Learning rate; see common/training/learning_rate.py.
@@ -60,8 +61,12 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
             1000, 'exponential: the rate decays continuously, by decay_rate over this many steps.', minimum=1, may_change=True
         ),
         'decay_rate': HParam(0.9, 'exponential: see decay_steps.', minimum=0, may_change=True),
-        'piecewise_boundaries': HParam([1000, 2000], 'piecewise: steps from which the factors apply.', may_change=True),
-        'piecewise_factors': HParam([0.1, 0.01], 'piecewise: factors of learning_rate from each boundary on.', may_change=True),
+        'piecewise_boundaries': HParam(
+            [1000, 2000], 'piecewise: steps from which the factors apply.', minimum=0, may_change=True
+        ),
+        'piecewise_factors': HParam(
+            [0.1, 0.01], 'piecewise: factors of learning_rate from each boundary on.', minimum=0, may_change=True
+        ),
         'initial_lr_factor': HParam(
             0.04, 'cyclic, one_cycle: the starting rate, as a share of learning_rate.', minimum=0, may_change=True
         ),

@@ -54,10 +54,11 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
             raise UsageError(f'{origin}: unknown hyper-parameter {key}{nearest(key, values)}')
         if not _has_type(value, values[key]):
             raise UsageError(f'{origin}: {key}={value} must be {_type_name(values[key])}')
-        if any(type(item) is int and abs(item) > MAXIMUM for item in (value if isinstance(value, (list, tuple)) else [value])):
+        items = value if isinstance(value, (list, tuple)) else [value]
+        if any(type(item) is int and abs(item) > MAXIMUM for item in items):
             raise UsageError(f'{origin}: {key}={value} must be at most {MAXIMUM}')
-        minimum = TABLE[key].minimum if key in TABLE else None
-        if minimum is not None and value < minimum:
+        minimum = TABLE[key].minimum if key in TABLE else 0 if key == 'seed' else None
+        if minimum is not None and any(item < minimum for item in items):
             raise UsageError(f'{origin}: {key}={value} must be at least {minimum}')
         merged[key] = float(value) if isinstance(values[key], float) else value
     if 'num_epochs' in changes and 'train_steps' not in changes:

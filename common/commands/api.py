@@ -174,7 +174,7 @@ class Run:
                 inputs = {name: spec for name, spec in get_specs(source).features.items() if name != EXAMPLE_ID}
                 make_features = dict
             return checkpoints.use_checkpoint(
-                self.output_dir, checkpoint, lambda path: Predictor(estimator, inputs, path, make_features)
+                self.output_dir, os.fspath(checkpoint), lambda path: Predictor(estimator, inputs, path, make_features)
             )
 
     def predict_split(self, split: str = 'eval', checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:
@@ -234,7 +234,7 @@ class Run:
                 raise UsageError(f'{name} is an option of trainer.py only')
             if name in fixed or name in self._flags:
                 raise UsageError(f'{name} is not an option here: it is given otherwise')
-        values = {**self._flags, **fixed, **{name: _to_python(value) for name, value in options.items()}}
+        values = {**self._flags, **{name: _to_python(value) for name, value in {**fixed, **options}.items()}}
         hparams = {}
         if isinstance(values.get('hparams'), Mapping):
             hparams = {name: _to_python(value) for name, value in values.pop('hparams').items()}

@@ -52,6 +52,9 @@ def open_files(source: DataSource, pattern: str) -> InputFiles:
         raise UsageError(f'--input={pattern}: the name of a file is not UTF-8: {error.object!r}') from None
     if not paths:
         raise UsageError(f'--input={pattern}: no such file')
+    for path in paths:
+        if not is_remote(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            raise UsageError(f'--input={path}: is neither a file nor a folder: write its content to a file')
     params, are_records = source.params, all(map(_is_records, paths))
     if source.has_images() and not are_records and not source.reads_input():
         spec = tf.TensorSpec(source.image_shape(), tf.uint8)
@@ -113,8 +116,10 @@ def _files_in(folder, patterns):
                 folders.remove(name)
             seen.add(identity)
         for name in names:
-            if not name.startswith('.') and any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in patterns):
-                found.append(os.path.join(directory, name))
+            path = os.path.join(directory, name)
+            is_wanted = not name.startswith('.') and any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in patterns)
+            if is_wanted and (is_remote(folder) or os.path.isfile(path)):
+                found.append(path)
     if not found:
         raise UsageError(f'{folder}: has no files' + (f' named {", ".join(patterns)}' if patterns != _ANY else ''))
     return sorted(found)

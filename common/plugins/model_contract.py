@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, check_range, describe, show
+from estimator_trainer.common.errors import UsageError, describe, show
 from estimator_trainer.common.plugins.contract import DENSE, check_dict, check_pair, not_a_tensor_error
 from estimator_trainer.hparams.build import HParams
 
@@ -56,7 +56,6 @@ def _weighted(loss, labels, params):
                 'it is the weight of the example in the loss'
             )
         loss *= tf.cast(labels['weight'], loss.dtype)
-    check_range(params, 'class_weights', 0)
     if len(params.class_weights) == 1:
         return loss * params.class_weights[0] if params.class_weights[0] != 1 else loss
     if params.class_weights:

@@ -54,6 +54,7 @@ MISTAKES = [
     ('batch_size=1,x', "'x' is not of the form name=value: a value with a comma can be given in a JSON file, with --"),
     ('batch_size=1,batch_size=2', 'batch_size is given twice'),
     ('seed=3', 'seed has its own flag, --seed'),
+    ('piecewise_factors=[0.5,-1]', 'piecewise_factors=[0.5, -1.0] must be at least 0'),
 ]
 
 
@@ -67,6 +68,7 @@ def test_a_mistake_in_hparams_is_named_with_its_key(text, message):
 MISTAKES_IN_SETS = {
     '{"batch_sise": 1}': 'did you mean batch_size?',
     '{"batch_size": "64"}': 'batch_size=64 must be an integer',
+    '{"seed": -5}': 'seed=-5 must be at least 0',
     '{"batch_size": true}': 'batch_size=True must be an integer',
     '{"learning_rate": null}': 'learning_rate=None must be a number',
     '{"learning_rate": 1%s}' % ('0' * 400): 'must be a number',

@@ -266,8 +266,12 @@ def test_unreadable_inputs_are_named(tmp_path):
         ((fields, error),) = open_rows(tmp_path / 'in', **functions).entries
         assert fields == {'input': f'{tmp_path}/in'}
         assert isinstance(error, UsageError) and str(error) == f'{tmp_path}/in: has no files named {named}'
-    with pytest.raises(UsageError, match=r'--input=nothing\*.png: no such file'):
-        open_rows('nothing*.png')
+    os.mkfifo(tmp_path / 'in' / 'pipe.tsv')  # Reading it would wait for a writer.
+    ((_, error),) = open_rows(tmp_path / 'in', **of_tables).entries
+    assert 'has no files' in str(error)
+    for path, problem in ((tmp_path / 'in' / 'pipe.tsv', 'is neither a file nor a folder'), ('nothing*.png', 'no such file')):
+        with pytest.raises(UsageError, match=f'^--input={re.escape(str(path))}: {problem}'):
+            open_rows(path)
     with pytest.raises(UsageError, match=r'--dataset=d takes no files other than \*.tfrecord: it has no read_input'):
         open_rows(tmp_path / 'in' / 'x.csv')
     tensors = {'read': lambda *_: tf.data.Dataset.range(2), 'parse': lambda mode, params, i: ({'x': i}, {})}

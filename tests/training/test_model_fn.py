@@ -113,7 +113,6 @@ def test_weights_of_examples_and_classes_multiply_the_losses_exactly(tmp_path, t
 @pytest.mark.parametrize(
     'text, labels, message',
     [
-        (',class_weights=[1,-2]', {}, 'class_weights=[1.0, -2.0] must be at least 0'),
         (',class_weights=[0,0,0]', {}, 'class_weights are all 0: nothing would be learned'),
         (',class_weights=[1,2]', {}, 'class_weights: --dataset=d has no classes: no label named label'),
         (',class_weights=[1,2]', {'label': Y}, 'class_weights: --dataset=d has no classes: no label named label'),
