@@ -9,12 +9,15 @@ import sys
 import traceback
 from typing import Any
 
+from estimator_trainer.common.errors import RunError
+
 # Error lines of the trainer or of Python: 'trainer.py: ...', 'ValueError: ...', 'a.b.ResourceExhaustedError: ...'.
 _ERROR = re.compile(r'trainer\.py: .*|[\w.]*(Error|Exception)\b.*')
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STOPPED = [code for number in SIGNALS for code in (128 + number, -number)]  # The latter while Python starts.
 _keeps_threads = False
+_runs_tensorflow: int | None = None  # The process that does.
 
 
 def was_stopped(code: int) -> bool:
@@ -71,6 +74,20 @@ def exit_process(code: int) -> None:
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def check_not_forked() -> None:
+    """Raises RunError in a process that was forked from one that has called this before running TensorFlow.
+
+    The fork has none of TensorFlow's threads, for which it would wait forever.
+    """
+    global _runs_tensorflow
+    _runs_tensorflow = _runs_tensorflow or os.getpid()
+    if _runs_tensorflow != os.getpid():
+        raise RunError(
+            'this process was forked from one that ran TensorFlow, and would wait forever: start it by '
+            "multiprocessing.get_context('spawn')"
+        )
 
 
 def run_and_exit(main: Callable[[], int]) -> None:

@@ -4,6 +4,7 @@ import importlib
 from importlib import metadata
 import importlib.util
 import os
+import sys
 import types
 
 SUPPORTED = 'TensorFlow 2.15 to 2.21 with tensorflow-estimator 2.15.0'
@@ -62,6 +63,8 @@ PRIVATE_NAMES = {
 
 def has_own_estimator() -> bool:
     """Whether the installed TensorFlow still has its part of tf.estimator, without importing it."""
+    if sys.flags.optimize > 1:
+        raise ImportError('Python runs with -OO, without the docstrings that tf.estimator reads: use -O, or neither')
     spec = importlib.util.find_spec('tensorflow')
     if spec is None or spec.origin is None:
         raise ImportError(f'TensorFlow is not installed. {CURE}')

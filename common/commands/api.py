@@ -39,6 +39,7 @@ from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.pipeline.input import get_specs
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.common.plugins.traceback_filter import original
+from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.runs.diagnosis import find_cause
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
@@ -228,6 +229,7 @@ class Run:
 
     def _settings(self, fixed, options, on_metrics=None):
         """Returns the flags, and the request.Objects."""
+        check_not_forked()
         tf_config.refuse(os.environ, 'a Python program')
         for name in options:
             if name in names_with(Trait.COMMAND_LINE):

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import describe
 from estimator_trainer.common.files import stamp
+from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.storage.checkpoints import latest_intact
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
@@ -65,8 +66,10 @@ class Predictor:
           {name: array [batch, ...]}; [...] for a single example.
 
         Raises:
+          RunError: this process was forked; see `check_not_forked`.
           ValueError: the names or shapes do not match the model, or a number does not fit its input's type.
         """
+        check_not_forked()
         if not isinstance(inputs, Mapping) and len(self._specs) == 1:
             inputs = dict.fromkeys(self._specs, inputs)
         if not isinstance(inputs, Mapping) or inputs.keys() != self._specs.keys():

@@ -1,6 +1,7 @@
 """Predictions of arrays, with a Predictor, of splits, and of the files of --input."""
 
 import concurrent.futures
+import os
 import re
 import threading
 import types
@@ -122,6 +123,10 @@ def test_a_predictor_gives_the_numbers_of_estimator_predict_for_any_batch(traine
     assert len(calls) == 1  # The model is built once.
     of_estimator = trained.predict(lambda: tf.data.Dataset.from_tensors({'x': X}), checkpoint_path=f'{tmp_path}/model.ckpt-2')
     np.testing.assert_allclose(found, [prediction['y'] for prediction in of_estimator], rtol=1e-5)
+    with monkeypatch.context() as context:
+        context.setattr(os, 'getpid', lambda: 1)
+        with pytest.raises(RunError, match="^this process was forked .*'spawn'"):
+            predictor.predict(X)
     for name, value, message in (
         ('y', X, 'the inputs are x, not y'),
         ('x', np.zeros([3, 5], np.float32), 'the input x must be float32 (None, 2), not a NumPy array of float32 (3, 5)'),

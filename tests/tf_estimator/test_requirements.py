@@ -109,6 +109,12 @@ def test_what_tensorflow_lacks_is_named(monkeypatch):
             assert said() == KERAS_3
 
 
+def test_python_without_docstrings_is_refused(monkeypatch):
+    monkeypatch.setattr(sys, 'flags', types.SimpleNamespace(optimize=2))
+    with pytest.raises(ImportError, match='^Python runs with -OO, '):
+        requirements.has_own_estimator()
+
+
 @not_on_2_15
 def test_what_tensorflow_estimator_cannot_import_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, 'tensorflow_estimator.python.estimator.api._v2.estimator', None)
