@@ -30,9 +30,12 @@ def global_step(checkpoint_path: str) -> int:
     """Returns the step of a checkpoint, given by its path without suffix.
 
     Raises:
-      RunError: it is corrupt or missing.
+      RunError: it is corrupt or missing, or no run has saved it.
     """
-    return int(open_checkpoint(checkpoint_path).get_tensor(tf.GraphKeys.GLOBAL_STEP))
+    reader = open_checkpoint(checkpoint_path)
+    if reader.get_variable_to_shape_map().get(tf.GraphKeys.GLOBAL_STEP) != []:
+        raise RunError(f'{checkpoint_path}: has no scalar global_step, so no run has saved it: choose another checkpoint')
+    return int(reader.get_tensor(tf.GraphKeys.GLOBAL_STEP))
 
 
 def latest_intact(output_dir: str) -> str | None:

@@ -1,6 +1,5 @@
 """Loading a checkpoint's weights into a session."""
 
-from collections.abc import Mapping
 import re
 
 import tensorflow.compat.v1 as tf
@@ -73,7 +72,7 @@ def restore(saver: tf.train.Saver, session: tf.Session, checkpoint_path: str) ->
       RunError: it is corrupt, or belongs to another model.
     """
     with session.graph.as_default():
-        _check_shapes(open_checkpoint(checkpoint_path).get_variable_to_shape_map(), checkpoint_path)
+        check_variables(checkpoint_path)
         try:
             saver.restore(session, checkpoint_path)
         except tf.errors.NotFoundError as error:
@@ -87,12 +86,21 @@ def restore(saver: tf.train.Saver, session: tf.Session, checkpoint_path: str) ->
             raise CheckpointGone(checkpoint_path) from None
 
 
-def _check_shapes(shapes: Mapping[str, list[int]], checkpoint_path):
-    """Raises RunError if a shape differs: a tf.train.Saver would give the variable the checkpoint's shape."""
+def check_variables(checkpoint_path: str) -> None:
+    """Raises RunError if variables of the default graph differ in shape or type from those that the checkpoint has.
+
+    A tf.train.Saver would give a variable the checkpoint's shape.
+    """
+    reader = open_checkpoint(checkpoint_path)
+    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    differences = []
     for variable in tf.global_variables():
-        saved, expected = shapes.get(variable.op.name), variable.shape.as_list()
-        if saved not in (None, expected):
-            raise RunError(
-                f'{checkpoint_path}: does not match the model: {variable.op.name} '
-                f'has shape {saved} in the checkpoint, but {expected} in the model'
+        name, dtype = variable.op.name, variable.dtype.base_dtype
+        if name in shapes and not variable.shape.is_compatible_with(shapes[name]):
+            differences.append(
+                f'{name} has shape {shapes[name]} in the checkpoint, but {variable.shape.as_list()} in the model'
             )
+        elif name in dtypes and dtypes[name] != dtype:
+            differences.append(f'{name} has type {dtypes[name].name} in the checkpoint, but {dtype.name} in the model')
+    if differences:
+        raise RunError(f'{checkpoint_path}: does not match the model: {"; ".join(differences)}')

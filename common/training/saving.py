@@ -10,6 +10,7 @@ from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.paths import check_identity, identify
 from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage.restore import check_variables
 
 NOT_FINITE_HINT = 'lower learning_rate, or find the op that made it with --debug_numerics'
 
@@ -66,6 +67,8 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
 
     def begin(self):
         super().begin()
+        if latest := tf.train.latest_checkpoint(self._checkpoint_dir):
+            self._check_code(latest)
         with tf.name_scope('is_finite'):
             self._are_finite = {
                 variable.op.name: tf.reduce_all(tf.math.is_finite(variable))
@@ -79,6 +82,12 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         self._is_starting = True
         super().after_create_session(session, coord)
         self._is_starting = False
+
+    def _check_code(self, checkpoint_path):
+        try:
+            check_variables(checkpoint_path)
+        except RunError as error:
+            raise RunError(f'{error}: the code has changed since; restore it, or choose another --output_dir') from None
 
     def _save(self, session, step):
         if self._is_starting:

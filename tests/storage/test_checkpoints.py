@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.restore import CheckpointGone, restore, without_suffix
+from estimator_trainer.common.training.saving import CheckpointSaver
 from tests.shared import DAMAGES, POLYNOMIAL, assert_equal, read_weights
 from tests.storage.test_best_checkpoint import keep, save
 
@@ -160,6 +161,17 @@ def test_a_checkpoint_is_restored_to_a_model_with_its_variables(tmp_path):
     ):
         with pytest.raises(RunError, match=f'^{path}: does not match the model: {message}$'):
             load(path, **shapes)
+    with tf.Graph().as_default():
+        tf.get_variable('v', [3])
+        tf.get_variable('w', [], tf.float64)
+        tf.train.create_global_step()
+        message = 'v has shape .* in the model; w has type float32 in the checkpoint, but float64 in the model; global_step .*'
+        with pytest.raises(
+            RunError, match=f'^{path}: does not match the model: {message}: the code has changed'
+        ):
+            CheckpointSaver(str(tmp_path), [1]).begin()
+    with pytest.raises(RunError, match='model.ckpt-4: has no scalar global_step, so no run has saved it'):
+        checkpoints.global_step(save(tmp_path, 4))
 
 
 @pytest.mark.parametrize('suffix', ['index', DATA])
