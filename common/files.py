@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 import contextlib
+import errno
 import fcntl
 import json
 import math
@@ -16,6 +17,8 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.locks import flock
 from estimator_trainer.common.paths import is_remote
+
+_FILE_ERRORS = 'EACCES EBUSY EDQUOT EEXIST EFBIG EIO EISDIR ELOOP EMFILE ENAMETOOLONG ENOENT ENOSPC ENOTDIR EPERM EROFS ESTALE'
 
 
 @contextlib.contextmanager
@@ -102,7 +105,9 @@ def explain(error: BaseException) -> str | None:
     """Returns 'PATH: reason' for an error of TensorFlow or Python about a file; None for any other error."""
     if isinstance(error, OSError):
         return f'{error.filename}: {error.strerror}' if error.filename else None
-    patterns = (r'^(\S*/.*); ([A-Z].*)$', r'^(\S.*) (is (?:not )?a directory)$')
+    # TensorFlow adds the system's text for the error to the path, which may have spaces.
+    reasons = '|'.join(re.escape(os.strerror(getattr(errno, name))) for name in _FILE_ERRORS.split())
+    patterns = (rf'^(?:{{{{.*}}}} )?(.+); ({reasons})(?: \[Op:\w+\])?$', r'^(\S.*) (is (?:not )?a directory)$')
     match = next(filter(None, (re.search(pattern, str(error), re.MULTILINE) for pattern in patterns)), None)
     return match and f'{match[1]}: {match[2]}'
 

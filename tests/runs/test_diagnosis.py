@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common import files
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.inference.evaluator import Evaluator
@@ -186,6 +187,16 @@ OWN_MOUNTS = ['unshare', '-Urm']
     not shutil.which('unshare') or subprocess.run([*OWN_MOUNTS, *'mount -t tmpfs none /tmp'.split()], check=False).returncode,
     reason="a disk of a test's own needs user namespaces",
 )
+def test_an_error_of_a_file_is_known_by_the_systems_text_whatever_its_path():
+    for text, expected in (
+        ('my runs/o/x.index; No space left on device\n\t [[{{node save}}]]', 'my runs/o/x.index: No space left on device'),
+        ('{{function_node __wrapped__Save}} x y; File too large [Op:SaveV2]', 'x y: File too large'),
+        ('OOM when allocating a/tensor; Try less', None),
+        ('a:1; Connection refused', None),
+    ):
+        assert files.explain(tf.errors.ResourceExhaustedError(None, None, text)) == expected
+
+
 def test_a_full_disk_is_named_and_the_run_resumes_once_there_is_space(tmp_path):
     """A real one of 15 MB, where a checkpoint takes 6."""
     write_mnist(tmp_path / 'data')

@@ -166,9 +166,7 @@ def test_a_checkpoint_is_restored_to_a_model_with_its_variables(tmp_path):
         tf.get_variable('w', [], tf.float64)
         tf.train.create_global_step()
         message = 'v has shape .* in the model; w has type float32 in the checkpoint, but float64 in the model; global_step .*'
-        with pytest.raises(
-            RunError, match=f'^{path}: does not match the model: {message}: the code has changed'
-        ):
+        with pytest.raises(RunError, match=f'^{path}: does not match the model: {message}: the code has changed'):
             CheckpointSaver(str(tmp_path), [1]).begin()
     with pytest.raises(RunError, match='model.ckpt-4: has no scalar global_step, so no run has saved it'):
         checkpoints.global_step(save(tmp_path, 4))
