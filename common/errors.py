@@ -7,6 +7,8 @@ import re
 import sys
 from typing import Any
 
+_MAX_LINE = 10_000
+
 
 class UsageError(Exception):
     """The command line, a hyper-parameter or a plug-in is wrong. The message names it and the fix; exit code 2."""
@@ -17,8 +19,10 @@ class RunError(Exception):
 
 
 def error_line(program: str, error: BaseException | str) -> str:
-    """Returns an error as one line, even if the user's input in it contains line breaks."""
-    return ' '.join([f'{os.path.basename(program)}:', *str(error).splitlines()])
+    """Returns an error as one line that a terminal can show, whatever names of a user's files are in it."""
+    line = ' '.join([f'{os.path.basename(program)}:', *str(error)[:_MAX_LINE].splitlines()])
+    shown = ''.join(char if char.isprintable() else char.encode('unicode_escape').decode() for char in line)
+    return f'{shown}...' if len(str(error)) > _MAX_LINE else shown
 
 
 def print_error(program: str, error: BaseException | str) -> None:

@@ -6,22 +6,21 @@ if __name__ == '__main__':  # Until StopOnSignal takes over, Ctrl-C ends it with
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from collections.abc import Callable
-import functools
 import importlib
 import os
 import shlex
 import sys
 
 
-def find_command(arguments: list[str]) -> Callable[[], int]:
-    """Returns the command of the arguments; it returns its exit code: 0 on success, 1 on failure, 2 for wrong usage.
+def find_command(arguments: list[str]) -> tuple[Callable[[list[str]], int], list[str]]:
+    """Returns the command of the arguments, a function that returns the exit code, and the argv that it takes.
 
     Raises:
       ModuleNotFoundError: a package that the command needs is not installed.
     """
     name, rest = (arguments[0], arguments[1:]) if arguments[:1] in (['sweep'], ['records']) else ('trainer', arguments)
     module = importlib.import_module(f'estimator_trainer.common.commands.{name}')
-    return functools.partial(module.main, [f'{name}.py', *rest])
+    return module.main, [f'{name}.py', *rest]
 
 
 def import_own_package() -> str:
@@ -43,8 +42,8 @@ def import_own_package() -> str:
 if __name__ == '__main__':
     parent = import_own_package()
     try:
-        command = find_command(sys.argv[1:])
+        main, sys.argv[:] = find_command(sys.argv[1:])
     except ModuleNotFoundError as error:
         cure = f'pip install -e {shlex.quote(f"{parent}/tf_estimator")} -e {shlex.quote(parent)}'
         sys.exit(f'trainer.py: {error.name} is not installed: {cure}')
-    importlib.import_module('estimator_trainer.common.processes').run_and_exit(command)
+    importlib.import_module('estimator_trainer.common.processes').run_and_exit(lambda: main(sys.argv))

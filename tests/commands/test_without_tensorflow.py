@@ -28,7 +28,8 @@ MISTAKES = [
     (['--schedule=nosuch'], 'flag --schedule=nosuch: value should be one of <train_and_evaluate|train|evaluate'),
     (['--precision=float8'], 'flag --precision=float8: value should be one of <float32|bfloat16|float16>'),
     (['nonsense'], 'nonsense: every argument is a flag'),
-    (['--output_dir=\udce4'], '--output_dir=\udce4: is not UTF-8'),
+    (['--output_dir=\udce4'], r'--output_dir=\udce4: is not UTF-8'),
+    (['--model=a\x1b[31mb\n'], r'--model=a\x1b[31mb : no module models.a\x1b[31mb'),
     # Empty, malformed or incompatible flags.
     *(
         ([f'--{name}=', '--schedule=predict'], f'--{name} is empty')

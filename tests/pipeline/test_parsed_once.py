@@ -87,7 +87,7 @@ def test_a_parser_that_does_not_give_one_example_for_each_record_or_draws_for_ea
     module.PARSED_ONCE = True
     with pytest.raises(tf.errors.OpError) as error:
         batches(module, 1, data_dir=directory, shuffle_buffer=2000)
-    with pytest.raises(RunError, match='^--dataset=numbers: .*must return one example of each record'):
+    with pytest.raises(RunError, match='^--dataset=numbers: .*must return one example per record'):
         check_records(DataSource(module, directory, make_params()), [(ModeKeys.TRAIN, 'train')], error.value)
     module, _ = make_module('parse_batch', change=lambda x: x + tf.random.stateless_uniform([], example_seed()))
     with pytest.raises(UsageError, match='not with PARSED_ONCE'):

@@ -180,7 +180,7 @@ def test_wrong_usage_and_other_files_are_one_line(tmp_path):
         (['show', tmp_path / 'none'], 2, f'{tmp_path}/none: cannot be read'),
         (['verify', tmp_path], 2, f'{tmp_path}: contains neither manifest.json nor *.tfrecord files'),
         (['verify', tmp_path / 'none'], 2, f'{tmp_path}/none: is not a directory'),
-        (['show', '\udce4'], 2, '\udce4: is not UTF-8'),
+        (['show', '\udce4'], 2, r'\udce4: is not UTF-8'),
         (['show', tmp_path / 'text'], 1, f'{tmp_path}/text: the record at byte 0 is corrupt'),
         (['show', tmp_path / 'bytes'], 1, f'{tmp_path}/bytes: contains records other than tf.train.Example'),
     ):
