@@ -1,6 +1,7 @@
 """Synchronous training: chief and workers, each with its own copy of all variables."""
 
 from collections.abc import Mapping
+import contextlib
 import json
 import queue
 import threading
@@ -14,6 +15,7 @@ from estimator_trainer.common.cluster.deadline import StepDeadline
 from estimator_trainer.common.cluster.synchronous_hooks import EndTogether, SharedScaffold, StepMeans, StopTogether
 from estimator_trainer.common.cluster.task import TrainerTask, make_session_config
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
+from estimator_trainer.common.errors import RunError, UsageError
 
 _RESET_SECONDS = 3
 # A collective op that times out sometimes crashes the process by using freed memory, so the watch must end the step earlier.
@@ -54,8 +56,13 @@ class SynchronousTask(TrainerTask):
         found = [json.loads(text) for text in self.exchange(json.dumps(dict(facts)))]
         if found[0] is None:
             return False
-        for name, theirs in zip(self._names, found):
-            self._check(name, theirs, facts)
+        try:
+            for name, theirs in zip(self._names, found):
+                self._check(name, theirs, facts)
+        except UsageError:
+            with contextlib.suppress(RunError):  # All find a difference, and none ends before the others have found it.
+                self.exchange('null')
+            raise
         return True
 
     def _on_loss(self):
