@@ -1,0 +1,1 @@
+../../../estimator_trainer/__init__.py
