@@ -8,9 +8,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 # In a checkout, the subpackages are the folders beside this one; a wheel has them in this one.
-_CHECKOUT = None if os.path.isdir(os.path.join(__path__[0], 'common')) else os.path.dirname(os.path.abspath(__path__[0]))
-if _CHECKOUT:
-    __path__.append(_CHECKOUT)
+CHECKOUT = None if os.path.isdir(os.path.join(__path__[0], 'common')) else os.path.dirname(os.path.abspath(__path__[0]))
+if CHECKOUT:
+    __path__.append(CHECKOUT)
 
 if TYPE_CHECKING:
     from estimator_trainer.common.commands.api import Predictor, Run, load, train
@@ -30,7 +30,7 @@ _MODULES = {
     'records': 'records.records',
 }
 
-importlib.import_module(f'{__name__}.common.import_names').install(_CHECKOUT)
+importlib.import_module(f'{__name__}.common.import_names').install(CHECKOUT)
 
 
 def __getattr__(name: str) -> Any:

@@ -31,10 +31,9 @@ def import_own_package() -> str:
     package = os.path.dirname(os.path.abspath(__file__))
     parent = os.path.dirname(package)
     sys.path.insert(0, parent)
-    is_installed = os.path.isdir(os.path.join(package, 'common'))
-    importlib.import_module('estimator_trainer')
+    checkout = importlib.import_module('estimator_trainer').CHECKOUT
     del sys.path[0]
-    if sys.path[0] in ((package,) if is_installed else (package, parent)):
+    if sys.path[0] in (package, checkout):
         del sys.path[0]
     return parent
 

@@ -90,7 +90,8 @@ class Predictor:
         for (name, spec), value in zip(self._specs.items(), values):
             try:
                 value = np.asarray(value)
-                is_right = spec.shape.is_compatible_with(value.astype(spec.dtype.as_numpy_dtype).shape)
+                with np.errstate(all='ignore'):  # `_cast` names numbers that do not fit.
+                    is_right = spec.shape.is_compatible_with(value.astype(spec.dtype.as_numpy_dtype).shape)
             except (TypeError, ValueError):
                 is_right = False
             if not is_right:

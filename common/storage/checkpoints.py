@@ -54,7 +54,7 @@ def latest_intact(output_dir: str) -> str | None:
             tf.logging.warning('%s: is corrupt or incomplete.', path)
     if _list(output_dir) != listed:  # A run has saved others meanwhile, and deleted these.
         return latest_intact(output_dir)
-    if has_checkpoint(output_dir):
+    if any(step > 0 for step, _ in listed):
         raise RunError(f'{output_dir}: all checkpoints are corrupt: choose another directory')
     return None
 
