@@ -16,7 +16,10 @@ from estimator_trainer.common.records.elements import elements
 
 ModeKeys = tf.estimator.ModeKeys
 _COUNT = re.compile(r'expected to contain (\d+) elements but contained (only|at least) (\d+)')
-_LABEL = re.compile(r'Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)')
+# Of a loss, and of a lookup such as that of class_weights or an embedding.
+_LABEL = re.compile(
+    r'(?:Received a label value of|indices\[[\d,]*\] =) (-?\d+) (?:which is outside the valid range of|is not in) \[0, (\d+)\)'
+)
 # TensorFlow's message quotes bytes that are not a tf.train.Example; Python may fail to decode it.
 ERRORS = (tf.errors.OpError, UnicodeDecodeError)
 _NO_ELEMENT = 'Dataset was empty'
@@ -86,15 +89,16 @@ def _check_shapes(source, mode, split, text):
             'parse_batch() takes batches: pad them to one length, or parse them one by one, with parse()'
         )
     shapes: dict[str, list[int]] = {}
-    for number, element in enumerate(elements(lambda: _parsed(source, mode, split, 0, 1))):
-        for name, value in _named(element, mode):
-            shape = list(np.shape(value))[1:]
-            if shapes.setdefault(name, shape) != shape:
-                raise RunError(
-                    f'--dataset={source.params.dataset}: parse(): {name} is of shape {shapes[name]} in record 0 '
-                    f'of the split {split}, and {shape} in record {number}: give it a known number of dimensions, with '
-                    'tf.ensure_shape, so that batches are padded'
-                )
+    with contextlib.suppress(*ERRORS):  # The shape of a record differs from that which parse() claims.
+        for number, element in enumerate(elements(lambda: _parsed(source, mode, split, 0, 1))):
+            for name, value in _named(element, mode):
+                shape = list(np.shape(value))[1:]
+                if shapes.setdefault(name, shape) != shape:
+                    raise RunError(
+                        f'--dataset={source.params.dataset}: parse(): {name} is of shape {shapes[name]} in record 0 '
+                        f'of the split {split}, and {shape} in record {number}: give it a known number of dimensions, with '
+                        'tf.ensure_shape, so that batches are padded'
+                    )
 
 
 def _named(element, mode):

@@ -31,7 +31,7 @@ def make_source(read=read, **functions):
     return DataSource(types.SimpleNamespace(read=read, **functions), '', params)
 
 
-def train(source, mode=TRAIN, split='train', cache=False, num_examples=None):
+def train(source, mode=TRAIN, split='train', cache=False, num_examples=None, weights=()):
     with tf.Graph().as_default(), tf.Session() as session:
         count = num_examples or count_examples(source, split)
         batches = make_input_fn(source, mode, split, count, cache, is_part=num_examples is not None)()
@@ -39,6 +39,8 @@ def train(source, mode=TRAIN, split='train', cache=False, num_examples=None):
         features, labels = iterator.get_next()
         logits = tf.reshape(features['x'], [-1, 3])[:, :2]
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels['label'] + 0, logits=logits)
+        if weights:
+            loss = tf.gather(weights, labels['label'] + 0)
         session.run(tf.global_variables_initializer())
         session.run(iterator.initializer)
         for _ in range(9):
@@ -104,11 +106,22 @@ def test_shapes_that_vary_are_named_with_the_feature_and_the_cure_and_where_batc
     assert found(make_source(parse_batch=remove_one)) == f'record 2 of the split train: {problem}'
 
 
-@pytest.mark.parametrize('mode, split', [(TRAIN, 'train'), (EVAL, 'test')])
-def test_a_label_that_the_model_cannot_take_is_named_with_the_record(mode, split):
-    def parse_label(mode, params, record):
-        label = record['label'] + 10 * tf.cast(record['x'][2] > 0, tf.int64)
-        return {'x': record['x'], 'other': 10}, {'label': label, 'another': 10}
+def test_a_record_whose_shape_is_not_what_the_parser_claims_is_named():
+    def claim(mode, params, record):
+        x = tf.numpy_function(lambda x: x[: 3 - int(x[2])], [record['x']], tf.float32)
+        x.set_shape([3])
+        return {'x': x}, {'label': record['label']}
 
-    message = f'record 2 of the split {split}: the label label is 10, but the model takes 0 to 1'
-    assert found(make_source(parse=parse_label), mode, split) == message
+    assert found(make_source(parse=claim)).startswith('record 2 of the split train: ')
+
+
+@pytest.mark.parametrize(
+    'mode, split, label, weights', [(TRAIN, 'train', 10, ()), (EVAL, 'test', -1, ()), (TRAIN, 'train', -1, (1.0, 2.0))]
+)
+def test_a_label_that_the_model_cannot_take_is_named_with_the_record(mode, split, label, weights):
+    def parse_label(mode, params, record):
+        found = tf.where(record['x'][2] > 0, tf.constant(label, tf.int64), record['label'])
+        return {'x': record['x'], 'other': label}, {'label': found, 'another': label}
+
+    message = f'record 2 of the split {split}: the label label is {label}, but the model takes 0 to 1'
+    assert found(make_source(parse=parse_label), mode, split, weights=weights) == message
