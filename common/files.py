@@ -14,7 +14,7 @@ import uuid
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, show
 from estimator_trainer.common.locks import flock
 from estimator_trainer.common.paths import is_remote
 
@@ -120,7 +120,7 @@ def read_json(path: str) -> dict[str, Any]:
     """
     try:
         with tf.io.gfile.GFile(path, 'rb') as file:
-            value = json.loads(file.read().decode())
+            value = json.loads(file.read().decode(), object_pairs_hook=_unique)
     except tf.errors.OpError as error:
         raise ValueError(f'{path}: cannot be read: {error.message}') from None
     except (ValueError, RecursionError) as error:
@@ -128,6 +128,15 @@ def read_json(path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f'{path}: must contain one JSON object')
     return value
+
+
+def _unique(pairs):
+    """Returns the pairs of a JSON object as a dict; raises ValueError for a key that is given twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f'{show(next(key for key in keys if keys.count(key) > 1))} is given twice')
+    return found
 
 
 def to_json(value: Any) -> Any:

@@ -5,6 +5,7 @@ import types
 from typing import Any, NamedTuple
 
 MAXIMUM = 2**31 - 1  # Of any integer.
+MAX_FLOAT = 3.4e38  # Of any float: nearly float32's.
 
 
 class HParam(NamedTuple):
@@ -13,14 +14,18 @@ class HParam(NamedTuple):
     Attributes:
       default: also determines the type.
       help: one line.
-      minimum: of a number, or of each item of a list, inclusive; models and datasets check their own hyper-parameters.
+      minimum, maximum, above, below: bounds of a number, or of each item of a list, the latter two exclusive; models and
+        datasets check their own hyper-parameters.
       may_change: whether --override_hparams may change it on resuming; models add their own by OVERRIDABLE_HPARAMS.
     """
 
     default: Any
     help: str
-    minimum: int | None = None
+    minimum: float | None = None
     may_change: bool = False
+    maximum: float | None = None
+    above: float | None = None
+    below: float | None = None
 
 
 TABLE: Mapping[str, HParam] = types.MappingProxyType(
@@ -68,25 +73,27 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
             [0.1, 0.01], 'piecewise: factors of learning_rate from each boundary on.', minimum=0, may_change=True
         ),
         'initial_lr_factor': HParam(
-            0.04, 'cyclic, one_cycle: the starting rate, as a share of learning_rate.', minimum=0, may_change=True
+            0.04, 'cyclic, one_cycle: the starting rate, as a share of learning_rate.', minimum=0, may_change=True, maximum=1
         ),
         'cycle_steps': HParam(1000, 'cyclic: steps of a cycle.', minimum=1, may_change=True),
-        'warmup_fraction': HParam(0.3, 'one_cycle: the share of the run in which the rate rises.', minimum=0, may_change=True),
+        'warmup_fraction': HParam(
+            0.3, 'one_cycle: the share of the run in which the rate rises.', minimum=0, may_change=True, maximum=1
+        ),
         'learning_rate_factors': HParam(
             [], 'Items REGULAR_EXPRESSION:FACTOR multiply the rates of variables whose names match; the first match counts.'
         ),
         # Optimizer; see common/training/optimizer.py.
         'optimizer': HParam('adam', 'adam, adamw, adagrad, ftrl (with a constant rate), momentum, rmsprop or sgd.'),
-        'momentum': HParam(0.9, 'momentum: decay of the accumulated gradients.', minimum=0),
-        'adam_beta1': HParam(0.9, 'adam, adamw: decay of the mean of gradients.', minimum=0),
-        'adam_beta2': HParam(0.999, 'adam, adamw: decay of the mean of squared gradients.', minimum=0),
+        'momentum': HParam(0.9, 'momentum: decay of the accumulated gradients.', minimum=0, maximum=1),
+        'adam_beta1': HParam(0.9, 'adam, adamw: decay of the mean of gradients.', minimum=0, below=1),
+        'adam_beta2': HParam(0.999, 'adam, adamw: decay of the mean of squared gradients.', minimum=0, below=1),
         'adam_epsilon': HParam(1e-8, 'adam, adamw: added to the denominator.', minimum=0),
         'adagrad_initial_accumulator': HParam(
-            0.1, 'adagrad: initial value of the sums of squared gradients; greater than 0.', minimum=0
+            0.1, 'adagrad: initial value of the sums of squared gradients; greater than 0.', above=0
         ),
         'ftrl_l1': HParam(0.0, 'ftrl: strength of the L1 regularization.', minimum=0),
         'ftrl_l2': HParam(0.0, 'ftrl: strength of the L2 regularization.', minimum=0),
-        'rmsprop_decay': HParam(0.9, 'rmsprop: decay of the mean of squared gradients.', minimum=0),
+        'rmsprop_decay': HParam(0.9, 'rmsprop: decay of the mean of squared gradients.', minimum=0, maximum=1),
         'rmsprop_epsilon': HParam(1e-10, 'rmsprop: added to the mean of squares, under the root.', minimum=0),
         'weight_decay': HParam(
             0.0, 'For matrices and filters: decoupled with adamw, L2 with the others.', minimum=0, may_change=True
@@ -101,6 +108,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
             0.0,
             'Decay of moving averages of the weights, such as 0.999, for evaluation, prediction and export; 0 disables them.',
             minimum=0,
+            below=1,
         ),
         # Augmentation of training images, the feature `image`; see common/ops/random.py.
         'augment_flip': HParam(False, 'Mirror half of the training images, left to right.', may_change=True),
@@ -110,11 +118,12 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'augment_crop': HParam(
             1.0,
             'Crop training images to at least this share of their area, and resize them; 1 disables it.',
-            minimum=0,
             may_change=True,
+            above=0,
+            maximum=1,
         ),
         'augment_rotate': HParam(
-            0.0, 'Rotate training images by up to this many degrees, either way.', minimum=0, may_change=True
+            0.0, 'Rotate training images by up to this many degrees, either way.', minimum=0, may_change=True, maximum=180
         ),
         'augment_cutout': HParam(
             0, 'Blank a square of training images whose side has this many pixels.', minimum=0, may_change=True
@@ -124,6 +133,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
             'Scale brightness, contrast and, in color, saturation of training images by factors within 1 plus or minus this.',
             minimum=0,
             may_change=True,
+            maximum=1,
         ),
         # Training targets of classifiers; see common/ops/random.py and common/ops/classification.py.
         'mixup_alpha': HParam(
@@ -133,7 +143,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
             may_change=True,
         ),
         'label_smoothing': HParam(
-            0.0, 'The share of each training target that is spread over all classes.', minimum=0, may_change=True
+            0.0, 'The share of each training target that is spread over all classes.', minimum=0, may_change=True, below=1
         ),
     }
 )

@@ -4,13 +4,22 @@ import collections.abc
 from collections.abc import Mapping
 import json
 import math
+import operator
 import sys
 import types
 from typing import Any
 
 from estimator_trainer.common.errors import UsageError, describe, show
-from estimator_trainer.hparams.defaults import DEFAULTS, MAXIMUM, TABLE
+from estimator_trainer.hparams.defaults import DEFAULTS, MAX_FLOAT, MAXIMUM, TABLE, HParam
 from estimator_trainer.hparams.text import nearest, parse, typed
+
+_BOUNDS: Mapping[str, tuple[str, Any]] = {
+    'minimum': ('at least', operator.ge),
+    'maximum': ('at most', operator.le),
+    'above': ('more than', operator.gt),
+    'below': ('less than', operator.lt),
+}
+_SEED, _NONE = HParam(1, '', minimum=0), HParam(0, '')
 
 
 def of_modules(
@@ -55,11 +64,14 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
         if not _has_type(value, values[key]):
             raise UsageError(f'{origin}: {key}={value} must be {_type_name(values[key])}')
         items = value if isinstance(value, (list, tuple)) else [value]
-        if any(type(item) is int and abs(item) > MAXIMUM for item in items):
-            raise UsageError(f'{origin}: {key}={value} must be at most {MAXIMUM}')
-        minimum = TABLE[key].minimum if key in TABLE else 0 if key == 'seed' else None
-        if minimum is not None and any(item < minimum for item in items):
-            raise UsageError(f'{origin}: {key}={value} must be at least {minimum}')
+        for kind, limit in ((int, MAXIMUM), (float, MAX_FLOAT)):
+            if any(type(item) is kind and abs(item) > limit for item in items):
+                raise UsageError(f'{origin}: {key}={value} must be at most {limit}')
+        entry = _SEED if key == 'seed' else TABLE.get(key, _NONE)
+        for field, (words, holds) in _BOUNDS.items():
+            limit = getattr(entry, field)
+            if limit is not None and not all(holds(item, limit) for item in items):
+                raise UsageError(f'{origin}: {key}={value} must be {words} {limit}')
         merged[key] = float(value) if isinstance(values[key], float) else value
     if 'num_epochs' in changes and 'train_steps' not in changes:
         merged['train_steps'] = 0  # Steps take precedence over epochs, but not those of an earlier layer.

@@ -6,7 +6,8 @@ from typing import Any
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import read_json
 from estimator_trainer.hparams import build
-from estimator_trainer.hparams.defaults import TABLE
+from estimator_trainer.hparams.defaults import DEFAULTS, TABLE
+from estimator_trainer.hparams.merge import apply
 
 
 def check_names(names: Collection[str], of_model: Collection[str]) -> None:
@@ -30,12 +31,17 @@ def read_history(path: str) -> list[dict[str, Any]]:
     """
     try:
         history = read_json(path).get(build.HISTORY, [])
-        for entry in history:
-            if type(entry['global_step']) is not int or not all(len(pair) == 2 for pair in entry['hparams'].values()):
-                raise TypeError
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
-    except (KeyError, TypeError, AttributeError):
+    try:
+        steps = [0, *(entry['global_step'] for entry in history)]
+        if not all(type(step) is int for step in steps) or steps != sorted(steps):
+            raise TypeError
+        for name, pair in ((name, pair) for entry in history for name, pair in entry['hparams'].items()):
+            old, new = pair
+            for value in (old, new) if name in DEFAULTS else ():
+                apply(DEFAULTS, path, {name: value})
+    except (KeyError, TypeError, ValueError, AttributeError, UsageError):
         raise UsageError(f'{path}: {build.HISTORY} is corrupt: restore the file, or choose another --output_dir') from None
     return history
 

@@ -56,9 +56,10 @@ def schedules() -> str:
 def hparams() -> str:
     rows = []
     for name, entry in TABLE.items():
-        least = '' if entry.minimum is None else str(entry.minimum)
-        rows.append((f'`{name}`', entry.help, f'`{to_text(entry.default)}`', least, 'yes' if entry.may_change else ''))
-    return _table(('hyper-parameter', 'meaning', 'default', 'minimum', 'may change on resuming'), *rows)
+        limits = {'≥': entry.minimum, '>': entry.above, '≤': entry.maximum, '<': entry.below}
+        bounds = ', '.join(f'{sign} {limit}' for sign, limit in limits.items() if limit is not None)
+        rows.append((f'`{name}`', entry.help, f'`{to_text(entry.default)}`', bounds, 'yes' if entry.may_change else ''))
+    return _table(('hyper-parameter', 'meaning', 'default', 'bounds', 'may change on resuming'), *rows)
 
 
 BLOCKS = {'flags': lambda: flags(Options), 'sweep': lambda: flags(SweepOptions), 'schedules': schedules, 'hparams': hparams}

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, check_range, describe
+from estimator_trainer.common.errors import UsageError, describe
 from estimator_trainer.common.graphs import ancestors
 from estimator_trainer.common.ops import random as ops
 from estimator_trainer.common.ops.random import mixup, random_shift
@@ -24,16 +24,6 @@ _IMAGE_OPS: Mapping[str, Callable[[tf.Tensor, Any], tf.Tensor]] = {
 }
 # The labels added by augmentation, and the hyper-parameters that enable them.
 _ADDED_LABELS = {'mixup_label': 'mixup_alpha', 'mixup_share': 'mixup_alpha', 'label_smoothing': 'label_smoothing'}
-
-
-def check(params: HParams) -> None:
-    """Raises UsageError if a hyper-parameter is out of range."""
-    check_range(params, 'augment_rotate', 0, 180)
-    check_range(params, 'augment_color', 0, 1)
-    if not 0 < params.augment_crop <= 1:
-        raise UsageError(f'augment_crop={params.augment_crop} must be more than 0 and at most 1')
-    if params.label_smoothing >= 1:
-        raise UsageError(f'label_smoothing={params.label_smoothing} must be less than 1, such as 0.1')
 
 
 def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:

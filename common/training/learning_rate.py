@@ -83,10 +83,6 @@ def check(params: HParams) -> None:
             f'piecewise_boundaries={list(boundaries)} must be steps in ascending order, as many as '
             f'piecewise_factors={list(factors)}'
         )
-    if params.warmup_fraction > 1 or params.initial_lr_factor > 1:
-        raise UsageError(
-            f'warmup_fraction={params.warmup_fraction} and initial_lr_factor={params.initial_lr_factor} must be at most 1'
-        )
 
 
 def by_name(step: tf.Tensor, total_steps: int, params: HParams) -> tf.Tensor | float:

@@ -32,10 +32,9 @@ ModeKeys = tf.estimator.ModeKeys
 
 
 def check_hparams(params: HParams) -> None:
-    """Raises UsageError if the hyper-parameters of the learning rate, the optimizer or the augmentation are invalid."""
+    """Raises UsageError if the hyper-parameters of the learning rate or the optimizer are invalid."""
     learning_rate.check(params)
     optimizer.check(params)
-    augmentation.check(params)
 
 
 class _Inputs(dict):

@@ -62,14 +62,9 @@ def check(params: HParams) -> None:
     """Raises UsageError if the optimizer is unknown or its hyper-parameters are invalid."""
     if params.optimizer not in OPTIMIZERS:
         raise UsageError(f'optimizer={params.optimizer} is not one of {", ".join(OPTIMIZERS)}')
-    for name in ('ema_decay', 'adam_beta1', 'adam_beta2'):
-        if getattr(params, name) >= 1:
-            raise UsageError(f'{name}={getattr(params, name)} must be less than 1, such as 0.999')
     # FTRL's weights are proportional to the learning rate: as it decays to 0, so do the weights.
     if params.optimizer == 'ftrl' and (params.learning_rate_schedule != 'constant' or params.warmup_steps):
         raise UsageError('optimizer=ftrl needs a constant learning rate: give learning_rate_schedule=constant,warmup_steps=0')
-    if params.optimizer == 'adagrad' and not params.adagrad_initial_accumulator:
-        raise UsageError('adagrad_initial_accumulator=0.0 must be more than 0')
     layer_rates.check(params)
 
 

@@ -206,25 +206,16 @@ def test_frozen_variables_do_not_change(tmp_path, caplog):
         ('optimizer=lion', 'is not one of adam, adamw, adagrad, ftrl, momentum, rmsprop, sgd'),
         ('optimizer=ftrl,learning_rate_schedule=cosine', 'needs a constant learning rate: give learning_rate_sched'),
         ('optimizer=ftrl,warmup_steps=1', 'needs a constant learning rate: give learning_rate_sched'),
-        ('adagrad_initial_accumulator=0.0,optimizer=adagrad', 'must be more than 0'),
-        *((f'{name}=1.0', 'must be less than 1, such as 0.999') for name in ('ema_decay', 'adam_beta1', 'adam_beta2')),
         ('learning_rate_schedule=linear', 'is not one of constant, exponential, piecewise, cosine, cyclic, one_cycle'),
         ('piecewise_boundaries=[10]', 'must be steps in ascending order, as many as piecewise_factors=[0.1, 0.01]'),
         ('piecewise_boundaries=[20, 20]', 'must be steps in ascending order, as many as piecewise_factors=[0.1, 0.01]'),
-        ('warmup_fraction=1.5', 'and initial_lr_factor=0.04 must be at most 1'),
-        ('warmup_fraction=1.0,initial_lr_factor=2.0', 'and initial_lr_factor=2.0 must be at most 1'),
-        *((f'augment_crop={share}', 'must be more than 0 and at most 1') for share in (0.0, 1.5)),
-        ('augment_rotate=181.0', 'must be from 0 to 180'),
-        ('augment_color=1.1', 'must be from 0 to 1'),
-        ('label_smoothing=1.0', 'must be less than 1, such as 0.1'),
     ],
 )
-def test_hyper_parameters_out_of_range_are_refused(text, message):
+def test_hyper_parameters_that_do_not_go_together_are_refused(text, message):
     def check(text):
         model_fn.check_hparams(build.make_hparams('m', {}, 'd', {}, text=text))
 
     check('optimizer=ftrl,warmup_fraction=1,initial_lr_factor=1')
-    check('augment_crop=1,augment_rotate=180,augment_color=1,label_smoothing=0.9')
     assert refused(check, text).startswith((f'{text} {message}', f'{text.partition(",")[0]} {message}'))
     assert 'learning_rate_factors: a is not a regular expression' in refused(check, 'learning_rate_factors=[a]')
 
