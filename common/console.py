@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, printable
 
 
 def make_bar(iterable: Any = None, **options: Any) -> tqdm.tqdm:
@@ -52,7 +52,7 @@ def quiet() -> Iterator[None]:
 def log(FLAGS: flags.FlagValues) -> Iterator[None]:
     """Within the block, adds the time to each line of TensorFlow's log, and copies it to --log_file."""
     logger = tf.get_logger()
-    formatter = logging.Formatter('%(asctime)s %(levelname)s %(message)s', '%Y-%m-%d %H:%M:%S')
+    formatter = _Formatter('%(asctime)s %(levelname)s %(message)s', '%Y-%m-%d %H:%M:%S')
     with contextlib.ExitStack() as cleanup:
         for handler in logger.handlers:
             cleanup.callback(handler.setFormatter, handler.formatter)
@@ -71,6 +71,11 @@ def log(FLAGS: flags.FlagValues) -> Iterator[None]:
             cleanup.callback(handler.close)
             cleanup.callback(logger.removeHandler, handler)
         yield
+
+
+class _Formatter(logging.Formatter):
+    def format(self, record):
+        return printable(super().format(record))
 
 
 class _FileHandler(logging.FileHandler):

@@ -20,9 +20,15 @@ class RunError(Exception):
 
 def error_line(program: str, error: BaseException | str) -> str:
     """Returns an error as one line that a terminal can show, whatever names of a user's files are in it."""
-    line = ' '.join([f'{os.path.basename(program)}:', *str(error)[:_MAX_LINE].splitlines()])
-    shown = ''.join(char if char.isprintable() else char.encode('unicode_escape').decode() for char in line)
-    return f'{shown}...' if len(str(error)) > _MAX_LINE else shown
+    return printable(' '.join([f'{os.path.basename(program)}:', *str(error)[: _MAX_LINE + 1].splitlines()]))
+
+
+def printable(text: str) -> str:
+    """Returns text, shortened, with its control characters other than line feeds escaped."""
+    line = text[:_MAX_LINE]
+    if not line.isprintable():
+        line = ''.join(char if char.isprintable() or char == '\n' else char.encode('unicode_escape').decode() for char in line)
+    return f'{line}...' if len(text) > _MAX_LINE else line
 
 
 def print_error(program: str, error: BaseException | str) -> None:

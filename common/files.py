@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import stat
 from typing import Any
 import uuid
 
@@ -18,6 +19,7 @@ from estimator_trainer.common.errors import UsageError, show
 from estimator_trainer.common.locks import flock
 from estimator_trainer.common.paths import is_remote
 
+MAX_BYTES = 1 << 30  # Of a file that is read as a whole.
 _FILE_ERRORS = 'EACCES EBUSY EDQUOT EEXIST EFBIG EIO EISDIR ELOOP EMFILE ENAMETOOLONG ENOENT ENOSPC ENOTDIR EPERM EROFS ESTALE'
 
 
@@ -112,6 +114,21 @@ def explain(error: BaseException) -> str | None:
     return match and f'{match[1]}: {match[2]}'
 
 
+def check_readable(path: str, max_bytes: float = math.inf) -> None:
+    """Raises tf.errors.FailedPreconditionError for a large file, or a local pipe or device, whose content may never end.
+
+    A missing file passes: opening it fails.
+    """
+    reason = ''
+    with contextlib.suppress(OSError, tf.errors.OpError):
+        if not is_remote(path) and not stat.S_ISREG(mode := os.stat(path).st_mode) and not stat.S_ISDIR(mode):
+            reason = 'is a pipe or a device: write its content to a file'
+        elif (size := tf.io.gfile.stat(path).length) > max_bytes:
+            reason = f'has {size:,} bytes, more than {max_bytes:,}'
+    if reason:
+        raise tf.errors.FailedPreconditionError(None, None, reason)
+
+
 def read_json(path: str) -> dict[str, Any]:
     """Returns the JSON object in a file.
 
@@ -119,6 +136,7 @@ def read_json(path: str) -> dict[str, Any]:
       ValueError: the file cannot be read, or does not contain a JSON object; the message names the file.
     """
     try:
+        check_readable(path, MAX_BYTES)
         with tf.io.gfile.GFile(path, 'rb') as file:
             value = json.loads(file.read().decode(), object_pairs_hook=_unique)
     except tf.errors.OpError as error:
@@ -156,10 +174,10 @@ def stamp(path: str) -> tuple[int, int, int]:
       OSError, tf.errors.OpError: there is no such file.
     """
     if is_remote(path):
-        found = tf.io.gfile.stat(path)
-        return found.length, found.mtime_nsec, 0
-    stat = os.stat(path)  # TensorFlow's has the time in seconds.
-    return stat.st_size, stat.st_mtime_ns, stat.st_ino
+        remote = tf.io.gfile.stat(path)
+        return remote.length, remote.mtime_nsec, 0
+    found = os.stat(path)  # TensorFlow's has the time in seconds.
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def check_scheme(flag: str, path: str) -> None:

@@ -38,7 +38,7 @@ from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.pipeline.input import get_specs
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
-from estimator_trainer.common.plugins.traceback_filter import original
+from estimator_trainer.common.plugins.traceback_filter import check_exit, original
 from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.runs.diagnosis import find_cause
 from estimator_trainer.common.stop import StopInProgram
@@ -259,6 +259,9 @@ def _reported():
         if found is error:
             raise
         raise found from found.__cause__
+    except SystemExit as error:
+        check_exit(error)
+        raise
 
 
 class _OfProgram(Exception):

@@ -69,10 +69,15 @@ def _run(FLAGS, run):
     import_tensorflow()
     from estimator_trainer.common.console import log
     from estimator_trainer.common.files import dumps
+    from estimator_trainer.common.plugins.traceback_filter import check_exit
     from estimator_trainer.common.stop import StopOnSignal
 
     with StopOnSignal() as stop, log(FLAGS):
-        return dumps(run(FLAGS, stop))
+        try:
+            return dumps(run(FLAGS, stop))
+        except SystemExit as error:
+            check_exit(error)
+            raise
 
 
 def import_tensorflow() -> None:

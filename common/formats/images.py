@@ -7,6 +7,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.files import MAX_BYTES, check_readable
 from estimator_trainer.common.paths import is_remote
 
 SUFFIXES = ('.bmp', '.gif', '.jfif', '.jpe', '.jpeg', '.jpg', '.png', '.webp')
@@ -29,9 +30,10 @@ def read(path: str) -> bytes:
     """Returns the content of a file, local or remote.
 
     Raises:
-      ImageError: it cannot be read.
+      ImageError: it cannot be read, or is no file, or of more than 1 GiB.
     """
     try:
+        check_readable(path, MAX_BYTES)
         with tf.io.gfile.GFile(path, 'rb') if is_remote(path) else open(path, 'rb') as file:
             return file.read()
     except OSError as error:

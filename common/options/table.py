@@ -20,7 +20,7 @@ MAX_DEVICES = 1024  # And threads: more than any machine has, but not enough to 
 PRECISIONS = ('float32', 'bfloat16', 'float16')
 PATH, NOT_EMPTY, COMMAND_LINE, LAUNCHER = Trait.PATH, Trait.NOT_EMPTY, Trait.COMMAND_LINE, Trait.LAUNCHER
 SAME_IN_TASKS, SAME_IN_TRIALS = Trait.SAME_IN_TASKS, Trait.SAME_IN_TRIALS
-SET_IN_TRIALS, NOT_IN_TRIALS = Trait.SET_IN_TRIALS, Trait.NOT_IN_TRIALS
+SET_IN_TRIALS, NOT_IN_TRIALS, CHANGES_RESULT = Trait.SET_IN_TRIALS, Trait.NOT_IN_TRIALS, Trait.CHANGES_RESULT
 _TRAINING = ('train_and_evaluate', 'train')
 _STOPPING = ('train_and_evaluate', 'dry_run')
 
@@ -105,12 +105,17 @@ class Options:
         100, 'Steps between log lines, and between points in TensorBoard.', bounds=(1, MAX_STEPS), traits=SAME_IN_TASKS
     )
     keep_checkpoint_max: int = flag(5, 'Number of recent checkpoints to keep; 0 keeps all.', bounds=(0, MAX_INT))
-    num_gpus: int = flag(0, 'Number of towers, on GPUs 0 to N-1.', bounds=(0, MAX_DEVICES), traits=SAME_IN_TASKS)
+    num_gpus: int = flag(
+        0,
+        'Number of towers, on GPUs 0 to N-1.',
+        bounds=(0, MAX_DEVICES),
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT,
+    )
     num_towers: int = flag(
         1,
         'Number of towers, on GPUs if there are any, else on logical CPU devices.',
         bounds=(1, MAX_DEVICES),
-        traits=SAME_IN_TASKS,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT,
     )
     steps_per_loop: int = flag(
         1,
@@ -124,9 +129,9 @@ class Options:
         'Compute precision of matrix products and convolutions: bfloat16 is faster on CPUs that support it; float16, with loss '
         'scaling, is for GPUs.',
         choices=PRECISIONS,
-        traits=SAME_IN_TASKS,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT,
     )
-    xla: bool = flag(False, 'Compile with XLA, for GPUs.', traits=SAME_IN_TASKS)
+    xla: bool = flag(False, 'Compile with XLA, for GPUs.', traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT)
     inter_op_threads: int = flag(0, 'Ops that run in parallel; 0 lets TensorFlow choose.', bounds=(0, MAX_DEVICES))
     intra_op_threads: int = flag(0, 'Threads within an op; 0 lets TensorFlow choose.', bounds=(0, MAX_DEVICES))
     profile_steps: str = flag(
@@ -140,7 +145,7 @@ class Options:
         0,
         'Train on only this many batches, the first ones, to see whether the model can learn them; 0 trains on all.',
         bounds=(0, MAX_STEPS),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT,
     )
     warm_start_from: str = flag(
         '',
@@ -166,7 +171,7 @@ class Options:
         '',
         'Regular expression; variables whose names match it anywhere are not trained.',
         check=regular_expression('freeze'),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT,
     )
     debug_numerics: bool = flag(
         False, 'Stop at the first op that produces a NaN or an infinity, and name it; slower.', traits=SAME_IN_TASKS

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.files import check_readable
 
 _BLOCK = 1 << 20
 _MAX_LINE = 1 << 24
@@ -82,6 +83,7 @@ class Lines(Iterator[str]):
 def _binary_lines(path, at):
     rest, number = b'', at.line
     try:
+        check_readable(path)
         with tf.io.gfile.GFile(path, 'rb') as file:
             file.seek(at.offset)
             while block := file.read(_BLOCK):

@@ -69,6 +69,12 @@ def load(kind: str, name: str) -> types.ModuleType:
             # A failed import inside the module needs the traceback.
             if not isinstance(error, ModuleNotFoundError) or not f'{path}.'.startswith(f'{error.name}.'):
                 raise
+        except (ValueError, SyntaxError) as error:
+            if 'null bytes' not in str(error):  # Python does not name the file.
+                raise
+            raise UsageError(
+                f'--{kind}={name}: {path}, or a module that it imports, contains NUL bytes, as UTF-16 does: save it as UTF-8'
+            ) from None
     if module is None:
         raise _missing(kind, name)
     check_module(kind, name, module)

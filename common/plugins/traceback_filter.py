@@ -13,7 +13,7 @@ import tf_estimator  # Before TensorFlow.
 import tensorflow.compat.v1 as tf
 
 import estimator_trainer
-from estimator_trainer.common.errors import message
+from estimator_trainer.common.errors import RunError, message
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # models/ and datasets/ count as the user's code.
@@ -57,6 +57,13 @@ def in_a_line(error: BaseException) -> str:
     return ' '.join(_summary(error).split()) + (f' ({_location(frames[-1])})' if frames else '')
 
 
+def check_exit(error: SystemExit) -> None:
+    """Raises RunError if code other than the framework's ends the process as if it had succeeded."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    if not error.code and not last.filename.startswith(_FRAMEWORK):
+        raise RunError(f'the process was ended before its work was done, by {in_a_line(error)}') from None
+
+
 def made_at(error: BaseException) -> str:
     """Returns the user's line that created the op of a TensorFlow error, such as 'my_model.py, line 7'; '' if none."""
     op = getattr(error, 'op', None)
@@ -96,6 +103,8 @@ def _user_frames(error):
             traceback.FrameSummary(frame.filename, frame.lineno, frame.function_name or '<lambda>')
             for frame in reversed(metadata.translated_stack)
         ]
+    elif isinstance(error, SystemExit):  # AutoGraph adds none to it.
+        frames = [_source_frame(frame.filename, frame.lineno, frame.name) for frame in frames]
     reported = re.findall(r'^ +File "(.+)", line (\d+), in (.+)$', _python_error(error)[1], re.MULTILINE)
     return _only_user(frames + [_source_frame(path, int(line), name) for path, line, name in reported])
 

@@ -16,6 +16,7 @@ import zlib
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.files import check_readable
 from estimator_trainer.common.records.elements import elements
 
 _BLOCK = 1 << 20
@@ -50,6 +51,7 @@ def scan(path: str) -> Scan:
     offsets, crc32, sha256 = [], [], hashlib.sha256()
     end = size = 0
     rest = b''
+    check_readable(path)
     with tf.io.gfile.GFile(path, 'rb') as file:
         while block := file.read(_BLOCK):
             sha256.update(block)

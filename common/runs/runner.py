@@ -24,7 +24,7 @@ from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import Options, names_with
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.runs import saved_dataset
+from estimator_trainer.common.runs import saved_dataset, saved_flags
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
 from estimator_trainer.common.runs.schedules import RUN
@@ -129,6 +129,10 @@ def opened(
         history, step = _history(source.params, output_dir, changed)
         params = _with_history(source.params, history, task)
         experiment = make_experiment(model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics)
+        if step:
+            saved_flags.warn_of_changes(output_dir, options)
+        else:
+            saved_flags.save(output_dir, options)
         if not step or step < experiment.train_steps:
             overrides.save(params, history, run_dir.hparams_path(output_dir))
         cleanup.callback(close_writers, output_dir)

@@ -21,7 +21,7 @@ from estimator_trainer.common.inference.prediction import predict_files, predict
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.monitoring import hparams_tab
 from estimator_trainer.common.pipeline.size import count_examples
-from estimator_trainer.common.runs import saved_dataset
+from estimator_trainer.common.runs import saved_dataset, saved_flags
 from estimator_trainer.common.storage import best_checkpoint, checkpoints
 from estimator_trainer.common.storage.metrics import add_metrics, evaluations_since_best, read_metric, read_metrics
 from estimator_trainer.common.storage.restore import CheckpointGone
@@ -59,7 +59,9 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
         if not missing:
             raise
         checkpoint, name = experiment.estimator.latest_checkpoint(), missing.group(1)
-        reason = f'has no variable {name}: use the --freeze it was trained with'
+        reason = f'has no variable {name}: the code has changed since; restore it'
+        if saved_flags.load(output_dir).get('freeze') != experiment.options.freeze:
+            reason = f'has no variable {name}: use the --freeze with which the run began'
         if name in LOSS_SCALING_VARIABLES:
             reason = 'was not trained with --precision=float16, and has no loss scale: use the --precision it was trained with'
         raise RunError(

@@ -1,5 +1,6 @@
 """Loading a checkpoint's weights into a session."""
 
+import functools
 import re
 
 import tensorflow.compat.v1 as tf
@@ -73,6 +74,8 @@ def restore(saver: tf.train.Saver, session: tf.Session, checkpoint_path: str) ->
     """
     with session.graph.as_default():
         check_variables(checkpoint_path)
+        if names := unknown_variables(checkpoint_path):
+            _warn_of_unknown(checkpoint_path, ', '.join(names))
         try:
             saver.restore(session, checkpoint_path)
         except tf.errors.NotFoundError as error:
@@ -84,6 +87,27 @@ def restore(saver: tf.train.Saver, session: tf.Session, checkpoint_path: str) ->
             raise RunError(f'{checkpoint_path}: is corrupt: choose another checkpoint') from None
         except ValueError:  # A Saver's error for missing files.
             raise CheckpointGone(checkpoint_path) from None
+
+
+@functools.cache
+def _warn_of_unknown(checkpoint_path, names):
+    tf.logging.warning(
+        '%s: has variables that the model lacks, unless it is trained; they are not used: %s', checkpoint_path, names
+    )
+
+
+def unknown_variables(checkpoint_path: str) -> list[str]:
+    """Returns the names of arrays in a checkpoint that the default graph lacks, but for those about its variables.
+
+    Of the latter kind are the slots of optimizers and moving averages: their names contain that of a variable.
+    """
+    known = {re.sub(r'/part_\d+$', '', variable.op.name) for variable in tf.global_variables()}
+
+    def is_known(parts):
+        return any('/'.join(parts[i:j]) in known for i in range(len(parts)) for j in range(i + 1, len(parts) + 1))
+
+    shapes = open_checkpoint(checkpoint_path).get_variable_to_shape_map()
+    return sorted(name for name, shape in shapes.items() if shape and not is_known(name.split('/')))
 
 
 def check_variables(checkpoint_path: str) -> None:

@@ -1,4 +1,4 @@
-"""An output_dir: hparams.json, dataset.json, results.json, metrics.csv; the Estimator adds checkpoints and events."""
+"""An output_dir: JSON files about the run, metrics.csv, its lock; the Estimator adds checkpoints and events."""
 
 from collections.abc import Iterator, Mapping
 import contextlib
@@ -21,6 +21,10 @@ def hparams_path(output_dir: str) -> str:
 
 def dataset_path(output_dir: str) -> str:
     return os.path.join(output_dir, 'dataset.json')
+
+
+def flags_path(output_dir: str) -> str:
+    return os.path.join(output_dir, 'flags.json')
 
 
 def ensure_writable(output_dir: str) -> None:

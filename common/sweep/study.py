@@ -26,7 +26,8 @@ from estimator_trainer.hparams.defaults import DEFAULTS
 
 _FILE, _NAME = 'study.db', 'sweep'
 _POLL_SECONDS = 0.2
-_ADDED_FLAGS = {'--warm_start_names': [], '--warm_start_exclude': ''}
+_ADDED_FLAGS = {'--warm_start_names': [], '--warm_start_exclude': '', '--precision': 'float32', '--xla': False}
+_ADDED_FLAGS |= {'--num_gpus': 0, '--num_towers': 1}
 
 
 def lock(directory: str) -> contextlib.AbstractContextManager[int]:

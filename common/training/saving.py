@@ -10,7 +10,7 @@ from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.paths import check_identity, identify
 from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.storage.restore import check_variables
+from estimator_trainer.common.storage.restore import check_variables, unknown_variables
 
 NOT_FINITE_HINT = 'lower learning_rate, or find the op that made it with --debug_numerics'
 
@@ -86,6 +86,8 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
     def _check_code(self, checkpoint_path):
         try:
             check_variables(checkpoint_path)
+            if names := unknown_variables(checkpoint_path):
+                raise RunError(f'{checkpoint_path}: does not match the model, which has no {", ".join(names)}')
         except RunError as error:
             raise RunError(f'{error}: the code has changed since; restore it, or choose another --output_dir') from None
 

@@ -52,8 +52,10 @@ def test_flags_become_options_of_the_same_defaults():
         (
             Trait.SAME_IN_TRIALS,
             """best_metric eval_splits eval_steps eval_every_steps save_checkpoints_steps early_stopping_patience
-            early_stopping_min_delta overfit_batches warm_start_from warm_start_names warm_start_exclude freeze""",
+            early_stopping_min_delta overfit_batches warm_start_from warm_start_names warm_start_exclude freeze
+            num_gpus num_towers precision xla""",
         ),
+        (Trait.CHANGES_RESULT, 'num_gpus num_towers precision xla overfit_batches freeze'),
         (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file'),
         (
             Trait.NOT_IN_TRIALS,

@@ -90,6 +90,14 @@ def test_a_module_that_cannot_be_imported_ends_in_its_line():
         assert place.startswith(f'  File "module.py", line {own_module.LINES + 1}')
 
 
+def test_a_module_with_nul_bytes_or_that_ends_the_process_as_if_all_were_done_is_named_in_a_line():
+    code, lines = shown('x = 1\0')
+    assert code == 2 and len(lines) == 1 and 'or a module that it imports, contains NUL bytes, as UTF-16 does' in lines[0]
+    line = f'trainer.py: the process was ended before its work was done, by SystemExit (module.py, line {own_module.LINES + 3})'
+    for name in ('model', 'parse'):
+        assert shown(f'import sys\ndef {name}(*arguments):\n    sys.exit()') == (1, [line])
+
+
 @pytest.mark.parametrize('is_shown', [True, False])
 def test_what_led_to_an_exception_is_shown_before_it_unless_it_is_from_none(is_shown):
     def model(*arguments):

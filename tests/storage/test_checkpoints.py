@@ -172,6 +172,28 @@ def test_a_checkpoint_is_restored_to_a_model_with_its_variables(tmp_path):
         checkpoints.global_step(save(tmp_path, 4))
 
 
+def test_variables_that_the_model_lacks_end_training_and_are_warned_of_by_others(tmp_path, caplog):
+    names = ('w', 'w/Adam', 'w/ExponentialMovingAverage', 'Adam/w/m', 'p')
+    with tf.Graph().as_default(), tf.Session() as session:
+        for name in (*names, 'extra/kernel'):
+            tf.get_variable(name, [2], partitioner=tf.fixed_size_partitioner(2) if name == 'p' else None)
+        tf.get_variable('beta1_power', [])
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Saver().save(session, str(tmp_path / 'model.ckpt-1'))
+    load(path, w=[2], p=[2])
+    load(path, w=[2], p=[2])
+    message = f'{path}: has variables that the model lacks, unless it is trained; they are not used: extra/kernel'
+    assert caplog.messages.count(message) == 1
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(RunError, match='does not match the model, which has no extra/kernel: the code'),
+    ):
+        for name in ('w', 'p'):
+            tf.get_variable(name, [2])
+        tf.train.create_global_step()
+        CheckpointSaver(str(tmp_path), [1]).begin()
+
+
 @pytest.mark.parametrize('suffix', ['index', DATA])
 def test_a_checkpoint_that_is_damaged_or_gone_is_named(tmp_path, suffix):
     path = save(tmp_path, 3)

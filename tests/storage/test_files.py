@@ -1,0 +1,49 @@
+"""Files that must not be read as a whole, and text of a user's that must not reach a terminal as it is."""
+
+import io
+import logging
+import os
+
+from absl import flags
+import pytest
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common import console, files
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.formats import images
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.own_data.lines import Lines
+from estimator_trainer.common.records import tfrecord
+
+READERS = (images.read, files.read_json, lambda path: list(Lines(path)), tfrecord.scan)
+
+
+@pytest.mark.parametrize('read', READERS)
+def test_pipes_and_devices_are_refused_before_they_are_read(read, tmp_path):
+    os.mkfifo(tmp_path / 'pipe')
+    for path in (str(tmp_path / 'pipe'), '/dev/zero'):
+        with pytest.raises((images.ImageError, ValueError, UsageError, tf.errors.OpError), match='is a pipe or a device: '):
+            read(path)
+
+
+@pytest.mark.parametrize('read', READERS[:2])
+def test_a_file_too_large_to_be_read_as_a_whole_is_refused(read, tmp_path):
+    path = tmp_path / 'large'
+    with open(path, 'wb') as file:
+        file.truncate((1 << 30) + 1)
+    with pytest.raises((images.ImageError, ValueError), match='has 1,073,741,825 bytes, more than 1,073,741,824'):
+        read(str(path))
+
+
+def test_log_lines_are_printable_and_of_bounded_length():
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    tf.get_logger().addHandler(handler)
+    values = flags.FlagValues()
+    for name in ('verbosity', 'log_file'):
+        flags.DEFINE_string(name, getattr(Options(), name), '', flag_values=values)
+    values.mark_as_parsed()
+    with console.log(values):
+        tf.logging.warning('picture \x1b[31m.png\nand é %s', 'x' * 10**6)
+    tf.get_logger().removeHandler(handler)
+    assert r' WARNING picture \x1b[31m.png' '\nand é xxx' in out.getvalue() and len(out.getvalue()) < 10010
