@@ -1,6 +1,6 @@
 """Files, local or on TensorFlow's file systems: atomic writes, JSON, and the identity of a file."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import errno
 import fcntl
@@ -85,12 +85,16 @@ def write_json(path: str, value: Any) -> None:
     write(path, dumps(value, indent=2) + '\n')
 
 
-def dumps(value: Any, indent: int | None = None) -> str:
-    """Returns a value as JSON. Numbers that are not finite become the strings "Infinity", "-Infinity" and "NaN"."""
+def dumps(value: Any, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:
+    """Returns a value as JSON. Numbers that are not finite become the strings "Infinity", "-Infinity" and "NaN".
+
+    Args:
+      default: function from a value of another type to one of JSON's.
+    """
     try:
-        return json.dumps(value, indent=indent, allow_nan=False)
+        return json.dumps(value, indent=indent, allow_nan=False, default=default)
     except ValueError:
-        return json.dumps(_finite(value), indent=indent, allow_nan=False)
+        return json.dumps(_finite(value), indent=indent, allow_nan=False, default=default)
 
 
 def _finite(value):

@@ -30,7 +30,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster import tf_config
 from estimator_trainer.common.commands import flags, request
-from estimator_trainer.common.errors import RunError, UsageError, describe
+from estimator_trainer.common.errors import RunError, UsageError, check_utf8, describe, show
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.options.entry import Trait
@@ -95,7 +95,7 @@ def load(output_dir: str, model: Any = None, dataset: Any = None, data_dir: str 
     Raises:
       UsageError, RunError: there is no run, or its files are corrupt.
     """
-    output_dir = os.fspath(output_dir)
+    output_dir = _path('output_dir', output_dir)
     checkpoints.require_checkpoint(output_dir)
     found = request.settings(output_dir)
     if not all([model or 'model' in found, dataset or 'dataset' in found]):
@@ -113,9 +113,16 @@ class Run:
     def __init__(self, output_dir: str | None, model: Any, dataset: Any, data_dir: str | None = None):
         if not output_dir and not all(isinstance(module, (str, types.ModuleType)) for module in (model, dataset)):
             raise UsageError('output_dir is missing: objects other than modules have no default directory')
+        for kind, module in (('model', model), ('dataset', dataset)):
+            if module is None:
+                raise UsageError(f'{kind} is None: give the name of a {kind}, a module, or an object with its functions')
         self._objects = {'model': _unless_name(model), 'dataset': _unless_name(dataset)}
-        self.output_dir = _absolute(output_dir or f'output/{_name(dataset)}/{_name(model)}')
-        self._flags = {'model': _name(model), 'dataset': _name(dataset), 'data_dir': data_dir and _absolute(data_dir)}
+        self.output_dir = _absolute('output_dir', output_dir or f'output/{_name(dataset)}/{_name(model)}')
+        self._flags = {
+            'model': _name(model),
+            'dataset': _name(dataset),
+            'data_dir': data_dir and _absolute('data_dir', data_dir),
+        }
         self._flags['output_dir'] = self.output_dir
         self._predictor: Predictor | None = None
         self._lock, self._files_lock = threading.Lock(), threading.Lock()
@@ -175,7 +182,7 @@ class Run:
                 inputs = {name: spec for name, spec in get_specs(source).features.items() if name != EXAMPLE_ID}
                 make_features = dict
             return checkpoints.use_checkpoint(
-                self.output_dir, os.fspath(checkpoint), lambda path: Predictor(estimator, inputs, path, make_features)
+                self.output_dir, experiment.options.checkpoint, lambda path: Predictor(estimator, inputs, path, make_features)
             )
 
     def predict_split(self, split: str = 'eval', checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:
@@ -242,7 +249,7 @@ class Run:
             hparams = {name: _to_python(value) for name, value in values.pop('hparams').items()}
         if isinstance(values.get('override_hparams'), Mapping):
             values['override_hparams'] = ','.join(
-                f'{name}={value if isinstance(value, str) else dumps(_to_python(value))}'
+                f'{name}={value if isinstance(value, str) else dumps(_to_python(value), default=show)}'
                 for name, value in values['override_hparams'].items()
             )
         on_metrics = on_metrics and _unchanged(on_metrics)
@@ -284,9 +291,19 @@ def _unchanged(function):
     return call
 
 
-def _absolute(path):
+def _path(name, value):
+    """Returns a path as text; raises UsageError for another object, or one that is not UTF-8."""
+    try:
+        path = os.fsdecode(value)
+    except TypeError:
+        raise UsageError(f'{name} must be a path, not {describe(value)}') from None
+    check_utf8([path])
+    return path
+
+
+def _absolute(name, value):
     """Returns a path that stays valid if the program changes its directory."""
-    path = os.fspath(path)
+    path = _path(name, value)
     return path if is_remote(path) else os.path.abspath(path)
 
 

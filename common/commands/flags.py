@@ -10,7 +10,7 @@ from absl import flags
 
 from estimator_trainer.common import paths
 from estimator_trainer.common.cluster import local_tasks
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, check_utf8
 from estimator_trainer.common.options.entry import Trait, flags_of
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import TABLE, Options
@@ -110,10 +110,13 @@ def from_values(values: Mapping[str, Any]) -> flags.FlagValues:
             continue
         if isinstance(value, list) and not all(isinstance(item, str) for item in value):
             raise UsageError(f'{name}={value} must be a list of strings')
+        check_utf8(item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str))
         try:
             FLAGS[name].parse(value)
         except flags.Error as error:
-            raise UsageError(str(error)) from None
+            raise UsageError(str(error).removeprefix('flag --')) from None
+        except ValueError:
+            raise UsageError(f'{name} is out of range') from None  # An integer of more than 4,300 digits.
     FLAGS.mark_as_parsed()
     check(FLAGS)
     return FLAGS

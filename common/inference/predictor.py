@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import describe
+from estimator_trainer.common.errors import describe, show
 from estimator_trainer.common.files import stamp
 from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.storage.checkpoints import latest_intact
@@ -79,6 +79,8 @@ class Predictor:
         try:
             cast = [_cast(name, spec, value) for (name, spec), value in zip(self._specs.items(), values)]
             is_single = all(np.ndim(value) == spec.shape.rank - 1 for value, spec in zip(cast, self._specs.values()))
+            if not is_single and len(sizes := {len(value) for value in cast}) > 1:
+                raise ValueError(f'the inputs {", ".join(self._specs)} have batches of different sizes: {sorted(sizes)}')
             found = self._predict(*([value] for value in cast)) if is_single else self._predict(*cast)
         except (TypeError, ValueError):
             self._check(values)
@@ -89,13 +91,13 @@ class Predictor:
         """Raises ValueError that names an input whose shape or type differs from the model's."""
         for (name, spec), value in zip(self._specs.items(), values):
             try:
-                value = np.asarray(value)
+                value = np.asarray(value, object if spec.dtype == tf.string else None)
                 with np.errstate(all='ignore'):  # `_cast` names numbers that do not fit.
                     is_right = spec.shape.is_compatible_with(value.astype(spec.dtype.as_numpy_dtype).shape)
             except (TypeError, ValueError):
                 is_right = False
             if not is_right:
-                raise ValueError(f'the input {name} must be {spec.dtype.name} {spec.shape}, not {describe(value)}') from None
+                raise _wrong(name, spec, value) from None
 
     def reload(self, checkpoint_path: str | None = None) -> str:
         """Loads a checkpoint, by default the latest intact one of the model's directory, and returns its path.
@@ -129,10 +131,29 @@ class Predictor:
         return intact if is_new else self._checkpoint_path, is_new
 
 
+def _wrong(name, spec, value):
+    return ValueError(f'the input {name} must be {spec.dtype.name} {spec.shape}, not {describe(value)}')
+
+
+def _encode(name, array):
+    """Returns an array of text or bytes as one of bytes; raises ValueError for other values and invalid text."""
+    encoded = np.empty(array.shape, object)
+    for place, item in np.ndenumerate(array):
+        try:
+            encoded[place] = item if isinstance(item, bytes) else item.encode()
+        except (AttributeError, UnicodeEncodeError):
+            raise ValueError(f'the input {name} must be text or bytes, not {show(item)}') from None
+    return encoded
+
+
 def _cast(name, spec, value):
     """Returns an input as an array of its type; raises ValueError if that changes a number by more than rounding floats."""
+    if spec.dtype == tf.string:
+        return _encode(name, np.asarray(value, object))
     array, wanted = np.asarray(value), np.dtype(spec.dtype.as_numpy_dtype)
-    if array.dtype == wanted or not {array.dtype.kind, wanted.kind} <= {*'biuf'}:
+    if array.dtype.kind not in 'biuf':
+        raise _wrong(name, spec, value)
+    if array.dtype == wanted or wanted.kind not in 'biuf':
         return array
     with np.errstate(all='ignore'):
         cast = array.astype(wanted)

@@ -17,6 +17,7 @@ from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.records import manifest, shards
 from estimator_trainer.common.records.conversion import Conversion
 
+_seen_unwritten: set[str] = set()  # The directories that this process was told are not written.
 _BUFFERS, _BUFFER = 1 << 24, 1 << 18  # Bytes read ahead in all files together, and at most in one.
 
 
@@ -86,10 +87,12 @@ def write(
     Raises:
       RunError: the directory cannot be written, or creating an example fails.
     """
-    was_written = is_written(directory, fingerprint)
+    is_rewritten = directory not in _seen_unwritten and is_written(directory, fingerprint)
     with _writing(directory):
-        if was_written or not is_written(directory, fingerprint):  # Another process may have written it meanwhile.
+        # Another process may have written it since this one, or the caller, saw that it was not.
+        if is_rewritten or not is_written(directory, fingerprint):
             Conversion(directory, encode, fingerprint).run(splits, num_shards)
+    _seen_unwritten.discard(directory)
 
 
 @contextlib.contextmanager
@@ -124,7 +127,10 @@ def index(directory: str, files: Mapping[str, Sequence[str]]) -> None:
 
 def is_written(directory: str, fingerprint: str | None = None) -> bool:
     """Whether `write` has finished in this directory, with this fingerprint if it is not None."""
-    return manifest.exists(directory) and (fingerprint is None or manifest.fingerprint(directory) == fingerprint)
+    found = manifest.exists(directory) and (fingerprint is None or manifest.fingerprint(directory) == fingerprint)
+    if not found:
+        _seen_unwritten.add(directory)
+    return found
 
 
 def read(directory: str, split: str) -> tf.data.Dataset:

@@ -196,7 +196,7 @@ def test_an_exception_of_the_program_ends_training_and_is_not_changed(tmp_path):
 def test_a_mistake_is_one_line(tmp_path):
     for options, message in (
         ({'train_stepps': 5}, 'there is no option train_stepps, did you mean train_steps?'),
-        ({'steps_per_loop': 0}, 'flag --steps_per_loop=0: 0 is not an integer in the range [1, 2147483647]'),
+        ({'steps_per_loop': 0}, 'steps_per_loop=0: 0 is not an integer in the range [1, 2147483647]'),
         ({'local_cluster': 'worker:2'}, 'local_cluster is an option of trainer.py only'),
         ({'schedule': 'predict'}, 'schedule=predict: train() has train_and_evaluate and train'),
         ({'hparams': {'batch_size': '8'}}, '--hparams: batch_size=8 must be an integer'),
@@ -204,6 +204,13 @@ def test_a_mistake_is_one_line(tmp_path):
         ({'eval_splits': [5]}, 'eval_splits=[5] must be a list of strings'),
         ({'hparams': None}, 'hparams must be a dict of names and values, or text, not None'),
         ({'hparams': {1: 2}}, 'hparams must be a dict of names and values, or text, not a dict'),
+        ({'train_steps': 10**5000}, 'train_steps is out of range'),
+        ({'freeze': '\udcff'}, '\udcff: is not UTF-8'),
+        ({'override_hparams': {'learning_rate': []}}, '--override_hparams: learning_rate=[] must be a number'),
+        ({'override_hparams': {'learning_rate': object()}}, '--override_hparams: learning_rate="<object object at '),
+        ({'output_dir': 5}, 'output_dir must be a path, not an int'),
+        ({'data_dir': 5}, 'data_dir must be a path, not an int'),
+        ({'model': None}, 'model is None: give the name of a model, a module, or an object with its functions'),
         ({'on_metrics': 3}, 'on_metrics must be a function of a dict, not an int'),
         ({'output_dir': None}, 'output_dir is missing: objects other than modules have no default directory'),
     ):

@@ -137,11 +137,13 @@ def test_a_predictor_gives_the_numbers_of_estimator_predict_for_any_batch(traine
             predictor.predict({name: value})
 
 
-def test_a_number_that_does_not_fit_the_type_of_its_input_is_refused(trained, tmp_path):
+def test_a_value_that_does_not_fit_the_type_of_its_input_is_refused(trained, tmp_path):
     def model(features, labels, mode, params):
-        return {'y': tf.add_n([tf.cast(value, tf.float64) for value in features.values()])}, None
+        numbers = [tf.cast(value, tf.float64) for value in features.values() if value.dtype != tf.string]
+        return {'y': tf.add_n(numbers), 'text': features['string']}, None
 
-    zeros = {name: np.zeros([2], name) for name in ('uint8', 'int32', 'uint32', 'bool', 'float32')}
+    zeros: dict = {'string': ['ä', b'\xff']}
+    zeros |= {name: np.zeros([2], name) for name in ('uint8', 'int32', 'uint32', 'bool', 'float32')}
     specs = {name: tf.TensorSpec([None], name) for name in zeros}
     predictor = Predictor(make_estimator(tmp_path, model=model), specs, f'{tmp_path}/model.ckpt-4')
     for name, value, message in (
@@ -155,8 +157,18 @@ def test_a_number_that_does_not_fit_the_type_of_its_input_is_refused(trained, tm
         with pytest.raises(ValueError, match=re.escape(f'the input {name} is {name}: {message}')):
             predictor.predict({**zeros, name: value})
     for name, value in (('uint8', [255.0, 0.0]), ('bool', [1, 0]), ('float32', [0.1, np.inf]), ('float32', np.uint8([7, 255]))):
-        found = predictor.predict({**zeros, name: value})['y']
-        np.testing.assert_allclose(found, np.float64(value), rtol=1e-6)
+        found = predictor.predict({**zeros, name: value})
+        np.testing.assert_allclose(found['y'], np.float64(value), rtol=1e-6)
+        assert [*found['text']] == ['ä'.encode(), b'\xff']
+    for name, value, message in (
+        ('string', ['a', '\ud800'], 'the input string must be text or bytes, not '),
+        ('string', [b'a', 5], 'the input string must be text or bytes, not '),
+        ('float32', [1j, 1], 'the input float32 must be float32 (None,), not a list of 2'),
+        ('float32', [None, 1], 'the input float32 must be float32 (None,), not a list of 2'),
+        ('float32', [1], 'have batches of different sizes: [1, 2]'),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            predictor.predict({**zeros, name: value})
 
 
 def test_threads_predict_with_the_weights_of_one_checkpoint_while_another_is_loaded(tmp_path):

@@ -291,6 +291,14 @@ def test_shards_are_written_in_parallel_but_a_second_process_waits_and_uses_the_
     write(tmp_path, Lazy(20, lambda i: made.append(i) or {'id': i}))
     first.join()
     assert made == [] and read_ids(tmp_path) == list(range(20))
+    late = str(tmp_path / 'late')
+    assert not records.is_written(late)
+    os.mkdir(late)  # By another process, while this one makes its examples.
+    conversion.Conversion(late, records.encode, None).run({'train': examples(5)}, 1)
+    write(late)
+    assert read_ids(late) == list(range(5))
+    write(late)
+    assert read_ids(late) == list(range(10))
 
 
 def test_files_of_an_earlier_conversion_and_of_one_that_was_killed_are_removed(tmp_path):
