@@ -20,6 +20,7 @@ from estimator_trainer.common.locks import flock
 from estimator_trainer.common.paths import is_remote
 
 MAX_BYTES = 1 << 30  # Of a file that is read as a whole.
+_PART = re.compile(r'\.[0-9a-f]{32}\.part$')  # Of `atomic_path`.
 _FILE_ERRORS = 'EACCES EBUSY EDQUOT EEXIST EFBIG EIO EISDIR ELOOP EMFILE ENAMETOOLONG ENOENT ENOSPC ENOTDIR EPERM EROFS ESTALE'
 
 
@@ -110,12 +111,36 @@ def _finite(value):
 def explain(error: BaseException) -> str | None:
     """Returns 'PATH: reason' for an error of TensorFlow or Python about a file; None for any other error."""
     if isinstance(error, OSError):
-        return f'{error.filename}: {error.strerror}' if error.filename else None
+        return f'{_PART.sub("", os.fsdecode(error.filename))}: {error.strerror}' if error.filename else None
     # TensorFlow adds the system's text for the error to the path, which may have spaces.
     reasons = '|'.join(re.escape(os.strerror(getattr(errno, name))) for name in _FILE_ERRORS.split())
     patterns = (rf'^(?:{{{{.*}}}} )?(.+); ({reasons})(?: \[Op:\w+\])?$', r'^(\S.*) (is (?:not )?a directory)$')
     match = next(filter(None, (re.search(pattern, str(error), re.MULTILINE) for pattern in patterns)), None)
-    return match and f'{match[1]}: {match[2]}'
+    return match and f'{_PART.sub("", match[1])}: {match[2]}'
+
+
+def names_in(directory: str) -> list[str]:
+    """Returns the names of the files and folders in a directory, sorted; [] if it does not exist.
+
+    Leaves out names that are not UTF-8: TensorFlow cannot open such files, so they are another program's.
+    """
+    if is_remote(directory):
+        return sorted(tf.io.gfile.listdir(directory)) if tf.io.gfile.isdir(directory) else []
+    try:
+        return sorted(os.fsdecode(name) for name in os.listdir(os.fsencode(directory)) if _is_utf8(name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_utf8(name):
+    with contextlib.suppress(UnicodeDecodeError):
+        return bool(name.decode())
+
+
+def paths_of(checkpoint_path: str) -> list[str]:
+    """Returns the paths of a checkpoint's files, given its path without suffix."""
+    directory, name = os.path.split(checkpoint_path)
+    return [os.path.join(directory, found) for found in names_in(directory or '.') if found.startswith(f'{name}.')]
 
 
 def check_readable(path: str, max_bytes: float = math.inf) -> None:
@@ -185,8 +210,10 @@ def stamp(path: str) -> tuple[int, int, int]:
 
 
 def check_scheme(flag: str, path: str) -> None:
-    """Raises UsageError if a flag's path is on a file system that TensorFlow does not support."""
+    """Raises UsageError if a flag's path is on a file system that TensorFlow does not support, or is none."""
     scheme = re.match(r'([a-zA-Z][0-9a-zA-Z.]*)://', path)
+    if scheme and not path[scheme.end() :].strip('/') or scheme and scheme[1] != 'file' and path[scheme.end()] == '/':
+        raise UsageError(f'--{flag}={path}: names no directory or file: give its whole path')
     known = tf.io.gfile.get_registered_schemes()
     if scheme and scheme[1] not in known:
         supported = ', '.join(f'{name}://' for name in sorted(filter(None, known)))

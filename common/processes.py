@@ -1,6 +1,7 @@
 """Python processes: starting children, explaining their failures, and ending this one."""
 
 from collections.abc import Callable, Sequence
+import contextlib
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ from estimator_trainer.common.errors import RunError
 # Error lines of the trainer or of Python: 'trainer.py: ...', 'ValueError: ...', 'a.b.ResourceExhaustedError: ...'.
 _ERROR = re.compile(r'trainer\.py: .*|[\w.]*(Error|Exception)\b.*')
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = tuple(getattr(signal, name) for name in ('SIGINT', 'SIGTERM', 'SIGHUP') if hasattr(signal, name))  # Windows has two.
 _STOPPED = [code for number in SIGNALS for code in (128 + number, -number)]  # The latter while Python starts.
 _keeps_threads = False
 _runs_tensorflow: int | None = None  # The process that does.
@@ -90,8 +91,26 @@ def check_not_forked() -> None:
         )
 
 
+def _open_standard_streams():
+    """Opens the standard streams that are closed, to discard what is written: else, the next files would get their numbers."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for number, name in enumerate(('stdin', 'stdout', 'stderr')):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, 'w' if number else 'r', encoding='utf-8', closefd=False))
+
+
+def discard_output(name: str) -> None:
+    """Replaces sys.stdout or sys.stderr, which cannot be written, so that Python does not fail to flush it at exit."""
+    with contextlib.suppress(OSError):
+        getattr(sys, name).close()
+    setattr(sys, name, open(os.devnull, 'w', encoding='utf-8'))
+
+
 def run_and_exit(main: Callable[[], int]) -> None:
     """Ends the process with the exit code that a function returns or passes to sys.exit."""
+    _open_standard_streams()
     try:
         code = main()
     except SystemExit as error:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 import contextlib
 import gc
 import importlib.util
-import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from estimator_trainer.common.errors import RunError, UsageError, check_utf8, error_line
+from estimator_trainer.common.processes import discard_output
 
 if TYPE_CHECKING:
     from estimator_trainer.common.stop import StopOnSignal
@@ -40,18 +40,20 @@ def execute(
         _check_platform()
         _parse(argv, FLAGS)
         if text := help_text(FLAGS):
-            _print_help(text)
+            print_output(text)
             return 0
         check(FLAGS)
-        result = _run(FLAGS, run)
+        print_output(_run(FLAGS, run))
     except Exception as error:
         code, text = _report(argv[0], error, FLAGS)
         _append(FLAGS['log_file'].value, text)  # The flags may not be parsed.
         if not code:
             raise
-        print(text, end='', file=sys.stderr)
+        try:
+            print(text, end='', file=sys.stderr, flush=True)
+        except OSError:
+            discard_output('stderr')
         return code
-    print(result)
     return 0
 
 
@@ -124,10 +126,15 @@ def flags_help(doc: str | None, FLAGS: flags.FlagValues) -> str:
     return '\n'.join([doc or '', *(FLAGS.module_help(title) for title in FLAGS.flags_by_module_dict())])
 
 
-def _print_help(text):
-    previous = signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # A reader such as `head` may close the pipe early.
-    print(text, flush=True)
-    signal.signal(signal.SIGPIPE, previous)
+def print_output(text: str | None) -> None:
+    """Prints to stdout; raises RunError if it cannot be written, other than to a pipe that is closed."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # A reader such as `head` has what it wants.
+        discard_output('stdout')
+    except OSError as error:
+        discard_output('stdout')
+        raise RunError(f'stdout cannot be written: {error.strerror}') from None
 
 
 def _parse(argv, FLAGS):

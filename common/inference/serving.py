@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import names_in
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import get_specs, parser
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
@@ -84,9 +85,9 @@ def check_exportable(
 
 def remove_leftovers(export_dir: str) -> None:
     """Deletes the temporary directories of killed exports. No other process may export there meanwhile."""
-    for path in tf.io.gfile.glob(os.path.join(export_dir, 'temp-*')):
-        if re.fullmatch(r'temp-\d+', os.path.basename(path)):
-            tf.io.gfile.rmtree(path)
+    for name in names_in(export_dir):
+        if re.fullmatch(r'temp-\d+/?', name):
+            tf.io.gfile.rmtree(os.path.join(export_dir, name))
 
 
 def _optional(name, shape, dtype):

@@ -98,7 +98,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         epoch = self._length.epoch(self._step)
         progress = [f'epoch {epoch}'] if epoch else []
         since = ''
-        if steps:  # The first step is mostly start-up.
+        if steps and elapsed > 0 and self._seconds > 0:  # The first step is mostly start-up, and clocks may stand or be reset.
             scalars |= {
                 'global_step/sec': steps / elapsed,
                 'examples/sec': steps * self._length.params.batch_size / self._seconds,

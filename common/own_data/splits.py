@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.files import stamp
+from estimator_trainer.common.files import names_in, stamp
 
 VERSION = 1  # Of the converted format: a change converts anew.
 
@@ -51,7 +51,7 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
     if not tf.io.gfile.isdir(path):
         return [SplitFile(path, ('train', 'eval') if eval_share else ('train',), eval_share)]
     files: dict[str, str] = {}
-    for entry in sorted(tf.io.gfile.listdir(path)):
+    for entry in names_in(path):
         split, suffix = os.path.splitext(entry)
         if suffix in suffixes and not split.startswith('.'):
             if split in files:
@@ -100,8 +100,10 @@ def log_outdated(directory: str, source: str) -> None:
 
     They are not deleted: another run may be reading them.
     """
-    found = tf.io.gfile.glob(f'{directory.rpartition("-")[0]}-*')
-    outdated = sorted(path for path in found if os.path.basename(path) != os.path.basename(directory))
+    parent, name = os.path.split(directory)
+    same_source = f'{name.rpartition("-")[0]}-'
+    found = [os.path.join(parent, other) for other in names_in(parent or '.') if other.startswith(same_source)]
+    outdated = [path for path in found if os.path.basename(path) != name]
     if outdated:
         tf.logging.info(
             '%s: earlier conversions, which can be deleted unless a run is reading them: %s', source, ' '.join(outdated)

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, first_line
-from estimator_trainer.common.files import read_json
+from estimator_trainer.common.files import names_in, read_json
 from estimator_trainer.common.own_data.schema import CATEGORICAL, IMAGE, NUMERIC, TEXT
 
 _INFO, _FEATURES = 'dataset_info.json', 'features.json'
@@ -71,7 +71,7 @@ def open_directory(path: str) -> TfdsDirectory:
         path,
         files,
         {name: list(split.shard_lengths) for name, split in splits.items()},
-        [os.path.join(path, name) for name in sorted(tf.io.gfile.listdir(path)) if name.endswith(('.json', '.labels.txt'))],
+        [os.path.join(path, name) for name in names_in(path) if name.endswith(('.json', '.labels.txt'))],
         {name: found for name, found in described.items() if found is not None},
         {name: type(leaves[name]).__name__ for name, found in described.items() if found is None},
         {name: list(leaf.names) for name, leaf in leaves.items() if type(leaf).__name__ == 'ClassLabel' and leaf.num_classes},
@@ -98,7 +98,7 @@ def _walk(path: str, depth: int) -> Iterator[str]:
     if tf.io.gfile.exists(os.path.join(path, _INFO)):
         yield path
     elif depth:
-        for name in sorted(tf.io.gfile.listdir(path)):
+        for name in names_in(path):
             child = os.path.join(path, name.rstrip('/'))
             # An interrupted preparation leaves a directory incomplete.XXXXXX_VERSION.
             if not name.startswith(('.', 'incomplete.')) and tf.io.gfile.isdir(child):

@@ -44,7 +44,7 @@ class Conversion:
         self._lock = threading.Lock()
         self._items = 0
         self._obsolete = set(manifest.remove(directory))
-        for name in tf.io.gfile.listdir(directory):
+        for name in files.names_in(directory):
             if name.endswith('.part'):
                 files.remove_abandoned(os.path.join(directory, name))
         self._load_progress()

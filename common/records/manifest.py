@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import memory
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import read_json, write_json
+from estimator_trainer.common.files import names_in, read_json, write_json
 from estimator_trainer.common.paths import is_remote, resolve
 from estimator_trainer.common.records import tfrecord, verified
 
@@ -216,7 +216,7 @@ def verify(directory: str) -> Iterator[str]:
     if exists(directory):
         files = {resolve(directory, item['name']): item for entry in _load(directory).values() for item in entry['files']}
     else:
-        files = dict.fromkeys(sorted(tf.io.gfile.glob(os.path.join(directory, '*.tfrecord'))))
+        files = {os.path.join(directory, name): None for name in names_in(directory) if name.endswith('.tfrecord')}
     if not files:
         raise UsageError(
             f'{directory}: contains neither {_NAME} nor *.tfrecord files'

@@ -9,7 +9,7 @@ import uuid
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.files import read_json, write_json
+from estimator_trainer.common.files import names_in, paths_of, read_json, write_json
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.metrics import Objective
@@ -19,6 +19,11 @@ _RECORD = 'best.json'
 
 def best_dir(output_dir: str) -> str:
     return os.path.join(output_dir, 'best')
+
+
+def best_record(output_dir: str) -> str:
+    """Returns the path of best.json, which describes the best checkpoint."""
+    return os.path.join(best_dir(output_dir), _RECORD)
 
 
 def keep_if_best(checkpoint_path: str, output_dir: str, objective: Objective, split: str, result: Mapping[str, Any]) -> None:
@@ -43,7 +48,7 @@ def _keep_if_best(checkpoint_path, directory, objective, split, result):
     if old and all(old[key] == criterion[key] for key in criterion) and not objective.is_better(value, old['value']):
         return
     tf.io.gfile.makedirs(directory)
-    names = [os.path.basename(path) for path in tf.io.gfile.glob(f'{checkpoint_path}.*')]
+    names = [os.path.basename(path) for path in paths_of(checkpoint_path)]
     try:
         for name in names:
             _copy(os.path.join(os.path.dirname(checkpoint_path), name), os.path.join(directory, name))
@@ -58,7 +63,7 @@ def _keep_if_best(checkpoint_path, directory, objective, split, result):
         os.path.join(directory, _RECORD),
         {'checkpoint': os.path.basename(checkpoint_path), **criterion, 'value': value, **result},
     )
-    for name in tf.io.gfile.listdir(directory):
+    for name in names_in(directory):
         if name not in (*names, _RECORD):
             tf.io.gfile.remove(os.path.join(directory, name))
 

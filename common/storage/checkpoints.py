@@ -9,7 +9,7 @@ import typing
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import remove_abandoned
+from estimator_trainer.common.files import names_in, paths_of, remove_abandoned
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.best_checkpoint import best_dir, find_best
 from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, open_checkpoint, without_suffix
@@ -50,7 +50,7 @@ def latest_intact(output_dir: str) -> str | None:
     for _, path in listed:
         if is_intact(path):
             return path
-        if tf.io.gfile.glob(f'{path}.*'):
+        if paths_of(path):
             tf.logging.warning('%s: is corrupt or incomplete.', path)
     if _list(output_dir) != listed:  # A run has saved others meanwhile, and deleted these.
         return latest_intact(output_dir)
@@ -69,15 +69,16 @@ def recover(output_dir: str) -> None:
       RunError: there are checkpoints, and all are corrupt.
     """
     path = latest_intact(output_dir)
-    names = tf.io.gfile.listdir(output_dir)
+    names = names_in(output_dir)
     for name in filter(_PART.fullmatch, names):
         remove_abandoned(os.path.join(output_dir, name))
     leftovers = [os.path.join(output_dir, name) for name in filter(_LEFTOVER.fullmatch, names)]
     for _, checkpoint in _list(output_dir):
         if not path or not tf.io.gfile.exists(f'{checkpoint}.index'):  # Without one, only a damaged one of step 0 is left.
-            leftovers += tf.io.gfile.glob(f'{checkpoint}.*')
-    if not path:
-        leftovers += tf.io.gfile.glob(os.path.join(output_dir, 'checkpoint'))
+            leftovers += paths_of(checkpoint)
+    state = os.path.join(output_dir, 'checkpoint')
+    if not path and tf.io.gfile.exists(state) and not tf.io.gfile.isdir(state):
+        leftovers.append(state)
     for leftover in leftovers:
         tf.io.gfile.rmtree(leftover)
     if path and _latest_by_state(output_dir) != path:
@@ -125,10 +126,8 @@ def find_checkpoint(output_dir: str, which: str) -> str:
         return path
     path = without_suffix(which)
     if not tf.io.gfile.exists(f'{path}.index'):
-        known = sorted(tf.io.gfile.glob(os.path.join(output_dir, 'model.ckpt-*.index')))
-        raise UsageError(
-            f'--checkpoint={which}: no such checkpoint; available: best, latest, {", ".join(map(without_suffix, known))}'
-        )
+        known = [path for _, path in reversed(_list(output_dir)) if tf.io.gfile.exists(f'{path}.index')]
+        raise UsageError(f'--checkpoint={which}: no such checkpoint; available: best, latest, {", ".join(known)}')
     return path
 
 
@@ -161,10 +160,7 @@ def _real(path):
 
 def _list(output_dir):
     """Returns (step, path without suffix) of all checkpoints, even incomplete ones, the latest first."""
-    found = [
-        re.search(r'/model\.ckpt-(\d+)\.(index|data-\d+-of-\d+)$', path)
-        for path in tf.io.gfile.glob(os.path.join(output_dir, 'model.ckpt-*'))
-    ]
+    found = [re.fullmatch(r'model\.ckpt-(\d+)\.(index|data-\d+-of-\d+)', name) for name in names_in(output_dir)]
     steps = {int(match[1]) for match in found if match}
     return [(step, os.path.join(output_dir, f'model.ckpt-{step}')) for step in sorted(steps, reverse=True)]
 

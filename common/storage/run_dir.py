@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common import locks, paths
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import write_json
-from estimator_trainer.common.storage.best_checkpoint import best_dir
+from estimator_trainer.common.storage.best_checkpoint import best_dir, best_record
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
 from estimator_trainer.common.storage.metrics import metrics_path
 
@@ -70,8 +70,8 @@ def lock(output_dir: str) -> Iterator[None]:
 
 def check_empty(output_dir: str) -> None:
     """Raises RunError if the directory has results of a run but no checkpoint, so their origin is unknown."""
-    for path in (best_dir(output_dir), metrics_path(output_dir)):
-        if tf.io.gfile.exists(path) and not has_checkpoint(output_dir):
+    for path, record in ((best_dir(output_dir), best_record(output_dir)), (metrics_path(output_dir),) * 2):
+        if tf.io.gfile.exists(record) and not has_checkpoint(output_dir):
             raise RunError(
                 f'{path} belongs to a run with no checkpoints: delete it to start over, or choose another --output_dir'
             )

@@ -113,6 +113,27 @@ def test_one_line_names_missing_modules_on_windows():
     assert found == [[1, '', f'{program}.py: {problem}'] for program in ('trainer', 'sweep')], process.stderr
 
 
+RUN = 'from estimator_trainer.common.processes import run_and_exit\nimport os\nrun_and_exit(lambda: {})'
+STREAMS = [
+    (RUN.format('print("x") or os.open("/dev/null", os.O_RDONLY)'), '<&- >&- 2>&-', 3, ''),  # No file gets their numbers.
+    (
+        f'import sys\n{RUN.format("trainer.main(sys.argv)")}',
+        '>/dev/full',
+        1,
+        'stdout cannot be written: No space left on device',
+    ),
+    (f'import sys\n{RUN.format("trainer.main(sys.argv)")}', '2>/dev/full | head -n 0', 0, ''),
+]
+
+
+@pytest.mark.parametrize('code, streams, expected, err', STREAMS)
+def test_standard_streams_that_are_closed_broken_or_full_cost_what_is_written_to_them_at_most(code, streams, expected, err):
+    code = f'from estimator_trainer.common.commands import trainer\n{code}'
+    command = ['bash', '-c', f'"$0" -c "$1" --list {streams}; exit ${{PIPESTATUS[0]}}', sys.executable, code]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (process.returncode, process.stdout) == (expected, '') and process.stderr == (err and f'-c: {err}\n')
+
+
 def test_the_garbage_collector_ignores_the_imports_of_a_command(monkeypatch):
     gc.unfreeze()
     command.import_tensorflow()

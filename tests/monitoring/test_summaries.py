@@ -16,7 +16,7 @@ from tests.linear import scalars
 
 
 def test_training_logs_its_speed_and_remaining_time(tmp_path, session, monkeypatch, caplog):
-    clock, seen, steps = [1000.0], [], iter(range(5, 11))
+    clock, seen, steps = [1000.0], [], iter(range(5, 13))
     monkeypatch.setattr(time, 'perf_counter', lambda: clock[0])
     monkeypatch.setattr(time, 'time', lambda: clock[0])
     caplog.set_level('INFO', 'tensorflow')
@@ -45,20 +45,26 @@ def test_training_logs_its_speed_and_remaining_time(tmp_path, session, monkeypat
         for _ in range(6):
             training.run(step)
             clock[0] += 3  # As if to save, between steps.
+        clock[0] -= 50  # Set back.
+        for _ in range(2):
+            training.run(step)
     # Two steps take 10 seconds, of which 4 are those of the steps themselves, and one of these is waited.
     speed = {'global_step/sec': 0.2, 'examples/sec': 16.0, 'input/wait_fraction': 0.25}
     first = {'loss': 0.5, 'metric': 8.0}
-    assert seen == [{'global_step': number, 'train': {**first, **(speed if number > 5 else {})}} for number in (5, 7, 9)]
+    assert seen == [{'global_step': number, 'train': {**first, **(speed if number > 5 else {})}} for number in (5, 7, 9)] + [
+        {'global_step': 11, 'train': first}
+    ]
     events = [event for path in tmp_path.iterdir() for event in tf.train.summary_iterator(str(path))]
     assert [event.step for event in events if event.session_log.status == tf.SessionLog.START] == [5]  # Forget later ones.
     found = scalars(tmp_path)
-    assert found['scalar'] == {5: 3, 7: 3, 9: 3} and found['metric'] == {5: 8, 7: 8, 9: 8}
+    assert found['scalar'] == {5: 3, 7: 3, 9: 3, 11: 3} and found['metric'] == {5: 8, 7: 8, 9: 8, 11: 8}
     assert found['examples/sec'] == {7: 16, 9: 16} and 'vector' not in found
     lines = [record.getMessage() for record in caplog.records if 'loss' in record.getMessage()]
     assert lines == [
         'loss = 0.25, step = 4, epoch 1.25',
         'loss = 0.25, step = 6 (10.000 sec), epoch 1.75, 00:35 left',
         'loss = 0.25, step = 8 (10.000 sec), epoch 2.25, 00:25 left',
+        'loss = 0.25, step = 10, epoch 2.75',
     ]
     assert caplog.text.count('global_step/sec: 0.2\n') == 2
     assert summaries.Length(HParams({'batch_size': 32}), 0, 14).epoch(3) == ''

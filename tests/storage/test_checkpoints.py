@@ -85,7 +85,7 @@ def test_leftovers_of_an_interrupted_save_are_deleted_and_not_taken_for_checkpoi
         *(f'{name}.tmp{DIGITS}' for name in ('model.ckpt-4.meta', 'checkpoint', 'graph.pbtxt')),
         *(f'{name}.{DIGITS}.part' for name in ('hparams.json', 'graph.pbtxt')),
     ]
-    others = ['model.ckpt-4_temperature.txt', 'notes.json.old.part', 'checkpoint.tmp']
+    others = ['model.ckpt-4_temperature.txt', 'notes.json.old.part', 'checkpoint.tmp', 'model.ckpt-\udcff.index']
     for name in leftovers + others:
         (output / name).write_text('half')
     checkpoints.recover(str(output))
@@ -95,6 +95,9 @@ def test_leftovers_of_an_interrupted_save_are_deleted_and_not_taken_for_checkpoi
     (tmp_path / f'model.ckpt-1.{DATA}').write_text('as well')
     with pytest.raises(RunError, match='all checkpoints are corrupt'):
         checkpoints.latest_intact(str(tmp_path))
+    (tmp_path / 'new' / 'checkpoint').mkdir(parents=True)  # A folder of the user's.
+    checkpoints.recover(str(tmp_path / 'new'))
+    assert (tmp_path / 'new' / 'checkpoint').exists()
 
 
 @pytest.mark.parametrize('damage', DAMAGES)

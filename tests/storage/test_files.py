@@ -35,6 +35,19 @@ def test_a_file_too_large_to_be_read_as_a_whole_is_refused(read, tmp_path):
         read(str(path))
 
 
+def test_names_in_a_directory_are_sorted_and_without_those_that_tensorflow_cannot_open(tmp_path):
+    for name in ('b', 'a', b'c\xff'):
+        (tmp_path / os.fsdecode(name)).write_text('')
+    assert files.names_in(str(tmp_path)) == ['a', 'b'] and files.names_in(f'{tmp_path}/none') == []
+
+
+@pytest.mark.parametrize('path', ['gs://', 'gs:///a', 'file://', 'file:///'])
+def test_a_scheme_without_a_path_is_refused(path):
+    with pytest.raises(UsageError, match=f'--output_dir={path}: names no directory or file'):
+        files.check_scheme('output_dir', path)
+    files.check_scheme('output_dir', 'file:///tmp')
+
+
 def test_log_lines_are_printable_and_of_bounded_length():
     out = io.StringIO()
     handler = logging.StreamHandler(out)

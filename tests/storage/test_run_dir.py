@@ -62,11 +62,12 @@ def test_a_file_that_is_being_replaced_stays_until_the_new_one_is_whole(tmp_path
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {'file': 'old'}
 
 
-@pytest.mark.parametrize('name', ['metrics.csv', 'best'])
+@pytest.mark.parametrize('name', ['metrics.csv', 'best/best.json'])
 def test_leftovers_of_a_run_without_checkpoints_are_not_mixed_in(tmp_path, name):
+    (tmp_path / 'best').mkdir()
     run_dir.check_empty(str(tmp_path))
-    (tmp_path / name).mkdir()
-    with pytest.raises(RunError, match=f'{name} belongs to a run with no checkpoints'):
+    (tmp_path / name).write_text('')
+    with pytest.raises(RunError, match=f'{name.partition("/")[0]} belongs to a run with no checkpoints'):
         run_dir.check_empty(str(tmp_path))
     (tmp_path / 'model.ckpt-1.index').write_text('')
     run_dir.check_empty(str(tmp_path))
