@@ -54,6 +54,8 @@ def log(FLAGS: flags.FlagValues) -> Iterator[None]:
     logger = tf.get_logger()
     formatter = _Formatter('%(asctime)s %(levelname)s %(message)s', '%Y-%m-%d %H:%M:%S')
     with contextlib.ExitStack() as cleanup:
+        cleanup.callback(setattr, threading, 'excepthook', threading.excepthook)
+        threading.excepthook = _hook_but_for_events(threading.excepthook)
         for handler in logger.handlers:
             cleanup.callback(handler.setFormatter, handler.formatter)
             handler.setFormatter(formatter)
@@ -71,6 +73,14 @@ def log(FLAGS: flags.FlagValues) -> Iterator[None]:
             cleanup.callback(handler.close)
             cleanup.callback(logger.removeHandler, handler)
         yield
+
+
+def _hook_but_for_events(hook):
+    def call(args):
+        if not args.thread or args.thread.name != 'EventLoggerThread':  # Closing its writer raises the same.
+            hook(args)
+
+    return call
 
 
 class _Formatter(logging.Formatter):

@@ -8,6 +8,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 import tqdm
 
+from estimator_trainer.common import files
+from estimator_trainer.common.errors import RunError, first_line
 from estimator_trainer.hparams.build import HParams
 
 
@@ -126,13 +128,19 @@ def close_writers(output_dir: str) -> None:
     """Closes the event files that TensorFlow keeps open for a directory and its subdirectories.
 
     Otherwise, a later run there would write to the same files, even if deleted.
+
+    Raises:
+      RunError: events cannot be written.
     """
     cache, top = tf.summary.FileWriterCache, f'{output_dir.rstrip("/")}/'
     with cache._lock:
         found = [path for path in cache._cache if f'{path}/'.startswith(top)]
         writers = [cache._cache.pop(path) for path in found]
     for writer in writers:
-        writer.close()
+        try:
+            writer.close()
+        except Exception as error:  # That of the thread that writes: of any type.
+            raise RunError(f'{files.explain(error) or first_line(error)}: fix this, then rerun the command') from None
 
 
 def measure_wait(inputs: Any) -> tuple[tf.Variable, tf.Operation]:

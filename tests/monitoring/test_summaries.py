@@ -3,12 +3,14 @@
 import threading
 import time
 import types
+from unittest import mock
 
 import numpy as np
 import pytest
 from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.monitoring import hparams_tab, summaries
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.hparams.build import HParams
@@ -70,13 +72,19 @@ def test_training_logs_its_speed_and_remaining_time(tmp_path, session, monkeypat
     assert summaries.Length(HParams({'batch_size': 32}), 0, 14).epoch(3) == ''
 
 
-def test_writers_of_a_directory_and_those_below_it_are_closed(tmp_path):
+def test_writers_of_a_directory_and_those_below_it_are_closed(tmp_path, monkeypatch):
     cache = tf.summary.FileWriterCache
     names = ('a', 'a/eval', 'ab')
     with tf.Graph().as_default():
         writers = {name: cache.get(f'{tmp_path}/{name}') for name in names}
         summaries.close_writers(f'{tmp_path}/a/')
         assert [cache.get(f'{tmp_path}/{name}') is writers[name] for name in names] == [False, False, True]
+        failure = IndexError(
+            f'{tmp_path}/ab/events.1; File too large\n\tFailed to flush 2 events'
+        )  # Of the thread that writes.
+        monkeypatch.setattr(writers['ab'], 'close', mock.Mock(side_effect=failure))
+        with pytest.raises(RunError, match=f'^{tmp_path}/ab/events.1: File too large: fix this, then rerun the command$'):
+            summaries.close_writers(f'{tmp_path}/ab')
 
 
 def test_the_input_wait_is_the_time_from_the_beginning_of_a_step_to_its_batch(session, monkeypatch):

@@ -183,10 +183,6 @@ run('fourth')
 OWN_MOUNTS = ['unshare', '-Urm']
 
 
-@pytest.mark.skipif(
-    not shutil.which('unshare') or subprocess.run([*OWN_MOUNTS, *'mount -t tmpfs none /tmp'.split()], check=False).returncode,
-    reason="a disk of a test's own needs user namespaces",
-)
 def test_an_error_of_a_file_is_known_by_the_systems_text_whatever_its_path():
     for text, expected in (
         ('my runs/o/x.index; No space left on device\n\t [[{{node save}}]]', 'my runs/o/x.index: No space left on device'),
@@ -197,6 +193,10 @@ def test_an_error_of_a_file_is_known_by_the_systems_text_whatever_its_path():
         assert files.explain(tf.errors.ResourceExhaustedError(None, None, text)) == expected
 
 
+@pytest.mark.skipif(
+    not shutil.which('unshare') or subprocess.run([*OWN_MOUNTS, *'mount -t tmpfs none /tmp'.split()], check=False).returncode,
+    reason="a disk of a test's own needs user namespaces",
+)
 def test_a_full_disk_is_named_and_the_run_resumes_once_there_is_space(tmp_path):
     """A real one of 15 MB, where a checkpoint takes 6."""
     write_mnist(tmp_path / 'data')
