@@ -12,6 +12,7 @@ from tensorflow.python.training.monitored_session import _HookedSession
 
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.graphs import check_fits
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
@@ -30,6 +31,7 @@ class Evaluator:
       input_fn: returns a tf.data.Dataset of (features, labels).
       steps: maximum number of batches to evaluate.
       at_least: minimum number of batches in the split.
+      batch_size: number of examples in the largest batch.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Evaluator:
         split: str,
         steps: int,
         at_least: int,
+        batch_size: int = 1,
     ):
         self.split = split
         self.events_dir = os.path.join(estimator.model_dir, 'eval' if split == 'eval' else f'eval_{split}')
@@ -46,6 +49,7 @@ class Evaluator:
         self._input_fn = input_fn
         self._steps = steps
         self._at_least = at_least
+        self._batch_size = batch_size
         self._session: Any = None
         self._hooks: Sequence[tf.train.SessionRunHook] = ()
         self._is_used = False
@@ -120,6 +124,7 @@ class Evaluator:
             metrics = {'loss': tf.metrics.mean(spec.loss), **spec.eval_metric_ops}
             self._values = {name: value for name, (value, _) in metrics.items()}
             self._updates = [update for _, update in metrics.values()]
+            check_fits(self._updates, self._batch_size, 'eval_batch_size')
             self._hooks = spec.evaluation_hooks
             for hook in self._hooks:
                 hook.begin()

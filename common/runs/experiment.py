@@ -153,13 +153,14 @@ def _check_batch(params, tasks, towers, is_resumed):
 
 
 def _eval_steps(source, split, options):
-    """Returns the maximum number of batches to evaluate, and the required one."""
+    """Returns the maximum number of batches to evaluate, the required one, and the size of the largest."""
+    size = source.params.eval_batch_size
     steps = 1 if SCHEDULES[options.schedule].is_dry_run else options.eval_steps
     if steps:
-        count_examples(source, split, at_most=1)  # Raises if the split is unknown or empty.
-        return steps, 1
+        num_examples = count_examples(source, split, at_most=1)  # Raises if the split is unknown or empty.
+        return steps, 1, size if num_examples < 0 else min(size, num_examples)
     num_examples = count_examples(source, split)
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: set --eval_steps')
-    size = source.params.eval_batch_size
-    return math.ceil((num_examples + 1) / size), math.ceil(num_examples / size)  # One more, to reach the end of the split.
+    # One more, to reach the end of the split.
+    return math.ceil((num_examples + 1) / size), math.ceil(num_examples / size), min(size, num_examples)

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.graphs import check_fits
 from estimator_trainer.common.keras.layers import collect_keras_layers
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.profiler import Profiler
@@ -20,7 +21,6 @@ from estimator_trainer.common.options.values import parse_steps
 from estimator_trainer.common.plugins import dataset_contract, model_contract
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.training import augmentation, learning_rate, moving_average, optimizer, saving
-from estimator_trainer.common.training.memory_check import check_fits
 from estimator_trainer.common.training.multi_step import MultiStepHook
 from estimator_trainer.common.training.parallel import make_parallel
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.evaluator import Evaluator
 from tests.linear import MODEL, X, Y, input_fn, loss_of, make_estimator, scalars
 
 
-def make_evaluator(estimator, split='eval', steps=3, at_least=0):
-    return Evaluator(estimator, input_fn(repeat=False), split, steps, at_least)
+def make_evaluator(estimator, split='eval', steps=3, at_least=0, batch_size=4):
+    return Evaluator(estimator, input_fn(repeat=False), split, steps, at_least, batch_size)
 
 
 def test_evaluations_on_one_graph_give_the_numbers_of_estimator_evaluate_and_of_numpy(trained, tmp_path, monkeypatch):
@@ -36,6 +36,13 @@ def test_a_split_that_ends_early_is_an_error(trained, tmp_path):
     with pytest.raises(RunError, match='the split eval ended after 3 of 4 batches: a Python function of the dataset'):
         make_evaluator(trained, steps=50, at_least=4).evaluate(f'{tmp_path}/model.ckpt-4')
     make_evaluator(trained, steps=50, at_least=3).evaluate(f'{tmp_path}/model.ckpt-4')
+
+
+def test_a_batch_that_no_memory_could_hold_is_refused(trained, tmp_path):
+    with pytest.raises(
+        UsageError, match=f'^with a batch of {10**15}, .* of memory is available: use a smaller eval_batch_size'
+    ):
+        make_evaluator(trained, batch_size=10**15).evaluate(f'{tmp_path}/model.ckpt-4')
 
 
 def test_an_evaluation_writes_the_events_of_estimator_evaluate(trained, tmp_path):
