@@ -57,7 +57,7 @@ def test_the_length_of_a_run_and_its_periods_follow_from_the_data(tmp_path):
 def test_invalid_runs_are_named(tmp_path):
     for text, options, message in (
         ('train_split=endless', {}, '--dataset=d is infinite, so epochs are undefined: set --train_steps'),
-        ('num_epochs=1e308', {}, rf'num_epochs=1e\+308 makes more than {MAX_STEPS} steps: lower it, or set --train_steps'),
+        ('num_epochs=1e30', {}, rf'num_epochs=1e\+30 makes more than {MAX_STEPS} steps: lower it, or set --train_steps'),
         ('num_epochs=0', {}, 'num_epochs=0.0 leaves nothing to train: raise it, or set --train_steps'),
         ('batch_size=8', {'num_towers': 3}, 'batch_size=8 is not divisible by 3 towers: use --hparams=batch_size=6 or 9$'),
         ('batch_size=2', {'num_towers': 3}, 'batch_size=2 is not divisible by 3 towers: use --hparams=batch_size=3$'),
