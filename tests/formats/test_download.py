@@ -7,8 +7,6 @@ import socket
 import threading
 import time
 
-import tf_estimator  # noqa: F401 - before TensorFlow
-
 import pytest
 
 from estimator_trainer.common.errors import RunError

@@ -1,0 +1,1 @@
+import tf_estimator  # noqa: F401 - before TensorFlow

@@ -8,8 +8,6 @@ import sys
 import sysconfig
 import venv
 
-import tf_estimator  # noqa: F401 - before TensorFlow
-
 import numpy as np
 import pytest
 import tensorflow as tf

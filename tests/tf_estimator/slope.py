@@ -1,7 +1,5 @@
 """An Estimator that learns y = 2x of the points (1, 2) and (2, 4): each step halves the error of the slope."""
 
-import tf_estimator  # noqa: F401 - before TensorFlow
-
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1

@@ -13,8 +13,6 @@ if sys.platform != 'linux':
     reason = 'Processes are forked after TensorFlow is imported, which has been tried on Linux only'
     pytest.skip(reason, allow_module_level=True)
 
-import tf_estimator  # noqa: F401 - before TensorFlow
-
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute.distribute_config import DistributeConfig

@@ -7,7 +7,6 @@ import sys
 import types
 import unittest
 
-import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator import dropped_names, old_functions, old_imp
 
 import numpy as np

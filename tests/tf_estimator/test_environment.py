@@ -3,8 +3,6 @@
 import shutil
 import sys
 
-import tf_estimator  # noqa: F401 - before TensorFlow
-
 import pytest
 import tensorflow as tf
 

@@ -3,8 +3,6 @@
 import re
 from unittest import mock
 
-import tf_estimator  # noqa: F401 - before TensorFlow
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -12,7 +12,6 @@ import shutil
 import sys
 import types
 
-import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator import requirements, restore
 
 import pytest

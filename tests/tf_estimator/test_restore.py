@@ -4,7 +4,6 @@ import importlib
 import pkgutil
 import re
 
-import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator import moved_names
 
 import pytest
