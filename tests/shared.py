@@ -1,6 +1,7 @@
 """Helpers shared by several wings: command lines, and readers of a run's files."""
 
 import csv
+import functools
 import re
 
 import tf_estimator  # noqa: F401 - before TensorFlow
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import RunError, UsageError
 from tests.forked import ROOT  # noqa: F401
 
 # A small AlexNet, so that a run takes a second, and the polynomial fit, which takes half of that.
@@ -47,11 +48,14 @@ def assert_equal(found, expected, tolerance=0.0):
         np.testing.assert_allclose(found[name], value, rtol=0, atol=tolerance, err_msg=name)
 
 
-def refused(function, *arguments, **options):
-    """Returns the message of the UsageError that a function raises in a new graph."""
-    with tf.Graph().as_default(), pytest.raises(UsageError) as error:
+def raised(error, function, *arguments, **options):
+    """Returns the message of the error that a function raises in a new graph."""
+    with tf.Graph().as_default(), pytest.raises(error) as caught:
         function(*arguments, **options)
-    return str(error.value)
+    return str(caught.value)
+
+
+refused, failed = functools.partial(raised, UsageError), functools.partial(raised, RunError)
 
 
 def _flip(path):
