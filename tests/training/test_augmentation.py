@@ -90,24 +90,19 @@ def test_a_model_whose_loss_does_not_use_the_labels_is_refused(text, name):
     assert found == f'{text}: --model=m does not use the label {name}, as {function} does'
 
 
-IMAGE = 'needs a feature image, float32 [batch, height, width, channels]; --dataset=d'
-CLASS = 'needs a label named label, int32 [batch]; --dataset=d'
-
-
-@pytest.mark.parametrize(
-    'text, features, labels, message',
-    [
-        ('augment_flip=true', {'x': 0.0, 'y': 0.0}, None, f'{IMAGE} has: x, y'),
-        ('augment_crop=0.5', {'image': np.uint8(IMAGES)}, None, f'{IMAGE} has a tensor of uint8 (8, 6, 6, 1)'),
-        ('mixup_alpha=0.5', {'image': IMAGES[:, 0, 0]}, None, f'{IMAGE} has a tensor of float32 (8, 1)'),
-        ('mixup_alpha=0.5', None, {'y': LABELS}, f'{CLASS} has: y'),
-        ('label_smoothing=0.1', None, {'label': np.zeros([8], np.float32)}, f'{CLASS} has a tensor of float32 (8,)'),
-        ('label_smoothing=0.1', None, {'label': LABELS[:, None]}, f'{CLASS} has a tensor of int32 (8, 1)'),
+def test_data_that_cannot_be_augmented_is_refused():
+    image = 'needs a feature image, float32 [batch, height, width, channels]; --dataset=d'
+    label = 'needs a label named label, int32 [batch]; --dataset=d'
+    for text, features, labels, message in (
+        ('augment_flip=true', {'x': 0.0, 'y': 0.0}, None, f'{image} has: x, y'),
+        ('augment_crop=0.5', {'image': np.uint8(IMAGES)}, None, f'{image} has a tensor of uint8 (8, 6, 6, 1)'),
+        ('mixup_alpha=0.5', {'image': IMAGES[:, 0, 0]}, None, f'{image} has a tensor of float32 (8, 1)'),
+        ('mixup_alpha=0.5', None, {'y': LABELS}, f'{label} has: y'),
+        ('label_smoothing=0.1', None, {'label': np.zeros([8], np.float32)}, f'{label} has a tensor of float32 (8,)'),
+        ('label_smoothing=0.1', None, {'label': LABELS[:, None]}, f'{label} has a tensor of int32 (8, 1)'),
         ('mixup_alpha=0.5', None, {'label': LABELS, 'weight': IMAGES[:, 0]}, 'excludes the label weight: a mixed'),
         ('mixup_alpha=0.5,class_weights=[1,2,3]', None, None, 'excludes class_weights: a mixed example has two'),
         ('augment_shift=6', None, None, 'must be less than 6: images have 6x6 pixels'),
         ('augment_shift=3', {'image': IMAGES[:, :, :3]}, None, 'must be less than 3: images have 6x3 pixels'),
-    ],
-)
-def test_data_that_cannot_be_augmented_is_refused(text, features, labels, message):
-    assert f'{text.partition(",")[0]} {message}' in refused(augment, text, features, labels)
+    ):
+        assert f'{text.partition(",")[0]} {message}' in refused(augment, text, features, labels)

@@ -1,5 +1,7 @@
 """Training steps in loops, equal to single steps in fewer calls; and random ops, whose state loops and restarts lose."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -9,6 +11,9 @@ from estimator_trainer.common.ops.random import step_seed
 from estimator_trainer.common.training.multi_step import MultiStepHook, repeat_step
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 from tests.linear import check_loop, deep, make_estimator
+
+uniform = functools.partial(tf.random.uniform, [])
+old_variable = functools.partial(tf.get_variable, 'old', [], use_resource=False)
 
 
 def test_a_loop_repeats_the_step_with_a_new_batch_each_time(session):
@@ -24,18 +29,10 @@ def test_a_loop_repeats_the_step_with_a_new_batch_each_time(session):
     assert session.run(total) == 1234567
 
 
-def uniform():
-    return tf.random.uniform([])
-
-
 def in_the_data(draw):
     batches = tf.data.make_initializable_iterator(tf.data.Dataset.range(9).map(lambda _: draw()))
     tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, batches.initializer)
     return batches.get_next()
-
-
-def old_variable():
-    return tf.get_variable('old', [], use_resource=False)
 
 
 def in_a_branch():

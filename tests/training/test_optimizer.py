@@ -118,13 +118,11 @@ def linear_loss(**gradients):
     return tf.add_n([tf.cast(tf.reduce_sum(product), tf.float32) for product in products])
 
 
-@pytest.mark.parametrize(
-    'name, gradient, factor', [('sgd', [3.5, -3.5], 1), ('adam', [3.5, -3.5], 1), ('adamw', [3, -4], 0.95)]
-)
-def test_weight_decay_goes_through_the_gradient_but_for_adamw_and_spares_vectors(session, name, gradient, factor):
+@pytest.mark.parametrize('name, slopes, factor', [('sgd', [3.5, -3.5], 1), ('adam', [3.5, -3.5], 1), ('adamw', [3, -4], 0.95)])
+def test_weight_decay_goes_through_the_gradient_but_for_adamw_and_spares_vectors(session, name, slopes, factor):
     found = run_steps(session, make_step(linear_loss(matrix=[[3.0, -4.0]], vector=[2.0]), optimizer=name, weight_decay=0.5))
     rule = sgd if name == 'sgd' else adam
-    for weights, weight, slope in ((found['matrix'], factor, np.array(gradient)), (found['vector'], 1, 2.0)):
+    for weights, weight, slope in ((found['matrix'], factor, np.array(slopes)), (found['vector'], 1, 2.0)):
         np.testing.assert_allclose(weights, weight + rule(1, slope)[0] - slope, rtol=1e-5)
 
 

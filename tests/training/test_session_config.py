@@ -8,9 +8,9 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.task import TrainerTask
 from estimator_trainer.common.cluster.training_task import ALONE
-from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.training.session_config import make_run_config, make_session_config
+from tests.shared import refused
 
 
 @pytest.mark.skipif('avx512f' not in open('/proc/cpuinfo').read(), reason='this CPU does not compute with bfloat16')
@@ -34,23 +34,19 @@ def test_towers_on_cpus_have_devices_of_their_own_and_threads_are_as_many_as_ask
     assert config.allow_soft_placement and rewriting.meta_optimizer_iterations == rewriting.ONE
 
 
-@pytest.mark.parametrize(
-    'has_gpus, option, message',
-    [
-        (False, {'xla': True}, '--xla requires a GPU; none is visible'),
-        (True, {'precision': 'bfloat16'}, '--precision=bfloat16 requires a CPU, but GPUs are visible'),
-        (False, {'precision': 'float16'}, '--precision=float16 requires a GPU; none is visible: use --precision=bf'),
-    ],
-)
-def test_xla_and_float16_are_for_gpus_and_bfloat16_for_cpus(monkeypatch, has_gpus, option, message):
-    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: ['GPU:0'] if has_gpus else [])
-    with pytest.raises(UsageError, match=message):
-        make_session_config([], Options(**option))
-    monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: [] if has_gpus else ['GPU:0'])
-    graph_options = make_session_config([], Options(**option)).graph_options
-    rewriting, xla = graph_options.rewrite_options, graph_options.optimizer_options.global_jit_level
-    found = (xla, rewriting.auto_mixed_precision, rewriting.auto_mixed_precision_onednn_bfloat16)
-    assert found == tuple(int(value in option.values()) for value in (True, 'float16', 'bfloat16'))
+def test_xla_and_float16_are_for_gpus_and_bfloat16_for_cpus(monkeypatch):
+    for wrong, right, option, message in (
+        ([], ['GPU:0'], {'xla': True}, '--xla requires a GPU; none is visible'),
+        (['GPU:0'], [], {'precision': 'bfloat16'}, '--precision=bfloat16 requires a CPU, but GPUs are visible'),
+        ([], ['GPU:0'], {'precision': 'float16'}, '--precision=float16 requires a GPU; none is visible: use --precision=bf'),
+    ):
+        monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind, visible=wrong: visible)
+        assert message in refused(make_session_config, [], Options(**option))
+        monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind, visible=right: visible)
+        graph_options = make_session_config([], Options(**option)).graph_options
+        rewriting, xla = graph_options.rewrite_options, graph_options.optimizer_options.global_jit_level
+        found = (xla, rewriting.auto_mixed_precision, rewriting.auto_mixed_precision_onednn_bfloat16)
+        assert found == tuple(int(value in option.values()) for value in (True, 'float16', 'bfloat16'))
 
 
 @pytest.mark.parametrize('index, seed', [(None, 7), (0, 7), (1, 1000010), (2200, 2200 * 1000003 + 7 - 2**31)])
