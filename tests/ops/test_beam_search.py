@@ -44,14 +44,12 @@ def beams(start, length, width, length_penalty=0.0):
     return [(ids, log_prob) for ids, _, _, log_prob, _ in found]
 
 
-@pytest.mark.parametrize(
-    'length, width, length_penalty', [(4, ALL, 0.0), (4, ALL, 0.7), (4, ALL, 1.0), (6, 1, 0.0), (6, 2, 0.0)]
-)
-def test_a_beam_keeps_the_best_prefixes_at_each_step_and_one_as_wide_as_needed_all(length, width, length_penalty):
-    ids, log_probs = evaluate(lambda starts: search(starts, length, width, length_penalty), STARTS)
+@pytest.mark.parametrize('length, width, penalty', [(4, ALL, 0.0), (4, ALL, 0.7), (4, ALL, 1.0), (6, 1, 0.0), (6, 2, 0.0)])
+def test_a_beam_keeps_the_best_prefixes_at_each_step_and_one_as_wide_as_needed_all(length, width, penalty):
+    ids, log_probs = evaluate(lambda starts: search(starts, length, width, penalty), STARTS)
     assert ids.shape == (5, width, length) and log_probs.shape == (5, width)
     for start in STARTS:
-        expected = beams(start, length, width, length_penalty)
+        expected = beams(start, length, width, penalty)
         count = len(expected)
         assert count == (31 if width == ALL else width)
         assert ids[start, :count].tolist() == [sequence for sequence, _ in expected]

@@ -24,14 +24,9 @@ LABEL, PREDICTION = slice(112, 132), slice(132, 152)  # The lines of a caption.
 def drawn(monkeypatch):
     """The number of images in each call of the drawing functions."""
     calls = []
-    for module, name in ((images, 'draw_grid'), (images, 'draw_labeled')):
-        draw = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda images, *rest, draw=draw: calls.append(len(images)) or draw(images, *rest))
+    for name, draw in (('draw_grid', images.draw_grid), ('draw_labeled', images.draw_labeled)):
+        monkeypatch.setattr(images, name, lambda batch, *rest, draw=draw: calls.append(len(batch)) or draw(batch, *rest))
     return calls
-
-
-def decode(value):
-    return np.asarray(Image.open(io.BytesIO(value.image.encoded_image_string)))
 
 
 def test_images_of_a_grid_grey_and_float_ones_too_stand_row_after_row_with_white_lines_between():
@@ -70,9 +65,7 @@ def test_the_caption_shows_the_label_and_the_prediction_by_the_names_of_classes_
     for labels, predictions, differing in (([7, 7], [1, 2], PREDICTION), ([1, 2], [7, 7], LABEL)):
         first, second = images.draw_labeled(SAME, labels, predictions)
         assert [line for line in (LABEL, PREDICTION) if (first[line] != second[line]).any()] == [differing]
-    named, numbered, other = (
-        images.draw_labeled(SAME, [0, 7], [1, 7], names) for names in (['cat', 'dog'], None, ['cat', 'emu'])
-    )
+    named, numbered, other = (images.draw_labeled(SAME, [0, 7], [1, 7], n) for n in (['cat', 'dog'], None, ['cat', 'emu']))
     assert (named[0] != numbered[0]).any() and (named[1] == numbered[1]).all()  # There is no name for the class 7.
     long = images.draw_labeled(SAME[:1], [0], [0], ['i' * 99])
     assert (long[0, 112:, -4:] == 255).all() and (long[0, 112:, -20:] != 255).any()  # Shortened, with a margin.
@@ -106,8 +99,9 @@ def test_summaries_hold_the_images_of_the_first_tower_and_are_drawn_only_when_as
 
     session.run(make_parallel(tower, CPUS[:2], pixels=batch, numbers=numbers), feed)
     assert not drawn
-    values = {value.tag: decode(value) for value in summary_values(session, tf.summary.merge_all(), feed)}
+    found = summary_values(session, tf.summary.merge_all(), feed)
     assert drawn == [shown, shown]
+    values = {value.tag: np.asarray(Image.open(io.BytesIO(value.image.encoded_image_string))) for value in found}
     np.testing.assert_array_equal(values.pop('grid/image'), np.squeeze(images.draw_grid(DIGITS[:shown])[0]))
     assert list(values) == [f'inputs/image/{i}' for i in range(shown)]
     for value, expected in zip(values.values(), images.draw_labeled(DIGITS, [7, 2, 1], [8, 3, 2])):

@@ -10,8 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.ops.layers import batch_normalization, conv_stack, dense_stack, leaky_relu, merge, weight_penalty
-from estimator_trainer.common.training.parallel import make_parallel
-from tests.evaluated import CPUS, evaluate, variable_values
+from tests.evaluated import evaluate, variable_values
 from tests.shared import ROOT
 
 RANDOM = np.random.RandomState(0)
@@ -19,7 +18,6 @@ IMAGES = (RANDOM.normal(size=[6, 9, 8, 3]) * [0.5, 2, 1] + [3, -2, 0.5]).astype(
 MEAN, VARIANCE = IMAGES.mean((0, 1, 2)), IMAGES.var((0, 1, 2))
 VECTORS = RANDOM.normal(size=[6, 5]).astype(np.float32)
 REFUSES_NCHW = tf.__version__.startswith('2.15.') and not tf.config.list_physical_devices('GPU')
-LAYOUTS = pytest.mark.parametrize('data_format, fused', [('NHWC', True), ('NHWC', False), ('NCHW', True), ('NCHW', False)])
 STACKS = pytest.mark.parametrize('stack, inputs, kernels', [(conv_stack, IMAGES, [108, 180]), (dense_stack, VECTORS, [20, 20])])
 
 
@@ -103,14 +101,10 @@ def test_merge_is_a_dense_layer_on_the_tiled_and_concatenated_tensors_with_varia
         merge([tf.constant(IMAGES), tf.zeros([6, 2, 1, 2])], 7)
 
 
-def normalize(images, is_training, data_format, fused, **options):
-    return in_layout(data_format, lambda net: batch_normalization(net, is_training, data_format, fused, **options), images)
-
-
-@LAYOUTS
+@pytest.mark.parametrize('data_format, fused', [('NHWC', True), ('NHWC', False), ('NCHW', True), ('NCHW', False)])
 def test_training_normalizes_by_the_moments_of_the_batch_which_move_the_averages(session, data_format, fused):
-    output = normalize(tf.constant(IMAGES), True, data_format, fused)
-    normalize(tf.constant(IMAGES), True, data_format, fused, momentum=0.75)
+    layer = functools.partial(batch_normalization, is_training=True, data_format=data_format, fused=fused)
+    output, _ = (in_layout(data_format, fn, tf.constant(IMAGES)) for fn in (layer, functools.partial(layer, momentum=0.75)))
     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
     session.run(tf.global_variables_initializer())
     np.testing.assert_allclose(session.run(output), (IMAGES - MEAN) / np.sqrt(VARIANCE + 1e-3), rtol=1e-4, atol=1e-4)
@@ -120,22 +114,6 @@ def test_training_normalizes_by_the_moments_of_the_batch_which_move_the_averages
     for names, kept in (('batch_normalization/', 0.99**2), ('batch_normalization_1/', 0.75**2)):
         found = session.run([v for v in tf.global_variables() if v.name.startswith(f'{names}moving')])
         np.testing.assert_allclose(found, [(1 - kept) * MEAN, kept + (1 - kept) * unbiased], rtol=1e-3)
-
-
-@LAYOUTS
-def test_inference_normalizes_by_the_averages_for_any_batch_and_in_towers(data_format, fused):
-    output = evaluate(lambda images: normalize(images, False, data_format, fused), IMAGES)
-    beta, gamma, mean, variance = (variable_values(i, 3) for i in range(4))
-    np.testing.assert_allclose(output, (IMAGES - mean) / np.sqrt(variance + 1e-3) * gamma + beta, rtol=1e-4, atol=1e-4)
-
-
-def test_each_tower_normalizes_its_own_share_and_the_first_ones_moments_count(session):
-    output = make_parallel(lambda images: batch_normalization(images, True, momentum=0.0), CPUS, images=tf.constant(IMAGES))
-    session.run(tf.global_variables_initializer())
-    values, _ = session.run([output, tf.get_collection(tf.GraphKeys.UPDATE_OPS)])
-    np.testing.assert_allclose(values.reshape(3, -1, 3).mean(1), np.zeros([3, 3]), atol=1e-5)
-    (mean,) = (v for v in tf.global_variables() if 'moving_mean' in v.name)
-    np.testing.assert_allclose(session.run(mean), IMAGES[:2].mean((0, 1, 2)), rtol=1e-4)
 
 
 @pytest.mark.parametrize('onednn', [0, pytest.param(1, marks=pytest.mark.skipif(not REFUSES_NCHW, reason='it runs NCHW'))])

@@ -107,9 +107,7 @@ def test_cells_of_a_confusion_matrix_are_green_or_red_by_their_share_of_the_row_
 
 
 @pytest.mark.parametrize('names', [None, ['cat', 'dog', 'emu', 'a name that is much too long for its cell']])
-def test_the_confusion_matrix_counts_all_batches_and_towers_is_drawn_once_and_has_a_table_up_to_a_hundred_classes(
-    session, monkeypatch, names
-):
+def test_a_confusion_matrix_counts_all_batches_and_towers_and_has_a_table_up_to_a_hundred_classes(session, monkeypatch, names):
     calls, draw = [], metrics.draw_matrix
     monkeypatch.setattr(metrics, 'draw_matrix', lambda *arguments: calls.append(arguments) or draw(*arguments))
     labels, predictions = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int32, [None])

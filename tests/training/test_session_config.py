@@ -1,4 +1,4 @@
-"""Session configuration, tested by its effects."""
+"""Session configuration: devices, threads, precisions, and what a task of a cluster has of its own."""
 
 import functools
 import types
@@ -11,17 +11,6 @@ from estimator_trainer.common.cluster.training_task import ALONE
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.training.session_config import make_run_config, make_session_config
 from tests.shared import refused
-
-
-@pytest.mark.skipif('avx512f' not in open('/proc/cpuinfo').read(), reason='this CPU does not compute with bfloat16')
-def test_bfloat16_rounds_what_is_multiplied():
-    config = make_session_config([], Options(precision='bfloat16'))
-    with tf.Graph().as_default(), tf.Session(config=config) as session:
-        x, w = tf.placeholder(tf.float32, [None, 4]), tf.get_variable('w', initializer=tf.ones([4, 1]))
-        session.run(tf.global_variables_initializer())
-        y = tf.nn.relu(tf.matmul(x, w))
-        # To nearest, at eight bits: steps of 2 ** -7 from 1 on.
-        assert session.run(y, {x: [[1 + 2**-9] * 4, [1 + 3 * 2**-9] * 4]}).tolist() == [[4], [4 + 2**-5]]
 
 
 def test_towers_on_cpus_have_devices_of_their_own_and_threads_are_as_many_as_asked_for():
