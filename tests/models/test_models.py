@@ -11,58 +11,45 @@ from tests.models.shared import ModeKeys, make_params
 from tests.shared import refused
 
 IMAGES = np.random.RandomState(0).uniform(size=[11, 9, 8, 1]).astype(np.float32)
-IMAGE, ID = ([28, 28, 1], tf.float32), ([2], tf.int32)
-# For each model: features, metadata, and the number of trained parameters, worked out from the layers by hand.
+# For each model: the number of trained parameters, worked out from the layers by hand.
 NUM_PARAMETERS = {
     # Three convolutions, two dense layers, each with biases.
-    'alexnet': ({'image': IMAGE}, {}, 10 * 32 + 289 * 64 + 577 * 128 + (3 * 3 * 128 + 1) * 512 + 513 * 10),
+    'alexnet': 10 * 32 + 289 * 64 + 577 * 128 + (3 * 3 * 128 + 1) * 512 + 513 * 10,
     # Three numbers and two embeddings of 8; two hidden layers; two classes.
-    'mlp': (
-        {'x': ([3], tf.float32), 'id': ID},
-        {'vocabulary_sizes': {'id': [5, 7]}},
-        (5 + 7) * 8 + (3 + 2 * 8 + 1) * 256 + (256 + 1) * 128 + (128 + 1) * 2,
-    ),
-    'polynomial': ({'x': ([], tf.float32)}, {}, 3),
+    'mlp': (5 + 7) * 8 + (3 + 2 * 8 + 1) * 256 + (256 + 1) * 128 + (128 + 1) * 2,
+    'polynomial': 3,
     # The first convolution; six in each stage, whose first one has the filters of the stage before as inputs; scale and offset
     # of each filter; the classifier. The paper's table says 0.27 M.
-    'resnet': (
-        {'image': IMAGE},
-        {},
-        9 * (1 * 16 + 6 * 16 * 16 + 16 * 32 + 5 * 32 * 32 + 32 * 64 + 5 * 64 * 64) + 2 * (7 * 16 + 6 * 32 + 6 * 64) + 65 * 10,
-    ),
+    'resnet': 9 * (16 + 6 * 16**2 + 16 * 32 + 5 * 32**2 + 32 * 64 + 5 * 64**2) + 2 * (7 * 16 + 6 * 32 + 6 * 64) + 65 * 10,
     # The embedding, three GRU cells, the encoder's summary, attention's keys, the two projections, the bytes.
-    'seq2seq': (
-        {'source': ([], tf.string)},
-        {},
-        256 * 32 + 3 * ((32 + 128 + 1) * 3 * 128) + (256 + 1) * 128 + 256 * 128 + (128 + 256 + 1) * 128 + (128 + 1) * 256,
-    ),
+    'seq2seq': 256 * 32 + 3 * (32 + 128 + 1) * 3 * 128 + (256 + 1 + 256 + 128 + 256 + 1) * 128 + (128 + 1) * 256,
     # The embedding, 100 filters of each width, two classes.
-    'text_cnn': (
-        {'text': ([None], tf.int32)},
-        {'vocabulary_size': 50},
-        50 * 128 + (3 + 4 + 5) * 128 * 100 + 3 * 100 + (300 + 1) * 2,
-    ),
+    'text_cnn': 50 * 128 + (3 + 4 + 5) * 128 * 100 + 3 * 100 + (300 + 1) * 2,
 }
-USUAL = {
-    'alexnet': {'image': ([1, 9, 8, 1], tf.float32)},
-    'mlp': {'x': ([4, 2], tf.float32)},
-    'resnet': {'image': ([1, 9, 8, 1], tf.float32)},
-    'seq2seq': {'source': ([1], tf.string)},
-    'text_cnn': {'text': ([2, 5], tf.int32)},
+FEATURES = {
+    'alexnet': {'image': ([28, 28, 1], tf.float32)},
+    'mlp': {'x': ([3], tf.float32), 'id': ([2], tf.int32)},
+    'polynomial': {'x': ([], tf.float32)},
+    'resnet': {'image': ([28, 28, 1], tf.float32)},
+    'seq2seq': {'source': ([], tf.string)},
+    'text_cnn': {'text': ([None], tf.int32)},
 }
+METADATA = {'mlp': {'vocabulary_sizes': {'id': [5, 7]}}, 'text_cnn': {'vocabulary_size': 50}}
 DROP_RATE = 'must be at least 0 and less than 1'
+
+
+def tensors(features):
+    return {name: tf.placeholder(dtype, [None, *shape]) for name, (shape, dtype) in features.items()}
 
 
 @pytest.mark.parametrize('name', sorted({*loader.available('model')} - {'keras'}))  # Its networks are the user's.
 def test_models_have_as_many_parameters_as_worked_out_by_hand(name):
-    features, metadata, expected = NUM_PARAMETERS[name]
-    model = loader.load('model', name)
+    expected, model = NUM_PARAMETERS[name], loader.load('model', name)
     # With batch norm, each channel and unit has a mean, a variance, a scale and an offset in place of its bias.
     cases = [('', expected), *([('batch_norm=true', expected + 3 * (32 + 64 + 128 + 512))] if name == 'alexnet' else [])]
     for text, count in cases:
         with tf.Graph().as_default():
-            tensors = {key: tf.placeholder(dtype, [None, *shape]) for key, (shape, dtype) in features.items()}
-            model.model(tensors, None, ModeKeys.PREDICT, make_params(model, text, metadata))
+            model.model(tensors(FEATURES[name]), None, ModeKeys.PREDICT, make_params(model, text, METADATA.get(name)))
             variables = tf.global_variables() if text else tf.trainable_variables()
             assert sum(variable.shape.num_elements() for variable in variables) == count
 
@@ -85,14 +72,13 @@ def test_alexnet_predicts_the_same_in_any_batch_and_drops_units_in_training_only
 
 
 def refuse(name, text='', features=None, label=None, metadata=None):
-    """Returns the message of a model that refuses features {name: (shape, type)}, and a label."""
+    """Returns the message of a model that refuses features {name: (shape of one, type)}, and a label (shape, type)."""
     model = loader.load('model', name)
 
     def call():
-        made = {key: tf.placeholder(dtype, shape) for key, (shape, dtype) in (features or USUAL[name]).items()}
         labels = label and {'label': tf.placeholder(label[1], label[0])}
-        params = make_params(model, text, {'vocabulary_size': 9} if metadata is None else metadata)
-        model.model(made, labels, ModeKeys.EVAL, params)
+        params = make_params(model, text, METADATA.get(name) if metadata is None else metadata)
+        model.model(tensors(features or FEATURES[name]), labels, ModeKeys.EVAL, params)
 
     return refused(call)
 
@@ -100,7 +86,6 @@ def refuse(name, text='', features=None, label=None, metadata=None):
 def test_a_hyperparameter_out_of_its_bounds_is_one_line():
     for model, message, settings in (
         ('alexnet', 'must be at least 1', ['filters=[8, 0]', 'dense_units=0', 'num_classes=0']),
-        ('alexnet', 'must be at most 3 numbers, each of which halves images of 9 by 8 pixels', ['filters=[1, 1, 1, 1]']),
         ('alexnet', DROP_RATE, ['drop_rate=1.0', 'drop_rate=-0.1']),
         ('alexnet', 'is none of NHWC, NCHW', ['data_format=CHW']),
         ('mlp', 'must be at least 1', ['hidden_units=[0]', 'embedding_size=0', 'num_classes=0']),
@@ -121,13 +106,15 @@ def test_a_hyperparameter_out_of_its_bounds_is_one_line():
 
 
 def test_a_feature_or_label_that_does_not_fit_the_model_is_one_line():
+    found = refuse('alexnet', 'filters=[1,1,1,1]', {'image': ([9, 8, 1], tf.float32)})
+    assert found == 'filters=[1, 1, 1, 1] must be at most 3 numbers, each of which halves images of 9 by 8 pixels'
     categories = 'the feature c has 2 columns of categories, but --dataset=d: metadata() gives'
     for features, metadata, message in (
-        ({'c': ([4, 2], tf.string)}, {}, 'the feature c is a tensor of string (4, 2), but must be float32, or int32 or'),
-        ({'c': ([4, 2], tf.int64)}, {}, f'{categories} no vocabulary_sizes for it'),
-        ({'c': ([4, 2], tf.int64)}, {'vocabulary_sizes': 3}, f'{categories} no vocabulary_sizes for it'),
-        ({'c': ([4, 2], tf.int32)}, {'vocabulary_sizes': {'c': [3]}}, f'{categories} 1 vocabulary_sizes for it'),
-        ({'x': ([None, None], tf.float32)}, {}, 'the feature x has the shape (None, None), but must have a fixed size'),
+        ({'c': ([2], tf.string)}, {}, 'the feature c is a tensor of string (None, 2), but must be float32, or int32 or'),
+        ({'c': ([2], tf.int64)}, {}, f'{categories} no vocabulary_sizes for it'),
+        ({'c': ([2], tf.int64)}, {'vocabulary_sizes': 3}, f'{categories} no vocabulary_sizes for it'),
+        ({'c': ([2], tf.int32)}, {'vocabulary_sizes': {'c': [3]}}, f'{categories} 1 vocabulary_sizes for it'),
+        ({'x': ([None], tf.float32)}, {}, 'the feature x has the shape (None, None), but must have a fixed size'),
     ):
         assert refuse('mlp', '', features, metadata=metadata).startswith(f'--model=mlp: {message}')
     for task, shape, dtype, message in (
@@ -135,11 +122,12 @@ def test_a_feature_or_label_that_does_not_fit_the_model_is_one_line():
         ('classification', [4, 1], tf.int32, 'int32 [batch], not a tensor of int32 (4, 1)'),
         ('regression', [4, 1], tf.int32, 'float32 [batch], not a tensor of int32 (4, 1)'),
     ):
-        found = refuse('mlp', f'task={task}', None, (shape, dtype), {})
+        found = refuse('mlp', f'task={task}', None, (shape, dtype))
         assert found == f'task={task} needs a label named label, {message}'
-    message = refuse('mlp', 'task=regression', None, ([4], tf.int32), {'class_names': ['a', 'b']})
+    message = refuse('mlp', 'task=regression', None, ([4], tf.int32), {**METADATA['mlp'], 'class_names': ['a', 'b']})
     assert message == 'task=regression: --dataset=d has classes, not numbers'
     assert refuse('text_cnn', metadata={}) == '--model=text_cnn: --dataset=d: metadata() gives no vocabulary_size'
-    for shape, dtype, shown in (([1], tf.string, 'string (1,)'), ([5], tf.int32, 'int32 (5,)')):
+    for dtype in (tf.string, tf.int32):
+        shown = f'{dtype.name} (None,)'
         message = f'--model=text_cnn: the feature text must be ids, int32 [batch, length], not a tensor of {shown}'
-        assert refuse('text_cnn', '', {'text': (shape, dtype)}) == message
+        assert refuse('text_cnn', '', {'text': ([], dtype)}) == message

@@ -167,17 +167,6 @@ def test_random_shift_moves_each_image_by_up_to_max_shift_in_training():
     np.testing.assert_array_equal(draw(lambda images: random_shift(images, 0, True), images), images)
 
 
-def test_dropout_drops_a_share_and_scales_the_rest_up_in_training():
-    def drop(drop_rate, is_training):
-        return draw(lambda x: dropout(x, drop_rate, is_training), ONES)
-
-    dropped = drop(0.25, True)
-    assert set(np.unique(dropped)) == {0, np.float32(1 / 0.75)}
-    assert abs((dropped == 0).mean() - 0.25) < 0.02
-    np.testing.assert_array_equal(drop(0.25, False), ONES)
-    np.testing.assert_array_equal(drop(0.0, True), ONES)
-
-
 def test_dropout_drops_other_elements_in_each_tower_and_loop_but_not_in_its_iterations_or_after_a_restart(session):
     def tower(x):
         repeated = [tf.while_loop(lambda i, y: i < 1, lambda i, y: (i + 1, dropout(x, 0.5, True)), [0, x])[1] for _ in range(2)]
@@ -191,5 +180,5 @@ def test_dropout_drops_other_elements_in_each_tower_and_loop_but_not_in_its_iter
         for other in masks[:i]:
             assert abs((mask == other).mean() - 0.5) < 0.05  # As independent draws agree.
     first, again = (draw(lambda x: tf.map_fn(lambda row: dropout(row, 0.5, True), x), ONES[:4]) for _ in range(2))
-    assert (first == first[:1]).all() and 0 < first.mean() < 2
+    assert (first == first[:1]).all() and {*first.flat} == {0, 2}  # What is left is scaled up.
     np.testing.assert_array_equal(first, again)
