@@ -5,6 +5,7 @@ Except in one test, the tasks run tests/cluster/fake_task.py.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from estimator_trainer.common.stop import StopOnSignal
 from tests import forked
 from tests.cluster.conftest import FLAGS, STEPS
 from tests.cluster.tasks import tf_config, wait_until
-from tests.shared import POLYNOMIAL, ROOT, assert_equal, read_weights
+from tests.shared import POLYNOMIAL, ROOT, assert_equal, failed, raised, read_weights, refused
 
 # Until the evaluator, and no other task, has been stopped.
 SAVES = 'signal.signal(signal.SIGTERM, lambda *unused: os._exit(1))\nleave(143, "stopped")'
@@ -43,9 +44,7 @@ def logged(directory, task):
     return (directory / 'cluster' / f'{task}.log').read_text()
 
 
-def test_the_result_is_the_chiefs_the_other_output_is_logged_and_each_task_has_a_gpu(
-    launch, tmp_path, capsys, caplog, monkeypatch
-):
+def test_the_result_is_the_chiefs_and_other_output_is_logged_and_each_has_a_gpu(launch, tmp_path, capsys, caplog, monkeypatch):
     monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '5,3')
     monkeypatch.setattr(tf.config, 'list_physical_devices', lambda kind: [f'{kind}:0', f'{kind}:1'])
     chief = 'log_a_step()\nprint("from a module")\nprint(json.dumps({"global_step": 3}))'
@@ -63,11 +62,10 @@ def test_a_failed_task_is_named_and_all_restart_as_often_as_allowed_except_after
     assert 'restart' not in caplog.text
     lost = f'trainer.py: chief (a:1) is lost; its own log may say why: {local.RESTART}'
     worker = f'if not os.path.exists("again"):\n  touch("again")\n  sys.exit("{lost}")\nsys.exit(1)'
-    with pytest.raises(RunError) as error:
-        launch({'worker0': '', 'worker1': worker}, restarts=1)
+    error = failed(launch, {'worker0': '', 'worker1': worker}, restarts=1)
     log = f'(log: {tmp_path}/cluster/worker-1.log)'  # The first error does not affect the second.
     resumes = 'rerun the command to resume from the latest checkpoint'
-    assert str(error.value) == f'worker 1 failed: exit code 1 {log}; {resumes}'
+    assert error == f'worker 1 failed: exit code 1 {log}; {resumes}'
     again = f'worker 1 failed: chief (a:1) is lost; its own log may say why {log}; restarting all tasks (restart 1 of 1).'
     assert again in caplog.messages and caplog.messages[-1] == 'ended: worker 0; failed: worker 1; restarts: 1 of 1'
     assert logged(tmp_path, 'worker-1') == f'{lost}\n'  # Of the first start: logs are appended to.
@@ -98,9 +96,7 @@ def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, capl
     chief += 'signal.signal(2, end)\nserve(1)'
     worker = 'signal.signal(2, lambda *unused: sys.exit(1))\ntouch("there")\nwait_for("never")'  # Loses the chief.
     tasks = {'chief0': chief, 'worker0': worker, 'evaluator0': 'leave(143)'}
-    with pytest.raises(SystemExit) as stopped:
-        launch(tasks, stop=Stop(), terminate_seconds=0)
-    assert stopped.value.code == 130
+    assert raised(SystemExit, launch, tasks, stop=Stop(), terminate_seconds=0) == '130'
     assert 'SIGINT: stopping all tasks after saving a checkpoint; rerun the command to resume.' in caplog.messages
 
 
@@ -115,9 +111,7 @@ def test_a_signal_is_passed_on_and_a_stopped_evaluator_stops_nobody(launch, capl
     ],
 )
 def test_a_stopped_task_stops_those_not_notified(launch, code, tasks):
-    with pytest.raises(SystemExit) as stopped:
-        launch(tasks, terminate_seconds=0.1)
-    assert stopped.value.code == code
+    assert raised(SystemExit, launch, tasks, terminate_seconds=0.1) == str(code)
 
 
 def test_the_tasks_stop_when_their_launcher_is_killed(train):
@@ -173,8 +167,7 @@ def test_tasks_are_counted_by_job_get_a_gpu_each_if_there_are_enough_and_invalid
         'worker:65': ': 65 processes are too many for one machine: at most 64',
         'worker:1': ': one task is not a cluster',
     }.items():
-        with pytest.raises(UsageError, match=f'^--local_cluster={text}{message}'):
-            local_tasks.parse(text)
+        assert re.match(f'--local_cluster={text}{message}', refused(local_tasks.parse, text))
     assert local.share_gpus(2, 3, '') == [{'CUDA_VISIBLE_DEVICES': '0'}, {'CUDA_VISIBLE_DEVICES': '1'}]
     assert local.share_gpus(2, 2, '5,3') == [{'CUDA_VISIBLE_DEVICES': '5'}, {'CUDA_VISIBLE_DEVICES': '3'}]
     assert local.share_gpus(2, 1, '') == local.share_gpus(2, 0, '-1') == [{}, {}]

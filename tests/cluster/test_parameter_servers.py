@@ -5,16 +5,14 @@ import contextlib
 import signal
 import types
 
-import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.asynchronous import AsynchronousTask, ParameterServer
 from estimator_trainer.common.cluster.placement import LeastLoaded
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
-from estimator_trainer.common.errors import UsageError
 from tests.cluster.conftest import HPARAMS, STEPS
 from tests.cluster.tasks import addresses
-from tests.shared import assert_equal
+from tests.shared import assert_equal, refused
 
 ENDLESS = ('--train_steps=100000', '--save_summary_steps=10')
 
@@ -109,11 +107,10 @@ def test_a_server_of_another_run_is_rejected_and_one_whose_chief_leaves_ends():
         serving = pool.submit(server.serve, no_signal)
         try:
             chief.meet({'learning_rate': '0.1'})
-            with pytest.raises(UsageError) as error:
-                stranger.meet({'learning_rate': '0.2'})
+            error = refused(stranger.meet, {'learning_rate': '0.2'})
         finally:
             stranger.end_watch()
             chief.leave()
         theirs, mine = (' '.join([*hosts['chief'], *hosts['ps']]) for hosts in (cluster, other))
-        assert str(error.value).startswith(f'ps 0 has TF_CONFIG={theirs}, but chief has TF_CONFIG={mine}: start all tasks')
+        assert error.startswith(f'ps 0 has TF_CONFIG={theirs}, but chief has TF_CONFIG={mine}: start all tasks')
         assert serving.result(60) == 0

@@ -13,6 +13,7 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats import download as module
 from estimator_trainer.common.formats.download import download
 from tests.http_server import CONTENT, fail, send, serving
+from tests.shared import failed
 
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
@@ -34,9 +35,7 @@ def assert_complete(path):
 
 
 def refusal(url, path):
-    with pytest.raises(RunError) as caught:
-        download(url, str(path), SHA256)
-    message = str(caught.value)
+    message = failed(download, url, str(path), SHA256)
     assert re.fullmatch(rf'{url}: .* at {path} by hand.*--hparams=raw_dir=.*', message) and not path.exists()
     return message
 

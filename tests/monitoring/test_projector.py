@@ -1,6 +1,5 @@
 """Data of TensorBoard's Projector tab."""
 
-import contextlib
 import types
 
 from google.protobuf import text_format
@@ -10,36 +9,20 @@ from tensorboard.plugins.projector import ProjectorConfig
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.monitoring import projector
+from estimator_trainer.common.records.elements import elements
 
 
 def show(directory, features, predictions, labels=None):
     """Returns the projector's data for a model whose predictions are a function of features, {name: array}."""
 
     def batches(select):
-        with tf.Graph().as_default(), tf.Session() as session:
-            examples = tf.data.Dataset.from_tensor_slices((features, labels or {})).batch(4)
-            given, of_them = tf.data.make_one_shot_iterator(examples).get_next()
-            selected = select(given, of_them, predictions(given))
-            with contextlib.suppress(tf.errors.OutOfRangeError):
-                while True:
-                    yield session.run(selected)
+        given = tf.data.Dataset.from_tensor_slices((features, labels or {})).batch(4)
+        return given.map(lambda features, labels: select(features, labels, predictions(features)))
 
     directory.mkdir(exist_ok=True)
-    projector.show(types.SimpleNamespace(events_dir=str(directory), batches=batches))
-    return info_of(directory)
-
-
-def info_of(directory):
+    projector.show(types.SimpleNamespace(events_dir=str(directory), batches=lambda select: elements(lambda: batches(select))))
     (info,) = text_format.Parse((directory / 'projector_config.pbtxt').read_text(), ProjectorConfig()).embeddings
     return info
-
-
-def points(directory):
-    return np.loadtxt(directory / info_of(directory).tensor_path, delimiter='\t')
-
-
-def sprite(directory):
-    return np.asarray(Image.open(directory / info_of(directory).sprite.image_path))
 
 
 def first_pixels(features):
@@ -49,7 +32,7 @@ def first_pixels(features):
 def test_the_projector_shows_the_first_thousand_examples(tmp_path):
     x = np.random.RandomState(0).randint(-99, 99, [1003, 3, 2])
     info = show(tmp_path, {'x': x}, lambda features: {'embedding': tf.cast(features['x'], tf.bfloat16)})
-    np.testing.assert_array_equal(points(tmp_path), x[:1000].reshape(1000, 6))
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / info.tensor_path, delimiter='\t'), x[:1000].reshape(1000, 6))
     assert not info.HasField('sprite')
 
 
@@ -95,7 +78,7 @@ def test_images_of_the_projector_lie_side_by_side_and_large_ones_are_made_small(
     images = np.random.RandomState(0).randint(0, 256, [5, 2, 3, 3]).astype(np.uint8)
     info = show(tmp_path / 'small', {'image': images}, first_pixels)
     assert list(info.sprite.single_image_dim) == [3, 2]
-    picture = sprite(tmp_path / 'small')
+    picture = np.asarray(Image.open(tmp_path / 'small' / info.sprite.image_path))
     assert picture.shape == (4, 9, 3)  # Three columns for five images.
     for i, image in enumerate(images):
         row, column = divmod(i, 3)
@@ -104,7 +87,7 @@ def test_images_of_the_projector_lie_side_by_side_and_large_ones_are_made_small(
     images = np.zeros([2, 640, 40, 1], np.uint8)
     images[1, ::10, ::10] = 255  # The pixels that are kept.
     info = show(tmp_path / 'large', {'image': images}, first_pixels)
-    picture = sprite(tmp_path / 'large')
+    picture = np.asarray(Image.open(tmp_path / 'large' / info.sprite.image_path))
     assert list(info.sprite.single_image_dim) == [4, 64] and picture.shape == (64, 8, 3)
     assert not picture[:, :4].any() and (picture[:, 4:] == 255).all()
     assert list(show(tmp_path / 'fits', {'image': images[:, :64]}, first_pixels).sprite.single_image_dim) == [40, 64]

@@ -33,10 +33,6 @@ def session_groups(ask):
     return {group['sessions'][0]['name']: group for group in answer['sessionGroups']}
 
 
-def picture(content):
-    return Image.open(io.BytesIO(content))
-
-
 @contextlib.contextmanager
 def tensorboard(logs):
     """Starts TensorBoard on loopback, waits until it has loaded the logs, and yields ask('scalars/tags') -> its answer."""
@@ -94,7 +90,8 @@ def check_run(ask, logs):
 
     assert tags('images', 'run') == {f'inputs/image/{i}' for i in range(8)}
     image, *_ = json.loads(ask('images/images', run='run', tag='inputs/image/0', sample=0))
-    assert picture(ask('images/individualImage', **dict(urllib.parse.parse_qsl(image['query'])))).size == (112, 152)
+    content = ask('images/individualImage', **dict(urllib.parse.parse_qsl(image['query'])))
+    assert Image.open(io.BytesIO(content)).size == (112, 152)
     assert 'confusion_matrix/0' in tags('images', 'run/eval') and 'confusion_matrix/1' in tags('text', 'run/eval')
 
     assert {'weights/conv2d/kernel', 'weights/dense_1/bias'} <= tags('histograms', 'run')
@@ -109,7 +106,7 @@ def check_run(ask, logs):
     header, *labels = ask('projector/metadata', run='run/eval', name='embedding').decode().splitlines()
     assert header == 'example\tlabel\tpredicted class' and len(labels) == 1000
     assert sum(label == predicted for _, label, predicted in map(str.split, labels)) / 1000 == pytest.approx(accuracy)
-    assert picture(ask('projector/sprite_image', run='run/eval', name='embedding')).size == (32 * 28, 32 * 28)
+    assert Image.open(io.BytesIO(ask('projector/sprite_image', run='run/eval', name='embedding'))).size == (32 * 28, 32 * 28)
 
     graph = ask('graphs/graph', run='run', limit_attr_size=1024, large_attrs_key='_too_large_attrs').decode()
     assert 'name: "model/tower_0/' in graph and 'name: "model/tower_1/' in graph

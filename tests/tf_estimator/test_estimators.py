@@ -1,5 +1,6 @@
 """Custom and canned Estimators, and those of Keras models: training, evaluation, export, hooks, early stopping."""
 
+import functools
 import re
 from unittest import mock
 
@@ -140,10 +141,7 @@ def test_tpu_estimator_works_without_a_tpu_and_numpy_input_fn_feeds_arrays_in_or
     assert [prediction['y'] for prediction in estimator.predict(lambda params: arrays())] == [1.75, 3.5] * 3
 
 
-def adam():
-    return tf.keras.optimizers.legacy.Adam(0.2)
-
-
+adam = functools.partial(tf.keras.optimizers.legacy.Adam, 0.2)
 SIZES = np.float32(np.arange(40) / 40)
 COLUMNS = {'size': SIZES, 'word': np.where(SIZES > 0.7, 'big', 'small')}
 LINEAR = {'feature_columns': [tf.feature_column.numeric_column('size')], 'optimizer': adam}
