@@ -38,10 +38,8 @@ def summary_values(session, summary, feed=None):
 
 def _run(fn, arrays, is_known, devices):
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={'CPU': 3})) as session:
-        tensors = {
-            f'tensor_{i}': tf.placeholder(array.dtype, [len(array) if is_known else None, *array.shape[1:]])
-            for i, array in enumerate(arrays)
-        }
+        shapes = [[len(array) if is_known else None, *array.shape[1:]] for array in arrays]
+        tensors = {f'tensor_{i}': tf.placeholder(arrays[i].dtype, shape) for i, shape in enumerate(shapes)}
         outputs = make_parallel(lambda **tensors: fn(*tensors.values()), devices, **tensors)
         session.run(tf.global_variables_initializer())
         for i, variable in enumerate(sorted(tf.global_variables(), key=lambda v: v.name)):

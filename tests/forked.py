@@ -20,9 +20,7 @@ context.set_forkserver_preload(['tests.preloaded'])
 class Popen:
     """Like subprocess.Popen(..., text=True), for [sys.executable, SCRIPT or '-c', ...]; stdin is a file."""
 
-    def __init__(
-        self, args, *, stdin=None, stdout=None, stderr=None, cwd=None, env=None, start_new_session=False, **unused_text
-    ):
+    def __init__(self, args, *, stdin=None, stdout=None, stderr=None, cwd=None, env=None, start_new_session=False, **unused):
         assert args[0] == sys.executable and args[1] != '-m'
         self.stdout, out = _opened(stdout, 1)
         self.stderr, err = (None, os.dup(out)) if stderr == subprocess.STDOUT else _opened(stderr, 2)

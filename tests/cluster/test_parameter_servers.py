@@ -7,8 +7,7 @@ import types
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster.asynchronous import AsynchronousTask, ParameterServer
-from estimator_trainer.common.cluster.placement import LeastLoaded
+from estimator_trainer.common.cluster import asynchronous, placement
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from tests.cluster.conftest import HPARAMS, STEPS
 from tests.cluster.tasks import addresses
@@ -19,7 +18,7 @@ ENDLESS = ('--train_steps=100000', '--save_summary_steps=10')
 
 def test_each_variable_goes_to_the_server_with_the_fewest_bytes():
     shapes = [('float32', 10, 10), ('float64', 20), ('int64',), ('float32', 3), ('float32', 40), ('int64',)]
-    with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(3, ps_strategy=LeastLoaded(3))):
+    with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(3, ps_strategy=placement.LeastLoaded(3))):
         variables = [tf.get_variable(f'v{i}', shape, dtype, use_resource=True) for i, (dtype, *shape) in enumerate(shapes)]
     chosen = [tf.DeviceSpec.from_string(variable.device).task for variable in variables]
     assert chosen == [0, 1, 2, 2, 2, 1]  # Of 400, 160 and 180 bytes, the last one goes to the second.
@@ -100,8 +99,8 @@ def test_a_signal_to_a_worker_while_the_chief_evaluates_stops_all_and_they_resum
 def test_a_server_of_another_run_is_rejected_and_one_whose_chief_leaves_ends():
     cluster = addresses(chief=1, ps=1)
     other = {**cluster, **addresses(chief=1)}
-    server = ParameterServer(ClusterConfig(cluster, 'ps', 0), 60)
-    chief, stranger = (AsynchronousTask(ClusterConfig(hosts, 'chief', 0), 60, None) for hosts in (cluster, other))
+    server = asynchronous.ParameterServer(ClusterConfig(cluster, 'ps', 0), 60)
+    chief, stranger = (asynchronous.AsynchronousTask(ClusterConfig(hosts, 'chief', 0), 60, None) for hosts in (cluster, other))
     no_signal = types.SimpleNamespace(received=None, defer_signals=contextlib.nullcontext)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         serving = pool.submit(server.serve, no_signal)

@@ -13,8 +13,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.own_data import example_input, example_metadata, example_parser, tokens
-from estimator_trainer.common.own_data.example_facts import infer_features
+from estimator_trainer.common.own_data import example_facts, example_input, example_metadata, example_parser, tokens
 from estimator_trainer.common.own_data.schema import FEATURES, Schema, find_roles
 from estimator_trainer.common.records import manifest, records
 from estimator_trainer.datasets import tfrecord
@@ -27,7 +26,7 @@ def infer(examples, **features):
     sample = [records.decode(records.encode(example)) for example in examples]
     schema = Schema(FEATURES, 's.json', {'features': features, 'label': 'label'})
     roles = find_roles(schema, {'label', *(name for example in sample for name in example)}, 'own')
-    return infer_features(sample, schema, roles, 'own')
+    return example_facts.infer_features(sample, schema, roles, 'own')
 
 
 def describe(train, schema=None, names=None, class_names=None, others=None, **params):

@@ -156,16 +156,13 @@ def called_twice():
     return tf.keras.Model(inputs, output()(layer(inputs) + layer(2 * inputs)))
 
 
-@pytest.mark.parametrize(
-    'make, towers',
-    [
+def test_losses_and_updates_of_a_layer_count_once_and_by_the_examples_of_each_tower():
+    for make, towers in (
         (lambda: tf.keras.Sequential([hidden(), output()]), 3),
         (lambda: tf.keras.Sequential([tf.keras.Input([2]), Counting()]), 0),  # It is built by a call.
         (called_twice, 0),
-    ],
-)
-def test_losses_and_updates_of_a_layer_count_once_and_by_the_examples_of_each_tower(make, towers):
-    assert_same(train(make, towers=towers), train_by_keras(make()))
+    ):
+        assert_same(train(make, towers=towers), train_by_keras(make()))
 
 
 def collect_from(make):
@@ -197,21 +194,18 @@ def test_an_assignment_that_the_outputs_wait_for_is_made_and_none_of_a_layer_tha
     assert the('/count', next(collected(session, make))) == count
 
 
-GIVEN_WEIGHTS = 'is given weights within model.*: give them by --warm_start_from'
-OUTSIDE_OF_MODEL = r'\S+ was created outside of model\(\): create it inside'
-OUTSIDE = hidden()
-with tf.Graph().as_default():
-    OF_ANOTHER_GRAPH = hidden()
-    OF_ANOTHER_GRAPH(tf.ones([1, 2]))
-
-
 def test_layers_that_cannot_work_in_a_graph_are_rejected():
+    outside, of_another_graph = hidden(), hidden()
+    with tf.Graph().as_default():
+        of_another_graph(tf.ones([1, 2]))
+    is_outside = r'\S+ was created outside of model\(\): create it inside'
+    is_given_weights = 'is given weights within model.*: give them by --warm_start_from'
     for make, message in (
-        (lambda: OUTSIDE, OUTSIDE_OF_MODEL),
-        (lambda: lambda x: output()(OUTSIDE(x)), OUTSIDE_OF_MODEL),
-        (lambda: lambda x: output()(OF_ANOTHER_GRAPH(x)), OUTSIDE_OF_MODEL),
-        (lambda: tf.keras.layers.Dense(3, weights=[KERNEL, np.zeros(3)]), f'dense {GIVEN_WEIGHTS}'),
-        (lambda: tf.keras.Sequential([output()]).load_weights('weights.h5'), f'sequential {GIVEN_WEIGHTS}'),
+        (lambda: outside, is_outside),
+        (lambda: lambda x: output()(outside(x)), is_outside),
+        (lambda: lambda x: output()(of_another_graph(x)), is_outside),
+        (lambda: tf.keras.layers.Dense(3, weights=[KERNEL, np.zeros(3)]), f'dense {is_given_weights}'),
+        (lambda: tf.keras.Sequential([output()]).load_weights('weights.h5'), f'sequential {is_given_weights}'),
         (lambda: tf.keras.Sequential([Assigning(), output()]), r'sequential assigns to a variable \(.*assigning/.*\), which'),
         (lambda: lambda x: tf.cond(x[0, 0] > 0, lambda: hidden()(x), lambda: x @ KERNEL), 'dense adds losses or updates with'),
     ):

@@ -63,11 +63,9 @@ def networks(tmp_path_factory):
         yield own_networks
 
 
-def train(directory, data_dir, name, **options):
+def train(path, data_dir, name, **options):
     hparams = {'keras_model': f'own_networks.{name}', 'batch_size': 8, 'learning_rate': 0.1}
-    return api.train(
-        'keras', 'mnist', str(directory), hparams=hparams, train_steps=1, eval_steps=1, data_dir=data_dir, **options
-    )
+    return api.train('keras', 'mnist', str(path), hparams=hparams, train_steps=1, eval_steps=1, data_dir=data_dir, **options)
 
 
 def call(name, features=None, labels=None):

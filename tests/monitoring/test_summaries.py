@@ -11,8 +11,7 @@ from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.monitoring import hparams_tab, summaries
-from estimator_trainer.common.monitoring.model_summary import describe
+from estimator_trainer.common.monitoring import hparams_tab, model_summary, summaries
 from estimator_trainer.hparams.build import HParams
 from tests.linear import scalars
 
@@ -115,7 +114,7 @@ def test_the_input_wait_is_the_time_from_the_beginning_of_a_step_to_its_batch(se
 def test_the_model_summary_lists_inputs_variables_and_their_sum(session):
     features = {'image': tf.placeholder(tf.float32, [None, 28, 28, 1]), 'a': tf.placeholder(tf.string, [8])}
     variables = [tf.get_variable('conv/kernel', [3, 3, 1, 200]), tf.get_variable('b', [])]
-    assert describe(features, {'label': tf.placeholder(tf.int64, [None])}, variables) == [
+    assert model_summary.describe(features, {'label': tf.placeholder(tf.int64, [None])}, variables) == [
         'Input a: string (8,)',
         'Input image: float32 (None, 28, 28, 1)',
         'Input label: int64 (None,)',
@@ -123,7 +122,7 @@ def test_the_model_summary_lists_inputs_variables_and_their_sum(session):
         'b            ()                         1',
         'total                               1,801',
     ]
-    assert describe({}, None, [])[-1].split() == ['total', '0']
+    assert model_summary.describe({}, None, [])[-1].split() == ['total', '0']
 
 
 def read(directory):

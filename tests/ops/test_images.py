@@ -7,8 +7,7 @@ from PIL import Image, ImageFont
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.ops import images
-from estimator_trainer.common.ops.debug import print_tensor, variable_summaries
+from estimator_trainer.common.ops import debug, images
 from estimator_trainer.common.training.parallel import make_parallel
 from tests.evaluated import CPUS, summary_values
 
@@ -112,7 +111,7 @@ def test_variable_summaries_are_the_moments_the_extremes_and_a_histogram_once_fo
     with tf.variable_scope('layer'):
         variable = tf.get_variable('kernel', initializer=VALUES)
     with tf.name_scope('elsewhere'):
-        variable_summaries(variable)
+        debug.variable_summaries(variable)
     session.run(tf.global_variables_initializer())
     found = {value.tag: value for value in summary_values(session, tf.summary.merge_all())}
     histogram = found.pop('layer/kernel/histogram').histo
@@ -122,7 +121,7 @@ def test_variable_summaries_are_the_moments_the_extremes_and_a_histogram_once_fo
     np.testing.assert_allclose([histogram.num, histogram.sum], [120, VALUES.sum()], rtol=1e-4)
 
     def tower(x):
-        variable_summaries(tf.identity(x, name='hidden'))
+        debug.variable_summaries(tf.identity(x, name='hidden'))
         return x
 
     make_parallel(tower, CPUS, x=tf.placeholder_with_default(VALUES, [None, 4]))
@@ -132,15 +131,15 @@ def test_variable_summaries_are_the_moments_the_extremes_and_a_histogram_once_fo
 
 def test_print_tensor_prints_its_message_or_name_shortened_when_the_result_is_used_and_only_then(session, capfd):
     x = tf.placeholder(tf.float32, [None, 2], name='x')
-    printed = print_tensor(x, 'hidden units')
+    printed = debug.print_tensor(x, 'hidden units')
     session.run(x, {x: [[1, 2]]})
     assert capfd.readouterr() == ('', '')
     assert session.run(2 * printed, {x: [[1, 2], [3, 4]]}).tolist() == [[2, 4], [6, 8]]
     out, err = capfd.readouterr()
     assert out == '' and err.split() == ['hidden', 'units', '[2', '2]', '[[1', '2]', '[3', '4]]']
-    session.run(print_tensor(tf.constant([7], name='seven')))
+    session.run(debug.print_tensor(tf.constant([7], name='seven')))
     assert capfd.readouterr().err == 'seven:0 [1] [7]\n'
-    session.run(print_tensor(tf.range(100), 'x'))
+    session.run(debug.print_tensor(tf.range(100), 'x'))
     assert capfd.readouterr().err == 'x [100] [0 1 2 ... 97 98 99]\n'
-    session.run(print_tensor(tf.range(100), 'x', summarize=-1))
+    session.run(debug.print_tensor(tf.range(100), 'x', summarize=-1))
     assert capfd.readouterr().err.count(' ') == 101

@@ -8,7 +8,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.ops import metrics
-from estimator_trainer.common.ops.metrics import auc, pr_curve
 from estimator_trainer.common.training.parallel import make_parallel
 from tests.evaluated import CPUS, summary_values
 
@@ -23,7 +22,7 @@ def compute_auc(labels, scores, batch=500):
     """Returns the value after all batches, and that of the last update."""
     with tf.Graph().as_default(), tf.Session() as session:
         label, score = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.float32, [None])
-        value, update = auc(label, score)
+        value, update = metrics.auc(label, score)
         session.run(tf.local_variables_initializer())
         for i in range(0, len(labels), batch):
             last = session.run(update, {label: labels[i : i + batch], score: scores[i : i + batch]})
@@ -58,7 +57,7 @@ def test_areas_worked_out_by_hand():
 def test_the_pr_curve_is_that_of_all_batches_also_of_certain_probabilities_and_of_none(session, devices):
     labels, probabilities = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.float32, [None, 4])
     gathered = make_parallel(lambda probabilities: probabilities * 1, devices, probabilities=probabilities)
-    value, update = pr_curve(labels, gathered, num_thresholds=11)
+    value, update = metrics.pr_curve(labels, gathered, num_thresholds=11)
     session.run(tf.local_variables_initializer())
     for batch in BATCHES:
         session.run(update, {labels: LABELS[batch], probabilities: PROBABILITIES[batch]})
@@ -70,8 +69,8 @@ def test_the_pr_curve_is_that_of_all_batches_also_of_certain_probabilities_and_o
         right, wrong = (chosen & is_right).sum(), (chosen & ~is_right).sum()
         expected = right, wrong, 150 - wrong, 50 - right, right / max(right + wrong, 1), right / 50
         np.testing.assert_allclose(column, expected, rtol=1e-6)
-    value, update = pr_curve(tf.constant([0, 1]), tf.constant([[1.0, 0.0], [0.0, 1.0]]), num_thresholds=3)
-    empty = pr_curve(tf.zeros([0], tf.int32), tf.zeros([0, 2]))
+    value, update = metrics.pr_curve(tf.constant([0, 1]), tf.constant([[1.0, 0.0], [0.0, 1.0]]), num_thresholds=3)
+    empty = metrics.pr_curve(tf.zeros([0], tf.int32), tf.zeros([0, 2]))
     session.run(tf.local_variables_initializer())
     assert session.run(update).tolist() == [[2, 0, 0], [0, 0, 2]]
     curve = tf.make_ndarray(summary_values(session, value)[0].tensor)

@@ -6,7 +6,6 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.ops import random
 from estimator_trainer.common.ops.layers import dropout
-from estimator_trainer.common.ops.random import mixup, random_shift
 from estimator_trainer.common.training.parallel import make_parallel
 from tests.evaluated import CPUS, evaluate
 
@@ -18,8 +17,8 @@ OPS = {
     'rotation': lambda images: random.random_rotation(images, 30.0),
     'cutout': lambda images: random.random_cutout(images, 3),
     'color': lambda images: random.random_color(images, 0.5),
-    'mixup': lambda images: mixup(images, 0.5)[0],
-    'shift': lambda images: random_shift(images, 2, True),
+    'mixup': lambda images: random.mixup(images, 0.5)[0],
+    'shift': lambda images: random.random_shift(images, 2, True),
     'dropout': lambda images: dropout(images, 0.1, True),
 }
 
@@ -141,18 +140,18 @@ def test_colors_change_in_brightness_and_contrast_and_rgb_in_saturation(channels
 
 
 def test_mixup_averages_images_with_those_of_a_permutation_by_shares_of_the_beta_distribution():
-    (mixed, others, share), (_, others_later, _) = draw(lambda images: mixup(images, 1.0), step=[0, 1])
+    (mixed, others, share), (_, others_later, _) = draw(lambda images: random.mixup(images, 1.0), step=[0, 1])
     assert sorted(others) == list(range(200)) and list(others) != list(range(200)) and list(others) != list(others_later)
     assert others.dtype == np.int32 and share.dtype == np.float32 and len(set(share)) == 200
     weight = share[:, None, None, None]
     np.testing.assert_allclose(mixed, weight * IMAGES + (1 - weight) * IMAGES[others], atol=1e-6)
     for alpha in (0.2, 1.0, 5.0):  # The shares have the moments of the beta distribution.
-        _, _, share = draw(lambda images, alpha=alpha: mixup(images, alpha), np.zeros([50000, 1], np.float32))
+        _, _, share = draw(lambda images, alpha=alpha: random.mixup(images, alpha), np.zeros([50000, 1], np.float32))
         assert abs(share.mean() - 0.5) < 0.01
         assert share.var() == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=0.03)
         fourth = 3 / 16 / ((2 * alpha + 1) * (2 * alpha + 3))  # The fourth central moment.
         assert ((share - 0.5) ** 4).mean() == pytest.approx(fourth, rel=0.05)
-    mixed, _, share = draw(lambda images: mixup(images, 1e-4), np.ones([50000, 1], np.float32))
+    mixed, _, share = draw(lambda images: random.mixup(images, 1e-4), np.ones([50000, 1], np.float32))
     assert np.isfinite(mixed).all() and np.mean((share < 1e-3) | (share > 1 - 1e-3)) > 0.99 and abs(share.mean() - 0.5) < 0.01
 
 
@@ -163,8 +162,8 @@ def test_random_shift_moves_each_image_by_up_to_max_shift_in_training():
     padded = np.pad(images, [(0, 0), (2, 2), (2, 2), (0, 0)])
     is_equal = [(padded[:, y : y + 6, x : x + 8] == shifted).all((1, 2, 3)) for y, x in np.ndindex(5, 5)]
     assert (np.sum(is_equal, 0) == 1).all() and np.any(is_equal, 1).all()
-    np.testing.assert_array_equal(draw(lambda images: random_shift(images, 2, False), images), images)
-    np.testing.assert_array_equal(draw(lambda images: random_shift(images, 0, True), images), images)
+    np.testing.assert_array_equal(draw(lambda images: random.random_shift(images, 2, False), images), images)
+    np.testing.assert_array_equal(draw(lambda images: random.random_shift(images, 0, True), images), images)
 
 
 def test_dropout_drops_other_elements_in_each_tower_and_loop_but_not_in_its_iterations_or_after_a_restart(session):

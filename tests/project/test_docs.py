@@ -35,8 +35,6 @@ OTHER_FLAGS = set(
     time wait force model_dir no-deps steps tensorflow units""".split()
 )
 MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
-
-
 PROGRAM, *PORTED = BLOCK.findall(read('docs', 'porting.md'))
 
 
@@ -121,8 +119,6 @@ INTERNAL = set(
     """class_text channel_axis check_data_format draw_grid draw_labeled draw_matrix drawable enlarge image_summary shorten
     step_seed to_pil_images weight_penalty""".split()
 )
-
-
 COOKBOOK, GUIDE = read('docs', 'cookbook.md'), read('docs', 'guide', 'README.md')
 SECTIONS = dict(re.findall(r'^## (.*?)\n(.*?)(?=^## |\Z)', COOKBOOK, re.MULTILINE | re.DOTALL))
 CHAPTERS = {name: read('docs', 'guide', name) for name in re.findall(r'\]\((\w+\.md)\)', GUIDE)}

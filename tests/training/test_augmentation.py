@@ -5,8 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.ops.classification import classification_loss
-from estimator_trainer.common.training import augmentation
-from estimator_trainer.common.training.model_fn import Features, Labels
+from estimator_trainer.common.training import augmentation, model_fn
 from estimator_trainer.hparams import build
 from tests.linear import check_loop, make_estimator, train_in_session
 from tests.shared import refused
@@ -20,7 +19,7 @@ EVERYTHING = ''.join(f',augment_{change}' for change in IMAGE_CHANGES) + ',mixup
 def augment(text, features=None, labels=None):
     features, labels = tf.nest.map_structure(tf.constant, (features or {'image': IMAGES}, labels or {'label': LABELS}))
     params = build.make_hparams('m', {'num_classes': 3}, 'd', {}, text=text)
-    return augmentation.augment(Features(features), Labels(labels), params)
+    return augmentation.augment(model_fn.Features(features), model_fn.Labels(labels), params)
 
 
 def evaluated(text):

@@ -17,6 +17,10 @@ from tests.cluster import tiny_data
 from tests.linear import MODEL, X, Y, gradient, in_session, input_fn, linear, loss_of, make_estimator, scalars, train_in_session
 from tests.shared import assert_equal, losses, read_weights, refused
 
+LABELS = np.arange(10) % 3
+WEIGHTS = np.linspace(0, 2, 10).astype(np.float32)
+CLASS_WEIGHTS = np.array([0.5, 1.0, 4.0])
+
 
 def sgd_steps(steps, decay=0.0):
     w = np.array([1.0, 2.0])
@@ -78,11 +82,6 @@ def test_towers_need_inputs_that_can_be_split(session, tmp_path):
     estimator = make_estimator(tmp_path, towers=2)
     with pytest.raises(UsageError, match='^--dataset=d with towers: the feature x '):
         estimator.model_fn({'x': tf.placeholder(tf.float32)}, {'y': tf.constant(Y)}, 'train', estimator.config)
-
-
-LABELS = np.arange(10) % 3
-WEIGHTS = np.linspace(0, 2, 10).astype(np.float32)
-CLASS_WEIGHTS = np.array([0.5, 1.0, 4.0])
 
 
 @pytest.mark.parametrize(
