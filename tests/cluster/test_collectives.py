@@ -85,11 +85,8 @@ def test_sparse_tensors_with_different_numbers_of_rows_are_averaged_in_each_step
 
 def test_variables_take_the_values_of_the_first_task_and_one_of_a_dtype_that_is_not_broadcast_is_named(tasks):
     def build(task):
-        variables = [
-            tf.get_variable('a', initializer=np.float32([[task.index, 1]])),
-            tf.get_variable('b', initializer=np.int64(task.index + 7)),
-            tf.get_variable('c', initializer=tf.constant(task.index == 0)),
-        ]
+        values = np.float32([[task.index, 1]]), np.int64(task.index + 7), tf.constant(task.index == 0)
+        variables = [tf.get_variable(name, initializer=value) for name, value in zip('abc', values)]
         initial = [tf.identity(variable) for variable in variables]
         with tf.control_dependencies(initial), tf.control_dependencies([task.collectives.broadcast(variables)]):
             return initial, [variable.read_value() for variable in variables]

@@ -1,6 +1,8 @@
-"""The files of deploy/ are valid, and fit the trainer."""
+"""The files of deploy/ are valid, and fit the trainer, as do the benchmarks."""
 
 import configparser
+import glob
+import importlib
 import os
 import subprocess
 
@@ -86,3 +88,8 @@ def test_an_image_gets_what_setup_cfg_installs_and_nothing_else():
     packages = {name.removeprefix('estimator_trainer.').split('.')[0] for name in config['options']['packages'].split()}
     files = {'setup.cfg', 'pyproject.toml', 'README.md', 'LICENSE', 'tf_estimator'}
     assert {line[1:] for line in lines if line.startswith('!')} == packages | files
+
+
+@pytest.mark.parametrize('name', [os.path.basename(path)[:-3] for path in glob.glob(f'{ROOT}/benchmarks/*.py')])
+def test_every_benchmark_finds_what_it_imports(name):
+    importlib.import_module(f'benchmarks.{name}')

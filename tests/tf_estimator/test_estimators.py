@@ -45,11 +45,9 @@ def losses_in(directory):
 
 
 def train_and_evaluate(estimator, steps, hooks=(), exporters=()):
-    return tf.estimator.train_and_evaluate(
-        estimator,
-        tf.estimator.TrainSpec(input_fn, max_steps=steps, hooks=hooks),
-        tf.estimator.EvalSpec(input_fn, steps=1, exporters=exporters, start_delay_secs=0, throttle_secs=0),
-    )
+    training = tf.estimator.TrainSpec(input_fn, max_steps=steps, hooks=hooks)
+    evaluation = tf.estimator.EvalSpec(input_fn, steps=1, exporters=exporters, start_delay_secs=0, throttle_secs=0)
+    return tf.estimator.train_and_evaluate(estimator, training, evaluation)
 
 
 @BOTH_APIS
