@@ -16,7 +16,7 @@ EXAMPLES = dict.fromkeys(['a', 'a:', ':1', 'a:0', 'a:65536', 'a:b', 'a b:1'], 'h
 }
 
 
-def text_of(cluster, kind, index=0, **others):
+def text_of(cluster, kind='', index=0, **others):
     return json.dumps({'cluster': cluster, 'task': {'type': kind, 'index': index}, **others})
 
 
@@ -47,8 +47,7 @@ def test_invalid_descriptions_of_a_cluster_are_rejected():
     for message, texts in (
         (' is not JSON ', ['9' * 5000, '[' * 100000]),
         (' is not a JSON object', ['[]']),
-        (': its cluster is not an object of lists of hosts', ['{"cluster": [""]}', text_of({'ps': ''}, '')]),
-        (': its cluster is not an object of lists of hosts', [text_of({'ps': [1]}, '')]),
+        (': its cluster is not an object of lists of hosts', ['{"cluster": [""]}', text_of({'ps': ''}), text_of({'ps': [1]})]),
         (': its task is not an object of a type and an index', ['{"task": "worker"}', '{"task": {"type": 1}}']),
         *((f": its task's index {i} is not an integer from 0", [f'{{"task": {{"index": {i}}}}}']) for i in (-1, 'true', 0.5)),
         (': its task is worker 2, and the cluster has 2 of this type', [text_of(CLUSTER, 'worker', 2)]),
@@ -59,10 +58,7 @@ def test_invalid_descriptions_of_a_cluster_are_rejected():
         (': its cluster has 2 chiefs', [text_of({'chief': ['a:1'], 'master': ['b:1']}, 'chief')]),
         (': its cluster has parameter servers, ps, and no chief or worker', [text_of({'ps': TWO}, 'ps')]),
         (': the address a:1 is given to several tasks', [text_of({'worker': ['a:1', 'a:1']}, 'worker')]),
-        *(
-            (f': the address {a} is not a host and a port, such as {b}', [text_of({'chief': [a]}, '')])
-            for a, b in EXAMPLES.items()
-        ),
+        *((f': the address {a} is not a host and a port, such as {b}', [text_of({'chief': [a]})]) for a, b in EXAMPLES.items()),
     ):
         start, fix = f'TF_CONFIG{message}', ': correct it, or unset it to train on one machine'
         for text in texts:

@@ -89,16 +89,12 @@ def pad(texts, length):
     return np.array([[*text, *[0] * (length - len(text))] for text in texts], np.int32).reshape(len(texts), length)
 
 
-def value(i, shape):
-    """Returns a variable's value, of both signs: a window that reaches into the padding may have the maximum."""
-    return np.random.RandomState(i).normal(size=shape)
-
-
 def in_numpy(text):
     """The probabilities of a text by loops over its windows."""
     # Variables in the order of their names: dense/bias, dense/kernel, embedding, filters_2/bias, filters_2/kernel, ...
     shapes = [[2], [8, 2], [9, 3], [4], [2 * 3, 4], [4], [3 * 3, 4]]
-    bias, kernel, embedding, *filters = [value(i, shape) for i, shape in enumerate(shapes)]
+    # They have both signs: a window that reaches into the padding may have the maximum.
+    bias, kernel, embedding, *filters = [np.random.RandomState(i).normal(size=shape) for i, shape in enumerate(shapes)]
     vectors = embedding[text] if text else np.zeros([0, 3])
     maxima = []
     for width, filter_bias, filter_kernel in ((2, *filters[:2]), (3, *filters[2:])):
@@ -114,7 +110,7 @@ def test_text_cnn_is_that_of_numpy_however_long_the_padding(session):
     params = make_params(text_cnn, NARROW, VOCABULARY)
     probabilities = text_cnn.model({'text': ids}, None, ModeKeys.PREDICT, params)[0]['probabilities']
     for i, variable in enumerate(sorted(tf.global_variables(), key=lambda variable: variable.name)):
-        variable.load(value(i, variable.shape), session)
+        variable.load(np.random.RandomState(i).normal(size=variable.shape), session)
     for texts, length in ((TEXTS, 9), (TEXTS, 5), ([[7], []], 1), ([[], []], 0)):  # Down to shorter than every filter.
         found = session.run(probabilities, {ids: pad(texts, length)})
         np.testing.assert_allclose(found, [in_numpy(text) for text in texts], rtol=1e-4)

@@ -19,15 +19,6 @@ RED, GREEN = [200, 0, 0], [0, 110, 0]
 LABEL, PREDICTION = slice(112, 132), slice(132, 152)  # The lines of a caption.
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """The number of images in each call of the drawing functions."""
-    calls = []
-    for name, draw in (('draw_grid', images.draw_grid), ('draw_labeled', images.draw_labeled)):
-        monkeypatch.setattr(images, name, lambda batch, *rest, draw=draw: calls.append(len(batch)) or draw(batch, *rest))
-    return calls
-
-
 def test_images_of_a_grid_grey_and_float_ones_too_stand_row_after_row_with_white_lines_between():
     (grid,) = images.draw_grid(GRID)
     assert grid.shape == (2 * 4 + 2, 3 * 6 + 2 * 2, 3)
@@ -86,7 +77,10 @@ def test_names_are_shown_in_what_the_font_has_with_numbers_beside_where_that_is_
 
 
 @pytest.mark.parametrize('size, shown', [(0, 0), (3, 2)])
-def test_summaries_hold_the_images_of_the_first_tower_and_are_drawn_only_when_asked_for(session, drawn, size, shown):
+def test_summaries_hold_the_images_of_the_first_tower_and_are_drawn_only_when_asked_for(session, monkeypatch, size, shown):
+    drawn = []  # The number of images in each call of the drawing functions.
+    for name, draw in (('draw_grid', images.draw_grid), ('draw_labeled', images.draw_labeled)):
+        monkeypatch.setattr(images, name, lambda batch, *rest, draw=draw: drawn.append(len(batch)) or draw(batch, *rest))
     batch, numbers = tf.placeholder(tf.uint8, [None, 28, 28, 1]), tf.placeholder(tf.int32, [None])
     feed = {batch: DIGITS[:size], numbers: [7, 2, 1][:size]}
 

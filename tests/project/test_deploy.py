@@ -15,12 +15,6 @@ from tests.shared import ROOT
 DEPLOY = os.path.join(ROOT, 'deploy')
 
 
-@pytest.fixture(params=['tfjob.yaml', 'tfjob_evaluator.yaml'])
-def manifests(request):
-    with open(os.path.join(DEPLOY, request.param)) as file:
-        return {document['kind']: document for document in yaml.safe_load_all(file)}
-
-
 def parse(replica):
     (container,) = replica['template']['spec']['containers']
     FLAGS = run_flags.define()
@@ -29,7 +23,10 @@ def parse(replica):
     return FLAGS
 
 
-def test_the_replicas_of_a_tfjob_run_the_trainer_on_shared_storage_and_the_chief_or_an_evaluator_evaluates(manifests):
+@pytest.mark.parametrize('name', ['tfjob.yaml', 'tfjob_evaluator.yaml'])
+def test_the_replicas_of_a_tfjob_run_the_trainer_on_shared_storage_and_the_chief_or_an_evaluator_evaluates(name):
+    with open(os.path.join(DEPLOY, name)) as file:
+        manifests = {document['kind']: document for document in yaml.safe_load_all(file)}
     job = manifests['TFJob']['spec']
     replicas = job['tfReplicaSpecs']
     assert {'Chief', 'Worker'} <= replicas.keys() <= {'Chief', 'Worker', 'Evaluator'}

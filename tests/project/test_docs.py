@@ -29,11 +29,9 @@ def read(*names):
 TEXT, SWEEPS = read('README.md'), read('docs', 'sweeps.md')
 BLOCK = re.compile(r'```python\n(.*?)```', re.DOTALL)
 PAGES = [*(f'{ROOT}/{name}README.md' for name in ('', 'deploy/', 'tf_estimator/')), *sorted(glob.glob(f'{ROOT}/docs/*.md'))]
-OTHER_FLAGS = set(
-    """inside_saves modules rounds signal times its own logdir follow build-arg no-cache-dir rm create-home home-dir uid
-    cpus-per-task exclusive gpus-per-task job-name kill-on-bad-exit label mem nodes ntasks-per-node open-mode output requeue
-    time wait force model_dir no-deps steps tensorflow units""".split()
-)
+OTHER_FLAGS = """inside_saves modules rounds signal times its own logdir follow build-arg no-cache-dir rm create-home home-dir
+    uid cpus-per-task exclusive gpus-per-task job-name kill-on-bad-exit label mem nodes ntasks-per-node open-mode output
+    requeue time wait force model_dir no-deps steps tensorflow units""".split()
 MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
 PROGRAM, *PORTED = BLOCK.findall(read('docs', 'porting.md'))
 
@@ -78,7 +76,7 @@ def test_the_tables_of_flags_and_hyper_parameters_are_those_of_their_entries():
 @pytest.mark.parametrize('path', sorted({*PAGES, *glob.glob(f'{ROOT}/deploy/*')}))
 def test_every_flag_that_is_named_exists(path):
     named = set(re.findall(r'(?<![\w-])--([a-zA-Z][\w-]*)', open(path).read()))
-    assert named - OTHER_FLAGS <= {*sweep.define_flags()}
+    assert named.difference(OTHER_FLAGS) <= {*sweep.define_flags()}
 
 
 @pytest.mark.parametrize('path', PAGES)
@@ -115,10 +113,8 @@ def test_the_schemas_are_valid(tmp_path, terms):
 
 DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 # Parts of other ops, not used alone.
-INTERNAL = set(
-    """class_text channel_axis check_data_format draw_grid draw_labeled draw_matrix drawable enlarge image_summary shorten
-    step_seed to_pil_images weight_penalty""".split()
-)
+INTERNAL = """class_text channel_axis check_data_format draw_grid draw_labeled draw_matrix drawable enlarge image_summary
+    shorten step_seed to_pil_images weight_penalty""".split()
 COOKBOOK, GUIDE = read('docs', 'cookbook.md'), read('docs', 'guide', 'README.md')
 SECTIONS = dict(re.findall(r'^## (.*?)\n(.*?)(?=^## |\Z)', COOKBOOK, re.MULTILINE | re.DOTALL))
 CHAPTERS = {name: read('docs', 'guide', name) for name in re.findall(r'\]\((\w+\.md)\)', GUIDE)}
@@ -142,7 +138,7 @@ def test_every_op_has_an_example_and_every_chapter_is_listed_and_points_at_code_
     modules = [ast.parse(read(path)) for path in glob.glob(f'{ROOT}/common/ops/*.py')]
     ops = {node.name for module in modules for node in module.body if isinstance(node, ast.FunctionDef)}
     imported = re.findall(r'>>> from estimator_trainer\.common\.ops\.\w+ import (.*)', COOKBOOK)
-    assert {name for name in ops - INTERNAL if name[0] != '_'} == set(', '.join(imported).split(', '))
+    assert {name for name in ops.difference(INTERNAL) if name[0] != '_'} == set(', '.join(imported).split(', '))
     assert {*CHAPTERS, 'README.md'} == {*os.listdir(os.path.join(ROOT, 'docs', 'guide'))}
     for text in CHAPTERS.values():
         (use,) = re.findall(r'^\*In this project:\*.*\Z', text, re.MULTILINE | re.DOTALL)

@@ -2,7 +2,6 @@
 
 import functools
 
-import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -14,19 +13,6 @@ from tests.linear import check_loop, deep, make_estimator
 
 uniform = functools.partial(tf.random.uniform, [])
 old_variable = functools.partial(tf.get_variable, 'old', [], use_resource=False)
-
-
-def test_a_loop_repeats_the_step_with_a_new_batch_each_time(session):
-    batches = tf.data.make_initializable_iterator(tf.data.Dataset.range(1, 100))
-    total, times = tf.get_variable('total', initializer=np.int64(0)), tf.placeholder(tf.int32, [])
-    step = tf.assign(total, total * 10 + batches.get_next()).op
-    loop = repeat_step(step, times)
-    session.run([tf.global_variables_initializer(), batches.initializer])
-    for count, expected in ((3, 123), (0, 123), (1, 1234), (2, 123456)):
-        session.run(loop, {times: count})
-        assert session.run(total) == expected
-    session.run(step)
-    assert session.run(total) == 1234567
 
 
 def in_the_data(draw):

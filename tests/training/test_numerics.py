@@ -40,21 +40,18 @@ def check_of_the_model(w, x, fuse):
     return w * assert_finite(tf.ensure_shape(tf.py_func(lambda x: x * np.float32('nan'), [x], tf.float32), [None]), 'layer 3')
 
 
-@pytest.mark.parametrize(
-    'expression, towers, op, values, line',
-    [
+def test_the_first_op_is_named_with_its_type_its_values_and_its_line(tmp_path):
+    for expression, towers, op, values, line in (
         (lambda w, x, fuse: tf.exp(tf.square(tf.log(w * fuse))) + w * x, 0, r'model/Log \(Log\)', '-Inf', 0),
         # Not of a division, whose gradient has a quotient of its own, which may come first.
         (lambda w, x, fuse: tf.map_fn(lambda _: w * tf.math.reciprocal(fuse), x), 0, r'Reciprocal \(Reciprocal\)', r'\+Inf', 0),
         (lambda w, x, fuse: w * x * tf.math.reciprocal(fuse), 2, r'model/tower_\d/Reciprocal \(Reciprocal\)', r'\+Inf', 0),
         (lambda w, x, fuse: tf.sqrt(w * fuse) + w * x, 0, r'gradients/model/Sqrt_grad/SqrtGrad \(SqrtGrad\)', '.*', None),
         (check_of_the_model, 0, r'model/PyFunc \(PyFunc\)', 'NaN', 1),
-    ],
-)
-def test_the_first_op_is_named_with_its_type_its_values_and_its_line(tmp_path, expression, towers, op, values, line):
-    found = failure_of(tmp_path, expression, towers)
-    place = '' if line is None else f', made at {re.escape(__file__)}:{expression.__code__.co_firstlineno + line}'
-    assert re.fullmatch(f'--debug_numerics: the op {op} produced {values} values{place}', found)
+    ):
+        found = failure_of(tmp_path, expression, towers)
+        place = '' if line is None else f', made at {re.escape(__file__)}:{expression.__code__.co_firstlineno + line}'
+        assert re.fullmatch(f'--debug_numerics: the op {op} produced {values} values{place}', found)
 
 
 def test_an_input_is_named(tmp_path):
