@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster.synchronous import SynchronousTask
-from estimator_trainer.common.cluster.tf_config import ClusterConfig
+from estimator_trainer.common.cluster import synchronous, tf_config
 from estimator_trainer.common.errors import RunError, UsageError
 from tests import forked
 from tests.cluster.tasks import addresses
@@ -19,7 +18,7 @@ COUNT = 3
 
 
 def make_task(cluster, job, index, timeout=60.0):
-    return SynchronousTask(ClusterConfig(cluster, job, index), timeout, None)
+    return synchronous.SynchronousTask(tf_config.ClusterConfig(cluster, job, index), timeout, None)
 
 
 @pytest.fixture(scope='module')

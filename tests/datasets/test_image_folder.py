@@ -14,8 +14,7 @@ from estimator_trainer.common.formats import images
 from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.specs import Specs
-from estimator_trainer.common.records import records
-from estimator_trainer.common.records.elements import elements
+from estimator_trainer.common.records import elements, records
 from estimator_trainer.datasets import image_folder
 from estimator_trainer.hparams import build
 from tests.datasets.own_data import PREDICT, Prepared, parse
@@ -52,7 +51,7 @@ def root(tmp_path):
 def count(data_dir, params):
     """Returns the number of pictures in the splits."""
     read = functools.partial(image_folder.read, data_dir=str(data_dir), params=params)
-    return [len(list(elements(functools.partial(read, split)))) for split in ('train', 'eval')]
+    return [len(list(elements.elements(functools.partial(read, split)))) for split in ('train', 'eval')]
 
 
 def read_files(paths, text=''):

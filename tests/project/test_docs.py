@@ -34,6 +34,14 @@ OTHER_FLAGS = """inside_saves modules rounds signal times its own logdir follow 
     requeue time wait force model_dir no-deps steps tensorflow units""".split()
 MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
 PROGRAM, *PORTED = BLOCK.findall(read('docs', 'porting.md'))
+DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+# Parts of other ops, not used alone.
+INTERNAL = """class_text channel_axis check_data_format draw_grid draw_labeled draw_matrix drawable enlarge image_summary
+    shorten step_seed to_pil_images weight_penalty""".split()
+COOKBOOK, GUIDE = read('docs', 'cookbook.md'), read('docs', 'guide', 'README.md')
+SECTIONS = dict(re.findall(r'^## (.*?)\n(.*?)(?=^## |\Z)', COOKBOOK, re.MULTILINE | re.DOTALL))
+CHAPTERS = {name: read('docs', 'guide', name) for name in re.findall(r'\]\((\w+\.md)\)', GUIDE)}
+EXAMPLES = {**SECTIONS, **CHAPTERS}
 
 
 @pytest.mark.parametrize(
@@ -109,16 +117,6 @@ def test_the_schemas_are_valid(tmp_path, terms):
     example = re.search(rf'```json\n({{\s*"{terms.items}".*?)```', read('docs', 'own_data.md'), re.DOTALL)
     (tmp_path / 'schema.json').write_text(example[1])
     assert read_schema(str(tmp_path / 'schema.json'), terms).content.keys() == {terms.items, *terms.roles, 'task'}
-
-
-DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
-# Parts of other ops, not used alone.
-INTERNAL = """class_text channel_axis check_data_format draw_grid draw_labeled draw_matrix drawable enlarge image_summary
-    shorten step_seed to_pil_images weight_penalty""".split()
-COOKBOOK, GUIDE = read('docs', 'cookbook.md'), read('docs', 'guide', 'README.md')
-SECTIONS = dict(re.findall(r'^## (.*?)\n(.*?)(?=^## |\Z)', COOKBOOK, re.MULTILINE | re.DOTALL))
-CHAPTERS = {name: read('docs', 'guide', name) for name in re.findall(r'\]\((\w+\.md)\)', GUIDE)}
-EXAMPLES = {**SECTIONS, **CHAPTERS}
 
 
 @pytest.mark.parametrize('title', EXAMPLES)

@@ -12,7 +12,7 @@ from estimator_trainer.common.ops.debug import assert_finite
 from estimator_trainer.common.training.numerics import check_numerics, name_the_op
 from estimator_trainer.models import polynomial
 from tests.linear import MODEL, deep, input_fn, make_estimator, train_in_session
-from tests.shared import POLYNOMIAL, assert_equal, read_weights
+from tests.shared import POLYNOMIAL, assert_equal, failed, read_weights
 
 
 def make_checked(tmp_path, towers=0, model=MODEL, **settings):
@@ -31,9 +31,7 @@ def failure_of(tmp_path, expression, towers=0, is_checked=True):
         return {'y': y}, tf.square(y - labels['y']) * 1e-3
 
     make = make_checked if is_checked else make_estimator
-    with pytest.raises(RunError) as error, name_the_op():
-        train_in_session(make(tmp_path, towers, model), 5)
-    return str(error.value)
+    return failed(name_the_op()(train_in_session), make(tmp_path, towers, model), 5)
 
 
 def check_of_the_model(w, x, fuse):
@@ -60,9 +58,9 @@ def test_an_input_is_named(tmp_path):
         return {'y': y}, tf.square(y - tf.cast(labels['n'], tf.float32))
 
     batch = {'petal length (cm)': [np.nan, 1.0]}, {'n': [1, 2]}
-    with pytest.raises(RunError) as error, name_the_op():
-        train_in_session(make_checked(tmp_path, model=model), 1, lambda: tf.data.Dataset.from_tensors(batch))
-    assert str(error.value) == '--debug_numerics: the input petal length (cm): NaN values'
+    train = name_the_op()(train_in_session)
+    found = failed(train, make_checked(tmp_path, model=model), 1, lambda: tf.data.Dataset.from_tensors(batch))
+    assert found == '--debug_numerics: the input petal length (cm): NaN values'
 
 
 def test_other_errors_are_shown_as_they_are(tmp_path):

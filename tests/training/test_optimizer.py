@@ -14,25 +14,6 @@ from tests.shared import refused
 RATE = 0.1
 SETTINGS = {'model': 'm', 'momentum': 0.5, 'adam_beta1': 0.8, 'adam_beta2': 0.9, 'adam_epsilon': 1e-3}
 SETTINGS |= {'rmsprop_decay': 0.8, 'rmsprop_epsilon': 1e-3, 'ftrl_l1': 0.2, 'ftrl_l2': 0.3}
-
-
-def make_params(**changes):
-    return types.SimpleNamespace(**{**DEFAULTS, **SETTINGS, **changes})
-
-
-def make_step(loss, rate=RATE, loss_scaling=False, **changes):
-    step, rate = tf.train.get_or_create_global_step(), tf.convert_to_tensor(rate)
-    return optimizer.minimize(loss, tf.trainable_variables(), rate, step, make_params(**changes), loss_scaling)
-
-
-def run_steps(session, train, steps=1):
-    """Returns {name: flat list} of the weights."""
-    session.run(tf.global_variables_initializer())
-    for _ in range(steps):
-        session.run(train)
-    return {v.op.name: np.ravel(session.run(v)) for v in tf.trainable_variables()}
-
-
 # Of a run of 1000 steps.
 RATES = {'learning_rate': 0.1, 'decay_steps': 100, 'decay_rate': 0.5, 'cycle_steps': 40, 'initial_lr_factor': 0.2}
 TABLES = [
@@ -52,6 +33,22 @@ TABLES = [
 ]
 
 
+def make_params(**changes):
+    return types.SimpleNamespace(**{**DEFAULTS, **SETTINGS, **changes})
+
+
+def make_step(loss, rate=RATE, loss_scaling=False, **changes):
+    step, rate = tf.train.get_or_create_global_step(), tf.convert_to_tensor(rate)
+    return optimizer.minimize(loss, tf.trainable_variables(), rate, step, make_params(**changes), loss_scaling)
+
+
+def run_step(session, train):
+    """Returns {name: flat list} of the weights."""
+    session.run(tf.global_variables_initializer())
+    session.run(train)
+    return {v.op.name: np.ravel(session.run(v)) for v in tf.trainable_variables()}
+
+
 @pytest.mark.parametrize('schedule, changes, table', TABLES)
 def test_a_schedule_has_the_rates_of_its_table(session, schedule, changes, table):
     step = tf.placeholder(tf.int64, [])
@@ -62,8 +59,6 @@ def test_a_schedule_has_the_rates_of_its_table(session, schedule, changes, table
 
 
 # A rule returns the weight and the state after step t for the loss 0.5 w^2, whose gradient is w.
-
-
 def sgd(t, w):
     return (w - RATE * w,)
 
@@ -120,7 +115,7 @@ def linear_loss(**gradients):
 
 @pytest.mark.parametrize('name, slopes, factor', [('sgd', [3.5, -3.5], 1), ('adam', [3.5, -3.5], 1), ('adamw', [3, -4], 0.95)])
 def test_weight_decay_goes_through_the_gradient_but_for_adamw_and_spares_vectors(session, name, slopes, factor):
-    found = run_steps(session, make_step(linear_loss(matrix=[[3.0, -4.0]], vector=[2.0]), optimizer=name, weight_decay=0.5))
+    found = run_step(session, make_step(linear_loss(matrix=[[3.0, -4.0]], vector=[2.0]), optimizer=name, weight_decay=0.5))
     rule = sgd if name == 'sgd' else adam
     for weights, weight, slope in ((found['matrix'], factor, np.array(slopes)), (found['vector'], 1, 2.0)):
         np.testing.assert_allclose(weights, weight + rule(1, slope)[0] - slope, rtol=1e-5)
@@ -129,7 +124,7 @@ def test_weight_decay_goes_through_the_gradient_but_for_adamw_and_spares_vectors
 @pytest.mark.parametrize('dtype, limit, scale', [(np.float32, 2.5, 0.5), (np.float64, 2.5, 0.5), (np.float64, 10.0, 1.0)])
 def test_gradients_of_any_types_are_clipped_to_a_norm_of_all_which_is_drawn(session, dtype, limit, scale):
     loss = linear_loss(a=np.float32([[3]]), b=dtype([4]))
-    found = run_steps(session, make_step(loss, optimizer='sgd', gradient_clip_norm=limit))
+    found = run_step(session, make_step(loss, optimizer='sgd', gradient_clip_norm=limit))
     np.testing.assert_allclose([*found['a'], *found['b']], [1 - 0.3 * scale, 1 - 0.4 * scale], rtol=1e-6)
     summary = tf.Summary.FromString(session.run(tf.summary.merge_all()))
     assert [(value.tag, value.simple_value) for value in summary.value] == [('gradient_norm', 5)]
@@ -139,7 +134,7 @@ def test_gradients_of_any_types_are_clipped_to_a_norm_of_all_which_is_drawn(sess
 def test_the_norm_counts_a_row_that_is_used_twice_once(session, name):
     rows = tf.get_variable('rows', initializer=[[1.0], [1.0]])
     train = make_step(tf.reduce_sum(tf.gather(rows, [0, 0, 1]) * [[1.0], [2.0], [4.0]]), optimizer=name, gradient_clip_norm=2.5)
-    np.testing.assert_allclose(run_steps(session, train)['rows'], [1 - 0.1 * 1.5, 1 - 0.1 * 2], rtol=1e-6)
+    np.testing.assert_allclose(run_step(session, train)['rows'], [1 - 0.1 * 1.5, 1 - 0.1 * 2], rtol=1e-6)
     assert tf.Summary.FromString(session.run(tf.summary.merge_all())).value[0].simple_value == 5  # Of 1 + 2 and 4.
 
 
@@ -212,7 +207,7 @@ def test_a_loss_without_variables_is_refused(unused):
 def test_loss_scaling_keeps_gradients_that_float16_would_lose(session, is_scaled, expected):
     w = tf.get_variable('w', initializer=2.0)
     loss = tf.cast(tf.cast(w, tf.float16), tf.float32) * 1e-8
-    found = run_steps(session, make_step(loss, 1e7, is_scaled, optimizer='sgd'))
+    found = run_step(session, make_step(loss, 1e7, is_scaled, optimizer='sgd'))
     assert found['w'] == pytest.approx(expected, rel=1e-3)
 
 
