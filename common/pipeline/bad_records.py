@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, first_line
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import NOT_ONE_EACH, disable_autotune, parsed_batches
+from estimator_trainer.common.plugins.traceback_filter import made_at
 from estimator_trainer.common.records import manifest
 from estimator_trainer.common.records.elements import elements
 
@@ -123,12 +124,14 @@ def _check_count(source, split, text, is_certain):
 def _find_bad_label(source, mode, split, error):
     """Raises RunError if a record of a split has a label out of range for the loss."""
     value, limit = map(int, _LABEL.search(str(error)).groups())  # type: ignore[union-attr]
+    place = made_at(error) if 'indices[' in str(error) else ''  # Of a lookup, unlike that of the loss.
     inputs = set(_inputs(error.op.inputs[1])) if error.op else set()
     for batch, element in enumerate(elements(lambda: _parsed(source, mode, split, 0, _MANY))):
         for i, (name, values) in enumerate(_named(element, mode)):
             if i in inputs and np.any(values == value):
                 number = batch * _MANY + int(np.nonzero(values == value)[0][0])
-                raise RunError(f'{_location(source, split, number)}: {name} is {value}, but the model takes 0 to {limit - 1}')
+                problem = f'{name} is {value}, but the model takes 0 to {limit - 1}' + (f' ({place})' if place else '')
+                raise RunError(f'{_location(source, split, number)}: {problem}')
 
 
 def _inputs(tensor):
