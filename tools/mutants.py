@@ -227,7 +227,7 @@ def run(mutants, coverage, seconds, fallback, killers):
         checkout = pathlib.Path(directory, 'checkout')
         for name in subprocess.check_output(['git', 'ls-files'], cwd=ROOT, text=True).splitlines():
             (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, checkout / name)
+            shutil.copy(ROOT / name, checkout / name, follow_symlinks=False)
         for mutant in mutants:
             start, path = time.monotonic(), checkout / mutant['file']
             content, before, old = path.read_bytes(), mutant['before'].encode(), mutant['old'].encode()
