@@ -75,29 +75,18 @@ class Predictor:
         if not isinstance(inputs, Mapping) or inputs.keys() != self._specs.keys():
             given = (', '.join(inputs) or 'none') if isinstance(inputs, Mapping) else describe(inputs)
             raise ValueError(f'the inputs are {", ".join(self._specs)}, not {given}')
-        values = [inputs[name] for name in self._specs]
+        cast = [_cast(name, spec, inputs[name]) for name, spec in self._specs.items()]
         try:
-            cast = [_cast(name, spec, value) for (name, spec), value in zip(self._specs.items(), values)]
             is_single = all(np.ndim(value) == spec.shape.rank - 1 for value, spec in zip(cast, self._specs.values()))
             if not is_single and len(sizes := {len(value) for value in cast}) > 1:
                 raise ValueError(f'the inputs {", ".join(self._specs)} have batches of different sizes: {sorted(sizes)}')
             found = self._predict(*([value] for value in cast)) if is_single else self._predict(*cast)
         except (TypeError, ValueError):
-            self._check(values)
+            for (name, spec), value in zip(self._specs.items(), cast):
+                if not spec.shape.is_compatible_with(value.shape):
+                    raise _wrong(name, spec, value) from None
             raise
         return {name: array[0] for name, array in found.items()} if is_single else found
-
-    def _check(self, values):
-        """Raises ValueError that names an input whose shape or type differs from the model's."""
-        for (name, spec), value in zip(self._specs.items(), values):
-            try:
-                value = np.asarray(value, object if spec.dtype == tf.string else None)
-                with np.errstate(all='ignore'):  # `_cast` names numbers that do not fit.
-                    is_right = spec.shape.is_compatible_with(value.astype(spec.dtype.as_numpy_dtype).shape)
-            except (TypeError, ValueError):
-                is_right = False
-            if not is_right:
-                raise _wrong(name, spec, value) from None
 
     def reload(self, checkpoint_path: str | None = None) -> str:
         """Loads a checkpoint, by default the latest intact one of the model's directory, and returns its path.
@@ -148,11 +137,15 @@ def _encode(name, array):
 
 def _cast(name, spec, value):
     """Returns an input as an array of its type; raises ValueError if that changes a number by more than rounding floats."""
+    try:
+        array = np.asarray(value, object if spec.dtype == tf.string else None)
+    except ValueError:  # Lists of different lengths.
+        raise _wrong(name, spec, value) from None
+    wanted = np.dtype(spec.dtype.as_numpy_dtype)
     if spec.dtype == tf.string:
-        return _encode(name, np.asarray(value, object))
-    array, wanted = np.asarray(value), np.dtype(spec.dtype.as_numpy_dtype)
+        return _encode(name, array)
     if array.dtype.kind not in 'biuf':
-        raise _wrong(name, spec, value)
+        raise _wrong(name, spec, array)
     if array.dtype == wanted or wanted.kind not in 'biuf':
         return array
     with np.errstate(all='ignore'):

@@ -163,8 +163,8 @@ def test_a_value_that_does_not_fit_the_type_of_its_input_is_refused(trained, tmp
     for name, value, message in (
         ('string', ['a', '\ud800'], 'the input string must be text or bytes, not '),
         ('string', [b'a', 5], 'the input string must be text or bytes, not '),
-        ('float32', [1j, 1], 'the input float32 must be float32 (None,), not a list of 2'),
-        ('float32', [None, 1], 'the input float32 must be float32 (None,), not a list of 2'),
+        ('float32', [1j, 1], 'the input float32 must be float32 (None,), not a NumPy array of complex128 (2,)'),
+        ('float32', [None, 1], 'the input float32 must be float32 (None,), not a NumPy array of object (2,)'),
         ('float32', [1], 'have batches of different sizes: [1, 2]'),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
