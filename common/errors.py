@@ -1,6 +1,7 @@
 """Errors reported in one line instead of a traceback, and the formatting of values in messages."""
 
 from collections.abc import Iterable, Mapping
+import contextlib
 import json
 import os
 import re
@@ -8,6 +9,8 @@ import sys
 from typing import Any
 
 _MAX_LINE = 10_000
+# Also those that change the direction of text, and what stands for bytes that are not UTF-8.
+_CONTROL = re.compile(r'[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
 
 
 class UsageError(Exception):
@@ -20,20 +23,34 @@ class RunError(Exception):
 
 def error_line(program: str, error: BaseException | str) -> str:
     """Returns an error as one line that a terminal can show, whatever names of a user's files are in it."""
-    return printable(' '.join([f'{os.path.basename(program)}:', *str(error)[: _MAX_LINE + 1].splitlines()]))
+    return printable(' '.join([f'{os.path.basename(program)}:', *str(error).splitlines()]))
 
 
 def printable(text: str) -> str:
-    """Returns text, shortened, with its control characters other than line feeds escaped."""
-    line = text[:_MAX_LINE]
-    if not line.isprintable():
-        line = ''.join(char if char.isprintable() or char == '\n' else char.encode('unicode_escape').decode() for char in line)
-    return f'{line}...' if len(text) > _MAX_LINE else line
+    """Returns text, without the middle of a long one, with control characters escaped, but for line feeds and tabs."""
+    if len(text) > _MAX_LINE:
+        text = f'{text[: _MAX_LINE // 2]}...{text[-_MAX_LINE // 2 :]}'
+    return _CONTROL.sub(lambda match: match[0].encode('unicode_escape').decode(), text)
 
 
 def print_error(program: str, error: BaseException | str) -> None:
     """Prints an error as one line on stderr."""
-    print(error_line(program, error), file=sys.stderr)
+    print_to_stderr(f'{error_line(program, error)}\n')
+
+
+def print_to_stderr(text: str) -> None:
+    """Prints text, if stderr can be written."""
+    try:
+        print(text, end='', file=sys.stderr, flush=True)
+    except OSError:
+        discard_output('stderr')
+
+
+def discard_output(name: str) -> None:
+    """Replaces sys.stdout or sys.stderr, which cannot be written, so that Python does not fail to flush it at exit."""
+    with contextlib.suppress(OSError):
+        getattr(sys, name).close()
+    setattr(sys, name, open(os.devnull, 'w', encoding='utf-8'))
 
 
 def first_line(error: BaseException) -> str:

@@ -111,7 +111,8 @@ def _finite(value):
 def explain(error: BaseException) -> str | None:
     """Returns 'PATH: reason' for an error of TensorFlow or Python about a file; None for any other error."""
     if isinstance(error, OSError):
-        return f'{_PART.sub("", os.fsdecode(error.filename))}: {error.strerror}' if error.filename else None
+        name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename or '')
+        return f'{_PART.sub("", name)}: {error.strerror}' if name else None
     # TensorFlow adds the system's text for the error to the path, which may have spaces.
     reasons = '|'.join(re.escape(os.strerror(getattr(errno, name))) for name in _FILE_ERRORS.split())
     patterns = (rf'^(?:{{{{.*}}}} )?(.+); ({reasons})(?: \[Op:\w+\])?$', r'^(\S.*) (is (?:not )?a directory)$')
@@ -125,7 +126,8 @@ def names_in(directory: str) -> list[str]:
     Leaves out names that are not UTF-8: TensorFlow cannot open such files, so they are another program's.
     """
     if is_remote(directory):
-        return sorted(tf.io.gfile.listdir(directory)) if tf.io.gfile.isdir(directory) else []
+        names = tf.io.gfile.listdir(directory) if tf.io.gfile.isdir(directory) else []
+        return sorted(name.rstrip('/') for name in names)
     try:
         return sorted(os.fsdecode(name) for name in os.listdir(os.fsencode(directory)) if _is_utf8(name))
     except (FileNotFoundError, NotADirectoryError):
@@ -137,12 +139,6 @@ def _is_utf8(name):
         return bool(name.decode())
 
 
-def paths_of(checkpoint_path: str) -> list[str]:
-    """Returns the paths of a checkpoint's files, given its path without suffix."""
-    directory, name = os.path.split(checkpoint_path)
-    return [os.path.join(directory, found) for found in names_in(directory or '.') if found.startswith(f'{name}.')]
-
-
 def check_readable(path: str, max_bytes: float = math.inf) -> None:
     """Raises tf.errors.FailedPreconditionError for a large file, or a local pipe or device, whose content may never end.
 
@@ -152,7 +148,7 @@ def check_readable(path: str, max_bytes: float = math.inf) -> None:
     with contextlib.suppress(OSError, tf.errors.OpError):
         if not is_remote(path) and not stat.S_ISREG(mode := os.stat(path).st_mode) and not stat.S_ISDIR(mode):
             reason = 'is a pipe or a device: write its content to a file'
-        elif (size := tf.io.gfile.stat(path).length) > max_bytes:
+        elif max_bytes < math.inf and (size := tf.io.gfile.stat(path).length) > max_bytes:
             reason = f'has {size:,} bytes, more than {max_bytes:,}'
     if reason:
         raise tf.errors.FailedPreconditionError(None, None, reason)
@@ -170,6 +166,8 @@ def read_json(path: str) -> dict[str, Any]:
             value = json.loads(file.read().decode(), object_pairs_hook=_unique)
     except tf.errors.OpError as error:
         raise ValueError(f'{path}: cannot be read: {error.message}') from None
+    except _GivenTwice as error:
+        raise ValueError(f'{path}: {error} is given twice') from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f'{path}: is not JSON: {error}') from None
     if not isinstance(value, dict):
@@ -177,12 +175,16 @@ def read_json(path: str) -> dict[str, Any]:
     return value
 
 
+class _GivenTwice(Exception):
+    """A key of a JSON object."""
+
+
 def _unique(pairs):
-    """Returns the pairs of a JSON object as a dict; raises ValueError for a key that is given twice."""
+    """Returns the pairs of a JSON object as a dict; raises _GivenTwice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f'{show(next(key for key in keys if keys.count(key) > 1))} is given twice')
+        raise _GivenTwice(show(next(key for key in keys if keys.count(key) > 1)))
     return found
 
 
@@ -212,7 +214,8 @@ def stamp(path: str) -> tuple[int, int, int]:
 def check_scheme(flag: str, path: str) -> None:
     """Raises UsageError if a flag's path is on a file system that TensorFlow does not support, or is none."""
     scheme = re.match(r'([a-zA-Z][0-9a-zA-Z.]*)://', path)
-    if scheme and not path[scheme.end() :].strip('/') or scheme and scheme[1] != 'file' and path[scheme.end()] == '/':
+    rest = path[scheme.end() :] if scheme else path
+    if scheme and (not rest.strip('/') or scheme[1] in ('gs', 's3') and rest[0] == '/'):  # They need the name of a bucket.
         raise UsageError(f'--{flag}={path}: names no directory or file: give its whole path')
     known = tf.io.gfile.get_registered_schemes()
     if scheme and scheme[1] not in known:

@@ -1,7 +1,6 @@
 """Python processes: starting children, explaining their failures, and ending this one."""
 
 from collections.abc import Callable, Sequence
-import contextlib
 import os
 import re
 import signal
@@ -99,13 +98,6 @@ def _open_standard_streams():
     for number, name in enumerate(('stdin', 'stdout', 'stderr')):
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, 'w' if number else 'r', encoding='utf-8', closefd=False))
-
-
-def discard_output(name: str) -> None:
-    """Replaces sys.stdout or sys.stderr, which cannot be written, so that Python does not fail to flush it at exit."""
-    with contextlib.suppress(OSError):
-        getattr(sys, name).close()
-    setattr(sys, name, open(os.devnull, 'w', encoding='utf-8'))
 
 
 def run_and_exit(main: Callable[[], int]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import read_json, write_json
+from estimator_trainer.common.files import names_in, read_json, write_json
 from estimator_trainer.common.own_data import example_input, example_metadata, example_parser, tokens
 from estimator_trainer.common.own_data.schema import FEATURES, read_schema
 from estimator_trainer.common.own_data.splits import fingerprint
@@ -95,7 +95,7 @@ def _files(params):
     if not tf.io.gfile.isdir(directory):
         raise UsageError(f'--hparams=tfrecord_dir={directory}: there is no such directory')
     files: dict[str, list[str]] = {}
-    for name in sorted(tf.io.gfile.listdir(directory)):
+    for name in names_in(directory):
         match = re.fullmatch(r'([^.].*?)(-\d+(-of-\d+)?)?\.tfrecords?(-\d+-of-\d+)?(\.gz)?', name)
         if match and match[5]:
             raise UsageError(f'{os.path.join(directory, name)}: is compressed: decompress it, with gunzip')

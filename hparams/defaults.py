@@ -88,9 +88,7 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'adam_beta1': HParam(0.9, 'adam, adamw: decay of the mean of gradients.', minimum=0, below=1),
         'adam_beta2': HParam(0.999, 'adam, adamw: decay of the mean of squared gradients.', minimum=0, below=1),
         'adam_epsilon': HParam(1e-8, 'adam, adamw: added to the denominator.', minimum=0),
-        'adagrad_initial_accumulator': HParam(
-            0.1, 'adagrad: initial value of the sums of squared gradients; greater than 0.', above=0
-        ),
+        'adagrad_initial_accumulator': HParam(0.1, 'adagrad: initial value of the sums of squared gradients.', above=0),
         'ftrl_l1': HParam(0.0, 'ftrl: strength of the L1 regularization.', minimum=0),
         'ftrl_l2': HParam(0.0, 'ftrl: strength of the L2 regularization.', minimum=0),
         'rmsprop_decay': HParam(0.9, 'rmsprop: decay of the mean of squared gradients.', minimum=0, maximum=1),

@@ -3,7 +3,6 @@
 import collections.abc
 from collections.abc import Mapping
 import json
-import math
 import operator
 import sys
 import types
@@ -64,9 +63,9 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
         if not _has_type(value, values[key]):
             raise UsageError(f'{origin}: {key}={value} must be {_type_name(values[key])}')
         items = value if isinstance(value, (list, tuple)) else [value]
-        for kind, limit in ((int, MAXIMUM), (float, MAX_FLOAT)):
-            if any(type(item) is kind and abs(item) > limit for item in items):
-                raise UsageError(f'{origin}: {key}={value} must be at most {limit}')
+        if not all(isinstance(item, str) or _is_in_range(item) for item in items):
+            limit = MAX_FLOAT if isinstance(items[0], float) else MAXIMUM
+            raise UsageError(f'{origin}: {key}={value} must be between -{limit} and {limit}')
         entry = _SEED if key == 'seed' else TABLE.get(key, _NONE)
         for field, (words, holds) in _BOUNDS.items():
             limit = getattr(entry, field)
@@ -120,11 +119,11 @@ def check_params(origin: str, values: Any) -> None:
         if not all(map(_is_in_range, items)):
             raise UsageError(
                 f'{origin} gives {key}={show(value)}: integers must be between -{MAXIMUM} and {MAXIMUM}, '
-                'floats finite, and strings valid Unicode'
+                f'floats between -{MAX_FLOAT} and {MAX_FLOAT}, and strings valid Unicode'
             )
 
 
 def _is_in_range(item):
     if isinstance(item, str):
         return not any('\ud800' <= character <= '\udfff' for character in item)
-    return math.isfinite(item) if isinstance(item, float) else abs(item) <= MAXIMUM
+    return abs(item) <= (MAX_FLOAT if isinstance(item, float) else MAXIMUM)

@@ -38,7 +38,7 @@ from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.pipeline.input import get_specs
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
-from estimator_trainer.common.plugins.traceback_filter import check_exit, original
+from estimator_trainer.common.plugins.traceback_filter import original
 from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.runs.diagnosis import find_cause
 from estimator_trainer.common.stop import StopInProgram
@@ -111,11 +111,11 @@ class Run:
     """
 
     def __init__(self, output_dir: str | None, model: Any, dataset: Any, data_dir: str | None = None):
-        if not output_dir and not all(isinstance(module, (str, types.ModuleType)) for module in (model, dataset)):
-            raise UsageError('output_dir is missing: objects other than modules have no default directory')
         for kind, module in (('model', model), ('dataset', dataset)):
             if module is None:
                 raise UsageError(f'{kind} is None: give the name of a {kind}, a module, or an object with its functions')
+        if not output_dir and not all(isinstance(module, (str, types.ModuleType)) for module in (model, dataset)):
+            raise UsageError('output_dir is missing: objects other than modules have no default directory')
         self._objects = {'model': _unless_name(model), 'dataset': _unless_name(dataset)}
         self.output_dir = _absolute('output_dir', output_dir or f'output/{_name(dataset)}/{_name(model)}')
         self._flags = {
@@ -266,9 +266,6 @@ def _reported():
         if found is error:
             raise
         raise found from found.__cause__
-    except SystemExit as error:
-        check_exit(error)
-        raise
 
 
 class _OfProgram(Exception):

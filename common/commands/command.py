@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from estimator_trainer.common.errors import RunError, UsageError, check_utf8, error_line
-from estimator_trainer.common.processes import discard_output
+from estimator_trainer.common.errors import RunError, UsageError, check_utf8, discard_output, error_line, print_to_stderr
 
 if TYPE_CHECKING:
     from estimator_trainer.common.stop import StopOnSignal
@@ -49,10 +48,7 @@ def execute(
         _append(FLAGS['log_file'].value, text)  # The flags may not be parsed.
         if not code:
             raise
-        try:
-            print(text, end='', file=sys.stderr, flush=True)
-        except OSError:
-            discard_output('stderr')
+        print_to_stderr(text)
         return code
     return 0
 
@@ -127,11 +123,12 @@ def flags_help(doc: str | None, FLAGS: flags.FlagValues) -> str:
 
 
 def print_output(text: str | None) -> None:
-    """Prints to stdout; raises RunError if it cannot be written, other than to a pipe that is closed."""
+    """Prints to stdout; ends the process if that is a pipe whose reader has ended, raises RunError if it cannot be written."""
     try:
         print(text, flush=True)
     except BrokenPipeError:  # A reader such as `head` has what it wants.
         discard_output('stdout')
+        sys.exit(0)
     except OSError as error:
         discard_output('stdout')
         raise RunError(f'stdout cannot be written: {error.strerror}') from None

@@ -5,7 +5,6 @@ python -m estimator_trainer records show FILE           prints the number of rec
 """
 
 from collections.abc import Sequence
-import signal
 
 from estimator_trainer.common.commands.command import import_tensorflow, print_output
 from estimator_trainer.common.errors import RunError, UsageError, check_utf8, print_error
@@ -13,7 +12,6 @@ from estimator_trainer.common.errors import RunError, UsageError, check_utf8, pr
 
 def main(argv: Sequence[str]) -> int:
     """Runs `verify` or `show` and returns the exit code: 0 if all is well, 1 if a file is corrupt, 2 for wrong usage."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Lets `| head` end it silently.
     try:
         if argv[1:] in (['-h'], ['--help']):
             print_output(__doc__)

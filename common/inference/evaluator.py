@@ -12,7 +12,7 @@ from tensorflow.python.training.monitored_session import _HookedSession
 
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.graphs import check_fits
+from estimator_trainer.common.memory_check import check_fits
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
@@ -31,7 +31,7 @@ class Evaluator:
       input_fn: returns a tf.data.Dataset of (features, labels).
       steps: maximum number of batches to evaluate.
       at_least: minimum number of batches in the split.
-      batch_size: number of examples in the largest batch.
+      batch_size: number of examples per tower in the largest batch.
     """
 
     def __init__(

@@ -144,9 +144,13 @@ def _cast(name, spec, value):
     wanted = np.dtype(spec.dtype.as_numpy_dtype)
     if spec.dtype == tf.string:
         return _encode(name, array)
-    if array.dtype.kind not in 'biuf':
+    if array.dtype.kind == 'O':
+        array = np.array(array.tolist())  # Of a table with columns of several types, for example.
+    if array.dtype == wanted:
+        return array
+    if array.dtype.kind in 'OUSMmc':
         raise _wrong(name, spec, array)
-    if array.dtype == wanted or wanted.kind not in 'biuf':
+    if not {array.dtype.kind, wanted.kind} <= {*'biuf'}:
         return array
     with np.errstate(all='ignore'):
         cast = array.astype(wanted)

@@ -86,7 +86,7 @@ def check_exportable(
 def remove_leftovers(export_dir: str) -> None:
     """Deletes the temporary directories of killed exports. No other process may export there meanwhile."""
     for name in names_in(export_dir):
-        if re.fullmatch(r'temp-\d+/?', name):
+        if re.fullmatch(r'temp-\d+', name):
             tf.io.gfile.rmtree(os.path.join(export_dir, name))
 
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping
 import dataclasses
+import sys
 import time
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 import tqdm
 
-from estimator_trainer.common import files
-from estimator_trainer.common.errors import RunError, first_line
 from estimator_trainer.hparams.build import HParams
 
 
@@ -130,17 +129,20 @@ def close_writers(output_dir: str) -> None:
     Otherwise, a later run there would write to the same files, even if deleted.
 
     Raises:
-      RunError: events cannot be written.
+      Exception: events cannot be written, and no other error is being handled.
     """
     cache, top = tf.summary.FileWriterCache, f'{output_dir.rstrip("/")}/'
     with cache._lock:
         found = [path for path in cache._cache if f'{path}/'.startswith(top)]
         writers = [cache._cache.pop(path) for path in found]
+    errors = []
     for writer in writers:
         try:
             writer.close()
         except Exception as error:  # That of the thread that writes: of any type.
-            raise RunError(f'{files.explain(error) or first_line(error)}: fix this, then rerun the command') from None
+            errors.append(error)
+    if errors and not sys.exc_info()[0]:
+        raise errors[0]
 
 
 def measure_wait(inputs: Any) -> tuple[tf.Variable, tf.Operation]:

@@ -15,7 +15,7 @@ class Trait(enum.Flag):
     LAUNCHER: it is for the process that starts the tasks of a local cluster, not for the tasks.
     SAME_IN_TASKS: the tasks of a cluster must agree on it.
     SAME_IN_TRIALS: the trials of a sweep must agree on it.
-    CHANGES_RESULT: other weights result from another value; a run that resumes with one warns of it.
+    CHANGES_RESULT: other weights result from another value; a run that resumes with another value warns of it.
     SET_IN_TRIALS: the sweep gives each trial its value.
     NOT_IN_TRIALS: trials have no use for it.
     """

@@ -141,7 +141,7 @@ def _inputs(tensor):
         tensor = pending.pop()
         if tensor.op.type == 'IteratorGetNext':
             yield tensor.value_index
-        elif tensor.op not in seen:
+        elif tensor.op not in seen and tensor.op.type not in ('Shape', 'Size'):
             seen.add(tensor.op)
             pending += tensor.op.inputs
 

@@ -128,8 +128,7 @@ def index(directory: str, files: Mapping[str, Sequence[str]]) -> None:
 def is_written(directory: str, fingerprint: str | None = None) -> bool:
     """Whether `write` has finished in this directory, with this fingerprint if it is not None."""
     found = manifest.exists(directory) and (fingerprint is None or manifest.fingerprint(directory) == fingerprint)
-    if not found:
-        _seen_unwritten.add(directory)
+    (_seen_unwritten.discard if found else _seen_unwritten.add)(directory)
     return found
 
 

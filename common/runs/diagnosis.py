@@ -22,7 +22,7 @@ def find_cause(error: Exception) -> UsageError | RunError | None:
     found = original(error)
     if isinstance(found, (UsageError, RunError)):
         return found
-    explanation = isinstance(found, (tf.errors.OpError, OSError, RuntimeError)) and files.explain(found)
+    explanation = isinstance(found, (tf.errors.OpError, OSError, RuntimeError, IndexError)) and files.explain(found)
     return RunError(f'{explanation}: fix this, then rerun the command') if explanation else None
 
 

@@ -107,7 +107,7 @@ def make_experiment(
         train_input_fn=train_input_fn,
         train_steps=length.train_steps,
         eval_every_steps=length.eval_every_steps,
-        evaluators=_make_evaluators(evaluated, source, objective, options) if schedule.evaluates else [],
+        evaluators=_make_evaluators(evaluated, source, objective, options, len(devices)) if schedule.evaluates else [],
         objective=objective,
         options=options,
         stop=stop,
@@ -125,10 +125,10 @@ def _make_estimators(model_fn, config, params):
         return estimator, tf.estimator.Estimator(model_fn, config=config.replace(device_fn=None), params=params)
 
 
-def _make_evaluators(estimator, source, objective, options):
+def _make_evaluators(estimator, source, objective, options, towers):
     """Returns an Evaluator for each split; raises UsageError if they do not have the metric of the objective."""
     evaluators = [
-        Evaluator(estimator, make_input_fn(source, ModeKeys.EVAL, split), split, *_eval_steps(source, split, options))
+        Evaluator(estimator, make_input_fn(source, ModeKeys.EVAL, split), split, *_eval_steps(source, split, options, towers))
         for split in options.eval_splits
     ]
     # Every model has a loss; to know the other metrics, the graph must be built.
@@ -152,15 +152,16 @@ def _check_batch(params, tasks, towers, is_resumed):
         )
 
 
-def _eval_steps(source, split, options):
-    """Returns the maximum number of batches to evaluate, the required one, and the size of the largest."""
+def _eval_steps(source, split, options, towers):
+    """Returns the maximum number of batches to evaluate, the required one, and the examples per tower in the largest."""
     size = source.params.eval_batch_size
     steps = 1 if SCHEDULES[options.schedule].is_dry_run else options.eval_steps
     if steps:
         num_examples = count_examples(source, split, at_most=1)  # Raises if the split is unknown or empty.
-        return steps, 1, size if num_examples < 0 else min(size, num_examples)
+        return steps, 1, math.ceil((size if num_examples < 0 else min(size, num_examples)) / max(towers, 1))
     num_examples = count_examples(source, split)
     if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: set --eval_steps')
     # One more, to reach the end of the split.
-    return math.ceil((num_examples + 1) / size), math.ceil(num_examples / size), min(size, num_examples)
+    steps = math.ceil((num_examples + 1) / size)
+    return steps, math.ceil(num_examples / size), math.ceil(min(size, num_examples) / max(towers, 1))

@@ -36,4 +36,4 @@ def warn_of_changes(output_dir: str, options: Options) -> None:
     began = load(output_dir)
     now = {name: getattr(options, name) for name in began if hasattr(options, name)}
     if changes := differences({name: began[name] for name in now}, now):
-        tf.logging.warning('The run began with other flags: %s. It ends with another result than without the change.', changes)
+        tf.logging.warning('This run began with other flags: %s. Its result differs from that without these changes.', changes)

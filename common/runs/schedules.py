@@ -60,7 +60,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
             raise
         checkpoint, name = experiment.estimator.latest_checkpoint(), missing.group(1)
         reason = f'has no variable {name}: the code has changed since; restore it'
-        if saved_flags.load(output_dir).get('freeze') != experiment.options.freeze:
+        if saved_flags.load(output_dir).get('freeze', experiment.options.freeze) != experiment.options.freeze:
             reason = f'has no variable {name}: use the --freeze with which the run began'
         if name in LOSS_SCALING_VARIABLES:
             reason = 'was not trained with --precision=float16, and has no loss scale: use the --precision it was trained with'

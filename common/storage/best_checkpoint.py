@@ -9,10 +9,11 @@ import uuid
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.files import names_in, paths_of, read_json, write_json
+from estimator_trainer.common.files import names_in, read_json, write_json
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.storage.restore import paths_of
 
 _RECORD = 'best.json'
 

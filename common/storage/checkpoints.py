@@ -9,13 +9,13 @@ import typing
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import names_in, paths_of, remove_abandoned
+from estimator_trainer.common.files import names_in, remove_abandoned
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.best_checkpoint import best_dir, find_best
-from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, open_checkpoint, without_suffix
+from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, open_checkpoint, paths_of, without_suffix
 
 # Temporary files of TensorFlow and of common/files.py, left behind by an interrupted save.
-_LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?/?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
+_LEFTOVER = re.compile(r'model\.ckpt-\d+_temp(_\w+)?|(model\.ckpt-\d+\.meta|checkpoint|graph\.pbtxt)\.tmp[0-9a-f]{32}')
 _PART = re.compile(r'\w+\.(json|csv|jsonl|pbtxt)\.[0-9a-f]{32}\.part')
 _REPORT_SECONDS = 60
 T = typing.TypeVar('T')

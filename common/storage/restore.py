@@ -1,11 +1,13 @@
 """Loading a checkpoint's weights into a session."""
 
 import functools
+import os
 import re
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.files import names_in
 
 
 class CheckpointGone(RunError):
@@ -18,6 +20,12 @@ class CheckpointGone(RunError):
 def without_suffix(path: str) -> str:
     """Returns the path without the suffix of a checkpoint's file, as TensorFlow expects."""
     return re.sub(r'\.(index|meta|data-\d+-of-\d+)$', '', path)
+
+
+def paths_of(checkpoint_path: str) -> list[str]:
+    """Returns the paths of a checkpoint's files, given its path without suffix."""
+    directory, name = os.path.split(checkpoint_path)
+    return [os.path.join(directory, found) for found in names_in(directory or '.') if found.startswith(f'{name}.')]
 
 
 def make_session(config, graph: tf.Graph | None = None) -> tf.Session:
@@ -75,7 +83,7 @@ def restore(saver: tf.train.Saver, session: tf.Session, checkpoint_path: str) ->
     with session.graph.as_default():
         check_variables(checkpoint_path)
         if names := unknown_variables(checkpoint_path):
-            _warn_of_unknown(checkpoint_path, ', '.join(names))
+            _warn_of_unknown(', '.join(names))
         try:
             saver.restore(session, checkpoint_path)
         except tf.errors.NotFoundError as error:
@@ -90,10 +98,8 @@ def restore(saver: tf.train.Saver, session: tf.Session, checkpoint_path: str) ->
 
 
 @functools.cache
-def _warn_of_unknown(checkpoint_path, names):
-    tf.logging.warning(
-        '%s: has variables that the model lacks, unless it is trained; they are not used: %s', checkpoint_path, names
-    )
+def _warn_of_unknown(names):
+    tf.logging.warning('The checkpoint has variables that the model does not use outside of training: %s.', names)
 
 
 def unknown_variables(checkpoint_path: str) -> list[str]:
@@ -102,6 +108,7 @@ def unknown_variables(checkpoint_path: str) -> list[str]:
     Of the latter kind are the slots of optimizers and moving averages: their names contain that of a variable.
     """
     known = {re.sub(r'/part_\d+$', '', variable.op.name) for variable in tf.global_variables()}
+    known |= {spec.name for saved in tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS) for spec in saved.specs}  # Of tables.
 
     def is_known(parts):
         return any('/'.join(parts[i:j]) in known for i in range(len(parts)) for j in range(i + 1, len(parts) + 1))

@@ -26,8 +26,8 @@ from estimator_trainer.hparams.defaults import DEFAULTS
 
 _FILE, _NAME = 'study.db', 'sweep'
 _POLL_SECONDS = 0.2
-_ADDED_FLAGS = {'--warm_start_names': [], '--warm_start_exclude': '', '--precision': 'float32', '--xla': False}
-_ADDED_FLAGS |= {'--num_gpus': 0, '--num_towers': 1}
+_ADDED_FLAGS = {'--warm_start_names': [], '--warm_start_exclude': ''}
+_ADDED_CHECKS = ('--precision', '--xla', '--num_gpus', '--num_towers')  # Studies of older versions do not say what they had.
 
 
 def lock(directory: str) -> contextlib.AbstractContextManager[int]:
@@ -74,7 +74,7 @@ def open_study(directory: str, objective: Objective, seed: int, setup: Mapping[s
         )
         # The seed includes the number of trials: otherwise, a resumed study would sample the same values again.
         study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), constant_liar=True)
-        defaults = {**DEFAULTS, **_ADDED_FLAGS}
+        defaults = {**DEFAULTS, **_ADDED_FLAGS, **{name: setup[name] for name in _ADDED_CHECKS if name in setup}}
         known = {key: defaults[key] for key in defaults.keys() & setup.keys()}  # Studies of older versions lack some.
         found = differences({**known, **renamed(study.user_attrs.get('setup', setup), setup)}, setup)
         if found:

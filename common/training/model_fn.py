@@ -10,8 +10,8 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.graphs import check_fits
 from estimator_trainer.common.keras.layers import collect_keras_layers
+from estimator_trainer.common.memory_check import check_fits
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.profiler import Profiler
 from estimator_trainer.common.monitoring.progress_bar import ProgressBar
@@ -146,7 +146,7 @@ class ModelFn:
                 TrainingSummaries(
                     means.loss, mean_loss, metrics, waited, every, length, output_dir, step_hook, self.on_metrics
                 ),
-                saving.CheckpointSaver(output_dir, periods),
+                saving.CheckpointSaver(output_dir, periods, may_drop_variables=bool(options.override_hparams)),
                 ProgressBar(means.loss, length),
                 *([Profiler(profiled, output_dir)] if profiled else []),
             ]

@@ -12,6 +12,7 @@ from estimator_trainer.common.paths import check_identity, identify
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.restore import check_variables, unknown_variables
 
+_CHANGED = 'the code has changed since; restore it, or choose another --output_dir'
 NOT_FINITE_HINT = 'lower learning_rate, or find the op that made it with --debug_numerics'
 
 
@@ -56,12 +57,20 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
     Args:
       periods: numbers of steps.
       listeners: notified of each checkpoint; an Estimator adds its own.
+      may_drop_variables: whether the model may lack variables of the checkpoint, as its hyper-parameters have changed.
     """
 
-    def __init__(self, directory: str, periods: Sequence[int], listeners: Sequence[tf.train.CheckpointSaverListener] = ()):
+    def __init__(
+        self,
+        directory: str,
+        periods: Sequence[int],
+        listeners: Sequence[tf.train.CheckpointSaverListener] = (),
+        may_drop_variables: bool = False,
+    ):
         # This class writes the graph faster.
         super().__init__(directory, save_steps=1, listeners=[*listeners], save_graph_def=False)
         self._timer = _MultiplesTimer(periods)
+        self._may_drop_variables = may_drop_variables
         self._is_starting = False
         self._steps_per_run = 1  # Otherwise it fetches the global step after each step, a third of a short step's time.
 
@@ -77,6 +86,9 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
             }
 
     def after_create_session(self, session, coord):
+        if latest := tf.train.latest_checkpoint(self._checkpoint_dir):
+            with session.graph.as_default():
+                self._check_unknown(latest)
         # As equivalent text from C++: Python's text_format takes 0.1 s and more.
         files.write(f'{self._checkpoint_dir}/graph.pbtxt', str(session.graph.as_graph_def(add_shapes=True)))
         self._is_starting = True
@@ -86,10 +98,16 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
     def _check_code(self, checkpoint_path):
         try:
             check_variables(checkpoint_path)
-            if names := unknown_variables(checkpoint_path):
-                raise RunError(f'{checkpoint_path}: does not match the model, which has no {", ".join(names)}')
         except RunError as error:
-            raise RunError(f'{error}: the code has changed since; restore it, or choose another --output_dir') from None
+            raise RunError(f'{error}: {_CHANGED}') from None
+
+    def _check_unknown(self, checkpoint_path):
+        """Once hooks have made their variables, raises RunError, or warns, if others are in the checkpoint."""
+        names = ', '.join(unknown_variables(checkpoint_path))
+        if names and self._may_drop_variables:
+            tf.logging.warning('%s: variables that the model no longer has are dropped: %s.', checkpoint_path, names)
+        elif names:
+            raise RunError(f'{checkpoint_path}: does not match the model, which has no {names}: {_CHANGED}')
 
     def _save(self, session, step):
         if self._is_starting:

@@ -156,7 +156,9 @@ def test_a_value_that_does_not_fit_the_type_of_its_input_is_refused(trained, tmp
     ):
         with pytest.raises(ValueError, match=re.escape(f'the input {name} is {name}: {message}')):
             predictor.predict({**zeros, name: value})
-    for name, value in (('uint8', [255.0, 0.0]), ('bool', [1, 0]), ('float32', [0.1, np.inf]), ('float32', np.uint8([7, 255]))):
+    objects, rounded = np.array([1.5, True], object), np.array([1.5, 2], tf.bfloat16.as_numpy_dtype)
+    right = [('uint8', [255.0, 0.0]), ('bool', [1, 0]), ('float32', [0.1, np.inf]), ('float32', np.uint8([7, 255]))]
+    for name, value in (*right, ('float32', objects), ('float32', rounded)):
         found = predictor.predict({**zeros, name: value})
         np.testing.assert_allclose(found['y'], np.float64(value), rtol=1e-6)
         assert [*found['text']] == ['ä'.encode(), b'\xff']

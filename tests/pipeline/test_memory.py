@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common import graphs, memory
+from estimator_trainer.common import memory, memory_check
 from estimator_trainer.common.commands import trainer
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.pipeline import size
@@ -57,8 +57,8 @@ def test_the_bytes_of_a_tensor_follow_from_its_shape_and_type_and_are_said_as_pe
 
 def test_variables_or_a_tensor_that_no_memory_could_hold_are_refused(monkeypatch):
     def check(available, batch_size, *fetches):
-        monkeypatch.setattr(graphs, 'available', lambda: available)
-        graphs.check_fits(fetches, batch_size)
+        monkeypatch.setattr(memory_check, 'available', lambda: available)
+        memory_check.check_fits(fetches, batch_size)
 
     with tf.Graph().as_default():
         tf.get_variable('small', [10], tf.int64)
@@ -74,7 +74,7 @@ def test_variables_or_a_tensor_that_no_memory_could_hold_are_refused(monkeypatch
             check(399_999, 1000, y)
 
 
-@pytest.mark.parametrize('module, free, code', [(memory, 10**8, 1), (graphs, 10, 2)])
+@pytest.mark.parametrize('module, free, code', [(memory, 10**8, 1), (memory_check, 10, 2)])
 def test_a_run_that_does_not_fit_is_rejected_before_training(execute, tmp_path, monkeypatch, module, free, code):
     monkeypatch.setattr(module, 'available', lambda: free)
     flags = (*POLYNOMIAL, '--schedule=train', '--train_steps=1', f'--output_dir={tmp_path}')

@@ -11,7 +11,7 @@ from tests import own_module
 from tests.shared import refused
 
 NAMES = 'the name of a hyper-parameter must be a Python identifier, and neither metadata nor that of a method of dict'
-VALUES = 'integers must be between -2147483647 and 2147483647, floats finite, and strings valid Unicode'
+VALUES = 'integers must be between -2147483647 and 2147483647, floats between -3.4e+38 and 3.4e+38, and strings valid Unicode'
 TYPES = 'but a hyper-parameter must be a bool, an int, a float, a str, or a list of one of these'
 UNREADABLE = f'the split train in PATH/data cannot be read: OSError: no (PATH/module.py, line {own_module.LINES + 1})'
 

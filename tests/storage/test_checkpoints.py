@@ -181,20 +181,30 @@ def test_variables_that_the_model_lacks_end_training_and_are_warned_of_by_others
         for name in (*names, 'extra/kernel'):
             tf.get_variable(name, [2], partitioner=tf.fixed_size_partitioner(2) if name == 'p' else None)
         tf.get_variable('beta1_power', [])
+        tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1, name='table')
         session.run(tf.global_variables_initializer())
         path = tf.train.Saver().save(session, str(tmp_path / 'model.ckpt-1'))
     load(path, w=[2], p=[2])
     load(path, w=[2], p=[2])
-    message = f'{path}: has variables that the model lacks, unless it is trained; they are not used: extra/kernel'
-    assert caplog.messages.count(message) == 1
-    with (
-        tf.Graph().as_default(),
-        pytest.raises(RunError, match='does not match the model, which has no extra/kernel: the code'),
-    ):
-        for name in ('w', 'p'):
-            tf.get_variable(name, [2])
-        tf.train.create_global_step()
-        CheckpointSaver(str(tmp_path), [1]).begin()
+    message = 'The checkpoint has variables that the model does not use outside of training: {}.'
+    assert caplog.messages.count(message.format('extra/kernel, table-keys, table-values')) == 1
+
+    def resume(**options):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1, name='table')
+            step = tf.train.create_global_step()
+            saver = CheckpointSaver(str(tmp_path), [1], **options)
+            saver.begin()
+            for name in ('w', 'p'):  # A hook that follows may make variables.
+                tf.get_variable(name, [2])
+            session.run(step.initializer)
+            saver.after_create_session(session, None)
+
+    with pytest.raises(RunError, match=f'^{path}: does not match the model, which has no extra/kernel: the code has changed'):
+        resume()
+    with mock.patch.object(tf.train.CheckpointSaverHook, 'after_create_session'):
+        resume(may_drop_variables=True)
+    assert f'{path}: variables that the model no longer has are dropped: extra/kernel.' in caplog.messages
 
 
 @pytest.mark.parametrize('suffix', ['index', DATA])

@@ -45,7 +45,8 @@ def test_names_in_a_directory_are_sorted_and_without_those_that_tensorflow_canno
 def test_a_scheme_without_a_path_is_refused(path):
     with pytest.raises(UsageError, match=f'--output_dir={path}: names no directory or file'):
         files.check_scheme('output_dir', path)
-    files.check_scheme('output_dir', 'file:///tmp')
+    for accepted in ('file:///tmp', 'ram:///a'):
+        files.check_scheme('output_dir', accepted)
 
 
 def test_log_lines_are_printable_and_of_bounded_length():
@@ -57,6 +58,7 @@ def test_log_lines_are_printable_and_of_bounded_length():
         flags.DEFINE_string(name, getattr(Options(), name), '', flag_values=values)
     values.mark_as_parsed()
     with console.log(values):
-        tf.logging.warning('picture \x1b[31m.png\nand é %s', 'x' * 10**6)
+        tf.logging.warning('picture \x1b[31m.png\nand é\u3000%s.', 'x' * 10**6)
     tf.get_logger().removeHandler(handler)
-    assert r' WARNING picture \x1b[31m.png' '\nand é xxx' in out.getvalue() and len(out.getvalue()) < 10010
+    assert r' WARNING picture \x1b[31m.png' '\nand é\u3000xxx' in out.getvalue() and 10000 < len(out.getvalue()) < 10010
+    assert out.getvalue().endswith('x.\n')

@@ -13,7 +13,6 @@ import sys
 import types
 
 from tf_estimator import requirements, restore
-from tf_estimator.requirements import CURE
 
 import pytest
 import tensorflow as tf
@@ -21,6 +20,10 @@ from tensorflow.python.training import evaluation
 
 from tests.tf_estimator.programs import Environment, not_on_2_15, run_fresh
 
+CURE = (
+    'This needs TensorFlow 2.15 to 2.21 with tensorflow-estimator 2.15.0: pip install "tensorflow>=2.15,<2.22" '
+    '"tf-keras>=2.15,<2.22" tensorflow-estimator==2.15.0'
+)
 KERAS_3 = 'TensorFlow was imported before tf_estimator, and with it Keras 3: import tf_estimator first.'
 
 

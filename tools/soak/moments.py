@@ -1,7 +1,7 @@
 """Disturbs a run's life at each of its named moments, and compares how it ends with an undisturbed one.
 
-    python -m tools.soak.moments
-    python -m tools.soak.moments --faults kill,full --moments 'first save,export'
+    sudo python -m tools.soak.moments
+    sudo python -m tools.soak.moments --faults kill,full --moments 'first save,export'
 
 A life converts data, trains, evaluates, predicts, exports, and searches hyper-parameters. At the moment, the process is killed,
 the disk is full from then on, or the file that was last written is cut and the process killed. The commands must then end with
@@ -9,6 +9,7 @@ one line, or as if nothing had happened; repeated, all end as if nothing had hap
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -57,6 +58,7 @@ DISTURBED = """
 import importlib, itertools, os, signal, sys
 
 def fault(kind):
+    open('happened', 'w').close()
     if kind == 'full':
         with open('zeros', 'wb', buffering=0) as file:
             try:
@@ -137,25 +139,28 @@ def outcome(directory):
     return {'weights': weights, **files, 'best': best, 'exports': exports, 'trials': trials}
 
 
-def prepared(parent, name):
-    """Returns a new directory with the space of the sweep."""
+def prepared(parent, name, is_disk=False):
+    """Returns a new directory, which may be a small disk of its own, with the space of the sweep."""
     directory = pathlib.Path(parent) / name
     directory.mkdir()
+    if is_disk:
+        subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=40m', 'none', directory], check=True)
     (directory / 'space.json').write_text(SPACE)
     return directory
 
 
 def disturbed(parent, moment, kind):
     """Lives with a fault; returns (outcome, what the commands said)."""
-    directory = prepared(parent, f'{moment} {kind}'.replace(' ', '_'))
-    subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=40m', 'none', directory], check=True)
+    directory = prepared(parent, f'{moment} {kind}'.replace(' ', '_'), is_disk=True)
     try:
-        (directory / 'space.json').write_text(SPACE)
         command, *function = MOMENTS[moment]
-        for before in COMMANDS:
-            code, lines = run(directory, before, (kind, *map(str, function)) if before == command else ('-',))
-            if before == command:
-                break
+        for before in itertools.takewhile(lambda name: name != command, COMMANDS):
+            code, lines = run(directory, before)
+            if code:
+                raise AssertionError(lines)
+        code, lines = run(directory, command, (kind, *map(str, function)))
+        if not (directory / 'happened').exists():
+            raise AssertionError(f'{command} does not call {function}: {code}: {lines}')
         said = [f'{command}: {code}: {line}' for line in lines]
         if code not in (0, 1, 2, -9) or any('Traceback' in line for line in lines) or len(lines) > 1:
             raise AssertionError(said)
