@@ -69,8 +69,8 @@ def fault(kind):
     if kind == 'damage':
         paths = [os.path.join(top, name) for top, _, names in os.walk('.') for name in names]
         paths = [path for path in paths if os.path.getsize(path) and path != './space.json']
-        os.truncate(latest := max(paths, key=os.path.getmtime), os.path.getsize(latest) // 2)
-        print('cut:', latest, file=sys.stderr)
+        if latest := max(paths, key=os.path.getmtime, default=None):
+            os.truncate(latest, os.path.getsize(latest) // 2)
     os.kill(os.getpid(), signal.SIGKILL)
 
 def disturb(kind, module, function, count):
