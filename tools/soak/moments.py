@@ -13,6 +13,8 @@ import itertools
 import json
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -116,12 +118,17 @@ def run(directory, command, disturbance=('-',)):
 
 
 def live(directory):
-    """Runs all commands, each until it succeeds, at most twice; returns the failures of the first attempts."""
+    """Runs all commands, each until it succeeds, at most twice, and returns the failures of the first attempts.
+
+    Between the attempts, deletes what the line says is to be deleted.
+    """
     failures = []
     for command in COMMANDS:
         code, lines = run(directory, command)
         if code:
             failures += [f'{command}: {code}: {line}' for line in lines or ['nothing is said']]
+            for path in re.findall(r'delete (/\S+)', ' '.join(lines)):
+                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
             code, lines = run(directory, command)
         if code:
             raise AssertionError(f'{command} fails again: {code}: {lines}')
