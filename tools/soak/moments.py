@@ -127,8 +127,8 @@ def live(directory):
         code, lines = run(directory, command)
         if code:
             failures += [f'{command}: {code}: {line}' for line in lines or ['nothing is said']]
-            for path in re.findall(r'delete (/\S+)', ' '.join(lines)):
-                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+            for path in re.findall(r'delete (\S+/\S+)', ' '.join(lines)):
+                shutil.rmtree(directory / path)
             code, lines = run(directory, command)
         if code:
             raise AssertionError(f'{command} fails again: {code}: {lines}')
