@@ -91,10 +91,12 @@ def read_metrics(output_dir: str) -> list[dict[str, str]]:
         return []
     try:
         with tf.io.gfile.GFile(path, 'rb') as file:
-            rows = list(csv.DictReader(io.StringIO(file.read().decode())))
+            text = file.read().decode()
+        rows = list(csv.DictReader(io.StringIO(text)))
     except (ValueError, csv.Error):
-        rows = [{}]
-    if not all((row.get('global_step') or '').isdecimal() and row.get('split') and None not in row for row in rows):
+        text, rows = '', [{}]
+    is_cut = not text.endswith('\n') or any(None in (*row, *row.values()) for row in rows)
+    if is_cut or not all((row.get('global_step') or '').isdecimal() and row.get('split') for row in rows):
         raise RunError(f'{path}: is not a table of metrics: delete it')
     return rows
 

@@ -62,11 +62,18 @@ def test_metrics_are_rows_in_the_order_of_the_steps(tmp_path):
     assert read_metric(str(tmp_path), 'train', 'loss', last_step=20) == [0.5, 0.5]
 
 
-DAMAGED_ROWS = ('x,eval,1', '1,eval,abc', '1,eval,1,2', '²,eval,1', '1,,1')
+DAMAGED_ROWS = ('1,eval', 'x,eval,1', '1,eval,abc', '1,eval,1,2', '²,eval,1', '1,,1')
 
 
 @pytest.mark.parametrize(
-    'content', [b'garbage\n1\n', b'\xff\xfe', *(f'global_step,split,loss\n{row}\n'.encode() for row in DAMAGED_ROWS)]
+    'content',
+    [
+        b'',
+        b'global_step,split,loss\n1,eval,0.1',
+        b'garbage\n1\n',
+        b'\xff\xfe',
+        *(f'global_step,split,loss\n{row}\n'.encode() for row in DAMAGED_ROWS),
+    ],
 )
 def test_a_damaged_table_of_metrics_is_named(tmp_path, content):
     (tmp_path / 'metrics.csv').write_bytes(content)
