@@ -51,12 +51,14 @@ def test_dense_tensors_of_any_shape_and_dtype_are_averaged(tasks):
     shapes = [('float32', []), ('float64', [2, 3]), ('float32', [4]), ('float32', [0, 2]), ('float64', [])]
     random = np.random.RandomState(0)
     values = [[random.normal(size=shape).astype(dtype) for dtype, shape in shapes] for _ in range(COUNT)]
-    found = evaluate(tasks, lambda task: task.collectives.mean([tf.constant(value) for value in values[task.index]]))
-    for ((means),) in found:
-        for i, (mean, (dtype, shape)) in enumerate(zip(means, shapes, strict=True)):
-            assert (mean.dtype, list(mean.shape)) == (dtype, shape)
-            np.testing.assert_allclose(mean, np.mean([value[i] for value in values], 0), rtol=1e-5)
-            assert (mean == found[0][0][i]).all()
+    for chosen in ([0], [0, 1, 2, 3, 4]):  # Of one dtype, and of two.
+        found = evaluate(
+            tasks, lambda task, chosen=chosen: task.collectives.mean([tf.constant(values[task.index][i]) for i in chosen])
+        )
+        for (means,) in found:
+            for mean, first, i in zip(means, found[0][0], chosen, strict=True):
+                assert (mean.dtype, list(mean.shape)) == shapes[i] and (mean == first).all()
+                np.testing.assert_allclose(mean, np.mean([value[i] for value in values], 0), rtol=1e-5)
 
 
 def test_sparse_tensors_with_different_numbers_of_rows_are_averaged_in_each_step(tasks):
