@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 import contextlib
 import logging
+import os
+import stat
 import sys
 import threading
 from typing import Any
@@ -64,6 +66,8 @@ def log(FLAGS: flags.FlagValues) -> Iterator[None]:
         if sys.stderr.isatty():  # Log lines would break a progress bar.
             cleanup.enter_context(logging_redirect_tqdm([logger]))
         if FLAGS.log_file:
+            if os.path.exists(FLAGS.log_file) and stat.S_ISFIFO(os.stat(FLAGS.log_file).st_mode):
+                raise UsageError(f'--log_file={FLAGS.log_file}: is a pipe, which may wait for a reader: give a file')
             try:
                 handler = _FileHandler(FLAGS.log_file, encoding='utf-8')
             except OSError as error:

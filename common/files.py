@@ -146,9 +146,10 @@ def check_readable(path: str, max_bytes: float = math.inf) -> None:
     """
     reason = ''
     with contextlib.suppress(OSError, tf.errors.OpError):
-        if not is_remote(path) and not stat.S_ISREG(mode := os.stat(path).st_mode) and not stat.S_ISDIR(mode):
+        found = None if is_remote(path) else os.stat(path)  # Of any name, also one that is not UTF-8.
+        if found and not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
             reason = 'is a pipe or a device: write its content to a file'
-        elif max_bytes < math.inf and (size := tf.io.gfile.stat(path).length) > max_bytes:
+        elif max_bytes < math.inf and (size := found.st_size if found else tf.io.gfile.stat(path).length) > max_bytes:
             reason = f'has {size:,} bytes, more than {max_bytes:,}'
     if reason:
         raise tf.errors.FailedPreconditionError(None, None, reason)

@@ -4,6 +4,7 @@ import collections.abc
 from collections.abc import Mapping
 import json
 import operator
+import struct
 import sys
 import types
 from typing import Any
@@ -66,6 +67,9 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
         if not all(isinstance(item, str) or _is_in_range(item) for item in items):
             limit = MAX_FLOAT if isinstance(items[0], float) else MAXIMUM
             raise UsageError(f'{origin}: {key}={value} must be between -{limit} and {limit}')
+        items = [_float32(item) if isinstance(item, float) else item for item in items]
+        if any(given and not item for given, item in zip(value if isinstance(value, (list, tuple)) else [value], items)):
+            raise UsageError(f'{origin}: {key}={value} would be 0 in float32')
         entry = _SEED if key == 'seed' else TABLE.get(key, _NONE)
         for field, (words, holds) in _BOUNDS.items():
             limit = getattr(entry, field)
@@ -121,6 +125,10 @@ def check_params(origin: str, values: Any) -> None:
                 f'{origin} gives {key}={show(value)}: integers must be between -{MAXIMUM} and {MAXIMUM}, '
                 f'floats between -{MAX_FLOAT} and {MAX_FLOAT}, and strings valid Unicode'
             )
+
+
+def _float32(value):
+    return struct.unpack('f', struct.pack('f', value))[0]
 
 
 def _is_in_range(item):

@@ -203,6 +203,8 @@ class Run:
 
     def predict_files(self, pattern: str, checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:
         """Predicts files of the dataset's kind, such as '*.png'; see `predict_split`. A bad example has an 'error'."""
+        if not pattern:
+            raise UsageError('pattern is empty: give the name of a file, a folder, or a pattern such as *.png')
         return self._predict_all({'input': pattern, 'checkpoint': checkpoint}, options)
 
     def _predict_all(self, fixed, options):

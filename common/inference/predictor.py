@@ -80,7 +80,7 @@ class Predictor:
             is_single = all(np.ndim(value) == spec.shape.rank - 1 for value, spec in zip(cast, self._specs.values()))
             if not is_single and len(sizes := {len(value) for value in cast}) > 1:
                 raise ValueError(f'the inputs {", ".join(self._specs)} have batches of different sizes: {sorted(sizes)}')
-            found = self._predict(*([value] for value in cast)) if is_single else self._predict(*cast)
+            found = self._predict(*(value[None] for value in cast)) if is_single else self._predict(*cast)
         except (TypeError, ValueError):
             for (name, spec), value in zip(self._specs.items(), cast):
                 if not spec.shape.is_compatible_with(value.shape):

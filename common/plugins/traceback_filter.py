@@ -60,7 +60,8 @@ def in_a_line(error: BaseException) -> str:
 def check_exit(error: SystemExit) -> None:
     """Raises RunError if code other than the framework's ends the process as if it had succeeded."""
     *_, last = traceback.extract_tb(error.__traceback__)
-    if not error.code and not last.filename.startswith(_FRAMEWORK):
+    is_success = not error.code or isinstance(error.code, int) and error.code % 256 == 0  # All that a parent process sees.
+    if is_success and not last.filename.startswith(_FRAMEWORK):
         raise RunError(f'the process was ended before its work was done, by {in_a_line(error)}') from None
 
 

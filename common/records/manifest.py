@@ -245,6 +245,8 @@ def _load(directory):
         reason = error
     except (KeyError, TypeError, AttributeError):
         pass
+    if not exists(directory):
+        raise RunError(f'{path}: is missing: rerun the command, which waits for a process that is writing {directory}')
     raise RunError(f'{reason}: delete {directory} to convert the data again')
 
 

@@ -9,6 +9,8 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import names_in
 
+_OF_OPTIMIZER = re.compile(r'(^|/)(beta[12]_power|current_loss_scale|good_steps)(_\d+)?$')  # Scalars that may come and go.
+
 
 class CheckpointGone(RunError):
     """A file of a checkpoint is missing."""
@@ -102,19 +104,25 @@ def _warn_of_unknown(names):
     tf.logging.warning('The checkpoint has variables that the model does not use outside of training: %s.', names)
 
 
-def unknown_variables(checkpoint_path: str) -> list[str]:
-    """Returns the names of arrays in a checkpoint that the default graph lacks, but for those about its variables.
+def unknown_variables(checkpoint_path: str, trains: bool = False) -> list[str]:
+    """Returns the names of variables in a checkpoint that the default graph lacks, but for those about its variables.
 
     Of the latter kind are the slots of optimizers and moving averages: their names contain that of a variable.
+
+    Args:
+      trains: whether the graph has all variables that training has; else scalars, of which optimizers have some, do not count,
+        and a name may contain that of a variable anywhere.
     """
     known = {re.sub(r'/part_\d+$', '', variable.op.name) for variable in tf.global_variables()}
     known |= {spec.name for saved in tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS) for spec in saved.specs}  # Of tables.
 
     def is_known(parts):
-        return any('/'.join(parts[i:j]) in known for i in range(len(parts)) for j in range(i + 1, len(parts) + 1))
+        starts = [0] if trains else range(len(parts))
+        return any('/'.join(parts[i:j]) in known for i in starts for j in range(i + 1, len(parts) + 1))
 
     shapes = open_checkpoint(checkpoint_path).get_variable_to_shape_map()
-    return sorted(name for name, shape in shapes.items() if shape and not is_known(name.split('/')))
+    wanted = [name for name, shape in shapes.items() if shape or trains and not _OF_OPTIMIZER.search(name)]
+    return sorted(name for name in wanted if not is_known(name.split('/')))
 
 
 def check_variables(checkpoint_path: str) -> None:

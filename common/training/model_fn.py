@@ -27,6 +27,8 @@ from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 from estimator_trainer.common.training.step import make_train_op
 from estimator_trainer.common.training.warm_start import warm_start
 from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.defaults import DEFAULTS
+from estimator_trainer.hparams.text import parse
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -146,12 +148,17 @@ class ModelFn:
                 TrainingSummaries(
                     means.loss, mean_loss, metrics, waited, every, length, output_dir, step_hook, self.on_metrics
                 ),
-                saving.CheckpointSaver(output_dir, periods, may_drop_variables=bool(options.override_hparams)),
+                saving.CheckpointSaver(output_dir, periods, may_drop_variables=_overrides_model(options)),
                 ProgressBar(means.loss, length),
                 *([Profiler(profiled, output_dir)] if profiled else []),
             ]
         hooks += model_contract.make_hooks(self.model, ModeKeys.TRAIN, params)
         return self.task.hooks(hooks, step_hook, means, self.stop, periods, self.total_steps, options.steps_per_loop)
+
+
+def _overrides_model(options):
+    """Whether hyper-parameters of the model's or the dataset's own are changed on resuming."""
+    return any(name not in DEFAULTS for name in parse(options.override_hparams, '--override_hparams'))
 
 
 def _build(model, devices, features, labels, mode, params):

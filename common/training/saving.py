@@ -103,7 +103,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
 
     def _check_unknown(self, checkpoint_path):
         """Once hooks have made their variables, raises RunError, or warns, if others are in the checkpoint."""
-        names = ', '.join(unknown_variables(checkpoint_path))
+        names = ', '.join(unknown_variables(checkpoint_path, trains=True))
         if names and self._may_drop_variables:
             tf.logging.warning('%s: variables that the model no longer has are dropped: %s.', checkpoint_path, names)
         elif names:

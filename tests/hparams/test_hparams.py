@@ -56,12 +56,14 @@ MUST_BE += [(f'{name}=1.0', 'less than 1') for name in ('ema_decay', 'adam_beta1
 MUST_BE += [(f'{name}=1.5', 'at most 1') for name in ('warmup_fraction', 'initial_lr_factor', 'augment_crop', 'augment_color')]
 MUST_BE += [(f'{name}=0.0', 'more than 0') for name in ('adagrad_initial_accumulator', 'augment_crop')]
 MUST_BE += [('augment_rotate=181.0', 'at most 180'), ('learning_rate=1e+39', 'between -3.4e+38 and 3.4e+38')]
+MUST_BE += [('adam_beta2=0.99999999', 'less than 1')]
 MUST_BE += [(text, 'a list such as [1]') for text in ('filters=3', 'filters=[1,x]')]
 MISTAKES = [
     ('batch_sise=1', 'unknown hyper-parameter batch_sise, did you mean batch_size?'),
     ('=3', "'=3' is not of the form name=value"),
     ('batch_size=1,x', "'x' is not of the form name=value: a value with a comma can be given in a JSON file, with --"),
     ('batch_size=1,batch_size=2', 'batch_size is given twice'),
+    ('gradient_clip_norm=1e-46', 'gradient_clip_norm=1e-46 would be 0 in float32'),
     ('seed=3', 'seed has its own flag, --seed'),
     ('piecewise_factors=[0.5,-1]', 'piecewise_factors=[0.5, -1.0] must be at least 0'),
 ]

@@ -162,6 +162,8 @@ def test_a_value_that_does_not_fit_the_type_of_its_input_is_refused(trained, tmp
         found = predictor.predict({**zeros, name: value})
         np.testing.assert_allclose(found['y'], np.float64(value), rtol=1e-6)
         assert [*found['text']] == ['ä'.encode(), b'\xff']
+    single = predictor.predict({name: values[0] for name, values in zeros.items()})
+    assert (single['y'], single['text']) == (0, 'ä'.encode())
     for name, value, message in (
         ('string', ['a', '\ud800'], 'the input string must be text or bytes, not '),
         ('string', [b'a', 5], 'the input string must be text or bytes, not '),

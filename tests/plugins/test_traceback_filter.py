@@ -96,6 +96,8 @@ def test_a_module_with_nul_bytes_or_that_ends_the_process_as_if_all_were_done_is
     line = f'trainer.py: the process was ended before its work was done, by SystemExit (module.py, line {own_module.LINES + 3})'
     for name in ('model', 'parse'):
         assert shown(f'import sys\ndef {name}(*arguments):\n    sys.exit()') == (1, [line])
+    code, (line,) = shown('import sys\ndef model(*arguments): sys.exit(256)')  # Of which a shell sees 0.
+    assert code == 1 and 'by SystemExit: 256 (' in line
 
 
 @pytest.mark.parametrize('is_shown', [True, False])

@@ -28,6 +28,8 @@ def test_pipes_and_devices_are_refused_before_they_are_read(read, tmp_path):
 
 @pytest.mark.parametrize('read', READERS[:2])
 def test_a_file_too_large_to_be_read_as_a_whole_is_refused(read, tmp_path):
+    (tmp_path / os.fsdecode(b'\xff')).write_text('x')  # A name that TensorFlow does not take.
+    files.check_readable(os.fsdecode(os.fsencode(tmp_path) + b'/\xff'), 1)
     path = tmp_path / 'large'
     with open(path, 'wb') as file:
         file.truncate((1 << 30) + 1)
