@@ -67,13 +67,13 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
         if not all(isinstance(item, str) or _is_in_range(item) for item in items):
             limit = MAX_FLOAT if isinstance(items[0], float) else MAXIMUM
             raise UsageError(f'{origin}: {key}={value} must be between -{limit} and {limit}')
-        items = [_float32(item) if isinstance(item, float) else item for item in items]
-        if any(given and not item for given, item in zip(value if isinstance(value, (list, tuple)) else [value], items)):
+        rounded = [_float32(item) if isinstance(item, float) else item for item in items]
+        if any(item and not number for item, number in zip(items, rounded)):
             raise UsageError(f'{origin}: {key}={value} would be 0 in float32')
         entry = _SEED if key == 'seed' else TABLE.get(key, _NONE)
         for field, (words, holds) in _BOUNDS.items():
             limit = getattr(entry, field)
-            if limit is not None and not all(holds(item, limit) for item in items):
+            if limit is not None and not all(holds(number, limit) for number in rounded):
                 raise UsageError(f'{origin}: {key}={value} must be {words} {limit}')
         merged[key] = float(value) if isinstance(values[key], float) else value
     if 'num_epochs' in changes and 'train_steps' not in changes:

@@ -102,9 +102,10 @@ def log_outdated(directory: str, source: str) -> None:
     """
     parent, name = os.path.split(directory)
     same_source = f'{name.rpartition("-")[0]}-'
-    found = [os.path.join(parent, other) for other in names_in(parent or '.') if other.startswith(same_source)]
-    outdated = [path for path in found if os.path.basename(path) != name]
-    if outdated:
+    others = [other for other in names_in(parent or '.') if other.startswith(same_source) and other != name]
+    if others:
         tf.logging.info(
-            '%s: earlier conversions, which can be deleted unless a run is reading them: %s', source, ' '.join(outdated)
+            '%s: earlier conversions, which can be deleted unless a run is reading them: %s',
+            source,
+            ' '.join(os.path.join(parent, other) for other in others),
         )

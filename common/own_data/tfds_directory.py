@@ -99,7 +99,7 @@ def _walk(path: str, depth: int) -> Iterator[str]:
         yield path
     elif depth:
         for name in names_in(path):
-            child = os.path.join(path, name.rstrip('/'))
+            child = os.path.join(path, name)
             # An interrupted preparation leaves a directory incomplete.XXXXXX_VERSION.
             if not name.startswith(('.', 'incomplete.')) and tf.io.gfile.isdir(child):
                 yield from _walk(child, depth - 1)

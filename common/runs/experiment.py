@@ -156,12 +156,10 @@ def _eval_steps(source, split, options, towers):
     """Returns the maximum number of batches to evaluate, the required one, and the examples per tower in the largest."""
     size = source.params.eval_batch_size
     steps = 1 if SCHEDULES[options.schedule].is_dry_run else options.eval_steps
-    if steps:
-        num_examples = count_examples(source, split, at_most=1)  # Raises if the split is unknown or empty.
-        return steps, 1, math.ceil((size if num_examples < 0 else min(size, num_examples)) / max(towers, 1))
-    num_examples = count_examples(source, split)
-    if num_examples == tf.data.experimental.INFINITE_CARDINALITY:
+    num_examples = count_examples(source, split, at_most=1 if steps else None)  # Raises if the split is unknown or empty.
+    if not steps and num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: set --eval_steps')
-    # One more, to reach the end of the split.
-    steps = math.ceil((num_examples + 1) / size)
-    return steps, math.ceil(num_examples / size), math.ceil(min(size, num_examples) / max(towers, 1))
+    largest = math.ceil((size if num_examples < 0 else min(size, num_examples)) / max(towers, 1))
+    if steps:
+        return steps, 1, largest
+    return math.ceil((num_examples + 1) / size), math.ceil(num_examples / size), largest  # One more, to reach the end.

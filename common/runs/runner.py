@@ -129,11 +129,8 @@ def opened(
         history, step = _history(source.params, output_dir, changed)
         params = _with_history(source.params, history, task)
         experiment = make_experiment(model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics)
-        if not step:
-            saved_flags.save(output_dir, options)
-        elif step < experiment.train_steps:
-            saved_flags.warn_of_changes(output_dir, options)
         if not step or step < experiment.train_steps:
+            (saved_flags.warn_of_changes if step else saved_flags.save)(output_dir, options)
             overrides.save(params, history, run_dir.hparams_path(output_dir))
         cleanup.callback(close_writers, output_dir)
         yield experiment
