@@ -13,17 +13,27 @@ _MAX_LINE = 10_000
 _CONTROL = re.compile(r'[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
 
 
-class UsageError(Exception):
+class _InOneLine(Exception):
+    def __str__(self):
+        return in_one_line(str(self.args[0]) if self.args else '')
+
+
+class UsageError(_InOneLine):
     """The command line, a hyper-parameter or a plug-in is wrong. The message names it and the fix; exit code 2."""
 
 
-class RunError(Exception):
+class RunError(_InOneLine):
     """The data, a checkpoint or the disk makes the run fail. The message names the file and the fix; exit code 1."""
 
 
 def error_line(program: str, error: BaseException | str) -> str:
-    """Returns an error as one line that a terminal can show, whatever names of a user's files are in it."""
-    return printable(' '.join([f'{os.path.basename(program)}:', *str(error).splitlines()]))
+    """Returns an error as one line that a terminal can show."""
+    return f'{os.path.basename(program)}: {in_one_line(str(error))}'
+
+
+def in_one_line(text: str) -> str:
+    """Returns text as one line that a terminal can show, whatever names of a user's files are in it."""
+    return printable(' '.join(text.splitlines()))
 
 
 def printable(text: str) -> str:
@@ -76,8 +86,10 @@ def check_range(params: Mapping[str, Any], name: str, at_least: float, at_most: 
 
 
 def check_utf8(arguments: Iterable[str]) -> None:
-    """Raises UsageError if an argument is not valid UTF-8: Python decodes such bytes to surrogates."""
+    """Raises UsageError if an argument is not valid UTF-8: Python decodes such bytes to surrogates; or has a NUL character."""
     for argument in arguments:
+        if '\0' in argument:
+            raise UsageError(f'{argument}: has a NUL character')
         if any('\ud800' <= character <= '\udfff' for character in argument):
             raise UsageError(f'{argument}: is not UTF-8')
 

@@ -15,7 +15,8 @@ import uuid
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, show
+from estimator_trainer.common import json_text
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.locks import flock
 from estimator_trainer.common.paths import is_remote
 
@@ -155,6 +156,17 @@ def check_readable(path: str, max_bytes: float = math.inf) -> None:
         raise tf.errors.FailedPreconditionError(None, None, reason)
 
 
+def check_no_pipes(directory: str) -> None:
+    """Raises UsageError if a file in a local directory is a pipe or a device, for which reading or writing would wait."""
+    if is_remote(directory):
+        return
+    for path in (os.path.join(directory, name) for name in names_in(directory)):
+        with contextlib.suppress(FileNotFoundError):  # Another process may have deleted it.
+            mode = os.stat(path).st_mode
+            if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+                raise UsageError(f'{path}: is a pipe or a device: delete it, or choose another directory')
+
+
 def read_json(path: str) -> dict[str, Any]:
     """Returns the JSON object in a file.
 
@@ -164,29 +176,16 @@ def read_json(path: str) -> dict[str, Any]:
     try:
         check_readable(path, MAX_BYTES)
         with tf.io.gfile.GFile(path, 'rb') as file:
-            value = json.loads(file.read().decode(), object_pairs_hook=_unique)
+            value = json_text.loads(file.read().decode())
     except tf.errors.OpError as error:
         raise ValueError(f'{path}: cannot be read: {error.message}') from None
-    except _GivenTwice as error:
-        raise ValueError(f'{path}: {error} is given twice') from None
-    except (ValueError, RecursionError) as error:
+    except json_text.Misread as error:
+        raise ValueError(f'{path}: {error}') from None
+    except ValueError as error:
         raise ValueError(f'{path}: is not JSON: {error}') from None
     if not isinstance(value, dict):
         raise ValueError(f'{path}: must contain one JSON object')
     return value
-
-
-class _GivenTwice(Exception):
-    """A key of a JSON object."""
-
-
-def _unique(pairs):
-    """Returns the pairs of a JSON object as a dict; raises _GivenTwice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise _GivenTwice(show(next(key for key in keys if keys.count(key) > 1)))
-    return found
 
 
 def to_json(value: Any) -> Any:

@@ -62,23 +62,27 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
         if key not in values:
             raise UsageError(f'{origin}: unknown hyper-parameter {key}{nearest(key, values)}')
         if not _has_type(value, values[key]):
-            raise UsageError(f'{origin}: {key}={value} must be {_type_name(values[key])}')
+            raise UsageError(f'{origin}: {key}={_given(value)} must be {_type_name(values[key])}')
         items = value if isinstance(value, (list, tuple)) else [value]
         if not all(isinstance(item, str) or _is_in_range(item) for item in items):
             limit = MAX_FLOAT if isinstance(items[0], float) else MAXIMUM
-            raise UsageError(f'{origin}: {key}={value} must be between -{limit} and {limit}')
+            raise UsageError(f'{origin}: {key}={_given(value)} must be between -{limit} and {limit}')
         rounded = [_float32(item) if isinstance(item, float) else item for item in items]
         if any(item and not number for item, number in zip(items, rounded)):
-            raise UsageError(f'{origin}: {key}={value} would be 0 in float32')
+            raise UsageError(f'{origin}: {key}={_given(value)} would be 0 in float32')
         entry = _SEED if key == 'seed' else TABLE.get(key, _NONE)
         for field, (words, holds) in _BOUNDS.items():
             limit = getattr(entry, field)
             if limit is not None and not all(holds(number, limit) for number in rounded):
-                raise UsageError(f'{origin}: {key}={value} must be {words} {limit}')
+                raise UsageError(f'{origin}: {key}={_given(value)} must be {words} {limit}')
         merged[key] = float(value) if isinstance(values[key], float) else value
     if 'num_epochs' in changes and 'train_steps' not in changes:
         merged['train_steps'] = 0  # Steps take precedence over epochs, but not those of an earlier layer.
     return merged
+
+
+def _given(value):
+    return value if isinstance(value, str) else show(value)
 
 
 def _has_type(value, default):

@@ -30,17 +30,24 @@ def read_history(path: str) -> list[dict[str, Any]]:
       UsageError: the file cannot be read, or its history is corrupt.
     """
     try:
-        history = read_json(path).get(build.HISTORY, [])
+        saved = read_json(path)
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
+    history = saved.get(build.HISTORY, [])
+    values: dict[str, Any] = {}  # After the changes so far.
     try:
         steps = [0, *(entry['global_step'] for entry in history)]
         if not all(type(step) is int for step in steps) or steps != sorted(steps):
             raise TypeError
         for name, pair in ((name, pair) for entry in history for name, pair in entry['hparams'].items()):
             old, new = pair
+            if values.get(name, old) != old:
+                raise TypeError
+            values[name] = new
             for value in (old, new) if name in DEFAULTS else ():
                 apply(DEFAULTS, path, {name: value})
+        if any(saved[name] != value for name, value in values.items()):
+            raise TypeError
     except (KeyError, TypeError, ValueError, AttributeError, UsageError):
         raise UsageError(f'{path}: {build.HISTORY} is corrupt: restore the file, or choose another --output_dir') from None
     return history

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.json_text import Misread, to_float
 from estimator_trainer.hparams.defaults import RENAMED
 
 
@@ -59,7 +60,7 @@ def _from_text(text, default):
         return {'true': True, 'false': False}[text.lower()]
     if '_' in text:  # Python reads 1_0 as 10.
         raise ValueError
-    return type(default)(text)
+    return to_float(text) if isinstance(default, float) else type(default)(text)
 
 
 def to_text(value: Any) -> str:
@@ -68,11 +69,17 @@ def to_text(value: Any) -> str:
 
 
 def typed(values: Mapping[str, Any], pairs: Mapping[str, str]) -> dict[str, Any]:
-    """Converts the parsed `pairs` to the types of `values`; invalid ones stay text, for the error message."""
+    """Converts the parsed `pairs` to the types of `values`; invalid ones stay text, for the error message.
+
+    Raises:
+      UsageError: a number is so small that it would become 0.
+    """
     found: dict[str, Any] = {}
     for key, text in pairs.items():
         try:
             found[key] = _from_text(text, values[key])
+        except Misread as error:
+            raise UsageError(f'{key}: {error}') from None
         except (KeyError, ValueError):
             found[key] = text
     return found

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import re
 
+from estimator_trainer.common import json_text
 from estimator_trainer.common.errors import UsageError
 
 CHIEF, WORKER, PS, EVALUATOR = JOBS = ('chief', 'worker', 'ps', 'evaluator')
@@ -85,8 +86,10 @@ def refuse(environ: MutableMapping[str, str], program: str) -> None:
 
 def _parse(text):
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = json_text.loads(text)
+    except json_text.Misread as error:
+        raise UsageError(f'TF_CONFIG: {error}: {_FIX}') from None
+    except ValueError as error:
         raise UsageError(f'TF_CONFIG is not JSON ({error}): {_FIX}') from None
     if not isinstance(value, dict):
         raise UsageError(f'TF_CONFIG is not a JSON object: {_FIX}')

@@ -38,7 +38,7 @@ from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.pipeline.input import get_specs
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
-from estimator_trainer.common.plugins.traceback_filter import original
+from estimator_trainer.common.plugins.traceback_filter import check_exit, original
 from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.runs.diagnosis import find_cause
 from estimator_trainer.common.stop import StopInProgram
@@ -72,8 +72,6 @@ def train(
       UsageError: an argument, a module or a hyper-parameter is wrong, or the output_dir belongs to another model.
       RunError: files are missing or corrupt, memory or disk space is insufficient, or training fails.
     """
-    if not isinstance(hparams, (str, Mapping)) or not all(isinstance(name, str) for name in hparams):
-        raise UsageError(f'hparams must be a dict of names and values, or text, not {describe(hparams)}')
     if on_metrics is not None and not callable(on_metrics):
         raise UsageError(f'on_metrics must be a function of a dict, not {describe(on_metrics)}')
     if options.setdefault('schedule', 'train_and_evaluate') not in ('train_and_evaluate', 'train'):
@@ -114,14 +112,16 @@ class Run:
         for kind, module in (('model', model), ('dataset', dataset)):
             if module is None:
                 raise UsageError(f'{kind} is None: give the name of a {kind}, a module, or an object with its functions')
-        if not output_dir and not all(isinstance(module, (str, types.ModuleType)) for module in (model, dataset)):
+        if output_dir is None and not all(isinstance(module, (str, types.ModuleType)) for module in (model, dataset)):
             raise UsageError('output_dir is missing: objects other than modules have no default directory')
         self._objects = {'model': _unless_name(model), 'dataset': _unless_name(dataset)}
-        self.output_dir = _absolute('output_dir', output_dir or f'output/{_name(dataset)}/{_name(model)}')
+        self.output_dir = _absolute(
+            'output_dir', f'output/{_name(dataset)}/{_name(model)}' if output_dir is None else output_dir
+        )
         self._flags = {
             'model': _name(model),
             'dataset': _name(dataset),
-            'data_dir': data_dir and _absolute('data_dir', data_dir),
+            'data_dir': None if data_dir is None else _absolute('data_dir', data_dir),
         }
         self._flags['output_dir'] = self.output_dir
         self._predictor: Predictor | None = None
@@ -246,6 +246,10 @@ class Run:
             if name in fixed or name in self._flags:
                 raise UsageError(f'{name} is not an option here: it is given otherwise')
         values = {**self._flags, **{name: _to_python(value) for name, value in {**fixed, **options}.items()}}
+        for name in {'hparams', 'override_hparams'} & values.keys():
+            value = values[name]
+            if not isinstance(value, (str, Mapping)) or not all(isinstance(key, str) for key in value):
+                raise UsageError(f'{name} must be a dict of names and values, or text, not {describe(value)}')
         hparams = {}
         if isinstance(values.get('hparams'), Mapping):
             hparams = {name: _to_python(value) for name, value in values.pop('hparams').items()}
@@ -263,6 +267,9 @@ def _reported():
     """Within the block, replaces an exception with the error that names its cause, or with the module's own."""
     try:
         yield
+    except SystemExit as error:
+        check_exit(error)
+        raise
     except Exception as error:
         found = find_cause(error) or original(error)
         if found is error:
@@ -273,7 +280,7 @@ def _reported():
 class _OfProgram(Exception):
     """Wraps an exception of on_metrics. TensorFlow would mistake some, such as StopIteration, for the end of the data."""
 
-    def __init__(self, error: Exception):
+    def __init__(self, error: Exception | SystemExit):
         super().__init__(error)
         self.error = error
 
@@ -284,7 +291,7 @@ def _unchanged(function):
     def call(metrics):
         try:
             function(metrics)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _OfProgram(error) from error
 
     return call
@@ -297,7 +304,9 @@ def _path(name, value):
     except TypeError:
         raise UsageError(f'{name} must be a path, not {describe(value)}') from None
     check_utf8([path])
-    return path
+    if not path:
+        raise UsageError(f'{name} is empty')
+    return os.path.expanduser(path)
 
 
 def _absolute(name, value):

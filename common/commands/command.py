@@ -38,7 +38,9 @@ def execute(
     try:
         _check_platform()
         _parse(argv, FLAGS)
-        if text := help_text(FLAGS):
+        with _checking_exits():
+            text = help_text(FLAGS)
+        if text:
             print_output(text)
             return 0
         check(FLAGS)
@@ -67,15 +69,22 @@ def _run(FLAGS, run):
     import_tensorflow()
     from estimator_trainer.common.console import log
     from estimator_trainer.common.files import dumps
-    from estimator_trainer.common.plugins.traceback_filter import check_exit
     from estimator_trainer.common.stop import StopOnSignal
 
-    with StopOnSignal() as stop, log(FLAGS):
-        try:
-            return dumps(run(FLAGS, stop))
-        except SystemExit as error:
-            check_exit(error)
-            raise
+    with StopOnSignal() as stop, log(FLAGS), _checking_exits():
+        return dumps(run(FLAGS, stop))
+
+
+@contextlib.contextmanager
+def _checking_exits():
+    """Within the block, a module that ends the process as if it had succeeded raises RunError instead."""
+    try:
+        yield
+    except SystemExit as error:
+        from estimator_trainer.common.plugins.traceback_filter import check_exit
+
+        check_exit(error)
+        raise
 
 
 def import_tensorflow() -> None:

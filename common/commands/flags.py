@@ -48,8 +48,10 @@ def define(FLAGS: flags.FlagValues | None = None, options: Any = Options) -> fla
 
 
 def check(FLAGS: flags.FlagValues) -> None:
-    """Raises UsageError if flags are empty or incompatible."""
+    """Raises UsageError if flags are empty or incompatible; replaces ~ in paths by the home directory."""
     for name, entry in TABLE.items():
+        if Trait.PATH in entry.traits and (path := FLAGS[name].value):
+            FLAGS[name].value = os.path.expanduser(path)
         if FLAGS[name].present and entry.schedules and FLAGS.schedule not in entry.schedules:
             raise UsageError(f'--{name} requires --schedule={" or ".join(entry.schedules)}, not {FLAGS.schedule}')
         if FLAGS[name].value and entry.requires and not FLAGS[entry.requires].value:

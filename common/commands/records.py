@@ -7,7 +7,7 @@ python -m estimator_trainer records show FILE           prints the number of rec
 from collections.abc import Sequence
 
 from estimator_trainer.common.commands.command import import_tensorflow, print_output
-from estimator_trainer.common.errors import RunError, UsageError, check_utf8, print_error
+from estimator_trainer.common.errors import RunError, UsageError, check_utf8, print_error, printable
 
 
 def main(argv: Sequence[str]) -> int:
@@ -23,7 +23,7 @@ def main(argv: Sequence[str]) -> int:
         from estimator_trainer.common.records import manifest, show
 
         for line in (manifest.verify if argv[1] == 'verify' else show.show)(argv[2]):
-            print_output(line)
+            print_output(printable(line))
     except (UsageError, RunError) as error:
         print_error('records', error)
         return 2 if isinstance(error, UsageError) else 1

@@ -4,7 +4,7 @@ import traceback
 
 from absl import flags
 
-from estimator_trainer.common.errors import UsageError, error_line, first_line
+from estimator_trainer.common.errors import UsageError, error_line, first_line, printable
 from estimator_trainer.common.plugins.traceback_filter import made_at, original, user_traceback
 from estimator_trainer.common.runs.diagnosis import find_cause
 
@@ -14,14 +14,14 @@ def report(program: str, error: Exception, FLAGS: flags.FlagValues) -> tuple[int
     found = find_cause(error)
     if found:
         of_user = _traceback(found.__cause__, FLAGS) if found.__cause__ else ''  # An exception in the user's Python code.
-        return 2 if isinstance(found, UsageError) else 1, f'{of_user}{error_line(program, found)}\n'
+        return 2 if isinstance(found, UsageError) else 1, f'{printable(of_user)}{error_line(program, found)}\n'
     if FLAGS.full_traceback:
         return 0, _traceback(error, FLAGS)
     made = original(error)
     text, location = user_traceback(error), made_at(made)
     if not text and location:
         text = error_line(program, f'{first_line(made)} ({location})') + '\n'
-    return (1, text) if text else (0, ''.join(traceback.format_exception(error)))
+    return (1, printable(text)) if text else (0, ''.join(traceback.format_exception(error)))
 
 
 def _traceback(error, FLAGS):

@@ -142,10 +142,14 @@ def _cast(name, spec, value):
     except ValueError:  # Lists of different lengths.
         raise _wrong(name, spec, value) from None
     wanted = np.dtype(spec.dtype.as_numpy_dtype)
+    if np.ma.is_masked(value):
+        raise ValueError(f'the input {name} has masked values: fill them, or leave their examples out')
     if spec.dtype == tf.string:
         return _encode(name, array)
     if array.dtype.kind == 'O':
-        array = np.array(array.tolist())  # Of a table with columns of several types, for example.
+        objects, array = array, np.array(array.tolist())  # Of a table with columns of several types, for example.
+        if array.dtype.kind in 'biuf' and ((array != objects) & (array == array)).any():  # An integer beside floats.
+            raise _wrong(name, spec, objects)
     if array.dtype == wanted:
         return array
     if array.dtype.kind in 'OUSMmc':

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import itertools
 import struct
+import sys
 from typing import Any
 import zlib
 
@@ -21,6 +22,7 @@ from estimator_trainer.common.records.elements import elements
 
 _BLOCK = 1 << 20
 _HEADER = 12
+_EMPTY = bytes.fromhex('000000000000000029039807')  # The header of an empty record. Zeros, as after a crash, are none.
 INDEXED_BYTES = 1 << 16  # Bytes per entry of an index, of which a file of 150 MB has at most _MAX_INDEX.
 _MAX_INDEX = 512
 FRAMING = 16  # Bytes of a record in addition to its data.
@@ -31,7 +33,7 @@ class Scan:
     """The result of reading a file once from start to end.
 
     offsets are the bytes at which its records begin, computed from the preceding lengths. is_sound is whether the last record
-    ends at the end of the file, rather than beyond it. crc32 has an entry for each block of 2^20 bytes.
+    ends at the end of the file, rather than beyond it or in zeros. crc32 has an entry for each block of 2^20 bytes.
     """
 
     offsets: Sequence[int]
@@ -61,7 +63,9 @@ def scan(path: str) -> Scan:
             size += len(block)
             while end + _HEADER <= size:
                 offsets.append(end)
-                end += FRAMING + struct.unpack_from('<Q', data, end - begin)[0]
+                length = struct.unpack_from('<Q', data, end - begin)[0]
+                is_wrong = not length and data[end - begin : end - begin + _HEADER] != _EMPTY
+                end = sys.maxsize if is_wrong else end + FRAMING + length
             rest = data[end - begin :] if end < size else b''  # The beginning of a header.
     if end < size:
         offsets.append(end)  # Less than a header.
@@ -131,7 +135,7 @@ def find_damage(path: str, found: Scan, written: Mapping[str, Any] | None = None
     if good < found.count:
         return f'the record at byte {found.offsets[good]} is corrupt: its checksum is wrong'
     if not found.is_sound:
-        return f'the record at byte {found.offsets[-1]} is corrupt: it is longer than the rest of the file'
+        return f'the record at byte {found.offsets[-1]} is corrupt: its length is wrong'
     if not written:
         return None
     difference = _first_difference(found.crc32, written.get('crc32', ()))

@@ -1,4 +1,4 @@
-"""flags.json in an output_dir: the flags that a run's result depends on, with the values with which it began."""
+"""flags.json in an output_dir: the flags and the number of tasks with which a run began, on which its result depends."""
 
 from typing import Any
 
@@ -12,9 +12,17 @@ from estimator_trainer.common.storage.run_dir import flags_path
 from estimator_trainer.hparams.build import differences
 
 
-def save(output_dir: str, options: Options) -> None:
-    """Writes the file."""
-    write_json(flags_path(output_dir), {name: getattr(options, name) for name in names_with(Trait.CHANGES_RESULT)})
+def save(output_dir: str, options: Options, num_tasks: int) -> None:
+    """Writes the file.
+
+    Args:
+      num_tasks: number of processes that train.
+    """
+    write_json(flags_path(output_dir), _values(options, num_tasks))
+
+
+def _values(options, num_tasks):
+    return {**{name: getattr(options, name) for name in names_with(Trait.CHANGES_RESULT)}, 'num_tasks': num_tasks}
 
 
 def load(output_dir: str) -> dict[str, Any]:
@@ -31,9 +39,8 @@ def load(output_dir: str) -> dict[str, Any]:
         raise UsageError(f'{error}; delete it, or choose another --output_dir') from None
 
 
-def warn_of_changes(output_dir: str, options: Options) -> None:
-    """Logs the flags that differ from those with which the run began."""
-    began = load(output_dir)
-    now = {name: getattr(options, name) for name in began if hasattr(options, name)}
-    if changes := differences({name: began[name] for name in now}, now):
-        tf.logging.warning('This run began with other flags: %s. Its result differs from that without these changes.', changes)
+def warn_of_changes(output_dir: str, options: Options, num_tasks: int) -> None:
+    """Logs what differs from that with which the run began; arguments as for `save`."""
+    began, now = load(output_dir), _values(options, num_tasks)
+    if changes := differences({name: value for name, value in began.items() if name in now}, now, now.keys() - began.keys()):
+        tf.logging.warning('This run began otherwise: %s. Its result differs from that without these changes.', changes)

@@ -9,7 +9,7 @@ import typing
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import names_in, remove_abandoned
+from estimator_trainer.common.files import check_no_pipes, names_in, remove_abandoned
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.best_checkpoint import best_dir, find_best
 from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, open_checkpoint, paths_of, without_suffix
@@ -22,7 +22,12 @@ T = typing.TypeVar('T')
 
 
 def has_checkpoint(output_dir: str) -> bool:
-    """Whether the directory has a checkpoint, intact or not. With a damaged one of step 0, nothing is lost."""
+    """Whether the directory has a checkpoint, intact or not. With a damaged one of step 0, nothing is lost.
+
+    Raises:
+      UsageError: a file in the directory is a pipe or a device.
+    """
+    check_no_pipes(output_dir)
     return any(step > 0 or is_intact(path) for step, path in _list(output_dir))
 
 

@@ -104,7 +104,7 @@ def _warn_of_unknown(names):
     tf.logging.warning('The checkpoint has variables that the model does not use outside of training: %s.', names)
 
 
-def unknown_variables(checkpoint_path: str, trains: bool = False) -> list[str]:
+def unknown_variables(checkpoint_path: str, trains: bool = False, with_slots: bool = False) -> list[str]:
     """Returns the names of variables in a checkpoint that the default graph lacks, but for those about its variables.
 
     Of the latter kind are the slots of optimizers and moving averages: their names contain that of a variable.
@@ -112,13 +112,15 @@ def unknown_variables(checkpoint_path: str, trains: bool = False) -> list[str]:
     Args:
       trains: whether the graph has all variables that training has; else scalars, of which optimizers have some, do not count,
         and a name may contain that of a variable anywhere.
+      with_slots: whether those about its variables count, too.
     """
-    known = {re.sub(r'/part_\d+$', '', variable.op.name) for variable in tf.global_variables()}
+    known = {re.sub(r'/part_\d+(?=/|$)', '', variable.op.name) for variable in tf.global_variables()}
     known |= {spec.name for saved in tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS) for spec in saved.specs}  # Of tables.
 
     def is_known(parts):
         starts = [0] if trains else range(len(parts))
-        return any('/'.join(parts[i:j]) in known for i in starts for j in range(i + 1, len(parts) + 1))
+        ends = [len(parts)] if with_slots else range(1, len(parts) + 1)
+        return any('/'.join(parts[i:j]) in known for i in starts for j in ends)
 
     shapes = open_checkpoint(checkpoint_path).get_variable_to_shape_map()
     wanted = [name for name, shape in shapes.items() if shape or trains and not _OF_OPTIMIZER.search(name)]

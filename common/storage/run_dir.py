@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import locks, paths
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import write_json
+from estimator_trainer.common.files import check_no_pipes, write_json
 from estimator_trainer.common.storage.best_checkpoint import best_dir, best_record
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
 from estimator_trainer.common.storage.metrics import metrics_path
@@ -31,8 +31,9 @@ def ensure_writable(output_dir: str) -> None:
     """Creates the directory of a run.
 
     Raises:
-      UsageError: the directory cannot be created or written.
+      UsageError: the directory cannot be created or written, or a file in it is a pipe or a device.
     """
+    check_no_pipes(output_dir)
     probe = os.path.join(output_dir, '.writable')
     try:
         tf.io.gfile.makedirs(output_dir)

@@ -148,7 +148,9 @@ class ModelFn:
                 TrainingSummaries(
                     means.loss, mean_loss, metrics, waited, every, length, output_dir, step_hook, self.on_metrics
                 ),
-                saving.CheckpointSaver(output_dir, periods, may_drop_variables=_overrides_model(options)),
+                saving.CheckpointSaver(
+                    output_dir, periods, may_drop_variables=_overrides_model(options), may_drop_slots=bool(options.freeze)
+                ),
                 ProgressBar(means.loss, length),
                 *([Profiler(profiled, output_dir)] if profiled else []),
             ]

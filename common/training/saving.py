@@ -13,7 +13,8 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.restore import check_variables, unknown_variables
 
 _CHANGED = 'the code has changed since; restore it, or choose another --output_dir'
-NOT_FINITE_HINT = 'lower learning_rate, or find the op that made it with --debug_numerics'
+NOT_FINITE_HINT = 'lower learning_rate, or find the op or the input that made it with --debug_numerics'
+_MAX_STARTS = 5  # Of a session from the same checkpoint.
 
 
 class StepCheck(tf.train.SessionRunHook):
@@ -58,6 +59,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
       periods: numbers of steps.
       listeners: notified of each checkpoint; an Estimator adds its own.
       may_drop_variables: whether the model may lack variables of the checkpoint, as its hyper-parameters have changed.
+      may_drop_slots: whether its optimizer may lack some, as other variables are trained.
     """
 
     def __init__(
@@ -66,11 +68,13 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         periods: Sequence[int],
         listeners: Sequence[tf.train.CheckpointSaverListener] = (),
         may_drop_variables: bool = False,
+        may_drop_slots: bool = False,
     ):
         # This class writes the graph faster.
         super().__init__(directory, save_steps=1, listeners=[*listeners], save_graph_def=False)
         self._timer = _MultiplesTimer(periods)
-        self._may_drop_variables = may_drop_variables
+        self._may_drop_variables, self._may_drop_slots = may_drop_variables, may_drop_slots
+        self._restored: list[str | None] = []  # The latest checkpoint at each start of the session.
         self._is_starting = False
         self._steps_per_run = 1  # Otherwise it fetches the global step after each step, a third of a short step's time.
 
@@ -86,9 +90,11 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
             }
 
     def after_create_session(self, session, coord):
-        if latest := tf.train.latest_checkpoint(self._checkpoint_dir):
+        latest = tf.train.latest_checkpoint(self._checkpoint_dir)
+        if latest:
             with session.graph.as_default():
                 self._check_unknown(latest)
+        self._check_restarts(latest)
         # As equivalent text from C++: Python's text_format takes 0.1 s and more.
         files.write(f'{self._checkpoint_dir}/graph.pbtxt', str(session.graph.as_graph_def(add_shapes=True)))
         self._is_starting = True
@@ -103,11 +109,20 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
 
     def _check_unknown(self, checkpoint_path):
         """Once hooks have made their variables, raises RunError, or warns, if others are in the checkpoint."""
-        names = ', '.join(unknown_variables(checkpoint_path, trains=True))
+        names = ', '.join(unknown_variables(checkpoint_path, trains=True, with_slots=not self._may_drop_slots))
         if names and self._may_drop_variables:
             tf.logging.warning('%s: variables that the model no longer has are dropped: %s.', checkpoint_path, names)
         elif names:
             raise RunError(f'{checkpoint_path}: does not match the model, which has no {names}: {_CHANGED}')
+
+    def _check_restarts(self, latest):
+        """Raises RunError if errors that TensorFlow takes for a lost connection come again before the next checkpoint."""
+        self._restored.append(latest)
+        if self._restored[-_MAX_STARTS:] == [latest] * _MAX_STARTS:
+            raise RunError(
+                f'training was started {_MAX_STARTS} times from {latest}, and ended each time by an AbortedError or '
+                'UnavailableError, which the log shows: mend its cause, or catch it where it is raised'
+            )
 
     def _save(self, session, step):
         if self._is_starting:

@@ -46,6 +46,7 @@ def test_a_task_knows_its_place_and_one_task_is_no_cluster():
 def test_invalid_descriptions_of_a_cluster_are_rejected():
     for message, texts in (
         (' is not JSON ', ['9' * 5000, '[' * 100000]),
+        (": 'task' is given twice", ['{"task": {}, "task": {}}']),
         (' is not a JSON object', ['[]']),
         (': its cluster is not an object of lists of hosts', ['{"cluster": [""]}', text_of({'ps': ''}), text_of({'ps': [1]})]),
         (': its task is not an object of a type and an index', ['{"task": "worker"}', '{"task": {"type": 1}}']),

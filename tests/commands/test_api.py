@@ -7,6 +7,7 @@ import pathlib
 import random
 import shutil
 import signal
+import sys
 import types
 
 import numpy as np
@@ -175,7 +176,8 @@ def test_an_exception_of_the_program_ends_training_and_is_not_changed(tmp_path):
         pass
 
     # TensorFlow mistakes the latter for the end of the data, and for a lost session.
-    for error in (Enough(), FileNotFoundError(2, 'mine', '/nowhere'), StopIteration(), tf.errors.AbortedError(None, None, '')):
+    errors = (FileNotFoundError(2, 'mine', '/nowhere'), StopIteration(), tf.errors.AbortedError(None, None, ''))
+    for error in (Enough(), SystemExit(), *errors):
 
         def end(metrics, error=error):
             raise error
@@ -187,6 +189,9 @@ def test_an_exception_of_the_program_ends_training_and_is_not_changed(tmp_path):
     with pytest.raises(KeyError) as raised:
         train(tmp_path / 'other', dataset=dataset)
     assert raised.value.args == ('nothing',)
+    dataset.parse_batch = lambda mode, params, record: sys.exit()
+    with pytest.raises(api.RunError, match='the process was ended before its work was done, by SystemExit .*test_api.py, line'):
+        train(tmp_path / 'other', dataset=dataset)
     assert train(tmp_path, steps=8).metrics['global_step'] == 8
 
 
@@ -202,9 +207,13 @@ def test_a_mistake_is_one_line(tmp_path):
         ({'hparams': None}, 'hparams must be a dict of names and values, or text, not None'),
         ({'hparams': {1: 2}}, 'hparams must be a dict of names and values, or text, not a dict'),
         ({'train_steps': 10**5000}, 'train_steps is out of range'),
-        ({'freeze': '\udcff'}, '\udcff: is not UTF-8'),
+        ({'freeze': '\udcff'}, '\\udcff: is not UTF-8'),
         ({'override_hparams': {'learning_rate': []}}, '--override_hparams: learning_rate=[] must be a number'),
         ({'override_hparams': {'learning_rate': object()}}, '--override_hparams: learning_rate="<object object at '),
+        ({'output_dir': '~/\0'}, '~/\\x00: has a NUL character'),
+        ({'output_dir': ''}, 'output_dir is empty'),
+        ({'hparams': {'batch_size': 10**5000}}, '--hparams: batch_size=an int must be between -'),
+        ({'override_hparams': {1: 2}}, 'override_hparams must be a dict of names and values, or text, not a dict'),
         ({'output_dir': 5}, 'output_dir must be a path, not an int'),
         ({'data_dir': 5}, 'data_dir must be a path, not an int'),
         ({'model': None}, 'model is None: give the name of a model, a module, or an object with its functions'),

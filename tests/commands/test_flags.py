@@ -1,5 +1,6 @@
 """The trainer's flags: help, defaults, ranges, and values rejected after importing TensorFlow."""
 
+import os
 import sys
 
 from absl import flags as absl_flags
@@ -34,6 +35,10 @@ def test_flags_become_options_of_the_same_defaults():
     FLAGS = run_flags.define()
     FLAGS(['trainer.py'])
     assert run_flags.to_options(FLAGS) == Options()
+    FLAGS.output_dir = '~/x'
+    run_flags.check(FLAGS)
+    assert FLAGS.output_dir == os.path.expanduser('~/x')
+    FLAGS['output_dir'].value = None
     others = ('model', 'dataset', 'data_dir', 'output_dir', 'seed', 'train_steps', 'num_epochs', 'verify_data', 'restarts')
     assert [FLAGS[name].value for name in others] == ['alexnet', 'mnist', 'data', None, None, None, None, False, 0]
 

@@ -63,6 +63,7 @@ MISTAKES = [
     ('=3', "'=3' is not of the form name=value"),
     ('batch_size=1,x', "'x' is not of the form name=value: a value with a comma can be given in a JSON file, with --"),
     ('batch_size=1,batch_size=2', 'batch_size is given twice'),
+    ('learning_rate=1e-400', 'learning_rate: 1e-400 would become 0'),
     ('gradient_clip_norm=1e-46', 'gradient_clip_norm=1e-46 would be 0 in float32'),
     ('seed=3', 'seed has its own flag, --seed'),
     ('piecewise_factors=[0.5,-1]', 'piecewise_factors=[0.5, -1.0] must be at least 0'),
@@ -73,7 +74,8 @@ MISTAKES = [
 def test_a_mistake_in_hparams_is_named_with_its_key(text, message):
     with pytest.raises(UsageError) as error:
         make(text, model={'filters': [1]})
-    assert message in str(error.value) and str(error.value).startswith('--hparams: ') and '\n' not in str(error.value)
+    found = str(error.value)
+    assert message in found and found.startswith(('--hparams: ', 'learning_rate: ')) and '\n' not in found
 
 
 MISTAKES_IN_SETS = {
@@ -82,6 +84,7 @@ MISTAKES_IN_SETS = {
     '{"seed": -5}': 'seed=-5 must be at least 0',
     '{"seed": 5, "cache": true, "seed": 6}': "set.json: 'seed' is given twice",
     '{"batch_size": true}': 'batch_size=True must be an integer',
+    '{"learning_rate": 1e-400}': 'set.json: 1e-400 would become 0',
     '{"learning_rate": null}': 'learning_rate=None must be a number',
     '{"learning_rate": 1%s}' % ('0' * 400): 'must be a number',
     '{"model": "other"}': 'is for --model=other, not m',
@@ -218,9 +221,9 @@ def test_the_history_has_the_changes_and_the_examples_seen(tmp_path):
     lost = change('depth=5', 6, history)
     assert [entry['global_step'] for entry in lost] == [4, 6, 6, 6] and lost[-1]['hparams'] == {'depth': [1, 5]}
     path = str(tmp_path / 'hparams.json')
-    for saved in ([], history):
-        overrides.save(PARAMS, saved, path)
-        assert overrides.read_history(path) == saved and build.compare(PARAMS, path) == PARAMS
+    for saved, params in (([], PARAMS), (history, {**PARAMS, 'batch_size': 3, 'depth': 3})):
+        overrides.save(params, saved, path)
+        assert overrides.read_history(path) == saved and build.compare(build.HParams(params), path) == params
 
 
 def test_a_corrupt_history_is_named(tmp_path):
@@ -228,7 +231,9 @@ def test_a_corrupt_history_is_named(tmp_path):
     entries = [5, {'global_step': '1', 'hparams': {}}, {'global_step': -1, 'hparams': {}}, {'hparams': {}}]
     for pair in ([1], ['32', 64], [32, None], [-32, 64], [32, 0]):
         entries.append({'global_step': 1, 'hparams': {'batch_size': pair}})
-    for history in (5, [{'global_step': 2, 'hparams': {}}, {'global_step': 1, 'hparams': {}}], *([entry] for entry in entries)):
+    one, two = ({'global_step': 1, 'hparams': {'batch_size': pair}} for pair in ([32, 64], [16, 128]))
+    unordered = [{'global_step': 2, 'hparams': {}}, {'global_step': 1, 'hparams': {}}]
+    for history in (5, [one], [one, two], unordered, *([entry] for entry in entries)):
         overrides.save(PARAMS, history, path)
         with pytest.raises(UsageError, match='hparams.json: override_history is corrupt: restore the file, or choose another'):
             overrides.read_history(path)

@@ -96,8 +96,11 @@ def test_a_module_with_nul_bytes_or_that_ends_the_process_as_if_all_were_done_is
     line = f'trainer.py: the process was ended before its work was done, by SystemExit (module.py, line {own_module.LINES + 3})'
     for name in ('model', 'parse'):
         assert shown(f'import sys\ndef {name}(*arguments):\n    sys.exit()') == (1, [line])
+    assert shown('import sys\ndef get_params():\n    sys.exit()', '--help') == (1, [line])
     code, (line,) = shown('import sys\ndef model(*arguments): sys.exit(256)')  # Of which a shell sees 0.
     assert code == 1 and 'by SystemExit: 256 (' in line
+    escapes = FAILING.replace('NAME', 'model').replace('of its own', r'\x1b[1m')
+    assert shown(escapes)[1][-1] == r'ValueError: \x1b[1m'
 
 
 @pytest.mark.parametrize('is_shown', [True, False])
@@ -131,5 +134,5 @@ def test_an_exception_without_a_line_of_the_users_is_shown_whole_and_one_in_a_li
         raise RunError('one\ntwo')
     line = r'estimator_trainer\.common\.errors\.RunError: one two \(\S*test_traceback_filter\.py, line \d+\)'
     assert re.fullmatch(line, in_a_line(error.value))
-    end = "raise RunError('one\\ntwo')\nestimator_trainer.common.errors.RunError: one\ntwo\n"
+    end = "raise RunError('one\\ntwo')\nestimator_trainer.common.errors.RunError: one two\n"
     assert user_traceback(error.value).endswith(end)

@@ -78,10 +78,11 @@ def test_an_index_has_an_entry_for_each_64_KB_and_no_more_than_512():
 
 
 def test_damage_is_reported_with_its_location(path):
-    longer, wrong = 'is corrupt: it is longer than the rest of the file', 'is corrupt: its checksum is wrong'
+    longer, wrong = 'is corrupt: its length is wrong', 'is corrupt: its checksum is wrong'
     for content, damage in (
         (WHOLE[:30], f'the record at byte 21 {longer}'),  # Within a header.
         (WHOLE + b'more', f'the record at byte 1073 {longer}'),
+        (WHOLE + bytes(100), f'the record at byte 1073 {longer}'),
         (changed(37, header(2**62)), f'the record at byte 37 {longer}'),
         (changed(37, b'\xff' * 8), f'the record at byte 37 {longer}'),
         (changed(21, header(900)), f'the record at byte 21 {wrong}'),

@@ -27,4 +27,4 @@ def test_bfloat16_trains_nearly_as_float32_does_and_may_resume_with_its_checkpoi
     code, result, log = run(*FLAGS, '--schedule=train', '--train_steps=4')
     assert (code, result) == (0, {'global_step': 4})
     changes = 'num_towers was 2, now it is 1; precision was "bfloat16", now it is "float32"'
-    assert f'WARNING This run began with other flags: {changes}. Its result differs' in log
+    assert f'WARNING This run began otherwise: {changes}. Its result differs' in log

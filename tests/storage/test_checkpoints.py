@@ -190,7 +190,7 @@ def test_variables_that_the_model_lacks_end_training_and_are_warned_of_by_others
     message = 'The checkpoint has variables that the model does not use outside of training: {}.'
     assert caplog.messages.count(message.format('extra/kernel, table-keys, table-values')) == 1
 
-    lost = 'Adam/w/m, extra/kernel, scale'
+    lost, slots = 'Adam/w/m, extra/kernel, scale', 'w/Adam, w/ExponentialMovingAverage'
 
     def resume(**options):
         with tf.Graph().as_default(), tf.Session() as session:
@@ -203,10 +203,10 @@ def test_variables_that_the_model_lacks_end_training_and_are_warned_of_by_others
             session.run(step.initializer)
             saver.after_create_session(session, None)
 
-    with pytest.raises(RunError, match=f'^{path}: does not match the model, which has no {lost}: the code has changed'):
+    with pytest.raises(RunError, match=f'^{path}: does not match the model, which has no {lost}, {slots}: the code has'):
         resume()
     with mock.patch.object(tf.train.CheckpointSaverHook, 'after_create_session'):
-        resume(may_drop_variables=True)
+        resume(may_drop_variables=True, may_drop_slots=True)
     assert f'{path}: variables that the model no longer has are dropped: {lost}.' in caplog.messages
 
 

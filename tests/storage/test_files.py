@@ -14,6 +14,7 @@ from estimator_trainer.common.formats import images
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.own_data.lines import Lines
 from estimator_trainer.common.records import tfrecord
+from estimator_trainer.common.storage import checkpoints, run_dir
 
 READERS = (images.read, files.read_json, lambda path: list(Lines(path)), tfrecord.scan)
 
@@ -24,6 +25,11 @@ def test_pipes_and_devices_are_refused_before_they_are_read(read, tmp_path):
     for path in (str(tmp_path / 'pipe'), '/dev/zero'):
         with pytest.raises((images.ImageError, ValueError, UsageError, tf.errors.OpError), match='is a pipe or a device: '):
             read(path)
+    for check in (checkpoints.has_checkpoint, run_dir.ensure_writable):
+        with pytest.raises(
+            UsageError, match=f'^{tmp_path}/pipe: is a pipe or a device: delete it, or choose another directory'
+        ):
+            check(str(tmp_path))
 
 
 @pytest.mark.parametrize('read', READERS[:2])

@@ -56,6 +56,20 @@ def train(directory, periods, start, end, *hooks, **initial):
     return saved
 
 
+class Lost(tf.train.SessionRunHook):
+    def after_run(self, run_context, run_values):
+        raise tf.errors.UnavailableError(None, None, 'lost')
+
+
+def test_an_error_taken_for_a_lost_connection_ends_training_if_it_comes_5_times_after_the_same_checkpoint(tmp_path):
+    with tf.Graph().as_default():
+        count = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+        hooks = [CheckpointSaver(str(tmp_path), [10]), Lost()]
+        message = f'training was started 5 times from {tmp_path}/model.ckpt-0, and ended each time by an AbortedError or'
+        with pytest.raises(RunError, match=message), tf.train.MonitoredTrainingSession('', hooks=hooks) as session:
+            session.run(count)
+
+
 @pytest.mark.parametrize(
     'periods, start, end, steps', [([4], 3, 9, [3, 4, 8, 9]), ([4, 6], 0, 12, [0, 4, 6, 8, 12]), ([5], 18, 40, [18, 20, 25])]
 )
