@@ -3,7 +3,8 @@
     python trainer.py --model=mlp --dataset=mnist
 
 All float features are inputs, flattened. Integer features are categories: each column has an embedding, of the size given by
-the dataset's metadata 'vocabulary_sizes', {feature: number of ids, or a list with one per column}.
+the dataset's metadata 'vocabulary_sizes', {feature: number of ids, or a list with one per column}. Those of a feature with more
+than 64 columns are one variable.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ import math
 import re
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, check_range, describe
@@ -19,6 +21,7 @@ from estimator_trainer.common.ops.layers import dense_stack
 from estimator_trainer.hparams.build import HParams
 
 _TASKS = 'classification', 'regression'
+_MAX_TABLES = 64  # A variable per column would take a minute to build where there are hundreds.
 
 
 OVERRIDABLE_HPARAMS = ('drop_rate',)
@@ -81,8 +84,15 @@ def _input(i, name, feature, params):
     if feature.dtype.is_floating:
         return tf.cast(net, tf.float32)
     scope = re.sub('[^A-Za-z0-9_.-]', '_', f'embedding_{i}_{name}')  # Keeps characters valid in a variable's name.
-    shapes = [[size, params.embedding_size] for size in _vocabulary_sizes(name, columns, params)]
+    vocabulary_sizes = _vocabulary_sizes(name, columns, params)
+    shapes = [[size, params.embedding_size] for size in vocabulary_sizes]
     initializer = tf.random_normal_initializer(stddev=0.05)
+    if columns > _MAX_TABLES:
+        table = tf.get_variable(scope, [sum(vocabulary_sizes), params.embedding_size], initializer=initializer)
+        rows = net + tf.constant(np.cumsum([0, *vocabulary_sizes[:-1]]), net.dtype)
+        is_valid = (net >= 0) & (net < tf.constant(vocabulary_sizes, net.dtype))
+        embedded = tf.gather(table, tf.where(is_valid, rows, -tf.ones_like(rows)))
+        return tf.reshape(embedded, [-1, columns * params.embedding_size])
     tables = [tf.get_variable(f'{scope}/{column}', shape, initializer=initializer) for column, shape in enumerate(shapes)]
     return tf.concat([tf.gather(table, net[:, column]) for column, table in enumerate(tables)], 1)
 

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from estimator_trainer.common.errors import RunError, UsageError, show
+from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data.description import Feature
 from estimator_trainer.common.own_data.schema import CATEGORICAL, LABEL, NUMERIC, REGRESSION, TARGET, WEIGHT
 
@@ -76,6 +77,7 @@ def _is_number(kind, facts):
     return kind in (NUMERIC, WEIGHT) or kind == TARGET and facts['task'] == REGRESSION
 
 
+@plain
 def encoded_features(facts: Mapping[str, Any]) -> list[Feature]:
     """Returns the columns of the metadata as features for `example_parser`, with the storage types of their values."""
     return [

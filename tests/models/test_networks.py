@@ -19,8 +19,10 @@ TEXTS = [[5, 2, 8, 1, 3], [4, 4], [7], [3, 0, 6, 2], []]
 
 
 # Without statistics, the target is unchanged.
+@pytest.mark.parametrize('max_tables', [1, 64])
 @pytest.mark.parametrize('statistics, mean, std', [({}, 0, 1), ({'target_mean': 10.0, 'target_std': 2.0}, 10, 2)])
-def test_mlp_and_its_loss_are_those_of_numpy(statistics, mean, std):
+def test_mlp_and_its_loss_are_those_of_numpy(statistics, mean, std, max_tables, monkeypatch):
+    monkeypatch.setattr(mlp, '_MAX_TABLES', max_tables)
     metadata = {'vocabulary_sizes': {'a b': [6, 7]}, **statistics}
     params = make_params(mlp, 'task=regression,hidden_units=[4],embedding_size=3', metadata)
 
@@ -29,10 +31,14 @@ def test_mlp_and_its_loss_are_those_of_numpy(statistics, mean, std):
         predictions, loss = mlp.model(features, {'label': label}, ModeKeys.EVAL, params)
         return predictions['value'], loss
 
-    value, loss = evaluate(compute, IDS[:9], X[:9].reshape(9, 1, 2), X[9:18, 0], X[9:18, 1])
-    # Variables in the order of their names: dense/bias, dense/kernel, dense_1/bias, dense_1/kernel, two embeddings.
-    shapes = [[4], [9, 4], [1], [4, 1], [6, 3], [7, 3]]
-    bias, kernel, bias_1, kernel_1, first, second = [variable_values(i, shape) for i, shape in enumerate(shapes)]
+    others = (X[:9].reshape(9, 1, 2), X[9:18, 0], X[9:18, 1])
+    value, loss = evaluate(compute, IDS[:9], *others)
+    with pytest.raises(tf.errors.InvalidArgumentError, match='indices.* is not in'):
+        evaluate(compute, IDS[:9] + [6, 0], *others)
+    # Variables in the order of their names: dense/bias, dense/kernel, dense_1/bias, dense_1/kernel, embeddings.
+    shapes = [[4], [9, 4], [1], [4, 1], *([[13, 3]] if max_tables == 1 else [[6, 3], [7, 3]])]
+    bias, kernel, bias_1, kernel_1, *tables = [variable_values(i, shape) for i, shape in enumerate(shapes)]
+    first, second = tables if len(tables) > 1 else np.split(tables[0], [6])
     inputs = np.concatenate([first[IDS[:9, 0]], second[IDS[:9, 1]], X[9:18, :1], X[:9]], 1)
     expected = mean + std * (np.maximum(inputs @ kernel + bias, 0) @ kernel_1 + bias_1)[:, 0]
     np.testing.assert_allclose(value, expected, rtol=1e-4)
