@@ -26,7 +26,9 @@ def files(pattern):
 
 def check_alone():
     """Checks that the distribution of tf_estimator has all of that package, and nothing else."""
-    package = {path.name: path.read_bytes() for path in (ROOT / 'tf_estimator').iterdir() if path.suffix in ('.py', '.typed')}
+    folder = ROOT / 'tf_estimator'
+    found = (path for path in folder.glob('**/*') if path.suffix in ('.py', '.typed') and 'build' not in path.parts)
+    package = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
     wheel = {path: content for path, content in files('estimator_restored-*.whl').items() if '.dist-info/' not in path}
     assert wheel == {f'tf_estimator/{name}': content for name, content in package.items()}, sorted(wheel)
     sdist = {path.partition('/')[2]: content for path, content in files('estimator_restored-*.tar.gz').items()}

@@ -6,9 +6,11 @@ Import this package before TensorFlow; afterwards `tf.estimator` and `tf.compat.
     import tensorflow as tf
     tf.estimator.Estimator(...)
 
-An old script runs unchanged, without that import:
+An old script runs unchanged, without that import; with --tf1, also one of TensorFlow 1, with tf.contrib:
 
-    python -m tf_estimator SCRIPT ARGS...
+    python -m tf_estimator [--tf1] SCRIPT ARGS...
+
+In a notebook, `tf_estimator.enable(tf1=True)` does what --tf1 does, for what it imports from then on.
 
 The code behind `tf.estimator` is the package `tensorflow-estimator` 2.15.0. It imports a few modules and constants that
 TensorFlow has dropped since, which this package restores. `tf.layers` and the canned estimators need Keras 2, which is the
@@ -38,6 +40,15 @@ def install() -> None:
     """Imports TensorFlow and installs `tf.estimator`; raises ImportError, with the cure, if something is missing."""
     with around_import():
         import tensorflow  # noqa: F401
+
+
+def enable(tf1: bool = False) -> None:
+    """Installs `tf.estimator`; with tf1, `tensorflow` is TensorFlow 1 in later imports of the program's own files."""
+    install()
+    if tf1:
+        from tf_estimator.tf1 import enable as enable_tf1
+
+        enable_tf1()
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from tf_estimator.errors import CommandError
 _USAGE = """\
 python -m tf_estimator SCRIPT ARGS...      runs a script, with tf.estimator; - reads it from stdin
 python -m tf_estimator -m MODULE ARGS...   runs a module, like python -m, with tf.estimator
+python -m tf_estimator --tf1 ...           runs a script, or -m MODULE, for which `tensorflow` is TensorFlow 1, with tf.contrib
 python -m tf_estimator enable [--force]    gives tf.estimator to all programs of this virtual environment;
                                            with --force, even outside of a virtual environment
 python -m tf_estimator disable             ends that
@@ -33,10 +34,16 @@ def _run(arguments):
             print(f'tf_estimator {__version__}')
         case []:
             raise CommandError('SCRIPT is missing: python -m tf_estimator SCRIPT ARGS...', 2)
-        case ['-m']:
+        case ['-m'] | ['--tf1', '-m']:
             raise CommandError('MODULE is missing: python -m tf_estimator -m MODULE ARGS...', 2)
+        case ['--tf1']:
+            raise CommandError('SCRIPT is missing: python -m tf_estimator --tf1 SCRIPT ARGS...', 2)
         case ['-m', module, *rest]:
             runner.run_module(module, rest)
+        case ['--tf1', '-m', module, *rest]:
+            runner.run_module(module, rest, tf1=True)
+        case ['--tf1', script, *rest] if not script.startswith('-') or script == '-':
+            runner.run_script(script, rest, tf1=True)
         case ['enable'] | ['enable', '--force']:
             print(environment.enable(is_forced=len(arguments) > 1))
         case ['disable']:

@@ -14,6 +14,7 @@ _OPS = 'tensorflow.python.ops'
 _FRAMEWORK = 'tensorflow.python.framework'
 # {module: {name: new location}}
 NAMES = {
+    'tensorflow.python.util.nest': {'is_sequence': 'tensorflow.python.util.nest.is_nested'},
     f'{_FRAMEWORK}.ops': {
         'IndexedSlices': f'{_FRAMEWORK}.indexed_slices.IndexedSlices',
         'Tensor': f'{_FRAMEWORK}.tensor.Tensor',

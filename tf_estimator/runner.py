@@ -12,18 +12,19 @@ import tf_estimator
 from tf_estimator.errors import CommandError
 
 
-def run_script(script: str, arguments: list[str]) -> None:
+def run_script(script: str, arguments: list[str], tf1: bool = False) -> None:
     """Runs a script like `python SCRIPT ARGS...`; raises CommandError if it cannot start.
 
     Args:
       script: a file of source or bytecode; a directory or zip file with a __main__.py; or '-' for stdin.
       arguments: of the script.
+      tf1: whether `tensorflow` is TensorFlow 1 for the program.
     """
     if script != '-' and not os.path.exists(script):
         raise CommandError(f'{script}: no such file', 2)
     if os.path.isdir(script) and not os.path.exists(os.path.join(script, '__main__.py')):
         raise CommandError(f'{script}: is a directory without __main__.py', 2)
-    _install()
+    _install(tf1, None if script == '-' else os.path.dirname(os.path.realpath(script)))
     sys.argv = [script, *arguments]
     if script != '-' and (os.path.isdir(script) or _is_binary(script)):
         runpy.run_path(script, run_name='__main__')
@@ -60,12 +61,13 @@ class _ScriptLoader(importlib.machinery.SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)  # Once, as pipes cannot be read again.
 
 
-def run_module(module: str, arguments: list[str]) -> None:
+def run_module(module: str, arguments: list[str], tf1: bool = False) -> None:
     """Runs a module, or a package's __main__, like `python -m MODULE ARGS...`; raises CommandError if there is none."""
     package = module.partition('.')[0]
-    if not package or importlib.util.find_spec(package) is None:  # The package's modules might import TensorFlow.
+    found = importlib.util.find_spec(package) if package else None
+    if found is None:  # The package's modules might import TensorFlow.
         raise CommandError(f'no module named {module}', 2)
-    _install()
+    _install(tf1, next(iter(found.submodule_search_locations or ()), None))
     try:
         spec = importlib.util.find_spec(module)
         if spec and spec.submodule_search_locations is not None:
@@ -80,7 +82,7 @@ def run_module(module: str, arguments: list[str]) -> None:
     runpy.run_module(module, run_name='__main__', alter_sys=True)
 
 
-def _install():
+def _install(tf1, directory):
     try:
         tf_estimator.install()
     except ImportError as error:
@@ -88,6 +90,10 @@ def _install():
     from tf_estimator import dropped_names
 
     dropped_names.restore()
+    if tf1:
+        from tf_estimator.tf1 import enable
+
+        enable(directory)
     _hide_own_frames()
 
 

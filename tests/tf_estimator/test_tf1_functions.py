@@ -1,0 +1,239 @@
+"""The rest of tf.contrib: hyper-parameters, optimizers, heads, predictors, images, data and layers."""
+
+import gzip
+import itertools
+import os
+import re
+import struct
+import types
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+from tf_estimator.tf1 import data, estimator, image, layers, learn, lookup, mnist, opt, predictor
+from tf_estimator.tf1.hparam import HParams
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+RANDOM = np.random.RandomState(2)
+
+
+def run(*fetches, feeds=None):
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.tables_initializer()])
+        return session.run(fetches, feeds)
+
+
+def test_hyper_parameters_keep_their_types_and_take_text_json_and_dicts():
+    params = HParams(rate=0.1, units=[8, 4], name='x', is_on=False, steps=3, nothing=None)
+    assert params.parse('rate=1, units=[1,2,3],name=a b,is_on=true,steps=-2,units[1]=7') is params
+    assert params.values() == {'rate': 1.0, 'units': [1, 7, 3], 'name': 'a b', 'is_on': True, 'steps': -2, 'nothing': None}
+    assert params.parse_json('{"steps": 5}').steps == 5 and params.override_from_dict({'units': [9]}).units == [9]
+    assert params.get('rate') == 1.0 and params.get('other', 5) == 5 and 'rate' in params and 'other' not in params
+    assert params.to_json(sort_keys=True).startswith('{"is_on": true, "name": "a b"')
+    params.del_hparam('name')
+    params.add_hparam('name', 2)
+    for text, message in (
+        ('other=1', 'Unknown hyperparameter: other'),
+        ('steps=1.5', "Could not parse hparam steps of type int from '1.5'"),
+        ('is_on=maybe', 'Could not parse hparam is_on of type bool'),
+        ('rate', 'Malformed hyperparameter value: rate'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            params.parse(text)
+    for name, value in (('steps', 1.5), ('is_on', 1), ('units', 3), ('rate', [1.0]), ('rate', 'x')):
+        with pytest.raises(ValueError):
+            params.set_hparam(name, value)
+    with pytest.raises(ValueError, match='reserved: rate'):
+        params.add_hparam('rate', 2)
+
+
+def updated(optimizer, gradient, start, steps=2, **options):
+    """Returns the values of a variable and its other variables after steps with this gradient."""
+    with tf.Graph().as_default():
+        variable = tf.get_variable('v', initializer=np.float32(start), use_resource=options.pop('use_resource', False))
+        train = optimizer().apply_gradients([(gradient(), variable)], **options)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(steps):
+                session.run(train)
+            return session.run({other.op.name: other for other in tf.global_variables()})
+
+
+@pytest.mark.parametrize('use_resource', [False, True])
+def test_optimizers_follow_their_formulas(use_resource):
+    start, gradient = np.array([1.0, -2.0]), np.array([0.5, 0.25])
+    m = v = np.zeros(2)
+    expected = start.copy()
+    for step in (1, 2):
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        rate = 0.1 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+        expected = expected - 0.01 * expected - rate * m / (np.sqrt(v) + 1e-8)
+    dense = lambda: tf.constant(gradient, tf.float32)  # noqa: E731
+    found = updated(lambda: opt.AdamWOptimizer(0.01, 0.1), dense, start, use_resource=use_resource)
+    np.testing.assert_allclose(found['v'], expected, rtol=1e-4)
+    # A row without a gradient keeps its moments and its value.
+    sparse = lambda: tf.IndexedSlices(tf.constant([[0.5]]), tf.constant([1]), tf.constant([2, 1]))  # noqa: E731
+    found = updated(lambda: opt.LazyAdamOptimizer(0.1), sparse, start[:, None], use_resource=use_resource)
+    np.testing.assert_allclose(found['v'], [[1.0], [-2.2]], rtol=1e-4)
+    assert found['v/Adam'][0] == 0 and found['v/Adam'][1] == pytest.approx(0.5 * (1 - 0.9**2))
+    optimizer = lambda: opt.MovingAverageOptimizer(tf.train.GradientDescentOptimizer(1.0), 0.5)  # noqa: E731
+    averaged = updated(optimizer, dense, start, use_resource=True)
+    np.testing.assert_allclose(averaged['v'], start - 2 * gradient)
+    np.testing.assert_allclose(averaged['v/ExponentialMovingAverage'], start - 1.25 * gradient)  # 0.25 * 0 + 0.25 * 1 + 0.5 * 2
+    clipped = updated(
+        lambda: estimator.clip_gradients_by_norm(tf.train.GradientDescentOptimizer(1.0), 1.0),
+        lambda: tf.constant([3.0, 4.0]),
+        [0.0, 0.0],
+        1,
+    )
+    np.testing.assert_allclose(clipped['v'], [-0.6, -0.8], rtol=1e-6)
+
+
+def model_fn(features, labels, mode):
+    w = tf.get_variable('w', initializer=2.0)
+    predictions = {'y': w * features['x']}
+    loss = None if labels is None else tf.reduce_mean((predictions['y'] - labels) ** 2)
+    train_op = loss is not None and tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, predictions, loss, train_op or None)
+
+
+def input_fn():
+    return {'x': tf.constant([1.0, 2.0])}, tf.constant([2.0, 4.0])
+
+
+def serving_input_fn():
+    x = tf.placeholder(tf.float32, [None], 'x')
+    return tf.estimator.export.ServingInputReceiver({'x': x}, {'x': x})
+
+
+def test_predictors_of_estimators_and_saved_models_compute_with_feeds_by_name(tmp_path):
+    trained = learn.Estimator(model_fn, str(tmp_path / 'model')).fit(input_fn=input_fn, steps=2)
+    exported = trained.export_saved_model(str(tmp_path / 'export'), serving_input_fn).decode()
+    for found in (predictor.from_saved_model(exported), predictor.from_estimator(trained, serving_input_fn)):
+        ((name, values),) = found({'x': [1.0, 3.0]}).items()
+        assert name in ('y', 'output') and values.tolist() == [2.0, 6.0]
+        with pytest.raises(ValueError, match='unexpected keys'):
+            found({'z': [1.0]})
+    with pytest.raises(ValueError, match='Got signature_def_key other'):
+        predictor.from_saved_model(exported, 'other')
+    forwarded = estimator.forward_features(trained, 'x')
+    predictions = itertools.islice(forwarded.predict(lambda: input_fn()[0]), 2)  # They never end.
+    assert [found['x'] for found in predictions] == [1.0, 2.0]
+
+
+def test_an_experiment_trains_evaluates_and_exports(tmp_path):
+    config = learn.RunConfig(model_dir=str(tmp_path), save_checkpoints_steps=2)
+
+    def make(run_config, hparams):
+        export = learn.make_export_strategy(serving_input_fn)
+        return learn.Experiment(
+            learn.Estimator(model_fn, config=run_config),
+            input_fn,
+            input_fn,
+            train_steps=3,
+            eval_steps=1,
+            export_strategies=[export],
+        )
+
+    metrics, exports = learn.learn_runner.run(make, run_config=config, schedule='train_and_evaluate')
+    assert metrics == {'loss': 0.0, 'global_step': 3} and len(exports) == 1 and os.path.exists(exports[0])
+
+
+def test_heads_train_with_the_optimizers_of_tensorflow_1_and_run_the_update_ops():
+    logits, optimizer = np.array([[0.5, -0.5, 1.0], [2.0, 0.0, -1.0]], np.float32), tf.train.GradientDescentOptimizer
+    losses = np.log(np.exp(logits).sum(1)) - logits[[0, 1], [2, 0]]
+    for reduction, expected in (('weighted_sum_over_batch_size', losses.mean()), ('weighted_sum', losses.sum())):
+        with tf.Graph().as_default():
+            step = tf.train.create_global_step()
+            updates = tf.get_variable('updates', initializer=0.0)
+            tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, updates.assign_add(1.0))
+            shift = tf.get_variable('shift', initializer=np.zeros(3, np.float32))
+            head = estimator.multi_class_head(3, loss_reduction=reduction)
+            spec = head.create_estimator_spec({}, 'train', logits + shift, tf.constant([[2], [0]]), optimizer(0.1))
+            loss, _ = run(spec.loss, spec.train_op)
+            assert loss == pytest.approx(expected, rel=1e-5) and step is not None
+    heads = (estimator.binary_classification_head(), estimator.regression_head(), estimator.multi_label_head(2))
+    for head, label in zip(heads, ([[1.0]], [[1.0]], [[1, 0]])):
+        with tf.Graph().as_default():
+            tf.train.create_global_step()
+            w = tf.get_variable('w', [1, len(label[0])])
+            spec = head.create_estimator_spec({}, 'train', w, tf.constant(label), optimizer(0.1))
+            assert np.isfinite(run(spec.loss, spec.train_op)[0])
+
+
+def test_images_are_moved_by_pixels_and_turned_counterclockwise():
+    picture = np.arange(9, dtype=np.float32).reshape(3, 3)
+    with tf.Graph().as_default():
+        moved, turned, batch = run(
+            image.translate(picture, [1, 0]), image.rotate(picture, np.pi / 2), image.rotate(picture[None, :, :, None], [np.pi])
+        )
+    np.testing.assert_array_equal(moved, [[0, 0, 1], [0, 3, 4], [0, 6, 7]])
+    np.testing.assert_array_equal(turned, np.rot90(picture))
+    np.testing.assert_array_equal(batch[0, :, :, 0], picture[::-1, ::-1])
+
+
+def test_embeddings_feature_columns_and_tables_of_old_have_their_arguments():
+    with tf.Graph().as_default():
+        embedded = layers.embed_sequence(tf.constant([[1, 0]]), 3, 2, scope='words')
+        (table,) = tf.global_variables()
+        found, values = run(embedded, table)
+        assert table.op.name == 'words/embeddings'
+        np.testing.assert_array_equal(found, values[[[1, 0]]])
+    kind = layers.sparse_column_with_keys('kind', ['a', 'b'])
+    crossed = layers.crossed_column([layers.sparse_column_with_hash_bucket('place', 5), kind], 7)
+    assert crossed.keys == ('place', kind)
+    columns = [layers.real_valued_column('x', 2), layers.embedding_column(kind, 1, initializer=tf.ones_initializer())]
+    with tf.Graph().as_default():
+        features = {'x': tf.constant([[1.0, 2.0]]), 'kind': tf.constant([['b']])}
+        assert run(layers.input_from_feature_columns(features, columns))[0].tolist() == [[1.0, 1.0, 2.0]]
+    with tf.Graph().as_default():
+        table = lookup.HashTable(tf.lookup.KeyValueTensorInitializer(['a', 'b'], [1, 2]), -1, name='t')
+        words = lookup.index_table_from_tensor(mapping=tf.constant(['x', 'y']), default_value=9)
+        back = lookup.index_to_string_table_from_tensor(mapping=tf.constant(['x', 'y']), default_value='?')
+        found = run(
+            *(t.lookup(tf.constant(keys)) for t, keys in ((table, ['b', 'z']), (words, ['y', 'q']), (back, np.int64([1, 5]))))
+        )
+        assert [values.tolist() for values in found] == [[2, -1], [1, 9], [b'y', b'?']]
+        batches = tf.data.Dataset.range(5).apply(data.batch_and_drop_remainder(2))
+        assert [run(tf.data.make_one_shot_iterator(batches).get_next())[0].tolist()] == [[0, 1]]
+
+
+def test_texts_become_ids_of_their_words():
+    processor = learn.preprocessing.VocabularyProcessor(4, min_frequency=1)
+    ids = np.array([*processor.fit_transform(['b a b', 'a c b', 'a a'])])
+    assert ids.tolist() == [[2, 1, 2, 0], [1, 0, 2, 0], [1, 1, 0, 0]]  # By frequency: a 4, b 3; c occurs once.
+    assert [*processor.transform(['c a z b a'])][0].tolist() == [0, 1, 0, 2]
+    assert [*processor.reverse([[1, 2, 0, 0]])] == ['a b <UNK> <UNK>']
+
+
+def test_mnist_is_read_from_its_files_in_batches_and_a_download_is_checked(tmp_path, monkeypatch):
+    images, labels = RANDOM.randint(256, size=[7, 2, 2]).astype(np.uint8), np.arange(7, dtype=np.uint8)
+    for split in ('train', 't10k'):
+        for name, array, magic in (
+            (f'{split}-images-idx3-ubyte.gz', images, 2051),
+            (f'{split}-labels-idx1-ubyte.gz', labels, 2049),
+        ):
+            with gzip.open(tmp_path / name, 'wb') as file:
+                file.write(struct.pack(f'>{1 + array.ndim}i', magic, *array.shape) + array.tobytes())
+    found = mnist.input_data.read_data_sets(str(tmp_path), one_hot=True, validation_size=2)
+    assert [split.num_examples for split in found] == [5, 2, 7]
+    np.testing.assert_allclose(found.validation.images, images[:2].reshape(2, 4) / 255, rtol=1e-6)
+    assert found.test.labels[3].tolist() == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+    seen = [found.train.next_batch(3) for _ in range(3)]
+    assert [x.shape for x, _ in seen] == [(3, 4)] * 3 and found.train.epochs_completed == 1
+    epoch = np.concatenate([y for _, y in seen])[:5].argmax(1)
+    assert sorted(epoch) == [2, 3, 4, 5, 6]
+    os.remove(tmp_path / 'train-images-idx3-ubyte.gz')
+
+    class Response:
+        def __enter__(self):
+            return types.SimpleNamespace(read=lambda: gzip.compress(b'other'))
+
+        def __exit__(self, *unused):
+            pass
+
+    monkeypatch.setattr('urllib.request.urlopen', lambda url, timeout: Response())
+    with pytest.raises(OSError, match=re.escape('train-images-idx3-ubyte.gz: is not the published file')):
+        mnist.read_data_sets(str(tmp_path))
+    assert not (tmp_path / 'train-images-idx3-ubyte.gz').exists()

@@ -1,0 +1,111 @@
+"""TensorFlow 1 for a program's own files, and the names of tf.contrib."""
+
+import subprocess
+import sys
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+from tf_estimator.tf1 import tables
+from tf_estimator.tf1.modules import TensorFlow1
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.tf_estimator.programs import Environment, run_fresh
+
+SCRIPT = """
+import sys
+import tensorflow as tf
+import tensorflow.contrib.slim as slim
+import tensorflow.keras.backend as K
+from tensorflow.contrib.layers.python.layers import initializers, layers as layers_lib
+from tensorflow.contrib.slim.python.slim.nets.inception_v3 import inception_v3_base
+from tensorflow.contrib.seq2seq.python.ops import helper
+from tensorflow.contrib.tpu.python.tpu import tpu_config
+from tensorflow.examples.tutorials.mnist import input_data
+from tensorflow.python.ops import array_ops
+from tensorflow.core.framework import graph_pb2
+from tensorflow import Session as S
+import other, library
+
+def main(unused_argv):
+    x = tf.placeholder(tf.float32, [None, 3])
+    net = slim.fully_connected(x, 2, weights_initializer=initializers.xavier_initializer())
+    print(tf.__version__, other.VERSION, library.VERSION[:2], x.shape[1].value, [v.op.name for v in tf.trainable_variables()])
+    print(S is tf.Session, layers_lib.conv2d is slim.conv2d, helper.TrainingHelper is tf.contrib.seq2seq.TrainingHelper)
+    print(tf.contrib.framework.nest.is_sequence([]), sys.modules['tensorflow'].__version__[:2])
+    print('GRUCell' in tf.contrib.rnn.__dict__)
+    for statement in IMPORTS:
+        try:
+            exec(statement)
+        except (ImportError, AttributeError) as error:
+            print(type(error).__name__, error)
+
+if __name__ == '__main__':
+    tf.app.run()
+"""
+IMPORTS = [
+    'import tensorflow.contrib.kfac',
+    'from tensorflow.contrib.layers import nothing',
+    'tf.nothing',
+    'from tensorflow.python import nothing',
+]
+ABSENT = 'TensorFlow 2 does not have it; docs/porting.md has a table of what replaces such names'
+
+
+@pytest.mark.parametrize('argument', ['script.py', '-m=package.script'])
+def test_the_programs_own_files_see_tensorflow_1_and_libraries_tensorflow_2(tmp_path, argument):
+    environment = Environment(tmp_path / 'environment', is_real=True)
+    environment.site_packages.joinpath('library.py').write_text('import tensorflow as tf\nVERSION = tf.__version__\n')
+    (tmp_path / 'package').mkdir()
+    for name, text in (
+        ('script', f'IMPORTS = {IMPORTS}\n{SCRIPT}'),
+        ('other', 'import tensorflow\nVERSION = tensorflow.VERSION\n'),
+    ):
+        (tmp_path / f'{name}.py').write_text(text)
+        (tmp_path / 'package' / f'{name}.py').write_text(text)
+    program = argument.partition('=')[::2] if '=' in argument else (argument,)
+    done = subprocess.run(
+        [environment.python, '-m', 'tf_estimator', '--tf1', *program], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "1.15.5 1.15.5 2. 3 ['fully_connected/weights', 'fully_connected/biases']",
+        'True True True',
+        'True 2.',
+        'True',
+        f'ModuleNotFoundError tf.contrib.kfac: {ABSENT}',
+        f'ImportError tf.contrib.layers.nothing: {ABSENT}',
+        f'AttributeError tf.nothing: {ABSENT}',
+        "ImportError No module named 'tensorflow.python.nothing'",
+    ]
+
+
+def test_wrong_arguments_and_a_missing_package_are_named(monkeypatch):
+    for arguments, message in (
+        (['--tf1'], 'SCRIPT is missing: python -m tf_estimator --tf1 SCRIPT ARGS...'),
+        (['--tf1', '-m'], 'MODULE is missing: python -m tf_estimator -m MODULE ARGS...'),
+        (['--tf1', 'none.py'], 'none.py: no such file'),
+        (['--tf1', '--other'], 'there is no option --tf1'),
+    ):
+        code, out, err = run_fresh('-m', 'tf_estimator', *arguments)
+        assert code == 2 and err.startswith(f'python -m tf_estimator: {message}') and not out
+    with pytest.raises(ImportError, match='the package tensorflow-gan is missing: pip install tensorflow-gan'):
+        monkeypatch.setitem(sys.modules, 'tensorflow_gan', None)
+        TensorFlow1(tf).contrib.gan.gan_model  # noqa: B018
+
+
+def test_each_source_of_tf_contrib_is_a_module_and_each_renamed_name_is_there():
+    contrib = TensorFlow1(tf).contrib
+    for path, sources in tables.PACKAGES.items():
+        if path.startswith('tensorflow.contrib.') and not {'tensorflow_gan', 'tensorflow_probability'} & {
+            s.partition('.')[0] for s in sources
+        }:
+            package = contrib
+            for part in path.split('.')[2:]:
+                package = getattr(package, part)
+            assert dir(package) and (package.__all__ or not sources), path
+    for path in tables.NAMES:
+        value = contrib
+        for part in path.split('.')[2:]:
+            value = getattr(value, part)
+        assert callable(value) or path.endswith('metric_learning')

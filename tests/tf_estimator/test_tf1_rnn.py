@@ -1,0 +1,142 @@
+"""Recurrent cells and conditional random fields of tf.contrib, compared with NumPy."""
+
+import itertools
+
+from tf_estimator.tf1 import crf, rnn
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+UNITS, LENGTH, BATCH, SIZE = 3, 4, 2, 5
+RANDOM = np.random.RandomState(0)
+X = RANDOM.normal(size=[LENGTH, BATCH, SIZE]).astype(np.float32)
+KERNEL = RANDOM.normal(size=[SIZE + UNITS, 4 * UNITS]).astype(np.float32)
+BIAS = RANDOM.normal(size=[4 * UNITS]).astype(np.float32)
+
+
+def evaluate(fetches, **values):
+    """Returns the values of tensors, with variables of these values, {name: array}, whose names must be these."""
+    variables = {variable.op.name: variable for variable in tf.global_variables()}
+    assert variables.keys() == values.keys()
+    with tf.Session() as session:
+        for name, value in values.items():
+            variables[name].load(value, session)
+        return session.run(fetches)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm(inputs, ends, forget_bias=1.0, norm=lambda gate, name: gate, bias=BIAS):
+    """Returns outputs, and the states c and h at the ends; gates are in the order i, j, f, o."""
+    c, h = np.zeros([2, BATCH, UNITS])
+    outputs, states = [], []
+    for x in inputs:
+        gates = np.split(np.concatenate([x, h], 1) @ KERNEL + bias, 4, 1)
+        i, j, f, o = (norm(gate, name) for gate, name in zip(gates, ('input', 'transform', 'forget', 'output')))
+        c = norm(c * sigmoid(f + forget_bias) + sigmoid(i) * np.tanh(j), 'state')
+        h = np.tanh(c) * sigmoid(o)
+        outputs.append(h)
+        states.append((c, h))
+    last = [[states[end - 1][k][row] if end else np.zeros(UNITS) for row, end in enumerate(ends)] for k in (0, 1)]
+    mask = np.arange(len(inputs))[:, None, None] < np.asarray(ends)[:, None]
+    return np.array(outputs) * mask, last
+
+
+def test_block_cells_are_lstms_with_the_variables_of_tensorflow_1():
+    with tf.Graph().as_default():
+        outputs, state = tf.nn.dynamic_rnn(rnn.LSTMBlockCell(UNITS), tf.constant(X), dtype=tf.float32, time_major=True)
+        found = evaluate([outputs, *state], **{'rnn/lstm_cell/kernel': KERNEL, 'rnn/lstm_cell/bias': BIAS})
+    expected, last = lstm(X, [LENGTH] * BATCH)
+    for value, other in zip(found, (expected, *last)):
+        np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize('ends', [None, [2, 4], [0, 3]])
+@pytest.mark.parametrize('is_reversed', [False, True])
+def test_a_fused_cell_reads_sequences_up_to_their_ends_and_reversed(ends, is_reversed):
+    with tf.Graph().as_default():
+        cell = rnn.LSTMBlockFusedCell(UNITS)
+        cell = rnn.TimeReversedFusedRNN(cell) if is_reversed else cell
+        outputs, state = cell(tf.constant(X), dtype=tf.float32, sequence_length=ends and tf.constant(ends))
+        values = {'lstm_fused_cell/kernel': KERNEL, 'lstm_fused_cell/bias': BIAS}
+        found = evaluate([outputs, *state], **values)
+        cell(tf.constant(X), dtype=tf.float32)  # Again, and another, as a layer of TensorFlow 1.
+        rnn.LSTMBlockFusedCell(UNITS)(tf.constant(X), dtype=tf.float32)
+        assert [variable.op.name for variable in tf.global_variables()[2:]] == [
+            'lstm_fused_cell_1/kernel',
+            'lstm_fused_cell_1/bias',
+        ]
+    known = ends or [LENGTH] * BATCH
+
+    def turn(x):
+        rows = [[x[end - 1 - t if t < end else t, i] for t in range(LENGTH)] for i, end in enumerate(known)]
+        return np.transpose(rows, [1, 0, 2])
+
+    expected, last = lstm(turn(X) if is_reversed else X, known)
+    for value, other in zip(found, (turn(expected) if is_reversed else expected, *last)):
+        np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-6)
+
+
+def test_an_lstm_with_layer_normalization_normalizes_its_gates_and_its_state():
+    names = ('input', 'transform', 'forget', 'output', 'state')
+    gains = {name: RANDOM.normal(size=UNITS) for name in names}
+    shifts = {name: RANDOM.normal(size=UNITS) for name in names}
+
+    def norm(x, name):
+        return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-12) * gains[name] + shifts[name]
+
+    with tf.Graph().as_default():
+        cell = rnn.LayerNormBasicLSTMCell(UNITS, forget_bias=0.5)
+        outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(X), dtype=tf.float32, time_major=True)
+        scope = 'rnn/layer_norm_basic_lstm_cell'
+        values = {f'{scope}/{name}/gamma': gains[name] for name in names} | {
+            f'{scope}/{name}/beta': shifts[name] for name in names
+        }
+        found = evaluate([outputs, *state], **{f'{scope}/kernel': KERNEL, **values})
+    expected, last = lstm(X, [LENGTH] * BATCH, 0.5, norm, 0)
+    for value, other in zip(found, (expected, *last)):
+        np.testing.assert_allclose(value, other, rtol=1e-3, atol=1e-5)
+
+
+def test_bidirectional_layers_are_stacked_with_their_outputs_joined():
+    with tf.Graph().as_default():
+        cells = [[rnn.LSTMBlockCell(UNITS) for _ in range(2)] for _ in range(2)]
+        outputs, forward, backward = rnn.stack_bidirectional_dynamic_rnn(
+            *cells, tf.constant(X), dtype=tf.float32, time_major=True
+        )
+        names = [variable.op.name for variable in tf.global_variables()]
+    assert outputs.shape.as_list() == [LENGTH, BATCH, 2 * UNITS] and len(forward) == len(backward) == 2
+    places = [f'stack_bidirectional_rnn/cell_{i}/bidirectional_rnn/{way}/lstm_cell' for i in (0, 1) for way in ('fw', 'bw')]
+    assert names == [f'{place}/{name}' for place in places for name in ('kernel', 'bias')]
+
+
+@pytest.mark.parametrize('dtype', [np.int32, np.int64])
+@pytest.mark.parametrize('length', [1, 3])
+def test_a_crf_is_that_of_all_sequences_of_tags(length, dtype):
+    count = 3
+    potentials = RANDOM.normal(size=[3, length, count]).astype(np.float32)
+    transitions = RANDOM.normal(size=[count, count]).astype(np.float32)
+    ends = np.array([length, max(length - 1, 1), 1], dtype)
+    tags = RANDOM.randint(count, size=[3, length]).astype(dtype)
+
+    def score(row, sequence):
+        unary = sum(potentials[row, i, tag] for i, tag in enumerate(sequence))
+        return unary + sum(transitions[pair] for pair in itertools.pairwise(sequence))
+
+    with tf.Graph().as_default():
+        likelihood, matrix = crf.crf_log_likelihood(tf.constant(potentials), tf.constant(tags), tf.constant(ends))
+        best, best_score = crf.crf_decode(tf.constant(potentials), matrix, tf.constant(ends))
+        assert best.shape.as_list() == [3, length] and best.dtype == tf.int32
+        gradient = tf.gradients(likelihood, matrix)
+        found, best, best_score, _ = evaluate([likelihood, best, best_score, gradient], transitions=transitions)
+    for row, end in enumerate(ends):
+        scores = {sequence: score(row, sequence) for sequence in itertools.product(range(count), repeat=int(end))}
+        expected = scores[tuple(tags[row, :end])] - np.log(np.sum(np.exp([*scores.values()])))
+        assert found[row] == pytest.approx(expected, abs=1e-4)
+        winner = max(scores, key=scores.get)
+        assert (*best[row],) == (*winner, *[0] * (length - end)) and best_score[row] == pytest.approx(scores[winner], abs=1e-4)
+        alone, alone_score = crf.viterbi_decode(potentials[row, :end], transitions)
+        assert (*alone,) == winner and alone_score == pytest.approx(scores[winner], abs=1e-4)

@@ -1,0 +1,185 @@
+"""Decoders, attention and losses of tf.contrib.seq2seq, compared with NumPy."""
+
+import itertools
+
+from tf_estimator.tf1 import legacy_seq2seq, seq2seq
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.tf_estimator.test_tf1_rnn import evaluate
+
+RANDOM = np.random.RandomState(1)
+IDS, END, START = 4, 3, 0
+TABLE = RANDOM.normal(size=[IDS, IDS]).astype(np.float32) * 2  # The scores of the next id, by the last one.
+TABLE[:, END] -= 1
+LOG = TABLE - np.log(np.exp(TABLE).sum(1, keepdims=True))
+
+
+class Chain(tf.nn.rnn_cell.RNNCell):
+    """Its output is its input, the row of TABLE of the last id; its state counts the steps."""
+
+    state_size = 1
+    output_size = IDS
+
+    def call(self, inputs, state):
+        return inputs, state + 1
+
+
+def run(fetches):
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        return session.run(fetches)
+
+
+def greedy(start, steps):
+    ids = [start]
+    while len(ids) <= steps and (len(ids) == 1 or ids[-1] != END):
+        ids.append(int(np.argmax(TABLE[ids[-1]])))
+    return ids[1:]
+
+
+@pytest.mark.parametrize('impute', [False, True])
+def test_training_reads_given_inputs_up_to_the_length_of_each_sequence(impute):
+    inputs, lengths = RANDOM.normal(size=[2, 3, IDS]).astype(np.float32), np.array([1, 3], np.int32)
+    with tf.Graph().as_default():
+        decoder = seq2seq.BasicDecoder(Chain(), seq2seq.TrainingHelper(inputs, lengths), tf.zeros([2, 1]))
+        outputs, state, found_lengths = seq2seq.dynamic_decode(decoder, impute_finished=impute)
+        found, ids, state, found_lengths = run([*outputs, state, found_lengths])
+    np.testing.assert_array_equal(found_lengths, lengths)
+    assert state.tolist() == ([[1], [3]] if impute else [[3], [3]])
+    np.testing.assert_array_equal(found[1], inputs[1])
+    np.testing.assert_array_equal(found[0], [inputs[0, 0], *[[0] * IDS] * 2] if impute else inputs[0])
+    np.testing.assert_array_equal(ids[1], np.argmax(inputs[1], -1))
+
+
+def test_decoding_follows_the_best_id_until_the_end_or_the_limit_with_an_output_layer():
+    starts = [0, 1, 2]
+    with tf.Graph().as_default():
+        helper = seq2seq.GreedyEmbeddingHelper(tf.constant(TABLE), tf.constant(starts), END)
+        layer = tf.layers.Dense(IDS, use_bias=False, kernel_initializer=tf.constant_initializer(2 * np.eye(IDS)))
+        decoder = seq2seq.BasicDecoder(Chain(), helper, tf.zeros([3, 1]), layer)
+        outputs, _, lengths = seq2seq.dynamic_decode(decoder, maximum_iterations=5)
+        assert outputs.rnn_output.shape.as_list() == [3, None, IDS]
+        (scores, ids), lengths = run([outputs, lengths])
+    for row, start in enumerate(starts):
+        expected = greedy(start, 5)
+        assert (lengths[row], ids[row][: lengths[row]].tolist()) == (len(expected), expected)
+        np.testing.assert_allclose(scores[row, 0], 2 * TABLE[start])
+
+
+@pytest.mark.parametrize('weight', [0.0, 1.5])
+def test_a_wide_beam_finds_the_sequences_of_the_highest_scores(weight):
+    steps, width, starts = 3, 64, [0, 2]
+
+    def score(start, sequence):
+        ids = [start, *sequence]
+        length = sequence.index(END) + 1 if END in sequence else steps
+        grown = length - (END in sequence)  # Ends do not count in the length that is penalized.
+        total = sum(LOG[pair] for pair in itertools.pairwise(ids[: length + 1]))
+        return total / ((5 + grown) / 6) ** weight
+
+    with tf.Graph().as_default():
+        state = seq2seq.tile_batch(tf.zeros([2, 1]), width)
+        assert state.shape.as_list() == [2 * width, 1]
+        table = tf.constant(TABLE)
+        options = {'beam_width': width, 'length_penalty_weight': weight}
+        decoder = seq2seq.BeamSearchDecoder(Chain(), table, tf.constant(starts), END, state, **options)
+        outputs, final, lengths = seq2seq.dynamic_decode(decoder, maximum_iterations=steps)
+        ids, scores, found_lengths = run([outputs.predicted_ids, outputs.beam_search_decoder_output.scores, final.lengths])
+    assert ids.shape == (2, steps, width)
+    for row, start in enumerate(starts):
+        everything = {
+            sequence[: sequence.index(END) + 1] if END in sequence else sequence
+            for sequence in itertools.product(range(IDS), repeat=steps)
+        }
+        expected = {sequence: score(start, sequence) for sequence in everything}
+        ranked = sorted(expected, key=expected.get, reverse=True)
+        for beam, sequence in enumerate(ranked[:5]):
+            assert ids[row, : len(sequence), beam].tolist() == [*sequence]
+            assert scores[row, steps - 1, beam] == pytest.approx(expected[sequence], rel=1e-4)
+
+
+def softmax(x):
+    return np.exp(x) / np.exp(x).sum()
+
+
+@pytest.mark.parametrize('kind', ['luong', 'scaled', 'bahdanau', 'normalized'])
+def test_attention_is_a_mean_of_the_memory_weighted_by_scores_within_the_length_of_each(kind):
+    units, memory = 3, RANDOM.normal(size=[2, 4, 5]).astype(np.float32)
+    lengths, inputs = [2, 4], RANDOM.normal(size=[2, 6]).astype(np.float32)
+    make = {'luong': seq2seq.LuongAttention, 'bahdanau': seq2seq.BahdanauAttention}
+    is_luong = kind in ('luong', 'scaled')
+    option = {'scaled': {'scale': True}, 'normalized': {'normalize': True}}.get(kind, {})
+    with tf.Graph().as_default():
+        mechanism = make['luong' if is_luong else 'bahdanau'](units, memory, lengths, **option)
+        cell = tf.nn.rnn_cell.BasicRNNCell(units, activation=tf.identity)
+        wrapper = seq2seq.AttentionWrapper(cell, mechanism, 2, alignment_history=True)
+        state = wrapper.zero_state(2, tf.float32)
+        outputs, state = wrapper(tf.constant(inputs), state)
+        scope, own = 'attention_wrapper', 'luong_attention' if is_luong else 'bahdanau_attention'
+        shapes = {
+            'memory_layer/kernel': [5, units],
+            f'{scope}/basic_rnn_cell/kernel': [6 + 2 + units, units],
+            f'{scope}/basic_rnn_cell/bias': [units],
+            f'{scope}/attention_layer/kernel': [units + 5, 2],
+            **({f'{scope}/{own}/attention_g': []} if option else {}),
+            **(
+                {} if is_luong else {f'{scope}/{own}/attention_v': [units], f'{scope}/{own}/query_layer/kernel': [units, units]}
+            ),
+            **({f'{scope}/{own}/attention_b': [units]} if kind == 'normalized' else {}),
+        }
+        values = {name: RANDOM.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+        found = evaluate([outputs, state.alignments, state.alignment_history.stack(), state.time], **values)
+    by_name = {name.removeprefix(f'{scope}/').removeprefix(f'{own}/'): value for name, value in values.items()}
+    for row, length in enumerate(lengths):
+        query = (
+            np.concatenate([inputs[row], np.zeros(2 + units)]) @ by_name['basic_rnn_cell/kernel']
+            + by_name['basic_rnn_cell/bias']
+        )
+        keys = memory[row, :length] @ by_name['memory_layer/kernel']
+        if is_luong:
+            scores = keys @ query * by_name.get('attention_g', 1)
+        else:
+            v, summed = by_name['attention_v'], keys + query @ by_name['query_layer/kernel']
+            if kind == 'normalized':
+                v, summed = by_name['attention_g'] * v / np.sqrt(np.sum(v**2)), summed + by_name['attention_b']
+            scores = np.tanh(summed) @ v
+        weights = np.concatenate([softmax(scores), np.zeros(4 - length)])
+        np.testing.assert_allclose(found[1][row], weights, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(found[2][0, row], weights, rtol=1e-3, atol=1e-6)
+        expected = np.concatenate([query, weights @ memory[row]]) @ by_name['attention_layer/kernel']
+        np.testing.assert_allclose(found[0][row], expected, rtol=1e-3, atol=1e-5)
+    assert found[3] == 1
+
+
+def test_attention_decodes_with_a_beam():
+    with tf.Graph().as_default():
+        memory = seq2seq.tile_batch(tf.constant(RANDOM.normal(size=[2, 4, 5]), tf.float32), 3)
+        cell = seq2seq.AttentionWrapper(tf.nn.rnn_cell.BasicLSTMCell(4), seq2seq.LuongAttention(4, memory), 4)
+        state = cell.zero_state(6, tf.float32)
+        decoder = seq2seq.BeamSearchDecoder(cell, tf.constant(TABLE), [0, 1], END, state, 3, tf.layers.Dense(IDS))
+        outputs, _, _ = seq2seq.dynamic_decode(decoder, maximum_iterations=4)
+        ids = run(outputs.predicted_ids)
+    assert ids.shape[0] == 2 and ids.shape[2] == 3 and ids.shape[1] <= 4
+
+
+def test_the_loss_of_sequences_is_a_weighted_mean_or_sum():
+    logits, targets = RANDOM.normal(size=[2, 3, IDS]).astype(np.float32), np.array([[0, 1, 2], [3, 2, 1]], np.int32)
+    weights = np.array([[1, 1, 0], [0.5, 0, 0]], np.float32)
+    losses = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, targets[..., None], -1)[..., 0]
+    weighted = losses * weights
+    expected = {
+        (True, True): weighted.sum() / weights.sum(),
+        (True, False): weighted.sum(1) / weights.sum(1),
+        (False, True): weighted.sum(0) / (weights.sum(0) + 1e-12),
+        (False, False): weighted,
+    }
+    with tf.Graph().as_default():
+        found = run({key: seq2seq.sequence_loss(logits, targets, weights, *key) for key in expected})
+        lists = ([*tf.unstack(tf.constant(values), axis=1)] for values in (logits, targets, weights))
+        by_example = run(legacy_seq2seq.sequence_loss_by_example(*lists))
+    for key, value in expected.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-5)
+    np.testing.assert_allclose(by_example, expected[True, False], rtol=1e-5)

@@ -1,0 +1,25 @@
+"""TensorFlow 1 for a program's own files: `tensorflow` is compat.v1 without the behavior of TensorFlow 2, and has tf.contrib.
+
+Libraries keep TensorFlow 2. `python -m tf_estimator --tf1` enables this.
+"""
+
+import builtins
+
+from tf_estimator.tf1.imports import Imports
+from tf_estimator.tf1.modules import TensorFlow1
+
+
+def enable(directory: str | None = None) -> None:
+    """Gives TensorFlow 1 to the imports of files outside of site-packages, and to those in a directory.
+
+    tf_estimator.install() must have been called. Enabled twice, it stays as it is.
+
+    Args:
+      directory: of a program within site-packages.
+    """
+    if isinstance(getattr(builtins.__import__, '__self__', None), Imports):
+        return
+    import tensorflow.compat.v1 as v1
+
+    v1.disable_v2_behavior()
+    builtins.__import__ = Imports(TensorFlow1(v1), directory).load

@@ -1,0 +1,167 @@
+"""tf.contrib.estimator: heads, and wrappers of Estimators and optimizers."""
+
+import logging
+
+import tensorflow.compat.v1 as tf
+from tensorflow_estimator.python.estimator import head as heads
+from tensorflow_estimator.python.estimator.extenders import add_metrics  # noqa: F401 - a name of this package
+
+_REDUCTIONS = {'weighted_sum': 'sum', 'weighted_sum_over_batch_size': 'sum_over_batch_size'}
+
+
+def binary_classification_head(
+    weight_column=None, thresholds=None, label_vocabulary=None, loss_reduction='sum_over_batch_size', loss_fn=None, name=None
+):
+    reduction = _REDUCTIONS.get(loss_reduction, loss_reduction)
+    return _Binary(weight_column, thresholds, label_vocabulary, reduction, loss_fn, name)
+
+
+def multi_class_head(
+    n_classes, weight_column=None, label_vocabulary=None, loss_reduction='sum_over_batch_size', loss_fn=None, name=None
+):
+    if n_classes <= 2:
+        raise ValueError(f'n_classes must be > 2: {n_classes}; use binary_classification_head for 2')
+    reduction = _REDUCTIONS.get(loss_reduction, loss_reduction)
+    return _MultiClass(n_classes, weight_column, label_vocabulary, reduction, loss_fn, name)
+
+
+def multi_label_head(
+    n_classes,
+    weight_column=None,
+    thresholds=None,
+    label_vocabulary=None,
+    loss_reduction='sum_over_batch_size',
+    loss_fn=None,
+    classes_for_class_based_metrics=None,
+    name=None,
+):
+    reduction = _REDUCTIONS.get(loss_reduction, loss_reduction)
+    options = (loss_fn, classes_for_class_based_metrics, name)
+    return _MultiLabel(n_classes, weight_column, thresholds, label_vocabulary, reduction, *options)
+
+
+def regression_head(
+    weight_column=None, label_dimension=1, loss_reduction='sum_over_batch_size', loss_fn=None, inverse_link_fn=None, name=None
+):
+    reduction = _REDUCTIONS.get(loss_reduction, loss_reduction)
+    return _Regression(label_dimension, weight_column, reduction, loss_fn, inverse_link_fn, name)
+
+
+def multi_head(heads, head_weights=None):
+    return _Multi(heads, head_weights)
+
+
+class _TakesOptimizer:
+    """A head of TensorFlow 2 that takes the optimizers of TensorFlow 1, and runs tf.GraphKeys.UPDATE_OPS."""
+
+    def create_estimator_spec(
+        self, features, mode, logits, labels=None, optimizer=None, train_op_fn=None, regularization_losses=None, **options
+    ):
+        if isinstance(optimizer, tf.train.Optimizer):
+            old = optimizer
+            optimizer, train_op_fn = None, lambda loss: old.minimize(loss, tf.train.get_or_create_global_step())
+        update_ops = options.pop('update_ops', None) or tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+        return super().create_estimator_spec(  # type: ignore[misc]
+            features,
+            mode,
+            logits,
+            labels,
+            optimizer=optimizer,
+            train_op_fn=train_op_fn,
+            update_ops=update_ops or None,
+            regularization_losses=regularization_losses,
+            **options,
+        )
+
+
+class _Binary(_TakesOptimizer, heads.binary_class_head.BinaryClassHead):
+    pass
+
+
+class _MultiClass(_TakesOptimizer, heads.multi_class_head.MultiClassHead):
+    pass
+
+
+class _MultiLabel(_TakesOptimizer, heads.multi_label_head.MultiLabelHead):
+    pass
+
+
+class _Regression(_TakesOptimizer, heads.regression_head.RegressionHead):
+    pass
+
+
+class _Multi(_TakesOptimizer, heads.multi_head.MultiHead):
+    pass
+
+
+def forward_features(estimator, keys=None, sparse_default_values=None):
+    """Returns an Estimator like another, whose predictions also have features.
+
+    Args:
+      keys: a name or names of features; None for all.
+      sparse_default_values: {feature: what is missing in its dense form}.
+    """
+    names = [keys] if isinstance(keys, str) else keys
+    defaults = sparse_default_values or {}
+
+    def dense(name, value):
+        if not isinstance(value, tf.SparseTensor):
+            return value
+        if name not in defaults:
+            raise ValueError(f'Feature ({name}) is expected to be a `Tensor`: give its sparse_default_values')
+        return tf.sparse.to_dense(value, defaults[name])
+
+    def model_fn(features, labels, mode, config):
+        spec = estimator.model_fn(features, labels, mode, config)
+        if spec.predictions is None:
+            return spec
+        if not isinstance(spec.predictions, dict):
+            raise ValueError('forward_features needs predictions that are a dict')
+        wanted = list(features) if names is None else names
+        if unknown := set(wanted) - features.keys():
+            raise ValueError(f'keys {sorted(unknown)} are no features')
+        forwarded = {name: tf.identity(dense(name, features[name])) for name in wanted}
+        if taken := forwarded.keys() & spec.predictions.keys():
+            raise ValueError(f'Cannot forward feature key ({", ".join(sorted(taken))}): predictions have it')
+        outputs = {
+            key: tf.estimator.export.PredictOutput({**output.outputs, **forwarded})
+            if isinstance(output, tf.estimator.export.PredictOutput)
+            else output
+            for key, output in (spec.export_outputs or {}).items()
+        }
+        return spec._replace(predictions={**spec.predictions, **forwarded}, export_outputs=outputs or None)
+
+    return tf.estimator.Estimator(model_fn, estimator.model_dir, estimator.config)
+
+
+def clip_gradients_by_norm(optimizer, clip_norm):
+    """Returns an optimizer that clips the gradients to a global norm."""
+
+    class Clipping(tf.train.Optimizer):
+        def compute_gradients(self, *args, **kwargs):
+            return optimizer.compute_gradients(*args, **kwargs)
+
+        def apply_gradients(self, grads_and_vars, *args, **kwargs):
+            gradients, variables = zip(*grads_and_vars)
+            clipped, _ = tf.clip_by_global_norm(gradients, clip_norm)
+            return optimizer.apply_gradients(zip(clipped, variables), *args, **kwargs)
+
+        def __getattr__(self, name):
+            return getattr(optimizer, name)
+
+    return Clipping(False, f'ClipByNorm{optimizer.get_name()}')
+
+
+def replicate_model_fn(model_fn, *unused_args, **unused_options):
+    """Returns the model_fn: the model runs on one device, which is said."""
+    logging.getLogger('tensorflow').warning(
+        'tf.contrib.estimator.replicate_model_fn: the model runs on one device; for several, use '
+        'RunConfig(train_distribute=tf.distribute.MirroredStrategy()).'
+    )
+    return model_fn
+
+
+def TowerOptimizer(optimizer_or_optimizer_fn):
+    """Returns the optimizer: see replicate_model_fn."""
+    is_optimizer = isinstance(optimizer_or_optimizer_fn, tf.train.Optimizer)
+    return optimizer_or_optimizer_fn if is_optimizer else optimizer_or_optimizer_fn()

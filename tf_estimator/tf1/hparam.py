@@ -1,0 +1,149 @@
+"""tf.contrib.training.HParams: hyper-parameters with types."""
+
+from collections.abc import Mapping
+import json
+import numbers
+import re
+from typing import Any
+
+_VALUE = re.compile(r'\s*([a-zA-Z][\w.]*)\s*(?:\[\s*(\d+)\s*\])?\s*=\s*(?:\[([^\]]*)\]|([^,\[\]]*))\s*(?:,|$)')
+
+
+class HParams:
+    """Hyper-parameters as attributes; each has the type of its first value, and is a single one or a list.
+
+    Args:
+      hparam_def: must be None.
+      model_structure: kept for get_model_structure.
+      **kwargs: {name: value}. A value None has no type.
+    """
+
+    def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
+        if hparam_def is not None:
+            raise ValueError('HParams from a protocol buffer are not supported: pass keyword arguments')
+        self._types: dict[str, tuple[type, bool]] = {}
+        self._model_structure = model_structure
+        for name, value in kwargs.items():
+            self.add_hparam(name, value)
+
+    def add_hparam(self, name: str, value: Any) -> None:
+        """Adds a hyper-parameter; raises ValueError if the name is taken, or the value is an empty list."""
+        if getattr(self, name, None) is not None:
+            raise ValueError(f'Hyperparameter name is reserved: {name}')
+        if isinstance(value, (list, tuple)):
+            if not value:
+                raise ValueError(f'Multi-valued hyperparameters cannot be empty: {name}')
+            self._types[name] = (type(value[0]), True)
+        else:
+            self._types[name] = (type(value), False)
+        setattr(self, name, value)
+
+    def set_hparam(self, name: str, value: Any) -> None:
+        """Changes the value; raises KeyError for an unknown name, ValueError if the type differs."""
+        kind, is_list = self._types[name]
+        if isinstance(value, list) != is_list:
+            raise ValueError(f'{name} must {"" if is_list else "not "}be a list, but is {value!r}')
+        cast = [_cast(name, kind, item) for item in value] if is_list else _cast(name, kind, value)
+        setattr(self, name, cast)
+
+    def del_hparam(self, name: str) -> None:
+        """Removes the hyper-parameter, if it exists."""
+        if hasattr(self, name):
+            delattr(self, name)
+            del self._types[name]
+
+    def parse(self, values: str) -> 'HParams':
+        """Sets values from text such as 'rate=0.1,sizes=[1,2],sizes[0]=3'; raises ValueError if it is wrong."""
+        position = 0
+        while position < len(values):
+            match = _VALUE.match(values, position)
+            if not match:
+                raise ValueError(f'Malformed hyperparameter value: {values[position:]}')
+            name, index, items, value = match.groups()
+            if name not in self._types:
+                raise ValueError(f'Unknown hyperparameter: {name}')
+            kind, is_list = self._types[name]
+            if items is not None:
+                found: Any = [_from_text(name, kind, item.strip()) for item in items.split(',') if item.strip()]
+            else:
+                found = _from_text(name, kind, value.strip())
+            if index is not None:
+                changed = list(getattr(self, name))
+                changed[int(index)] = found
+                found = changed
+            elif is_list and items is None:
+                found = [found]
+            self.set_hparam(name, found)
+            position = match.end()
+        return self
+
+    def override_from_dict(self, values_dict: Mapping[str, Any]) -> 'HParams':
+        for name, value in values_dict.items():
+            self.set_hparam(name, value)
+        return self
+
+    def parse_json(self, values_json: str) -> 'HParams':
+        return self.override_from_dict(json.loads(values_json))
+
+    def to_json(self, indent: Any = None, separators: Any = None, sort_keys: bool = False) -> str:
+        values = {name: value for name, value in self.values().items() if not callable(value)}
+        return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    def values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._types}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Returns the value, or the default for an unknown name; raises ValueError if the default has another type."""
+        if key not in self._types:
+            return default
+        kind, is_list = self._types[key]
+        if default is not None:
+            if is_list != isinstance(default, list):
+                raise ValueError(f'the default of {key} must {"" if is_list else "not "}be a list')
+            for item in default if is_list else [default]:
+                _cast(key, kind, item)
+        return getattr(self, key)
+
+    def get_model_structure(self) -> Any:
+        return self._model_structure
+
+    def set_model_structure(self, model_structure: Any) -> None:
+        self._model_structure = model_structure
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._types
+
+    def __str__(self) -> str:
+        return str(sorted(self.values().items()))
+
+    def __repr__(self) -> str:
+        return f'HParams({self})'
+
+
+def _from_text(name, kind, text):
+    if kind is bool:
+        if text.lower() not in ('true', 'false', '0', '1'):
+            raise ValueError(f'Could not parse hparam {name} of type bool from {text!r}')
+        return text.lower() in ('true', '1')
+    if kind is type(None):
+        return text
+    try:
+        return kind(text)
+    except (TypeError, ValueError):
+        raise ValueError(f'Could not parse hparam {name} of type {kind.__name__} from {text!r}') from None
+
+
+def _cast(name, kind, value):
+    """Returns a value as the type; raises ValueError if that would change it."""
+    if kind is type(None) or isinstance(value, kind) and not (kind is not bool and isinstance(value, bool)):
+        return value
+    if issubclass(kind, str) and isinstance(value, bytes):
+        return value.decode()
+    is_number = isinstance(value, numbers.Number) and not isinstance(value, bool)
+    if is_number and (
+        issubclass(kind, float) or issubclass(kind, int) and kind is not bool and isinstance(value, numbers.Integral)
+    ):
+        return kind(value)
+    if value is None:
+        return None
+    raise ValueError(f'Could not cast hparam {name} of type {kind.__name__} from value {value!r}')

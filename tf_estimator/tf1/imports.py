@@ -1,0 +1,94 @@
+"""The import statement of a program's own files, for which `tensorflow` is another module than for libraries."""
+
+import builtins
+from collections.abc import Mapping, Sequence
+import functools
+import importlib
+import os
+import site
+import sysconfig
+import types
+from typing import Any
+
+from tf_estimator.tf1.modules import Package, member
+
+_REAL = ('core', 'compiler', 'lite', 'python', 'tools', 'tsl', '_api')  # Packages that a program shares with libraries.
+_LIBRARIES = tuple(
+    os.path.join(os.path.abspath(path), '')
+    for path in {
+        os.path.dirname(os.path.dirname(__file__)),
+        *(sysconfig.get_path(name) for name in ('stdlib', 'platstdlib', 'purelib', 'platlib')),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+    }
+)
+_LIBRARY_FOLDERS = (f'{os.sep}site-packages{os.sep}', f'{os.sep}dist-packages{os.sep}')
+
+
+class Imports:
+    """Args:
+    tensorflow: the module that the program's own files import.
+    directory: a folder of such files, even within site-packages; else all files outside of libraries are the program's.
+    """
+
+    def __init__(self, tensorflow: Any, directory: str | None):
+        self._tensorflow = tensorflow
+        self._directory = directory and os.path.join(os.path.abspath(directory), '')
+        self._import = builtins.__import__
+        self._is_own = functools.cache(self._is_own_file)
+
+    def load(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        """Replaces builtins.__import__."""
+        if level or name.partition('.')[0] != 'tensorflow' or not self._is_of_program(globals):
+            return self._import(name, globals, locals, fromlist or (), level)
+        module = self._find(name)
+        if not fromlist:
+            return self._tensorflow
+        for item in fromlist:
+            if item != '*' and not hasattr(module, item):
+                self._check_submodule(module, f'{name}.{item}')
+        return module
+
+    def _find(self, name):
+        _, *parts = name.split('.')
+        if parts and parts[0] in _REAL:
+            return importlib.import_module(name)
+        module = self._tensorflow
+        for part in parts:
+            try:
+                found = module.submodule(part) if isinstance(module, Package) else member(module, part)
+            except AttributeError as error:
+                raise ModuleNotFoundError(str(error), name=name) from None
+            if found is None:
+                raise ModuleNotFoundError(f'{module.__name__} has no {part}', name=name)
+            module = found
+        return module
+
+    def _check_submodule(self, module, path):
+        """Imports a module that is no attribute of its package yet; raises ImportError with the reason if there is none."""
+        try:
+            if isinstance(module, types.ModuleType) and path.split('.')[1] in _REAL:
+                importlib.import_module(path)
+            else:
+                getattr(module, path.rpartition('.')[2])
+        except (AttributeError, ModuleNotFoundError) as error:
+            raise ImportError(str(error), name=path) from None
+
+    def _is_of_program(self, names):
+        if names is None:
+            return False
+        path = names.get('__file__')
+        return names.get('__name__') == '__main__' if path is None else self._is_own(path)
+
+    def _is_own_file(self, path):
+        path = os.path.abspath(path)
+        if self._directory and path.startswith(self._directory):
+            path = path[len(self._directory) - 1 :]  # A virtual environment in it is none of the program.
+        return not path.startswith(_LIBRARIES) and not any(folder in path for folder in _LIBRARY_FOLDERS)

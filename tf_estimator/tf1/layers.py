@@ -1,0 +1,86 @@
+"""tf.contrib.layers: embeddings, and the feature columns of before tf.feature_column."""
+
+import tensorflow.compat.v1 as tf
+
+_columns = tf.feature_column
+bucketized_column = _columns.bucketized_column
+create_feature_spec_for_parsing = _columns.make_parse_example_spec
+safe_embedding_lookup_sparse = tf.nn.safe_embedding_lookup_sparse
+
+
+def embed_sequence(
+    ids,
+    vocab_size=None,
+    embed_dim=None,
+    unique=False,
+    initializer=None,
+    regularizer=None,
+    trainable=True,
+    scope=None,
+    reuse=None,
+):
+    """Returns the embeddings of ids, int [batch, length], as float [batch, length, embed_dim].
+
+    They are the variable SCOPE/embeddings, [vocab_size, embed_dim]; SCOPE is by default EmbedSequence.
+    """
+    if not (reuse or vocab_size and embed_dim):
+        raise ValueError(f'Must specify vocab size and embedding dimension when not reusing. Got {vocab_size}, {embed_dim}')
+    with tf.variable_scope(scope, 'EmbedSequence', [ids], reuse=reuse):
+        shape = [vocab_size, embed_dim] if vocab_size and embed_dim else None
+        table = tf.get_variable('embeddings', shape, None, initializer, regularizer, trainable)
+        return tf.nn.embedding_lookup(table, ids)
+
+
+def real_valued_column(column_name, dimension=1, default_value=None, dtype=tf.float32, normalizer=None):
+    return _columns.numeric_column(column_name, (dimension,), default_value, dtype, normalizer)
+
+
+def sparse_column_with_hash_bucket(column_name, hash_bucket_size, combiner='sum', dtype=tf.string, hash_keys=None):
+    return _columns.categorical_column_with_hash_bucket(column_name, hash_bucket_size, dtype)
+
+
+def sparse_column_with_integerized_feature(column_name, bucket_size, combiner='sum', dtype=tf.int64):
+    return _columns.categorical_column_with_identity(column_name, bucket_size)
+
+
+def sparse_column_with_keys(column_name, keys, default_value=-1, combiner='sum', dtype=tf.string):
+    return _columns.categorical_column_with_vocabulary_list(column_name, keys, dtype, default_value)
+
+
+def sparse_column_with_vocabulary_file(
+    column_name, vocabulary_file, num_oov_buckets=0, vocab_size=None, default_value=-1, combiner='sum', dtype=tf.string
+):
+    return _columns.categorical_column_with_vocabulary_file(
+        column_name, vocabulary_file, vocab_size, num_oov_buckets, None if num_oov_buckets else default_value, dtype
+    )
+
+
+def weighted_sparse_column(sparse_id_column, weight_column_name, dtype=tf.float32):
+    return _columns.weighted_categorical_column(sparse_id_column, weight_column_name, dtype)
+
+
+def embedding_column(
+    sparse_id_column,
+    dimension,
+    combiner='mean',
+    initializer=None,
+    ckpt_to_load_from=None,
+    tensor_name_in_ckpt=None,
+    max_norm=None,
+    trainable=True,
+):
+    return _columns.embedding_column(
+        sparse_id_column, dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt, max_norm, trainable
+    )
+
+
+def crossed_column(columns, hash_bucket_size, combiner='sum', **unused_options):
+    """Crosses columns; hashed ones by their features, as tf.feature_column requires."""
+    keys = [column.key if hasattr(column, 'hash_bucket_size') and hasattr(column, 'key') else column for column in columns]
+    return _columns.crossed_column(keys, hash_bucket_size)
+
+
+def input_from_feature_columns(columns_to_tensors, feature_columns, weight_collections=None, trainable=True, scope=None):
+    """Returns the inputs of a network, float [batch, size]."""
+    with tf.variable_scope(scope, 'input_from_feature_columns'):
+        return _columns.input_layer(columns_to_tensors, list(feature_columns), weight_collections, trainable)

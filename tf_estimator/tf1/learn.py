@@ -1,0 +1,289 @@
+"""tf.contrib.learn on tf.estimator: Estimators of a model_fn, Experiment, and helpers of its data."""
+
+import collections
+import csv
+import re
+import types
+
+from tf_estimator.tf1 import data, mnist
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+_WORD = re.compile(r'[A-Z]{2,}(?![a-z])|[A-Z][a-z]+(?=[A-Z])|[\'\w\-]+')
+
+
+class ModeKeys:
+    TRAIN, EVAL, INFER = 'train', 'eval', 'infer'
+
+
+InputFnOps = collections.namedtuple('InputFnOps', ['features', 'labels', 'default_inputs'])
+
+
+def ModelFnOps(
+    mode,
+    predictions=None,
+    loss=None,
+    train_op=None,
+    eval_metric_ops=None,
+    output_alternatives=None,
+    training_chief_hooks=None,
+    training_hooks=None,
+    scaffold=None,
+):
+    """Returns the EstimatorSpec of a model; output_alternatives become export_outputs of the predictions."""
+    outputs = {name: tf.estimator.export.PredictOutput(tensors) for name, (_, tensors) in (output_alternatives or {}).items()}
+    return tf.estimator.EstimatorSpec(
+        mode, predictions, loss, train_op, eval_metric_ops, outputs or None, training_chief_hooks, training_hooks, scaffold
+    )
+
+
+def RunConfig(
+    master=None,
+    num_cores=0,
+    log_device_placement=False,
+    gpu_memory_fraction=1,
+    tf_random_seed=None,
+    save_summary_steps=100,
+    save_checkpoints_secs=600,
+    save_checkpoints_steps=None,
+    keep_checkpoint_max=5,
+    keep_checkpoint_every_n_hours=10000,
+    log_step_count_steps=100,
+    protocol=None,
+    evaluation_master='',
+    model_dir=None,
+    session_config=None,
+):
+    """Returns the tf.estimator.RunConfig of these settings; the cluster is that of TF_CONFIG."""
+    if session_config is None and (num_cores or log_device_placement or gpu_memory_fraction != 1):
+        session_config = tf.ConfigProto(
+            inter_op_parallelism_threads=num_cores,
+            intra_op_parallelism_threads=num_cores,
+            log_device_placement=log_device_placement,
+            gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=gpu_memory_fraction),
+        )
+    return tf.estimator.RunConfig(
+        model_dir,
+        tf_random_seed,
+        save_summary_steps,
+        save_checkpoints_steps,
+        save_checkpoints_secs if save_checkpoints_steps is None else None,
+        session_config,
+        keep_checkpoint_max,
+        keep_checkpoint_every_n_hours,
+        log_step_count_steps,
+        protocol=protocol,
+    )
+
+
+class Estimator(tf.estimator.Estimator):
+    """tf.estimator.Estimator with `fit`."""
+
+    def __init__(self, model_fn=None, model_dir=None, config=None, params=None, feature_engineering_fn=None):
+        if feature_engineering_fn is not None:
+            raise ValueError('feature_engineering_fn is not supported: call it in model_fn')
+        super().__init__(model_fn, model_dir, config, params)
+
+    def fit(self, x=None, y=None, input_fn=None, steps=None, batch_size=None, monitors=None, max_steps=None):
+        """Trains."""
+        if input_fn is None:
+            raise ValueError('fit needs an input_fn, such as tf.estimator.inputs.numpy_input_fn of x and y')
+        return self.train(input_fn, monitors, steps, max_steps)
+
+
+class Experiment:
+    """An Estimator with what it is trained and evaluated on.
+
+    Args:
+      export_strategies: exporters, as of make_export_strategy.
+    """
+
+    def __init__(
+        self,
+        estimator,
+        train_input_fn,
+        eval_input_fn,
+        eval_metrics=None,
+        train_steps=None,
+        eval_steps=100,
+        train_monitors=None,
+        eval_hooks=None,
+        eval_delay_secs=120,
+        min_eval_frequency=None,
+        export_strategies=None,
+        **unused_options,
+    ):
+        if eval_metrics:
+            raise ValueError('eval_metrics are not supported: return eval_metric_ops from model_fn')
+        self.estimator = estimator
+        self._train_spec = tf.estimator.TrainSpec(train_input_fn, train_steps, train_monitors)
+        self._eval_spec = tf.estimator.EvalSpec(
+            eval_input_fn, eval_steps, hooks=eval_hooks, exporters=export_strategies, start_delay_secs=0, throttle_secs=0
+        )
+
+    def train(self):
+        spec = self._train_spec
+        return self.estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps)
+
+    def evaluate(self, delay_secs=None):
+        spec = self._eval_spec
+        return self.estimator.evaluate(spec.input_fn, spec.steps, spec.hooks)
+
+    def train_and_evaluate(self):
+        return tf.estimator.train_and_evaluate(self.estimator, self._train_spec, self._eval_spec)
+
+    local_run = continuous_train_and_eval = train_and_evaluate
+
+
+def run(experiment_fn, output_dir=None, schedule=None, run_config=None, hparams=None):
+    """Makes an Experiment and calls one of its methods, by default train_and_evaluate.
+
+    Args:
+      experiment_fn: function of output_dir, or of run_config and hparams.
+    """
+    experiment = experiment_fn(output_dir) if run_config is None else experiment_fn(run_config, hparams)
+    return getattr(experiment, schedule or 'train_and_evaluate')()
+
+
+def make_export_strategy(serving_input_fn, default_output_alternative_key=None, assets_extra=None, as_text=False, **options):
+    """Returns an exporter of the latest models; serving_input_fn may return InputFnOps."""
+
+    def receiver_fn():
+        found = serving_input_fn()
+        if isinstance(found, InputFnOps):
+            return tf.estimator.export.ServingInputReceiver(found.features, found.default_inputs)
+        return found
+
+    return tf.estimator.LatestExporter('Servo', receiver_fn, assets_extra, as_text, options.get('exports_to_keep', 5))
+
+
+def build_parsing_serving_input_fn(feature_spec, default_batch_size=None):
+    """Returns a function to InputFnOps of serialized tf.train.Examples."""
+
+    def input_fn():
+        examples = tf.placeholder(tf.string, [default_batch_size], 'input_example_tensor')
+        return InputFnOps(tf.io.parse_example(examples, feature_spec), None, {'examples': examples})
+
+    return input_fn
+
+
+Dataset = collections.namedtuple('Dataset', ['data', 'target'])
+
+
+def load_csv_with_header(filename, target_dtype, features_dtype, target_column=-1):
+    """Returns the Dataset of a CSV file, whose first line has the number of rows and of features."""
+    with tf.io.gfile.GFile(filename) as file:
+        rows = list(csv.reader(file))
+    count, width = int(rows[0][0]), int(rows[0][1])
+    found = _split_columns(rows[1:], target_dtype, features_dtype, target_column)
+    if found.data.shape != (count, width):
+        raise ValueError(f'{filename}: its first line says {count} rows of {width} features, but it has {found.data.shape}')
+    return found
+
+
+def load_csv_without_header(filename, target_dtype, features_dtype, target_column=-1):
+    with tf.io.gfile.GFile(filename) as file:
+        return _split_columns(list(csv.reader(file)), target_dtype, features_dtype, target_column)
+
+
+def _split_columns(rows, target_dtype, features_dtype, target_column):
+    target = np.asarray([row.pop(target_column) for row in rows], target_dtype)
+    return Dataset(np.asarray(rows, features_dtype), target)
+
+
+def infer_real_valued_columns_from_input(x):
+    """Returns the column of an array of numbers, [rows, size]."""
+    return [tf.feature_column.numeric_column('', x.shape[1:])]
+
+
+class VocabularyProcessor:
+    """Texts to ids of their words: 0 for padding and for unknown words.
+
+    Args:
+      max_document_length: words beyond are left out.
+      min_frequency: words that are rarer or as rare are unknown.
+    """
+
+    def __init__(self, max_document_length, min_frequency=0, vocabulary=None, tokenizer_fn=None):
+        self.max_document_length, self.min_frequency = max_document_length, min_frequency
+        self.vocabulary_ = vocabulary or _Vocabulary()
+        self._tokenizer = tokenizer_fn or (lambda texts: (_WORD.findall(text) for text in texts))
+
+    def fit(self, raw_documents, unused_y=None):
+        for tokens in self._tokenizer(raw_documents):
+            for token in tokens:
+                self.vocabulary_.add(token)
+        if self.min_frequency > 0:
+            self.vocabulary_.trim(self.min_frequency)
+        self.vocabulary_.freeze()
+        return self
+
+    def fit_transform(self, raw_documents, unused_y=None):
+        documents = list(raw_documents)
+        return self.fit(documents).transform(documents)
+
+    def transform(self, raw_documents):
+        """Yields int64 [max_document_length] for each text."""
+        for tokens in self._tokenizer(raw_documents):
+            ids = np.zeros(self.max_document_length, np.int64)
+            for i, token in zip(range(self.max_document_length), tokens):
+                ids[i] = self.vocabulary_.get(token)
+            yield ids
+
+    def reverse(self, documents):
+        for ids in documents:
+            yield ' '.join(self.vocabulary_.reverse(i) for i in ids)
+
+
+class _Vocabulary:
+    def __init__(self):
+        self._mapping, self._words, self._is_frozen = {'<UNK>': 0}, ['<UNK>'], False
+        self._counts: collections.Counter[str] = collections.Counter()
+
+    def __len__(self):
+        return len(self._words)
+
+    def freeze(self, freeze=True):
+        self._is_frozen = freeze
+
+    def get(self, word):
+        if word not in self._mapping and not self._is_frozen:
+            self._mapping[word] = len(self._words)
+            self._words.append(word)
+        return self._mapping.get(word, 0)
+
+    def add(self, word, count=1):
+        if self.get(word):
+            self._counts[word] += count
+
+    def trim(self, min_frequency):
+        kept = [(word, count) for word, count in self._counts.most_common() if count > min_frequency]
+        self._words = ['<UNK>', *(word for word, _ in kept)]
+        self._mapping = {word: i for i, word in enumerate(self._words)}
+        self._counts = collections.Counter(dict(kept))
+
+    def reverse(self, i):
+        return self._words[i]
+
+
+learn_runner = types.SimpleNamespace(run=run)
+preprocessing = types.SimpleNamespace(VocabularyProcessor=VocabularyProcessor)
+datasets = types.SimpleNamespace(
+    mnist=mnist,
+    load_dataset=mnist.load_dataset,
+    base=types.SimpleNamespace(
+        maybe_download=mnist.maybe_download,
+        load_csv_with_header=load_csv_with_header,
+        load_csv_without_header=load_csv_without_header,
+        Dataset=Dataset,
+        Datasets=mnist.Datasets,
+    ),
+)
+monitors = types.SimpleNamespace(replace_monitors_with_hooks=lambda monitors, estimator: list(monitors or ()))
+io = types.SimpleNamespace(read_batch_features=data.read_batch_features)
+utils = saved_model_export_utils = types.SimpleNamespace(make_export_strategy=make_export_strategy)
+utils.saved_model_export_utils = saved_model_export_utils
+input_fn_utils = utils.input_fn_utils = types.SimpleNamespace(
+    InputFnOps=InputFnOps, build_parsing_serving_input_fn=build_parsing_serving_input_fn
+)

@@ -1,0 +1,35 @@
+"""tf.contrib.lookup: tables of TensorFlow 1."""
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import lookup_ops
+
+
+class HashTable(lookup_ops.StaticHashTableV1):
+    """A table that an initializer fills; name and shared_name as in TensorFlow 1."""
+
+    def __init__(self, initializer, default_value, shared_name=None, name=None):
+        super().__init__(initializer, default_value, name)
+
+
+class MutableHashTable(lookup_ops.MutableHashTable):
+    def __init__(self, key_dtype, value_dtype, default_value, shared_name=None, name='MutableHashTable', checkpoint=True):
+        super().__init__(key_dtype, value_dtype, default_value, name, checkpoint)
+
+
+def string_to_index_table_from_file(vocabulary_file=None, num_oov_buckets=0, vocab_size=None, default_value=-1, name=None):
+    return lookup_ops.index_table_from_file(vocabulary_file, num_oov_buckets, vocab_size, default_value, name=name)
+
+
+def string_to_index_table_from_tensor(mapping, num_oov_buckets=0, default_value=-1, name=None, **kwargs):
+    return lookup_ops.index_table_from_tensor(mapping, num_oov_buckets, default_value, name=name, **kwargs)
+
+
+def index_table_from_tensor(mapping=None, num_oov_buckets=0, default_value=-1, dtype=tf.string, name=None, **kwargs):
+    """Like tf's, with `mapping` for `vocabulary_list`."""
+    values = kwargs.pop('vocabulary_list', mapping)
+    return lookup_ops.index_table_from_tensor(values, num_oov_buckets, default_value, dtype=dtype, name=name, **kwargs)
+
+
+def index_to_string_table_from_tensor(mapping=None, default_value='UNK', name=None, **kwargs):
+    """Like tf's, with `mapping` for `vocabulary_list`."""
+    return lookup_ops.index_to_string_table_from_tensor(kwargs.pop('vocabulary_list', mapping), default_value, name)

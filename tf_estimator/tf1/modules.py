@@ -1,0 +1,133 @@
+"""The modules that a TensorFlow 1 program imports, whose names are looked up at their first use."""
+
+from collections.abc import Sequence
+import contextlib
+import functools
+import importlib
+import importlib.util
+import pkgutil
+import types
+from typing import Any
+
+from tf_estimator.tf1 import tables
+
+VERSION = '1.15.5'  # The last release with these names.
+
+
+class TensorFlow1(types.ModuleType):
+    """The module `tensorflow` of TensorFlow 1.15.
+
+    Args:
+      v1: the module tensorflow.compat.v1.
+    """
+
+    def __init__(self, v1: Any) -> None:
+        super().__init__('tensorflow', v1.__doc__)
+        self.__path__: list[str] = []
+        self.__version__ = self.VERSION = VERSION
+        self.compat = importlib.import_module('tensorflow.compat')
+        self.python = importlib.import_module('tensorflow.python')
+        self.contrib = Package('tensorflow.contrib')
+        self.examples = Package('tensorflow.examples')
+        self._v1 = v1
+        v1.logging._logger = v1.get_logger()  # Of TensorFlow 1.4 and earlier.
+
+    def __getattr__(self, name: str) -> Any:
+        if name == '__all__':
+            return [*filter(_is_public, dir(self._v1)), 'contrib']
+        try:
+            value = getattr(self._v1, name)
+        except AttributeError:
+            raise AttributeError(f'tf.{name}: {tables.ABSENT}', name=name, obj=self) from None
+        setattr(self, name, value)
+        return value
+
+
+class Package(types.ModuleType):
+    """A package such as tf.contrib.layers, whose names are in other modules today.
+
+    Args:
+      name: of the module.
+      sources: the paths of the modules with its names; by default those in the tables.
+    """
+
+    def __init__(self, name: str, sources: Sequence[str] | None = None) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+        self._sources = tables.PACKAGES.get(name, ()) if sources is None else sources
+
+    def __getattr__(self, name: str) -> Any:
+        if name == '__all__':
+            return sorted({name for source in self._sources for name in filter(_is_public, dir(_load(source)))})
+        if name.startswith('__'):
+            raise AttributeError(name)
+        value = self._find(name)
+        setattr(self, name, value)
+        return value
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        """All names, for programs that search them."""
+        for name in self.__all__:
+            with contextlib.suppress(AttributeError):  # It is a module of another.
+                getattr(self, name)
+        return vars(types.ModuleType)['__dict__'].__get__(self)
+
+    def submodule(self, name: str) -> Any:
+        """Returns a module that a program imports; raises AttributeError, with the reason, if there is none.
+
+        Programs import the files of a package of tf.contrib, too, below its folder `python`. They have the package's names.
+        """
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            if '.python' not in self.__name__:
+                raise
+        setattr(self, name, Package(f'{self.__name__}.{name}', self._sources))
+        return getattr(self, name)
+
+    def _find(self, name):
+        path = f'{self.__name__}.{name}'
+        if path in tables.PACKAGES:
+            return Package(path)
+        if name == 'python' and self._sources or self.__name__.endswith('.python'):  # A folder.
+            return Package(path, self._sources)
+        if path in tables.NAMES:
+            return _load(tables.NAMES[path])
+        for source in self._sources:
+            value = member(_load(source), name)
+            if value is not None and not _is_foreign(value, source):
+                return value
+        if name in tables.FILES and '.python' in self.__name__:
+            return Package(path, self._sources)
+        raise AttributeError(f'{path.replace("tensorflow.", "tf.", 1)}: {tables.ABSENT}', name=name, obj=self)
+
+
+@functools.cache
+def _load(source):
+    try:
+        return pkgutil.resolve_name(source)
+    except ModuleNotFoundError as error:
+        distribution = tables.DISTRIBUTIONS.get(str(error.name))
+        if not distribution:
+            raise
+        raise ImportError(f'the package {distribution} is missing: pip install {distribution}', name=error.name) from None
+
+
+def member(module: Any, name: str) -> Any:
+    """Returns a name of a module, or a module of a package, which is imported if necessary; None if there is none."""
+    value = getattr(module, name, None)
+    path = f'{module.__name__}.{name}'
+    if value is None and path.startswith('tf_slim.') and hasattr(module, '__path__') and importlib.util.find_spec(path):
+        return importlib.import_module(path)
+    return value
+
+
+def _is_foreign(value, source):
+    """Whether a value is a module that the code of a source imports, such as tensorflow.python.ops.variables."""
+    is_part = source.startswith('tensorflow.compat.v1') or getattr(value, '__name__', '').startswith(f'{source}.')
+    return isinstance(value, types.ModuleType) and not is_part
+
+
+def _is_public(name):
+    return not name.startswith('_')

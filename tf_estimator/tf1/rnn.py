@@ -1,0 +1,277 @@
+"""tf.contrib.rnn: the cells and functions that tf.nn lacks, with the variables' names of TensorFlow 1."""
+
+import tensorflow.compat.v1 as tf
+
+LSTMStateTuple = tf.nn.rnn_cell.LSTMStateTuple
+_PEEPHOLES = {'wci': 'w_i_diag', 'wcf': 'w_f_diag', 'wco': 'w_o_diag'}  # {argument of an op: variable}
+_plain = tf.autograph.experimental.do_not_convert
+
+
+class _LSTM(tf.nn.rnn_cell.RNNCell):
+    """An LSTM with variables of these shapes and initializers, {name: (shape, initializer)}, as `_variables` returns them."""
+
+    def __init__(self, num_units, reuse=None, name=None, dtype=None):
+        super().__init__(_reuse=reuse, name=name, dtype=dtype)
+        self._num_units = num_units
+
+    @property
+    def output_size(self):
+        return self._num_units
+
+    @property
+    def state_size(self):
+        return LSTMStateTuple(self._num_units, self._num_units)
+
+    def build(self, input_shape):
+        shapes = self._variables(tf.compat.dimension_value(input_shape[1]))
+        self._made = {name: self.add_weight(name, shape, initializer=how) for name, (shape, how) in shapes.items()}
+        self.built = True
+
+
+def _block_variables(input_size, units, use_peephole):
+    """Returns the variables of an LSTM in one op."""
+    shapes = {'kernel': ([input_size + units, 4 * units], None), 'bias': ([4 * units], tf.zeros_initializer())}
+    return shapes | {name: ([units], None) for name in _PEEPHOLES.values() if use_peephole}
+
+
+def _op_arguments(variables, use_peephole, dtype):
+    """Returns the arguments of an op for its variables; without peepholes it ignores their values."""
+    zeros = tf.zeros_like(variables['bias'][: variables['bias'].shape[0] // 4], dtype)
+    peepholes = {gate: variables[name] if use_peephole else zeros for gate, name in _PEEPHOLES.items()}
+    return {'w': variables['kernel'], 'b': variables['bias'], 'use_peephole': use_peephole, **peepholes}
+
+
+class LSTMBlockCell(_LSTM):
+    """An LSTM in one op. (W. Zaremba, I. Sutskever, O. Vinyals: Recurrent Neural Network Regularization, 2014.)"""
+
+    def __init__(
+        self, num_units, forget_bias=1.0, cell_clip=None, use_peephole=False, dtype=None, reuse=None, name='lstm_cell'
+    ):
+        super().__init__(num_units, reuse, name, dtype)
+        self._options = {'forget_bias': forget_bias, 'cell_clip': -1 if cell_clip is None else cell_clip}
+        self._use_peephole = use_peephole
+
+    def _variables(self, input_size):
+        return _block_variables(input_size, self._num_units, self._use_peephole)
+
+    @_plain
+    def call(self, inputs, state):
+        arguments = _op_arguments(self._made, self._use_peephole, inputs.dtype)
+        found = tf.raw_ops.LSTMBlockCell(x=inputs, cs_prev=state[0], h_prev=state[1], **arguments, **self._options)
+        return found.h, LSTMStateTuple(found.cs, found.h)
+
+
+class CudnnCompatibleLSTMCell(LSTMBlockCell):
+    """The LSTM of tf.contrib.cudnn_rnn on a CPU."""
+
+    def __init__(self, num_units, reuse=None):
+        super().__init__(num_units, 0.0, reuse=reuse, name='cudnn_compatible_lstm_cell')
+
+
+class LSTMBlockFusedCell:
+    """LSTMBlockCell over whole sequences in one op.
+
+    Args:
+      num_units: size of the output.
+    """
+
+    def __init__(
+        self, num_units, forget_bias=1.0, cell_clip=None, use_peephole=False, reuse=None, dtype=None, name='lstm_fused_cell'
+    ):
+        self._num_units, self._use_peephole, self._reuse, self._dtype, self._name = num_units, use_peephole, reuse, dtype, name
+        self._options = {'forget_bias': forget_bias, 'cell_clip': -1 if cell_clip is None else cell_clip}
+        self._scope = None
+
+    @property
+    def num_units(self):
+        return self._num_units
+
+    def __call__(self, inputs, initial_state=None, dtype=None, sequence_length=None, scope=None):
+        """Returns the outputs, float [time, batch, num_units], 0 beyond the ends; and the LSTMStateTuple at the ends.
+
+        Args:
+          inputs: float [time, batch, size], or a list of [batch, size].
+          initial_state: a pair (c, h); by default zeros.
+          sequence_length: int [batch].
+        """
+        is_list = isinstance(inputs, list)
+        inputs = tf.stack(inputs) if is_list else tf.convert_to_tensor(inputs)
+        known = scope or self._scope or (self._name if self._reuse else None)  # A new name, unless variables are reused.
+        with tf.variable_scope(known, self._name, reuse=True if self._scope else self._reuse) as made:
+            self._scope = made
+
+            dtype = self._dtype or dtype or inputs.dtype
+            shapes = _block_variables(tf.compat.dimension_value(inputs.shape[2]), self._num_units, self._use_peephole)
+            variables = {name: tf.get_variable(name, shape, dtype, how) for name, (shape, how) in shapes.items()}
+        length, batch = tf.unstack(tf.shape(inputs)[:2])
+        c, h = initial_state if initial_state is not None else [tf.zeros([batch, self._num_units], inputs.dtype)] * 2
+        ends = None if sequence_length is None else tf.cast(sequence_length, tf.int32)
+        found = tf.raw_ops.BlockLSTM(
+            seq_len_max=tf.cast(length if ends is None else tf.reduce_max(ends), tf.int64),
+            x=inputs,
+            cs_prev=c,
+            h_prev=h,
+            **_op_arguments(variables, self._use_peephole, inputs.dtype),
+            **self._options,
+        )
+        outputs, states = found.h, found.cs
+        if ends is None:
+            state = LSTMStateTuple(states[-1], outputs[-1])
+        else:
+            outputs *= tf.transpose(tf.sequence_mask(ends, length, inputs.dtype))[:, :, None]
+            places = tf.stack([ends, tf.range(batch)], 1)  # Into the states before each step.
+            state = LSTMStateTuple(
+                *(tf.gather_nd(tf.concat([first[None], rest], 0), places) for first, rest in ((c, states), (h, outputs)))
+            )
+        return tf.unstack(outputs) if is_list else outputs, state
+
+
+class TimeReversedFusedRNN:
+    """A fused cell that reads sequences from their ends."""
+
+    def __init__(self, cell):
+        self._cell = cell
+
+    def __call__(self, inputs, initial_state=None, dtype=None, sequence_length=None, scope=None):
+        def turn(tensor):
+            if isinstance(tensor, list):
+                return tf.unstack(turn(tf.stack(tensor)))
+            if sequence_length is None:
+                return tf.reverse(tensor, [0])
+            return tf.reverse_sequence(tensor, sequence_length, seq_axis=0, batch_axis=1)
+
+        outputs, state = self._cell(turn(inputs), initial_state, dtype, sequence_length, scope)
+        return turn(outputs), state
+
+
+class LayerNormBasicLSTMCell(_LSTM):
+    """An LSTM with layer normalization and recurrent dropout.
+
+    (J. Ba, J. Kiros, G. Hinton: Layer Normalization, 2016; S. Semeniuta et al.: Recurrent Dropout without Memory Loss, 2016.)
+    """
+
+    def __init__(
+        self,
+        num_units,
+        forget_bias=1.0,
+        input_size=None,
+        activation=tf.tanh,
+        layer_norm=True,
+        norm_gain=1.0,
+        norm_shift=0.0,
+        dropout_keep_prob=1.0,
+        dropout_prob_seed=None,
+        reuse=None,
+    ):
+        super().__init__(num_units, reuse)
+        self._forget_bias, self._activation, self._has_norm = forget_bias, activation, layer_norm
+        self._gain, self._shift = norm_gain, norm_shift
+        self._keep_prob, self._seed = dropout_keep_prob, dropout_prob_seed
+
+    def _variables(self, input_size):
+        shapes = {'kernel': ([input_size + self._num_units, 4 * self._num_units], None)}
+        if not self._has_norm:
+            return shapes | {'bias': ([4 * self._num_units], tf.zeros_initializer())}
+        starts = {'gamma': tf.constant_initializer(self._gain), 'beta': tf.constant_initializer(self._shift)}
+        names = ('input', 'transform', 'forget', 'output', 'state')
+        return shapes | {f'{name}/{part}': ([self._num_units], how) for name in names for part, how in starts.items()}
+
+    def _norm(self, value, name):
+        if not self._has_norm:
+            return value
+        mean, variance = tf.nn.moments(value, [1], keepdims=True)
+        gamma, beta = self._made[f'{name}/gamma'], self._made[f'{name}/beta']
+        return tf.nn.batch_normalization(value, mean, variance, beta, gamma, 1e-12)
+
+    @_plain
+    def call(self, inputs, state):
+        c, h = state
+        product = tf.matmul(tf.concat([inputs, h], 1), self._made['kernel']) + self._made.get('bias', 0)
+        names = ('input', 'transform', 'forget', 'output')
+        i, j, f, o = (self._norm(gate, name) for gate, name in zip(tf.split(product, 4, 1), names))
+        new = self._activation(j)
+        if isinstance(self._keep_prob, tf.Tensor) or self._keep_prob < 1:
+            new = tf.nn.dropout(new, keep_prob=self._keep_prob, seed=self._seed)
+        c = self._norm(c * tf.sigmoid(f + self._forget_bias) + tf.sigmoid(i) * new, 'state')
+        h = self._activation(c) * tf.sigmoid(o)
+        return h, LSTMStateTuple(c, h)
+
+
+class _Wrapper(tf.nn.rnn_cell.RNNCell):
+    def __init__(self, cell, reuse=None):
+        super().__init__(_reuse=reuse)
+        self._cell = cell
+
+    @property
+    def state_size(self):
+        return self._cell.state_size
+
+    @property
+    def output_size(self):
+        return self._cell.output_size
+
+
+class InputProjectionWrapper(_Wrapper):
+    """A cell whose inputs are first multiplied to num_proj columns."""
+
+    def __init__(self, cell, num_proj, activation=None, input_size=None, reuse=None):
+        super().__init__(cell, reuse)
+        self._dense = tf.layers.Dense(num_proj, activation, name='projection')
+
+    @_plain
+    def call(self, inputs, state):
+        return self._cell(self._dense(inputs), state)
+
+
+class OutputProjectionWrapper(_Wrapper):
+    """A cell whose outputs are multiplied to output_size columns."""
+
+    def __init__(self, cell, output_size, activation=None, reuse=None):
+        super().__init__(cell, reuse)
+        self._size = output_size
+        self._dense = tf.layers.Dense(output_size, activation, name='projection')
+
+    @property
+    def output_size(self):
+        return self._size
+
+    @_plain
+    def call(self, inputs, state):
+        outputs, state = self._cell(inputs, state)
+        return self._dense(outputs), state
+
+
+def stack_bidirectional_dynamic_rnn(
+    cells_fw,
+    cells_bw,
+    inputs,
+    initial_states_fw=None,
+    initial_states_bw=None,
+    dtype=None,
+    sequence_length=None,
+    parallel_iterations=None,
+    time_major=False,
+    scope=None,
+    swap_memory=False,
+):
+    """Returns the outputs of the last of several bidirectional layers, joined; and the tuples of states of both directions."""
+    states_fw, states_bw = [], []
+    with tf.variable_scope(scope or 'stack_bidirectional_rnn'):
+        for i, (forward, backward) in enumerate(zip(cells_fw, cells_bw)):
+            with tf.variable_scope(f'cell_{i}'):
+                outputs, (state_fw, state_bw) = tf.nn.bidirectional_dynamic_rnn(
+                    forward,
+                    backward,
+                    inputs,
+                    sequence_length,
+                    initial_states_fw and initial_states_fw[i],
+                    initial_states_bw and initial_states_bw[i],
+                    dtype,
+                    parallel_iterations,
+                    swap_memory,
+                    time_major,
+                )
+                inputs = tf.concat(outputs, 2)
+            states_fw.append(state_fw)
+            states_bw.append(state_bw)
+    return inputs, tuple(states_fw), tuple(states_bw)

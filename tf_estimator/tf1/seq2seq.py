@@ -1,0 +1,249 @@
+"""tf.contrib.seq2seq: decoders, what they read at each step, and the loss of sequences."""
+
+import collections
+
+from tf_estimator.tf1.attention import (  # noqa: F401 - names of this package
+    AttentionMechanism,
+    AttentionWrapper,
+    AttentionWrapperState,
+    BahdanauAttention,
+    LuongAttention,
+)
+from tf_estimator.tf1.beam_search import (  # noqa: F401
+    BeamSearchDecoder,
+    BeamSearchDecoderOutput,
+    BeamSearchDecoderState,
+    FinalBeamSearchDecoderOutput,
+    gather_tree,
+    tile_batch,
+)
+from tf_estimator.tf1.decoding import Decoder, dynamic_decode, transposed  # noqa: F401
+
+import tensorflow.compat.v1 as tf
+
+
+class BasicDecoderOutput(collections.namedtuple('BasicDecoderOutput', ('rnn_output', 'sample_id'))):
+    """The output of a step: of the cell, float [batch, size], and the ids sampled from it, [batch]."""
+
+
+class BasicDecoder(Decoder):
+    """Args:
+    cell: an RNNCell.
+    helper: what samples, and gives the next inputs.
+    initial_state: of the cell.
+    output_layer: a tf.layers layer on the cell's output, or None.
+    """
+
+    def __init__(self, cell, helper, initial_state, output_layer=None):
+        self._cell, self._helper, self._initial_state, self._output_layer = cell, helper, initial_state, output_layer
+
+    @property
+    def batch_size(self):
+        return self._helper.batch_size
+
+    @property
+    def output_size(self):
+        size = self._cell.output_size
+        if self._output_layer is not None:
+            size = self._output_layer.compute_output_shape(tf.TensorShape([None, size]))[1:]
+        return BasicDecoderOutput(size, self._helper.sample_ids_shape)
+
+    @property
+    def output_dtype(self):
+        dtype = tf.nest.flatten(self._initial_state)[0].dtype
+        return BasicDecoderOutput(dtype, self._helper.sample_ids_dtype)
+
+    def initialize(self, name=None):
+        return (*self._helper.initialize(), self._initial_state)
+
+    def step(self, time, inputs, state, name=None):
+        outputs, state = self._cell(inputs, state)
+        if self._output_layer is not None:
+            outputs = self._output_layer(outputs)
+        sample_ids = self._helper.sample(time=time, outputs=outputs, state=state)
+        finished, inputs, state = self._helper.next_inputs(time=time, outputs=outputs, state=state, sample_ids=sample_ids)
+        return BasicDecoderOutput(outputs, sample_ids), state, inputs, finished
+
+
+class Helper:
+    """What a BasicDecoder reads: initialize() gives (finished, inputs), next_inputs() gives (finished, inputs, state)."""
+
+    sample_ids_shape = tf.TensorShape([])
+    sample_ids_dtype = tf.int32
+
+
+class TrainingHelper(Helper):
+    """Reads given inputs.
+
+    Args:
+      inputs: nested tensors [batch, time, ...], or [time, batch, ...] if time_major.
+      sequence_length: int32 [batch].
+    """
+
+    def __init__(self, inputs, sequence_length, time_major=False, name=None):
+        inputs = tf.nest.map_structure(tf.convert_to_tensor, inputs)
+        self._by_time = inputs if time_major else tf.nest.map_structure(transposed, inputs)
+        self.sequence_length = tf.convert_to_tensor(sequence_length)
+        self.batch_size = tf.size(self.sequence_length)
+        self._steps = tf.shape(tf.nest.flatten(self._by_time)[0])[0]
+
+    @property
+    def inputs(self):
+        return self._by_time
+
+    def _read(self, time):
+        """Returns the inputs of a step, zeros beyond the last."""
+        safe = tf.minimum(time, tf.maximum(self._steps - 1, 0))
+        is_over = tf.greater_equal(time, self._steps)
+
+        def read(tensor):
+            padded = tf.cond(tf.equal(self._steps, 0), lambda: tf.zeros_like(tensor[:1])[0:1], lambda: tensor[safe : safe + 1])
+            row = tf.reshape(padded, tf.shape(tensor)[1:])
+            row.set_shape(tensor.shape[1:])
+            return tf.where(tf.fill(tf.shape(row), is_over), tf.zeros_like(row), row)
+
+        return tf.nest.map_structure(read, self._by_time)
+
+    def initialize(self, name=None):
+        return tf.equal(0, self.sequence_length), self._read(tf.constant(0))
+
+    def sample(self, time, outputs, state, name=None):
+        return tf.argmax(outputs, -1, output_type=tf.int32)
+
+    def next_inputs(self, time, outputs, state, sample_ids=None, name=None):
+        return tf.greater_equal(time + 1, self.sequence_length), self._read(time + 1), state
+
+
+class ScheduledEmbeddingTrainingHelper(TrainingHelper):
+    """Reads, with a probability, the embedding of a sampled id in place of the given input.
+
+    (S. Bengio et al.: Scheduled Sampling for Sequence Prediction with Recurrent Neural Networks, 2015.)
+    """
+
+    def __init__(
+        self,
+        inputs,
+        sequence_length,
+        embedding,
+        sampling_probability,
+        time_major=False,
+        seed=None,
+        scheduling_seed=None,
+        name=None,
+    ):
+        super().__init__(inputs, sequence_length, time_major)
+        self._embed = _embedding_function(embedding)
+        self._probability, self._seed, self._scheduling_seed = sampling_probability, seed, scheduling_seed
+
+    def sample(self, time, outputs, state, name=None):
+        chance = tf.random_uniform([self.batch_size], seed=self._scheduling_seed)
+        return tf.where(chance < self._probability, _sampled(outputs, self._seed), tf.fill([self.batch_size], -1))
+
+    def next_inputs(self, time, outputs, state, sample_ids=None, name=None):
+        finished, inputs, state = super().next_inputs(time, outputs, state)
+        embedded = tf.cast(self._embed(tf.maximum(sample_ids, 0)), inputs.dtype)
+        return finished, tf.where(sample_ids >= 0, embedded, inputs), state
+
+
+class GreedyEmbeddingHelper(Helper):
+    """Reads the embedding of the most probable id.
+
+    Args:
+      embedding: function from ids, int [batch], to inputs; or a tensor [ids, size].
+      start_tokens: int [batch].
+      end_token: int scalar.
+    """
+
+    def __init__(self, embedding, start_tokens, end_token):
+        self._embed = _embedding_function(embedding)
+        self._start, self._end = tf.cast(start_tokens, tf.int32), tf.cast(end_token, tf.int32)
+        self.batch_size = tf.size(self._start)
+
+    def initialize(self, name=None):
+        return tf.fill([self.batch_size], False), self._embed(self._start)
+
+    def sample(self, time, outputs, state, name=None):
+        return tf.argmax(outputs, -1, output_type=tf.int32)
+
+    def next_inputs(self, time, outputs, state, sample_ids, name=None):
+        finished = tf.equal(sample_ids, self._end)
+        start = self._embed(self._start)
+        inputs = tf.cond(tf.reduce_all(finished), lambda: start, lambda: self._embed(sample_ids))
+        return finished, inputs, state
+
+
+class SampleEmbeddingHelper(GreedyEmbeddingHelper):
+    """Reads the embedding of an id sampled from softmax(outputs / softmax_temperature)."""
+
+    def __init__(self, embedding, start_tokens, end_token, softmax_temperature=None, seed=None):
+        super().__init__(embedding, start_tokens, end_token)
+        self._temperature, self._seed = softmax_temperature, seed
+
+    def sample(self, time, outputs, state, name=None):
+        return _sampled(outputs if self._temperature is None else outputs / self._temperature, self._seed)
+
+
+class CustomHelper(Helper):
+    """Calls functions: initialize_fn(), sample_fn(time, outputs, state), next_inputs_fn(time, outputs, state, sample_ids)."""
+
+    def __init__(self, initialize_fn, sample_fn, next_inputs_fn, sample_ids_shape=None, sample_ids_dtype=None):
+        self._initialize_fn, self.sample, self.next_inputs = initialize_fn, sample_fn, next_inputs_fn
+        self.sample_ids_shape = tf.TensorShape(sample_ids_shape or [])
+        self.sample_ids_dtype = sample_ids_dtype or tf.int32
+        self.batch_size = None
+
+    def initialize(self, name=None):
+        finished, inputs = self._initialize_fn()
+        if self.batch_size is None:
+            self.batch_size = tf.size(finished)
+        return finished, inputs
+
+
+def _embedding_function(embedding):
+    return embedding if callable(embedding) else lambda ids: tf.nn.embedding_lookup(embedding, ids)
+
+
+def _sampled(logits, seed):
+    return tf.squeeze(tf.random.categorical(logits, 1, seed=seed, dtype=tf.int32), 1)
+
+
+def sequence_loss(
+    logits,
+    targets,
+    weights,
+    average_across_timesteps=True,
+    average_across_batch=True,
+    sum_over_timesteps=False,
+    sum_over_batch=False,
+    softmax_loss_function=None,
+    name=None,
+):
+    """Returns the weighted cross-entropy of sequences: a scalar, or of the axes that are neither averaged nor summed.
+
+    Args:
+      logits: float [batch, time, classes].
+      targets: int [batch, time].
+      weights: float [batch, time].
+      softmax_loss_function: function of labels and logits, in place of sparse cross-entropy.
+    """
+    if average_across_timesteps and sum_over_timesteps or average_across_batch and sum_over_batch:
+        raise ValueError('an axis cannot be averaged and summed')
+    if softmax_loss_function is None:
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
+    else:
+        flat = softmax_loss_function(labels=tf.reshape(targets, [-1]), logits=tf.reshape(logits, [-1, tf.shape(logits)[2]]))
+        losses = tf.reshape(flat, tf.shape(targets))
+    losses *= weights
+    if average_across_timesteps and average_across_batch:
+        return tf.reduce_sum(losses) / (tf.reduce_sum(weights) + 1e-12)
+    if sum_over_timesteps and sum_over_batch:
+        count = tf.reduce_sum(tf.cast(tf.sign(weights), losses.dtype)) + 1e-12
+        return tf.reduce_sum(losses) / count
+    for axis, is_averaged, is_summed in (
+        (1, average_across_timesteps, sum_over_timesteps),
+        (0, average_across_batch, sum_over_batch),
+    ):
+        if is_averaged or is_summed:
+            total = tf.reduce_sum(weights if is_averaged else tf.cast(tf.sign(weights), losses.dtype), axis) + 1e-12
+            return tf.reduce_sum(losses, axis) / total
+    return losses

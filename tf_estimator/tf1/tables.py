@@ -1,0 +1,107 @@
+"""Where the names of tf.contrib are today."""
+
+ABSENT = 'TensorFlow 2 does not have it; docs/porting.md has a table of what replaces such names'
+DISTRIBUTIONS = {'tf_slim': 'tf-slim', 'tensorflow_gan': 'tensorflow-gan', 'tensorflow_probability': 'tensorflow-probability'}
+
+_OWN = 'tf_estimator.tf1'
+_V1 = 'tensorflow.compat.v1'
+_ESTIMATOR = 'tensorflow_estimator.python.estimator'
+_PYTHON = 'tensorflow.python'
+_SLIM = 'tf_slim'
+_TPU = ' '.join(
+    [
+        *(f'{_ESTIMATOR}.tpu.{name}' for name in ('tpu_estimator', 'tpu_config', 'tpu_context', 'error_handling', 'util')),
+        *(f'{_PYTHON}.tpu.{name}' for name in ('tpu', 'tpu_function', 'tpu_feed', 'tpu_optimizer', 'training_loop')),
+        *(f'{_PYTHON}.tpu.{name}' for name in ('bfloat16', 'tensor_tracer', 'ops.tpu_ops')),
+    ]
+)
+_CONTRIB = {
+    'autograph': f'{_V1}.autograph',
+    'checkpoint': f'{_V1}.train',
+    'cluster_resolver': f'{_V1}.distribute.cluster_resolver',
+    'compiler': '',
+    'compiler.jit': f'{_V1}.xla.experimental',
+    'compiler.xla': f'{_V1}.xla.experimental',
+    'crf': f'{_OWN}.crf',
+    'cudnn_rnn': f'{_OWN}.rnn',
+    'data': f'{_OWN}.data {_V1}.data.experimental {_V1}.data',
+    'deprecated': '',
+    'distribute': f'{_OWN}.distribute {_V1}.distribute {_V1}.distribute.experimental',
+    'distributions': 'tensorflow_probability.distributions',
+    'eager': f'{_V1} {_V1}.train {_PYTHON}.eager.backprop {_PYTHON}.framework.test_util',
+    'factorization': '',
+    'estimator': f'{_OWN}.estimator {_V1}.estimator.experimental {_V1}.estimator {_ESTIMATOR}.early_stopping',
+    'feature_column': f'{_OWN}.feature_column {_V1}.feature_column',
+    'framework': f'{_SLIM}.ops.variables {_SLIM} {_SLIM}.ops.framework_ops {_V1}.train {_V1} {_PYTHON}.util.deprecation',
+    'framework.nest': f'{_PYTHON}.util.nest',
+    'gan': 'tensorflow_gan',
+    'hooks': f'{_V1}.train',
+    'image': f'{_OWN}.image',
+    'keras': f'{_V1}.keras {_V1}.keras.layers',
+    'layers': f'{_OWN}.layers {_SLIM}.layers {_SLIM}',
+    'learn': f'{_OWN}.learn {_V1}.estimator',
+    'legacy_seq2seq': f'{_OWN}.legacy_seq2seq',
+    'linalg': f'{_V1}.linalg',
+    'lookup': f'{_OWN}.lookup {_PYTHON}.ops.lookup_ops',
+    'losses': f'{_SLIM}.losses {_SLIM}.losses.metric_learning',
+    'metrics': f'{_SLIM}.metrics {_V1}.metrics',
+    'nn': f'{_V1}.nn',
+    'opt': f'{_OWN}.opt',
+    'predictor': f'{_OWN}.predictor',
+    'predictor.predictor_factories': f'{_OWN}.predictor',
+    'rnn': f'{_OWN}.rnn {_V1}.nn.rnn_cell {_V1}.nn',
+    'saved_model': f'{_V1}.saved_model',
+    'seq2seq': f'{_OWN}.seq2seq',
+    'signal': f'{_V1}.signal',
+    'slim': _SLIM,
+    'slim.nets': f'{_SLIM}.nets',
+    'staging': f'{_PYTHON}.ops.data_flow_ops',
+    'stateless': f'{_V1}.random',
+    'summary': f'{_PYTHON}.ops.summary_ops_v2',
+    'tensorboard': '',
+    'tensorboard.plugins': '',
+    'tensorboard.plugins.projector': 'tensorboard.plugins.projector',
+    'tfprof': f'{_OWN}.tfprof {_V1}.profiler',
+    'tpu': f'{_V1}.estimator.tpu {_V1}.tpu {_TPU}',
+    'training': f'{_OWN}.hparam {_SLIM}.training.training {_SLIM}.training.evaluation {_V1}.train',
+    'util': f'{_V1} {_PYTHON}.framework.tensor_util',
+}
+# {module: paths of the modules with its names, in the order in which they are searched}
+PACKAGES = {
+    'tensorflow.contrib': (),
+    'tensorflow.examples': (),
+    'tensorflow.examples.tutorials': (),
+    'tensorflow.examples.tutorials.mnist': (f'{_OWN}.mnist',),
+    **{f'tensorflow.contrib.{name}': tuple(sources.split()) for name, sources in _CONTRIB.items()},
+}
+_NAMES = {
+    'deprecated.audio_summary': f'{_V1}.summary.audio',
+    'deprecated.histogram_summary': f'{_V1}.summary.histogram',
+    'deprecated.image_summary': f'{_V1}.summary.image',
+    'deprecated.merge_all_summaries': f'{_V1}.summary.merge_all',
+    'deprecated.merge_summary': f'{_V1}.summary.merge',
+    'deprecated.scalar_summary': f'{_V1}.summary.scalar',
+    'eager.run_test_in_graph_and_eager_modes': f'{_PYTHON}.framework.test_util.run_in_graph_and_eager_modes',
+    'eager.Iterator': 'builtins.iter',
+    'eager.implicit_gradients': f'{_PYTHON}.eager.backprop.implicit_grad',
+    'eager.implicit_value_and_gradients': f'{_PYTHON}.eager.backprop.implicit_val_and_grad',
+    'factorization.KMeansClustering': f'{_V1}.estimator.experimental.KMeans',
+    'losses.metric_learning': f'{_SLIM}.losses.metric_learning',
+    'stateless.stateless_random_normal': f'{_V1}.random.stateless_normal',
+    'stateless.stateless_random_uniform': f'{_V1}.random.stateless_uniform',
+    'stateless.stateless_truncated_normal': f'{_V1}.random.stateless_truncated_normal',
+    'summary.all_summary_ops': f'{_PYTHON}.ops.summary_ops_v2.all_v2_summary_ops',
+}
+# {path: where a name is today that is called otherwise}
+NAMES = {f'tensorflow.contrib.{old}': new for old, new in _NAMES.items()}
+# Files below tensorflow/contrib/PACKAGE/python: `from tensorflow.contrib.seq2seq.python.ops import helper`.
+FILES = frozenset(
+    """
+    arg_scope async_checkpoint attention_wrapper base basic_decoder beam_search_decoder beam_search_ops bfloat16
+    checkpoint_ops checkpoint_utils core_rnn core_rnn_cell crf data datasets decoder error_handling estimator estimators
+    evaluation experiment extenders feature_column framework fused_rnn_cell head helper hparam image_ops layers learning
+    lookup_ops loss lstm_ops mnist model_analyzer model_fn nets ops preprocessing projector rnn rnn_cell run_config slim
+    tensor_tracer text tfe tpu tpu_config tpu_context tpu_estimator tpu_feed tpu_function tpu_ops tpu_optimizer training
+    training_loop util utils variables
+    """.split()
+)
