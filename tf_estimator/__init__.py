@@ -27,6 +27,7 @@ Not restored, but rejected with an error: TPUs, a `remote_cluster`, and `tf.data
 from collections.abc import Iterator
 import contextlib
 import gc
+import importlib
 import os
 import sys
 import types
@@ -34,6 +35,7 @@ import types
 from tf_estimator import moved_names, quiet, requirements, restore
 
 __version__ = '0.2.0'
+AS_IT_WAS = 'TF_ESTIMATOR_AS_IT_WAS'  # This environment variable leaves Estimator as it was if it is 1.
 
 
 def install() -> None:
@@ -68,6 +70,8 @@ def around_import() -> Iterator[None]:
             requirements.check_foundation(tf)
             restore.restore(tf)
         moved_names.restore()
+        if os.environ.get(AS_IT_WAS) != '1':
+            importlib.import_module('tf_estimator.traps')  # Late, as it imports TensorFlow.
 
 
 @contextlib.contextmanager

@@ -1,14 +1,19 @@
 """The command line `python -m tf_estimator`."""
 
+import itertools
+import os
 import sys
 
-from tf_estimator import __version__, environment, runner
+from tf_estimator import AS_IT_WAS, __version__, environment, runner
 from tf_estimator.errors import CommandError
+
+_FLAGS = ('--tf1', '--as_it_was')
 
 _USAGE = """\
 python -m tf_estimator SCRIPT ARGS...      runs a script, with tf.estimator; - reads it from stdin
 python -m tf_estimator -m MODULE ARGS...   runs a module, like python -m, with tf.estimator
 python -m tf_estimator --tf1 ...           runs a script, or -m MODULE, for which `tensorflow` is TensorFlow 1, with tf.contrib
+python -m tf_estimator --as_it_was ...     runs it, or with --tf1, without warnings of Estimator's silent traps, and mends none
 python -m tf_estimator enable [--force]    gives tf.estimator to all programs of this virtual environment;
                                            with --force, even outside of a virtual environment
 python -m tf_estimator disable             ends that
@@ -27,6 +32,11 @@ def main(arguments: list[str]) -> None:
 
 
 def _run(arguments):
+    flags = [*itertools.takewhile(_FLAGS.__contains__, arguments)]
+    if '--as_it_was' in flags:
+        os.environ[AS_IT_WAS] = '1'  # For the processes that the program starts, too.
+    tf1 = '--tf1' in flags
+    arguments = arguments[len(flags) :]
     match arguments:
         case ['-h' | '--help', *_] | ['enable' | 'disable' | 'status', '-h' | '--help']:
             print(_USAGE, end='')
@@ -34,16 +44,10 @@ def _run(arguments):
             print(f'tf_estimator {__version__}')
         case []:
             raise CommandError('SCRIPT is missing: python -m tf_estimator SCRIPT ARGS...', 2)
-        case ['-m'] | ['--tf1', '-m']:
+        case ['-m']:
             raise CommandError('MODULE is missing: python -m tf_estimator -m MODULE ARGS...', 2)
-        case ['--tf1']:
-            raise CommandError('SCRIPT is missing: python -m tf_estimator --tf1 SCRIPT ARGS...', 2)
         case ['-m', module, *rest]:
-            runner.run_module(module, rest)
-        case ['--tf1', '-m', module, *rest]:
-            runner.run_module(module, rest, tf1=True)
-        case ['--tf1', script, *rest] if not script.startswith('-') or script == '-':
-            runner.run_script(script, rest, tf1=True)
+            runner.run_module(module, rest, tf1)
         case ['enable'] | ['enable', '--force']:
             print(environment.enable(is_forced=len(arguments) > 1))
         case ['disable']:
@@ -55,4 +59,4 @@ def _run(arguments):
         case [option, *_] if option.startswith('-') and option != '-':
             raise CommandError(f'there is no option {option}: python -m tf_estimator [-m MODULE | SCRIPT] ARGS...', 2)
         case [script, *rest]:
-            runner.run_script(script, rest)
+            runner.run_script(script, rest, tf1)

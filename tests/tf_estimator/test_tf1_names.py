@@ -82,10 +82,10 @@ def test_the_programs_own_files_see_tensorflow_1_and_libraries_tensorflow_2(tmp_
 
 def test_wrong_arguments_and_a_missing_package_are_named(monkeypatch):
     for arguments, message in (
-        (['--tf1'], 'SCRIPT is missing: python -m tf_estimator --tf1 SCRIPT ARGS...'),
+        (['--tf1', '--as_it_was'], 'SCRIPT is missing: python -m tf_estimator SCRIPT ARGS...'),
         (['--tf1', '-m'], 'MODULE is missing: python -m tf_estimator -m MODULE ARGS...'),
         (['--tf1', 'none.py'], 'none.py: no such file'),
-        (['--tf1', '--other'], 'there is no option --tf1'),
+        (['--tf1', '--other'], 'there is no option --other'),
     ):
         code, out, err = run_fresh('-m', 'tf_estimator', *arguments)
         assert code == 2 and err.startswith(f'python -m tf_estimator: {message}') and not out

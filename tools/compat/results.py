@@ -35,7 +35,7 @@ def _run(python, folder, library, file, arguments, xml_flag):
         environment['PYTHONPATH'] = str(folder)
     with tempfile.TemporaryDirectory() as scratch:
         xml = Path(scratch) / 'results.xml'
-        command = [python, '-m', 'tf_estimator', *arguments, f'{xml_flag}={xml}']
+        command = [python, '-m', 'tf_estimator', '--as_it_was', *arguments, f'{xml_flag}={xml}']
         try:
             process = subprocess.run(
                 command, cwd=folder, env=environment, capture_output=True, text=True, errors='replace', timeout=TIME_LIMIT
