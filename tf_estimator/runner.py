@@ -3,6 +3,7 @@
 import importlib.machinery
 import importlib.util
 import os
+import re
 import runpy
 import sys
 import types
@@ -94,11 +95,23 @@ def _install(tf1, directory):
         from tf_estimator.tf1 import enable
 
         enable(directory)
-    _hide_own_frames()
+    _hide_own_frames(tf1)
 
 
-def _hide_own_frames():
-    """Makes tracebacks begin with the program's first line, as without this runner."""
+def _is_of_tensorflow_1(error):
+    """Whether an error is about a name of `tensorflow` that only TensorFlow 1 has."""
+    import tensorflow as tf
+
+    name = getattr(error, 'name', None) or ''
+    if isinstance(error, ModuleNotFoundError):
+        return name.startswith(('tensorflow.contrib', 'tensorflow.examples'))
+    is_of_tf = isinstance(error, AttributeError) and error.obj is tf or isinstance(error, ImportError) and name == 'tensorflow'
+    missing = re.search(r"(?:attribute|name) '(\w+)'", str(error))
+    return bool(is_of_tf and missing and (missing[1] == 'contrib' or hasattr(tf.compat.v1, missing[1])))
+
+
+def _hide_own_frames(tf1):
+    """Makes tracebacks begin with the program's first line, as without this runner; names --tf1 where it would help."""
     show = sys.excepthook
     own = (os.path.dirname(__file__) + os.sep, runpy.__file__, '<frozen runpy>', '<frozen importlib.')
 
@@ -106,5 +119,7 @@ def _hide_own_frames():
         while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(own):
             traceback = traceback.tb_next
         show(kind, error.with_traceback(traceback), traceback)
+        if not tf1 and _is_of_tensorflow_1(error):
+            print('This program is of TensorFlow 1: run it with python -m tf_estimator --tf1', file=sys.stderr)
 
     sys.excepthook = show_without

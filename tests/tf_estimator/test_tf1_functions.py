@@ -126,7 +126,7 @@ def test_an_experiment_trains_evaluates_and_exports(tmp_path):
     config = learn.RunConfig(model_dir=str(tmp_path), save_checkpoints_steps=2)
 
     def make(run_config, hparams):
-        export = learn.make_export_strategy(serving_input_fn)
+        export, error = learn.make_export_strategy(serving_input_fn), learn.MetricSpec(tf.metrics.mean_absolute_error, 'y')
         return learn.Experiment(
             learn.Estimator(model_fn, config=run_config),
             input_fn,
@@ -134,10 +134,11 @@ def test_an_experiment_trains_evaluates_and_exports(tmp_path):
             train_steps=3,
             eval_steps=1,
             export_strategies=[export],
+            eval_metrics={'error': error},
         )
 
     metrics, exports = learn.learn_runner.run(make, run_config=config, schedule='train_and_evaluate')
-    assert metrics == {'loss': 0.0, 'global_step': 3} and len(exports) == 1 and os.path.exists(exports[0])
+    assert metrics == {'loss': 0.0, 'global_step': 3, 'error': 0.0} and len(exports) == 1 and os.path.exists(exports[0])
 
 
 def test_heads_train_with_the_optimizers_of_tensorflow_1_and_run_the_update_ops():

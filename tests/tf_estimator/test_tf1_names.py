@@ -109,3 +109,22 @@ def test_each_source_of_tf_contrib_is_a_module_and_each_renamed_name_is_there():
         for part in path.split('.')[2:]:
             value = getattr(value, part)
         assert callable(value) or path.endswith('metric_learning')
+
+
+@pytest.mark.parametrize(
+    'statement, is_named',
+    [
+        ('tf.app.run()', True),
+        ('tf.contrib.slim', True),
+        ('from tensorflow.contrib import slim', True),
+        ('from tensorflow import placeholder', True),
+        ('tf.nothing', False),
+        ('import nothing', False),
+        ('tf.compat.v1.nothing', False),
+    ],
+)
+def test_an_error_of_a_program_of_tensorflow_1_names_the_option(tmp_path, statement, is_named):
+    (tmp_path / 'script.py').write_text(f'import tensorflow as tf\n{statement}\n')
+    code, _, err = run_fresh('-m', 'tf_estimator', tmp_path / 'script.py')
+    hint = 'This program is of TensorFlow 1: run it with python -m tf_estimator --tf1'
+    assert code == 1 and (err.splitlines()[-1] == hint) == is_named and 'Error: ' in err

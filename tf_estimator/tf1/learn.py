@@ -92,6 +92,39 @@ class Estimator(tf.estimator.Estimator):
         return self.train(input_fn, monitors, steps, max_steps)
 
 
+class MetricSpec:
+    """A metric of one of the predictions and labels.
+
+    Args:
+      metric_fn: function of `labels`, `predictions` and perhaps `weights` to a metric, such as those of tf.metrics.
+      prediction_key: None if there is only one; likewise label_key and weight_key, the latter of a feature.
+    """
+
+    def __init__(self, metric_fn, prediction_key=None, label_key=None, weight_key=None):
+        self._metric_fn, self._keys = metric_fn, (prediction_key, label_key, weight_key)
+
+    def create_metric_ops(self, inputs, labels, predictions):
+        """Returns the metric's value and update op."""
+        prediction_key, label_key, weight_key = self._keys
+        arguments = {'predictions': _one(predictions, prediction_key), 'labels': _one(labels, label_key)}
+        if weight_key is not None:
+            arguments['weights'] = inputs[weight_key]
+        return self._metric_fn(**arguments)
+
+
+def _one(tensors, key):
+    if not isinstance(tensors, dict):
+        return tensors
+    return tensors[key] if key is not None else next(iter(tensors.values()))
+
+
+def _metric_fn(specs):
+    def metric_fn(features, labels, predictions):
+        return {name: spec.create_metric_ops(features, labels, predictions) for name, spec in specs.items()}
+
+    return metric_fn
+
+
 class Experiment:
     """An Estimator with what it is trained and evaluated on.
 
@@ -115,7 +148,7 @@ class Experiment:
         **unused_options,
     ):
         if eval_metrics:
-            raise ValueError('eval_metrics are not supported: return eval_metric_ops from model_fn')
+            estimator = tf.estimator.add_metrics(estimator, _metric_fn(eval_metrics))
         self.estimator = estimator
         self._train_spec = tf.estimator.TrainSpec(train_input_fn, train_steps, train_monitors)
         self._eval_spec = tf.estimator.EvalSpec(

@@ -14,6 +14,10 @@ from tf_estimator.tf1 import tables
 VERSION = '1.15.5'  # The last release with these names.
 
 
+class MissingPackage(ImportError):
+    """A package with names of tf.contrib is not installed."""
+
+
 class TensorFlow1(types.ModuleType):
     """The module `tensorflow` of TensorFlow 1.15.
 
@@ -78,13 +82,13 @@ class Package(types.ModuleType):
 
         Programs import the files of a package of tf.contrib, too, below its folder `python`. They have the package's names.
         """
-        try:
+        if '.python' not in self.__name__:
             return getattr(self, name)
-        except AttributeError:
-            if '.python' not in self.__name__:
-                raise
-        setattr(self, name, Package(f'{self.__name__}.{name}', self._sources))
-        return getattr(self, name)
+        with contextlib.suppress(AttributeError):
+            found = getattr(self, name)
+            if not callable(found):  # A function may have the name of its file.
+                return found
+        return Package(f'{self.__name__}.{name}', self._sources)
 
     def _find(self, name):
         path = f'{self.__name__}.{name}'
@@ -94,12 +98,19 @@ class Package(types.ModuleType):
             return Package(path, self._sources)
         if path in tables.NAMES:
             return _load(tables.NAMES[path])
+        missing = None
         for source in self._sources:
-            value = member(_load(source), name)
+            try:
+                value = member(_load(source), name)
+            except MissingPackage as error:
+                missing = error
+                continue
             if value is not None and not _is_foreign(value, source):
                 return value
         if name in tables.FILES and '.python' in self.__name__:
             return Package(path, self._sources)
+        if missing:
+            raise missing
         raise AttributeError(f'{path.replace("tensorflow.", "tf.", 1)}: {tables.ABSENT}', name=name, obj=self)
 
 
@@ -111,7 +122,7 @@ def _load(source):
         distribution = tables.DISTRIBUTIONS.get(str(error.name))
         if not distribution:
             raise
-        raise ImportError(f'the package {distribution} is missing: pip install {distribution}', name=error.name) from None
+        raise MissingPackage(f'the package {distribution} is missing: pip install {distribution}', name=error.name) from None
 
 
 def member(module: Any, name: str) -> Any:

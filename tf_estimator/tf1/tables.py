@@ -27,7 +27,7 @@ _CONTRIB = {
     'data': f'{_OWN}.data {_V1}.data.experimental {_V1}.data',
     'deprecated': '',
     'distribute': f'{_OWN}.distribute {_V1}.distribute {_V1}.distribute.experimental',
-    'distributions': 'tensorflow_probability.distributions',
+    'distributions': f'{_V1}.distributions tensorflow_probability.distributions',
     'eager': f'{_V1} {_V1}.train {_PYTHON}.eager.backprop {_PYTHON}.framework.test_util',
     'factorization': '',
     'estimator': f'{_OWN}.estimator {_V1}.estimator.experimental {_V1}.estimator {_ESTIMATOR}.early_stopping',
@@ -97,11 +97,11 @@ NAMES = {f'tensorflow.contrib.{old}': new for old, new in _NAMES.items()}
 # Files below tensorflow/contrib/PACKAGE/python: `from tensorflow.contrib.seq2seq.python.ops import helper`.
 FILES = frozenset(
     """
-    arg_scope async_checkpoint attention_wrapper base basic_decoder beam_search_decoder beam_search_ops bfloat16
-    checkpoint_ops checkpoint_utils core_rnn core_rnn_cell crf data datasets decoder error_handling estimator estimators
-    evaluation experiment extenders feature_column framework fused_rnn_cell head helper hparam image_ops layers learning
-    lookup_ops loss lstm_ops mnist model_analyzer model_fn nets ops preprocessing projector rnn rnn_cell run_config slim
-    tensor_tracer text tfe tpu tpu_config tpu_context tpu_estimator tpu_feed tpu_function tpu_ops tpu_optimizer training
-    training_loop util utils variables
+    arg_scope async_checkpoint attention_wrapper base basic_decoder beam_search_decoder beam_search_ops bernoulli bfloat16
+    categorical checkpoint_ops checkpoint_utils core_rnn core_rnn_cell crf data datasets decoder error_handling estimator
+    estimators evaluation experiment extenders feature_column framework fused_rnn_cell head helper hparam image_ops layers
+    learning lookup_ops loss lstm_ops metric_spec mnist model_analyzer model_fn nets ops preprocessing projector rnn
+    rnn_cell run_config slim tensor_tracer text tfe tpu tpu_config tpu_context tpu_estimator tpu_feed tpu_function tpu_ops
+    tpu_optimizer training training_loop util utils variables
     """.split()
 )
