@@ -45,6 +45,8 @@ from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.metrics import read_metrics
 
+_FLAG = re.compile(r'(?<![\w-])--([a-z]\w*)')  # Its name is that of an argument.
+
 __all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'load', 'train']
 
 
@@ -94,8 +96,9 @@ def load(output_dir: str, model: Any = None, dataset: Any = None, data_dir: str 
       UsageError, RunError: there is no run, or its files are corrupt.
     """
     output_dir = _path('output_dir', output_dir)
-    checkpoints.require_checkpoint(output_dir)
-    found = request.settings(output_dir)
+    with _reported():
+        checkpoints.require_checkpoint(output_dir)
+        found = request.settings(output_dir)
     if not all([model or 'model' in found, dataset or 'dataset' in found]):
         raise UsageError(f'{output_dir}: has no hparams.json that names the model and the dataset: give both')
     return Run(output_dir, model or found.get('model'), dataset or found.get('dataset'), data_dir)
@@ -264,7 +267,7 @@ class Run:
 
 @contextlib.contextmanager
 def _reported():
-    """Within the block, replaces an exception with the error that names its cause, or with the module's own."""
+    """Within the block, replaces an exception with the error that names its cause and arguments, or with the module's own."""
     try:
         yield
     except SystemExit as error:
@@ -272,6 +275,8 @@ def _reported():
         raise
     except Exception as error:
         found = find_cause(error) or original(error)
+        if isinstance(found, (UsageError, RunError)):
+            found.args = (_FLAG.sub(r'\1', str(found)),)
         if found is error:
             raise
         raise found from found.__cause__
