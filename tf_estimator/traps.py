@@ -2,13 +2,14 @@
 
 import functools
 import logging
+import types
 from typing import Any
 import weakref
 
 from tf_estimator import refusals
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.training import warm_starting_util
+from tensorflow.python.training import checkpoint_utils, warm_starting_util
 from tensorflow_estimator.python.estimator import early_stopping, training
 from tensorflow_estimator.python.estimator import estimator as estimators
 from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimator
@@ -25,7 +26,8 @@ def _mend() -> None:
     Estimator._actual_eval = _evaluate(Estimator._actual_eval)
     Estimator.predict = _predict(Estimator.predict)
     tf.train.Optimizer.apply_gradients = _apply_gradients(tf.train.Optimizer.apply_gradients)
-    tf.train.warm_start = _warm_start(warm_starting_util.warm_start)
+    tolerant = {**vars(checkpoint_utils), 'init_from_checkpoint': _init_from_checkpoint}
+    warm_starting_util.checkpoint_utils = types.SimpleNamespace(**tolerant)
     early_stopping._get_or_create_stop_var = _make_stop_variable
     _mend_evaluations(training._NewCheckpointListenerForEvaluate)
     TPUEstimator.__init__ = _for_cpu(TPUEstimator.__init__)
@@ -154,29 +156,14 @@ def _predict(predict):
     return checked
 
 
-def _warm_start(warm_start):
-    """Initializes the variables that a checkpoint lacks, and names them."""
-    util, grouped = warm_starting_util, warm_starting_util._get_grouped_variables
-
-    @functools.wraps(warm_start)
-    def tolerant(ckpt_to_initialize_from, vars_to_warm_start='.*', var_name_to_vocab_info=None, var_name_to_prev_var_name=None):
-        there = tf.train.load_checkpoint(ckpt_to_initialize_from).get_variable_to_shape_map()
-        renamed, of_vocabularies = var_name_to_prev_var_name or {}, var_name_to_vocab_info or {}
-
-        def present(wanted):
-            found = grouped(wanted)
-            new = [name for name in found if renamed.get(name, name) not in there and name not in of_vocabularies]
-            if new:
-                _warn('%s lacks %s: initialized, not warm-started.', ckpt_to_initialize_from, ', '.join(sorted(new)))
-            return {name: variables for name, variables in found.items() if name not in new}
-
-        util._get_grouped_variables = present
-        try:
-            return warm_start(ckpt_to_initialize_from, vars_to_warm_start, var_name_to_vocab_info, var_name_to_prev_var_name)
-        finally:
-            util._get_grouped_variables = grouped
-
-    return tolerant
+def _init_from_checkpoint(checkpoint, variables):
+    """Initializes the variables that a checkpoint lacks, and names them: {name in the checkpoint: variable}."""
+    there = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
+    names = {name: value if isinstance(value, list) else [value] for name, value in variables.items() if name not in there}
+    new = [name for name, parts in names.items() if name == warm_starting_util._infer_var_name(parts)]  # Not renamed.
+    if new:
+        _warn('%s lacks %s: initialized, not warm-started.', checkpoint, ', '.join(sorted(new)))
+    checkpoint_utils.init_from_checkpoint(checkpoint, {name: variables[name] for name in variables if name not in new})
 
 
 def _make_stop_variable():
