@@ -13,7 +13,7 @@ from tf_estimator.aliases import Aliases, add_names
 _OPS = 'tensorflow.python.ops'
 _FRAMEWORK = 'tensorflow.python.framework'
 _REGISTRY = f'{_FRAMEWORK}.tensor_conversion_registry'
-_CONSTANTS = 'tensorflow.compat.v1.graph_util.convert_variables_to_constants'
+_CONSTANTS = f'{_FRAMEWORK}.convert_to_constants.convert_variables_to_constants'
 # {module: {name: new location}}
 NAMES = {
     'tensorflow.python.util.nest': {'is_sequence': 'tensorflow.python.util.nest.is_nested'},

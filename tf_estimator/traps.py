@@ -84,9 +84,9 @@ def _train_model(train_model):
     def watched(self, input_fn, hooks, saving_listeners):
         watch = _Watch()
         try:
-            return train_model(self, input_fn, [*hooks, watch], saving_listeners)
+            return train_model(self, input_fn, [watch, *hooks], saving_listeners)
         finally:
-            for optimizer in list(_optimizers):
+            for optimizer in list(_optimizers) if watch.graph else ():
                 _forget(optimizer, watch.graph)
 
     return watched
@@ -161,6 +161,8 @@ def _init_from_checkpoint(checkpoint, variables):
     there = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
     names = {name: value if isinstance(value, list) else [value] for name, value in variables.items() if name not in there}
     new = [name for name, parts in names.items() if name == warm_starting_util._infer_var_name(parts)]  # Not renamed.
+    if len(new) == len(variables):  # It is of another model, which TensorFlow reports.
+        new = []
     if new:
         _warn('%s lacks %s: initialized, not warm-started.', checkpoint, ', '.join(sorted(new)))
     checkpoint_utils.init_from_checkpoint(checkpoint, {name: variables[name] for name in variables if name not in new})

@@ -12,6 +12,7 @@ from typing import Any
 from tf_estimator.tf1 import tables
 
 VERSION = '1.15.5'  # The last release with these names.
+_V1 = 'tensorflow.compat.v1.'
 
 
 class MissingPackage(ImportError):
@@ -116,6 +117,11 @@ class Package(types.ModuleType):
 
 @functools.cache
 def _load(source):
+    if f'{source}.'.startswith(
+        _V1
+    ):  # By attributes: an import would load such modules again, without what is restored in them.
+        v1 = importlib.import_module('tensorflow').compat.v1
+        return functools.reduce(getattr, filter(None, source[len(_V1) :].split('.')), v1)
     try:
         return pkgutil.resolve_name(source)
     except ModuleNotFoundError as error:
