@@ -161,7 +161,7 @@ def check_no_pipes(directory: str) -> None:
     if is_remote(directory):
         return
     for path in (os.path.join(directory, name) for name in names_in(directory)):
-        with contextlib.suppress(FileNotFoundError):  # Another process may have deleted it.
+        with contextlib.suppress(OSError):  # Another process may have deleted it.
             mode = os.stat(path).st_mode
             if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
                 raise UsageError(f'{path}: is a pipe or a device: delete it, or choose another directory')
