@@ -85,7 +85,6 @@ def _input(i, name, feature, params):
         return tf.cast(net, tf.float32)
     scope = re.sub('[^A-Za-z0-9_.-]', '_', f'embedding_{i}_{name}')  # Keeps characters valid in a variable's name.
     vocabulary_sizes = _vocabulary_sizes(name, columns, params)
-    shapes = [[size, params.embedding_size] for size in vocabulary_sizes]
     initializer = tf.random_normal_initializer(stddev=0.05)
     if columns > _MAX_TABLES:
         table = tf.get_variable(scope, [sum(vocabulary_sizes), params.embedding_size], initializer=initializer)
@@ -93,6 +92,7 @@ def _input(i, name, feature, params):
         is_valid = (net >= 0) & (net < tf.constant(vocabulary_sizes, net.dtype))
         embedded = tf.gather(table, tf.where(is_valid, rows, -tf.ones_like(rows)))
         return tf.reshape(embedded, [-1, columns * params.embedding_size])
+    shapes = [[size, params.embedding_size] for size in vocabulary_sizes]
     tables = [tf.get_variable(f'{scope}/{column}', shape, initializer=initializer) for column, shape in enumerate(shapes)]
     return tf.concat([tf.gather(table, net[:, column]) for column, table in enumerate(tables)], 1)
 

@@ -44,10 +44,10 @@ def _warn(text, *values):
 def _train(train):
     @functools.wraps(train)
     def warning(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
-        step = estimators._load_global_step_from_checkpoint_dir(self.model_dir) if max_steps is not None else 0
-        if max_steps is not None and 0 < max_steps <= step:
-            directory = self.model_dir
-            _warn('%s is at step %d: nothing is trained up to max_steps=%d. Raise it to go on.', directory, step, max_steps)
+        if max_steps is not None and max_steps > 0:
+            directory, step = self.model_dir, estimators._load_global_step_from_checkpoint_dir(self.model_dir)
+            if step >= max_steps:
+                _warn('%s is at step %d: nothing is trained up to max_steps=%d. Raise it to go on.', directory, step, max_steps)
         return train(self, input_fn, hooks, steps, max_steps, saving_listeners)
 
     return warning
@@ -161,11 +161,10 @@ def _init_from_checkpoint(checkpoint, variables):
     there = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
     names = {name: value if isinstance(value, list) else [value] for name, value in variables.items() if name not in there}
     new = [name for name, parts in names.items() if name == warm_starting_util._infer_var_name(parts)]  # Not renamed.
-    if len(new) == len(variables):  # It is of another model, which TensorFlow reports.
-        new = []
-    if new:
+    if 0 < len(new) < len(variables):  # If it lacks all, it is of another model, which TensorFlow reports.
         _warn('%s lacks %s: initialized, not warm-started.', checkpoint, ', '.join(sorted(new)))
-    checkpoint_utils.init_from_checkpoint(checkpoint, {name: variables[name] for name in variables if name not in new})
+        variables = {name: value for name, value in variables.items() if name not in new}
+    checkpoint_utils.init_from_checkpoint(checkpoint, variables)
 
 
 def _make_stop_variable():

@@ -19,7 +19,17 @@ class AttentionMechanism:
 
     scope = ''
 
-    def __init__(self, num_units, memory, memory_sequence_length, probability_fn, score_mask_value, query_layer, dtype):
+    def __init__(
+        self,
+        num_units,
+        memory,
+        memory_sequence_length,
+        probability_fn,
+        score_mask_value,
+        query_layer,
+        dtype,
+        custom_key_value_fn,
+    ):
         memory = tf.convert_to_tensor(memory)
         self._num_units, self.dtype = num_units, dtype or memory.dtype
         self._mask = None
@@ -32,6 +42,8 @@ class AttentionMechanism:
         self.values, self.query_layer = memory, query_layer
         self.memory_layer = tf.layers.Dense(num_units, name='memory_layer', use_bias=False, dtype=self.dtype)
         self.keys = self.memory_layer(memory)
+        if custom_key_value_fn:
+            self.keys, self.values = custom_key_value_fn(self.keys, self.values)
         self.batch_size = tf.compat.dimension_value(memory.shape[0]) or tf.shape(self.keys)[0]
         self.alignments_size = self.state_size = tf.compat.dimension_value(self.keys.shape[1]) or tf.shape(self.keys)[1]
 
@@ -70,10 +82,9 @@ class LuongAttention(AttentionMechanism):
         custom_key_value_fn=None,
         name='LuongAttention',
     ):
-        super().__init__(num_units, memory, memory_sequence_length, probability_fn, score_mask_value, None, dtype)
+        options = (probability_fn, score_mask_value, None, dtype, custom_key_value_fn)
+        super().__init__(num_units, memory, memory_sequence_length, *options)
         self._has_scale = scale
-        if custom_key_value_fn:
-            self.keys, self.values = custom_key_value_fn(self.keys, self.values)
 
     def _score(self, query):
         score = tf.squeeze(tf.matmul(query[:, None], self.keys, transpose_b=True), 1)
@@ -102,10 +113,9 @@ class BahdanauAttention(AttentionMechanism):
         name='BahdanauAttention',
     ):
         query_layer = tf.layers.Dense(num_units, name='query_layer', use_bias=False, dtype=dtype or memory.dtype)
-        super().__init__(num_units, memory, memory_sequence_length, probability_fn, score_mask_value, query_layer, dtype)
+        options = (probability_fn, score_mask_value, query_layer, dtype, custom_key_value_fn)
+        super().__init__(num_units, memory, memory_sequence_length, *options)
         self._is_normalized = normalize
-        if custom_key_value_fn:
-            self.keys, self.values = custom_key_value_fn(self.keys, self.values)
 
     def _score(self, query):
         v = tf.get_variable('attention_v', [self._num_units], query.dtype)

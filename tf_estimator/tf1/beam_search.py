@@ -2,7 +2,7 @@
 
 import collections
 
-from tf_estimator.tf1.decoding import Decoder
+from tf_estimator.tf1.decoding import Decoder, embedding_function
 
 import tensorflow.compat.v1 as tf
 
@@ -82,7 +82,7 @@ class BeamSearchDecoder(Decoder):
         if coverage_penalty_weight:
             raise ValueError('coverage_penalty_weight is not supported')
         self._cell, self._output_layer, self._beam_width = cell, output_layer, beam_width
-        self._embed = embedding if callable(embedding) else lambda ids: tf.nn.embedding_lookup(embedding, ids)
+        self._embed = embedding_function(embedding)
         self._start, self._end = tf.cast(start_tokens, tf.int32), tf.cast(end_token, tf.int32)
         self._batch_size, self._length_weight = tf.size(self._start), length_penalty_weight
         self._initial_state = tf.nest.map_structure(self._to_beams, initial_state)

@@ -12,6 +12,11 @@ class Decoder:
         raise NotImplementedError
 
 
+def embedding_function(embedding):
+    """Returns a function from ids to their embeddings, for such a function, or for a tensor [ids, size]."""
+    return embedding if callable(embedding) else lambda ids: tf.nn.embedding_lookup(embedding, ids)
+
+
 def transposed(tensor):
     """Swaps the first two dimensions, batch and time."""
     if tensor.shape.rank is None or tensor.shape.rank < 2:
@@ -42,7 +47,7 @@ def dynamic_decode(
         if limit is not None:
             finished = tf.logical_or(finished, tf.less_equal(limit, 0))
         batch_size = decoder.batch_size if tf.is_tensor(decoder.batch_size) else tf.constant(decoder.batch_size)
-        zeros = tf.nest.map_structure(
+        zeros = impute_finished and tf.nest.map_structure(
             lambda size, dtype: tf.zeros([batch_size, *tf.TensorShape(size).as_list()], dtype),
             decoder.output_size,
             decoder.output_dtype,

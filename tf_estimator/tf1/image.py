@@ -12,7 +12,7 @@ def transform(images, transforms, interpolation='NEAREST', output_shape=None, na
     """
     images = tf.convert_to_tensor(images)
     rank = images.shape.rank
-    batch = {2: images[None, :, :, None], 3: images[None]}.get(rank, images) if rank in (2, 3) else images
+    batch = {2: lambda: images[None, :, :, None], 3: lambda: images[None]}.get(rank, lambda: images)()
     size = tf.shape(batch)[1:3] if output_shape is None else tf.convert_to_tensor(output_shape, tf.int32)
     transforms = tf.convert_to_tensor(transforms, tf.float32)
     transforms = transforms[None] if transforms.shape.rank == 1 else transforms

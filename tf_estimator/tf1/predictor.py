@@ -12,21 +12,16 @@ class Predictor:
     """
 
     def __init__(self, graph, session, feed_tensors, fetch_tensors):
-        self._graph, self._session = graph, session
-        self._feed_tensors, self._fetch_tensors = feed_tensors, fetch_tensors
-
-    graph = property(lambda self: self._graph)
-    session = property(lambda self: self._session)
-    feed_tensors = property(lambda self: self._feed_tensors)
-    fetch_tensors = property(lambda self: self._fetch_tensors)
+        self.graph, self.session = graph, session
+        self.feed_tensors, self.fetch_tensors = feed_tensors, fetch_tensors
 
     def __call__(self, input_dict):
         """Returns {name of an output: array} for {name of an input: array}; raises ValueError for an unknown input."""
-        unknown = input_dict.keys() - self._feed_tensors.keys()
+        unknown = input_dict.keys() - self.feed_tensors.keys()
         if unknown:
-            raise ValueError(f'Got unexpected keys in input_dict: {unknown}; expected: {set(self._feed_tensors)}')
-        feeds = {self._feed_tensors[name]: value for name, value in input_dict.items()}
-        return self._session.run(self._fetch_tensors, feeds)
+            raise ValueError(f'Got unexpected keys in input_dict: {unknown}; expected: {set(self.feed_tensors)}')
+        feeds = {self.feed_tensors[name]: value for name, value in input_dict.items()}
+        return self.session.run(self.fetch_tensors, feeds)
 
 
 def from_saved_model(

@@ -4,6 +4,7 @@ import tensorflow.compat.v1 as tf
 
 LSTMStateTuple = tf.nn.rnn_cell.LSTMStateTuple
 _PEEPHOLES = {'wci': 'w_i_diag', 'wcf': 'w_f_diag', 'wco': 'w_o_diag'}  # {argument of an op: variable}
+_GATES = ('input', 'transform', 'forget', 'output')
 _plain = tf.autograph.experimental.do_not_convert
 
 
@@ -99,7 +100,6 @@ class LSTMBlockFusedCell:
         known = scope or self._scope or (self._name if self._reuse else None)  # A new name, unless variables are reused.
         with tf.variable_scope(known, self._name, reuse=True if self._scope else self._reuse) as made:
             self._scope = made
-
             dtype = self._dtype or dtype or inputs.dtype
             shapes = _block_variables(tf.compat.dimension_value(inputs.shape[2]), self._num_units, self._use_peephole)
             variables = {name: tf.get_variable(name, shape, dtype, how) for name, (shape, how) in shapes.items()}
@@ -173,8 +173,9 @@ class LayerNormBasicLSTMCell(_LSTM):
         if not self._has_norm:
             return shapes | {'bias': ([4 * self._num_units], tf.zeros_initializer())}
         starts = {'gamma': tf.constant_initializer(self._gain), 'beta': tf.constant_initializer(self._shift)}
-        names = ('input', 'transform', 'forget', 'output', 'state')
-        return shapes | {f'{name}/{part}': ([self._num_units], how) for name in names for part, how in starts.items()}
+        return shapes | {
+            f'{name}/{part}': ([self._num_units], how) for name in (*_GATES, 'state') for part, how in starts.items()
+        }
 
     def _norm(self, value, name):
         if not self._has_norm:
@@ -187,8 +188,7 @@ class LayerNormBasicLSTMCell(_LSTM):
     def call(self, inputs, state):
         c, h = state
         product = tf.matmul(tf.concat([inputs, h], 1), self._made['kernel']) + self._made.get('bias', 0)
-        names = ('input', 'transform', 'forget', 'output')
-        i, j, f, o = (self._norm(gate, name) for gate, name in zip(tf.split(product, 4, 1), names))
+        i, j, f, o = (self._norm(gate, name) for gate, name in zip(tf.split(product, 4, 1), _GATES))
         new = self._activation(j)
         if isinstance(self._keep_prob, tf.Tensor) or self._keep_prob < 1:
             new = tf.nn.dropout(new, keep_prob=self._keep_prob, seed=self._seed)

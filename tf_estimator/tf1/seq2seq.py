@@ -17,7 +17,7 @@ from tf_estimator.tf1.beam_search import (  # noqa: F401
     gather_tree,
     tile_batch,
 )
-from tf_estimator.tf1.decoding import Decoder, dynamic_decode, transposed  # noqa: F401
+from tf_estimator.tf1.decoding import Decoder, dynamic_decode, embedding_function, transposed  # noqa: F401
 
 import tensorflow.compat.v1 as tf
 
@@ -71,6 +71,10 @@ class Helper:
     sample_ids_shape = tf.TensorShape([])
     sample_ids_dtype = tf.int32
 
+    def sample(self, time, outputs, state, name=None):
+        """Returns the most probable ids, int32 [batch]."""
+        return tf.argmax(outputs, -1, output_type=tf.int32)
+
 
 class TrainingHelper(Helper):
     """Reads given inputs.
@@ -97,18 +101,13 @@ class TrainingHelper(Helper):
         is_over = tf.greater_equal(time, self._steps)
 
         def read(tensor):
-            padded = tf.cond(tf.equal(self._steps, 0), lambda: tf.zeros_like(tensor[:1])[0:1], lambda: tensor[safe : safe + 1])
-            row = tf.reshape(padded, tf.shape(tensor)[1:])
-            row.set_shape(tensor.shape[1:])
+            row = tensor[safe]
             return tf.where(tf.fill(tf.shape(row), is_over), tf.zeros_like(row), row)
 
         return tf.nest.map_structure(read, self._by_time)
 
     def initialize(self, name=None):
         return tf.equal(0, self.sequence_length), self._read(tf.constant(0))
-
-    def sample(self, time, outputs, state, name=None):
-        return tf.argmax(outputs, -1, output_type=tf.int32)
 
     def next_inputs(self, time, outputs, state, sample_ids=None, name=None):
         return tf.greater_equal(time + 1, self.sequence_length), self._read(time + 1), state
@@ -132,7 +131,7 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
         name=None,
     ):
         super().__init__(inputs, sequence_length, time_major)
-        self._embed = _embedding_function(embedding)
+        self._embed = embedding_function(embedding)
         self._probability, self._seed, self._scheduling_seed = sampling_probability, seed, scheduling_seed
 
     def sample(self, time, outputs, state, name=None):
@@ -155,15 +154,12 @@ class GreedyEmbeddingHelper(Helper):
     """
 
     def __init__(self, embedding, start_tokens, end_token):
-        self._embed = _embedding_function(embedding)
+        self._embed = embedding_function(embedding)
         self._start, self._end = tf.cast(start_tokens, tf.int32), tf.cast(end_token, tf.int32)
         self.batch_size = tf.size(self._start)
 
     def initialize(self, name=None):
         return tf.fill([self.batch_size], False), self._embed(self._start)
-
-    def sample(self, time, outputs, state, name=None):
-        return tf.argmax(outputs, -1, output_type=tf.int32)
 
     def next_inputs(self, time, outputs, state, sample_ids, name=None):
         finished = tf.equal(sample_ids, self._end)
@@ -187,7 +183,8 @@ class CustomHelper(Helper):
     """Calls functions: initialize_fn(), sample_fn(time, outputs, state), next_inputs_fn(time, outputs, state, sample_ids)."""
 
     def __init__(self, initialize_fn, sample_fn, next_inputs_fn, sample_ids_shape=None, sample_ids_dtype=None):
-        self._initialize_fn, self.sample, self.next_inputs = initialize_fn, sample_fn, next_inputs_fn
+        self._initialize_fn, self.next_inputs = initialize_fn, next_inputs_fn
+        self.sample = sample_fn  # type: ignore[method-assign]
         self.sample_ids_shape = tf.TensorShape(sample_ids_shape or [])
         self.sample_ids_dtype = sample_ids_dtype or tf.int32
         self.batch_size = None
@@ -197,10 +194,6 @@ class CustomHelper(Helper):
         if self.batch_size is None:
             self.batch_size = tf.size(finished)
         return finished, inputs
-
-
-def _embedding_function(embedding):
-    return embedding if callable(embedding) else lambda ids: tf.nn.embedding_lookup(embedding, ids)
 
 
 def _sampled(logits, seed):
