@@ -7,10 +7,9 @@ import importlib
 import os
 import site
 import sysconfig
-import types
 from typing import Any
 
-from tf_estimator.tf1.modules import Package, member
+from tf_estimator.tf1.modules import resolve
 
 _REAL = ('core', 'compiler', 'lite', 'python', 'tools', 'tsl', '_api')  # Packages that a program shares with libraries.
 _LIBRARIES = tuple(
@@ -60,21 +59,15 @@ class Imports:
         _, *parts = name.split('.')
         if parts and parts[0] in _REAL:
             return importlib.import_module(name)
-        module = self._tensorflow
-        for part in parts:
-            try:
-                found = module.submodule(part) if isinstance(module, Package) else member(module, part)
-            except AttributeError as error:
-                raise ModuleNotFoundError(str(error), name=name) from None
-            if found is None:
-                raise ModuleNotFoundError(f'{module.__name__} has no {part}', name=name)
-            module = found
-        return module
+        try:
+            return resolve(self._tensorflow, parts)
+        except AttributeError as error:
+            raise ModuleNotFoundError(str(error), name=name) from None
 
     def _check_submodule(self, module, path):
         """Imports a module that is no attribute of its package yet; raises ImportError with the reason if there is none."""
         try:
-            if isinstance(module, types.ModuleType) and path.split('.')[1] in _REAL:
+            if path.split('.')[1] in _REAL:
                 importlib.import_module(path)
             else:
                 getattr(module, path.rpartition('.')[2])

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import importlib
 import importlib.util
+import operator
 import pkgutil
 import types
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from tf_estimator.tf1 import tables
 
 VERSION = '1.15.5'  # The last release with these names.
-_V1 = 'tensorflow.compat.v1.'
+_V1 = 'tensorflow.compat.v1'
 
 
 class MissingPackage(ImportError):
@@ -87,7 +88,7 @@ class Package(types.ModuleType):
             return getattr(self, name)
         with contextlib.suppress(AttributeError):
             found = getattr(self, name)
-            if not callable(found):  # A function may have the name of its file.
+            if not (callable(found) and name in tables.FILES):  # A function may have the name of its file.
                 return found
         return Package(f'{self.__name__}.{name}', self._sources)
 
@@ -102,7 +103,7 @@ class Package(types.ModuleType):
         missing = None
         for source in self._sources:
             try:
-                value = member(_load(source), name)
+                value = _member(_load(source), name)
             except MissingPackage as error:
                 missing = error
                 continue
@@ -117,11 +118,11 @@ class Package(types.ModuleType):
 
 @functools.cache
 def _load(source):
-    if f'{source}.'.startswith(
-        _V1
-    ):  # By attributes: an import would load such modules again, without what is restored in them.
-        v1 = importlib.import_module('tensorflow').compat.v1
-        return functools.reduce(getattr, filter(None, source[len(_V1) :].split('.')), v1)
+    if source == _V1:
+        return importlib.import_module(_V1)
+    if source.startswith(f'{_V1}.'):
+        # By attributes: an import would load the module again, and put it, without what is restored, in place of the first.
+        return operator.attrgetter(source[len(_V1) + 1 :])(importlib.import_module(_V1))
     try:
         return pkgutil.resolve_name(source)
     except ModuleNotFoundError as error:
@@ -131,10 +132,25 @@ def _load(source):
         raise MissingPackage(f'the package {distribution} is missing: pip install {distribution}', name=error.name) from None
 
 
-def member(module: Any, name: str) -> Any:
+def resolve(root: Any, parts: Sequence[str]) -> Any:
+    """Returns what a dotted path names; raises AttributeError, with the reason, if there is nothing.
+
+    Args:
+      root: the module TensorFlow1.
+      parts: of the path below it.
+    """
+    found = root
+    for part in parts:
+        found = found.submodule(part) if isinstance(found, Package) else _member(found, part)
+        if found is None:
+            raise AttributeError(f'tf.{".".join(parts)}: {tables.ABSENT}')
+    return found
+
+
+def _member(module, name):
     """Returns a name of a module, or a module of a package, which is imported if necessary; None if there is none."""
     value = getattr(module, name, None)
-    path = f'{module.__name__}.{name}'
+    path = getattr(module, '__name__', '') + f'.{name}'
     if value is None and path.startswith('tf_slim.') and hasattr(module, '__path__') and importlib.util.find_spec(path):
         return importlib.import_module(path)
     return value
@@ -142,7 +158,7 @@ def member(module: Any, name: str) -> Any:
 
 def _is_foreign(value, source):
     """Whether a value is a module that the code of a source imports, such as tensorflow.python.ops.variables."""
-    is_part = source.startswith('tensorflow.compat.v1') or getattr(value, '__name__', '').startswith(f'{source}.')
+    is_part = source.startswith(_V1) or getattr(value, '__name__', '').startswith(f'{source}.')
     return isinstance(value, types.ModuleType) and not is_part
 
 

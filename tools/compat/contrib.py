@@ -11,7 +11,7 @@ import csv
 import pathlib
 import sys
 
-from tf_estimator.tf1.modules import Package, TensorFlow1
+from tf_estimator.tf1.modules import Package, TensorFlow1, resolve
 
 import tensorflow.compat.v1 as tf
 
@@ -20,10 +20,8 @@ USES = pathlib.Path(__file__).with_name('contrib_uses.tsv')
 
 def is_there(root: TensorFlow1, name: str) -> bool:
     """Whether a name, such as tensorflow.contrib.slim.conv2d, can be imported and used."""
-    found = root
     try:
-        for part in name.split('.')[1:]:
-            found = found.submodule(part) if isinstance(found, Package) else getattr(found, part)
+        found = resolve(root, name.split('.')[1:])
     except AttributeError:
         return False
     except ImportError as error:  # Of another package, which the error names.
