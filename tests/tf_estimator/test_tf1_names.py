@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import tf_estimator  # noqa: F401 - before TensorFlow
+from tf_estimator import runner
 from tf_estimator.tf1 import tables
 from tf_estimator.tf1.modules import TensorFlow1
 
@@ -21,6 +22,8 @@ from tensorflow.contrib.layers.python.layers import initializers, layers as laye
 from tensorflow.contrib.slim.python.slim.nets.inception_v3 import inception_v3_base
 from tensorflow.contrib.seq2seq.python.ops import helper
 from tensorflow.contrib.tpu.python.tpu import tpu_config
+from tensorflow.contrib.framework.python.ops.arg_scope import add_arg_scope
+from tensorflow.contrib.learn.python.learn.datasets.mnist import read_data_sets
 from tensorflow.examples.tutorials.mnist import input_data
 from tensorflow.python.ops import array_ops
 from tensorflow.core.framework import graph_pb2
@@ -33,7 +36,7 @@ def main(unused_argv):
     print(tf.__version__, other.VERSION, library.VERSION[:2], x.shape[1].value, [v.op.name for v in tf.trainable_variables()])
     print(S is tf.Session, layers_lib.conv2d is slim.conv2d, helper.TrainingHelper is tf.contrib.seq2seq.TrainingHelper)
     print(tf.contrib.framework.nest.is_sequence([]), sys.modules['tensorflow'].__version__[:2])
-    print('GRUCell' in tf.contrib.rnn.__dict__)
+    print('GRUCell' in tf.contrib.rnn.__dict__, read_data_sets is input_data.read_data_sets)
     for statement in IMPORTS:
         try:
             exec(statement)
@@ -72,7 +75,7 @@ def test_the_programs_own_files_see_tensorflow_1_and_libraries_tensorflow_2(tmp_
         "1.15.5 1.15.5 2. 3 ['fully_connected/weights', 'fully_connected/biases']",
         'True True True',
         'True 2.',
-        'True',
+        'True True',
         f'ModuleNotFoundError tf.contrib.kfac: {ABSENT}',
         f'ImportError tf.contrib.layers.nothing: {ABSENT}',
         f'AttributeError tf.nothing: {ABSENT}',
@@ -123,6 +126,13 @@ def test_each_source_of_tf_contrib_is_a_module_and_each_renamed_name_is_there():
         ('tf.compat.v1.nothing', False),
     ],
 )
+def test_an_error_about_a_name_of_tensorflow_1_is_known(statement, is_named):
+    with pytest.raises((AttributeError, ImportError)) as raised:
+        exec(f'import tensorflow as tf\n{statement}', {})
+    assert runner._is_of_tensorflow_1(raised.value) == is_named
+
+
+@pytest.mark.parametrize('statement, is_named', [('tf.app.run()', True), ('tf.nothing', False)])
 def test_an_error_of_a_program_of_tensorflow_1_names_the_option(tmp_path, statement, is_named):
     (tmp_path / 'script.py').write_text(f'import tensorflow as tf\n{statement}\n')
     code, _, err = run_fresh('-m', 'tf_estimator', tmp_path / 'script.py')
