@@ -22,6 +22,7 @@ from estimator_trainer.common.paths import is_remote
 
 MAX_BYTES = 1 << 30  # Of a file that is read as a whole.
 _PART = re.compile(r'\.[0-9a-f]{32}\.part$')  # Of `atomic_path`.
+_OF_RUN = re.compile(r'.*\.(json|jsonl|csv|pbtxt|lock)|checkpoint|model\.ckpt-.*|events\..*|\.writable')
 _FILE_ERRORS = 'EACCES EBUSY EDQUOT EEXIST EFBIG EIO EISDIR ELOOP EMFILE ENAMETOOLONG ENOENT ENOSPC ENOTDIR EPERM EROFS ESTALE'
 
 
@@ -157,10 +158,10 @@ def check_readable(path: str, max_bytes: float = math.inf) -> None:
 
 
 def check_no_pipes(directory: str) -> None:
-    """Raises UsageError if a file in a local directory is a pipe or a device, for which reading or writing would wait."""
+    """Raises UsageError if a file of a run, in a local directory, is a pipe or a device: reading or writing it would wait."""
     if is_remote(directory):
         return
-    for path in (os.path.join(directory, name) for name in names_in(directory)):
+    for path in (os.path.join(directory, name) for name in names_in(directory) if _OF_RUN.fullmatch(name)):
         with contextlib.suppress(OSError):  # Another process may have deleted it.
             mode = os.stat(path).st_mode
             if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):

@@ -6,7 +6,7 @@ from typing import Any
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import read_json
 from estimator_trainer.hparams import build
-from estimator_trainer.hparams.defaults import DEFAULTS, TABLE
+from estimator_trainer.hparams.defaults import DEFAULTS, RENAMED, TABLE
 from estimator_trainer.hparams.merge import apply
 
 
@@ -39,14 +39,14 @@ def read_history(path: str) -> list[dict[str, Any]]:
         steps = [0, *(entry['global_step'] for entry in history)]
         if not all(type(step) is int for step in steps) or steps != sorted(steps):
             raise TypeError
-        for name, pair in ((name, pair) for entry in history for name, pair in entry['hparams'].items()):
-            old, new = pair
+        for name, (old, new) in ((name, pair) for entry in history for name, pair in entry['hparams'].items()):
+            name = name if name in saved else RENAMED.get(name, name)
             if values.get(name, old) != old:
                 raise TypeError
             values[name] = new
             for value in (old, new) if name in DEFAULTS else ():
                 apply(DEFAULTS, path, {name: value})
-        if any(saved[name] != value for name, value in values.items()):
+        if any(saved.get(name, value) != value for name, value in values.items()):  # A module may have dropped one since.
             raise TypeError
     except (KeyError, TypeError, ValueError, AttributeError, UsageError):
         raise UsageError(f'{path}: {build.HISTORY} is corrupt: restore the file, or choose another --output_dir') from None

@@ -14,7 +14,7 @@ from estimator_trainer.common.storage.restore import check_variables, unknown_va
 
 _CHANGED = 'the code has changed since; restore it, or choose another --output_dir'
 NOT_FINITE_HINT = 'lower learning_rate, or find the op or the input that made it with --debug_numerics'
-_MAX_STARTS = 5  # Of a session from the same checkpoint.
+_MAX_STARTS = 5  # Of a session that fails at the same run.
 
 
 class StepCheck(tf.train.SessionRunHook):
@@ -74,7 +74,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         super().__init__(directory, save_steps=1, listeners=[*listeners], save_graph_def=False)
         self._timer = _MultiplesTimer(periods)
         self._may_drop_variables, self._may_drop_slots = may_drop_variables, may_drop_slots
-        self._restored: list[str | None] = []  # The latest checkpoint at each start of the session.
+        self._starts: list[tuple[str | None, int]] = []  # Of the session: the latest checkpoint, and the runs that followed.
         self._is_starting = False
         self._steps_per_run = 1  # Otherwise it fetches the global step after each step, a third of a short step's time.
 
@@ -101,6 +101,11 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         super().after_create_session(session, coord)
         self._is_starting = False
 
+    def after_run(self, run_context, run_values):
+        latest, runs = self._starts[-1]
+        self._starts[-1] = latest, runs + 1
+        super().after_run(run_context, run_values)
+
     def _check_code(self, checkpoint_path):
         try:
             check_variables(checkpoint_path)
@@ -116,13 +121,17 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
             raise RunError(f'{checkpoint_path}: does not match the model, which has no {names}: {_CHANGED}')
 
     def _check_restarts(self, latest):
-        """Raises RunError if errors that TensorFlow takes for a lost connection come again before the next checkpoint."""
-        self._restored.append(latest)
-        if self._restored[-_MAX_STARTS:] == [latest] * _MAX_STARTS:
+        """Raises RunError if errors that TensorFlow takes for a lost connection come again and again at the same place.
+
+        Tasks of a cluster that are preempted end their sessions at different ones.
+        """
+        last = self._starts[-_MAX_STARTS:]
+        if len(last) == _MAX_STARTS and {*last} == {(latest, last[0][1])}:
             raise RunError(
                 f'training was started {_MAX_STARTS} times from {latest}, and ended each time by an AbortedError or '
                 'UnavailableError, which the log shows: mend its cause, or catch it where it is raised'
             )
+        self._starts.append((latest, 0))
 
     def _save(self, session, step):
         if self._is_starting:

@@ -224,6 +224,11 @@ def test_the_history_has_the_changes_and_the_examples_seen(tmp_path):
     for saved, params in (([], PARAMS), (history, {**PARAMS, 'batch_size': 3, 'depth': 3})):
         overrides.save(params, saved, path)
         assert overrides.read_history(path) == saved and build.compare(build.HParams(params), path) == params
+    # Names of before, one of which is now another's.
+    changes = {'low_factor': [0.2, 0.3]}, {'initial_lr_factor': [0.3, 0.4], 'dropped': [1, 2]}
+    renamed = [{'global_step': step, 'hparams': change} for step, change in enumerate(changes)]
+    overrides.save({**PARAMS, 'initial_lr_factor': 0.4}, renamed, path)
+    assert overrides.read_history(path) == renamed
 
 
 def test_a_corrupt_history_is_named(tmp_path):
@@ -232,8 +237,9 @@ def test_a_corrupt_history_is_named(tmp_path):
     for pair in ([1], ['32', 64], [32, None], [-32, 64], [32, 0]):
         entries.append({'global_step': 1, 'hparams': {'batch_size': pair}})
     one, two = ({'global_step': 1, 'hparams': {'batch_size': pair}} for pair in ([32, 64], [16, 128]))
+    renamed = [{'global_step': 1, 'hparams': {'low_factor': [0.2, 0.3]}}]  # PARAMS has 0.04.
     unordered = [{'global_step': 2, 'hparams': {}}, {'global_step': 1, 'hparams': {}}]
-    for history in (5, [one], [one, two], unordered, *([entry] for entry in entries)):
+    for history in (5, [one], [one, two], renamed, unordered, *([entry] for entry in entries)):
         overrides.save(PARAMS, history, path)
         with pytest.raises(UsageError, match='hparams.json: override_history is corrupt: restore the file, or choose another'):
             overrides.read_history(path)

@@ -21,15 +21,21 @@ READERS = (images.read, files.read_json, lambda path: list(Lines(path)), tfrecor
 
 @pytest.mark.parametrize('read', READERS)
 def test_pipes_and_devices_are_refused_before_they_are_read(read, tmp_path):
-    os.mkfifo(tmp_path / 'pipe')
-    for path in (str(tmp_path / 'pipe'), '/dev/zero'):
+    os.mkfifo(tmp_path / 'hparams.json')
+    for path in (str(tmp_path / 'hparams.json'), '/dev/zero'):
         with pytest.raises((images.ImageError, ValueError, UsageError, tf.errors.OpError), match='is a pipe or a device: '):
             read(path)
-    for check in (checkpoints.has_checkpoint, run_dir.ensure_writable):
-        with pytest.raises(
-            UsageError, match=f'^{tmp_path}/pipe: is a pipe or a device: delete it, or choose another directory'
-        ):
-            check(str(tmp_path))
+
+
+@pytest.mark.parametrize('check', [checkpoints.has_checkpoint, run_dir.ensure_writable])
+def test_pipes_are_refused_among_the_files_of_a_run_but_not_among_others(check, tmp_path):
+    os.mkfifo(tmp_path / 'log')
+    check(str(tmp_path))
+    os.mkfifo(tmp_path / 'model.ckpt-1.index')
+    with pytest.raises(
+        UsageError, match=f'^{tmp_path}/model.ckpt-1.index: is a pipe or a device: delete it, or choose another'
+    ):
+        check(str(tmp_path))
 
 
 @pytest.mark.parametrize('read', READERS[:2])

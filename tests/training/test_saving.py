@@ -1,5 +1,6 @@
 """Saving and evaluation of checkpoints, and the errors that end training."""
 
+import contextlib
 import types
 
 from google.protobuf import text_format
@@ -57,17 +58,32 @@ def train(directory, periods, start, end, *hooks, **initial):
 
 
 class Lost(tf.train.SessionRunHook):
+    """Loses the connection at given steps, one for each start of the session."""
+
+    def __init__(self, steps):
+        self._steps, self.starts = steps, 0
+
+    def after_create_session(self, session, coord):
+        self._step, self.starts = 0, self.starts + 1
+
     def after_run(self, run_context, run_values):
-        raise tf.errors.UnavailableError(None, None, 'lost')
+        self._step += 1
+        if self.starts <= len(self._steps) and self._step == self._steps[self.starts - 1]:
+            raise tf.errors.UnavailableError(None, None, 'lost')
 
 
-def test_an_error_taken_for_a_lost_connection_ends_training_if_it_comes_5_times_after_the_same_checkpoint(tmp_path):
+@pytest.mark.parametrize('steps, is_preempted', [([2] * 9, False), ([3, 2, 4, 1, 3, 2, 3], True)])
+def test_an_error_taken_for_a_lost_connection_ends_training_if_it_comes_5_times_at_the_same_step(tmp_path, steps, is_preempted):
     with tf.Graph().as_default():
         count = tf.assign_add(tf.train.get_or_create_global_step(), 1)
-        hooks = [CheckpointSaver(str(tmp_path), [10]), Lost()]
+        lost = Lost(steps)
         message = f'training was started 5 times from {tmp_path}/model.ckpt-0, and ended each time by an AbortedError or'
-        with pytest.raises(RunError, match=message), tf.train.MonitoredTrainingSession('', hooks=hooks) as session:
-            session.run(count)
+        expected = contextlib.nullcontext() if is_preempted else pytest.raises(RunError, match=message)
+        hooks = [CheckpointSaver(str(tmp_path), [10]), lost]
+        with expected, tf.train.MonitoredTrainingSession('', hooks=hooks) as session:
+            for _ in range(30):
+                session.run(count)
+    assert lost.starts == (len(steps) + 1 if is_preempted else 6)  # The first starts without a checkpoint.
 
 
 @pytest.mark.parametrize(
