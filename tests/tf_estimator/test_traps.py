@@ -1,5 +1,6 @@
 """What Estimator did without a word is said, or is what the program meant."""
 
+import contextlib
 import gc
 import os
 
@@ -7,7 +8,9 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
+from tensorflow_estimator.python.estimator import early_stopping
 
 from tests.tf_estimator.programs import run_fresh
 
@@ -61,13 +64,42 @@ def test_an_empty_evaluation_and_predictions_without_weights_are_errors(tmp_path
         make(tmp_path / 'other').evaluate(data(rows=0))
     assert len([*make(tmp_path / 'other').predict(data(repeats=1))]) == 4
 
+
+class Restore(tf.train.SessionRunHook):
+    def __init__(self, checkpoint):
+        self._checkpoint = checkpoint
+
+    def begin(self):
+        self._saver = tf.train.Saver(tf.trainable_variables())
+
+    def after_create_session(self, session, coord):
+        self._saver.restore(session, self._checkpoint)
+
+
+@pytest.mark.parametrize('way', ['init_from_checkpoint', 'init_fn', 'hook', 'constant'])
+def test_predictions_of_a_model_that_sets_its_weights_need_no_checkpoint(tmp_path, way):
+    trained = make(tmp_path / 'trained').train(data(), steps=1)
+    checkpoint = trained.latest_checkpoint()
+
     def weights_of_its_own(features, labels, mode, params):
+        if way == 'constant':
+            return est.EstimatorSpec(mode, {'y': tf.layers.dense(features['x'], 1, kernel_initializer=tf.ones_initializer())})
         spec = model_fn(features, labels, mode, params)
-        tf.train.init_from_checkpoint(str(tmp_path / 'other'), {'hidden/': 'hidden/', 'last/': 'last/'})
+        if way == 'init_from_checkpoint':
+            tf.train.init_from_checkpoint(checkpoint, {'hidden/': 'hidden/', 'last/': 'last/'})
+        elif way == 'hook':
+            spec = spec._replace(prediction_hooks=[Restore(checkpoint)])
+        else:
+            values = {variable: trained.get_variable_value(variable.op.name) for variable in tf.trainable_variables()}
+            scaffold = tf.train.Scaffold(
+                init_fn=lambda _, session: [variable.load(value, session) for variable, value in values.items()]
+            )
+            spec = spec._replace(scaffold=scaffold)
         return spec
 
     predictions = est.Estimator(weights_of_its_own, str(tmp_path / 'own'), params={}).predict(data(repeats=1))
-    assert len([*predictions]) == 4
+    expected = [[3.0]] * 4 if way == 'constant' else [found['y'] for found in trained.predict(data(repeats=1))]
+    np.testing.assert_allclose([found['y'] for found in predictions], expected)
 
 
 def test_a_warm_start_initializes_new_variables_and_names_them(tmp_path, caplog):
@@ -96,11 +128,95 @@ def test_early_stopping_joins_an_old_run_exports_at_its_end_and_names_missed_eva
     )
 
 
-def test_an_optimizer_that_outlives_its_graphs_does_not_keep_them(tmp_path):
-    estimator = make(tmp_path, optimizer=tf.train.AdamOptimizer())
+@pytest.mark.parametrize('is_distributed', [False, True])
+def test_early_stopping_takes_a_scaffold_with_ops_of_its_own_and_starts_anew_each_time(tmp_path, is_distributed):
+    def own_ops(features, labels, mode, params):
+        tf.get_variable('count', [], initializer=tf.zeros_initializer(), collections=[tf.GraphKeys.LOCAL_VARIABLES])
+        spec = model_fn(features, labels, mode, params)
+        return spec._replace(scaffold=tf.train.Scaffold(local_init_op=tf.local_variables_initializer()))
+
+    strategy = tf.distribute.MirroredStrategy(['/cpu:0']) if is_distributed else None
+    config = est.RunConfig(str(tmp_path), train_distribute=strategy)
+    estimator = est.Estimator(own_ops, config=config, params={})
+    steps = []
+    for _ in range(2):
+        answers = iter([False, True]).__next__
+        hook = est.experimental.make_early_stopping_hook(estimator, answers, None, 1)
+        estimator.train(data(), hooks=[hook], max_steps=20)
+        steps.append(estimator.get_variable_value('global_step'))
+        assert not [name for name in estimator.get_variable_names() if 'STOP' in name]
+    assert steps == ([3, 6] if is_distributed else [2, 4])
+
+
+def test_a_task_beside_the_chief_reads_that_training_goes_on_until_the_chief_says_otherwise():
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.create_global_step()
+        chief, other = early_stopping._StopOnPredicateHook(bool), early_stopping._CheckForStoppingHook()
+        chief.begin()
+        other.begin()
+        read = lambda: session.run(other.before_run(None).fetches)  # noqa: E731
+        assert not read()
+        chief.after_create_session(session, None)
+        assert not read()
+        session.run(chief._stop_op)
+        assert read()
+
+
+def test_several_evaluations_each_have_a_name_metrics_and_exports(tmp_path):
+    estimator = make(tmp_path)
+    specs = [
+        est.EvalSpec(data(rows), name=name, steps=1, throttle_secs=0, exporters=est.FinalExporter(name, serving))
+        for name, rows in (('all', 4), ('few', 1))
+    ]
+    metrics, exports = est.train_and_evaluate(estimator, est.TrainSpec(data(), 2), specs)
+    assert {*metrics} == {'loss', 'global_step', 'few/loss', 'few/global_step'} and metrics['loss'] == metrics['few/loss']
+    assert [path.split(b'/')[-2] for path in exports] == [b'all', b'few']
+    assert all((tmp_path / f'eval_{name}').is_dir() for name in ('all', 'few'))
+    est.train_and_evaluate(estimator, est.TrainSpec(data(repeats=1), 9), specs)  # Ends early.
+    assert [len(os.listdir(tmp_path / 'export' / name)) for name in ('all', 'few')] == [2, 2]
+    with pytest.raises(ValueError, match="Each of several EvalSpecs needs a name of its own, not \\['all', 'all'\\]"):
+        est.train_and_evaluate(estimator, est.TrainSpec(data(), 2), [specs[0]] * 2)
+
+
+@pytest.mark.parametrize('kind, way', [('today', 'minimize'), ('today', 'apply'), ('legacy', 'get_updates')])
+def test_an_optimizer_of_keras_that_would_train_nothing_in_a_graph_says_what_to_use(kind, way, tmp_path):
+    def own(features, labels, mode):
+        w = tf.get_variable('w', [], initializer=tf.zeros_initializer())
+        loss = tf.reduce_mean((features * w - 1) ** 2)
+        optimizer = (tf2.keras.optimizers.legacy if kind == 'legacy' else tf2.keras.optimizers).SGD(0.1)
+        optimizer.iterations = tf.train.get_global_step()
+        if way == 'apply':
+            op = optimizer.apply_gradients([(tf.gradients(loss, w)[0], w)])
+        else:
+            op = optimizer.minimize(loss, [w]) if way == 'minimize' else optimizer.get_updates(loss, [w])[0]
+        return est.EstimatorSpec(mode, loss=loss, train_op=op)
+
+    estimator = est.Estimator(own, str(tmp_path))
+    works = contextlib.nullcontext()
+    refused = pytest.raises(
+        ValueError, match='SGD does not train in a model_fn. Use that of tf.compat.v1.train, or optimizer ='
+    )
+    with works if kind == 'legacy' else refused:
+        estimator.train(lambda: tf.data.Dataset.from_tensors(np.float32([1, 2])).repeat(), max_steps=5)
+        # Each step is w -= 0.1 * (5 w - 3).
+        np.testing.assert_allclose(estimator.get_variable_value('w'), 0.6 * (1 - 0.5**5), rtol=1e-6)
+
+
+def make_of_keras(directory):
+    layers = [tf2.keras.layers.Dense(2, activation='swish'), tf2.keras.layers.Dense(1)]  # With a gradient of its own.
+    model = tf2.keras.Sequential([tf2.keras.layers.InputLayer([3], name='x'), *layers])
+    model.compile(tf2.keras.optimizers.legacy.Adam(), 'mse')
+    return tf2.keras.estimator.model_to_estimator(model, model_dir=str(directory))
+
+
+@pytest.mark.parametrize('is_of_keras', [False, True])
+def test_optimizers_and_gradients_that_outlive_graphs_do_not_keep_them(tmp_path, is_of_keras):
+    estimator = make_of_keras(tmp_path) if is_of_keras else make(tmp_path, optimizer=tf.train.AdamOptimizer())
     counts = []
     for _ in range(3):
         estimator.train(data(), steps=1)
+        estimator.evaluate(data(), steps=1)
+        assert len([*estimator.predict(data(repeats=1, rows=1))]) == 4
         gc.collect()
         counts.append(sum(isinstance(found, tf.Graph) for found in gc.get_objects()))
     assert counts[2] <= counts[0]

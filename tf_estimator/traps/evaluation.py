@@ -1,0 +1,132 @@
+"""Evaluations that are empty, that nobody sees or that are several, and the export at the end of a training."""
+
+import functools
+
+from tf_estimator.traps.early_stopping import STOP
+from tf_estimator.traps.log import warn
+
+import tensorflow.compat.v1 as tf
+from tensorflow_estimator.python.estimator import estimator as estimators
+from tensorflow_estimator.python.estimator import exporter, training
+
+
+def mend() -> None:
+    Estimator, executor = estimators.Estimator, training._TrainingExecutor
+    Estimator._actual_eval = _evaluate(Estimator._actual_eval)
+    _mend_listener(training._NewCheckpointListenerForEvaluate)
+    executor.__init__ = _with_several(executor.__init__)
+    training._assert_eval_spec = _check_specs(training._assert_eval_spec)
+    executor._Evaluator = _Evaluator
+
+
+class _Count(tf.train.SessionRunHook):
+    """Raises ValueError for an empty evaluation, whose loss would be 0, and so the best."""
+
+    count = 0
+
+    def after_run(self, run_context, run_values):
+        self.count += 1
+
+    def end(self, session):
+        if not self.count:
+            raise ValueError('The evaluation input is empty: there is nothing to evaluate')
+
+
+def _evaluate(actual_eval):
+    @functools.wraps(actual_eval)
+    def evaluate(self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
+        return actual_eval(self, input_fn, strategy, steps, [*(hooks or ()), _Count()], checkpoint_path, name)
+
+    return evaluate
+
+
+class _Specs(training.EvalSpec):
+    """The first of several EvalSpecs, which says when to evaluate, with the others."""
+
+    others: tuple[training.EvalSpec, ...] = ()
+
+
+def _check_specs(check):
+    def check_each(spec):
+        specs = spec if isinstance(spec, list) and spec else [spec]
+        for each in specs:
+            check(each)
+        names = [each.name for each in specs]
+        if len({*names}) < len(names):
+            raise ValueError(f'Each of several EvalSpecs needs a name of its own, not {names}')
+
+    return check_each
+
+
+def _with_several(init):
+    @functools.wraps(init)
+    def initialized(self, estimator, train_spec, eval_spec, *args, **kwargs):
+        if isinstance(eval_spec, list):
+            first, *others = eval_spec
+            eval_spec = _Specs._make(first)
+            eval_spec.others = tuple(others)
+        init(self, estimator, train_spec, eval_spec, *args, **kwargs)
+
+    return initialized
+
+
+class _Evaluator(training._TrainingExecutor._Evaluator):  # type: ignore[name-defined]
+    """Evaluates and exports by several EvalSpecs. The metrics of the others are {'NAME/METRIC': value}."""
+
+    def __init__(self, estimator, eval_spec, max_training_steps):
+        super().__init__(estimator, eval_spec, max_training_steps)
+        self._others = [_Evaluator(estimator, spec, max_training_steps) for spec in getattr(eval_spec, 'others', ())]
+        self._result = None
+
+    def evaluate_and_export(self):
+        result, exports = super().evaluate_and_export()
+        if result.status == training._EvalStatus.EVALUATED:
+            self._result = result
+            for other in self._others:
+                found, others_exports = other.evaluate_and_export()
+                metrics = {f'{other._eval_spec.name}/{name}': value for name, value in (found.metrics or {}).items()}
+                result, exports = result._replace(metrics={**metrics, **result.metrics}), exports + others_exports
+        return result, exports
+
+    def export_final(self, step):
+        """Exports by each FinalExporter, as the training has ended before max_steps."""
+        for evaluator in (self, *self._others):
+            spec = evaluator._eval_spec
+            exporters = [each for each in spec.exporters if isinstance(each, exporter.FinalExporter)]
+            if exporters and evaluator._result and not evaluator.is_final_export_triggered:
+                end = evaluator._max_training_steps
+                warn('Training has ended at step %d, before max_steps=%s: FinalExporter exports it.', step, end)
+                evaluator._eval_spec = spec._replace(exporters=exporters)
+                evaluator._export_eval_result(evaluator._result, is_the_final_export=True)
+                evaluator._eval_spec = spec
+
+
+def _mend_listener(listener):
+    """Exports at the end of any training, and says that early stopping misses evaluations."""
+    begin, after_save, end = listener.begin, listener.after_save, listener.end
+
+    def counting_begin(self):
+        begin(self)
+        self._saved = self._evaluated = 0
+
+    def counting_after_save(self, session, global_step_value):
+        self._saved += not self._is_first_run
+        last = self._timer.last_triggered_step()
+        result = after_save(self, session, global_step_value)
+        self._evaluated += self._timer.last_triggered_step() != last
+        return result
+
+    def exporting_end(self, session, global_step_value):
+        missed, throttle = self._saved - self._evaluated, self._eval_throttle_secs
+        if missed > 0 and any(op.name == STOP for op in session.graph.get_operations()):
+            warn(
+                'Early stopping has not seen %d of %d checkpoints, as they are evaluated every %s seconds at most. '
+                'EvalSpec(throttle_secs=0) evaluates each.',
+                missed,
+                self._saved,
+                throttle,
+            )
+        end(self, session, global_step_value)
+        self._evaluator.export_final(global_step_value)
+
+    listener.begin, listener.after_save, listener.end = counting_begin, counting_after_save, exporting_end

@@ -1,0 +1,98 @@
+"""Graphs that would stay in memory after the training, evaluation or prediction that they were made for."""
+
+from collections.abc import Iterator
+import contextlib
+import functools
+from typing import Any
+import weakref
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.framework import ops
+from tensorflow_estimator.python.estimator import estimator as estimators
+
+_optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # That have applied gradients.
+
+
+def mend() -> None:
+    Estimator = estimators.Estimator
+    Estimator._train_model = _train_model(Estimator._train_model)
+    Estimator._actual_eval = _evaluate(Estimator._actual_eval)
+    Estimator.predict = _predict(Estimator.predict)
+    tf.train.Optimizer.apply_gradients = _apply_gradients(tf.train.Optimizer.apply_gradients)
+
+
+def _train_model(train_model):
+    @functools.wraps(train_model)
+    def forgetting(self, input_fn, hooks, saving_listeners):
+        with _forgetting() as hook:
+            return train_model(self, input_fn, [hook, *hooks], saving_listeners)
+
+    return forgetting
+
+
+def _evaluate(actual_eval):
+    @functools.wraps(actual_eval)
+    def forgetting(self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
+        with _forgetting() as hook:
+            return actual_eval(self, input_fn, strategy, steps, [*(hooks or ()), hook], checkpoint_path, name)
+
+    return forgetting
+
+
+def _predict(predict):
+    @functools.wraps(predict)
+    def forgetting(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
+        with _forgetting() as hook:
+            yield from predict(self, input_fn, predict_keys, [*(hooks or ()), hook], checkpoint_path, yield_single_examples)
+
+    return forgetting
+
+
+def _apply_gradients(apply_gradients):
+    @functools.wraps(apply_gradients)
+    def applied(self, *args, **kwargs):
+        _optimizers.add(self)
+        return apply_gradients(self, *args, **kwargs)
+
+    return applied
+
+
+class _Graph(tf.train.SessionRunHook):
+    """Remembers the graph of a session."""
+
+    graph = None
+
+    def begin(self):
+        self.graph = tf.get_default_graph()
+
+
+@contextlib.contextmanager
+def _forgetting() -> Iterator[_Graph]:
+    """Yields a hook. After the block, nothing outside of its session's graph knows that graph."""
+    hook, gradients = _Graph(), ops.gradient_registry._registry
+    known = {*gradients}
+    try:
+        yield hook
+    finally:
+        if hook.graph:
+            for optimizer in list(_optimizers):
+                _forget(optimizer, hook.graph)
+            if len(gradients) > len(known):
+                with contextlib.suppress(ValueError):  # Of a graph of 2 GB.
+                    for name in _custom_gradients(hook.graph) - known:
+                        gradients.pop(name, None)
+
+
+def _forget(optimizer, graph):
+    for slots in optimizer._slots.values():
+        for key in [key for key in slots if isinstance(key, tuple) and key[0] is graph]:
+            del slots[key]
+    for key in [key for key in optimizer._non_slot_dict if key[-1] is graph]:
+        del optimizer._non_slot_dict[key]
+
+
+def _custom_gradients(graph):
+    """Returns the names under which tf.custom_gradient has registered gradients of a graph's ops."""
+    graph_def = graph.as_graph_def()
+    nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
+    return {node.attr['_gradient_op_type'].s.decode() for node in nodes if '_gradient_op_type' in node.attr}

@@ -1,0 +1,74 @@
+"""Training that ends before anybody expects it, and TPUEstimators without a TPU."""
+
+import functools
+
+from tf_estimator.traps.log import warn
+
+import tensorflow.compat.v1 as tf
+from tensorflow_estimator.python.estimator import estimator as estimators
+from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimator
+
+
+def mend() -> None:
+    Estimator = estimators.Estimator
+    Estimator.train = _train(Estimator.train)
+    Estimator._train_model = _train_model(Estimator._train_model)
+    TPUEstimator.__init__ = _for_cpu(TPUEstimator.__init__)
+
+
+def _train(train):
+    @functools.wraps(train)
+    def warning(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
+        if max_steps is not None and max_steps > 0:
+            directory, step = self.model_dir, estimators._load_global_step_from_checkpoint_dir(self.model_dir)
+            if step >= max_steps:
+                warn('%s is at step %d: nothing is trained up to max_steps=%d. Raise it to go on.', directory, step, max_steps)
+        return train(self, input_fn, hooks, steps, max_steps, saving_listeners)
+
+    return warning
+
+
+class _Watch(tf.train.SessionRunHook):
+    """Says that the input has ended."""
+
+    is_running = False
+
+    def begin(self):
+        self._step = tf.train.get_global_step()
+
+    def after_create_session(self, session, coord):
+        self._first = session.run(self._step)
+
+    def before_run(self, run_context):
+        self.is_running = True
+
+    def after_run(self, run_context, run_values):
+        self.is_running = False
+
+    def end(self, session):
+        step = session.run(self._step) if self.is_running else None
+        if self.is_running and step == self._first:
+            warn('The training input is empty: nothing was trained.')
+        elif self.is_running:
+            warn('The training input has ended at step %d, and so has the training. Dataset.repeat() goes on.', step)
+
+
+def _train_model(train_model):
+    @functools.wraps(train_model)
+    def watched(self, input_fn, hooks, saving_listeners):
+        # The last step of other tasks ends so, too, when the chief stops.
+        return train_model(self, input_fn, [_Watch(), *hooks] if self.config.is_chief else hooks, saving_listeners)
+
+    return watched
+
+
+def _for_cpu(init):
+    """Makes a TPUEstimator without a TPU export no graph for one, unless that is asked for."""
+
+    @functools.wraps(init)
+    def initialized(self, *args, **kwargs):
+        if kwargs.get('use_tpu') is False:
+            kwargs.setdefault('export_to_tpu', False)
+        init(self, *args, **kwargs)
+
+    return initialized
