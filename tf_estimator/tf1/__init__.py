@@ -4,6 +4,7 @@ Libraries keep TensorFlow 2. `python -m tf_estimator --tf1` enables this.
 """
 
 import builtins
+import importlib
 
 from tf_estimator.tf1.imports import Imports
 from tf_estimator.tf1.modules import TensorFlow1
@@ -22,4 +23,5 @@ def enable(directory: str | None = None) -> None:
     import tensorflow.compat.v1 as v1
 
     v1.disable_v2_behavior()
-    builtins.__import__ = Imports(TensorFlow1(v1), directory).load
+    imports = Imports(TensorFlow1(v1), directory)
+    builtins.__import__, importlib.import_module = imports.load, imports.load_module

@@ -3,10 +3,14 @@
 import builtins
 from collections.abc import Mapping, Sequence
 import functools
+import glob
 import importlib
+import importlib.util
 import os
 import site
+import sys
 import sysconfig
+import types
 from typing import Any
 
 from tf_estimator.tf1.modules import resolve
@@ -27,13 +31,14 @@ _LIBRARY_FOLDERS = (f'{os.sep}site-packages{os.sep}', f'{os.sep}dist-packages{os
 class Imports:
     """Args:
     tensorflow: the module that the program's own files import.
-    directory: a folder of such files, even within site-packages; else all files outside of libraries are the program's.
+    directory: a folder of such files, even within site-packages; else the script and all files outside of libraries are.
     """
 
     def __init__(self, tensorflow: Any, directory: str | None):
         self._tensorflow = tensorflow
-        self._directory = directory and os.path.join(os.path.abspath(directory), '')
-        self._import = builtins.__import__
+        folder = os.path.join(os.path.abspath(directory), '') if directory else ''
+        self._directory = '' if folder.endswith(_LIBRARY_FOLDERS) else folder
+        self._import, self._import_module = builtins.__import__, importlib.import_module
         self._is_own = functools.cache(self._is_own_file)
 
     def load(
@@ -45,7 +50,7 @@ class Imports:
         level: int = 0,
     ) -> Any:
         """Replaces builtins.__import__."""
-        if level or name.partition('.')[0] != 'tensorflow' or not self._is_of_program(globals):
+        if level or not _is_of_tensorflow(name) or not self._is_of_program(globals, sys._getframe(1)):
             return self._import(name, globals, locals, fromlist or (), level)
         module = self._find(name)
         if not fromlist:
@@ -54,6 +59,13 @@ class Imports:
             if item != '*' and not hasattr(module, item):
                 self._check_submodule(module, f'{name}.{item}')
         return module
+
+    def load_module(self, name: str, package: str | None = None) -> Any:
+        """Replaces importlib.import_module."""
+        path = importlib.util.resolve_name(name, package) if package and name.startswith('.') else name
+        if _is_of_tensorflow(path) and self._is_of_program(None, sys._getframe(1)):
+            return self._find(path)
+        return self._import_module(name, package)
 
     def _find(self, name):
         _, *parts = name.split('.')
@@ -74,14 +86,21 @@ class Imports:
         except (AttributeError, ModuleNotFoundError) as error:
             raise ImportError(str(error), name=path) from None
 
-    def _is_of_program(self, names):
-        if names is None:
-            return False
-        path = names.get('__file__')
-        return names.get('__name__') == '__main__' if path is None else self._is_own(path)
+    def _is_of_program(self, names: Mapping[str, Any] | None, frame: types.FrameType | None) -> bool:
+        """Whether globals are of a program's file; those of no file, as in exec(code, {}), belong to the calling frame's."""
+        names = names or {}
+        if names.get('__name__') == '__main__':
+            return True
+        if names.get('__file__') is not None:
+            return self._is_own(names['__file__'])
+        return frame is not None and self._is_of_program(frame.f_globals, frame.f_back)
 
     def _is_own_file(self, path):
         path = os.path.abspath(path)
         if self._directory and path.startswith(self._directory):
             path = path[len(self._directory) - 1 :]  # A virtual environment in it is none of the program.
         return not path.startswith(_LIBRARIES) and not any(folder in path for folder in _LIBRARY_FOLDERS)
+
+
+def _is_of_tensorflow(name):
+    return name.partition('.')[0] == 'tensorflow'
