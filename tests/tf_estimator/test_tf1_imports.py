@@ -47,3 +47,24 @@ relative, scan = import_module('.slim', 'tensorflow.contrib'), import_module('.d
     assert found['decode'] is found['scan'] is importlib.import_module('json.decoder')
     with pytest.raises(ModuleNotFoundError, match='tf.contrib.nothing: TensorFlow 2 does not have it'):
         run("import_module('tensorflow.contrib.nothing')")
+
+
+def test_installed_files_are_libraries_wherever_they_are(tmp_path, monkeypatch):
+    program, vendor, checkout = (tmp_path / name for name in ('program', 'program/vendor', 'checkout'))
+    (vendor / 'other-1.0.dist-info').mkdir(parents=True)
+    (checkout / 'package.egg-info').mkdir(parents=True)
+    monkeypatch.syspath_prepend(program)
+    monkeypatch.syspath_prepend(vendor)
+    monkeypatch.syspath_prepend(checkout)
+    packages = site.getsitepackages()[0]
+
+    def is_own(path, directory=None, name='module'):
+        return run('import tensorflow as found', directory, __file__=str(path), __name__=name)['found'] is TF1
+
+    for directory in (None, program, vendor / 'package', packages):
+        assert is_own(checkout / 'package/module.py', directory) and is_own(program / 'module.py', directory)
+        assert is_own(vendor / 'package/module.py', directory) == (directory == vendor / 'package')
+        assert not is_own(f'{packages}/library.py', directory) and not is_own(vendor / 'other.py', directory)
+    assert is_own(f'{packages}/script.py', packages, '__main__')
+    assert is_own(f'{packages}/package/module.py', f'{packages}/package')
+    assert not is_own(program / 'venv/lib/site-packages/module.py', program)

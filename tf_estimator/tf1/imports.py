@@ -16,14 +16,19 @@ from typing import Any
 from tf_estimator.tf1.modules import resolve
 
 _REAL = ('core', 'compiler', 'lite', 'python', 'tools', 'tsl', '_api')  # Packages that a program shares with libraries.
-_LIBRARIES = tuple(
-    os.path.join(os.path.abspath(path), '')
-    for path in {
+
+
+def _folders(paths):
+    return {os.path.join(os.path.abspath(path), '') for path in paths}
+
+
+_LIBRARIES = _folders(
+    [
         os.path.dirname(os.path.dirname(__file__)),
         *(sysconfig.get_path(name) for name in ('stdlib', 'platstdlib', 'purelib', 'platlib')),
         *site.getsitepackages(),
         site.getusersitepackages(),
-    }
+    ]
 )
 _LIBRARY_FOLDERS = (f'{os.sep}site-packages{os.sep}', f'{os.sep}dist-packages{os.sep}')
 
@@ -97,9 +102,11 @@ class Imports:
 
     def _is_own_file(self, path):
         path = os.path.abspath(path)
-        if self._directory and path.startswith(self._directory):
-            path = path[len(self._directory) - 1 :]  # A virtual environment in it is none of the program.
-        return not path.startswith(_LIBRARIES) and not any(folder in path for folder in _LIBRARY_FOLDERS)
+        own = self._directory if path.startswith(self._directory) else ''
+        # A virtual environment or `pip install --target` within the program's directory is none of the program.
+        within = [folder for folder in (*_LIBRARIES, *_folders(sys.path)) if path.startswith(folder) and len(folder) > len(own)]
+        is_library = any(folder in _LIBRARIES or glob.glob(f'{glob.escape(folder)}*.dist-info') for folder in within)
+        return not is_library and not any(name in os.sep + path[len(own) :] for name in _LIBRARY_FOLDERS)
 
 
 def _is_of_tensorflow(name):
