@@ -68,3 +68,20 @@ def test_installed_files_are_libraries_wherever_they_are(tmp_path, monkeypatch):
     assert is_own(f'{packages}/script.py', packages, '__main__')
     assert is_own(f'{packages}/package/module.py', f'{packages}/package')
     assert not is_own(program / 'venv/lib/site-packages/module.py', program)
+
+
+def test_lite_has_the_names_of_compat_v1_and_its_files():
+    found = run("""
+from tensorflow.lite import TFLiteConverter
+from tensorflow.lite.python.lite import TFLiteConverter as of_file
+from tensorflow.lite.experimental.microfrontend import python
+import tensorflow.lite.toco.toco_flags_pb2 as toco
+import tensorflow.lite as lite
+import tensorflow.core.framework.graph_pb2 as graph
+import tensorflow
+""")
+    assert found['TFLiteConverter'] is found['of_file'] is tf.lite.TFLiteConverter and found['lite'] is tf.lite
+    assert found['toco'].__name__ == 'tensorflow.lite.toco.toco_flags_pb2' and found['python'].__file__ is not None
+    assert found['tensorflow'].core.framework.graph_pb2 is found['graph']
+    with pytest.raises(ImportError, match='tensorflow.lite.nothing'):
+        run('from tensorflow.lite import nothing')

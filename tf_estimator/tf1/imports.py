@@ -15,7 +15,8 @@ from typing import Any
 
 from tf_estimator.tf1.modules import resolve
 
-_REAL = ('core', 'compiler', 'lite', 'python', 'tools', 'tsl', '_api')  # Packages that a program shares with libraries.
+_REAL = ('core', 'compiler', 'python', 'tools', 'tsl', '_api')  # Packages that a program shares with libraries.
+_LITE = 'lite'  # It has names of compat.v1, and files that are shared.
 
 
 def _folders(paths):
@@ -74,18 +75,25 @@ class Imports:
 
     def _find(self, name):
         _, *parts = name.split('.')
-        if parts and parts[0] in _REAL:
-            return importlib.import_module(name)
-        try:
-            return resolve(self._tensorflow, parts)
-        except AttributeError as error:
-            raise ModuleNotFoundError(str(error), name=name) from None
+        if not parts or parts[0] not in _REAL:
+            try:
+                return resolve(self._tensorflow, parts)
+            except AttributeError as error:
+                if parts[0] != _LITE:
+                    raise ModuleNotFoundError(str(error), name=name) from None
+        module = self._import_module(name)
+        package = self._tensorflow
+        for i, part in enumerate(parts):
+            if not hasattr(package, part):  # As an import does.
+                setattr(package, part, sys.modules['.'.join(['tensorflow', *parts[: i + 1]])])
+            package = getattr(package, part)
+        return module
 
     def _check_submodule(self, module, path):
         """Imports a module that is no attribute of its package yet; raises ImportError with the reason if there is none."""
         try:
-            if path.split('.')[1] in _REAL:
-                importlib.import_module(path)
+            if path.split('.')[1] in (*_REAL, _LITE):
+                self._find(path)
             else:
                 getattr(module, path.rpartition('.')[2])
         except (AttributeError, ModuleNotFoundError) as error:
