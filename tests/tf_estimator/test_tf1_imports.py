@@ -85,3 +85,12 @@ import tensorflow
     assert found['tensorflow'].core.framework.graph_pb2 is found['graph']
     with pytest.raises(ImportError, match='tensorflow.lite.nothing'):
         run('from tensorflow.lite import nothing')
+
+
+@pytest.mark.parametrize('package', ['layers', 'rnn', 'slim', 'tpu', 'learn'])
+def test_all_names_of_a_package_are_imported_by_an_asterisk(package):
+    found = run(f'from tensorflow.contrib.{package} import *')
+    name = {'layers': 'xavier_initializer', 'rnn': 'GRUCell', 'tpu': 'TPUEstimator', 'learn': 'Experiment'}.get(
+        package, 'conv2d'
+    )
+    assert found[name] is getattr(getattr(TF1.contrib, package), name) and not {'tf', 'np', 'array_ops'} & found.keys()

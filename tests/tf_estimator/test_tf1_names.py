@@ -85,7 +85,7 @@ def test_the_programs_own_files_see_tensorflow_1_and_libraries_tensorflow_2(tmp_
     ]
 
 
-def test_wrong_arguments_and_a_missing_package_are_named(monkeypatch):
+def test_wrong_arguments_are_named():
     for arguments, message in (
         (['--tf1', '--as_it_was'], 'SCRIPT is missing: python -m tf_estimator SCRIPT ARGS...'),
         (['--tf1', '-m'], 'MODULE is missing: python -m tf_estimator -m MODULE ARGS...'),
@@ -94,9 +94,22 @@ def test_wrong_arguments_and_a_missing_package_are_named(monkeypatch):
     ):
         code, out, err = run_fresh('-m', 'tf_estimator', *arguments)
         assert code == 2 and err.startswith(f'python -m tf_estimator: {message}') and not out
-    with pytest.raises(ImportError, match='the package tensorflow-gan is missing: pip install tensorflow-gan'):
-        monkeypatch.setitem(sys.modules, 'tensorflow_gan', None)
-        TensorFlow1(tf).contrib.gan.gan_model  # noqa: B018
+
+
+def test_a_missing_package_is_named_where_its_names_are_used(monkeypatch):
+    for name in ('tensorflow_gan', 'tensorflow_probability'):
+        monkeypatch.setitem(sys.modules, name, None)
+    contrib = TensorFlow1(tf).contrib
+    with pytest.raises(AttributeError, match='the package tensorflow-gan is missing: pip install tensorflow-gan'):
+        contrib.gan.gan_model  # noqa: B018
+    assert not hasattr(contrib.distributions, 'MultivariateNormalDiag') and 'Normal' in dir(contrib.distributions)
+
+
+def test_all_names_are_listed():
+    found = TensorFlow1(tf)
+    names = {'placeholder', 'Session', 'contrib', 'examples', 'python', 'VERSION', '__version__', 'compat'}
+    assert names <= {*dir(found)} and names <= vars(found).keys() and vars(found)['placeholder'] is tf.placeholder
+    assert {'rnn', 'slim'} <= {*dir(found.contrib)} & {*vars(found.contrib)}
 
 
 def test_each_source_of_tf_contrib_is_a_module_and_each_renamed_name_is_there():

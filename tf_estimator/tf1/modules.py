@@ -16,11 +16,21 @@ VERSION = '1.15.5'  # The last release with these names.
 _V1 = 'tensorflow.compat.v1'
 
 
-class MissingPackage(ImportError):
-    """A package with names of tf.contrib is not installed."""
+class MissingPackage(AttributeError):
+    """A package with names of tf.contrib is not installed: `hasattr` is false."""
 
 
-class TensorFlow1(types.ModuleType):
+class _Module(types.ModuleType):
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        """All names, for programs that search them."""
+        for name in self._names():
+            with contextlib.suppress(AttributeError):  # It is a module of another.
+                getattr(self, name)
+        return vars(types.ModuleType)['__dict__'].__get__(self)
+
+
+class TensorFlow1(_Module):
     """The module `tensorflow` of TensorFlow 1.15.
 
     Args:
@@ -38,9 +48,12 @@ class TensorFlow1(types.ModuleType):
         self._v1 = v1
         v1.logging._logger = v1.get_logger()  # Of TensorFlow 1.4 and earlier.
 
+    def _names(self):
+        return [*filter(_is_public, dir(self._v1)), 'contrib']
+
     def __getattr__(self, name: str) -> Any:
         if name == '__all__':
-            return [*filter(_is_public, dir(self._v1)), 'contrib']
+            return self._names()
         try:
             value = getattr(self._v1, name)
         except AttributeError:
@@ -49,7 +62,7 @@ class TensorFlow1(types.ModuleType):
         return value
 
 
-class Package(types.ModuleType):
+class Package(_Module):
     """A package such as tf.contrib.layers, whose names are in other modules today.
 
     Args:
@@ -62,22 +75,23 @@ class Package(types.ModuleType):
         self.__path__: list[str] = []
         self._sources = tables.PACKAGES.get(name, ()) if sources is None else sources
 
+    def _names(self):
+        for path in (*tables.PACKAGES, *tables.NAMES):
+            package, _, name = path.rpartition('.')
+            if package == self.__name__:
+                yield name
+        for source in self._sources:
+            with contextlib.suppress(MissingPackage):
+                yield from filter(_is_public, dir(_load(source)))
+
     def __getattr__(self, name: str) -> Any:
         if name == '__all__':
-            return sorted({name for source in self._sources for name in filter(_is_public, dir(_load(source)))})
+            return sorted(filter(_is_public, self.__dict__))
         if name.startswith('__'):
             raise AttributeError(name)
         value = self._find(name)
         setattr(self, name, value)
         return value
-
-    @property
-    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """All names, for programs that search them."""
-        for name in self.__all__:
-            with contextlib.suppress(AttributeError):  # It is a module of another.
-                getattr(self, name)
-        return vars(types.ModuleType)['__dict__'].__get__(self)
 
     def submodule(self, name: str) -> Any:
         """Returns a module that a program imports; raises AttributeError, with the reason, if there is none.
