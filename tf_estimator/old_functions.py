@@ -6,14 +6,21 @@ import unittest
 
 import numpy as np
 
+_TENSORFLOW = ('tensorflow', 'tensorflow_estimator', 'tf_keras', 'tf_estimator')  # Its functions had neither in TensorFlow 1.
 ArgSpec = collections.namedtuple('ArgSpec', 'args varargs keywords defaults')
 
 
 def inspect_getargspec(function):
     spec = inspect.getfullargspec(function)
-    if spec.kwonlyargs or spec.annotations:
+    if not (spec.kwonlyargs or spec.annotations):
+        return ArgSpec(spec.args, spec.varargs, spec.varkw, spec.defaults)
+    if str(getattr(function, '__module__', '')).partition('.')[0] not in _TENSORFLOW:
         raise ValueError('the function has keyword-only parameters or annotations: inspect.getfullargspec shows them')
-    return ArgSpec(spec.args, spec.varargs, spec.varkw, spec.defaults)
+    values = spec.kwonlydefaults or {}
+    first_default = len(spec.args) - len(spec.defaults or ())
+    required = [*spec.args[:first_default], *(name for name in spec.kwonlyargs if name not in values)]
+    defaults = (*(spec.defaults or ()), *values.values())
+    return ArgSpec([*required, *spec.args[first_default:], *values], spec.varargs, spec.varkw, defaults or None)
 
 
 def unittest_makeSuite(test_case, prefix='test', sort_using=None, suite_class=unittest.TestSuite):

@@ -11,6 +11,7 @@ from tf_estimator import dropped_names, old_functions, old_imp
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.tf_estimator.programs import Environment
 
@@ -93,6 +94,14 @@ def test_old_functions_compute_what_they_did():
     case = type('Case', (unittest.TestCase,), {'check_a': repr, 'check_b': repr, 'test': repr})
     suite = old_functions.unittest_makeSuite(case, 'check', lambda a, b: (a < b) - (a > b))
     assert [str(test).partition(' ')[0] for test in suite] == ['check_b', 'check_a']
+
+
+def test_tensorflows_functions_have_the_arguments_that_they_had_before_annotations():
+    def function(a: int, b=1, *, c, d: int = 2) -> int: ...
+
+    function.__module__ = 'tensorflow.python.framework.ops'
+    assert old_functions.inspect_getargspec(function) == (['a', 'c', 'b', 'd'], None, None, (1, 2))
+    assert old_functions.inspect_getargspec(tf.as_string).args[:2] == ['input', 'precision']
 
 
 def test_imp_loads_modules_packages_and_builtins_and_keeps_a_loaded_module_that_fails(tmp_path, monkeypatch):
