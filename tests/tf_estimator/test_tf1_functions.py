@@ -208,6 +208,25 @@ def test_texts_become_ids_of_their_words():
     assert [*processor.reverse([[1, 2, 0, 0]])] == ['a b <UNK> <UNK>']
 
 
+@pytest.mark.parametrize('seed, graph_seed', [(3, None), (None, 5), (3, 5)])
+def test_mnist_is_shuffled_by_the_seed_of_an_op_or_graph(seed, graph_seed):
+    with tf.Graph().as_default():
+        tf.set_random_seed(graph_seed)
+        found = mnist.DataSet(np.zeros([9, 1, 1, 1], np.uint8), np.arange(9), seed=seed)
+    random, order = np.random.RandomState(seed or graph_seed), np.arange(9)
+    random.shuffle(order)
+    np.testing.assert_array_equal(found.next_batch(9)[1], order)
+    changed = np.arange(9)
+    random.shuffle(changed)
+    np.testing.assert_array_equal(found.next_batch(9)[1], order[changed])
+
+
+def test_mnist_without_examples_gives_empty_batches():
+    images, labels = np.zeros([3, 2, 2, 1], np.uint8), np.arange(3)
+    for found, size in ((mnist.DataSet(images, labels), 0), (mnist.DataSet(images[:0], labels[:0]), 5)):
+        assert [values.shape for values in found.next_batch(size)] == [(0, 4), (0,)]
+
+
 def test_mnist_is_read_from_its_files_in_batches_and_a_download_is_checked(tmp_path, monkeypatch):
     images, labels = RANDOM.randint(256, size=[7, 2, 2]).astype(np.uint8), np.arange(7, dtype=np.uint8)
     for split in ('train', 't10k'):

@@ -3,6 +3,7 @@
 import collections
 import gzip
 import hashlib
+import math
 import os
 import struct
 import types
@@ -36,17 +37,18 @@ class DataSet:
         dtype = tf.as_dtype(dtype).base_dtype
         if dtype not in (tf.uint8, tf.float32):
             raise TypeError(f'Invalid image dtype {dtype!r}, expected uint8 or float32')
-        images = images.reshape(len(images), -1) if reshape else images
+        images = images.reshape(len(images), math.prod(images.shape[1:])) if reshape else images
         self.images = images.astype(np.float32) * np.float32(1 / 255) if dtype == tf.float32 else images
         self.labels, self.num_examples = labels, len(images)
         self.epochs_completed, self._index = 0, 0
-        self._random = np.random.RandomState(tf.get_seed(seed)[0] if seed is not None else None)
+        seeds = tf.get_seed(seed)
+        self._random = np.random.RandomState(seeds[0] if seed is None else seeds[1])
 
     def next_batch(self, batch_size, fake_data=False, shuffle=True):
         """Returns the next images and labels; each epoch has another order, and a batch may go on into the next epoch."""
         if shuffle and not self.epochs_completed and not self._index:
             self._shuffle()
-        parts, wanted = [], batch_size
+        parts, wanted = [(self.images[:0], self.labels[:0])], batch_size if self.num_examples else 0
         while wanted:
             end = min(self._index + wanted, self.num_examples)
             parts.append((self.images[self._index : end], self.labels[self._index : end]))
