@@ -208,6 +208,32 @@ def test_texts_become_ids_of_their_words():
     assert [*processor.reverse([[1, 2, 0, 0]])] == ['a b <UNK> <UNK>']
 
 
+def test_a_vocabulary_is_ordered_by_frequency_and_alphabet_and_saved_as_text(tmp_path):
+    processor = learn.preprocessing.VocabularyProcessor(3, min_frequency=1)
+    processor.fit(['c a-b once', "B's a-b B's c"])
+    words = ['<UNK>', "B's", 'a-b', 'c']
+    assert processor.vocabulary_._reverse_mapping == words and processor.vocabulary_._freq == {"B's": 2, 'a-b': 2, 'c': 2}
+    assert [*learn.preprocessing.tokenizer(['HTTPServer DoIt ünder'])] == [['HTTP', 'Server', 'Do', 'It', 'ünder']]
+    processor.save(str(tmp_path / 'vocabulary'))
+    restored = learn.preprocessing.VocabularyProcessor.restore(str(tmp_path / 'vocabulary'))
+    assert [ids.tolist() for ids in restored.transform(["c z a-b B's", ''])] == [[3, 0, 2], [0, 0, 0]]
+    assert len(restored.vocabulary_) == 4 and vars(restored.vocabulary_) == vars(processor.vocabulary_)
+    vocabulary = learn.preprocessing.CategoricalVocabulary()
+    for word, count in (('x', 5), ('b', 3), ('a', 3), ('y', 1)):
+        vocabulary.add(word, count)
+    vocabulary.trim(1, max_frequency=5)
+    assert vocabulary._mapping == {'<UNK>': 0, 'a': 1, 'b': 2}
+
+
+def test_a_vocabulary_that_cannot_be_read_is_to_be_fitted_again(tmp_path):
+    own = learn.preprocessing.VocabularyProcessor(2, tokenizer_fn=lambda texts: map(list, texts)).fit(['ab'])
+    own.save(str(tmp_path / 'own'))
+    (tmp_path / 'pickle').write_bytes(b'\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00\x8c\x01a\x94.')
+    for name, message in (('own', 'its tokenizer_fn is not saved'), ('pickle', 'is no JSON, as a pickle of TensorFlow 1')):
+        with pytest.raises(ValueError, match=f'{name}: {message}.*: fit the VocabularyProcessor again'):
+            learn.preprocessing.VocabularyProcessor.restore(str(tmp_path / name))
+
+
 @pytest.mark.parametrize('seed, graph_seed', [(3, None), (None, 5), (3, 5)])
 def test_mnist_is_shuffled_by_the_seed_of_an_op_or_graph(seed, graph_seed):
     with tf.Graph().as_default():
