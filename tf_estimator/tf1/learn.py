@@ -2,6 +2,7 @@
 
 import collections
 import csv
+import inspect
 import json
 import re
 import types
@@ -39,58 +40,217 @@ def ModelFnOps(
     )
 
 
-def RunConfig(
-    master=None,
-    num_cores=0,
-    log_device_placement=False,
-    gpu_memory_fraction=1,
-    tf_random_seed=None,
-    save_summary_steps=100,
-    save_checkpoints_secs=600,
-    save_checkpoints_steps=None,
-    keep_checkpoint_max=5,
-    keep_checkpoint_every_n_hours=10000,
-    log_step_count_steps=100,
-    protocol=None,
-    evaluation_master='',
-    model_dir=None,
-    session_config=None,
-):
-    """Returns the tf.estimator.RunConfig of these settings; the cluster is that of TF_CONFIG."""
-    if session_config is None and (num_cores or log_device_placement or gpu_memory_fraction != 1):
-        session_config = tf.ConfigProto(
-            inter_op_parallelism_threads=num_cores,
-            intra_op_parallelism_threads=num_cores,
-            log_device_placement=log_device_placement,
-            gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=gpu_memory_fraction),
+class RunConfig(tf.estimator.RunConfig):
+    """The settings of tf.contrib.learn; the cluster is that of TF_CONFIG."""
+
+    def __init__(
+        self,
+        master=None,
+        num_cores=0,
+        log_device_placement=False,
+        gpu_memory_fraction=1,
+        tf_random_seed=None,
+        save_summary_steps=100,
+        save_checkpoints_secs=600,
+        save_checkpoints_steps=None,
+        keep_checkpoint_max=5,
+        keep_checkpoint_every_n_hours=10000,
+        log_step_count_steps=100,
+        protocol=None,
+        evaluation_master='',
+        model_dir=None,
+        session_config=None,
+    ):
+        if session_config is None and (num_cores or log_device_placement or gpu_memory_fraction != 1):
+            session_config = tf.ConfigProto(
+                inter_op_parallelism_threads=num_cores,
+                intra_op_parallelism_threads=num_cores,
+                log_device_placement=log_device_placement,
+                gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=gpu_memory_fraction),
+            )
+        super().__init__(
+            model_dir,
+            tf_random_seed,
+            save_summary_steps,
+            save_checkpoints_steps,
+            save_checkpoints_secs if save_checkpoints_steps is None else None,
+            session_config,
+            keep_checkpoint_max,
+            keep_checkpoint_every_n_hours,
+            log_step_count_steps,
+            protocol=protocol,
         )
-    return tf.estimator.RunConfig(
-        model_dir,
-        tf_random_seed,
-        save_summary_steps,
-        save_checkpoints_steps,
-        save_checkpoints_secs if save_checkpoints_steps is None else None,
-        session_config,
-        keep_checkpoint_max,
-        keep_checkpoint_every_n_hours,
-        log_step_count_steps,
-        protocol=protocol,
-    )
+        if master is not None:
+            self._master = master
+        if evaluation_master:
+            self._evaluation_master = evaluation_master
+
+    @property
+    def tf_config(self):
+        """The session_config, which programs change in place."""
+        if self.session_config is None:
+            self._session_config = tf.ConfigProto(allow_soft_placement=True)
+        return self.session_config
 
 
-class Estimator(tf.estimator.Estimator):
-    """tf.estimator.Estimator with `fit`."""
-
-    def __init__(self, model_fn=None, model_dir=None, config=None, params=None, feature_engineering_fn=None):
-        if feature_engineering_fn is not None:
-            raise ValueError('feature_engineering_fn is not supported: call it in model_fn')
-        super().__init__(model_fn, model_dir, config, params)
+class _Learner(tf.estimator.Estimator):
+    """The methods of Estimators, for which x and y may be arrays in place of an input_fn."""
 
     def fit(self, x=None, y=None, input_fn=None, steps=None, batch_size=None, monitors=None, max_steps=None):
-        """Trains."""
-        if input_fn is None:
-            raise ValueError('fit needs an input_fn, such as tf.estimator.inputs.numpy_input_fn of x and y')
-        return self.train(input_fn, monitors, steps, max_steps)
+        return self.train(_input_fn(x, y, input_fn, batch_size, None, True), monitors, steps, max_steps)
+
+    partial_fit = fit
+
+    def evaluate(
+        self,
+        x=None,
+        y=None,
+        input_fn=None,
+        feed_fn=None,
+        batch_size=None,
+        steps=None,
+        metrics=None,
+        name=None,
+        checkpoint_path=None,
+        hooks=None,
+        log_progress=True,
+    ):
+        """Returns the metrics: those of the model, and of {name: MetricSpec, or function of predictions and labels}."""
+        if feed_fn is not None:
+            raise ValueError('feed_fn is not supported: feed in a hook')
+        evaluate = tf.estimator.add_metrics(self, _metric_fn(metrics)).evaluate if metrics else super().evaluate
+        return evaluate(_input_fn(x, y, input_fn, batch_size), steps, hooks, checkpoint_path, name)
+
+    def predict(self, x=None, input_fn=None, batch_size=None, outputs=None, as_iterable=True, iterate_batches=False):
+        """Yields the predictions; returns them as arrays unless as_iterable.
+
+        Args:
+          outputs: keys of predictions that are a dict; by default all.
+        """
+        found = super().predict(
+            _input_fn(x, None, input_fn, batch_size), outputs, yield_single_examples=not (as_iterable and iterate_batches)
+        )
+        return found if as_iterable else _stack([*found])
+
+
+def _input_fn(x, y, input_fn, batch_size, epochs=1, shuffle=False):
+    if input_fn is not None:
+        return input_fn
+    if x is None:
+        raise ValueError('give an input_fn, or x')
+    arrays = {key: _as_floats(values) for key, values in x.items()} if isinstance(x, dict) else _as_floats(x)
+    size = batch_size or len(next(iter(arrays.values())) if isinstance(x, dict) else arrays)
+    labels = y if y is None or isinstance(y, dict) else _as_floats(y)
+    return tf.estimator.inputs.numpy_input_fn(arrays, labels, size, epochs, shuffle, max(1000, 2 * size))
+
+
+def _as_floats(values):
+    array = np.asarray(values)
+    return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+def _stack(rows):
+    if rows and isinstance(rows[0], dict):
+        return {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+    return np.asarray(rows)
+
+
+class Estimator(_Learner):
+    """An Estimator of a model_fn.
+
+    Args:
+      model_fn: function of features and labels, by position, and perhaps of `mode`, `params`, `config` and `model_dir`, to
+        ModelFnOps, or to predictions, loss and train_op.
+      feature_engineering_fn: function of features and labels to those of model_fn.
+    """
+
+    def __init__(self, model_fn=None, model_dir=None, config=None, params=None, feature_engineering_fn=None):
+        taken = inspect.signature(model_fn).parameters
+        if params is not None and 'params' not in taken:
+            raise ValueError(f'model_fn ({model_fn}) does not have a params argument, but params are given')
+
+        def spec_fn(features, labels, mode, params, config):
+            if feature_engineering_fn is not None:
+                features, labels = feature_engineering_fn(features, labels)
+            options = {'mode': mode, 'params': params, 'config': config, 'model_dir': config.model_dir}
+            found = model_fn(features, labels, **{name: value for name, value in options.items() if name in taken})
+            if isinstance(found, tf.estimator.EstimatorSpec):
+                return found
+            if not isinstance(found, (tuple, list)) or len(found) != 3:
+                raise ValueError(
+                    'Unrecognized value returned by model_fn: return ModelFnOps, or predictions, loss and train_op'
+                )
+            return ModelFnOps(mode, *found)
+
+        super().__init__(spec_fn, model_dir, config, params or {})
+
+
+class _Canned(_Learner):
+    """An Estimator of tf.estimator with arguments of old, whose features may be one tensor, of the column ''."""
+
+    _key: str  # Of the predictions.
+
+    def __init__(self, *args, **options):
+        renamed = {'weight_column_name': 'weight_column', 'label_keys': 'label_vocabulary'}
+        options = {'loss_reduction': tf.losses.Reduction.SUM_OVER_BATCH_SIZE, **options}  # Of old, a batch's loss is its mean.
+        super().__init__(*args, **{renamed.get(name, name): value for name, value in options.items()})
+        if options.get('label_keys'):
+            self._key = 'classes'
+
+    def _call_model_fn(self, features, labels, mode, config):
+        return super()._call_model_fn(features if isinstance(features, dict) else {'': features}, labels, mode, config)
+
+    def predict(self, x=None, input_fn=None, batch_size=None, outputs=None, as_iterable=True, iterate_batches=False):
+        """Like predict_classes or predict_scores unless there are `outputs`."""
+        if outputs or iterate_batches:
+            return super().predict(x, input_fn, batch_size, outputs, as_iterable, iterate_batches)
+        return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
+
+    def _predict_one(self, key, x, input_fn, batch_size, as_iterable):
+        rows = _Learner.predict(self, x, input_fn, batch_size, [key])
+        found = (row[key][0] if row[key].shape == (1,) else row[key] for row in rows)
+        return found if as_iterable else np.asarray([*found])
+
+
+class _Classifier(_Canned):
+    _key = 'class_ids'
+
+    def predict_classes(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
+        return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
+
+    def predict_proba(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
+        return self._predict_one('probabilities', x, input_fn, batch_size, as_iterable)
+
+
+class _Regressor(_Canned):
+    _key = 'predictions'
+
+    def predict_scores(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
+        return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
+
+
+class DNNClassifier(_Classifier, tf.estimator.DNNClassifier):
+    pass
+
+
+class DNNRegressor(_Regressor, tf.estimator.DNNRegressor):
+    pass
+
+
+class LinearClassifier(_Classifier, tf.estimator.LinearClassifier):
+    pass
+
+
+class LinearRegressor(_Regressor, tf.estimator.LinearRegressor):
+    pass
+
+
+class DNNLinearCombinedClassifier(_Classifier, tf.estimator.DNNLinearCombinedClassifier):
+    pass
+
+
+class DNNLinearCombinedRegressor(_Regressor, tf.estimator.DNNLinearCombinedRegressor):
+    pass
 
 
 class MetricSpec:
@@ -119,15 +279,23 @@ def _one(tensors, key):
     return tensors[key] if key is not None else next(iter(tensors.values()))
 
 
-def _metric_fn(specs):
+def _metric_fn(metrics):
+    """Returns the function of tf.estimator.add_metrics; names may be pairs with the key of the predictions."""
+
     def metric_fn(features, labels, predictions):
-        return {name: spec.create_metric_ops(features, labels, predictions) for name, spec in specs.items()}
+        found = {}
+        for name, metric in metrics.items():
+            title, key = name if isinstance(name, tuple) else (name, None)
+            is_spec = isinstance(metric, MetricSpec)
+            arguments = (features, labels, predictions) if is_spec else (_one(predictions, key), labels)
+            found[title] = (metric.create_metric_ops if is_spec else metric)(*arguments)
+        return found
 
     return metric_fn
 
 
 class Experiment:
-    """An Estimator with what it is trained and evaluated on.
+    """An Estimator with what it is trained and evaluated on: after each checkpoint, whatever the options about times are.
 
     Args:
       export_strategies: exporters, as of make_export_strategy.
@@ -143,29 +311,34 @@ class Experiment:
         eval_steps=100,
         train_monitors=None,
         eval_hooks=None,
+        local_eval_frequency=None,
         eval_delay_secs=120,
+        continuous_eval_throttle_secs=60,
         min_eval_frequency=None,
+        delay_workers_by_global_step=False,
         export_strategies=None,
-        **unused_options,
+        train_steps_per_iteration=None,
+        checkpoint_and_export=False,
+        saving_listeners=None,
+        check_interval_secs=5,
     ):
-        if eval_metrics:
-            estimator = tf.estimator.add_metrics(estimator, _metric_fn(eval_metrics))
         self.estimator = estimator
-        self._train_spec = tf.estimator.TrainSpec(train_input_fn, train_steps, train_monitors)
+        self._measured = tf.estimator.add_metrics(estimator, _metric_fn(eval_metrics)) if eval_metrics else estimator
+        self._train_spec = tf.estimator.TrainSpec(train_input_fn, train_steps, train_monitors, saving_listeners)
         self._eval_spec = tf.estimator.EvalSpec(
             eval_input_fn, eval_steps, hooks=eval_hooks, exporters=export_strategies, start_delay_secs=0, throttle_secs=0
         )
 
-    def train(self):
+    def train(self, delay_secs=None):
         spec = self._train_spec
-        return self.estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps)
+        return self.estimator.train(spec.input_fn, spec.hooks, max_steps=spec.max_steps, saving_listeners=spec.saving_listeners)
 
-    def evaluate(self, delay_secs=None):
+    def evaluate(self, delay_secs=None, name=None):
         spec = self._eval_spec
-        return self.estimator.evaluate(spec.input_fn, spec.steps, spec.hooks)
+        return self._measured.evaluate(input_fn=spec.input_fn, steps=spec.steps, hooks=spec.hooks, name=name)
 
     def train_and_evaluate(self):
-        return tf.estimator.train_and_evaluate(self.estimator, self._train_spec, self._eval_spec)
+        return tf.estimator.train_and_evaluate(self._measured, self._train_spec, self._eval_spec)
 
     local_run = continuous_train_and_eval = train_and_evaluate
 
@@ -177,6 +350,9 @@ def run(experiment_fn, output_dir=None, schedule=None, run_config=None, hparams=
       experiment_fn: function of output_dir, or of run_config and hparams.
     """
     experiment = experiment_fn(output_dir) if run_config is None else experiment_fn(run_config, hparams)
+    tasks = [name for name in dir(experiment) if not name.startswith('_') and callable(getattr(experiment, name))]
+    if (schedule or 'train_and_evaluate') not in tasks:
+        raise ValueError(f'Schedule references non-existent task {schedule}: there are {", ".join(tasks)}')
     return getattr(experiment, schedule or 'train_and_evaluate')()
 
 

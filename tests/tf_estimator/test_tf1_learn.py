@@ -1,0 +1,110 @@
+"""tf.contrib.learn: Estimators of the model_fns of old, their configuration, and Experiments."""
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+from tf_estimator.tf1 import layers, learn
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+X, Y = np.array([[1.0], [2.0], [4.0]]), np.array([3.0, 5.0, 9.0])
+
+
+def model_fn(features, targets, mode, params):
+    """Predicts w times the features; trained with the targets 3, 5 and 9 and a rate of 0, w stays 2."""
+    predictions = tf.get_variable('w', initializer=2.0) * features[:, 0]
+    if mode == learn.ModeKeys.INFER:
+        assert targets is None
+        return predictions, None, None
+    loss = tf.reduce_mean(tf.abs(predictions - targets))
+    return predictions, loss, tf.train.GradientDescentOptimizer(params['rate']).minimize(loss, tf.train.get_global_step())
+
+
+def test_a_model_fn_of_old_trains_evaluates_and_predicts_with_arrays(tmp_path):
+    estimator = learn.Estimator(model_fn, str(tmp_path), params={'rate': 0.0}).fit(X, Y, steps=2)
+    metrics = {
+        'mean': learn.MetricSpec(tf.metrics.mean_absolute_error),
+        'largest': lambda predictions, labels: tf.metrics.mean(tf.reduce_max(labels - predictions)),
+    }
+    found = estimator.evaluate(X, Y, metrics=metrics)
+    assert found == {'loss': 1.0, 'mean': 1.0, 'largest': 1.0, 'global_step': 2}
+    assert [*estimator.predict(X)] == [2.0, 4.0, 8.0]
+    np.testing.assert_array_equal(estimator.predict(X, batch_size=2, as_iterable=False), [2.0, 4.0, 8.0])
+    assert [[*batch] for batch in estimator.predict(X, batch_size=2, iterate_batches=True)] == [[2.0, 4.0], [8.0]]
+    for call, message in (
+        (lambda: estimator.fit(), 'give an input_fn, or x'),
+        (lambda: learn.Estimator(lambda features, labels: 0, params={}), 'does not have a params argument'),
+        (
+            lambda: learn.Estimator(lambda features, labels: 0, str(tmp_path)).fit(X, Y),
+            'Unrecognized value returned by model_fn',
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_features_are_engineered_and_a_key_chooses_the_predictions(tmp_path):
+    def dict_fn(features, labels, mode, model_dir):
+        assert model_dir == str(tmp_path)
+        predictions, loss, train_op = model_fn(features['x'], labels, mode, {'rate': 0.0})
+        return learn.ModelFnOps(mode, {'y': predictions, 'half': predictions / 2}, loss, train_op)
+
+    def engineer(features, labels):
+        return {'x': features['x'] + 1}, labels
+
+    estimator = learn.Estimator(dict_fn, str(tmp_path), feature_engineering_fn=engineer).fit({'x': X}, Y, steps=1)
+    found = estimator.evaluate({'x': X}, Y, metrics={('error', 'half'): lambda p, y: tf.metrics.mean_absolute_error(y, p)})
+    assert found['error'] == pytest.approx((1 + 2 + 4) / 3)  # Of 3, 5, 9 and 2, 3, 5.
+    assert estimator.predict({'x': X}, outputs=['half'], as_iterable=False)['half'].tolist() == [2.0, 3.0, 5.0]
+
+
+def test_canned_estimators_take_arrays_and_predict_classes_and_scores(tmp_path):
+    x = np.eye(3, dtype=np.float32).repeat(4, 0)
+    y = np.arange(3).repeat(4)
+    columns = [layers.real_valued_column('', dimension=3)]
+    classifier = learn.LinearClassifier(columns, str(tmp_path / 'a'), n_classes=3).fit(x, y, steps=60)
+    assert classifier.evaluate(x, y)['accuracy'] == 1.0
+    np.testing.assert_array_equal(classifier.predict(x[::4], as_iterable=False), [0, 1, 2])
+    assert [*classifier.predict_classes(x[::4])] == [0, 1, 2]
+    chances = np.array([*classifier.predict_proba(x[::4])])
+    assert chances.shape == (3, 3) and (chances.argmax(1) == [0, 1, 2]).all()
+    serving = tf.estimator.export.build_raw_serving_input_receiver_fn({'': tf.zeros([1, 3])})
+    assert classifier.export_saved_model(str(tmp_path / 'export'), serving)
+    named = learn.DNNClassifier([4], columns, str(tmp_path / 'b'), n_classes=3, label_keys=['a', 'b', 'c'])
+    named.fit(input_fn=lambda: (tf.constant(x), tf.constant(np.array(['a', 'b', 'c'])[y])), steps=1)
+    assert {*named.predict(x)} <= {b'a', b'b', b'c'}
+    regressor = learn.LinearRegressor(columns, str(tmp_path / 'c'), optimizer=tf.train.GradientDescentOptimizer(0.0)).fit(
+        x, y, steps=1
+    )
+    assert regressor.evaluate(x, y)['loss'] == pytest.approx((0 + 1 + 4) / 3)  # The mean of squares.
+    assert [*regressor.predict(x[:2])] == [0.0, 0.0] and regressor.predict_scores(x, as_iterable=False).shape == (12,)
+
+
+def test_a_configuration_has_masters_and_the_sessions_settings(monkeypatch):
+    monkeypatch.delenv('TF_CONFIG', raising=False)
+    config = learn.RunConfig(master='grpc://a', evaluation_master='grpc://b', save_checkpoints_steps=5)
+    assert (config.master, config.evaluation_master, config.save_checkpoints_secs) == ('grpc://a', 'grpc://b', None)
+    config.tf_config.gpu_options.allow_growth = True
+    assert config.replace(tf_random_seed=3).session_config.gpu_options.allow_growth
+    assert learn.RunConfig().master == '' and learn.RunConfig(num_cores=2).tf_config.intra_op_parallelism_threads == 2
+
+
+def test_an_experiment_calls_saving_listeners_and_refuses_what_it_does_not_know(tmp_path):
+    class Listener(tf.train.CheckpointSaverListener):
+        saved = 0
+
+        def after_save(self, session, global_step_value):
+            self.saved += 1
+
+    def make(output_dir):
+        estimator = learn.Estimator(model_fn, output_dir, params={'rate': 0.0})
+        inputs = learn._input_fn(X, Y, None, None)
+        return learn.Experiment(estimator, inputs, inputs, None, 1, None, saving_listeners=[listener])
+
+    listener = Listener()
+    assert isinstance(learn.run(make, str(tmp_path), 'train'), learn.Estimator) and listener.saved == 2  # At steps 0 and 1.
+    assert learn.run(make, str(tmp_path), 'evaluate')['loss'] == 1.0
+    with pytest.raises(ValueError, match='non-existent task no_such: there are .*train_and_evaluate'):
+        learn.run(make, str(tmp_path), 'no_such')
+    with pytest.raises(TypeError, match='no_such'):
+        learn.Experiment(None, None, None, no_such=1)
