@@ -3,14 +3,15 @@
 from tf_estimator import refusals
 from tf_estimator.traps import early_stopping, evaluation, memory, optimizers, training, weights
 
-import tensorflow.compat.v1 as tf
+from tensorflow_estimator.python.estimator.api._v1 import estimator as v1
+from tensorflow_estimator.python.estimator.api._v2 import estimator as v2
 
 _FORESTS = 'TensorFlow has dropped it; the package tensorflow_decision_forests has gradient boosted trees.'
 
 # Once, when this package is imported.
 for _module in (training, optimizers, early_stopping, evaluation, weights, memory):
     _module.mend()
-for _api in (tf.compat.v2.estimator, tf.estimator):
+for _api in (v1, v2):
     for _name in ('BoostedTreesClassifier', 'BoostedTreesEstimator', 'BoostedTreesRegressor'):
         if not hasattr(_api, _name):
             setattr(_api, _name, refusals.unavailable(f'tf.estimator.{_name}', _FORESTS))

@@ -22,10 +22,8 @@ def is_there(root: TensorFlow1, name: str) -> bool:
     """Whether a name, such as tensorflow.contrib.slim.conv2d, can be imported and used."""
     try:
         found = resolve(root, name.split('.')[1:])
-    except AttributeError:
-        return False
-    except ImportError as error:  # Of another package, which the error names.
-        return 'pip install' in str(error)
+    except AttributeError as error:
+        return 'pip install' in str(error)  # Of another package, which the error names.
     return not (isinstance(found, Package) and name.rpartition('.')[2][0].isupper())
 
 
