@@ -90,6 +90,37 @@ def test_optimizers_follow_their_formulas(use_resource):
     np.testing.assert_allclose(clipped['v'], [-0.6, -0.8], rtol=1e-6)
 
 
+@pytest.mark.parametrize('use_resource', [False, True])
+def test_weights_decay_where_they_have_a_gradient(use_resource):
+    start = np.array([[1.0], [2.0], [4.0]])
+    sparse = lambda: tf.IndexedSlices(tf.constant([[1.0], [1.0]]), tf.constant([2, 2]), tf.constant([3, 1]))  # noqa: E731
+    make = lambda: opt.MomentumWOptimizer(0.5, 0.1, 0.0)  # noqa: E731
+    found = updated(make, sparse, start, 1, use_resource=use_resource)
+    np.testing.assert_allclose(found['v'], [[1.0], [2.0], [4 - 2 - 0.2]], rtol=1e-6)
+    assert 'v/MomentumW' in found
+    undecayed = updated(make, sparse, start, 1, use_resource=use_resource, decay_var_list=[])
+    np.testing.assert_allclose(undecayed['v'], [[1.0], [2.0], [4 - 0.2]], rtol=1e-6)
+
+
+@pytest.mark.parametrize('is_chosen, expected', [(True, 2 - 1 - 0.1), (False, 2 - 0.1)])
+def test_weights_of_replicas_decay(is_chosen, expected):
+    with tf.Graph().as_default():
+        strategy = tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'])
+        with strategy.scope():
+            v = tf.get_variable('v', initializer=2.0, aggregation=tf.VariableAggregation.SUM)
+            optimizer = opt.MomentumWOptimizer(0.5, 0.1, 0.0)
+
+            def step():
+                loss = v * tf.constant(0.5)  # Gradients are summed over the replicas.
+                return optimizer.minimize(loss, decay_var_list=[v] if is_chosen else [])
+
+            train = strategy.experimental_local_results(strategy.extended.call_for_each_replica(step))
+        with tf.Session(config=tf.ConfigProto(device_count={'CPU': 2})) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+            np.testing.assert_allclose(session.run([*v.values]), expected, rtol=1e-6)
+
+
 def model_fn(features, labels, mode):
     w = tf.get_variable('w', initializer=2.0)
     predictions = {'y': w * features['x']}

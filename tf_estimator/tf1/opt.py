@@ -1,13 +1,15 @@
 """tf.contrib.opt: optimizers."""
 
+import contextlib
+
 import tensorflow.compat.v1 as tf
 
 
 def extend_with_decoupled_weight_decay(base_optimizer):
     """Returns a subclass of an optimizer with the arguments weight_decay, first, and those of the base.
 
-    Before each update, variables lose weight_decay times themselves. (I. Loshchilov, F. Hutter: Decoupled Weight Decay
-    Regularization, 2019.)
+    Before each update, variables lose weight_decay times themselves; with a sparse gradient, only the rows that have one. (I.
+    Loshchilov, F. Hutter: Decoupled Weight Decay Regularization, 2019.)
     """
 
     class Decayed(base_optimizer):  # type: ignore[misc, valid-type]
@@ -21,20 +23,40 @@ def extend_with_decoupled_weight_decay(base_optimizer):
 
         def apply_gradients(self, grads_and_vars, global_step=None, name=None, decay_var_list=None):
             self._select(decay_var_list)
-            pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
-            rate = self._weight_decay() if callable(self._weight_decay) else self._weight_decay
-            with tf.control_dependencies([gradient for gradient, _ in pairs]):
-                decayed = [
-                    variable.assign_sub(tf.cast(rate, variable.dtype.base_dtype) * variable)
-                    for _, variable in pairs
-                    if self._decayed_names is None or variable.name in self._decayed_names
-                ]
-            with tf.control_dependencies(decayed):
-                return super().apply_gradients(pairs, global_step, name)
+            return super().apply_gradients(grads_and_vars, global_step, name)
 
         def _select(self, variables):
-            if variables is not None:
-                self._decayed_names = {variable.name for variable in variables}
+            if variables is not None:  # A variable of a distribution strategy has one in each replica.
+                self._decayed_names = {part.name for variable in variables for part in getattr(variable, 'values', [variable])}
+
+        def _after_decay(self, gradient, variable, rows=None):
+            """Returns the context of the update of a variable by a gradient, which is that of these rows."""
+            if self._decayed_names is not None and variable.name not in self._decayed_names:
+                return contextlib.nullcontext()
+            rate = self._weight_decay() if callable(self._weight_decay) else self._weight_decay
+            rate = tf.cast(rate, variable.dtype.base_dtype)
+            with tf.control_dependencies([gradient]):
+                if rows is None:
+                    decayed = variable.assign_sub(rate * variable)
+                else:
+                    decayed = tf.scatter_sub(variable, rows, rate * tf.gather(variable, rows))
+            return tf.control_dependencies([decayed])
+
+        def _apply_dense(self, grad, var):
+            with self._after_decay(grad, var):
+                return super()._apply_dense(grad, var)
+
+        def _resource_apply_dense(self, grad, var):
+            with self._after_decay(grad, var):
+                return super()._resource_apply_dense(grad, var)
+
+        def _apply_sparse(self, grad, var):
+            with self._after_decay(grad.values, var, grad.indices):
+                return super()._apply_sparse(grad, var)
+
+        def _resource_apply_sparse(self, grad, var, indices):
+            with self._after_decay(grad, var, indices):
+                return super()._resource_apply_sparse(grad, var, indices)
 
     return Decayed
 
@@ -44,6 +66,11 @@ class AdamWOptimizer(extend_with_decoupled_weight_decay(tf.train.AdamOptimizer))
         self, weight_decay, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, use_locking=False, name='AdamW'
     ):
         super().__init__(weight_decay, learning_rate, beta1, beta2, epsilon, use_locking, name)
+
+
+class MomentumWOptimizer(extend_with_decoupled_weight_decay(tf.train.MomentumOptimizer)):  # type: ignore[misc]
+    def __init__(self, weight_decay, learning_rate, momentum, use_locking=False, name='MomentumW', use_nesterov=False):
+        super().__init__(weight_decay, learning_rate, momentum, use_locking, name, use_nesterov)
 
 
 class LazyAdamOptimizer(tf.train.AdamOptimizer):
