@@ -101,6 +101,40 @@ def test_a_wide_beam_finds_the_sequences_of_the_highest_scores(weight):
             assert scores[row, steps - 1, beam] == pytest.approx(expected[sequence], rel=1e-4)
 
 
+class Recorder(tf.nn.rnn_cell.RNNCell):
+    """A Chain whose state also has its inputs at all steps."""
+
+    state_size = None
+    output_size = IDS
+
+    def call(self, inputs, state):
+        step, history = state
+        return inputs, (step + 1, history.write(step, inputs))
+
+
+@pytest.mark.parametrize('reorders', [True, False])
+def test_arrays_in_the_state_of_a_beam_are_those_of_its_whole_sequences(reorders):
+    starts, width, steps = [0, 2], 3, 4
+    with tf.Graph().as_default():
+        history = tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[None, IDS])
+        options = {} if reorders else {'reorder_tensor_arrays': False}
+        decoder = seq2seq.BeamSearchDecoder(
+            Recorder(), tf.constant(TABLE), starts, END, (tf.constant(0), history), width, **options
+        )
+        outputs, state, _ = seq2seq.dynamic_decode(decoder, maximum_iterations=steps)
+        _, found = state.cell_state
+        assert isinstance(found, tf.TensorArray) != reorders
+        found, ids, lengths = run([found if reorders else found.stack(), outputs.predicted_ids, state.lengths])
+    found = found.reshape([-1, 2, width, IDS])
+    expected = [
+        np.all(found[step, row, beam] == TABLE[ids[row, step - 1, beam] if step else start])
+        for row, start in enumerate(starts)
+        for beam in range(width)
+        for step in range(lengths[row, beam])
+    ]
+    assert len(expected) > 2 * width and all(expected) == reorders
+
+
 def softmax(x):
     return np.exp(x) / np.exp(x).sum()
 
@@ -183,3 +217,6 @@ def test_the_loss_of_sequences_is_a_weighted_mean_or_sum():
     for key, value in expected.items():
         np.testing.assert_allclose(found[key], value, rtol=1e-5)
     np.testing.assert_allclose(by_example, expected[True, False], rtol=1e-5)
+    for flags in ((True, False, False, True), (False, True, True, False), (True, False, True, False)):
+        with pytest.raises(ValueError, match='averaged'):
+            seq2seq.sequence_loss(logits, targets, weights, *flags)

@@ -62,6 +62,7 @@ class BeamSearchDecoder(Decoder):
       initial_state: of the cell, with batch * beam_width rows: see tile_batch.
       output_layer: a layer on the cell's output, or None.
       length_penalty_weight: the exponent of (5 + length) / 6; 0 for none.
+      reorder_tensor_arrays: whether the last state has the steps of its TensorArrays, stacked, for whole sequences.
     """
 
     tracks_own_finished = True
@@ -86,6 +87,7 @@ class BeamSearchDecoder(Decoder):
         self._start, self._end = tf.cast(start_tokens, tf.int32), tf.cast(end_token, tf.int32)
         self._batch_size, self._length_weight = tf.size(self._start), length_penalty_weight
         self._initial_state = tf.nest.map_structure(self._to_beams, initial_state)
+        self._reorders = reorder_tensor_arrays
 
     @property
     def batch_size(self):
@@ -176,4 +178,19 @@ class BeamSearchDecoder(Decoder):
     def finalize(self, outputs, final_state, sequence_lengths):
         longest = tf.cast(tf.reduce_max(final_state.lengths, 1), tf.int32)
         ids = gather_tree(outputs.predicted_ids, outputs.parent_ids, longest, self._end)
+        if self._reorders:
+            # A step writes before it chooses: in the places of the parents.
+            own = tf.zeros_like(ids) + tf.range(self._beam_width)
+            beams = gather_tree(outputs.parent_ids, outputs.parent_ids, longest, self._beam_width)
+            is_within = tf.transpose(tf.sequence_mask(final_state.lengths, tf.shape(ids)[0]), [2, 0, 1])
+            beams = tf.where(is_within, beams, own)
+
+            def reordered(value):
+                if not isinstance(value, tf.TensorArray) or not value.element_shape.rank:
+                    return value
+                steps = value.stack()
+                by_beam = tf.reshape(steps, tf.concat([tf.shape(beams), [-1]], 0))
+                return tf.reshape(tf.gather(by_beam, beams, batch_dims=2), tf.shape(steps))
+
+            final_state = final_state._replace(cell_state=tf.nest.map_structure(reordered, final_state.cell_state))
         return FinalBeamSearchDecoderOutput(ids, outputs), final_state

@@ -221,6 +221,8 @@ def sequence_loss(
     """
     if average_across_timesteps and sum_over_timesteps or average_across_batch and sum_over_batch:
         raise ValueError('an axis cannot be averaged and summed')
+    if average_across_timesteps and sum_over_batch or average_across_batch and sum_over_timesteps:
+        raise ValueError('one axis cannot be averaged and the other summed, as their order is ambiguous')
     if softmax_loss_function is None:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=logits)
     else:
