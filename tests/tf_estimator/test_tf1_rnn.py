@@ -7,6 +7,7 @@ from tf_estimator.tf1 import crf, rnn
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import rnn_cell, rnn_cell_impl
 
 UNITS, LENGTH, BATCH, SIZE = 3, 4, 2, 5
 RANDOM = np.random.RandomState(0)
@@ -99,6 +100,39 @@ def test_an_lstm_with_layer_normalization_normalizes_its_gates_and_its_state():
     expected, last = lstm(X, [LENGTH] * BATCH, 0.5, norm, 0)
     for value, other in zip(found, (expected, *last)):
         np.testing.assert_allclose(value, other, rtol=1e-3, atol=1e-5)
+
+
+def test_states_are_of_one_class_in_all_modules():
+    for module in (tf.nn.rnn_cell, rnn_cell, rnn_cell_impl, rnn):
+        for name in {'LSTMCell', 'BasicLSTMCell', 'LSTMBlockCell'} & {*dir(module)}:
+            with tf.Graph().as_default():
+                cell = getattr(module, name)(UNITS)
+                _, state = tf.nn.dynamic_rnn(cell, tf.constant(X), dtype=tf.float32)
+            assert type(state) is type(cell.state_size) is module.LSTMStateTuple is tf.nn.rnn_cell.LSTMStateTuple
+
+
+def test_wrappers_project_and_embed_with_the_variables_of_tensorflow_1():
+    ids = np.array([[0, 2], [1, 1], [2, 0], [0, 0]])
+    shapes = {
+        'embedding_wrapper/embedding': [3, 5],
+        'embedding_wrapper/input_projection_wrapper/kernel': [5, SIZE],
+        'embedding_wrapper/input_projection_wrapper/bias': [SIZE],
+        'embedding_wrapper/input_projection_wrapper/output_projection_wrapper/basic_rnn_cell/kernel': [SIZE + UNITS, UNITS],
+        'embedding_wrapper/input_projection_wrapper/output_projection_wrapper/basic_rnn_cell/bias': [UNITS],
+        'embedding_wrapper/input_projection_wrapper/output_projection_wrapper/kernel': [UNITS, 2],
+        'embedding_wrapper/input_projection_wrapper/output_projection_wrapper/bias': [2],
+    }
+    values = {f'rnn/{name}': RANDOM.normal(size=shape) for name, shape in shapes.items()}
+    with tf.Graph().as_default():
+        cell = rnn.OutputProjectionWrapper(tf.nn.rnn_cell.BasicRNNCell(UNITS), 2, tf.nn.sigmoid)
+        cell = rnn.EmbeddingWrapper(rnn.InputProjectionWrapper(cell, SIZE, tf.nn.tanh), 3, 5)
+        outputs, _ = tf.nn.static_rnn(cell, tf.unstack(tf.constant(ids)), dtype=tf.float32)
+        found = evaluate(outputs, **values)
+    embedding, kernel_in, bias_in, kernel, bias, kernel_out, bias_out = values.values()
+    h = np.zeros([2, UNITS])
+    for step, value in zip(ids, found):
+        h = np.tanh(np.concatenate([np.tanh(embedding[step] @ kernel_in + bias_in), h], 1) @ kernel + bias)
+        np.testing.assert_allclose(value, sigmoid(h @ kernel_out + bias_out), rtol=1e-4, atol=1e-6)
 
 
 def test_bidirectional_layers_are_stacked_with_their_outputs_joined():

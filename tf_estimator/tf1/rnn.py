@@ -1,8 +1,15 @@
 """tf.contrib.rnn: the cells and functions that tf.nn lacks, with the variables' names of TensorFlow 1."""
 
+import sys
+
 import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import rnn_cell, rnn_cell_impl
 
 LSTMStateTuple = tf.nn.rnn_cell.LSTMStateTuple
+# TensorFlow has a copy of Keras's class, which programs import from here: its cells and programs shall have the same.
+for _module in (rnn_cell, rnn_cell_impl, sys.modules[rnn_cell_impl.LSTMCell.__module__]):
+    _module.LSTMStateTuple = LSTMStateTuple
+
 _PEEPHOLES = {'wci': 'w_i_diag', 'wcf': 'w_f_diag', 'wco': 'w_o_diag'}  # {argument of an op: variable}
 _GATES = ('input', 'transform', 'forget', 'output')
 _plain = tf.autograph.experimental.do_not_convert
@@ -197,6 +204,13 @@ class LayerNormBasicLSTMCell(_LSTM):
         return h, LSTMStateTuple(c, h)
 
 
+def linear(inputs, size):
+    """Returns inputs, a tensor or a list that is joined, times a variable, and a bias; both are of the scope."""
+    joined = tf.concat(inputs, 1) if isinstance(inputs, list) else inputs
+    kernel = tf.get_variable('kernel', [tf.compat.dimension_value(joined.shape[1]), size], joined.dtype)
+    return tf.matmul(joined, kernel) + tf.get_variable('bias', [size], joined.dtype, tf.zeros_initializer())
+
+
 class _Wrapper(tf.nn.rnn_cell.RNNCell):
     def __init__(self, cell, reuse=None):
         super().__init__(_reuse=reuse)
@@ -216,11 +230,12 @@ class InputProjectionWrapper(_Wrapper):
 
     def __init__(self, cell, num_proj, activation=None, input_size=None, reuse=None):
         super().__init__(cell, reuse)
-        self._dense = tf.layers.Dense(num_proj, activation, name='projection')
+        self._size, self._activation = num_proj, activation
 
     @_plain
     def call(self, inputs, state):
-        return self._cell(self._dense(inputs), state)
+        projected = linear(inputs, self._size)
+        return self._cell(self._activation(projected) if self._activation else projected, state)
 
 
 class OutputProjectionWrapper(_Wrapper):
@@ -228,8 +243,7 @@ class OutputProjectionWrapper(_Wrapper):
 
     def __init__(self, cell, output_size, activation=None, reuse=None):
         super().__init__(cell, reuse)
-        self._size = output_size
-        self._dense = tf.layers.Dense(output_size, activation, name='projection')
+        self._size, self._activation = output_size, activation
 
     @property
     def output_size(self):
@@ -238,7 +252,25 @@ class OutputProjectionWrapper(_Wrapper):
     @_plain
     def call(self, inputs, state):
         outputs, state = self._cell(inputs, state)
-        return self._dense(outputs), state
+        projected = linear(outputs, self._size)
+        return self._activation(projected) if self._activation else projected, state
+
+
+class EmbeddingWrapper(_Wrapper):
+    """A cell whose inputs are ids, int [batch], of which it reads the embeddings."""
+
+    def __init__(self, cell, embedding_classes, embedding_size, initializer=None, reuse=None):
+        super().__init__(cell, reuse)
+        self._shape, self._initializer = [embedding_classes, embedding_size], initializer
+
+    @_plain
+    def call(self, inputs, state):
+        # Of variance 1.
+        initializer = (
+            self._initializer or tf.get_variable_scope().initializer or tf.random_uniform_initializer(-(3**0.5), 3**0.5)
+        )
+        embedding = tf.get_variable('embedding', self._shape, tf.nest.flatten(state)[0].dtype, initializer)
+        return self._cell(tf.nn.embedding_lookup(embedding, tf.reshape(inputs, [-1])), state)
 
 
 def stack_bidirectional_dynamic_rnn(
