@@ -220,3 +220,98 @@ def test_the_loss_of_sequences_is_a_weighted_mean_or_sum():
     for flags in ((True, False, False, True), (False, True, True, False), (True, False, True, False)):
         with pytest.raises(ValueError, match='averaged'):
             seq2seq.sequence_loss(logits, targets, weights, *flags)
+
+
+def rnn_step(x, h, values, scope):
+    return np.tanh(np.concatenate([x, h], 1) @ values[f'{scope}/kernel'] + values[f'{scope}/bias'])
+
+
+@pytest.mark.parametrize('starts_with_attention', [False, True])
+@pytest.mark.parametrize('feeds', [False, True, 'tensor'])
+def test_legacy_models_embed_attend_and_feed_back_with_the_variables_of_tensorflow_1(feeds, starts_with_attention):
+    units, size, ids = 3, 2, [np.array(row) for row in ([0, 1], [2, 3], [1, 1])]
+    top, decoder = 'embedding_attention_seq2seq', 'embedding_attention_decoder'
+    inner = f'{decoder}/attention_decoder'
+    shapes = {
+        'rnn/embedding_wrapper/embedding': [IDS, size],
+        'rnn/embedding_wrapper/basic_rnn_cell/kernel': [size + units, units],
+        'rnn/embedding_wrapper/basic_rnn_cell/bias': [units],
+        f'{decoder}/embedding': [IDS, size],
+        f'{inner}/AttnW_0': [1, 1, units, units],
+        f'{inner}/AttnV_0': [units],
+        f'{inner}/kernel': [size + units, size],
+        f'{inner}/bias': [size],
+        f'{inner}/output_projection_wrapper/basic_rnn_cell/kernel': [size + units, units],
+        f'{inner}/output_projection_wrapper/basic_rnn_cell/bias': [units],
+        f'{inner}/output_projection_wrapper/kernel': [units, IDS],
+        f'{inner}/output_projection_wrapper/bias': [IDS],
+        f'{inner}/Attention_0/kernel': [units, units],
+        f'{inner}/Attention_0/bias': [units],
+        f'{inner}/AttnOutputProjection/kernel': [IDS + units, IDS],
+        f'{inner}/AttnOutputProjection/bias': [IDS],
+    }
+    values = {name: RANDOM.normal(size=shape) for name, shape in shapes.items()}
+    with tf.Graph().as_default():
+        steps = [tf.constant(step) for step in ids]
+        found, _ = legacy_seq2seq.embedding_attention_seq2seq(
+            steps,
+            steps,
+            tf.nn.rnn_cell.BasicRNNCell(units),
+            *(IDS, IDS, size),
+            feed_previous=tf.constant(True) if feeds == 'tensor' else feeds,
+            initial_state_attention=starts_with_attention,
+        )
+        found = evaluate(found, **{f'{top}/{name}': value for name, value in values.items()})
+    h, memory = np.zeros([2, units]), []
+    for step in ids:
+        embedded = values['rnn/embedding_wrapper/embedding'][step]
+        h = rnn_step(embedded, h, values, 'rnn/embedding_wrapper/basic_rnn_cell')
+        memory.append(h)
+    memory = np.stack(memory, 1)
+    values = {name.removeprefix(f'{inner}/'): value for name, value in values.items()}
+
+    def affine(x, scope):
+        return x @ values[f'{scope}kernel'] + values[f'{scope}bias']
+
+    def attend(h):
+        keys = memory @ values['AttnW_0'][0, 0] + affine(h, 'Attention_0/')[:, None]
+        weights = np.stack([softmax(row) for row in np.tanh(keys) @ values['AttnV_0']])
+        return np.einsum('bt,bti->bi', weights, memory)
+
+    attention, best = attend(h) if starts_with_attention else np.zeros([2, units]), None
+    for i, output in enumerate(found):
+        step = best if feeds and i else ids[i]
+        x = affine(np.concatenate([values[f'{decoder}/embedding'][step], attention], 1), '')
+        h = rnn_step(x, h, values, 'output_projection_wrapper/basic_rnn_cell')
+        attention = attend(h)
+        scores = affine(np.concatenate([affine(h, 'output_projection_wrapper/'), attention], 1), 'AttnOutputProjection/')
+        np.testing.assert_allclose(output, scores, rtol=1e-3, atol=1e-5)
+        best = scores.argmax(1)
+
+
+def test_legacy_models_have_the_scopes_of_tensorflow_1_and_share_variables_among_buckets():
+    with tf.Graph().as_default():
+        ids, floats, ones = ([tf.constant(x)] * 3 for x in ([0, 1], [[0.0], [1.0]], [1.0, 1.0]))
+        make = lambda: tf.nn.rnn_cell.BasicLSTMCell(2)  # noqa: E731
+        legacy_seq2seq.basic_rnn_seq2seq(floats, floats, make())
+        legacy_seq2seq.tied_rnn_seq2seq(floats, floats, make())
+
+        def seq2seq_fn(*inputs):
+            return legacy_seq2seq.embedding_rnn_seq2seq(*inputs, make(), IDS, IDS, 2, feed_previous=tf.constant(False))
+
+        outputs, losses = legacy_seq2seq.model_with_buckets(ids, ids, ids, ones, [(1, 2), (3, 3)], seq2seq_fn)
+        names = [variable.op.name for variable in tf.global_variables()]
+        found, losses = run([outputs, losses])
+        with pytest.raises(ValueError, match='2 steps are fewer than those of the last bucket, 3'):
+            legacy_seq2seq.model_with_buckets(ids, ids, ids[:2], ones, [(1, 2), (3, 3)], seq2seq_fn)
+    assert [len(steps) for steps in found] == [2, 3]
+    for steps, loss in zip(found, losses):
+        shifted = np.array(steps) - np.log(np.exp(steps).sum(-1, keepdims=True))
+        assert loss == pytest.approx(-np.mean(shifted[:, [0, 1], [0, 1]]), rel=1e-4)
+    top, cell = 'embedding_rnn_seq2seq', 'basic_lstm_cell'
+    decoder = f'{top}/embedding_rnn_decoder'
+    scopes = [f'basic_rnn_seq2seq/{name}/{cell}' for name in ('rnn', 'rnn_decoder')]
+    scopes += [f'combined_tied_rnn_seq2seq/tied_rnn_seq2seq/{cell}', f'{top}/rnn/embedding_wrapper/{cell}']
+    wrapper = f'{decoder}/rnn_decoder/output_projection_wrapper'
+    expected = [f'{scope}/{name}' for scope in (*scopes, wrapper, f'{wrapper}/{cell}') for name in ('kernel', 'bias')]
+    assert sorted(names) == sorted([*expected, f'{top}/rnn/embedding_wrapper/embedding', f'{decoder}/embedding'])

@@ -204,11 +204,14 @@ class LayerNormBasicLSTMCell(_LSTM):
         return h, LSTMStateTuple(c, h)
 
 
-def linear(inputs, size):
-    """Returns inputs, a tensor or a list that is joined, times a variable, and a bias; both are of the scope."""
-    joined = tf.concat(inputs, 1) if isinstance(inputs, list) else inputs
-    kernel = tf.get_variable('kernel', [tf.compat.dimension_value(joined.shape[1]), size], joined.dtype)
-    return tf.matmul(joined, kernel) + tf.get_variable('bias', [size], joined.dtype, tf.zeros_initializer())
+def linear(args, output_size, bias, bias_initializer=None, kernel_initializer=None):
+    """Returns a tensor [batch, size], or a list of them that is joined, times a variable, with a bias if there is one."""
+    joined = tf.concat(args, 1) if isinstance(args, list) else args
+    shape = [tf.compat.dimension_value(joined.shape[1]), output_size]
+    product = tf.matmul(joined, tf.get_variable('kernel', shape, joined.dtype, kernel_initializer))
+    if not bias:
+        return product
+    return product + tf.get_variable('bias', shape[1:], joined.dtype, bias_initializer or tf.zeros_initializer())
 
 
 class _Wrapper(tf.nn.rnn_cell.RNNCell):
@@ -230,12 +233,11 @@ class InputProjectionWrapper(_Wrapper):
 
     def __init__(self, cell, num_proj, activation=None, input_size=None, reuse=None):
         super().__init__(cell, reuse)
-        self._size, self._activation = num_proj, activation
+        self._size, self._activation = num_proj, activation or tf.identity
 
     @_plain
     def call(self, inputs, state):
-        projected = linear(inputs, self._size)
-        return self._cell(self._activation(projected) if self._activation else projected, state)
+        return self._cell(self._activation(linear(inputs, self._size, True)), state)
 
 
 class OutputProjectionWrapper(_Wrapper):
@@ -243,7 +245,7 @@ class OutputProjectionWrapper(_Wrapper):
 
     def __init__(self, cell, output_size, activation=None, reuse=None):
         super().__init__(cell, reuse)
-        self._size, self._activation = output_size, activation
+        self._size, self._activation = output_size, activation or tf.identity
 
     @property
     def output_size(self):
@@ -252,8 +254,7 @@ class OutputProjectionWrapper(_Wrapper):
     @_plain
     def call(self, inputs, state):
         outputs, state = self._cell(inputs, state)
-        projected = linear(outputs, self._size)
-        return self._activation(projected) if self._activation else projected, state
+        return self._activation(linear(outputs, self._size, True)), state
 
 
 class EmbeddingWrapper(_Wrapper):
@@ -265,10 +266,8 @@ class EmbeddingWrapper(_Wrapper):
 
     @_plain
     def call(self, inputs, state):
-        # Of variance 1.
-        initializer = (
-            self._initializer or tf.get_variable_scope().initializer or tf.random_uniform_initializer(-(3**0.5), 3**0.5)
-        )
+        of_variance_1 = tf.random_uniform_initializer(-(3**0.5), 3**0.5)
+        initializer = self._initializer or tf.get_variable_scope().initializer or of_variance_1
         embedding = tf.get_variable('embedding', self._shape, tf.nest.flatten(state)[0].dtype, initializer)
         return self._cell(tf.nn.embedding_lookup(embedding, tf.reshape(inputs, [-1])), state)
 

@@ -87,6 +87,9 @@ _NAMES = {
     'eager.implicit_value_and_gradients': f'{_PYTHON}.eager.backprop.implicit_val_and_grad',
     'factorization.KMeansClustering': f'{_V1}.estimator.experimental.KMeans',
     'losses.metric_learning': f'{_SLIM}.losses.metric_learning',
+    'rnn.python.ops.core_rnn_cell._linear': f'{_OWN}.rnn.linear',
+    'rnn.transpose_batch_time': f'{_OWN}.decoding.transposed',
+    'seq2seq.python.ops.decoder._transpose_batch_time': f'{_OWN}.decoding.transposed',
     'stateless.stateless_random_normal': f'{_V1}.random.stateless_normal',
     'stateless.stateless_random_uniform': f'{_V1}.random.stateless_uniform',
     'stateless.stateless_truncated_normal': f'{_V1}.random.stateless_truncated_normal',
@@ -97,11 +100,12 @@ NAMES = {f'tensorflow.contrib.{old}': new for old, new in _NAMES.items()}
 # Files below tensorflow/contrib/PACKAGE/python: `from tensorflow.contrib.seq2seq.python.ops import helper`.
 FILES = frozenset(
     """
-    arg_scope async_checkpoint attention_wrapper base basic_decoder beam_search_decoder beam_search_ops bernoulli bfloat16
-    categorical checkpoint_ops checkpoint_utils core_rnn core_rnn_cell crf data datasets decoder error_handling estimator
-    estimators evaluation experiment extenders feature_column framework fused_rnn_cell head helper hparam image_ops layers
-    learning lookup_ops loss lstm_ops metric_spec mnist model_analyzer model_fn nets ops preprocessing projector rnn
-    rnn_cell run_config slim tensor_tracer text tfe tpu tpu_config tpu_context tpu_estimator tpu_feed tpu_function tpu_ops
-    tpu_optimizer training training_loop util utils variables
+    adamax addsign arg_scope async_checkpoint attention_wrapper base basic_decoder beam_search_decoder beam_search_ops
+    bernoulli bfloat16 categorical checkpoint_ops checkpoint_utils core_rnn core_rnn_cell core_rnn_cell_impl crf data
+    datasets decoder error_handling estimator estimators evaluation experiment extenders feature_column framework
+    fused_rnn_cell head helper hparam image_ops layers lazy_adam_optimizer learning lookup_ops loss lstm_ops metric_spec
+    mnist model_analyzer model_fn moving_average_optimizer nadam_optimizer nets ops powersign preprocessing projector rnn
+    rnn_cell run_config seq2seq slim tensor_tracer text tfe tpu tpu_config tpu_context tpu_estimator tpu_feed tpu_function
+    tpu_ops tpu_optimizer training training_loop util utils variables weight_decay_optimizers
     """.split()
 )
