@@ -148,6 +148,8 @@ def test_predictors_of_estimators_and_saved_models_compute_with_feeds_by_name(tm
             found({'z': [1.0]})
     with pytest.raises(ValueError, match='Got signature_def_key other'):
         predictor.from_saved_model(exported, 'other')
+    with pytest.raises(ValueError, match='has no checkpoint: train the estimator first'):
+        predictor.from_estimator(learn.Estimator(model_fn, str(tmp_path / 'new')), serving_input_fn)
     forwarded = estimator.forward_features(trained, 'x')
     predictions = itertools.islice(forwarded.predict(lambda: input_fn()[0]), 2)  # They never end.
     assert [found['x'] for found in predictions] == [1.0, 2.0]

@@ -57,6 +57,9 @@ def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=
       output_key: of export_outputs; by default serving_default.
     """
     graph = graph or tf.Graph()
+    checkpoint = tf.train.latest_checkpoint(estimator.model_dir)
+    if checkpoint is None:
+        raise ValueError(f'{estimator.model_dir} has no checkpoint: train the estimator first')
     with graph.as_default():
         tf.train.create_global_step(graph)
         receiver = serving_input_receiver_fn()
@@ -71,9 +74,7 @@ def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=
                 name: graph.get_tensor_by_name(info.name)
                 for name, info in signature.as_signature_def(receiver.receiver_tensors).outputs.items()
             }
-        creator = tf.train.ChiefSessionCreator(
-            scaffold=spec.scaffold, config=config, checkpoint_filename_with_path=tf.train.latest_checkpoint(estimator.model_dir)
-        )
+        creator = tf.train.ChiefSessionCreator(spec.scaffold, config=config, checkpoint_filename_with_path=checkpoint)
         session = tf.train.MonitoredSession(creator)
     return Predictor(graph, session, dict(receiver.receiver_tensors), outputs)
 
