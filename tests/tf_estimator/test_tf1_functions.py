@@ -90,6 +90,28 @@ def test_optimizers_follow_their_formulas(use_resource):
     np.testing.assert_allclose(clipped['v'], [-0.6, -0.8], rtol=1e-6)
 
 
+@pytest.mark.parametrize('is_dict', [False, True])
+def test_a_swapping_saver_saves_averages_under_the_names_of_variables(tmp_path, is_dict):
+    with tf.Graph().as_default():
+        with tf.variable_scope('', use_resource=True):
+            split = tf.get_variable('split', [4], None, tf.ones_initializer(), partitioner=tf.fixed_size_partitioner(2))
+            v = tf.get_variable('v', initializer=3.0)
+        optimizer = opt.MovingAverageOptimizer(tf.train.MomentumOptimizer(1.0, 0.0), 0.5)
+        train = optimizer.minimize(tf.reduce_sum(split) + v)  # From 1 to 0, and from 3 to 2.
+        assert optimizer.get_slot_names() == ['momentum'] and optimizer.get_slot(v, 'momentum').op.name == 'v/Momentum'
+        average = next(x for x in tf.global_variables() if x.op.name == 'v/ExponentialMovingAverage')
+        saver = optimizer.swapping_saver({'renamed': v, 'its_average': average} if is_dict else None)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+            path = saver.save(session, str(tmp_path / 'model'))
+    names = ['renamed', 'its_average'] if is_dict else ['v', 'v/ExponentialMovingAverage']
+    assert [tf.train.load_variable(path, name) for name in names] == [2.5, 2.0]
+    if not is_dict:
+        values = [tf.train.load_variable(path, f'split{suffix}').tolist() for suffix in ('', '/ExponentialMovingAverage')]
+        assert values == [[0.5] * 4, [0.0] * 4]
+
+
 @pytest.mark.parametrize('use_resource', [False, True])
 def test_weights_decay_where_they_have_a_gradient(use_resource):
     start = np.array([[1.0], [2.0], [4.0]])

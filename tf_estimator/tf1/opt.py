@@ -3,6 +3,7 @@
 import contextlib
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.training.saving import saveable_object_util
 
 
 def extend_with_decoupled_weight_decay(base_optimizer):
@@ -108,7 +109,7 @@ class MovingAverageOptimizer(tf.train.Optimizer):
         super().__init__(False, 'MovingAverage')
         self._optimizer, self._is_sequential = opt, sequential_update
         self._averages = tf.train.ExponentialMovingAverage(average_decay, num_updates)
-        self._names = None
+        self._pairs = None
 
     def compute_gradients(self, *args, **kwargs):
         return self._optimizer.compute_gradients(*args, **kwargs)
@@ -119,16 +120,32 @@ class MovingAverageOptimizer(tf.train.Optimizer):
         variables = [variable for gradient, variable in pairs if gradient is not None]
         with tf.control_dependencies([train_op] if self._is_sequential else []):
             averaged = self._averages.apply(variables)
-        self._names = {variable.op.name: self._averages.average(variable) for variable in variables}
+        self._pairs = [(variable, self._averages.average(variable)) for variable in variables]
         return tf.group(train_op, averaged)
 
+    def get_slot(self, var, name):
+        return self._optimizer.get_slot(var, name)
+
+    def get_slot_names(self):
+        return self._optimizer.get_slot_names()
+
     def swapping_saver(self, var_list=None, name='swapping_saver', **kwargs):
-        """Returns a saver that saves the averages under the names of the variables, and vice versa; call it after minimize."""
-        if self._names is None:
+        """Returns a saver that saves the averages under the names of the variables, and vice versa; call it after minimize.
+
+        Args:
+          var_list: variables, or {name: variable or a list of its partitions}; by default all.
+        """
+        if self._pairs is None:
             raise RuntimeError('Must call apply_gradients or minimize before creating the swapping_saver')
-        variables = tf.global_variables() if var_list is None else var_list
-        saved = {variable.op.name: variable for variable in variables}
-        for name_of, average in self._names.items():
-            if name_of in saved and average.op.name in saved:
-                saved[name_of], saved[average.op.name] = average, saved[name_of]
+        saved = tf.global_variables() if var_list is None else var_list
+        saved = (
+            saved if isinstance(saved, dict) else saveable_object_util.op_list_to_dict(saved, convert_variable_to_tensor=False)
+        )
+        found = {variable.op.name for variable in tf.nest.flatten(saved)}
+        swapped = {}
+        for pair in self._pairs:
+            names = [variable.op.name for variable in pair]
+            if found.issuperset(names):
+                swapped.update(zip(names, reversed(pair)))
+        saved = tf.nest.map_structure(lambda variable: swapped.get(variable.op.name, variable), saved)
         return tf.train.Saver(saved, name=name, **kwargs)
