@@ -102,6 +102,51 @@ def test_an_lstm_with_layer_normalization_normalizes_its_gates_and_its_state():
         np.testing.assert_allclose(value, other, rtol=1e-3, atol=1e-5)
 
 
+def stepped(cell, size, state_sizes, **shapes):
+    """Returns inputs, states before, values of variables of these shapes, and the output and states after a step."""
+    x, *before = (RANDOM.normal(size=[BATCH, columns]).astype(np.float32) for columns in (size, *state_sizes))
+    values = {name.replace('__', '/'): RANDOM.normal(size=shape) for name, shape in shapes.items()}
+    with tf.Graph().as_default():
+        state = rnn.LSTMStateTuple(*map(tf.constant, before)) if len(before) == 2 else tf.constant(before[0])
+        output, state = cell()(tf.constant(x), state)
+        after = evaluate([output, *tf.nest.flatten(state)], **values)
+    return x, before, [*values.values()], after
+
+
+def test_a_cell_of_architecture_search_is_that_of_its_paper():
+    shapes = {'recurrent_kernel': [2, 24], 'kernel': [SIZE, 24], 'bias': [24], 'projection_weights': [3, 2]}
+    shapes = {f'nas_cell__{name}': shape for name, shape in shapes.items()}
+    make = lambda: rnn.NASCell(3, num_proj=2, use_bias=True)  # noqa: E731
+    x, (c, m), (recurrent, kernel, bias, projection), found = stepped(make, SIZE, (3, 2), **shapes)
+    a, b = np.split(x @ kernel, 8, 1), np.split(m @ recurrent + bias, 8, 1)
+    left = np.tanh(sigmoid(a[0] + b[0]) * np.maximum(a[1] + b[1], 0))
+    right = np.tanh(sigmoid(a[2] + b[2]) + np.maximum(a[3] * b[3], 0))
+    c = np.tanh(left + c) * right
+    other = np.tanh(np.tanh(a[4] + b[4]) * sigmoid(a[5] + b[5])) + sigmoid(np.tanh(a[6] + b[6]) + sigmoid(a[7] + b[7]))
+    m = np.tanh(c * np.tanh(other)) @ projection
+    for value, expected in zip(found, (m, c, m)):
+        np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_cells_with_update_gates_are_those_of_their_paper():
+    shapes = {'ugrnn_cell__kernel': [SIZE + 3, 6], 'ugrnn_cell__bias': [6]}
+    x, (h,), (kernel, bias), found = stepped(lambda: rnn.UGRNNCell(3, forget_bias=0.5), SIZE, [3], **shapes)
+    gate, new = np.split(np.concatenate([x, h], 1) @ kernel + bias, 2, 1)
+    gate = sigmoid(gate + 0.5)
+    np.testing.assert_allclose(found, [gate * h + (1 - gate) * np.tanh(new)] * 2, rtol=1e-3, atol=1e-5)
+    scope = 'intersection_rnn_cell'
+    shapes = {'in_projection__kernel': [SIZE, 3], 'in_projection__bias': [3], 'kernel': [6, 12], 'bias': [12]}
+    shapes = {f'{scope}__{name}': shape for name, shape in shapes.items()}
+    x, (h,), (kernel_in, bias_in, kernel, bias), found = stepped(lambda: rnn.IntersectionRNNCell(3, 3), SIZE, [3], **shapes)
+    x = x @ kernel_in + bias_in
+    gate, new, depth_gate, depth = np.split(np.concatenate([x, h], 1) @ kernel + bias, 4, 1)
+    gate, depth_gate = sigmoid(gate + 1), sigmoid(depth_gate + 1)
+    expected = [depth_gate * x + (1 - depth_gate) * np.maximum(depth, 0), gate * h + (1 - gate) * np.tanh(new)]
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+    with tf.Graph().as_default(), pytest.raises(ValueError, match='have 5 columns, not 3: set num_in_proj to num_units'):
+        rnn.IntersectionRNNCell(3)(tf.constant(X[0]), tf.zeros([BATCH, 3]))
+
+
 def test_states_are_of_one_class_in_all_modules():
     for module in (tf.nn.rnn_cell, rnn_cell, rnn_cell_impl, rnn):
         for name in {'LSTMCell', 'BasicLSTMCell', 'LSTMBlockCell'} & {*dir(module)}:

@@ -204,6 +204,43 @@ class LayerNormBasicLSTMCell(_LSTM):
         return h, LSTMStateTuple(c, h)
 
 
+class NASCell(_LSTM):
+    """A cell that was found by a search. (B. Zoph, Q. Le: Neural Architecture Search with Reinforcement Learning, 2017.)"""
+
+    def __init__(self, num_units, num_proj=None, use_bias=False, reuse=None, **kwargs):
+        super().__init__(num_units, reuse, **kwargs)
+        self._projected, self._has_bias = num_proj, use_bias
+
+    @property
+    def output_size(self):
+        return self._projected or self._num_units
+
+    @property
+    def state_size(self):
+        return LSTMStateTuple(self._num_units, self.output_size)
+
+    def _variables(self, input_size):
+        width = 8 * self._num_units
+        shapes = {'recurrent_kernel': ([self.output_size, width], None), 'kernel': ([input_size, width], None)}
+        if self._has_bias:
+            shapes['bias'] = ([width], tf.zeros_initializer())
+        return shapes | ({'projection_weights': ([self._num_units, self._projected], None)} if self._projected else {})
+
+    @_plain
+    def call(self, inputs, state):
+        c, m = state
+        of_inputs = tf.split(tf.matmul(inputs, self._made['kernel']), 8, 1)
+        of_state = tf.split(tf.matmul(m, self._made['recurrent_kernel']) + self._made.get('bias', 0), 8, 1)
+        leaves = [x + y for x, y in zip(of_inputs, of_state)]
+        leaves[3] = of_inputs[3] * of_state[3]
+        functions = (tf.sigmoid, tf.nn.relu, tf.sigmoid, tf.nn.relu, tf.tanh, tf.sigmoid, tf.tanh, tf.sigmoid)
+        n = [function(leaf) for function, leaf in zip(functions, leaves)]
+        c = tf.tanh(c + tf.tanh(n[0] * n[1])) * tf.tanh(n[2] + n[3])
+        m = tf.tanh(c * tf.tanh(tf.tanh(n[4] * n[5]) + tf.sigmoid(n[6] + n[7])))
+        m = tf.matmul(m, self._made['projection_weights']) if self._projected else m
+        return m, LSTMStateTuple(c, m)
+
+
 def linear(args, output_size, bias, bias_initializer=None, kernel_initializer=None):
     """Returns a tensor [batch, size], or a list of them that is joined, times a variable, with a bias if there is one."""
     joined = tf.concat(args, 1) if isinstance(args, list) else args
@@ -212,6 +249,62 @@ def linear(args, output_size, bias, bias_initializer=None, kernel_initializer=No
     if not bias:
         return product
     return product + tf.get_variable('bias', shape[1:], joined.dtype, bias_initializer or tf.zeros_initializer())
+
+
+class _Gated(tf.nn.rnn_cell.RNNCell):
+    """A cell of J. Collins, J. Sohl-Dickstein, D. Sussillo: Capacity and Trainability in Recurrent Neural Networks, 2017."""
+
+    def __init__(self, num_units, initializer, forget_bias, activation, reuse):
+        super().__init__(_reuse=reuse)
+        self._num_units, self._initializer = num_units, initializer
+        self._forget_bias, self._activation = forget_bias, activation
+
+    @property
+    def output_size(self):
+        return self._num_units
+
+    state_size = output_size
+
+    def _parts(self, inputs, state, count):
+        product = linear([inputs, state], count * self._num_units, True, kernel_initializer=self._initializer)
+        return tf.split(product, count, 1)
+
+    def _mixed(self, gate, old, new):
+        gate = tf.sigmoid(gate + self._forget_bias)
+        return gate * old + (1 - gate) * new
+
+
+class UGRNNCell(_Gated):
+    """A cell with one gate: of the update."""
+
+    def __init__(self, num_units, initializer=None, forget_bias=1.0, activation=tf.tanh, reuse=None):
+        super().__init__(num_units, initializer, forget_bias, activation, reuse)
+
+    @_plain
+    def call(self, inputs, state):
+        gate, new = self._parts(inputs, state, 2)
+        state = self._mixed(gate, state, self._activation(new))
+        return state, state
+
+
+class IntersectionRNNCell(_Gated):
+    """A cell with gates of its state and of its output; with num_in_proj, inputs of another size are first projected."""
+
+    def __init__(self, num_units, num_in_proj=None, initializer=None, forget_bias=1.0, y_activation=tf.nn.relu, reuse=None):
+        super().__init__(num_units, initializer, forget_bias, y_activation, reuse)
+        self._projects = bool(num_in_proj)
+
+    @_plain
+    def call(self, inputs, state):
+        size = tf.compat.dimension_value(inputs.shape[1])
+        if size != self._num_units:
+            if not self._projects:
+                raise ValueError(f'the inputs have {size} columns, not {self._num_units}: set num_in_proj to num_units')
+            with tf.variable_scope('in_projection'):
+                inputs = linear(inputs, self._num_units, True, kernel_initializer=self._initializer)
+        gate, new, depth_gate, depth = self._parts(inputs, state, 4)
+        outputs = self._mixed(depth_gate, inputs, self._activation(depth))
+        return outputs, self._mixed(gate, state, tf.tanh(new))
 
 
 class _Wrapper(tf.nn.rnn_cell.RNNCell):
