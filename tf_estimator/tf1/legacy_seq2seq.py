@@ -202,8 +202,8 @@ def embedding_attention_seq2seq(
         size = None
         if output_projection is None:
             cell, size = rnn.OutputProjectionWrapper(cell, num_decoder_symbols), num_decoder_symbols
-        arguments = (decoder_inputs, state, tf.stack(outputs, 1), cell, num_decoder_symbols, embedding_size)
-        arguments += (num_heads, size, output_projection)
+        symbols = (num_decoder_symbols, embedding_size)
+        arguments = (decoder_inputs, state, tf.stack(outputs, 1), cell, *symbols, num_heads, size, output_projection)
         options = {'initial_state_attention': initial_state_attention}
         return _by_condition(embedding_attention_decoder, arguments, feed_previous, **options)
 

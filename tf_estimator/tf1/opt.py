@@ -142,7 +142,7 @@ class MovingAverageOptimizer(tf.train.Optimizer):
             saved if isinstance(saved, dict) else saveable_object_util.op_list_to_dict(saved, convert_variable_to_tensor=False)
         )
         found = {variable.op.name for variable in tf.nest.flatten(saved)}
-        swapped = {}
+        swapped: dict[str, tf.Variable] = {}
         for pair in self._pairs:
             names = [variable.op.name for variable in pair]
             if found.issuperset(names):

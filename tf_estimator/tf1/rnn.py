@@ -1,13 +1,15 @@
 """tf.contrib.rnn: the cells and functions that tf.nn lacks, with the variables' names of TensorFlow 1."""
 
 import sys
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.ops import rnn_cell, rnn_cell_impl
 
 LSTMStateTuple = tf.nn.rnn_cell.LSTMStateTuple
 # TensorFlow has a copy of Keras's class, which programs import from here: its cells and programs shall have the same.
-for _module in (rnn_cell, rnn_cell_impl, sys.modules[rnn_cell_impl.LSTMCell.__module__]):
+_copies: tuple[Any, ...] = (rnn_cell, rnn_cell_impl, sys.modules[rnn_cell_impl.LSTMCell.__module__])
+for _module in _copies:
     _module.LSTMStateTuple = LSTMStateTuple
 
 _PEEPHOLES = {'wci': 'w_i_diag', 'wcf': 'w_f_diag', 'wco': 'w_o_diag'}  # {argument of an op: variable}
