@@ -53,6 +53,7 @@ _CONTRIB = {
     'predictor.predictor_factories': f'{_OWN}.predictor',
     'predictor.saved_model_predictor': f'{_OWN}.predictor',
     'rnn': f'{_OWN}.rnn {_V1}.nn.rnn_cell {_V1}.nn',
+    'rnn.python.ops.rnn_cell': f'{_OWN}.rnn {_V1}.nn.rnn_cell',  # Not the tf.nn.rnn_cell that tf.nn has.
     'saved_model': f'{_V1}.saved_model',
     'seq2seq': f'{_OWN}.seq2seq',
     'signal': f'{_V1}.signal',
