@@ -1,5 +1,6 @@
 """Recurrent cells and conditional random fields of tf.contrib, compared with NumPy."""
 
+import importlib
 import itertools
 
 from tf_estimator.tf1 import crf, rnn
@@ -148,7 +149,8 @@ def test_cells_with_update_gates_are_those_of_their_paper():
 
 
 def test_states_are_of_one_class_in_all_modules():
-    for module in (tf.nn.rnn_cell, rnn_cell, rnn_cell_impl, rnn):
+    api = importlib.import_module('tensorflow._api.v2.compat.v1.nn.rnn_cell')
+    for module in (tf.nn.rnn_cell, api, rnn_cell, rnn_cell_impl, rnn):
         for name in {'LSTMCell', 'BasicLSTMCell', 'LSTMBlockCell'} & {*dir(module)}:
             with tf.Graph().as_default():
                 cell = getattr(module, name)(UNITS)

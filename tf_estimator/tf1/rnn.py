@@ -1,16 +1,16 @@
 """tf.contrib.rnn: the cells and functions that tf.nn lacks, with the variables' names of TensorFlow 1."""
 
 import sys
-from typing import Any
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.ops import rnn_cell, rnn_cell_impl
+from tensorflow.python.ops import rnn_cell_impl
 
 LSTMStateTuple = tf.nn.rnn_cell.LSTMStateTuple
-# TensorFlow has a copy of Keras's class, which programs import from here: its cells and programs shall have the same.
-_copies: tuple[Any, ...] = (rnn_cell, rnn_cell_impl, sys.modules[rnn_cell_impl.LSTMCell.__module__])
-for _module in _copies:
-    _module.LSTMStateTuple = LSTMStateTuple
+# TensorFlow has a copy of Keras's class, which programs import from tensorflow.python.ops: all shall have the same.
+_COPY = rnn_cell_impl.LSTMStateTuple
+for _names in [getattr(module, '__dict__', {}) for module in [*sys.modules.values()]]:
+    if _names.get('LSTMStateTuple') is _COPY:
+        _names['LSTMStateTuple'] = LSTMStateTuple
 
 _PEEPHOLES = {'wci': 'w_i_diag', 'wcf': 'w_f_diag', 'wco': 'w_o_diag'}  # {argument of an op: variable}
 _GATES = ('input', 'transform', 'forget', 'output')
