@@ -90,6 +90,14 @@ def test_optimizers_follow_their_formulas(use_resource):
     np.testing.assert_allclose(clipped['v'], [-0.6, -0.8], rtol=1e-6)
 
 
+def test_a_clipping_optimizer_has_the_slots_of_its_optimizer():
+    with tf.Graph().as_default():
+        v = tf.get_variable('v', initializer=1.0)
+        clipping = estimator.clip_gradients_by_norm(tf.train.MomentumOptimizer(1.0, 0.5), 1.0)
+        clipping.minimize(v)
+        assert clipping.get_slot_names() == ['momentum'] and clipping.get_slot(v, 'momentum').op.name == 'v/Momentum'
+
+
 @pytest.mark.parametrize('is_dict', [False, True])
 def test_a_swapping_saver_saves_averages_under_the_names_of_variables(tmp_path, is_dict):
     with tf.Graph().as_default():

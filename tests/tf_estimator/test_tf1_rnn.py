@@ -129,25 +129,6 @@ def test_a_cell_of_architecture_search_is_that_of_its_paper():
         np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-5)
 
 
-def test_cells_with_update_gates_are_those_of_their_paper():
-    shapes = {'ugrnn_cell__kernel': [SIZE + 3, 6], 'ugrnn_cell__bias': [6]}
-    x, (h,), (kernel, bias), found = stepped(lambda: rnn.UGRNNCell(3, forget_bias=0.5), SIZE, [3], **shapes)
-    gate, new = np.split(np.concatenate([x, h], 1) @ kernel + bias, 2, 1)
-    gate = sigmoid(gate + 0.5)
-    np.testing.assert_allclose(found, [gate * h + (1 - gate) * np.tanh(new)] * 2, rtol=1e-3, atol=1e-5)
-    scope = 'intersection_rnn_cell'
-    shapes = {'in_projection__kernel': [SIZE, 3], 'in_projection__bias': [3], 'kernel': [6, 12], 'bias': [12]}
-    shapes = {f'{scope}__{name}': shape for name, shape in shapes.items()}
-    x, (h,), (kernel_in, bias_in, kernel, bias), found = stepped(lambda: rnn.IntersectionRNNCell(3, 3), SIZE, [3], **shapes)
-    x = x @ kernel_in + bias_in
-    gate, new, depth_gate, depth = np.split(np.concatenate([x, h], 1) @ kernel + bias, 4, 1)
-    gate, depth_gate = sigmoid(gate + 1), sigmoid(depth_gate + 1)
-    expected = [depth_gate * x + (1 - depth_gate) * np.maximum(depth, 0), gate * h + (1 - gate) * np.tanh(new)]
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
-    with tf.Graph().as_default(), pytest.raises(ValueError, match='have 5 columns, not 3: set num_in_proj to num_units'):
-        rnn.IntersectionRNNCell(3)(tf.constant(X[0]), tf.zeros([BATCH, 3]))
-
-
 def test_states_are_of_one_class_in_all_modules():
     api = importlib.import_module('tensorflow._api.v2.compat.v1.nn.rnn_cell')
     for module in (tf.nn.rnn_cell, api, rnn_cell, rnn_cell_impl, rnn):
@@ -158,27 +139,25 @@ def test_states_are_of_one_class_in_all_modules():
             assert type(state) is type(cell.state_size) is module.LSTMStateTuple is tf.nn.rnn_cell.LSTMStateTuple
 
 
-def test_wrappers_project_and_embed_with_the_variables_of_tensorflow_1():
-    ids = np.array([[0, 2], [1, 1], [2, 0], [0, 0]])
+def test_wrappers_project_with_the_variables_of_tensorflow_1():
     shapes = {
-        'embedding_wrapper/embedding': [3, 5],
-        'embedding_wrapper/input_projection_wrapper/kernel': [5, SIZE],
-        'embedding_wrapper/input_projection_wrapper/bias': [SIZE],
-        'embedding_wrapper/input_projection_wrapper/output_projection_wrapper/basic_rnn_cell/kernel': [SIZE + UNITS, UNITS],
-        'embedding_wrapper/input_projection_wrapper/output_projection_wrapper/basic_rnn_cell/bias': [UNITS],
-        'embedding_wrapper/input_projection_wrapper/output_projection_wrapper/kernel': [UNITS, 2],
-        'embedding_wrapper/input_projection_wrapper/output_projection_wrapper/bias': [2],
+        'input_projection_wrapper/kernel': [SIZE, 2],
+        'input_projection_wrapper/bias': [2],
+        'input_projection_wrapper/output_projection_wrapper/basic_rnn_cell/kernel': [2 + UNITS, UNITS],
+        'input_projection_wrapper/output_projection_wrapper/basic_rnn_cell/bias': [UNITS],
+        'input_projection_wrapper/output_projection_wrapper/kernel': [UNITS, 2],
+        'input_projection_wrapper/output_projection_wrapper/bias': [2],
     }
     values = {f'rnn/{name}': RANDOM.normal(size=shape) for name, shape in shapes.items()}
     with tf.Graph().as_default():
         cell = rnn.OutputProjectionWrapper(tf.nn.rnn_cell.BasicRNNCell(UNITS), 2, tf.nn.sigmoid)
-        cell = rnn.EmbeddingWrapper(rnn.InputProjectionWrapper(cell, SIZE, tf.nn.tanh), 3, 5)
-        outputs, _ = tf.nn.static_rnn(cell, tf.unstack(tf.constant(ids)), dtype=tf.float32)
+        cell = rnn.InputProjectionWrapper(cell, 2, tf.nn.tanh)
+        outputs, _ = tf.nn.static_rnn(cell, tf.unstack(tf.constant(X)), dtype=tf.float32)
         found = evaluate(outputs, **values)
-    embedding, kernel_in, bias_in, kernel, bias, kernel_out, bias_out = values.values()
-    h = np.zeros([2, UNITS])
-    for step, value in zip(ids, found):
-        h = np.tanh(np.concatenate([np.tanh(embedding[step] @ kernel_in + bias_in), h], 1) @ kernel + bias)
+    kernel_in, bias_in, kernel, bias, kernel_out, bias_out = values.values()
+    h = np.zeros([BATCH, UNITS])
+    for step, value in zip(X, found):
+        h = np.tanh(np.concatenate([np.tanh(step @ kernel_in + bias_in), h], 1) @ kernel + bias)
         np.testing.assert_allclose(value, sigmoid(h @ kernel_out + bias_out), rtol=1e-4, atol=1e-6)
 
 
@@ -188,6 +167,8 @@ def test_bidirectional_layers_are_stacked_with_their_outputs_joined():
         outputs, forward, backward = rnn.stack_bidirectional_dynamic_rnn(
             *cells, tf.constant(X), dtype=tf.float32, time_major=True
         )
+        with pytest.raises(ValueError, match='should have the same depth, not 2 and 1'):
+            rnn.stack_bidirectional_dynamic_rnn(cells[0], cells[1][:1], tf.constant(X), dtype=tf.float32)
         names = [variable.op.name for variable in tf.global_variables()]
     assert outputs.shape.as_list() == [LENGTH, BATCH, 2 * UNITS] and len(forward) == len(backward) == 2
     places = [f'stack_bidirectional_rnn/cell_{i}/bidirectional_rnn/{way}/lstm_cell' for i in (0, 1) for way in ('fw', 'bw')]

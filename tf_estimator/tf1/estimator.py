@@ -146,6 +146,12 @@ def clip_gradients_by_norm(optimizer, clip_norm):
             clipped, _ = tf.clip_by_global_norm(gradients, clip_norm)
             return optimizer.apply_gradients(zip(clipped, variables), *args, **kwargs)
 
+        def get_slot(self, *args, **kwargs):
+            return optimizer.get_slot(*args, **kwargs)
+
+        def get_slot_names(self, *args, **kwargs):
+            return optimizer.get_slot_names(*args, **kwargs)
+
         def __getattr__(self, name):
             return getattr(optimizer, name)
 

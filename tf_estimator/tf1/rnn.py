@@ -253,62 +253,6 @@ def linear(args, output_size, bias, bias_initializer=None, kernel_initializer=No
     return product + tf.get_variable('bias', shape[1:], joined.dtype, bias_initializer or tf.zeros_initializer())
 
 
-class _Gated(tf.nn.rnn_cell.RNNCell):
-    """A cell of J. Collins, J. Sohl-Dickstein, D. Sussillo: Capacity and Trainability in Recurrent Neural Networks, 2017."""
-
-    def __init__(self, num_units, initializer, forget_bias, activation, reuse):
-        super().__init__(_reuse=reuse)
-        self._num_units, self._initializer = num_units, initializer
-        self._forget_bias, self._activation = forget_bias, activation
-
-    @property
-    def output_size(self):
-        return self._num_units
-
-    state_size = output_size
-
-    def _parts(self, inputs, state, count):
-        product = linear([inputs, state], count * self._num_units, True, kernel_initializer=self._initializer)
-        return tf.split(product, count, 1)
-
-    def _mixed(self, gate, old, new):
-        gate = tf.sigmoid(gate + self._forget_bias)
-        return gate * old + (1 - gate) * new
-
-
-class UGRNNCell(_Gated):
-    """A cell with one gate: of the update."""
-
-    def __init__(self, num_units, initializer=None, forget_bias=1.0, activation=tf.tanh, reuse=None):
-        super().__init__(num_units, initializer, forget_bias, activation, reuse)
-
-    @_plain
-    def call(self, inputs, state):
-        gate, new = self._parts(inputs, state, 2)
-        state = self._mixed(gate, state, self._activation(new))
-        return state, state
-
-
-class IntersectionRNNCell(_Gated):
-    """A cell with gates of its state and of its output; with num_in_proj, inputs of another size are first projected."""
-
-    def __init__(self, num_units, num_in_proj=None, initializer=None, forget_bias=1.0, y_activation=tf.nn.relu, reuse=None):
-        super().__init__(num_units, initializer, forget_bias, y_activation, reuse)
-        self._projects = bool(num_in_proj)
-
-    @_plain
-    def call(self, inputs, state):
-        size = tf.compat.dimension_value(inputs.shape[1])
-        if size != self._num_units:
-            if not self._projects:
-                raise ValueError(f'the inputs have {size} columns, not {self._num_units}: set num_in_proj to num_units')
-            with tf.variable_scope('in_projection'):
-                inputs = linear(inputs, self._num_units, True, kernel_initializer=self._initializer)
-        gate, new, depth_gate, depth = self._parts(inputs, state, 4)
-        outputs = self._mixed(depth_gate, inputs, self._activation(depth))
-        return outputs, self._mixed(gate, state, tf.tanh(new))
-
-
 class _Wrapper(tf.nn.rnn_cell.RNNCell):
     def __init__(self, cell, reuse=None):
         super().__init__(_reuse=reuse)
@@ -352,21 +296,6 @@ class OutputProjectionWrapper(_Wrapper):
         return self._activation(linear(outputs, self._size, True)), state
 
 
-class EmbeddingWrapper(_Wrapper):
-    """A cell whose inputs are ids, int [batch], of which it reads the embeddings."""
-
-    def __init__(self, cell, embedding_classes, embedding_size, initializer=None, reuse=None):
-        super().__init__(cell, reuse)
-        self._shape, self._initializer = [embedding_classes, embedding_size], initializer
-
-    @_plain
-    def call(self, inputs, state):
-        of_variance_1 = tf.random_uniform_initializer(-(3**0.5), 3**0.5)
-        initializer = self._initializer or tf.get_variable_scope().initializer or of_variance_1
-        embedding = tf.get_variable('embedding', self._shape, tf.nest.flatten(state)[0].dtype, initializer)
-        return self._cell(tf.nn.embedding_lookup(embedding, tf.reshape(inputs, [-1])), state)
-
-
 def stack_bidirectional_dynamic_rnn(
     cells_fw,
     cells_bw,
@@ -381,6 +310,8 @@ def stack_bidirectional_dynamic_rnn(
     swap_memory=False,
 ):
     """Returns the outputs of the last of several bidirectional layers, joined; and the tuples of states of both directions."""
+    if len(cells_fw) != len(cells_bw):
+        raise ValueError(f'Forward and Backward cells should have the same depth, not {len(cells_fw)} and {len(cells_bw)}')
     states_fw, states_bw = [], []
     with tf.variable_scope(scope or 'stack_bidirectional_rnn'):
         for i, (forward, backward) in enumerate(zip(cells_fw, cells_bw)):
