@@ -14,6 +14,8 @@ python -m tf_estimator SCRIPT ARGS...      runs a script, with tf.estimator; - r
 python -m tf_estimator -m MODULE ARGS...   runs a module, like python -m, with tf.estimator
 python -m tf_estimator --tf1 ...           runs a script, or -m MODULE, for which `tensorflow` is TensorFlow 1, with tf.contrib
 python -m tf_estimator --as_it_was ...     runs it, or with --tf1, without warnings of Estimator's silent traps, and mends none
+python -m tf_estimator --check PATH...     reads a program's files, and says whether it runs; with --json, as JSON;
+                                           exit code 1 if it needs an edit
 python -m tf_estimator enable [--force]    gives tf.estimator to all programs of this virtual environment;
                                            with --force, even outside of a virtual environment
 python -m tf_estimator disable             ends that
@@ -48,6 +50,8 @@ def _run(arguments):
             raise CommandError('MODULE is missing: python -m tf_estimator -m MODULE ARGS...', 2)
         case ['-m', module, *rest]:
             runner.run_module(module, rest, tf1)
+        case ['--check', *rest]:
+            _check(rest)
         case ['enable'] | ['enable', '--force']:
             print(environment.enable(is_forced=len(arguments) > 1))
         case ['disable']:
@@ -60,3 +64,14 @@ def _run(arguments):
             raise CommandError(f'there is no option {option}: python -m tf_estimator [-m MODULE | SCRIPT] ARGS...', 2)
         case [script, *rest]:
             runner.run_script(script, rest, tf1)
+
+
+def _check(arguments):
+    paths = [argument for argument in arguments if argument != '--json']
+    if unknown := [path for path in paths if path.startswith('-')]:
+        raise CommandError(f'--check does not take {unknown[0]} (see python -m tf_estimator --help)', 2)
+    if not paths:
+        raise CommandError('PATH is missing: python -m tf_estimator --check PATH...', 2)
+    from tf_estimator.check import check
+
+    sys.exit(not check(paths, as_json='--json' in arguments))

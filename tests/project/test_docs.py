@@ -7,6 +7,8 @@ import os
 import re
 import sys
 
+from tf_estimator.replacements import CONTRIB
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -32,7 +34,7 @@ PAGES = [*(f'{ROOT}/{name}README.md' for name in ('', 'deploy/', 'tf_estimator/'
 OTHER_FLAGS = """inside_saves modules rounds signal times its own logdir follow build-arg no-cache-dir rm create-home home-dir
     uid cpus-per-task exclusive gpus-per-task job-name kill-on-bad-exit label mem nodes ntasks-per-node open-mode output
     requeue time wait force model_dir no-deps steps tensorflow units absent infile mode outfile tf1
-    as_it_was""".split()
+    as_it_was check json target""".split()
 MODULES = dict(re.findall(r'all of `(\w+)\.py`:\n\n```python\n(.*?)```', TEXT, re.DOTALL))
 PROGRAM, *PORTED = BLOCK.findall(read('docs', 'porting.md'))
 DOCTEST = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
@@ -100,6 +102,11 @@ def test_the_links_lead_somewhere(path):
         if title:
             titles = re.findall(r'^#+ (.*)$', open(page).read(), re.MULTILINE)
             assert title in [title.lower().replace(' ', '-') for title in titles], target
+
+
+def test_what_replaces_packages_of_contrib_is_listed():
+    rows = re.findall(r'^\| `tf\.contrib\.([\w.]+)` \| ([^|]*) \|$', read('docs', 'porting.md'), re.MULTILINE)
+    assert rows == sorted(CONTRIB.items())
 
 
 def test_the_sweep_has_a_good_command_line_and_its_spaces_are_of_alexnet_on_mnist(tmp_path):

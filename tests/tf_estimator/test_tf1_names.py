@@ -78,7 +78,7 @@ def test_the_programs_own_files_see_tensorflow_1_and_libraries_tensorflow_2(tmp_
         'True 2.',
         'True',
         'True True',
-        f'ModuleNotFoundError tf.contrib.kfac: {ABSENT}',
+        'ModuleNotFoundError tf.contrib.kfac: TensorFlow 2 does not have it; use the package kfac',
         f'ImportError tf.contrib.layers.nothing: {ABSENT}',
         f'AttributeError tf.nothing: {ABSENT}',
         "ImportError No module named 'tensorflow.python.nothing'",

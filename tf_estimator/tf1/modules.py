@@ -10,6 +10,7 @@ import pkgutil
 import types
 from typing import Any
 
+from tf_estimator.replacements import absent
 from tf_estimator.tf1 import tables
 
 VERSION = '1.15.5'  # The last release with these names.
@@ -41,7 +42,8 @@ class TensorFlow1(_Module):
         super().__init__('tensorflow', v1.__doc__)
         self.__path__: list[str] = []
         self.__version__ = self.VERSION = VERSION
-        self.compat = importlib.import_module('tensorflow.compat')
+        self.compat = types.ModuleType('tensorflow.compat')
+        vars(self.compat).update({**vars(importlib.import_module('tensorflow.compat')), 'v1': self})  # It has tf.contrib, too.
         self.python = importlib.import_module('tensorflow.python')
         self.contrib = Package('tensorflow.contrib')
         self.examples = Package('tensorflow.examples')
@@ -57,7 +59,7 @@ class TensorFlow1(_Module):
         try:
             value = getattr(self._v1, name)
         except AttributeError:
-            raise AttributeError(f'tf.{name}: {tables.ABSENT}', name=name, obj=self) from None
+            raise AttributeError(absent(name), name=name, obj=self) from None
         setattr(self, name, value)
         return value
 
@@ -127,7 +129,7 @@ class Package(_Module):
             return Package(path, self._sources)
         if missing:
             raise missing
-        raise AttributeError(f'{path.replace("tensorflow.", "tf.", 1)}: {tables.ABSENT}', name=name, obj=self)
+        raise AttributeError(absent(path.removeprefix('tensorflow.')), name=name, obj=self)
 
 
 @functools.cache
@@ -157,7 +159,7 @@ def resolve(root: Any, parts: Sequence[str]) -> Any:
     for part in parts:
         found = found.submodule(part) if isinstance(found, Package) else _member(found, part)
         if found is None:
-            raise AttributeError(f'tf.{".".join(parts)}: {tables.ABSENT}')
+            raise AttributeError(absent('.'.join(parts)))
     return found
 
 

@@ -1,6 +1,5 @@
 """Where the names of tf.contrib are today."""
 
-ABSENT = 'TensorFlow 2 does not have it; docs/porting.md has a table of what replaces such names'
 DISTRIBUTIONS = {'tf_slim': 'tf-slim', 'tensorflow_gan': 'tensorflow-gan', 'tensorflow_probability': 'tensorflow-probability'}
 
 _OWN = 'tf_estimator.tf1'
@@ -42,6 +41,7 @@ _CONTRIB = {
     'learn': f'{_OWN}.learn {_V1}.estimator',
     'legacy_seq2seq': f'{_OWN}.legacy_seq2seq',
     'linalg': f'{_V1}.linalg',
+    'lite': f'{_V1}.lite',
     'lookup': f'{_OWN}.lookup {_PYTHON}.ops.lookup_ops',
     'losses': f'{_SLIM}.losses {_SLIM}.losses.metric_learning',
     'metrics': f'{_SLIM}.metrics {_V1}.metrics',
@@ -52,6 +52,7 @@ _CONTRIB = {
     'predictor.predictor': f'{_OWN}.predictor',
     'predictor.predictor_factories': f'{_OWN}.predictor',
     'predictor.saved_model_predictor': f'{_OWN}.predictor',
+    'proto': f'{_V1}.io',
     'rnn': f'{_OWN}.rnn {_V1}.nn.rnn_cell {_V1}.nn',
     'rnn.python.ops.rnn_cell': f'{_OWN}.rnn {_V1}.nn.rnn_cell',  # Not the tf.nn.rnn_cell that tf.nn has.
     'saved_model': f'{_V1}.saved_model',
@@ -65,6 +66,7 @@ _CONTRIB = {
     'tensorboard': '',
     'tensorboard.plugins': '',
     'tensorboard.plugins.projector': 'tensorboard.plugins.projector',
+    'tensorrt': f'{_PYTHON}.compiler.tensorrt.trt_convert',
     'tfprof': f'{_OWN}.tfprof {_V1}.profiler',
     'tpu': f'{_V1}.estimator.tpu {_V1}.tpu {_TPU}',
     'training': f'{_OWN}.hparam {_SLIM}.training.training {_SLIM}.training.evaluation {_V1}.train',

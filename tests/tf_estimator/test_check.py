@@ -1,0 +1,182 @@
+"""What --check says of a program, which it reads without running it."""
+
+import json
+import operator
+import re
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+from tf_estimator import check, command, replacements
+from tf_estimator.tf1 import tables
+
+import pytest
+import tensorflow as tf
+
+HEAD = 'import tensorflow as tf\n'
+OF_1 = HEAD + 'tf.placeholder\n'  # Then the rest is seen with --tf1.
+
+
+def said(tmp_path, capsys, source, name='script.py'):
+    """Returns the lines about a file, without its path, and whether it runs."""
+    path = tmp_path / name
+    path.write_text(source, encoding='utf-8')
+    runs = check.check([str(path)])
+    return [line.removeprefix(f'{path}') for line in capsys.readouterr().out.splitlines()], runs
+
+
+IS_2_15 = tf.__version__.startswith('2.15')
+AS_IT_IS = [
+    (HEAD + 'tf.constant(1, name="x")', []),
+    ('import tensorflow.compat.v1 as tf\ntf.Session()\nwith tf.variable_scope("a"): pass', []),
+    (HEAD + 'tf.newaxis, tf.float32.as_numpy_dtype', []),
+    ('from tensorflow.python.ops import array_ops\narray_ops.stack', [':2: tf.python.ops.array_ops.stack: bridged']),
+    (HEAD + 'tf.estimator.Estimator', [] if IS_2_15 else [':2: tf.estimator.Estimator: bridged']),
+    (HEAD + 'tf.GraphKeys.MINE = 1\nprint(tf.GraphKeys.MINE)', []),  # A name of its own.
+    # What the program guards by itself.
+    (HEAD + 'try:\n    tf.contrib\nexcept AttributeError:\n    pass', []),
+    (HEAD + 'if tf.__version__ < "2":\n    tf.Session()', []),
+    (HEAD + 'if hasattr(tf, "Session"):\n    tf.Session()', []),
+    ('try:\n    import tensorflow.compat.v1 as tf\nexcept ImportError:\n    import tensorflow as tf\ntf.Session()', []),
+    (HEAD + 'if tf.__version__ >= "2":\n    tf = tf.compat.v1\ntf.Session()', []),
+    ('import sys\nsys.version_info[0] < 3 and unicode', []),
+    # What has the same name.
+    ('def f(tf):\n    tf.Session()', []),
+    (HEAD + 'def f(tf):\n    tf.Session()', []),
+    (HEAD + 'tf = object()\ntf.Session()', []),
+    (HEAD + 'with open("a") as tf:\n    tf.Session()', []),
+    ('import six\nsix.iteritems({})\nxrange = range\nxrange(3)', []),
+]
+
+
+@pytest.mark.parametrize('source, expected', AS_IT_IS)
+def test_a_program_that_runs_as_it_is_has_no_lines_but_for_what_is_bridged(tmp_path, capsys, source, expected):
+    assert said(tmp_path, capsys, source) == ([*expected, 'runs as it is'], True)
+
+
+WITH_TF1 = [
+    (OF_1, [':2: tf.placeholder: with --tf1']),
+    (
+        'from tensorflow.contrib import slim\nimport tensorflow.contrib.rnn as rnn\ndef f(x):\n    slim.conv2d(x, 3, 3)',
+        [':1: tf.contrib.slim: with --tf1', ':2: tf.contrib.rnn: with --tf1', ':4: tf.contrib.slim.conv2d: with --tf1'],
+    ),
+    # A function sees what comes after it; an alias of an alias; several places.
+    (
+        'def f():\n    l.conv2d(x, 1, 1)\n    l.conv2d(x, 1, 1)\nimport tensorflow\nt = tensorflow\nl = t.layers',
+        [':6: tf.layers: with --tf1', ':2: tf.layers.conv2d: with --tf1 (2 places)'],
+    ),
+    (HEAD + 'tf.reduce_sum([1], keep_dims=True)', [':2: tf.reduce_sum: with --tf1']),
+    (HEAD + 'dataset.make_one_shot_iterator()', [':2: tf.data.Dataset.make_one_shot_iterator: with --tf1']),
+]
+
+
+@pytest.mark.parametrize('source, expected', WITH_TF1)
+def test_a_program_of_tensorflow_1_runs_with_tf1(tmp_path, capsys, source, expected):
+    assert said(tmp_path, capsys, source) == ([*expected, 'runs with --tf1'], True)
+
+
+EDITS = [
+    (OF_1 + 'tf.mul(1, 2)', 'tf.mul: needs an edit: tf.multiply'),
+    (OF_1 + 'tf.contrib.kfac.optimizer.KfacOptimizer', 'tf.contrib.kfac.optimizer.KfacOptimizer: gone: use the package kfac'),
+    (OF_1 + 'tf.contrib.slim.nothing', 'tf.contrib.slim.nothing: gone: TensorFlow '),
+    (OF_1 + 'tf.contrib.verbs', 'tf.contrib.verbs: gone: nothing replaces it'),
+    (
+        OF_1 + 'tf.summary.create_file_writer("a"), tf.Session()',
+        'tf.summary.create_file_writer: needs an edit: tf.compat.v2.summary.',
+    ),
+    (OF_1 + 'tf.reduce_sum([1], keep=True)', 'tf.reduce_sum: needs an edit: it takes no argument keep'),
+    (OF_1 + 'tf.constant(1, 2, 3, 4, 5, 6)', 'tf.constant: needs an edit: it takes 5 positional arguments at most, not 6'),
+    (OF_1 + 'xrange(3)', 'xrange: needs an edit: of Python 2: range'),
+    (OF_1 + '{}.iteritems()', 'iteritems: needs an edit: of Python 2: items'),
+    (OF_1 + 'import cPickle', 'cPickle: needs an edit: of Python 2: pickle'),
+    (OF_1 + 'from urllib2 import urlopen', 'urllib2: needs an edit: of Python 2: urllib.request'),
+]
+
+
+@pytest.mark.parametrize('source, expected', EDITS)
+def test_each_place_that_needs_an_edit_says_which(tmp_path, capsys, source, expected):
+    lines, runs = said(tmp_path, capsys, source)
+    assert lines[1].startswith(f':3: {expected}')
+    assert (lines[-1], runs) == ('1 place needs an edit, the rest runs with --tf1', False)
+
+
+def test_a_file_of_python_2_and_a_missing_library_are_named(tmp_path, capsys):
+    lines, runs = said(tmp_path, capsys, 'print "a"')
+    assert lines[0].startswith(':1: syntax: needs an edit: no Python 3: Missing parentheses') and not runs
+    lines, runs = said(tmp_path, capsys, 'import adanet\nadanet.Estimator')
+    if not runs:
+        pytest.skip('adanet is installed, and does not load')
+    assert lines[-1] in ('runs as it is', 'runs as it is, after pip install adanet')
+
+
+def test_arguments_that_stars_hide_and_calls_of_objects_are_not_judged(tmp_path, capsys):
+    source = HEAD + 'tf.constant(*a, **b)\ntf.compat.v1.flags.FLAGS.size\ntf.compat.v1.flags.FLAGS(a, b, c)'
+    assert said(tmp_path, capsys, source) == (['runs as it is'], True)
+
+
+def test_a_notebook_is_read_by_cells(tmp_path, capsys):
+    cells = [
+        {'cell_type': 'markdown', 'source': ['tf.mul']},
+        {'cell_type': 'code', 'source': ['%matplotlib inline\n', '!ls\n', 'import tensorflow as tf']},
+        {'cell_type': 'code', 'source': '%%bash\nls -l'},
+        {'cell_type': 'code', 'source': 'x = 1\ntf.Session()'},
+    ]
+    lines, _ = said(tmp_path, capsys, json.dumps({'cells': cells}), 'book.ipynb')
+    assert lines == [', cell 4:2: tf.Session: with --tf1', 'runs with --tf1']
+    assert said(tmp_path, capsys, 'no JSON', 'book.ipynb') == (['runs as it is'], True)
+
+
+def test_a_script_is_read_with_its_imports_and_a_folder_with_all_files_but_those_of_environments(tmp_path, capsys):
+    for path, source in {
+        'script.py': 'from package import module\nimport other',
+        'other.py': '',
+        'unused.py': HEAD + 'tf.mul',
+        'package/__init__.py': HEAD + 'tf.neg',
+        'package/module.py': 'from . import deeper\nfrom .sub.file import x',
+        'package/deeper.py': HEAD + 'tf.sub',
+        'package/sub/file.py': HEAD + 'tf.pack',
+        'venv/pyvenv.cfg': '',
+        'venv/lib/site.py': 'print "a"',
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(source)
+
+    def names(path):
+        check.check([str(path)], as_json=True)
+        found = json.loads(capsys.readouterr().out)
+        assert found['edits'] == len(found['names']) and not found['tf1']
+        return sorted(row['name'] for row in found['names']), found['files']
+
+    assert names(tmp_path / 'script.py') == (['tf.neg', 'tf.pack', 'tf.sub'], 6)
+    assert names(tmp_path) == (['tf.mul', 'tf.neg', 'tf.pack', 'tf.sub'], 7)
+
+
+@pytest.mark.parametrize(
+    'arguments, code, error',
+    [
+        ([], 2, 'PATH is missing'),
+        (['--json'], 2, 'PATH is missing'),
+        (['--other', 'a'], 2, '--check does not take --other'),
+        (['absent.py'], 2, 'absent.py: no such file or directory'),
+        (['empty'], 2, 'empty: has no Python files'),
+        (['good.py'], 0, ''),
+        (['good.py', 'bad.py', '--json'], 1, ''),
+    ],
+)
+def test_the_exit_code_says_whether_edits_are_needed(tmp_path, monkeypatch, capsys, arguments, code, error):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'empty').mkdir()
+    (tmp_path / 'good.py').write_text(OF_1)
+    (tmp_path / 'bad.py').write_text('xrange')
+    with pytest.raises(SystemExit) as exit_:
+        command.main(['--check', *arguments])
+    assert int(exit_.value.code) == code
+    assert error in capsys.readouterr().err
+
+
+_PARTLY = ('data', 'distributions', 'eager', 'factorization', 'gan', 'image', 'keras', 'learn', 'opt', 'tpu')
+
+
+def test_what_replaces_names_is_there_and_only_of_packages_that_are_not():
+    for name, cure in replacements.TABLE.items():
+        if re.fullmatch(r'tf(\.\w+)+', cure) and 'contrib' not in cure:
+            operator.attrgetter(cure.removeprefix('tf.'))(tf.compat.v1)
+        assert f'tensorflow.{name}' not in tables.PACKAGES or name.partition('.')[2] in _PARTLY or name == 'examples', name

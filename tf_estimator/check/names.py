@@ -1,0 +1,156 @@
+"""Whether the names that a program uses are there, in TensorFlow 2 and in TensorFlow 1 by --tf1."""
+
+import dataclasses
+import functools
+import importlib
+import inspect
+import types
+from typing import Any
+
+from tf_estimator import moved_names, replacements, requirements
+from tf_estimator.check.source import Use
+from tf_estimator.tf1 import modules
+
+# Libraries that stand on Estimator, or come with TensorFlow: {module: what pip installs}
+LIBRARIES = {
+    'tensorflow': 'tensorflow',
+    'tensorflow_estimator': 'tensorflow-estimator',
+    **{name: name.replace('_', '-') for name in ('adanet', 'deepctr', 'tensorflow_addons', 'tensorflow_gan', 'tensorflow_hub')},
+    **{name: name.replace('_', '-') for name in ('tensorflow_probability', 'tensorflow_ranking', 'tf_slim')},
+    'mesh_tensorflow': 'mesh-tensorflow',
+}
+_SHARED = ('compiler', 'core', 'python', 'tools', 'tsl')  # Packages of TensorFlow that are the same for both.
+_ESTIMATOR = (
+    'tensorflow.estimator',
+    'tensorflow.compat.v1.estimator',
+    'tensorflow.compat.v2.estimator',
+    'tensorflow.python.estimator',
+)
+_MOVED = (*moved_names.MISSING_MODULES, *(f'{module}.{name}' for module, names in moved_names.NAMES.items() for name in names))
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What happens where a name is used.
+
+    Attributes:
+      status: 'there'; 'bridged', by this package; 'install', 'edit' or 'gone', for which `cure` says what to do or use.
+    """
+
+    status: str
+    cure: str = ''
+
+    @property
+    def needs_edit(self) -> bool:
+        return self.status in ('edit', 'gone')
+
+
+class Names:
+    """Names as a program sees them.
+
+    Args:
+      tf1: whether `tensorflow` is TensorFlow 1 for the program.
+    """
+
+    def __init__(self, tf1: bool):
+        import tensorflow.compat.v1 as v1
+
+        self._tensorflow = modules.TensorFlow1(v1) if tf1 else importlib.import_module('tensorflow')
+        self._find = functools.cache(self._find_once)
+
+    def judge(self, use: Use) -> Verdict:
+        """Returns what happens where a name is used."""
+        if use.cure:
+            return Verdict('edit', use.cure)
+        found = self._find(use.name)
+        if isinstance(found, Verdict):
+            return found
+        if mistake := _mistake(found, use):
+            return Verdict('edit', mistake)
+        is_old = any(f'{use.name}.'.startswith(f'{name}.') for name in _MOVED)
+        is_bridged = is_old or not requirements.has_own_estimator() and use.name.startswith(_ESTIMATOR)
+        return Verdict('bridged' if is_bridged else 'there')
+
+    def _find_once(self, name):
+        """Returns what a name stands for, or a Verdict on its absence."""
+        top, *parts = name.split('.')
+        try:
+            module = self._tensorflow if top == 'tensorflow' else importlib.import_module(top)
+        except ModuleNotFoundError as error:
+            if error.name == top:
+                return Verdict('install', f'pip install {LIBRARIES[top]}')
+            return Verdict('gone', f'{top} does not load: {error}')
+        except Exception as error:  # A library may raise anything.
+            return Verdict('gone', f'{top} does not load: {error}'.splitlines()[0])
+        try:
+            return _walk(module, parts, is_file=top != 'tensorflow' or parts[:1] and parts[0] in _SHARED)
+        except AttributeError as error:
+            if 'pip install' in str(error):
+                return Verdict('install', str(error)[str(error).index('pip install') :])
+            return _absent(top, '.'.join(parts))
+
+
+def _walk(found, parts, is_file):
+    """Returns what a path below a module names; raises AttributeError if there is nothing.
+
+    Args:
+      is_file: whether names that the module does not have may be files of its package.
+    """
+    missing = object()
+    for part in parts:
+        if isinstance(found, modules.Package):
+            found = found.submodule(part)
+            if isinstance(found, modules.Package) and part[0].isupper():  # A class, not a file.
+                raise AttributeError(part)
+            continue
+        if not isinstance(found, (types.ModuleType, type)):
+            break  # Of an object, whose attributes are known at run time.
+        value: Any = getattr(found, part, missing)
+        if value is missing and is_file and isinstance(found, types.ModuleType):
+            try:
+                value = importlib.import_module(f'{found.__name__}.{part}')
+            except ImportError:
+                pass
+        if value is missing:
+            raise AttributeError(part)
+        found = value
+    return found
+
+
+def _absent(top, path):
+    if top != 'tensorflow':
+        return Verdict('gone', f'{top} {getattr(importlib.import_module(top), "__version__", "")} does not have it')
+    import tensorflow as tf
+
+    other = replacements.replacement(path)
+    if other.startswith('tf.'):
+        return Verdict('edit', other)
+    if other:
+        return Verdict('gone', other)
+    path = path.removeprefix('compat.v1.').removeprefix('compat.v2.')
+    for version in ('v1', 'v2'):
+        try:
+            _walk(getattr(tf.compat, version), path.split('.'), is_file=False)
+        except AttributeError:
+            continue
+        return Verdict('edit', f'tf.compat.{version}.{path}')
+    return Verdict('gone', f'TensorFlow {tf.__version__} does not have it')
+
+
+def _mistake(found, use):
+    """Returns what is wrong with the arguments of a call; '' if nothing is, or if that is not known."""
+    if use.positional < 0 or not isinstance(found, (types.FunctionType, type)):
+        return ''
+    try:
+        parameters = inspect.signature(found).parameters.values()
+    except (ValueError, TypeError):
+        return ''
+    kinds = {parameter.kind for parameter in parameters}
+    named = {parameter.name for parameter in parameters if parameter.kind != inspect.Parameter.POSITIONAL_ONLY}
+    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        if unknown := [name for name in use.keywords if name not in named]:
+            return f'it takes no argument {unknown[0]}'
+    if inspect.Parameter.VAR_POSITIONAL not in kinds and use.positional > len(positional):
+        return f'it takes {len(positional)} positional arguments at most, not {use.positional}'
+    return ''

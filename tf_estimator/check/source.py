@@ -1,0 +1,270 @@
+"""The names of libraries that a file uses, by its syntax alone."""
+
+import ast
+import collections
+from collections.abc import Collection
+import dataclasses
+import re
+from typing import Any
+import warnings
+
+from tf_estimator.check.files import Lines
+
+_FALLBACKS = {'ImportError', 'ModuleNotFoundError', 'AttributeError', 'NameError', 'Exception', 'BaseException'}
+_VERSIONS = re.compile(r'version|VERSION|hasattr|\bPY[23]\b')
+# Methods that only objects of TensorFlow 1 have: {name: where}
+_METHODS = {
+    name: f'data.Dataset.{name}'
+    for name in ('make_initializable_iterator', 'make_one_shot_iterator', 'output_classes', 'output_shapes', 'output_types')
+}
+# {what Python 2 had: what to write}
+_PYTHON_2 = dict(
+    basestring='str',
+    cmp='(a > b) - (a < b)',
+    execfile='runpy.run_path',
+    long='int',
+    raw_input='input',
+    reduce='functools.reduce',
+    unichr='chr',
+    unicode='str',
+    xrange='range',
+)
+_PYTHON_2_METHODS = dict(has_key='in', iteritems='items', iterkeys='keys', itervalues='values')
+_PYTHON_2_MODULES = dict(
+    ConfigParser='configparser',
+    HTMLParser='html.parser',
+    Queue='queue',
+    StringIO='io',
+    Tkinter='tkinter',
+    __builtin__='builtins',
+    cPickle='pickle',
+    cStringIO='io',
+    commands='subprocess',
+    httplib='http.client',
+    urllib2='urllib.request',
+    urlparse='urllib.parse',
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Use:
+    """A place in a file that uses a name.
+
+    Attributes:
+      place: 'FILE:LINE', for notebooks 'FILE, cell N:LINE'.
+      name: as in tensorflow.contrib.slim.conv2d, without aliases; or of Python 2.
+      positional: the number of positional arguments of a call; -1 if that is not known.
+      keywords: of the call.
+      cure: what to write, if it is known from the syntax.
+    """
+
+    place: str
+    name: str
+    positional: int = -1
+    keywords: tuple[str, ...] = ()
+    cure: str = ''
+
+
+def uses_in(path: str, libraries: Collection[str]) -> tuple[list[Use], set[str]]:
+    """Returns the uses of libraries' names in a file, in order, and the names that it adds to libraries.
+
+    Names that the program itself guards, by `try` or by a condition on a version, are left out.
+
+    Args:
+      libraries: names of top-level modules.
+
+    Raises:
+      OSError: the file cannot be read.
+    """
+    with open(path, 'rb') as file:
+        content = file.read()
+    lines = Lines(path, content)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')  # Invalid escapes.
+            tree = ast.parse(lines.source)
+    except SyntaxError as error:
+        return [Use(lines.place(error.lineno or 1), 'syntax', cure=f'no Python 3: {error.msg}; run 2to3')], set()
+    except (ValueError, RecursionError, MemoryError) as error:
+        return [Use(lines.place(1), 'syntax', cure=f'no Python 3: {error}')], set()
+    finder = _Finder(lines.place, libraries, _names_bound(tree))
+    finder.find(tree)
+    return finder.uses, finder.added
+
+
+def _names_bound(tree):
+    """Returns all names that a file binds anywhere."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
+
+
+class _Finder(ast.NodeVisitor):
+    """Finds uses. Bodies of functions come last, as they see what the module defines after them."""
+
+    def __init__(self, place, libraries, bound):
+        self.uses: list[Use] = []
+        self.added: set[str] = set()
+        self._place, self._libraries, self._bound = place, libraries, bound
+        self._scopes: list[dict[str, str | None]] = [{}]  # {name: what it stands for}, None for anything else
+        self._guards = 0
+        self._later: collections.deque[Any] = collections.deque()
+
+    def find(self, tree):
+        self.generic_visit(tree)
+        while self._later:
+            self._scopes, self._guards, body = self._later.popleft()
+            for node in body:
+                self.visit(node)
+
+    def _add(self, node, name, **facts):
+        if not self._guards:
+            self.uses.append(Use(self._place(node.lineno), name, **facts))
+
+    def _bind(self, name, meaning):
+        scope = self._scopes[-1]
+        if not self._guards or name not in scope or meaning == 'tensorflow.compat.v1':  # The first choice, or for TensorFlow 2.
+            scope[name] = meaning
+
+    def _meaning(self, node):
+        """Returns the name that an expression stands for, as in tensorflow.contrib.slim; None if it is none of a library."""
+        parts = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return None
+        meaning = next((scope[node.id] for scope in reversed(self._scopes) if node.id in scope), None)
+        return '.'.join([meaning, *reversed(parts)]) if meaning else None
+
+    def visit_Import(self, node):
+        for alias in node.names:
+            top = alias.name.partition('.')[0]
+            if top in self._libraries:
+                self._bind(alias.asname or top, alias.name if alias.asname else top)
+                self._add(node, alias.name)
+            else:
+                self._bind(alias.asname or top, None)
+                self._check_python_2(node, top, _PYTHON_2_MODULES)
+
+    def visit_ImportFrom(self, node):
+        module = node.module or ''
+        is_library = not node.level and module.partition('.')[0] in self._libraries
+        if not node.level and not is_library:
+            self._check_python_2(node, module.partition('.')[0], _PYTHON_2_MODULES)
+        for alias in node.names:
+            if is_library:
+                name = module if alias.name == '*' else f'{module}.{alias.name}'
+                self._add(node, name)
+            if alias.name != '*':
+                self._bind(alias.asname or alias.name, name if is_library else None)
+
+    def _check_python_2(self, node, name, table):
+        if name in table:
+            self._add(node, name, cure=f'of Python 2: {table[name]}')
+
+    def visit_Assign(self, node):
+        self.visit(node.value)
+        meaning = self._meaning(node.value)
+        for target in node.targets:
+            self._bind_target(target, meaning)
+
+    def visit_For(self, node):
+        self._bind_target(node.target, None)
+        self.generic_visit(node)
+
+    def visit_withitem(self, node):
+        self.generic_visit(node)
+        if node.optional_vars:
+            self._bind_target(node.optional_vars, None)
+
+    def _bind_target(self, target, meaning):
+        if isinstance(target, ast.Name):
+            self._bind(target.id, meaning)
+        else:
+            for child in ast.walk(target):
+                if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+                    self._bind(child.id, None)
+            self.visit(target)
+
+    def _visit_function(self, node):
+        for child in (*getattr(node, 'decorator_list', ()), node.args):
+            self.visit(child)
+        arguments = node.args
+        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        scope = {argument.arg: None for argument in every if argument}
+        body = node.body if isinstance(node.body, list) else [node.body]
+        self._later.append(([*self._scopes, scope], self._guards, body))
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _visit_function
+
+    def visit_If(self, node):
+        self.visit(node.test)
+        is_guard = bool(_VERSIONS.search(ast.unparse(node.test)))
+        self._guards += is_guard
+        for child in (*node.body, *node.orelse):
+            self.visit(child)
+        self._guards -= is_guard
+
+    def visit_BoolOp(self, node):
+        is_guard = bool(_VERSIONS.search(ast.unparse(node)))
+        self._guards += is_guard
+        self.generic_visit(node)
+        self._guards -= is_guard
+
+    def visit_IfExp(self, node):
+        self.visit_If(ast.If(node.test, [node.body], [node.orelse]))
+
+    def visit_Try(self, node):
+        is_guard = any(_catches_fallbacks(handler.type) for handler in node.handlers)
+        self._guards += is_guard
+        for child in (*node.body, *node.handlers):
+            self.visit(child)
+        self._guards -= is_guard
+        for child in (*node.orelse, *node.finalbody):
+            self.visit(child)
+
+    def visit_Call(self, node):
+        name = self._meaning(node.func)
+        if name:
+            has_stars = any(isinstance(each, ast.Starred) for each in node.args) or any(not each.arg for each in node.keywords)
+            keywords = tuple(each.arg for each in node.keywords if each.arg)
+            self._add(node, name, positional=-1 if has_stars else len(node.args), keywords=keywords)
+        else:
+            self.visit(node.func)
+        for child in (*node.args, *node.keywords):
+            self.visit(child)
+
+    def visit_Attribute(self, node):
+        name = self._meaning(node)
+        if name:
+            self.added |= set() if isinstance(node.ctx, ast.Load) else {name}
+            self._add(node, name)
+            return
+        if node.attr in _METHODS and (tensorflow := self._tensorflow()):
+            self._add(node, f'{tensorflow}.{_METHODS[node.attr]}')
+        if not (isinstance(node.value, ast.Name) and node.value.id == 'six'):
+            self._check_python_2(node, node.attr, _PYTHON_2_METHODS)
+        self.visit(node.value)
+
+    def _tensorflow(self):
+        """Returns the module that the file uses as TensorFlow: tensorflow or tensorflow.compat.v1."""
+        return next((name for name in self._scopes[0].values() if name in ('tensorflow', 'tensorflow.compat.v1')), None)
+
+    def visit_Name(self, node):
+        if isinstance(node.ctx, ast.Load) and node.id not in self._bound:
+            self._check_python_2(node, node.id, _PYTHON_2)
+
+
+def _catches_fallbacks(kind):
+    if kind is None:
+        return True
+    return any(isinstance(node, ast.Name) and node.id in _FALLBACKS for node in ast.walk(kind))
