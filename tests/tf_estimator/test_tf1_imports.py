@@ -30,6 +30,7 @@ def run(code, directory=None, **names):
     [
         "__import__('tensorflow')",
         "import_module('tensorflow')",
+        "eval('__import__(\"tensorflow\")', {'__name__': 'pydoc', '__file__': 'pydoc.py', '__builtins__': __builtins__})",
         "(names := {'__builtins__': __builtins__}, exec('import tensorflow as tf', names))[0]['tf']",
     ],
 )

@@ -169,18 +169,18 @@ class AttentionWrapper(tf.nn.rnn_cell.RNNCell):
     ):
         super().__init__(name=name, dtype=dtype)
         self._is_multi = isinstance(attention_mechanism, (list, tuple))
-        self._mechanisms = tuple(attention_mechanism) if self._is_multi else (attention_mechanism,)
-        count = len(self._mechanisms)
+        self._attention_mechanisms = tuple(attention_mechanism) if self._is_multi else (attention_mechanism,)
+        count = len(self._attention_mechanisms)
         sizes = attention_layer_size if isinstance(attention_layer_size, (list, tuple)) else (attention_layer_size,)
         layers = attention_layer if isinstance(attention_layer, (list, tuple)) else (attention_layer,) * count
         sizes = sizes if len(sizes) == count else sizes * count
         self._layers_of = [
             layer or (size and tf.layers.Dense(size, name='attention_layer', use_bias=False, dtype=mechanism.dtype))
-            for layer, size, mechanism in zip(layers, sizes, self._mechanisms)
+            for layer, size, mechanism in zip(layers, sizes, self._attention_mechanisms)
         ]
         self._sizes = [
             size or (layer.units if layer else tf.compat.dimension_value(mechanism.values.shape[-1]))
-            for size, layer, mechanism in zip(sizes, self._layers_of, self._mechanisms)
+            for size, layer, mechanism in zip(sizes, self._layers_of, self._attention_mechanisms)
         ]
         self._cell, self._has_history, self._output_attention = cell, alignment_history, output_attention
         self._cell_input_fn = cell_input_fn or (lambda inputs, attention: tf.concat([inputs, attention], -1))
@@ -200,10 +200,10 @@ class AttentionWrapper(tf.nn.rnn_cell.RNNCell):
             cell_state=self._cell.state_size,
             time=tf.TensorShape([]),
             attention=sum(self._sizes),
-            alignments=self._one_or_all(mechanism.alignments_size for mechanism in self._mechanisms),
-            attention_state=self._one_or_all(mechanism.state_size for mechanism in self._mechanisms),
+            alignments=self._one_or_all(mechanism.alignments_size for mechanism in self._attention_mechanisms),
+            attention_state=self._one_or_all(mechanism.state_size for mechanism in self._attention_mechanisms),
             alignment_history=self._one_or_all(
-                mechanism.alignments_size if self._has_history else () for mechanism in self._mechanisms
+                mechanism.alignments_size if self._has_history else () for mechanism in self._attention_mechanisms
             ),
         )
 
@@ -212,13 +212,15 @@ class AttentionWrapper(tf.nn.rnn_cell.RNNCell):
         cell_state = self._initial_cell_state
         if cell_state is None:
             cell_state = self._cell.zero_state(batch_size, dtype)
-        alignments = [mechanism.initial_alignments(batch_size, dtype) for mechanism in self._mechanisms]
+        alignments = [mechanism.initial_alignments(batch_size, dtype) for mechanism in self._attention_mechanisms]
         return AttentionWrapperState(
             cell_state=tf.nest.map_structure(tf.identity, cell_state),
             time=tf.zeros([], tf.int32),
             attention=tf.zeros([batch_size, sum(self._sizes)], dtype),
             alignments=self._one_or_all(alignments),
-            attention_state=self._one_or_all(mechanism.initial_state(batch_size, dtype) for mechanism in self._mechanisms),
+            attention_state=self._one_or_all(
+                mechanism.initial_state(batch_size, dtype) for mechanism in self._attention_mechanisms
+            ),
             alignment_history=self._one_or_all(
                 tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=alignment.shape) if self._has_history else ()
                 for alignment in alignments
@@ -232,7 +234,7 @@ class AttentionWrapper(tf.nn.rnn_cell.RNNCell):
         histories = state.alignment_history if self._is_multi else (state.alignment_history,)
         found = [
             self._attention_fn(mechanism, outputs, previous, layer)
-            for mechanism, previous, layer in zip(self._mechanisms, states, self._layers_of)
+            for mechanism, previous, layer in zip(self._attention_mechanisms, states, self._layers_of)
         ]
         attentions, alignments, next_states = zip(*found)
         attention = tf.concat(attentions, 1)

@@ -16,6 +16,7 @@ from typing import Any
 from tf_estimator.tf1.modules import resolve
 
 _REAL = ('core', 'compiler', 'python', 'tools', 'tsl', '_api')  # Packages that a program shares with libraries.
+_FOR_CALLERS = ('pkgutil', 'pydoc')  # Modules that import what their callers name.
 _LITE = 'lite'  # It has names of compat.v1, and files that are shared.
 
 
@@ -100,11 +101,11 @@ class Imports:
             raise ImportError(str(error), name=path) from None
 
     def _is_of_program(self, names: Mapping[str, Any] | None, frame: types.FrameType | None) -> bool:
-        """Whether globals are of a program's file; those of no file, as in exec(code, {}), belong to the calling frame's."""
+        """Whether globals are of a program's file; if of none, as in exec(code, {}), whether those of the calling frame are."""
         names = names or {}
         if names.get('__name__') == '__main__':
             return True
-        if names.get('__file__') is not None:
+        if names.get('__file__') is not None and names.get('__name__') not in _FOR_CALLERS:
             return self._is_own(names['__file__'])
         return frame is not None and self._is_of_program(frame.f_globals, frame.f_back)
 

@@ -1,0 +1,78 @@
+"""Checks public programs, and runs those that bring their data; prints the table of docs/compatibility.md.
+
+    python -m tools.compat.programs [--source=https://github.com/{owner}/{name}] [--work=DIR] [OWNER/NAME...]
+
+programs.tsv has the programs, each at a commit, with what happened when it ran. Those without a command ran once, with small
+data that was made for them. Exits with 1 if a command no longer ends as it did.
+"""
+
+import argparse
+import csv
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+import tempfile
+
+PROGRAMS = Path(__file__).with_name('programs.tsv')
+RAN = 'ran'
+_TIME_LIMIT = 600  # Seconds.
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('repositories', nargs='*', metavar='OWNER/NAME')
+    parser.add_argument('--source', default='https://github.com/{owner}/{name}', help='of a repository (default: %(default)s)')
+    parser.add_argument('--work', default=Path(tempfile.gettempdir(), 'programs'), type=Path, help='default: %(default)s')
+    arguments = parser.parse_args()
+    with PROGRAMS.open(encoding='utf-8') as file:
+        rows = list(csv.DictReader(file, delimiter='\t'))
+    print('| repository | commit | file | --check | what happened |\n| --- | --- | --- | --- | --- |')
+    has_changed = False
+    for row in rows:
+        if arguments.repositories and row['repository'] not in arguments.repositories:
+            continue
+        folder = _checkout(arguments.work.resolve(), arguments.source, row['repository'], row['commit'])
+        outcome = row['outcome']
+        if row['command']:
+            found = _run(folder, row['command'].split())
+            has_changed |= (found == RAN) != (outcome == RAN)
+            outcome = outcome if found == RAN else found
+        cells = (row['repository'], row['commit'], row['file'], _check(folder, row['file']), outcome)
+        print(f'| {" | ".join(cells)} |', flush=True)
+    sys.exit(int(has_changed))
+
+
+def _checkout(work, source, repository, commit):
+    """Returns the folder of a repository at a commit, cloned if necessary."""
+    folder = work / repository.replace('/', '-')
+    owner, name = repository.split('/')
+    if not folder.exists():
+        subprocess.run(['git', 'clone', '--quiet', source.format(owner=owner, name=name), folder], check=True)
+    subprocess.run(['git', 'checkout', '--quiet', '--force', commit], cwd=folder, check=True)
+    return folder
+
+
+def _check(folder, file):
+    """Returns the verdict of --check on a file."""
+    command = [sys.executable, '-m', 'tf_estimator', '--check', file, '--json']
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return json.loads(result.stdout)['verdict']
+
+
+def _run(folder, arguments):
+    """Returns 'ran', or the last line that a program wrote."""
+    with tempfile.TemporaryDirectory() as out:
+        command = [sys.executable, '-m', 'tf_estimator', '--tf1', *(argument.replace('OUT', out) for argument in arguments)]
+        environment = {**os.environ, 'PYTHONPATH': str(folder), 'MPLBACKEND': 'agg', 'TF_CPP_MIN_LOG_LEVEL': '2'}
+        try:
+            options = dict(cwd=folder, env=environment, capture_output=True, text=True, errors='replace', check=False)
+            result = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=_TIME_LIMIT, **options)
+        except subprocess.TimeoutExpired:
+            return f'did not end in {_TIME_LIMIT} s'
+    return RAN if not result.returncode else (result.stderr.strip().splitlines() or ['?'])[-1][:200]
+
+
+if __name__ == '__main__':
+    main()
