@@ -25,7 +25,10 @@ class Aliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name: str, *unused_args: Any) -> importlib.machinery.ModuleSpec | None:
         real = self._real(name)
-        is_there = real and importlib.util.find_spec(real)
+        try:
+            is_there = real and importlib.util.find_spec(real)
+        except ModuleNotFoundError:  # Of its package.
+            return None
         return importlib.util.spec_from_loader(name, self) if is_there else None
 
     def exec_module(self, module: types.ModuleType) -> None:

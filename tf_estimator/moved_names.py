@@ -10,48 +10,86 @@ import types
 
 from tf_estimator.aliases import Aliases, add_names
 
-_OPS = 'tensorflow.python.ops'
-_FRAMEWORK = 'tensorflow.python.framework'
-_REGISTRY = f'{_FRAMEWORK}.tensor_conversion_registry'
-_CONSTANTS = f'{_FRAMEWORK}.convert_to_constants.convert_variables_to_constants'
-# {module: {name: new location}}
-NAMES = {
-    'tensorflow.python.util.nest': {'is_sequence': 'tensorflow.python.util.nest.is_nested'},
-    f'{_FRAMEWORK}.ops': {
-        'IndexedSlices': f'{_FRAMEWORK}.indexed_slices.IndexedSlices',
-        'Tensor': f'{_FRAMEWORK}.tensor.Tensor',
-        'convert_to_tensor_v2': f'{_FRAMEWORK}.tensor_conversion.convert_to_tensor_v2',
-        'register_tensor_conversion_function': f'{_REGISTRY}.register_tensor_conversion_function',
+# {module of tensorflow.python: {where names of it are today: the names}}
+_TABLE = {
+    'checkpoint.util': {
+        'checkpoint.save_util_v1': 'frozen_saveables_and_savers get_checkpoint_factories_and_keys serialize_gathered_objects '
+        'serialize_object_graph_with_registered_savers'
     },
-    f'{_FRAMEWORK}.graph_util': {'convert_variables_to_constants': _CONSTANTS},
-    f'{_FRAMEWORK}.graph_util_impl': {'convert_variables_to_constants': _CONSTANTS},
-    'tensorflow.python.pywrap_tensorflow': {
-        'NewCheckpointReader': 'tensorflow.python.training.py_checkpoint_reader.NewCheckpointReader'
+    'data.ops.dataset_ops': {'data.ops.debug_mode': 'DEBUG_MODE enable_debug_mode toggle_debug_mode'},
+    'distribute.coordinator.values': {'distribute.coordinator.remote_value': 'RemoteValue RemoteValueStatus'},
+    'distribute.distribute_lib': {'distribute.distribute_utils': 'get_loss_reduction'},
+    'distribute.input_lib': {'types.distribute': 'DistributedDatasetInterface DistributedIteratorInterface'},
+    'eager.def_function': {
+        'eager.polymorphic_function.eager_function_run': 'RUN_FUNCTIONS_EAGERLY experimental_functions_run_eagerly '
+        'experimental_run_functions_eagerly',
+        'eager.polymorphic_function.polymorphic_function': 'JIT_COMPILE_FUNCTIONS OptionalXlaContext '
+        'UnliftedInitializerVariable',
     },
-    'tensorflow.python.saved_model.utils_impl': {
-        name: f'tensorflow.python.saved_model.path_helpers.{name}' for name in ('get_variables_dir', 'get_variables_path')
+    'eager.function': {
+        'eager.polymorphic_function.concrete_function': 'ConcreteFunctionGarbageCollector',
+        'eager.polymorphic_function.polymorphic_function': 'Function class_method_to_instance_method',
     },
-    f'{_OPS}.array_ops': {name: f'{_OPS}.array_ops_stack.{name}' for name in ('stack', 'unstack')},
-    f'{_OPS}.control_flow_ops': {
-        'Assert': f'{_OPS}.control_flow_assert.Assert',
-        'case': f'{_OPS}.control_flow_case.case',
-        'cond': f'{_OPS}.cond.cond',
-        'switch_case': f'{_OPS}.control_flow_switch_case.switch_case',
-        'while_loop': f'{_OPS}.while_loop.while_loop',
+    'eager.tape': {
+        'eager.record': 'VariableWatcher could_possibly_record record_operation record_operation_backprop_only '
+        'record_operation_forwardprop_only should_record_backprop stop_recording'
     },
-    f'{_OPS}.variable_scope': {
-        **{
-            name: f'{_OPS}.resource_variables_toggle.{name}'
-            for name in ('disable_resource_variables', 'enable_resource_variables', 'resource_variables_enabled')
-        },
-        'variable': f'{_OPS}.variable_v1.VariableV1',
+    'feature_column.feature_column_v2': {'feature_column.feature_column_v2_types': 'FeatureColumn'},
+    'framework.graph_util': {'framework.convert_to_constants': 'convert_variables_to_constants'},
+    'framework.graph_util_impl': {'framework.convert_to_constants': 'convert_variables_to_constants'},
+    'framework.ops': {
+        'framework.indexed_slices': 'IndexedSlices IndexedSlicesValue convert_n_to_tensor_or_indexed_slices '
+        'convert_to_tensor_or_indexed_slices internal_convert_n_to_tensor_or_indexed_slices '
+        'internal_convert_to_tensor_or_indexed_slices',
+        'framework.stack': 'default_session',
+        'framework.tensor': 'Tensor disable_tensor_equality enable_tensor_equality',
+        'framework.tensor_conversion': 'convert_to_tensor_v1 convert_to_tensor_v1_with_dispatch convert_to_tensor_v2 '
+        'convert_to_tensor_v2_with_dispatch',
+        'framework.tensor_conversion_registry': 'register_tensor_conversion_function',
     },
-    f'{_OPS}.variables': {
-        name: f'{_OPS}.variable_v1.{name}' for name in ('VariableV1', 'default_variable_creator', 'is_variable_initialized')
+    'framework.tensor_util': {'ops.shape_util': 'maybe_set_static_shape shape_tensor'},
+    'framework.type_spec': {'framework.type_spec_registry': 'get_name lookup register'},
+    'ops.array_ops': {'ops.array_ops_stack': 'stack unstack'},
+    'ops.bincount_ops': {'ops.sparse_ops': 'sparse_bincount validate_sparse_weights'},
+    'ops.control_flow_ops': {
+        'ops.cond': 'cond cond_for_tf_v2',
+        'ops.control_flow_assert': 'Assert',
+        'ops.control_flow_case': 'case case_v2',
+        'ops.control_flow_switch_case': 'execute_fn_for_device switch_case',
+        'ops.while_loop': 'while_loop while_loop_v2',
+    },
+    'ops.control_flow_v2_toggles': {'ops.control_flow_util_v2': 'output_all_intermediates'},
+    'ops.functional_ops': {'ops.gen_functional_ops': 'partitioned_call'},
+    'ops.math_ops': {'framework.override_binary_operator': 'maybe_promote_tensors'},
+    'ops.nn_impl': {'ops.nn_impl_distribute': 'compute_average_loss scale_regularization_loss'},
+    'ops.random_ops': {'ops.random_crop_ops': 'random_crop stateless_random_crop'},
+    'ops.stateless_random_ops': {'ops.random_ops_util': 'Algorithm convert_alg_to_int'},
+    'ops.variable_scope': {
+        'ops.resource_variables_toggle': 'disable_resource_variables enable_resource_variables resource_variables_enabled',
+        'ops.variable_v1': 'default_variable_creator',
+        'ops.variables': 'default_variable_creator_v2',
+    },
+    'ops.variables': {
+        'ops.ref_variable': 'RefVariable',
+        'ops.variable_v1': 'VariableV1 default_variable_creator is_variable_initialized',
+    },
+    'pywrap_tensorflow': {'training.py_checkpoint_reader': 'NewCheckpointReader'},
+    'saved_model.utils_impl': {
+        'framework.byte_swap_tensor': 'byte_swap_tensor_content byte_swappable',
+        'saved_model.path_helpers': 'get_assets_dir get_debug_dir get_or_create_assets_dir get_or_create_debug_dir '
+        'get_or_create_variables_dir get_saved_model_pb_path get_saved_model_pbtxt_path get_variables_dir get_variables_path',
     },
 }
+_PYTHON = 'tensorflow.python'
+# {module: {name: new location}}
+NAMES = {
+    f'{_PYTHON}.{module}': {name: f'{_PYTHON}.{new}.{name}' for new, names in of.items() for name in names.split()}
+    for module, of in _TABLE.items()
+}
+NAMES[f'{_PYTHON}.ops.variable_scope']['variable'] = f'{_PYTHON}.ops.variable_v1.VariableV1'
+NAMES[f'{_PYTHON}.util.nest'] = {'is_sequence': f'{_PYTHON}.util.nest.is_nested'}
 _TRACKING = 'tensorflow.python.training.tracking'
-_MODULES = {
+MODULES = {
     f'{_TRACKING}.graph_view': 'tensorflow.python.checkpoint.graph_view',
     f'{_TRACKING}.tracking': 'tf_estimator.old_tracking',
     f'{_TRACKING}.util': 'tensorflow.python.checkpoint.checkpoint',
@@ -60,12 +98,17 @@ _MODULES = {
 }
 # {former name of a module: the present one}
 MISSING_MODULES = {
-    'keras.src.engine': 'tf_keras.src.engine',
+    'keras.src': 'tf_keras.src',  # What Keras 3 does not have.
     'tensorflow.python.distribute.distribution_strategy_context': 'tensorflow.python.distribute.distribute_lib',
     'tensorflow.python.eager.profiler': 'tensorflow.python.profiler.profiler_v2',
+    'tensorflow.python.eager.function_saved_model_utils': 'tensorflow.python.eager.polymorphic_function.saved_model_utils',
+    'tensorflow.python.platform.parameterized': 'absl.testing.parameterized',
+    'tensorflow.python.training.distribute': 'tensorflow.python.distribute.distribute_lib',
     'tensorflow.python.training.distribution_strategy_context': 'tensorflow.python.distribute.distribute_lib',
-    'tensorflow.python.training.gen_training_ops': f'{_OPS}.gen_training_ops',
-    'tensorflow.python.training.training_ops': f'{_OPS}.gen_training_ops',
+    'tensorflow.python.training.saving.checkpoint_options': 'tensorflow.python.checkpoint.checkpoint_options',
+    'tensorflow.python.training.saving.functional_saver': 'tensorflow.python.checkpoint.functional_saver',
+    'tensorflow.python.training.gen_training_ops': 'tensorflow.python.ops.gen_training_ops',
+    'tensorflow.python.training.training_ops': 'tensorflow.python.ops.gen_training_ops',
     **{
         f'tensorflow.python.tpu.{name}': f'tensorflow_estimator.python.estimator.tpu.{name}'
         for name in ('error_handling', 'tpu_config', 'tpu_context', 'tpu_estimator')
@@ -83,5 +126,5 @@ def restore() -> None:
     package.__path__ = []
     sys.modules[_TRACKING] = package
     vars(importlib.import_module('tensorflow.python.training'))['tracking'] = package
-    sys.meta_path.insert(0, Aliases(_MODULES))  # Before finders that would load a file of these packages again.
+    sys.meta_path.insert(0, Aliases(MODULES))  # Before finders that would load a file of these packages again.
     sys.meta_path.append(Aliases(MISSING_MODULES))  # After those that find what is still there.

@@ -10,7 +10,8 @@ from tf_estimator import refusals
 from tf_estimator.aliases import Aliases
 from tf_estimator.requirements import CURE
 
-_OLD_PATH = 'tensorflow.python.estimator'  # Location of its modules before the package tensorflow-estimator.
+OLD_PATH = 'tensorflow.python.estimator'  # Location of its modules before the package tensorflow-estimator.
+COORDINATED = 'tensorflow.python.distribute.estimator_training'
 _TPU_MODULES = ('tpu_embedding', 'tpu_embedding_gradient', 'session_support')
 _TPU_SYMBOLS = ('AdagradParameters', 'AdamParameters', 'FtrlParameters', 'StochasticGradientDescentParameters')
 
@@ -24,13 +25,13 @@ def restore(tf: types.ModuleType) -> None:
     for api in (tf, tf.compat.v1, tf.compat.v2):
         api.compat.v1.estimator = v1
         api.compat.v2.estimator = v2
-    _add_module(_OLD_PATH, __path__=[])
+    _add_module(OLD_PATH, __path__=[])
     names = {
         'tensorflow.estimator': v2.__name__,
         'tensorflow.compat.v1.estimator': v1.__name__,
         'tensorflow.compat.v2.estimator': v2.__name__,
-        f'{_OLD_PATH}.keras': 'tensorflow_estimator.python.estimator.keras_lib',
-        _OLD_PATH: 'tensorflow_estimator.python.estimator',
+        f'{OLD_PATH}.keras': 'tensorflow_estimator.python.estimator.keras_lib',
+        OLD_PATH: 'tensorflow_estimator.python.estimator',
     }
     sys.meta_path.insert(0, Aliases(names))  # Before finders that would load a file of these packages again.
     _load_keras(tf)
@@ -60,7 +61,7 @@ def _restore_what_estimator_imports(tf: types.ModuleType) -> None:
         attributes['estimator'] = tf_export._Attributes(f'_estimator_api_names{suffix}', f'_estimator_api_constants{suffix}')
 
     _add_module(
-        'tensorflow.python.distribute.estimator_training',
+        COORDINATED,
         init_run_config=multi_worker.init_run_config,
         should_run_distribute_coordinator=multi_worker.should_run_distribute_coordinator,
         train_and_evaluate=multi_worker.train_and_evaluate,
