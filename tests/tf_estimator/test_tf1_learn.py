@@ -2,6 +2,7 @@
 
 import tf_estimator  # noqa: F401 - before TensorFlow
 from tf_estimator.tf1 import layers, learn
+from tf_estimator.tf1.learn import learners
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_an_experiment_calls_saving_listeners_and_refuses_what_it_does_not_know(
 
     def make(output_dir):
         estimator = learn.Estimator(model_fn, output_dir, params={'rate': 0.0})
-        inputs = learn._input_fn(X, Y, None, None)
+        inputs = learners._input_fn(X, Y, None, None)
         return learn.Experiment(estimator, inputs, inputs, None, 1, None, saving_listeners=[listener])
 
     listener = Listener()

@@ -1,0 +1,48 @@
+"""Tables, parsed requests and feature columns."""
+
+import collections
+import csv
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+InputFnOps = collections.namedtuple('InputFnOps', ['features', 'labels', 'default_inputs'])
+
+
+Dataset = collections.namedtuple('Dataset', ['data', 'target'])
+
+
+def load_csv_with_header(filename, target_dtype, features_dtype, target_column=-1):
+    """Returns the Dataset of a CSV file, whose first line has the number of rows and of features."""
+    with tf.io.gfile.GFile(filename) as file:
+        rows = list(csv.reader(file))
+    count, width = int(rows[0][0]), int(rows[0][1])
+    found = _split_columns(rows[1:], target_dtype, features_dtype, target_column)
+    if found.data.shape != (count, width):
+        raise ValueError(f'{filename}: its first line says {count} rows of {width} features, but it has {found.data.shape}')
+    return found
+
+
+def load_csv_without_header(filename, target_dtype, features_dtype, target_column=-1):
+    with tf.io.gfile.GFile(filename) as file:
+        return _split_columns(list(csv.reader(file)), target_dtype, features_dtype, target_column)
+
+
+def _split_columns(rows, target_dtype, features_dtype, target_column):
+    target = np.asarray([row.pop(target_column) for row in rows], target_dtype)
+    return Dataset(np.asarray(rows, features_dtype), target)
+
+
+def build_parsing_serving_input_fn(feature_spec, default_batch_size=None):
+    """Returns a function to InputFnOps of serialized tf.train.Examples."""
+
+    def input_fn():
+        examples = tf.placeholder(tf.string, [default_batch_size], 'input_example_tensor')
+        return InputFnOps(tf.io.parse_example(examples, feature_spec), None, {'examples': examples})
+
+    return input_fn
+
+
+def infer_real_valued_columns_from_input(x):
+    """Returns the column of an array of numbers, [rows, size]."""
+    return [tf.feature_column.numeric_column('', x.shape[1:])]

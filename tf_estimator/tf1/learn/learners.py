@@ -1,0 +1,243 @@
+"""Estimators of a model_fn, and canned ones, with the arguments and methods that they had in tf.contrib.learn."""
+
+import inspect
+
+from tf_estimator.tf1.learn.evaluation_metrics import metric_fn
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+
+class ModeKeys:
+    TRAIN, EVAL, INFER = 'train', 'eval', 'infer'
+
+
+def ModelFnOps(
+    mode,
+    predictions=None,
+    loss=None,
+    train_op=None,
+    eval_metric_ops=None,
+    output_alternatives=None,
+    training_chief_hooks=None,
+    training_hooks=None,
+    scaffold=None,
+):
+    """Returns the EstimatorSpec of a model; output_alternatives become export_outputs of the predictions."""
+    outputs = {name: tf.estimator.export.PredictOutput(tensors) for name, (_, tensors) in (output_alternatives or {}).items()}
+    return tf.estimator.EstimatorSpec(
+        mode, predictions, loss, train_op, eval_metric_ops, outputs or None, training_chief_hooks, training_hooks, scaffold
+    )
+
+
+class RunConfig(tf.estimator.RunConfig):
+    """The settings of tf.contrib.learn; the cluster is that of TF_CONFIG."""
+
+    def __init__(
+        self,
+        master=None,
+        num_cores=0,
+        log_device_placement=False,
+        gpu_memory_fraction=1,
+        tf_random_seed=None,
+        save_summary_steps=100,
+        save_checkpoints_secs=600,
+        save_checkpoints_steps=None,
+        keep_checkpoint_max=5,
+        keep_checkpoint_every_n_hours=10000,
+        log_step_count_steps=100,
+        protocol=None,
+        evaluation_master='',
+        model_dir=None,
+        session_config=None,
+    ):
+        if session_config is None and (num_cores or log_device_placement or gpu_memory_fraction != 1):
+            session_config = tf.ConfigProto(
+                inter_op_parallelism_threads=num_cores,
+                intra_op_parallelism_threads=num_cores,
+                log_device_placement=log_device_placement,
+                gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=gpu_memory_fraction),
+            )
+        super().__init__(
+            model_dir,
+            tf_random_seed,
+            save_summary_steps,
+            save_checkpoints_steps,
+            save_checkpoints_secs if save_checkpoints_steps is None else None,
+            session_config,
+            keep_checkpoint_max,
+            keep_checkpoint_every_n_hours,
+            log_step_count_steps,
+            protocol=protocol,
+        )
+        if master is not None:
+            self._master = master
+        if evaluation_master:
+            self._evaluation_master = evaluation_master
+
+    @property
+    def tf_config(self):
+        """The session_config, which programs change in place."""
+        if self.session_config is None:
+            self._session_config = tf.ConfigProto(allow_soft_placement=True)
+        return self.session_config
+
+
+class _Learner(tf.estimator.Estimator):
+    """The methods of Estimators, for which x and y may be arrays in place of an input_fn."""
+
+    def fit(self, x=None, y=None, input_fn=None, steps=None, batch_size=None, monitors=None, max_steps=None):
+        return self.train(_input_fn(x, y, input_fn, batch_size, None, True), monitors, steps, max_steps)
+
+    partial_fit = fit
+
+    def evaluate(
+        self,
+        x=None,
+        y=None,
+        input_fn=None,
+        feed_fn=None,
+        batch_size=None,
+        steps=None,
+        metrics=None,
+        name=None,
+        checkpoint_path=None,
+        hooks=None,
+        log_progress=True,
+    ):
+        """Returns the metrics: those of the model, and of {name: MetricSpec, or function of predictions and labels}."""
+        if feed_fn is not None:
+            raise ValueError('feed_fn is not supported: feed in a hook')
+        evaluate = tf.estimator.add_metrics(self, metric_fn(metrics)).evaluate if metrics else super().evaluate
+        return evaluate(_input_fn(x, y, input_fn, batch_size), steps, hooks, checkpoint_path, name)
+
+    def predict(self, x=None, input_fn=None, batch_size=None, outputs=None, as_iterable=True, iterate_batches=False):
+        """Yields the predictions; returns them as arrays unless as_iterable.
+
+        Args:
+          outputs: keys of predictions that are a dict; by default all.
+        """
+        found = super().predict(
+            _input_fn(x, None, input_fn, batch_size), outputs, yield_single_examples=not (as_iterable and iterate_batches)
+        )
+        return found if as_iterable else _stack([*found])
+
+
+def _input_fn(x, y, input_fn, batch_size, epochs=1, shuffle=False):
+    if input_fn is not None:
+        return input_fn
+    if x is None:
+        raise ValueError('give an input_fn, or x')
+    arrays = {key: _as_floats(values) for key, values in x.items()} if isinstance(x, dict) else _as_floats(x)
+    size = batch_size or len(next(iter(arrays.values())) if isinstance(x, dict) else arrays)
+    labels = y if y is None or isinstance(y, dict) else _as_floats(y)
+    return tf.estimator.inputs.numpy_input_fn(arrays, labels, size, epochs, shuffle, max(1000, 2 * size))
+
+
+def _as_floats(values):
+    array = np.asarray(values)
+    return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+def _stack(rows):
+    if rows and isinstance(rows[0], dict):
+        return {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+    return np.asarray(rows)
+
+
+class Estimator(_Learner):
+    """An Estimator of a model_fn.
+
+    Args:
+      model_fn: function of features and labels, by position, and perhaps of `mode`, `params`, `config` and `model_dir`, to
+        ModelFnOps, or to predictions, loss and train_op.
+      feature_engineering_fn: function of features and labels to those of model_fn.
+    """
+
+    def __init__(self, model_fn=None, model_dir=None, config=None, params=None, feature_engineering_fn=None):
+        taken = inspect.signature(model_fn).parameters
+        if params is not None and 'params' not in taken:
+            raise ValueError(f'model_fn ({model_fn}) does not have a params argument, but params are given')
+
+        def spec_fn(features, labels, mode, params, config):
+            if feature_engineering_fn is not None:
+                features, labels = feature_engineering_fn(features, labels)
+            options = {'mode': mode, 'params': params, 'config': config, 'model_dir': config.model_dir}
+            found = model_fn(features, labels, **{name: value for name, value in options.items() if name in taken})
+            if isinstance(found, tf.estimator.EstimatorSpec):
+                return found
+            if not isinstance(found, (tuple, list)) or len(found) != 3:
+                raise ValueError(
+                    'Unrecognized value returned by model_fn: return ModelFnOps, or predictions, loss and train_op'
+                )
+            return ModelFnOps(mode, *found)
+
+        super().__init__(spec_fn, model_dir, config, params or {})
+
+
+class _Canned(_Learner):
+    """An Estimator of tf.estimator with arguments of old, whose features may be one tensor, of the column ''."""
+
+    _key: str  # Of the predictions.
+
+    def __init__(self, *args, **options):
+        renamed = {'weight_column_name': 'weight_column', 'label_keys': 'label_vocabulary'}
+        options = {'loss_reduction': tf.losses.Reduction.SUM_OVER_BATCH_SIZE, **options}  # Of old, a batch's loss is its mean.
+        super().__init__(*args, **{renamed.get(name, name): value for name, value in options.items()})
+        if options.get('label_keys'):
+            self._key = 'classes'
+
+    def _call_model_fn(self, features, labels, mode, config):
+        return super()._call_model_fn(features if isinstance(features, dict) else {'': features}, labels, mode, config)
+
+    def predict(self, x=None, input_fn=None, batch_size=None, outputs=None, as_iterable=True, iterate_batches=False):
+        """Like predict_classes or predict_scores unless there are `outputs`."""
+        if outputs or iterate_batches:
+            return super().predict(x, input_fn, batch_size, outputs, as_iterable, iterate_batches)
+        return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
+
+    def _predict_one(self, key, x, input_fn, batch_size, as_iterable):
+        rows = _Learner.predict(self, x, input_fn, batch_size, [key])
+        found = (row[key][0] if row[key].shape == (1,) else row[key] for row in rows)
+        return found if as_iterable else np.asarray([*found])
+
+
+class _Classifier(_Canned):
+    _key = 'class_ids'
+
+    def predict_classes(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
+        return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
+
+    def predict_proba(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
+        return self._predict_one('probabilities', x, input_fn, batch_size, as_iterable)
+
+
+class _Regressor(_Canned):
+    _key = 'predictions'
+
+    def predict_scores(self, x=None, input_fn=None, batch_size=None, as_iterable=True):
+        return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
+
+
+class DNNClassifier(_Classifier, tf.estimator.DNNClassifier):
+    pass
+
+
+class DNNRegressor(_Regressor, tf.estimator.DNNRegressor):
+    pass
+
+
+class LinearClassifier(_Classifier, tf.estimator.LinearClassifier):
+    pass
+
+
+class LinearRegressor(_Regressor, tf.estimator.LinearRegressor):
+    pass
+
+
+class DNNLinearCombinedClassifier(_Classifier, tf.estimator.DNNLinearCombinedClassifier):
+    pass
+
+
+class DNNLinearCombinedRegressor(_Regressor, tf.estimator.DNNLinearCombinedRegressor):
+    pass
