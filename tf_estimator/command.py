@@ -1,5 +1,6 @@
 """The command line `python -m tf_estimator`."""
 
+import io
 import itertools
 import os
 import sys
@@ -74,4 +75,12 @@ def _check(arguments):
         raise CommandError('PATH is missing: python -m tf_estimator --check PATH...', 2)
     from tf_estimator.check import check
 
-    sys.exit(not check(paths, as_json='--json' in arguments))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors='backslashreplace')  # For names of files.
+    try:
+        runs = check(paths, as_json='--json' in arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # Its reader has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        runs = False
+    sys.exit(not runs)

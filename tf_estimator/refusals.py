@@ -11,15 +11,18 @@ INPUT_HOOK_ADVICE = (
 )
 
 
-def unavailable(name: str, advice: str) -> type:
-    """Returns a substitute for a class dropped by TensorFlow, whose instantiation raises an error."""
+class Unavailable:
+    """A substitute for a class dropped by TensorFlow, whose instantiation raises an error."""
 
-    class Unavailable:
-        def __init__(self, *unused_args: Any, **unused_kwargs: Any) -> None:
-            raise NotImplementedError(f'{name}: {advice}')
+    advice: str
 
-    Unavailable.__name__ = Unavailable.__qualname__ = name
-    return Unavailable
+    def __init__(self, *unused_args: Any, **unused_kwargs: Any) -> None:
+        raise NotImplementedError(f'{type(self).__name__}: {self.advice}')
+
+
+def unavailable(name: str, advice: str) -> type[Unavailable]:
+    """Returns a substitute for the class of this name."""
+    return type(name, (Unavailable,), {'advice': advice})
 
 
 def unavailable_on_tpu(name: str) -> type:

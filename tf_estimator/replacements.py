@@ -22,7 +22,8 @@ CONTRIB = {
     'decision_trees': _FORESTS,
     'distributions': _PROBABILITY,
     'eager': 'tf.GradientTape, tf.Variable and tf.function',
-    'estimator.boosted_trees': _FORESTS,
+    'estimator.boosted_trees_classifier_train_in_memory': _FORESTS,
+    'estimator.boosted_trees_regressor_train_in_memory': _FORESTS,
     'factorization': 'tf.estimator.experimental.KMeans for clusters; a matrix factorization in tf ops',
     'ffmpeg': _IO,
     'fused_conv': _NOTHING,
@@ -95,7 +96,6 @@ _BEFORE_1 = {
     'unpack': 'tf.unstack',
 }
 _OTHERS = {
-    'estimator.BoostedTrees': _FORESTS,
     'examples': 'tf.keras.datasets',
     'python.keras': 'tf.keras',
     'tpu': _TPU,
@@ -104,14 +104,15 @@ TABLE = {**_BEFORE_1, **_OTHERS, **{f'contrib.{name}': what for name, what in CO
 
 
 def replacement(path: str) -> str:
-    """Returns what replaces a name, such as contrib.kfac.optimizer, of the module tensorflow; '' if that is not known.
+    """Returns what to do about a name, such as contrib.kfac.optimizer, of the module tensorflow; '' if that is not known.
 
-    It is a name of `tf`, or 'use ...', or 'nothing ...'.
+    It is a name of `tf`, 'use ...' or 'nothing ...'.
     """
     parts = path.split('.')
     prefixes = ('.'.join(parts[:end]) for end in range(len(parts), 0, -1))
     found = next((TABLE[prefix] for prefix in prefixes if prefix in TABLE), '')
-    return f'use {found}' if found.startswith('the package') else found
+    is_name = found.startswith('tf.') and ' ' not in found
+    return found if is_name or not found or found.startswith('nothing') else f'use {found}'
 
 
 def absent(path: str) -> str:

@@ -1,5 +1,6 @@
 """Session hooks that save checkpoints of finite values and evaluate them."""
 
+import collections
 from collections.abc import Callable, Sequence
 import math
 from typing import Any
@@ -74,7 +75,8 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         super().__init__(directory, save_steps=1, listeners=[*listeners], save_graph_def=False)
         self._timer = _MultiplesTimer(periods)
         self._may_drop_variables, self._may_drop_slots = may_drop_variables, may_drop_slots
-        self._starts: list[tuple[str | None, int]] = []  # Of the session: the latest checkpoint, and the runs that followed.
+        # The last starts of the session: the latest checkpoint, and the number of runs that followed.
+        self._starts: collections.deque[tuple[str | None, int]] = collections.deque(maxlen=_MAX_STARTS)
         self._is_starting = False
         self._steps_per_run = 1  # Otherwise it fetches the global step after each step, a third of a short step's time.
 
@@ -125,8 +127,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
 
         Tasks of a cluster that are preempted end their sessions at different ones.
         """
-        last = self._starts[-_MAX_STARTS:]
-        if len(last) == _MAX_STARTS and {*last} == {(latest, last[0][1])}:
+        if len(self._starts) == _MAX_STARTS and {*self._starts} == {(latest, self._starts[0][1])}:
             raise RunError(
                 f'training was started {_MAX_STARTS} times from {latest}, and ended each time by an AbortedError or '
                 'UnavailableError, which the log shows: mend its cause, or catch it where it is raised'

@@ -38,7 +38,12 @@ AS_IT_IS = [
     ('try:\n    import tensorflow.compat.v1 as tf\nexcept ImportError:\n    import tensorflow as tf\ntf.Session()', []),
     (HEAD + 'if tf.__version__ >= "2":\n    tf = tf.compat.v1\ntf.Session()', []),
     ('import sys\nsys.version_info[0] < 3 and unicode', []),
+    (HEAD + 'def f():\n    try:\n        from tensorflow import mul\n    except Exception:\n        pass', []),
+    ('from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from tensorflow import mul', []),
     # What has the same name.
+    (HEAD + 'class A:\n    tf = None\n    def iteritems(self):\n        self.output_types = self.iteritems()', []),
+    (HEAD + 'class A:\n    tf = tf.nn\n    def f(self):\n        return tf.zeros([1])', []),
+    ('from six.moves import *\nxrange(3)', []),
     ('def f(tf):\n    tf.Session()', []),
     (HEAD + 'def f(tf):\n    tf.Session()', []),
     (HEAD + 'tf = object()\ntf.Session()', []),
@@ -61,9 +66,14 @@ WITH_TF1 = [
     # A function sees what comes after it; an alias of an alias; several places.
     (
         'def f():\n    l.conv2d(x, 1, 1)\n    l.conv2d(x, 1, 1)\nimport tensorflow\nt = tensorflow\nl = t.layers',
-        [':6: tf.layers: with --tf1', ':2: tf.layers.conv2d: with --tf1 (2 places)'],
+        [':2: tf.layers.conv2d: with --tf1 (2 places)', ':6: tf.layers: with --tf1'],
     ),
     (HEAD + 'tf.reduce_sum([1], keep_dims=True)', [':2: tf.reduce_sum: with --tf1']),
+    (
+        '__import__("tensorflow").placeholder\nimport importlib\nt = importlib.import_module("tensorflow")\nt.Session',
+        [':1: tf.placeholder: with --tf1', ':4: tf.Session: with --tf1'],
+    ),
+    (HEAD + 'a, b = tf.layers, 1\na.dense', [':2: tf.layers: with --tf1', ':3: tf.layers.dense: with --tf1']),
     (HEAD + 'dataset.make_one_shot_iterator()', [':2: tf.data.Dataset.make_one_shot_iterator: with --tf1']),
 ]
 
@@ -84,6 +94,17 @@ EDITS = [
     ),
     (OF_1 + 'tf.reduce_sum([1], keep=True)', 'tf.reduce_sum: needs an edit: it takes no argument keep'),
     (OF_1 + 'tf.constant(1, 2, 3, 4, 5, 6)', 'tf.constant: needs an edit: it takes 5 positional arguments at most, not 6'),
+    (OF_1 + 'if FLAGS.model_version == 2:\n    tf.mul(1, 2)', 'tf.mul: needs an edit: tf.multiply'),
+    (OF_1 + 'try:\n    tf.mul(1, 2)\nexcept Exception as error:\n    stop(error)', 'tf.mul: needs an edit: tf.multiply'),
+    (
+        OF_1 + 'from tensorflow.contrib.rnn.python.ops.rnn_cell import _Other',
+        'tf.contrib.rnn.python.ops.rnn_cell._Other: gone: Te',
+    ),
+    (
+        OF_1 + 'tf.estimator.BoostedTreesClassifier([], 1)',
+        'tf.estimator.BoostedTreesClassifier: gone: TensorFlow has dropped it',
+    ),
+    (OF_1 + 'tf.layers.dense(x, 3, foo=1)', 'tf.layers.dense: needs an edit: it takes no argument foo'),
     (OF_1 + 'xrange(3)', 'xrange: needs an edit: of Python 2: range'),
     (OF_1 + '{}.iteritems()', 'iteritems: needs an edit: of Python 2: items'),
     (OF_1 + 'import cPickle', 'cPickle: needs an edit: of Python 2: pickle'),
@@ -94,13 +115,13 @@ EDITS = [
 @pytest.mark.parametrize('source, expected', EDITS)
 def test_each_place_that_needs_an_edit_says_which(tmp_path, capsys, source, expected):
     lines, runs = said(tmp_path, capsys, source)
-    assert lines[1].startswith(f':3: {expected}')
+    assert lines[1].startswith((f':3: {expected}', f':4: {expected}'))
     assert (lines[-1], runs) == ('1 place needs an edit, the rest runs with --tf1', False)
 
 
 def test_a_file_of_python_2_and_a_missing_library_are_named(tmp_path, capsys):
     lines, runs = said(tmp_path, capsys, 'print "a"')
-    assert lines[0].startswith(':1: syntax: needs an edit: no Python 3: Missing parentheses') and not runs
+    assert lines[0].startswith(':1: syntax: needs an edit: not Python 3: Missing parentheses') and not runs
     lines, runs = said(tmp_path, capsys, 'import adanet\nadanet.Estimator')
     if not runs:
         pytest.skip('adanet is installed, and does not load')
@@ -112,16 +133,36 @@ def test_arguments_that_stars_hide_and_calls_of_objects_are_not_judged(tmp_path,
     assert said(tmp_path, capsys, source) == (['runs as it is'], True)
 
 
+def test_names_of_compat_v1_are_replaced_as_those_of_tensorflow_1(tmp_path, capsys):
+    lines, runs = said(tmp_path, capsys, 'import tensorflow.compat.v1 as tf\ntf.mul(1, 2)\ntf.contrib.kfac')
+    assert lines[:2] == [
+        ':2: tf.compat.v1.mul: needs an edit: tf.multiply',
+        ':3: tf.compat.v1.contrib.kfac: gone: use the package kfac',
+    ]
+
+
 def test_a_notebook_is_read_by_cells(tmp_path, capsys):
     cells = [
         {'cell_type': 'markdown', 'source': ['tf.mul']},
         {'cell_type': 'code', 'source': ['%matplotlib inline\n', '!ls\n', 'import tensorflow as tf']},
         {'cell_type': 'code', 'source': '%%bash\nls -l'},
+        {'cell_type': 'code', 'source': 'files = !ls \\\n  -l\ntf?\nprint(\n "%d"\n % 3)'},
+        {'cell_type': 'code', 'source': 'x = ('},
         {'cell_type': 'code', 'source': 'x = 1\ntf.Session()'},
     ]
     lines, _ = said(tmp_path, capsys, json.dumps({'cells': cells}), 'book.ipynb')
-    assert lines == [', cell 4:2: tf.Session: with --tf1', 'runs with --tf1']
-    assert said(tmp_path, capsys, 'no JSON', 'book.ipynb') == (['runs as it is'], True)
+    assert lines == [
+        ", cell 5:1: syntax: needs an edit: not Python 3: '(' was never closed",
+        ', cell 6:2: tf.Session: with --tf1',
+        '1 place needs an edit, the rest runs with --tf1',
+    ]
+    old = {'worksheets': [{'cells': [{'cell_type': 'code', 'input': HEAD + 'tf.mul'}]}]}
+    assert said(tmp_path, capsys, json.dumps(old), 'book.ipynb')[0][0] == ', cell 1:2: tf.mul: needs an edit: tf.multiply'
+    other = {'cells': cells, 'metadata': {'kernelspec': {'language': 'R'}}}
+    assert said(tmp_path, capsys, json.dumps(other), 'book.ipynb') == (['runs as it is'], True)
+    for text in ('no JSON', '[]', '{}', '{"cells": [{"cell_type": "code", "source": null}]}'):
+        lines, runs = said(tmp_path, capsys, text, 'book.ipynb')
+        assert lines == [':1: syntax: needs an edit: not a notebook', '1 place needs an edit'] and not runs
 
 
 def test_a_script_is_read_with_its_imports_and_a_folder_with_all_files_but_those_of_environments(tmp_path, capsys):
@@ -147,6 +188,27 @@ def test_a_script_is_read_with_its_imports_and_a_folder_with_all_files_but_those
 
     assert names(tmp_path / 'script.py') == (['tf.neg', 'tf.pack', 'tf.sub'], 6)
     assert names(tmp_path) == (['tf.mul', 'tf.neg', 'tf.pack', 'tf.sub'], 7)
+
+
+def test_files_that_are_named_like_a_library_are_not_run_and_links_to_nothing_are_left_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend('')
+    (tmp_path / 'tensorflow').mkdir()
+    (tmp_path / 'link.py').symlink_to('nothing.py')
+    (tmp_path / 'adanet.py').write_text('raise SystemExit(5)')
+    (tmp_path / 'script.py').write_text('import adanet\nadanet.own\nimport tensorflow as tf\ntf.mul')
+    for path in ('.', 'script.py'):
+        assert not check.check([path])
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.partition(': ')[2] for line in lines[:-1]] == ['tf.mul: needs an edit: tf.multiply']
+
+
+def test_files_of_both_kinds_are_each_judged_by_their_own(tmp_path, capsys):
+    (tmp_path / 'old.py').write_text(OF_1)
+    (tmp_path / 'new.py').write_text(HEAD + 'tf.optimizers.Adam\ntf.random.Generator.from_seed')
+    assert check.check([str(tmp_path)])
+    lines = [line.removeprefix(f'{tmp_path}/') for line in capsys.readouterr().out.splitlines()]
+    assert lines == ['old.py:2: tf.placeholder: with --tf1', 'runs with --tf1, but for 1 of TensorFlow 2']
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ class Restore(tf.train.SessionRunHook):
         self._saver.restore(session, self._checkpoint)
 
 
-@pytest.mark.parametrize('way', ['init_from_checkpoint', 'init_fn', 'hook', 'constant'])
-def test_predictions_of_a_model_that_sets_its_weights_need_no_checkpoint(tmp_path, way):
+@pytest.mark.parametrize('way', ['init_from_checkpoint', 'init_fn', 'local_init_op', 'hook', 'constant'])
+def test_predictions_of_a_model_that_sets_its_weights_need_no_checkpoint(tmp_path, caplog, way):
     trained = make(tmp_path / 'trained').train(data(), steps=1)
     checkpoint = trained.latest_checkpoint()
 
@@ -91,15 +91,18 @@ def test_predictions_of_a_model_that_sets_its_weights_need_no_checkpoint(tmp_pat
             spec = spec._replace(prediction_hooks=[Restore(checkpoint)])
         else:
             values = {variable: trained.get_variable_value(variable.op.name) for variable in tf.trainable_variables()}
-            scaffold = tf.train.Scaffold(
-                init_fn=lambda _, session: [variable.load(value, session) for variable, value in values.items()]
-            )
-            spec = spec._replace(scaffold=scaffold)
+            if way == 'init_fn':
+                init = {'init_fn': lambda _, session: [variable.load(value, session) for variable, value in values.items()]}
+            else:
+                init = {'local_init_op': tf.group(*(variable.assign(value) for variable, value in values.items()))}
+            spec = spec._replace(scaffold=tf.train.Scaffold(**init))
         return spec
 
     predictions = est.Estimator(weights_of_its_own, str(tmp_path / 'own'), params={}).predict(data(repeats=1))
     expected = [[3.0]] * 4 if way == 'constant' else [found['y'] for found in trained.predict(data(repeats=1))]
     np.testing.assert_allclose([found['y'] for found in predictions], expected)
+    warning = 'own has no checkpoint: predictions are random, unless a hook sets the weights.'
+    assert (warning in caplog.text) == (way == 'hook')
 
 
 def test_a_warm_start_initializes_new_variables_and_names_them(tmp_path, caplog):
@@ -176,6 +179,8 @@ def test_several_evaluations_each_have_a_name_metrics_and_exports(tmp_path):
     assert [len(os.listdir(tmp_path / 'export' / name)) for name in ('all', 'few')] == [2, 2]
     with pytest.raises(ValueError, match="Each of several EvalSpecs needs a name of its own, not \\['all', 'all'\\]"):
         est.train_and_evaluate(estimator, est.TrainSpec(data(), 2), [specs[0]] * 2)
+    with pytest.raises(ValueError, match="Each of several exporters needs a name of its own, not \\['all', 'all'\\]"):
+        est.train_and_evaluate(estimator, est.TrainSpec(data(), 2), [specs[0], specs[0]._replace(name='other')])
 
 
 @pytest.mark.parametrize('kind, way', [('today', 'minimize'), ('today', 'apply'), ('legacy', 'get_updates')])
@@ -220,6 +225,24 @@ def test_optimizers_and_gradients_that_outlive_graphs_do_not_keep_them(tmp_path,
         gc.collect()
         counts.append(sum(isinstance(found, tf.Graph) for found in gc.get_objects()))
     assert counts[2] <= counts[0]
+
+
+def test_a_gradient_that_a_program_registers_once_stays(tmp_path):
+    registered = []
+
+    def own(features, labels, mode, params):
+        if not registered:
+            registered.append(tf.RegisterGradient('Doubled')(lambda op, gradient: 2 * gradient))
+        w = tf.get_variable('w', initializer=1.0)
+        with tf.get_default_graph().gradient_override_map({'Identity': 'Doubled'}):
+            loss = tf.identity(w)
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+        return est.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    estimator = est.Estimator(own, str(tmp_path), params={})
+    for _ in range(2):
+        estimator.train(data(), steps=1)
+    assert estimator.get_variable_value('w') == pytest.approx(1 - 2 * 0.2)
 
 
 def test_what_is_gone_says_what_replaces_it_and_as_it_was_keeps_all(tmp_path):

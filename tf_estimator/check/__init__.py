@@ -2,8 +2,10 @@
 
 import collections
 from collections.abc import Sequence
+import contextlib
 import json
 import os
+import sys
 from typing import NamedTuple
 import warnings
 
@@ -52,9 +54,9 @@ def check(paths: Sequence[str], as_json: bool = False) -> bool:
         tf_estimator.install()
     except ImportError as error:
         raise CommandError(str(error)) from None
-    findings, is_tf1 = _judge(_read(files, paths))
+    findings, is_tf1, others = _judge(_read(files))
     edits = sum(finding.places for finding in findings if finding.status in ('edit', 'gone'))
-    verdict = _summary(findings, edits, is_tf1)
+    verdict = _summary(findings, edits, is_tf1, others)
     if as_json:
         names = [finding._asdict() for finding in findings]
         print(json.dumps({'verdict': verdict, 'tf1': is_tf1, 'edits': edits, 'files': len(files), 'names': names}, indent=2))
@@ -72,13 +74,14 @@ def _files(path):
     return files
 
 
-def _read(files, paths):
+def _read(files):
     """Returns the uses of libraries' names, but for the names that the program adds to them."""
     from tf_estimator.check.names import LIBRARIES  # Late, as it imports TensorFlow.
 
-    own = {os.path.splitext(name)[0] for path in paths if os.path.isdir(path) for name in os.listdir(path)}
+    names = [os.path.split(os.path.abspath(file)) for file in files]
+    own = {os.path.basename(folder) if name == '__init__.py' else os.path.splitext(name)[0] for folder, name in names}
     try:
-        found = [uses_in(file, LIBRARIES.keys() - own) for file in files]
+        found = [uses_in(file, LIBRARIES, own - {'tensorflow'}) for file in files]
     except OSError as error:
         raise CommandError(f'{error.filename}: {error.strerror}', 2) from None
     added = {name for _, names in found for name in names}
@@ -86,33 +89,59 @@ def _read(files, paths):
 
 
 def _judge(uses):
-    """Returns the findings, and whether the program is of TensorFlow 1: whether it needs fewer edits so."""
+    """Returns the findings, whether files are of TensorFlow 1, which need fewer edits so, and how many others are of 2."""
     from tf_estimator.check.names import Names
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _without_program():
         warnings.simplefilter('ignore')  # Of libraries, as they load.
-        as_it_is, with_tf1 = ([names.judge(use) for use in uses] for names in (Names(tf1=False), Names(tf1=True)))
-    is_tf1 = sum(verdict.needs_edit for verdict in with_tf1) < sum(verdict.needs_edit for verdict in as_it_is)
+        judged = list(zip(uses, *([names.judge(use) for use in uses] for names in (Names(tf1=False), Names(tf1=True)))))
+    files = collections.defaultdict(list)
+    for use, *verdicts in judged:
+        files[_file(use)].append([verdict.needs_edit + (verdict.is_of_v1 / 2) for verdict in verdicts])
+    edits = {file: [sum(column) for column in zip(*rows)] for file, rows in files.items()}
+    is_tf1 = any(with_tf1 < plain for plain, with_tf1 in edits.values())
+    of_2 = {file for file, (plain, with_tf1) in edits.items() if plain < with_tf1 and is_tf1}
     counts: collections.Counter[tuple[str, str, str, str]] = collections.Counter()
     places: dict[tuple[str, str, str, str], str] = {}
-    for use, plain, verdict in zip(uses, as_it_is, with_tf1 if is_tf1 else as_it_is):
-        is_cured = plain.needs_edit and verdict.status in ('there', 'bridged')
+    for use, plain, with_tf1 in judged:
+        verdict = with_tf1 if is_tf1 and _file(use) not in of_2 else plain
+        is_cured = verdict is with_tf1 and plain.needs_edit and verdict.status in ('there', 'bridged')
         status = 'tf1' if is_cured else verdict.status
         if status != 'there':
-            file, _, _ = use.place.rpartition(':')
-            key = file, _shown(use), status, verdict.cure
+            key = _file(use), _shown(use), status, verdict.cure
             counts[key] += 1
             places.setdefault(key, use.place)
-    return [Finding(places[key], *key[1:], count) for key, count in counts.items()], is_tf1
+    return [Finding(places[key], *key[1:], count) for key, count in counts.items()], is_tf1, len(of_2)
+
+
+def _file(use):
+    return use.place.rpartition(':')[0].partition(', cell ')[0]
+
+
+@contextlib.contextmanager
+def _without_program():
+    """Within the block, modules of the current directory, which may be the program's, are not imported."""
+    path = sys.path[:]
+    sys.path[:] = [folder for folder in path if os.path.realpath(folder) != os.getcwd()]
+    try:
+        yield
+    finally:
+        sys.path[:] = path
 
 
 def _shown(use: Use) -> str:
     return f'tf{use.name.removeprefix("tensorflow")}' if use.name.startswith('tensorflow.') else use.name
 
 
-def _summary(findings, edits, is_tf1):
+def _summary(findings, edits, is_tf1, others):
+    """Returns the last line.
+
+    Args:
+      others: the number of files that do not run with --tf1, although others need it.
+    """
+    kinds = f', but for {others} of TensorFlow 2' if others else ''
     if edits:
-        rest = ', the rest runs with --tf1' if is_tf1 else ''
+        rest = f', the rest runs with --tf1{kinds}' if is_tf1 else ''
         return f'{edits} place{"s need" if edits > 1 else " needs"} an edit{rest}'
     packages = sorted({finding.cure for finding in findings if finding.status == 'install'})
-    return ('runs with --tf1' if is_tf1 else 'runs as it is') + (f', after {", ".join(packages)}' if packages else '')
+    return (f'runs with --tf1{kinds}' if is_tf1 else 'runs as it is') + (f', after {", ".join(packages)}' if packages else '')

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 import json
 import os
 import re
+import textwrap
+import warnings
 
 _SKIPPED = {'__pycache__', 'node_modules', 'site-packages', 'dist-packages'}
 
 
 def files_of(path: str) -> Iterator[str]:
     """Yields the Python files and notebooks of a folder, without virtual environments; or a file, and its own imports."""
-    if os.path.isfile(path):
+    if os.path.isfile(path) and os.path.splitext(path)[1] in ('.py', '.ipynb', ''):
         yield from _with_imports(path)
     for directory, folders, names in os.walk(path):
         folders[:] = sorted(
@@ -20,7 +22,8 @@ def files_of(path: str) -> Iterator[str]:
             for name in folders
             if not (name in _SKIPPED or name.startswith('.') or os.path.exists(os.path.join(directory, name, 'pyvenv.cfg')))
         )
-        yield from (os.path.join(directory, name) for name in sorted(names) if name.endswith(('.py', '.ipynb')))
+        paths = (os.path.join(directory, name) for name in sorted(names) if name.endswith(('.py', '.ipynb')))
+        yield from filter(os.path.isfile, paths)  # No pipes, nor links to nothing.
 
 
 def _with_imports(script):
@@ -44,9 +47,10 @@ def _with_imports(script):
 def _imports(file, folders):
     """Yields folders, and the dotted names that a file imports from there, with those of their packages."""
     try:
-        with open(file, 'rb') as source:
-            tree = ast.parse(source.read())
-    except (OSError, SyntaxError, ValueError):
+        with open(file, 'rb') as source, warnings.catch_warnings():
+            warnings.simplefilter('ignore')  # Invalid escapes.
+            tree = ast.parse(Lines(file, source.read()).source)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # Reported where its names are read.
         return
     for node in ast.walk(tree):
         names, starts = [], folders
@@ -62,28 +66,63 @@ def _imports(file, folders):
 
 
 class Lines:
-    """The source of a file, or of the code cells of a notebook, and the places of its lines."""
+    """The source of a file, or of the code cells of a notebook, and the places of its lines.
+
+    Attributes:
+      source: bytes, or for a notebook str, without the cells that are not Python.
+      bad: places and SyntaxErrors of these cells.
+
+    Raises:
+      ValueError: it is not a notebook.
+    """
 
     def __init__(self, path, content):
         self._path, self._cells = path, []
-        self.source = content
+        self.source, self.bad = content, []
         if path.endswith('.ipynb'):
-            self.source = '\n'.join(self._read_cells(content))
+            self.source = '\n'.join(self._read(content))
 
-    def _read_cells(self, content):
+    def _read(self, content):
+        """Yields the lines of all code cells."""
         try:
-            cells = json.loads(content)['cells']
-            for number, cell in enumerate(cells, 1):
-                if cell['cell_type'] == 'code':
-                    lines = ''.join(cell['source']).split('\n')
-                    self._cells += [(number, line) for line in range(1, len(lines) + 1)]
-                    is_python = not re.match(r'%%(?!time|capture|prun)', lines[0])
-                    yield from (re.sub(r'^(\s*)[%!?].*', r'\1pass', line) if is_python else '' for line in lines)
-        except (ValueError, KeyError, TypeError):
-            return
+            book = json.loads(content)
+            cells = book['cells'] if 'cells' in book else [cell for sheet in book['worksheets'] for cell in sheet['cells']]
+            found = [(number, cell) for number, cell in enumerate(cells, 1) if cell['cell_type'] == 'code']
+            texts = [(number, ''.join(cell['source'] if 'source' in cell else cell['input'])) for number, cell in found]
+            kernel = book.get('metadata', {}).get('kernelspec', {})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(str(error)) from None
+        for number, text in texts if 'python' in kernel.get('language', kernel.get('name', 'python')).lower() else ():
+            count = text.count('\n') + 1
+            self._cells += [(number, line) for line in range(1, count + 1)]
+            text = self._checked(number, text)
+            yield from text.split('\n') if text.count('\n') + 1 == count else [''] * count
+
+    def _checked(self, number, text):
+        """Returns a cell as Python, '' if it is not."""
+        first = text.lstrip().partition('\n')[0]
+        if first.startswith('%%') and not re.match('%%(time|capture|prun)', first):
+            return ''
+        for source in (text, textwrap.dedent('\n'.join(_without_commands(text.split('\n'))))):
+            try:
+                ast.parse(source)
+                return source
+            except SyntaxError as error:
+                found = error
+        self.bad.append((f'{self._path}, cell {number}:{found.lineno or 1}', found))
+        return ''
 
     def place(self, line):
         if self._path.endswith('.ipynb'):
             cell, line = self._cells[line - 1] if line <= len(self._cells) else (0, line)
             return f'{self._path}, cell {cell}:{line}'
         return f'{self._path}:{line}'
+
+
+def _without_commands(lines):
+    """Yields lines without commands of IPython and of the shell, and questions about objects."""
+    continues = False
+    for line in lines:
+        match = re.match(r'(\s*)(?:%%?[A-Za-z]|[!?]|(?:pip|conda|cd|ls|mkdir|rm|cat) |[\w., ]+=\s*[!%]|[\w.]+\?+\s*$)', line)
+        yield f'{match[1]}pass' if match else '' if continues else line
+        continues = (continues or match is not None) and line.endswith('\\')

@@ -7,18 +7,15 @@ import inspect
 import types
 from typing import Any
 
-from tf_estimator import moved_names, replacements, requirements
+from tf_estimator import moved_names, refusals, replacements, requirements
 from tf_estimator.check.source import Use
 from tf_estimator.tf1 import modules
 
-# Libraries that stand on Estimator, or come with TensorFlow: {module: what pip installs}
-LIBRARIES = {
-    'tensorflow': 'tensorflow',
-    'tensorflow_estimator': 'tensorflow-estimator',
-    **{name: name.replace('_', '-') for name in ('adanet', 'deepctr', 'tensorflow_addons', 'tensorflow_gan', 'tensorflow_hub')},
-    **{name: name.replace('_', '-') for name in ('tensorflow_probability', 'tensorflow_ranking', 'tf_slim')},
-    'mesh_tensorflow': 'mesh-tensorflow',
-}
+# Modules of libraries that stand on Estimator, or come with TensorFlow. pip installs them by the name with hyphens.
+LIBRARIES = (
+    *('adanet', 'deepctr', 'mesh_tensorflow', 'tensorflow', 'tensorflow_addons', 'tensorflow_estimator', 'tensorflow_gan'),
+    *('tensorflow_hub', 'tensorflow_probability', 'tensorflow_ranking', 'tf_slim'),
+)
 _SHARED = ('compiler', 'core', 'python', 'tools', 'tsl')  # Packages of TensorFlow that are the same for both.
 _ESTIMATOR = (
     'tensorflow.estimator',
@@ -44,6 +41,11 @@ class Verdict:
     def needs_edit(self) -> bool:
         return self.status in ('edit', 'gone')
 
+    @property
+    def is_of_v1(self) -> bool:
+        """Whether compat.v1 has the name, which decides between as many edits as it is and with --tf1."""
+        return self.cure.startswith('tf.compat.v1.')
+
 
 class Names:
     """Names as a program sees them.
@@ -56,57 +58,67 @@ class Names:
         import tensorflow.compat.v1 as v1
 
         self._tensorflow = modules.TensorFlow1(v1) if tf1 else importlib.import_module('tensorflow')
-        self._find = functools.cache(self._find_once)
+        self.find = functools.cache(self._find)
 
     def judge(self, use: Use) -> Verdict:
         """Returns what happens where a name is used."""
         if use.cure:
             return Verdict('edit', use.cure)
-        found = self._find(use.name)
+        found = self.find(use.name, use.is_module)
         if isinstance(found, Verdict):
             return found
+        if isinstance(found, type) and issubclass(found, refusals.Unavailable) and found.advice != refusals.TPU_ADVICE:
+            return Verdict('gone', found.advice)
         if mistake := _mistake(found, use):
             return Verdict('edit', mistake)
         is_old = any(f'{use.name}.'.startswith(f'{name}.') for name in _MOVED)
         is_bridged = is_old or not requirements.has_own_estimator() and use.name.startswith(_ESTIMATOR)
         return Verdict('bridged' if is_bridged else 'there')
 
-    def _find_once(self, name):
-        """Returns what a name stands for, or a Verdict on its absence."""
+    def _find(self, name: str, is_module: bool = False) -> Any:
+        """Returns what a name stands for, None if only a run shows it, or a Verdict on its absence.
+
+        Args:
+          is_module: whether it is imported as a module, as by `import a.b.c`.
+        """
         top, *parts = name.split('.')
         try:
             module = self._tensorflow if top == 'tensorflow' else importlib.import_module(top)
         except ModuleNotFoundError as error:
             if error.name == top:
-                return Verdict('install', f'pip install {LIBRARIES[top]}')
+                return Verdict('install', f'pip install {top.replace("_", "-")}')
             return Verdict('gone', f'{top} does not load: {error}')
         except Exception as error:  # A library may raise anything.
             return Verdict('gone', f'{top} does not load: {error}'.splitlines()[0])
         try:
-            return _walk(module, parts, is_file=top != 'tensorflow' or parts[:1] and parts[0] in _SHARED)
+            has_files = top != 'tensorflow' or bool(parts) and parts[0] in _SHARED
+            return _walk(module, parts, has_files, is_module)
+        except ModuleNotFoundError as error:  # Of what TensorFlow loads at the first use of a name.
+            return Verdict('install', f'pip install {error.name}')
         except AttributeError as error:
             if 'pip install' in str(error):
                 return Verdict('install', str(error)[str(error).index('pip install') :])
             return _absent(top, '.'.join(parts))
 
 
-def _walk(found, parts, is_file):
-    """Returns what a path below a module names; raises AttributeError if there is nothing.
+def _walk(found, parts, has_files, is_module):
+    """Returns what a path below a module names, None if it is below an object; raises AttributeError if there is nothing.
 
     Args:
-      is_file: whether names that the module does not have may be files of its package.
+      has_files: whether names that a module does not have may be files of its package.
+      is_module: whether the last part is a module.
     """
     missing = object()
-    for part in parts:
+    for i, part in enumerate(parts):
         if isinstance(found, modules.Package):
-            found = found.submodule(part)
+            found = found.submodule(part) if is_module or i + 1 < len(parts) else getattr(found, part)
             if isinstance(found, modules.Package) and part[0].isupper():  # A class, not a file.
                 raise AttributeError(part)
             continue
         if not isinstance(found, (types.ModuleType, type)):
-            break  # Of an object, whose attributes are known at run time.
+            return None
         value: Any = getattr(found, part, missing)
-        if value is missing and is_file and isinstance(found, types.ModuleType):
+        if value is missing and has_files and isinstance(found, types.ModuleType):
             try:
                 value = importlib.import_module(f'{found.__name__}.{part}')
             except ImportError:
@@ -119,18 +131,18 @@ def _walk(found, parts, is_file):
 
 def _absent(top, path):
     if top != 'tensorflow':
-        return Verdict('gone', f'{top} {getattr(importlib.import_module(top), "__version__", "")} does not have it')
+        return Verdict('gone', f'{top} does not have it')
     import tensorflow as tf
 
+    path = path.removeprefix('compat.v1.').removeprefix('compat.v2.')
     other = replacements.replacement(path)
     if other.startswith('tf.'):
         return Verdict('edit', other)
     if other:
         return Verdict('gone', other)
-    path = path.removeprefix('compat.v1.').removeprefix('compat.v2.')
     for version in ('v1', 'v2'):
         try:
-            _walk(getattr(tf.compat, version), path.split('.'), is_file=False)
+            _walk(getattr(tf.compat, version), path.split('.'), has_files=False, is_module=False)
         except AttributeError:
             continue
         return Verdict('edit', f'tf.compat.{version}.{path}')

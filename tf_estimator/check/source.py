@@ -10,8 +10,10 @@ import warnings
 
 from tf_estimator.check.files import Lines
 
-_FALLBACKS = {'ImportError', 'ModuleNotFoundError', 'AttributeError', 'NameError', 'Exception', 'BaseException'}
-_VERSIONS = re.compile(r'version|VERSION|hasattr|\bPY[23]\b')
+_FALLBACKS = {'ImportError', 'ModuleNotFoundError', 'AttributeError', 'NameError'}
+_VERSIONS = re.compile(
+    r'\b(__version__|VERSION|version_info|PY[23]|TYPE_CHECKING|(tf|TF|tensorflow)_?(version|VERSION))\b|\bhasattr\((tf|tensorflow)\b'
+)
 # Methods that only objects of TensorFlow 1 have: {name: where}
 _METHODS = {
     name: f'data.Dataset.{name}'
@@ -53,6 +55,7 @@ class Use:
     Attributes:
       place: 'FILE:LINE', for notebooks 'FILE, cell N:LINE'.
       name: as in tensorflow.contrib.slim.conv2d, without aliases; or of Python 2.
+      is_module: whether it is imported as a module, as by `import a.b.c`.
       positional: the number of positional arguments of a call; -1 if that is not known.
       keywords: of the call.
       cure: what to write, if it is known from the syntax.
@@ -60,60 +63,80 @@ class Use:
 
     place: str
     name: str
+    is_module: bool = False
     positional: int = -1
     keywords: tuple[str, ...] = ()
     cure: str = ''
 
 
-def uses_in(path: str, libraries: Collection[str]) -> tuple[list[Use], set[str]]:
+def uses_in(path: str, libraries: Collection[str], own: Collection[str] = ()) -> tuple[list[Use], set[str]]:
     """Returns the uses of libraries' names in a file, in order, and the names that it adds to libraries.
 
     Names that the program itself guards, by `try` or by a condition on a version, are left out.
 
     Args:
       libraries: names of top-level modules.
+      own: those of the program.
 
     Raises:
       OSError: the file cannot be read.
     """
     with open(path, 'rb') as file:
         content = file.read()
-    lines = Lines(path, content)
+    try:
+        lines = Lines(path, content)
+    except (ValueError, RecursionError):
+        return [Use(f'{path}:1', 'syntax', cure='not a notebook')], set()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')  # Invalid escapes.
             tree = ast.parse(lines.source)
     except SyntaxError as error:
-        return [Use(lines.place(error.lineno or 1), 'syntax', cure=f'no Python 3: {error.msg}; run 2to3')], set()
+        return [Use(lines.place(error.lineno or 1), 'syntax', cure=_not_python(error))], set()
     except (ValueError, RecursionError, MemoryError) as error:
-        return [Use(lines.place(1), 'syntax', cure=f'no Python 3: {error}')], set()
-    finder = _Finder(lines.place, libraries, _names_bound(tree))
-    finder.find(tree)
-    return finder.uses, finder.added
+        return [Use(lines.place(1), 'syntax', cure=f'not Python 3: {error}')], set()
+    finder = _Finder(lines.place, set(libraries) - set(own), own, _names_bound(tree))
+    try:
+        finder.find(tree)
+    except RecursionError:
+        return [Use(lines.place(1), 'syntax', cure='nested too deeply to be read')], set()
+    bad = [Use(place, 'syntax', cure=_not_python(error)) for place, error in lines.bad]
+    return [*bad, *finder.uses], finder.added
+
+
+def _not_python(error):
+    return f'not Python 3: {error.msg}' + ('; run 2to3' if re.search('print|exec|except|invalid|leading', error.msg) else '')
 
 
 def _names_bound(tree):
-    """Returns all names that a file binds anywhere."""
+    """Returns all names that a file binds anywhere, those of attributes and methods, too."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.add(node.attr)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, ast.arg):
             names.add(node.arg)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             names |= {alias.asname or alias.name for alias in node.names}
+            names |= _PYTHON_2.keys() if any(alias.name == '*' for alias in node.names) else set()  # It may have any.
     return names
+
+
+class _ClassScope(dict[str, 'str | None']):
+    """Names of a class, which its methods do not see."""
 
 
 class _Finder(ast.NodeVisitor):
     """Finds uses. Bodies of functions come last, as they see what the module defines after them."""
 
-    def __init__(self, place, libraries, bound):
-        self.uses: list[Use] = []
+    def __init__(self, place, libraries, own, bound):
+        self._found: list[tuple[int, Use]] = []  # With their lines.
         self.added: set[str] = set()
-        self._place, self._libraries, self._bound = place, libraries, bound
+        self._place, self._libraries, self._own, self._bound = place, libraries, own, bound
         self._scopes: list[dict[str, str | None]] = [{}]  # {name: what it stands for}, None for anything else
         self._guards = 0
         self._later: collections.deque[Any] = collections.deque()
@@ -127,7 +150,12 @@ class _Finder(ast.NodeVisitor):
 
     def _add(self, node, name, **facts):
         if not self._guards:
-            self.uses.append(Use(self._place(node.lineno), name, **facts))
+            self._found.append((node.lineno, Use(self._place(node.lineno), name, **facts)))
+
+    @property
+    def uses(self):
+        """All uses, by their lines."""
+        return [use for _, use in sorted(self._found, key=lambda found: found[0])]
 
     def _bind(self, name, meaning):
         scope = self._scopes[-1]
@@ -140,42 +168,60 @@ class _Finder(ast.NodeVisitor):
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name):
-            return None
-        meaning = next((scope[node.id] for scope in reversed(self._scopes) if node.id in scope), None)
+        if isinstance(node, ast.Name):
+            meaning = next((scope[node.id] for scope in reversed(self._scopes) if node.id in scope), None)
+        else:
+            meaning = self._imported(node)
         return '.'.join([meaning, *reversed(parts)]) if meaning else None
+
+    def _imported(self, node):
+        """Returns the module of `__import__('tensorflow')` or `importlib.import_module('tensorflow')`."""
+        if not (isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.args[0], ast.Constant)):
+            return None
+        function, module = ast.unparse(node.func), str(node.args[0].value)
+        is_import = function in ('__import__', 'import_module', 'importlib.import_module')
+        return module if is_import and module.partition('.')[0] in self._libraries else None
 
     def visit_Import(self, node):
         for alias in node.names:
             top = alias.name.partition('.')[0]
             if top in self._libraries:
                 self._bind(alias.asname or top, alias.name if alias.asname else top)
-                self._add(node, alias.name)
+                self._add(node, alias.name, is_module=True)
             else:
                 self._bind(alias.asname or top, None)
-                self._check_python_2(node, top, _PYTHON_2_MODULES)
+                self._check_python_2(node, top, _PYTHON_2_MODULES, self._own)
 
     def visit_ImportFrom(self, node):
         module = node.module or ''
         is_library = not node.level and module.partition('.')[0] in self._libraries
         if not node.level and not is_library:
-            self._check_python_2(node, module.partition('.')[0], _PYTHON_2_MODULES)
+            self._check_python_2(node, module.partition('.')[0], _PYTHON_2_MODULES, self._own)
         for alias in node.names:
             if is_library:
                 name = module if alias.name == '*' else f'{module}.{alias.name}'
-                self._add(node, name)
+                self._add(node, name, is_module=alias.name == '*')
             if alias.name != '*':
                 self._bind(alias.asname or alias.name, name if is_library else None)
 
-    def _check_python_2(self, node, name, table):
-        if name in table:
+    def _check_python_2(self, node, name, table, known):
+        if name in table and name not in known:
             self._add(node, name, cure=f'of Python 2: {table[name]}')
 
     def visit_Assign(self, node):
         self.visit(node.value)
-        meaning = self._meaning(node.value)
         for target in node.targets:
-            self._bind_target(target, meaning)
+            both = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            if both and len(target.elts) == len(node.value.elts):
+                for each, value in zip(target.elts, node.value.elts):
+                    self._bind_target(each, self._meaning(value))
+            else:
+                self._bind_target(target, self._meaning(node.value))
+
+    def visit_AnnAssign(self, node):
+        if node.value:
+            self.visit(node.value)
+            self._bind_target(node.target, self._meaning(node.value))
 
     def visit_For(self, node):
         self._bind_target(node.target, None)
@@ -202,9 +248,20 @@ class _Finder(ast.NodeVisitor):
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
         scope = {argument.arg: None for argument in every if argument}
         body = node.body if isinstance(node.body, list) else [node.body]
-        self._later.append(([*self._scopes, scope], self._guards, body))
+        visible = [each for each in self._scopes if not isinstance(each, _ClassScope)]
+        self._later.append(([*visible, scope], self._guards, body))
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _visit_function
+
+    def visit_ClassDef(self, node):
+        for child in (*node.decorator_list, *node.bases, *node.keywords):
+            self.visit(child)
+        self._bind(node.name, None)
+        outer, scope = self._scopes, _ClassScope()
+        self._scopes = [*outer, scope]
+        for child in node.body:
+            self.visit(child)
+        self._scopes = outer
 
     def visit_If(self, node):
         self.visit(node.test)
@@ -224,7 +281,8 @@ class _Finder(ast.NodeVisitor):
         self.visit_If(ast.If(node.test, [node.body], [node.orelse]))
 
     def visit_Try(self, node):
-        is_guard = any(_catches_fallbacks(handler.type) for handler in node.handlers)
+        only_imports = all(isinstance(child, (ast.Import, ast.ImportFrom)) for child in node.body)
+        is_guard = only_imports or any(_catches_fallbacks(handler.type) for handler in node.handlers)
         self._guards += is_guard
         for child in (*node.body, *node.handlers):
             self.visit(child)
@@ -249,10 +307,10 @@ class _Finder(ast.NodeVisitor):
             self.added |= set() if isinstance(node.ctx, ast.Load) else {name}
             self._add(node, name)
             return
-        if node.attr in _METHODS and (tensorflow := self._tensorflow()):
+        if node.attr in _METHODS and node.attr not in self._bound and (tensorflow := self._tensorflow()):
             self._add(node, f'{tensorflow}.{_METHODS[node.attr]}')
         if not (isinstance(node.value, ast.Name) and node.value.id == 'six'):
-            self._check_python_2(node, node.attr, _PYTHON_2_METHODS)
+            self._check_python_2(node, node.attr, _PYTHON_2_METHODS, self._bound)
         self.visit(node.value)
 
     def _tensorflow(self):
@@ -260,11 +318,9 @@ class _Finder(ast.NodeVisitor):
         return next((name for name in self._scopes[0].values() if name in ('tensorflow', 'tensorflow.compat.v1')), None)
 
     def visit_Name(self, node):
-        if isinstance(node.ctx, ast.Load) and node.id not in self._bound:
-            self._check_python_2(node, node.id, _PYTHON_2)
+        if isinstance(node.ctx, ast.Load):
+            self._check_python_2(node, node.id, _PYTHON_2, self._bound)
 
 
 def _catches_fallbacks(kind):
-    if kind is None:
-        return True
-    return any(isinstance(node, ast.Name) and node.id in _FALLBACKS for node in ast.walk(kind))
+    return kind is not None and any(isinstance(node, ast.Name) and node.id in _FALLBACKS for node in ast.walk(kind))

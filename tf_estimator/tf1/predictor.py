@@ -59,7 +59,7 @@ def from_estimator(estimator, serving_input_receiver_fn, output_key=None, graph=
     graph = graph or tf.Graph()
     checkpoint = tf.train.latest_checkpoint(estimator.model_dir)
     if checkpoint is None:
-        raise ValueError(f'{estimator.model_dir} has no checkpoint: train the estimator first')
+        tf.logging.warning('%s has no checkpoint: it predicts by the initial weights.', estimator.model_dir)
     with graph.as_default():
         tf.train.create_global_step(graph)
         receiver = serving_input_receiver_fn()

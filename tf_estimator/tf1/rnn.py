@@ -244,8 +244,8 @@ class NASCell(_LSTM):
 
 
 def linear(args, output_size, bias, bias_initializer=None, kernel_initializer=None):
-    """Returns a tensor [batch, size], or a list of them that is joined, times a variable, with a bias if there is one."""
-    joined = tf.concat(args, 1) if isinstance(args, list) else args
+    """Returns a tensor [batch, size], or several that are joined, times a variable, with a bias if there is one."""
+    joined = tf.concat(tf.nest.flatten(args), 1)
     shape = [tf.compat.dimension_value(joined.shape[1]), output_size]
     product = tf.matmul(joined, tf.get_variable('kernel', shape, joined.dtype, kernel_initializer))
     if not bias:

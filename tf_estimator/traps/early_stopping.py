@@ -34,6 +34,7 @@ def _with_initializer(begin):
     def begun(self):
         begin(self)
         self._initializer = self._stop_var.initializer
+        self._stop_op = tf.group(tf.distribute.get_strategy().experimental_local_results(self._stop_op))  # Of each replica.
 
     return begun
 

@@ -35,7 +35,7 @@ class _Count(tf.train.SessionRunHook):
 def _evaluate(actual_eval):
     @functools.wraps(actual_eval)
     def evaluate(self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
-        return actual_eval(self, input_fn, strategy, steps, [*(hooks or ()), _Count()], checkpoint_path, name)
+        return actual_eval(self, input_fn, strategy, steps, [_Count(), *(hooks or ())], checkpoint_path, name)
 
     return evaluate
 
@@ -51,9 +51,10 @@ def _check_specs(check):
         specs = spec if isinstance(spec, list) and spec else [spec]
         for each in specs:
             check(each)
-        names = [each.name for each in specs]
-        if len({*names}) < len(names):
-            raise ValueError(f'Each of several EvalSpecs needs a name of its own, not {names}')
+        exporters = [exporter.name for each in specs for exporter in each.exporters]
+        for kind, names in (('EvalSpecs', [each.name for each in specs]), ('exporters', exporters if specs[1:] else [])):
+            if len({*names}) < len(names):
+                raise ValueError(f'Each of several {kind} needs a name of its own, not {names}')
 
     return check_each
 

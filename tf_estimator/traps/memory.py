@@ -51,7 +51,8 @@ def _predict(predict):
 def _apply_gradients(apply_gradients):
     @functools.wraps(apply_gradients)
     def applied(self, *args, **kwargs):
-        _optimizers.add(self)
+        with contextlib.suppress(TypeError):  # A class may have no hash.
+            _optimizers.add(self)
         return apply_gradients(self, *args, **kwargs)
 
     return applied
@@ -78,9 +79,8 @@ def _forgetting() -> Iterator[_Graph]:
             for optimizer in list(_optimizers):
                 _forget(optimizer, hook.graph)
             if len(gradients) > len(known):
-                with contextlib.suppress(ValueError):  # Of a graph of 2 GB.
-                    for name in _custom_gradients(hook.graph) - known:
-                        gradients.pop(name, None)
+                for name in _custom_gradients(hook.graph) - known:
+                    gradients.pop(name, None)
 
 
 def _forget(optimizer, graph):
@@ -92,7 +92,7 @@ def _forget(optimizer, graph):
 
 
 def _custom_gradients(graph):
-    """Returns the names under which tf.custom_gradient has registered gradients of a graph's ops."""
-    graph_def = graph.as_graph_def()
-    nodes = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
-    return {node.attr['_gradient_op_type'].s.decode() for node in nodes if '_gradient_op_type' in node.attr}
+    """Returns the names under which tf.custom_gradient has registered gradients of a graph's ops, not of its functions."""
+    ops_with_one = (op for op in graph.get_operations() if op.type == 'IdentityN')
+    found = {attribute.s.decode() for op in ops_with_one if (attribute := op.node_def.attr.get('_gradient_op_type'))}
+    return {name for name in found if name.startswith('CustomGradient-')}

@@ -18,7 +18,7 @@ def _call_model_fn(call_model_fn):
     @functools.wraps(call_model_fn)
     def called(self, features, labels, mode, config):
         for module in filter(None, map(sys.modules.get, _KERAS)):
-            _refuse_in_graphs(module.Optimizer)  # Keras is loaded at its first use.
+            _refuse_in_graphs(module.Optimizer)  # Once it is loaded.
         return call_model_fn(self, features, labels, mode, config)
 
     return called
@@ -28,7 +28,7 @@ def _call_model_fn(call_model_fn):
 def _refuse_in_graphs(optimizer):
     """Makes a class of Keras's optimizers raise ValueError in a graph: their updates are no part of what they return."""
 
-    def refusing(name, method=None):
+    def refusing(method):
         def refuse_in_graph(self, *args, **kwargs):
             if not tf.executing_eagerly() and not tf.get_default_graph().building_function:
                 kind = type(self).__name__
@@ -37,11 +37,9 @@ def _refuse_in_graphs(optimizer):
                     f'optimizer = tf.keras.optimizers.legacy.{kind}(...) with optimizer.iterations = '
                     'tf.compat.v1.train.get_global_step() and optimizer.get_updates(loss, variables)'
                 )
-            if method is None:
-                raise AttributeError(f'{type(self).__name__} object has no attribute {name}')
             return method(self, *args, **kwargs)
 
         return refuse_in_graph
 
-    for name in ('minimize', 'apply_gradients', 'get_updates'):
-        setattr(optimizer, name, refusing(name, getattr(optimizer, name, None)))
+    for name in {'minimize', 'apply_gradients'} & {*dir(optimizer)}:
+        setattr(optimizer, name, refusing(getattr(optimizer, name)))

@@ -1,7 +1,6 @@
 """Predictions and warm starts with weights that nobody has trained."""
 
 import functools
-from typing import Any
 import weakref
 
 from tf_estimator.traps.log import warn
@@ -10,8 +9,9 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.training import checkpoint_utils, warm_starting_util
 from tensorflow_estimator.python.estimator import estimator as estimators
 
-# Weak references to the scaffolds of predictions, as a scaffold refers to its graph.
-_scaffolds: weakref.WeakKeyDictionary[tf.Graph, Any] = weakref.WeakKeyDictionary()
+# Of the graphs of predictions: whether the model sets its weights, and whether it has hooks.
+_facts: weakref.WeakKeyDictionary[tf.Graph, tuple[bool, bool]] = weakref.WeakKeyDictionary()
+_SETTING = {'Assign', 'AssignVariableOp', 'RestoreV2'}  # Types of ops.
 
 
 def mend() -> None:
@@ -22,22 +22,24 @@ def mend() -> None:
 
 
 class _NeedsWeights(tf.train.SessionRunHook):
-    """Raises ValueError if a model without a checkpoint has random weights: if it does not set them by itself."""
+    """Raises ValueError if a model without a checkpoint has random weights, and nothing sets them.
 
-    def __init__(self, model_dir):
-        self._model_dir = model_dir
+    Hooks of the program may do that out of sight: then it warns.
+    """
+
+    def __init__(self, model_dir, has_hooks):
+        self._model_dir, self._has_hooks = model_dir, has_hooks
 
     def after_create_session(self, session, coord):
-        scaffold = _scaffolds[session.graph]()
-        unused = scaffold.saver.saver_def.restore_op_name.rpartition('/')[0]  # The scope of what would restore a checkpoint.
-        restored = [op.name for op in session.graph.get_operations() if op.type == 'RestoreV2']
-        is_set = scaffold.init_fn or any(not name.startswith(f'{unused}/') for name in restored)
+        sets_weights, has_hooks = _facts[session.graph]
         with session.graph.as_default():
-            is_random = any(map(_is_random, tf.trainable_variables()))
-        if is_random and not is_set:
-            raise ValueError(
-                f'{self._model_dir} has no checkpoint: its predictions would be random. Train first, or mend the path'
-            )
+            variables = tf.trainable_variables()
+        if sets_weights or not any(map(_is_random, variables)):
+            return
+        if self._has_hooks or has_hooks:
+            warn('%s has no checkpoint: predictions are random, unless a hook sets the weights.', self._model_dir)
+            return
+        raise ValueError(f'{self._model_dir} has no checkpoint: its predictions would be random. Train first, or mend the path')
 
 
 def _is_random(variable):
@@ -55,7 +57,8 @@ def _predict(predict):
     @functools.wraps(predict)
     def checked(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
         if not checkpoint_path and not self.latest_checkpoint():
-            hooks = [*(hooks or ()), _NeedsWeights(self.model_dir)]
+            has_hooks = any(not type(hook).__module__.startswith('tf_estimator.') for hook in hooks or ())
+            hooks = [*(hooks or ()), _NeedsWeights(self.model_dir, has_hooks)]
         yield from predict(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples)
 
     return checked
@@ -66,7 +69,11 @@ def _call_model_fn(call_model_fn):
     def called(self, features, labels, mode, config):
         spec = call_model_fn(self, features, labels, mode, config)
         if mode == tf.estimator.ModeKeys.PREDICT:
-            _scaffolds[tf.get_default_graph()] = weakref.ref(spec.scaffold)
+            graph, scaffold = tf.get_default_graph(), spec.scaffold
+            own = (scaffold.init_fn, scaffold.init_op, scaffold.local_init_op, scaffold.init_feed_dict)
+            initializers = {variable.initializer for variable in tf.global_variables()}
+            sets = any(op.type in _SETTING and op not in initializers for op in graph.get_operations())
+            _facts[graph] = sets or any(each is not None for each in own), bool(spec.prediction_hooks)
         return spec
 
     return called

@@ -11,28 +11,25 @@ import csv
 import pathlib
 import sys
 
-from tf_estimator.tf1.modules import Package, TensorFlow1, resolve
+from tf_estimator.check.names import Names, Verdict
 
 import tensorflow.compat.v1 as tf
 
 USES = pathlib.Path(__file__).with_name('contrib_uses.tsv')
 
 
-def is_there(root: TensorFlow1, name: str) -> bool:
+def is_there(names: Names, name: str) -> bool:
     """Whether a name, such as tensorflow.contrib.slim.conv2d, can be imported and used."""
-    try:
-        found = resolve(root, name.split('.')[1:])
-    except AttributeError as error:
-        return 'pip install' in str(error)  # Of another package, which the error names.
-    return not (isinstance(found, Package) and name.rpartition('.')[2][0].isupper())
+    found = names.find(name, is_module=name.rpartition('.')[2].islower())
+    return not isinstance(found, Verdict) or found.status == 'install'
 
 
 def main(argv: list[str]) -> None:
     tf.disable_v2_behavior()
-    root = TensorFlow1(tf)
+    names = Names(tf1=True)
     with USES.open(encoding='utf-8') as file:
         rows = [(row['name'], int(row['uses']), int(row['repositories'])) for row in csv.DictReader(file, delimiter='\t')]
-    absent = [row for row in rows if not is_there(root, row[0])]
+    absent = [row for row in rows if not is_there(names, row[0])]
     if '--absent' in argv:
         for name, uses, repositories in sorted(absent, key=lambda row: -row[1]):
             print(f'{uses:5} {repositories:3} {name}')

@@ -154,8 +154,8 @@ class Estimator(_Learner):
       feature_engineering_fn: function of features and labels to those of model_fn.
     """
 
-    def __init__(self, model_fn=None, model_dir=None, config=None, params=None, feature_engineering_fn=None):
-        taken = inspect.signature(model_fn).parameters
+    def __init__(self, model_fn, model_dir=None, config=None, params=None, feature_engineering_fn=None):
+        taken = inspect.signature(model_fn).parameters.keys() - getattr(model_fn, 'keywords', {}).keys()
         if params is not None and 'params' not in taken:
             raise ValueError(f'model_fn ({model_fn}) does not have a params argument, but params are given')
 

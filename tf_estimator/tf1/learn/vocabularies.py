@@ -72,15 +72,16 @@ class VocabularyProcessor:
         with tf.io.gfile.GFile(filename, 'rb') as file:
             content = file.read()
         advice = 'fit the VocabularyProcessor again'
+        vocabulary = CategoricalVocabulary()
         try:
             found = json.loads(content)
-        except ValueError:
-            raise ValueError(f'{filename}: is no JSON, as a pickle of TensorFlow 1, which is not read: {advice}') from None
-        if found['has_tokenizer_fn']:
+            has_tokenizer_fn, arguments = found['has_tokenizer_fn'], (found['max_document_length'], found['min_frequency'])
+            vars(vocabulary).update(found['vocabulary'])
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f'{filename}: was not saved here; pickles of TensorFlow 1 are not read: {advice}') from None
+        if has_tokenizer_fn:
             raise ValueError(f'{filename}: its tokenizer_fn is not saved: {advice}')
-        vocabulary = CategoricalVocabulary()
-        vars(vocabulary).update(found['vocabulary'])
-        return cls(found['max_document_length'], found['min_frequency'], vocabulary)
+        return cls(*arguments, vocabulary)
 
 
 class CategoricalVocabulary:
