@@ -259,5 +259,3 @@ print(len(list(estimator.predict(lambda: tf.data.Dataset.from_tensors(np.ones([2
 """)
     code, out, _ = run_fresh('-m', 'tf_estimator', '--as_it_was', script, tmp_path / 'none')
     assert (code, out) == (0, '2\n')
-    code, _, err = run_fresh('-m', 'tf_estimator', script, tmp_path / 'none')
-    assert code == 1 and 'has no checkpoint' in err.splitlines()[-1]
