@@ -15,6 +15,7 @@ class Library:
       tests: regular expression, matched at the beginning of the tests' paths.
       runner: 'script' if the tests are programs, or 'pytest'.
       select: argument of pytest's -k.
+      plugin: of pytest, with the tests' fixtures.
       needs: further packages that the library or its tests import.
       needs_alone: further packages installed without dependencies.
       is_apart: whether the tests run against the installed package, which suffices, not the repository's.
@@ -27,6 +28,7 @@ class Library:
     tests: str
     runner: str = 'script'
     select: str = ''
+    plugin: str = ''
     needs: tuple[str, ...] = ()
     needs_alone: tuple[str, ...] = ()
     is_apart: bool = False
@@ -101,6 +103,28 @@ LIBRARIES = {
         tests=r'tensorflow_gan/.*estimator/.*_test\.py',
         needs=('tensorflow-datasets>=4.9.9', 'tensorflow-metadata>=1.17,<1.18', 'tensorflow-probability==0.23.0'),
         known={'LossTensor is inf or nan': 'the test has Adam with beta1=1, whose bias correction divides 0 by 0'},
+    ),
+    'tensorflow-addons': Library(
+        release='tensorflow-addons==0.23.0',
+        repository='tensorflow/addons',
+        revision='v0.23.0',
+        tests=r'tensorflow_addons/(activations|layers|losses|metrics|optimizers|rnn|seq2seq|text)/tests/(?!run_all).*_test\.py',
+        runner='pytest',
+        plugin='tensorflow_addons.conftest',
+        needs=('scikit-learn', 'scipy', 'typeguard<3'),
+        is_apart=True,
+        known={
+            'undefined symbol|custom_ops': 'its compiled ops are of TensorFlow 2.15',
+            'is_symbolic_tensor': 'it takes keras.src.utils.tf_utils, which Keras 3 has, too, for that of Keras 2',
+        },
+    ),
+    'mesh-tensorflow': Library(
+        release='mesh-tensorflow==0.1.21',
+        repository='tensorflow/mesh',
+        revision='da907937e68aa421186f1178d71eb5f736fcb069',
+        tests=r'mesh_tensorflow/(transformer/)?[a-z_]*_test\.py',  # The others need TPUs and ortools.
+        needs=('gin-config', 'mock', 'scipy', 'six', 'tensorflow-datasets'),
+        is_apart=True,
     ),
     'deepctr': Library(
         release='deepctr==0.9.4',

@@ -20,7 +20,8 @@ def run(python: Path, folder: Path, library: Library, file: str) -> dict[str, st
     Runs tests skipped for being for TensorFlow 1 a second time, with `tf.disable_v2_behavior()`.
     """
     if library.runner == 'pytest':
-        arguments = ['-m', 'pytest', '-q', '--rootdir=.', '--tb=native', '--assert=plain', '-k', library.select, file]
+        plugin = ['-p', library.plugin, '--noconftest'] if library.plugin else []
+        arguments = ['-m', 'pytest', '-q', '--rootdir=.', '--tb=native', '--assert=plain', *plugin, '-k', library.select, file]
         return _run(python, folder, library, file, arguments, '--junitxml')
     found = _run(python, folder, library, file, [file], '--xml_output_file')
     skipped = [test.partition('::')[2] for test, result in found.items() if result == SKIPPED and 'test_session' not in test]
