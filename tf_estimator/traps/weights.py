@@ -71,7 +71,7 @@ def _call_model_fn(call_model_fn):
         if mode == tf.estimator.ModeKeys.PREDICT:
             graph, scaffold = tf.get_default_graph(), spec.scaffold
             own = (scaffold.init_fn, scaffold.init_op, scaffold.local_init_op, scaffold.init_feed_dict)
-            initializers = {variable.initializer for variable in tf.global_variables()}
+            initializers = {variable.initializer for variable in [*tf.global_variables(), *tf.local_variables()]}
             sets = any(op.type in _SETTING and op not in initializers for op in graph.get_operations())
             _facts[graph] = sets or any(each is not None for each in own), bool(spec.prediction_hooks)
         return spec
