@@ -76,7 +76,7 @@ class Restore(tf.train.SessionRunHook):
         self._saver.restore(session, self._checkpoint)
 
 
-@pytest.mark.parametrize('way', ['init_from_checkpoint', 'init_fn', 'local_init_op', 'hook', 'constant'])
+@pytest.mark.parametrize('way', ['init_from_checkpoint', 'warm_start', 'init_fn', 'local_init_op', 'hook', 'constant'])
 def test_predictions_of_a_model_that_sets_its_weights_need_no_checkpoint(tmp_path, caplog, way):
     trained = make(tmp_path / 'trained').train(data(), steps=1)
     checkpoint = trained.latest_checkpoint()
@@ -98,7 +98,9 @@ def test_predictions_of_a_model_that_sets_its_weights_need_no_checkpoint(tmp_pat
             spec = spec._replace(scaffold=tf.train.Scaffold(**init))
         return spec
 
-    predictions = est.Estimator(weights_of_its_own, str(tmp_path / 'own'), params={}).predict(data(repeats=1))
+    own = est.Estimator(weights_of_its_own, str(tmp_path / 'own'), params={})
+    own = make(tmp_path / 'own', str(tmp_path / 'trained')) if way == 'warm_start' else own
+    predictions = own.predict(data(repeats=1))
     expected = [[3.0]] * 4 if way == 'constant' else [found['y'] for found in trained.predict(data(repeats=1))]
     np.testing.assert_allclose([found['y'] for found in predictions], expected)
     warning = 'own has no checkpoint: predictions are random, unless a hook sets the weights.'

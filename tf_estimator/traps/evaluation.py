@@ -51,8 +51,10 @@ def _check_specs(check):
         specs = spec if isinstance(spec, list) and spec else [spec]
         for each in specs:
             check(each)
+        if len(specs) == 1:
+            return
         exporters = [exporter.name for each in specs for exporter in each.exporters]
-        for kind, names in (('EvalSpecs', [each.name for each in specs]), ('exporters', exporters if specs[1:] else [])):
+        for kind, names in (('EvalSpecs', [each.name for each in specs]), ('exporters', exporters)):
             if len({*names}) < len(names):
                 raise ValueError(f'Each of several {kind} needs a name of its own, not {names}')
 
@@ -119,7 +121,7 @@ def _mend_listener(listener):
 
     def exporting_end(self, session, global_step_value):
         missed, throttle = self._saved - self._evaluated, self._eval_throttle_secs
-        if missed > 0 and any(op.name == STOP for op in session.graph.get_operations()):
+        if missed > 0 and session and any(op.name == STOP for op in session.graph.get_operations()):
             warn(
                 'Early stopping has not seen %d of %d checkpoints, as they are evaluated every %s seconds at most. '
                 'EvalSpec(throttle_secs=0) evaluates each.',

@@ -44,7 +44,8 @@ class _NeedsWeights(tf.train.SessionRunHook):
 
 def _is_random(variable):
     """Whether the initial value of a variable depends on a random op."""
-    waiting, seen = [variable.initializer], set()
+    initializer = variable.initializer  # A tensor if a checkpoint initializes it.
+    waiting, seen = [getattr(initializer, 'op', initializer)], set()
     while waiting:
         op = waiting.pop()
         if op not in seen:
