@@ -175,7 +175,7 @@ class _Finder(ast.NodeVisitor):
         return '.'.join([meaning, *reversed(parts)]) if meaning else None
 
     def _imported(self, node):
-        """Returns the module of `__import__('tensorflow')` or `importlib.import_module('tensorflow')`."""
+        """Returns the module that a call of `__import__` or `importlib.import_module` names."""
         if not (isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.args[0], ast.Constant)):
             return None
         function, module = ast.unparse(node.func), str(node.args[0].value)
