@@ -20,7 +20,7 @@ USES = pathlib.Path(__file__).with_name('contrib_uses.tsv')
 
 def is_there(names: Names, name: str) -> bool:
     """Whether a name, such as tensorflow.contrib.slim.conv2d, can be imported and used."""
-    found = names.find(name, is_module=name.rpartition('.')[2].islower())
+    found = names.find(name)
     return not isinstance(found, Verdict) or found.status == 'install'
 
 
