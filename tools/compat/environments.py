@@ -45,11 +45,11 @@ def checkout(work: Path, library: Library) -> tuple[Path, list[str]]:
     if not done.exists() or done.read_text() != library.revision:
         folder.mkdir(parents=True, exist_ok=True)
         url = f'https://github.com/{library.repository}'
-        _git(folder, 'init')
-        _git(folder, 'fetch', '--depth=1', url, library.revision)
-        _git(folder, 'checkout', '--force', 'FETCH_HEAD')
+        git(folder, 'init')
+        git(folder, 'fetch', '--depth=1', url, library.revision)
+        git(folder, 'checkout', '--force', 'FETCH_HEAD')
         done.write_text(library.revision)
-    _git(folder, 'checkout', '--force')  # Restores files deleted below by a run of other tests.
+    git(folder, 'checkout', '--force')  # Restores files deleted below by a run of other tests.
     paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob('*.py'))}
     files = [name for name in paths if re.fullmatch(library.tests, name)]
     if library.is_apart:
@@ -58,5 +58,6 @@ def checkout(work: Path, library: Library) -> tuple[Path, list[str]]:
     return folder, files
 
 
-def _git(folder, command, *arguments):
+def git(folder: Path, command: str, *arguments: str) -> None:
+    """Runs a command of git in a folder."""
     subprocess.run(['git', command, '--quiet', *arguments], cwd=folder, check=True)

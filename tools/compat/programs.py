@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+from tools.compat.environments import git
+
 PROGRAMS = Path(__file__).with_name('programs.tsv')
 RAN = 'ran'
 _TIME_LIMIT = 600  # Seconds.
@@ -49,8 +51,9 @@ def _checkout(work, source, repository, commit):
     folder = work / repository.replace('/', '-')
     owner, name = repository.split('/')
     if not folder.exists():
-        subprocess.run(['git', 'clone', '--quiet', source.format(owner=owner, name=name), folder], check=True)
-    subprocess.run(['git', 'checkout', '--quiet', '--force', commit], cwd=folder, check=True)
+        work.mkdir(parents=True, exist_ok=True)
+        git(work, 'clone', source.format(owner=owner, name=name), str(folder))
+    git(folder, 'checkout', '--force', commit)
     return folder
 
 
