@@ -8,8 +8,8 @@ from tensorflow_estimator.python.estimator.api._v2 import estimator as v2
 
 _FORESTS = 'TensorFlow has dropped it; the package tensorflow_decision_forests has gradient boosted trees.'
 
-# Once, when this package is imported.
-for _module in (training, optimizers, early_stopping, evaluation, weights, memory):
+# Once, when this package is imported; memory first, so that the others see only a program's hooks.
+for _module in (memory, training, optimizers, early_stopping, evaluation, weights):
     _module.mend()
 for _api in (v1, v2):
     for _name in ('BoostedTreesClassifier', 'BoostedTreesEstimator', 'BoostedTreesRegressor'):

@@ -7,21 +7,20 @@ from tensorflow_estimator.python.estimator import early_stopping
 
 _SCOPE = 'signal_early_stopping'
 STOP = f'{_SCOPE}/STOP'
-_HOOKS = 'StopOnPredicate', 'CheckForStopping', 'MultiWorkerEarlyStopping'
 
 
 def mend() -> None:
-    chief, other, every = (getattr(early_stopping, f'_{name}Hook') for name in _HOOKS)
+    every = early_stopping._MultiWorkerEarlyStoppingHook
     early_stopping._get_or_create_stop_var = functools.partial(_make_variable, tf.bool)
     every._get_or_create_stop_var_with_aggregation = lambda self: _make_variable(
         tf.int32,
         synchronization=tf.VariableSynchronization.ON_WRITE,
         aggregation=tf.VariableAggregation.SUM,
     )
-    for hook in (chief, every):
+    for hook in (early_stopping._StopOnPredicateHook, every):
         hook.begin = _with_initializer(hook.begin)
         hook.after_create_session = _initialize
-    other.begin = _begin
+    early_stopping._CheckForStoppingHook.begin = _begin
 
 
 def _make_variable(dtype, **distribution):

@@ -58,8 +58,7 @@ def _predict(predict):
     @functools.wraps(predict)
     def checked(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
         if not checkpoint_path and not self.latest_checkpoint():
-            has_hooks = any(not type(hook).__module__.startswith('tf_estimator.') for hook in hooks or ())
-            hooks = [*(hooks or ()), _NeedsWeights(self.model_dir, has_hooks)]
+            hooks = [*(hooks or ()), _NeedsWeights(self.model_dir, bool(hooks))]
         yield from predict(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples)
 
     return checked
