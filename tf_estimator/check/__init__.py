@@ -97,25 +97,21 @@ def _judge(uses):
         judged = list(zip(uses, *([names.judge(use) for use in uses] for names in (Names(tf1=False), Names(tf1=True)))))
     files = collections.defaultdict(list)
     for use, *verdicts in judged:
-        files[_file(use)].append([verdict.needs_edit + (verdict.is_of_v1 / 2) for verdict in verdicts])
+        files[use.file].append([verdict.needs_edit + (verdict.is_of_v1 / 2) for verdict in verdicts])
     edits = {file: [sum(column) for column in zip(*rows)] for file, rows in files.items()}
     is_tf1 = any(with_tf1 < plain for plain, with_tf1 in edits.values())
     of_2 = {file for file, (plain, with_tf1) in edits.items() if plain < with_tf1 and is_tf1}
     counts: collections.Counter[tuple[str, str, str, str]] = collections.Counter()
     places: dict[tuple[str, str, str, str], str] = {}
     for use, plain, with_tf1 in judged:
-        verdict = with_tf1 if is_tf1 and _file(use) not in of_2 else plain
+        verdict = with_tf1 if is_tf1 and use.file not in of_2 else plain
         is_cured = verdict is with_tf1 and plain.needs_edit and verdict.status in ('there', 'bridged')
         status = 'tf1' if is_cured else verdict.status
         if status != 'there':
-            key = _file(use), _shown(use), status, verdict.cure
+            key = use.file, _shown(use), status, verdict.cure
             counts[key] += 1
             places.setdefault(key, use.place)
     return [Finding(places[key], *key[1:], count) for key, count in counts.items()], is_tf1, len(of_2)
-
-
-def _file(use):
-    return use.place.rpartition(':')[0].partition(', cell ')[0]
 
 
 @contextlib.contextmanager

@@ -47,9 +47,7 @@ def _with_imports(script):
 def _imports(file, folders):
     """Yields folders, and the dotted names that a file imports from there, with those of their packages."""
     try:
-        with open(file, 'rb') as source, warnings.catch_warnings():
-            warnings.simplefilter('ignore')  # Invalid escapes.
-            tree = ast.parse(Lines(file, source.read()).source)
+        tree, _ = parse(file)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # Reported where its names are read.
         return
     for node in ast.walk(tree):
@@ -63,6 +61,21 @@ def _imports(file, folders):
         for name in names:
             parts = name.split('.')
             yield from ((start, '.'.join(parts[:end])) for start in starts for end in range(1, len(parts) + 1))
+
+
+def parse(path: str) -> tuple[ast.Module, 'Lines']:
+    """Returns the syntax tree of a file, and its lines.
+
+    Raises:
+      OSError: it cannot be read.
+      SyntaxError, ValueError, RecursionError, MemoryError: it is not Python, or not a notebook.
+    """
+    with open(path, 'rb') as file:
+        content = file.read()
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # Invalid escapes.
+        lines = Lines(path, content)
+        return ast.parse(lines.source), lines
 
 
 class Lines:

@@ -71,9 +71,7 @@ class Names:
             return Verdict('gone', found.advice)
         if mistake := _mistake(found, use):
             return Verdict('edit', mistake)
-        is_old = any(f'{use.name}.'.startswith(f'{name}.') for name in _MOVED)
-        is_bridged = is_old or not requirements.has_own_estimator() and use.name.startswith(_ESTIMATOR)
-        return Verdict('bridged' if is_bridged else 'there')
+        return Verdict('bridged' if _is_bridged(use.name) else 'there')
 
     def _find(self, name: str, is_module: bool = False) -> Any:
         """Returns what a name stands for, None if only a run shows it, or a Verdict on its absence.
@@ -95,10 +93,16 @@ class Names:
             return _walk(module, parts, has_files, is_module)
         except ModuleNotFoundError as error:  # Of what TensorFlow loads at the first use of a name.
             return Verdict('install', f'pip install {error.name}')
-        except AttributeError as error:
-            if 'pip install' in str(error):
-                return Verdict('install', str(error)[str(error).index('pip install') :])
+        except modules.MissingPackage as error:
+            return Verdict('install', str(error).partition(': ')[2])
+        except AttributeError:
             return _absent(top, '.'.join(parts))
+
+
+@functools.cache
+def _is_bridged(name):
+    is_old = any(f'{name}.'.startswith(f'{moved}.') for moved in _MOVED)
+    return is_old or not requirements.has_own_estimator() and name.startswith(_ESTIMATOR)
 
 
 def _walk(found, parts, has_files, is_module):

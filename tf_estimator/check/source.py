@@ -3,12 +3,12 @@
 import ast
 import collections
 from collections.abc import Collection
+import contextlib
 import dataclasses
 import re
 from typing import Any
-import warnings
 
-from tf_estimator.check.files import Lines
+from tf_estimator.check.files import parse
 
 _FALLBACKS = {'ImportError', 'ModuleNotFoundError', 'AttributeError', 'NameError'}
 _VERSIONS = re.compile(
@@ -53,6 +53,7 @@ class Use:
     """A place in a file that uses a name.
 
     Attributes:
+      file: its path.
       place: 'FILE:LINE', for notebooks 'FILE, cell N:LINE'.
       name: as in tensorflow.contrib.slim.conv2d, without aliases; or of Python 2.
       is_module: whether it is imported as a module, as by `import a.b.c`.
@@ -61,6 +62,7 @@ class Use:
       cure: what to write, if it is known from the syntax.
     """
 
+    file: str
     place: str
     name: str
     is_module: bool = False
@@ -81,26 +83,22 @@ def uses_in(path: str, libraries: Collection[str], own: Collection[str] = ()) ->
     Raises:
       OSError: the file cannot be read.
     """
-    with open(path, 'rb') as file:
-        content = file.read()
+
+    def unread(line, cure):
+        return [Use(path, f'{path}:{line}', 'syntax', cure=cure)], set()
+
     try:
-        lines = Lines(path, content)
-    except (ValueError, RecursionError):
-        return [Use(f'{path}:1', 'syntax', cure='not a notebook')], set()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore')  # Invalid escapes.
-            tree = ast.parse(lines.source)
+        tree, lines = parse(path)
     except SyntaxError as error:
-        return [Use(lines.place(error.lineno or 1), 'syntax', cure=_not_python(error))], set()
+        return unread(error.lineno or 1, _not_python(error))
     except (ValueError, RecursionError, MemoryError) as error:
-        return [Use(lines.place(1), 'syntax', cure=f'not Python 3: {error}')], set()
-    finder = _Finder(lines.place, set(libraries) - set(own), own, _names_bound(tree))
+        return unread(1, 'not a notebook' if path.endswith('.ipynb') else f'not Python 3: {error}')
+    finder = _Finder(path, lines.place, set(libraries) - set(own), own, _names_bound(tree))
     try:
         finder.find(tree)
     except RecursionError:
-        return [Use(lines.place(1), 'syntax', cure='nested too deeply to be read')], set()
-    bad = [Use(place, 'syntax', cure=_not_python(error)) for place, error in lines.bad]
+        return unread(1, 'nested too deeply to be read')
+    bad = [Use(path, place, 'syntax', cure=_not_python(error)) for place, error in lines.bad]
     return [*bad, *finder.uses], finder.added
 
 
@@ -133,10 +131,11 @@ class _ClassScope(dict[str, 'str | None']):
 class _Finder(ast.NodeVisitor):
     """Finds uses. Bodies of functions come last, as they see what the module defines after them."""
 
-    def __init__(self, place, libraries, own, bound):
+    def __init__(self, file, place, libraries, own, bound):
         self._found: list[tuple[int, Use]] = []  # With their lines.
         self.added: set[str] = set()
-        self._place, self._libraries, self._own, self._bound = place, libraries, own, bound
+        self._file, self._place = file, place
+        self._libraries, self._own, self._bound = libraries, own, bound
         self._scopes: list[dict[str, str | None]] = [{}]  # {name: what it stands for}, None for anything else
         self._guards = 0
         self._later: collections.deque[Any] = collections.deque()
@@ -150,7 +149,14 @@ class _Finder(ast.NodeVisitor):
 
     def _add(self, node, name, **facts):
         if not self._guards:
-            self._found.append((node.lineno, Use(self._place(node.lineno), name, **facts)))
+            self._found.append((node.lineno, Use(self._file, self._place(node.lineno), name, **facts)))
+
+    @contextlib.contextmanager
+    def _guarded(self, is_guard):
+        """Within the block, uses are left out if the program guards them."""
+        self._guards += is_guard
+        yield
+        self._guards -= is_guard
 
     @property
     def uses(self):
@@ -265,28 +271,22 @@ class _Finder(ast.NodeVisitor):
 
     def visit_If(self, node):
         self.visit(node.test)
-        is_guard = bool(_VERSIONS.search(ast.unparse(node.test)))
-        self._guards += is_guard
-        for child in (*node.body, *node.orelse):
-            self.visit(child)
-        self._guards -= is_guard
+        with self._guarded(_asks_for_version(node.test)):
+            for child in (*node.body, *node.orelse):
+                self.visit(child)
 
     def visit_BoolOp(self, node):
-        is_guard = bool(_VERSIONS.search(ast.unparse(node)))
-        self._guards += is_guard
-        self.generic_visit(node)
-        self._guards -= is_guard
+        with self._guarded(_asks_for_version(node)):
+            self.generic_visit(node)
 
     def visit_IfExp(self, node):
         self.visit_If(ast.If(node.test, [node.body], [node.orelse]))
 
     def visit_Try(self, node):
         only_imports = all(isinstance(child, (ast.Import, ast.ImportFrom)) for child in node.body)
-        is_guard = only_imports or any(_catches_fallbacks(handler.type) for handler in node.handlers)
-        self._guards += is_guard
-        for child in (*node.body, *node.handlers):
-            self.visit(child)
-        self._guards -= is_guard
+        with self._guarded(only_imports or any(_catches_fallbacks(handler.type) for handler in node.handlers)):
+            for child in (*node.body, *node.handlers):
+                self.visit(child)
         for child in (*node.orelse, *node.finalbody):
             self.visit(child)
 
@@ -320,6 +320,10 @@ class _Finder(ast.NodeVisitor):
     def visit_Name(self, node):
         if isinstance(node.ctx, ast.Load):
             self._check_python_2(node, node.id, _PYTHON_2, self._bound)
+
+
+def _asks_for_version(test):
+    return bool(_VERSIONS.search(ast.unparse(test)))
 
 
 def _catches_fallbacks(kind):

@@ -30,7 +30,7 @@ def _one(tensors, key):
 def metric_fn(metrics):
     """Returns the function of tf.estimator.add_metrics; names may be pairs with the key of the predictions."""
 
-    def metric_fn(features, labels, predictions):
+    def measure(features, labels, predictions):
         found = {}
         for name, metric in metrics.items():
             title, key = name if isinstance(name, tuple) else (name, None)
@@ -39,4 +39,4 @@ def metric_fn(metrics):
             found[title] = (metric.create_metric_ops if is_spec else metric)(*arguments)
         return found
 
-    return metric_fn
+    return measure

@@ -197,7 +197,7 @@ class _Canned(_Learner):
         return self._predict_one(self._key, x, input_fn, batch_size, as_iterable)
 
     def _predict_one(self, key, x, input_fn, batch_size, as_iterable):
-        rows = _Learner.predict(self, x, input_fn, batch_size, [key])
+        rows = super().predict(x, input_fn, batch_size, [key])
         found = (row[key][0] if row[key].shape == (1,) else row[key] for row in rows)
         return found if as_iterable else np.asarray([*found])
 
