@@ -1,0 +1,39 @@
+"""Spellings of one value: as spreadsheets, pandas and operating systems write it, and which of them mean that it is missing."""
+
+import re
+import unicodedata
+
+# Those of pandas.read_csv, and ?, as the UCI repository writes it.
+MISSING = frozenset(
+    ['', '#N/A', '#N/A N/A', '#NA', '-1.#IND', '-1.#QNAN', '-NaN', '-nan', '1.#IND', '1.#QNAN', '<NA>', 'N/A', 'NA', 'NULL']
+    + ['NaN', 'None', 'n/a', 'nan', 'null', '?']
+)
+_WHOLE = re.compile(r'([+-]?[0-9]+)\.0+')
+_BOOLEANS = ('true', 'false')
+
+
+def display(text: str) -> str:
+    """Returns a value as it is shown: with composed accents (NFC), and an integer without the decimals of a float, as in 10115.0."""
+    text = text if text.isascii() else unicodedata.normalize('NFC', text)
+    whole = _WHOLE.fullmatch(text)
+    return whole[1] if whole else text
+
+
+def key(text: str) -> str:
+    """Returns what all spellings of a value have in common: TRUE and True are one."""
+    shown = display(text)
+    lowered = shown.lower() if len(shown) <= 5 else shown
+    return lowered if lowered in _BOOLEANS else shown
+
+
+def spellings(text: str) -> list[str]:
+    """Returns the spellings of a value for lookups in a graph, which cannot normalize; the value as it is shown comes first."""
+    shown = display(text)
+    found = [shown]
+    if not shown.isascii():
+        found.append(unicodedata.normalize('NFD', shown))
+    if re.fullmatch('[+-]?[0-9]+', shown):
+        found.append(f'{shown}.0')
+    if key(shown) in _BOOLEANS:
+        found += [shown.lower(), shown.capitalize(), shown.upper()]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,31 @@
+"""Tests for the spellings of a value."""
+
+import unicodedata
+
+import pytest
+
+from estimator_trainer.common.own_data.values import MISSING, display, key, spellings
+
+
+def test_missing_values_are_those_of_pandas_and_a_question_mark():
+    # https://pandas.pydata.org/docs/reference/api/pandas.read_csv.html: na_values.
+    of_pandas = ' |#N/A|#N/A N/A|#NA|-1.#IND|-1.#QNAN|-NaN|-nan|1.#IND|1.#QNAN|<NA>|N/A|NA|NULL|NaN|None|n/a|nan|null'
+    assert MISSING == {'?', *(text.strip() for text in of_pandas.split('|'))}
+
+
+@pytest.mark.parametrize(
+    'one, other', [('TRUE', 'true'), ('False', 'FALSE'), ('10115', '10115.0'), ('été', unicodedata.normalize('NFD', 'été'))]
+)
+def test_spellings_of_one_value_have_one_key(one, other):
+    assert key(one) == key(other)
+    assert other in spellings(one)
+
+
+@pytest.mark.parametrize('one, other', [('001', '1'), ('1E2', '10E1'), ('a', 'A'), ('truely', 'TRUELY'), ('1.5', '1')])
+def test_different_values_have_different_keys(one, other):
+    assert key(one) != key(other)
+    assert other not in spellings(one)
+
+
+def test_values_are_shown_as_written():
+    assert [display(text) for text in ('001', 'TRUE', '3.0', '-2.00', '1E2')] == ['001', 'TRUE', '3', '-2', '1E2']
