@@ -17,7 +17,7 @@ from estimator_trainer.common.own_data import example_parser, tokens
 from estimator_trainer.common.own_data.description import describe_classes
 from estimator_trainer.common.own_data.lines import Lines, Position, Row, in_blocks
 from estimator_trainer.common.own_data.schema import LABEL, TEXT
-from estimator_trainer.common.own_data.split_rows import BadRows, read_rows, write
+from estimator_trainer.common.own_data.split_rows import BadRows, SplitRows, read_rows, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
 from estimator_trainer.common.records import records
@@ -125,8 +125,11 @@ def _convert(directory, files, params):
     vocabulary = _vocabulary(trained, params)
     counts = len(classes), ', '.join(classes[:20]), vocabulary['vocabulary_size']
     tf.logging.info('%s: %d classes: %s; %d ids of %s', params.text_file, *counts, params.tokens)
-    readers = [(file, functools.partial(_labeled, file.path), dict) for file in files]
-    write(directory, params.text_file, {**describe_classes(classes), **vocabulary}, readers, params.max_bad_share)
+    examples: dict[str, SplitRows] = {}
+    for file in files:
+        bad = BadRows(params.max_bad_share)
+        examples |= {split: SplitRows(file, split, functools.partial(_labeled, file.path), dict, bad) for split in file.splits}
+    write(directory, params.text_file, {**describe_classes(classes), **vocabulary}, examples)
 
 
 def _vocabulary(file, params):

@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.own_data.values import display, key
+
 
 class ValueCounts:
     """Counts the distinct values of a stream in bounded memory: drops the rarest if there are too many.
@@ -26,8 +28,12 @@ class ValueCounts:
         return len(self._counts)
 
     def update(self, values: Collection[str]) -> None:
-        self._counts.update(values)
-        self.total += len(values)
+        self.add(collections.Counter(values))
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Adds {value: how often it occurs}."""
+        self._counts.update(counts)
+        self.total += sum(counts.values())
         if self.is_exact and len(self._counts) < self.total:
             self.are_distinct = False
         limit = 1
@@ -36,12 +42,24 @@ class ValueCounts:
             self._counts = collections.Counter({value: count for value, count in self._counts.items() if count > limit})
             limit += 1
 
+    def counts(self) -> Mapping[str, int]:
+        """Returns {value: count}, as spelled."""
+        return self._counts
+
+    def merged(self) -> dict[str, int]:
+        """Returns {value: count}: spellings of one value count together, under the commonest, as it is shown."""
+        names: dict[str, str] = {}
+        found: collections.Counter[str] = collections.Counter()
+        for value, count in sorted(self._counts.items(), key=lambda item: (-item[1], item[0])):
+            found[names.setdefault(key(value), display(value))] += count
+        return dict(found)
+
     def values(self) -> Iterable[str]:
-        return self._counts.keys()
+        return self.merged().keys()
 
     def most_common(self, min_count: int, max_size: int) -> list[str]:
         """Returns at most max_size values that occur at least min_count times, the most frequent first."""
-        found = sorted((-count, value) for value, count in self._counts.items() if count >= min_count)
+        found = sorted((-count, value) for value, count in self.merged().items() if count >= min_count)
         return [value for _, value in found[:max_size]]
 
     def describe(self, params: Mapping[str, Any]) -> dict[str, Any]:
