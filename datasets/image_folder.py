@@ -68,6 +68,8 @@ def prepare(data_dir: str, params: HParams) -> None:
         records.write(directory, splits, fingerprint=os.path.basename(directory))
     total = sum(map(len, folders.splits.values()))
     _check_unreadable(unreadable, params, total)
+    for split, names in folders.unlabeled.items():
+        tf.logging.warning('%s: %s.', os.path.join(folders.root, split), _unlabeled(folders, split, names))
     if dark.count():
         tf.logging.warning('%d of %d pictures, listed in %s, %s.', dark.count(), total, dark.path, _DARK)
 
@@ -100,6 +102,11 @@ def _scanned(root, train_split, eval_share):
 
 def _directory(data_dir, folders):
     return os.path.join(data_dir, f'image_folder-{_VERSION}-{folders.fingerprint()}')
+
+
+def _unlabeled(folders, split, names):
+    path = os.path.join(folders.root, split)
+    return f'has no folder of a class, but {", ".join(names[:_MAX_LOGGED])}: predict its pictures with --input={path}'
 
 
 def _log(folders, directory):
@@ -234,6 +241,8 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
             f'image_dir={params.image_dir}: the classes are {", ".join(folders.class_names)}, but the model was trained with '
             f'{", ".join(trained)}'
         )
+    if split in folders.unlabeled:
+        raise UsageError(f'the split {split} {_unlabeled(folders, split, folders.unlabeled[split])}')
     return records.read(_directory(data_dir, folders), folders.find_split(split, params.train_split))
 
 

@@ -61,7 +61,9 @@ def read_files(paths, text=''):
     return [features['image'] * 255 for features in parse(image_folder, params('', text), serialized, PREDICT)]
 
 
-def test_pictures_and_their_classes_are_converted_once_until_they_change_and_wrong_hyper_parameters_are_refused(root, tmp_path):
+def test_pictures_and_their_classes_are_converted_once_until_they_change_and_wrong_hyper_parameters_are_refused(
+    root, tmp_path, caplog
+):
     (root / 'dog' / 'notes.txt').write_text('of no interest')
     for text in ('num_channels=1', 'max_bad_share=0.5', f'image_size={SIZE}'):
         found = Prepared(image_folder, tmp_path, f'image_dir={root}', text)
@@ -84,6 +86,15 @@ def test_pictures_and_their_classes_are_converted_once_until_they_change_and_wro
         image_folder.metadata('', params(root, 'num_classes=3'))
     with pytest.raises(UsageError, match='the classes are cat, dog, but the model was trained with dog, emu'):
         image_folder.read('eval', str(tmp_path), params(root, metadata={'class_names': ['dog', 'emu']}))
+    for name in ('cat', 'dog'):
+        save(tmp_path / 'split' / 'train' / name / '1.png', picture())
+        save(tmp_path / 'split' / 'val' / name / '1.png', picture())
+    save(tmp_path / 'split' / 'test' / 'unknown' / '1.png', picture())
+    split = params(tmp_path / 'split')
+    image_folder.prepare(str(tmp_path), split)
+    cure = f'has no folder of a class, but unknown: predict its pictures with --input={tmp_path}/split/test'
+    assert 'WARNING  tensorflow:image_folder.py' in caplog.text and f'{tmp_path}/split/test: {cure}.' in caplog.text
+    assert refused(image_folder.read, 'test', str(tmp_path), split) == f'the split test {cure}'
     for changed, message in (
         ({'image_dir': ''}, '--dataset=image_folder needs a directory of pictures: give it with --hparams=image_dir=PATH'),
         ({'image_dir': '/no/such'}, 'image_dir: /no/such: no such directory'),
