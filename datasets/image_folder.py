@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.formats import class_folders, image_records, images
 from estimator_trainer.common.formats.class_folders import ClassFolders
+from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
@@ -88,7 +89,7 @@ def _check(params):
 
 def _scan(params):
     try:
-        root = os.path.abspath(os.path.expanduser(params.image_dir)) if '://' not in params.image_dir else params.image_dir
+        root = params.image_dir if is_remote(params.image_dir) else os.path.abspath(params.image_dir)
         return _scanned(root, params.get('train_split', 'train'), params.eval_share)
     except UsageError as error:
         raise UsageError(f'image_dir: {error}') from None
