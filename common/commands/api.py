@@ -35,7 +35,7 @@ from estimator_trainer.common.files import dumps
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
-from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.paths import expand, is_remote
 from estimator_trainer.common.pipeline.input import get_specs
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.common.plugins.traceback_filter import check_exit, original
@@ -311,7 +311,7 @@ def _path(name, value):
     check_utf8([path])
     if not path:
         raise UsageError(f'{name} is empty')
-    return os.path.expanduser(path)
+    return expand(path)
 
 
 def _absolute(name, value):

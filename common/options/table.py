@@ -18,8 +18,8 @@ from estimator_trainer.hparams.defaults import MAXIMUM as MAX_INT
 
 MAX_DEVICES = 1024  # And threads: more than any machine has, but not enough to exhaust it.
 PRECISIONS = ('float32', 'bfloat16', 'float16')
-PATH, NOT_EMPTY, COMMAND_LINE, LAUNCHER = Trait.PATH, Trait.NOT_EMPTY, Trait.COMMAND_LINE, Trait.LAUNCHER
-SAME_IN_TASKS, SAME_IN_TRIALS = Trait.SAME_IN_TASKS, Trait.SAME_IN_TRIALS
+PATH, LOCAL_PATH, NOT_EMPTY, COMMAND_LINE = Trait.PATH, Trait.LOCAL_PATH, Trait.NOT_EMPTY, Trait.COMMAND_LINE
+LAUNCHER, SAME_IN_TASKS, SAME_IN_TRIALS = Trait.LAUNCHER, Trait.SAME_IN_TASKS, Trait.SAME_IN_TRIALS
 SET_IN_TRIALS, NOT_IN_TRIALS, CHANGES_RESULT = Trait.SET_IN_TRIALS, Trait.NOT_IN_TRIALS, Trait.CHANGES_RESULT
 _TRAINING = ('train_and_evaluate', 'train')
 _STOPPING = ('train_and_evaluate', 'dry_run')
@@ -185,7 +185,7 @@ class Options:
     log_file: str = flag(
         '',
         'Also write the log to this local file, with the error at the end if there is one.',
-        traits=COMMAND_LINE | LAUNCHER | SET_IN_TRIALS,
+        traits=LOCAL_PATH | COMMAND_LINE | LAUNCHER | SET_IN_TRIALS,
     )
     full_traceback: bool = flag(False, 'Include the lines of TensorFlow and the framework in tracebacks.', traits=COMMAND_LINE)
 
