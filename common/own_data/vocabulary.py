@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.own_data.values import display, key, spellings
+
 
 class ValueCounts:
     """Counts the distinct values of a stream in bounded memory: drops the rarest if there are too many.
@@ -26,8 +28,12 @@ class ValueCounts:
         return len(self._counts)
 
     def update(self, values: Collection[str]) -> None:
-        self._counts.update(values)
-        self.total += len(values)
+        self.add(collections.Counter(values))
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Adds {value: how often it occurs}."""
+        self._counts.update(counts)
+        self.total += sum(counts.values())
         if self.is_exact and len(self._counts) < self.total:
             self.are_distinct = False
         limit = 1
@@ -36,12 +42,24 @@ class ValueCounts:
             self._counts = collections.Counter({value: count for value, count in self._counts.items() if count > limit})
             limit += 1
 
+    def counts(self) -> Mapping[str, int]:
+        """Returns {value: count}, as spelled."""
+        return self._counts
+
+    def merged(self) -> dict[str, int]:
+        """Returns {value: count}: spellings of one value count together, under the commonest, as it is shown."""
+        names: dict[str, str] = {}
+        found: collections.Counter[str] = collections.Counter()
+        for value, count in sorted(self._counts.items(), key=lambda item: (-item[1], item[0])):
+            found[names.setdefault(key(value), display(value))] += count
+        return dict(found)
+
     def values(self) -> Iterable[str]:
-        return self._counts.keys()
+        return self.merged().keys()
 
     def most_common(self, min_count: int, max_size: int) -> list[str]:
         """Returns at most max_size values that occur at least min_count times, the most frequent first."""
-        found = sorted((-count, value) for value, count in self._counts.items() if count >= min_count)
+        found = sorted((-count, value) for value, count in self.merged().items() if count >= min_count)
         return [value for _, value in found[:max_size]]
 
     def describe(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,24 +79,40 @@ def lookup_table(keys: Sequence[str | bytes], ids: Sequence[int], default: int) 
 
 
 def column_ids(values: tf.Tensor, vocabularies: Sequence[Sequence[str]]) -> tf.Tensor:
-    """Returns the ids of values, string [..., columns], as int32: 1 + the index in the column's vocabulary; 0 if unknown."""
+    """Returns the ids of values, string [..., columns], as int32: 1 + the index in the column's vocabulary; 0 if unknown.
+
+    Each of a value's spellings has its id, unless it is another value of the vocabulary.
+    """
     # One table for all columns: keys begin with the column's number.
-    keys = [f'{i}\0{value}' for i, vocabulary in enumerate(vocabularies) for value in vocabulary]
-    ids = [number for vocabulary in vocabularies for number in range(1, len(vocabulary) + 1)]
+    ids = {
+        f'{i}\0{value}': number for i, vocabulary in enumerate(vocabularies) for value, number in _known(vocabulary, 1).items()
+    }
     columns = tf.constant([str(i) for i in range(len(vocabularies))])
-    found = lookup_table(keys, ids, 0).lookup(tf.strings.join([tf.broadcast_to(columns, tf.shape(values)), values], '\0'))
+    found = lookup_table([*ids], [*ids.values()], 0).lookup(
+        tf.strings.join([tf.broadcast_to(columns, tf.shape(values)), values], '\0')
+    )
     return tf.cast(found, tf.int32)
 
 
+def _known(vocabulary, first):
+    """Returns {spelling: id} of values, whose ids begin with `first`."""
+    ids = {value: number for number, value in enumerate(vocabulary, first)}
+    for value, number in list(ids.items()):
+        for spelling in spellings(value):
+            ids.setdefault(spelling, number)
+    return ids
+
+
 def class_ids(values: tf.Tensor, class_names: Sequence[str], name: str) -> tf.Tensor:
-    """Returns the class indices of strings, int32; asserts that all are known.
+    """Returns the class indices of strings, int32, in any of their spellings; asserts that all are known.
 
     Args:
       values: string tensor of any shape.
       class_names: in their order.
       name: of the label, for the message.
     """
-    found = lookup_table(class_names, range(len(class_names)), -1).lookup(values)
+    ids = _known(class_names, 0)
+    found = lookup_table([*ids], [*ids.values()], -1).lookup(values)
     shown = ', '.join(class_names[:5]) + (', ...' if len(class_names) > 5 else '')
     with tf.control_dependencies(
         [tf.debugging.Assert(tf.reduce_all(found >= 0), [f'Key: {name}. Must be one of the classes: {shown}'])]
