@@ -38,8 +38,8 @@ def warn_of_unknown(what: str, known: Iterable[str], counts: Mapping[str, int], 
         return False
     here = sorted(unknown, key=lambda value: (-unknown[value], value))
     tf.logging.warning(
-        '%s: %d %% of the %s are unknown: the training data has %s, here are %s: write them as there, or predictions are '
-        'nearly blind to them',
+        '%s: %d %% of the %s are unknown: the training data has %s, here are %s: the model knows nothing about them; write '
+        'them as there, if they are the same',
         place,
         100 * num_unknown // total,
         what,

@@ -27,6 +27,7 @@ from estimator_trainer.common.own_data.splits import fingerprint
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
 from estimator_trainer.hparams.build import HParams
 
+_VERSION = 2  # Of the metadata.
 _MAX_INTEGER_CLASSES = 1000  # An int64 label is rarely an amount.
 _FEW = 20  # Floats that are so few whole numbers are probably classes.
 
@@ -35,7 +36,7 @@ def facts_path(directory: str, params: HParams) -> str:
     """Returns the path of the metadata file in a directory, which depends on these hyper-parameters."""
     names = ('image_size', 'tokens', 'min_count', 'max_vocabulary')
     facts = [read_schema(params.schema, FEATURES).content, params.train_split, *(params[name] for name in names)]
-    return os.path.join(directory, f'metadata-{fingerprint("", (), facts)}.json')
+    return os.path.join(directory, f'metadata-{fingerprint("", (), facts, _VERSION)}.json')
 
 
 def describe(

@@ -62,19 +62,20 @@ def token_ids(text: tf.Tensor, params: Mapping[str, Any], vocabulary: Sequence[s
     if params['tokens'] == BYTES:
         ids = tf.cast(tf.io.decode_raw(text, tf.uint8), tf.int32) + 1
     else:
-        word_ids = _with_accents_apart(vocabulary)
+        word_ids = _ids_of_forms(vocabulary)
         table = lookup_table([*word_ids], [*word_ids.values()], _UNKNOWN)
         ids = tf.cast(table.lookup(split_words(text)[: params['max_length']]), tf.int32)
     at_least_one = tf.concat([ids, [_UNKNOWN]], axis=0)[: tf.maximum(tf.size(ids), 1)]
     return at_least_one[: params['max_length']]
 
 
-def _with_accents_apart(vocabulary):
-    """Returns {word: id}, also for the words with accents apart (NFD), as macOS writes them: a graph cannot normalize."""
+def _ids_of_forms(vocabulary):
+    """Returns {word: id}, also of both of Unicode's forms of a word, NFC and NFD: a graph cannot normalize."""
     ids = {word: number for number, word in enumerate(vocabulary, _FIRST_WORD)}
     for word, number in list(ids.items()):
         if not word.isascii():
-            ids.setdefault(unicodedata.normalize('NFD', word), number)
+            for form in ('NFC', 'NFD'):
+                ids.setdefault(unicodedata.normalize(form, word), number)
     return ids
 
 

@@ -11,7 +11,7 @@ def test_it_names_the_share_the_place_and_a_few_values_of_both(caplog):
     assert warn_of_unknown('values of column state', STATES, {'BY': 40, 'HE': 9, 'Berlin': 1, '': 50}, 'eval.csv')
     assert (
         'eval.csv: 98 % of the values of column state are unknown: the training data has Bavaria, Hesse, Berlin, ..., '
-        'here are BY, HE: write them as there'
+        'here are BY, HE: the model knows nothing about them; write them as there'
     ) in caplog.text
 
 
