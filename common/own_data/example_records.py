@@ -130,9 +130,9 @@ def _fault(found, feature):
     (stored, values), kind, name = found, feature['kind'], feature['name']
     what = f'the {kind if kind in (LABEL, WEIGHT) else "feature"} {name}'
     if stored != feature['stored']:
-        return f'{what} is {stored}, but {feature["stored"]} in the first examples: write all as one type'
+        return f'{what} is {stored}, but {feature["stored"]} in training: write all as one type'
     if kind != 'id' and len(values) != feature['values']:
-        return f'{what} has {len(values)} values, but {feature["values"]} in the first examples: write as many in all'
+        return f'{what} has {len(values)} values, but {feature["values"]} in training: write as many in all'
     if kind == IMAGE and not feature['is_raw'] and not is_decoded(values[0]):
         return explain(name, values[0])
     return ''

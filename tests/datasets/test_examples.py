@@ -298,11 +298,11 @@ def later(example, schema=None, split='train', **first):
     'example, message',
     [
         ({'x': 1.0, 'z': 2}, 'the feature z is not in the first 1000 examples: give its kind, such as numeric or ignore, in'),
-        ({'x': 1}, 'the feature x is int64, but float in the first examples: write all as one type'),
-        ({'x': 'a'}, 'the feature x is bytes, but float in the first examples: write all as one type'),
-        ({'x': [1.0, 2.0]}, 'the feature x has 2 values, but 1 in the first examples: write as many in all'),
-        ({'label': 1.0}, 'the label label is float, but int64 in the first examples: write all as one type'),
-        ({'label': [0, 1]}, 'the label label has 2 values, but 1 in the first examples: write as many in all'),
+        ({'x': 1}, 'the feature x is int64, but float in training: write all as one type'),
+        ({'x': 'a'}, 'the feature x is bytes, but float in training: write all as one type'),
+        ({'x': [1.0, 2.0]}, 'the feature x has 2 values, but 1 in training: write as many in all'),
+        ({'label': 1.0}, 'the label label is float, but int64 in training: write all as one type'),
+        ({'label': [0, 1]}, 'the label label has 2 values, but 1 in training: write as many in all'),
         ({'a': b'RIFFsizeWEBP'}, 'the image a is a file of WebP, which TensorFlow does not decode: write PNG or JPEG'),
     ],
 )
@@ -313,7 +313,7 @@ def test_an_example_after_the_sample_that_differs_is_named_with_a_cure(example, 
 def test_an_example_without_a_label_is_named_and_other_splits_are_checked_too():
     assert failed(later, {'x': 1.0}) == 'record 1000: has no feature label: write it, or leave out the example'
     assert later({'x': 1.0}, split='test')['task'] == 'classification'
-    assert failed(later, {'x': 1}, split='test') == 'record 0: the feature x is int64, but float in the first examples: ' + (
+    assert failed(later, {'x': 1}, split='test') == 'record 0: the feature x is int64, but float in training: ' + (
         'write all as one type'
     )
 
@@ -388,6 +388,25 @@ def test_another_split_whose_values_are_unknown_raises_an_alarm(caplog):
     assert 'split test' not in caplog.text
 
 
+def test_unknown_values_in_input_raise_an_alarm(tmp_path, caplog):
+    def file(name, city, text):
+        return write(tmp_path / name, [{'city': city, 'zip': 7, 'text': f'{text} film {i}', 'label': i % 2} for i in range(4)])
+
+    def read(path):
+        caplog.clear()
+        params = HParams(tokens.get_params(), facts)
+        return [record for _, record in example_input.read_input(str(path), params)]
+
+    examples = [{'city': 'Rome', 'zip': 7, 'text': 'good film it is', 'label': i % 2} for i in range(4)]
+    facts = describe(examples, {'features': {'zip': 'categorical'}})
+    assert len(read(file('a.tfrecord', 'Rome', 'good'))) == 4 and not caplog.text
+    assert len(read(file('b.tfrecord', 'ROM', 'guter film mehr'))) == 4
+    assert (
+        'b.tfrecord: 100 % of the values of the feature city are unknown: the training data has Rome, here are' in caplog.text
+    )
+    assert 'b.tfrecord: 60 % of the words of the texts are unknown' in caplog.text and 'feature zip' not in caplog.text
+
+
 def test_classes_are_logged_with_their_examples_and_doubtful_ones_are_warned_of(caplog):
     caplog.set_level('INFO', 'tensorflow')
     others = {'eval': labeled(['cat', 'owl']), 'test': [{'x': 1.0}]}
@@ -452,11 +471,12 @@ def test_files_are_verified_and_read_in_order_and_input_by_the_metadata_alone(tm
     content = path.read_bytes()
     path.write_bytes(content[:40] + b'\xff' + content[41:])
     assert re.search(f'{path}: the record at byte 0 is corrupt: .*: restore it', failed(prepared))
-    path = write(tmp_path / 'input.tfrecord', [*map(mixed, range(5)), {'x': 1.0}, b'no example'])
+    path = write(tmp_path / 'input.tfrecord', [*map(mixed, range(5)), {'x': 1.0}, b'no example', {**mixed(0), 'x': 1}])
     shutil.rmtree(directory)
     shutil.rmtree(tmp_path / 'data')
     features, errors = found.predict(path)
     wrong = {5: 'has no feature photo, review', 6: 'is not a tf.train.Example'}
+    wrong[7] = 'the feature x is int64, but float in training: write all as one type'
     assert errors == {number: f'{path}: record {number}: {text}' for number, text in wrong.items()}
     np.testing.assert_equal(features, expected)
 
@@ -495,4 +515,4 @@ def test_files_are_verified_by_their_manifest_and_a_record_that_differs_from_the
     path = write(tmp_path / 'own' / 'train.tfrecord', [*labeled([0, 1]), b'no example'])
     assert re.search(f'{path}: record 2, at byte .* is not a tf.train.Example', failed(prepared))
     write(path, [*labeled([0, 1] * 500), {'x': [1.0, 2.0], 'label': 0}])  # After the sample.
-    assert re.search(f'{path}: record 1000, at byte .*: the feature x has 2 values, but 1 in the first', failed(prepared))
+    assert re.search(f'{path}: record 1000, at byte .*: the feature x has 2 values, but 1 in training', failed(prepared))
