@@ -5,7 +5,6 @@ splits: train.txt, eval.txt ... Tokens are lower-case words, with the vocabulary
 """
 
 from collections.abc import Iterator
-import functools
 import os
 from typing import Any
 
@@ -14,18 +13,24 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import example_parser, tokens
-from estimator_trainer.common.own_data.description import describe_classes
-from estimator_trainer.common.own_data.lines import Lines, Position, Row, in_blocks
+from estimator_trainer.common.own_data.alarm import warn_of_unknown
+from estimator_trainer.common.own_data.description import describe_classes, log_classes
+from estimator_trainer.common.own_data.labeled_lines import LabeledLines
+from estimator_trainer.common.own_data.labeled_lines import split as split_line
+from estimator_trainer.common.own_data.lines import in_blocks
 from estimator_trainer.common.own_data.schema import LABEL, TEXT
 from estimator_trainer.common.own_data.split_rows import BadRows, SplitRows, read_rows, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
+from estimator_trainer.common.own_data.values import key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = ('*.txt', '*.tsv')
 _FEATURES = [{'name': name, 'kind': kind, 'stored': 'bytes'} for name, kind in (('text', TEXT), ('label', LABEL))]
+_VERSION = 2  # Of the conversion.
 _MAX_CLASSES = 10000
+_CHECKED = 1000  # Texts of --input whose words are compared with the vocabulary.
 _MIN_DISTINCT_LINES = 10  # So many labels, all different, are texts or ids.
 
 
@@ -68,42 +73,20 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the lines of a file: texts, each with or without the label of a known class."""
+    known = {key(name) for name in params.metadata['class_names']}
+    texts: list[str] = []
 
     def encode(line):
-        label, tab, text = line.partition('\t')
-        return {'text': (text if tab and label.strip() in params.metadata['class_names'] else line).strip()}
+        label, text = split_line(line)
+        text = text if '\t' in line and key(label) in known else line.strip()
+        if len(texts) < _CHECKED:
+            texts.append(text)
+        return {'text': text}
 
-    yield from read_rows(path, _lines(path), encode)
-
-
-def _lines(path: str) -> Iterator[Row]:
-    """Yields the non-blank lines."""
-    lines, number = Lines(path), 0
-    while True:
-        position = Position(lines.offset, lines.number, number)
-        lines.is_utf8 = True
-        line = next(lines, None)
-        if line is None:
-            return
-        if line.strip():
-            is_utf8 = lines.is_utf8
-            yield Row(position, line.rstrip('\r\n') if is_utf8 else RunError(f'{path}: line {position.line}: is not UTF-8'))
-            number += 1
-
-
-def _labeled(path: str) -> Iterator[Row]:
-    """Yields the lines as examples."""
-    for row in _lines(path):
-        if isinstance(row.value, RunError):
-            yield row
-            continue
-        label, tab, text = row.value.partition('\t')
-        label, text = label.strip(), text.strip()
-        wrong = 'no tab after the label' if not tab else 'no label' if not label else '' if text else 'no text'
-        if '\t' in text.partition('\r')[2]:
-            wrong = 'a carriage return between a text and the next label: lines must end with LF or CR LF'
-        error = RunError(f'{path}: line {row.position.line}: has {wrong}')
-        yield Row(row.position, error if wrong else {'label': label, 'text': text})
+    yield from read_rows(path, LabeledLines(path).lines(), encode)
+    words = tokens.WordCounts(params)
+    words.update(texts)
+    warn_of_unknown('words of the texts', params.metadata['vocabulary'], words.words, path)
 
 
 def _files(params):
@@ -113,41 +96,76 @@ def _files(params):
 def _directory(data_dir, params):
     names = ('tokens', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share')
     facts = [params.train_split, *(params[name] for name in names)]
-    return os.path.join(data_dir, f'text-{fingerprint(params.text_file, [file.path for file in _files(params)], facts)}')
+    return os.path.join(
+        data_dir, f'text-{fingerprint(params.text_file, [file.path for file in _files(params)], facts, _VERSION)}'
+    )
 
 
 def _convert(directory, files, params):
-    trained = find_split(params.train_split, 'text_file', params.text_file, files)
-    classes = _classes(params.text_file, files, BadRows(params.max_bad_share))
-    if len(classes) < 2:
-        found = f'only the class {classes[0]}' if classes else 'no line with a label and a text'
-        raise RunError(f'{params.text_file}: has {found}: there is nothing to learn')
-    vocabulary = _vocabulary(trained, params)
-    counts = len(classes), ', '.join(classes[:20]), vocabulary['vocabulary_size']
-    tf.logging.info('%s: %d classes: %s; %d ids of %s', params.text_file, *counts, params.tokens)
+    find_split(params.train_split, 'text_file', params.text_file, files)
+    lines = {file: LabeledLines(file.path) for file in files}
+    surveys = _survey(lines, params)
+    classes = _classes(params.text_file, {name: survey.labels for name, survey in surveys.items()}, params.train_split)
+    vocabulary = surveys[params.train_split].words.describe(params)
+    for name, survey in surveys.items():
+        place = f'{params.text_file}: the split {name}'
+        tokens.warn_of_unknown_words(vocabulary['vocabulary'], surveys[params.train_split].words, survey.words, place)
+    tf.logging.info('%s: %d ids of %s', params.text_file, vocabulary['vocabulary_size'], params.tokens)
+    names = {key(name): name for name in classes}
+
+    def encode(example):
+        return {**example, 'label': names[key(example['label'])]}
+
     examples: dict[str, SplitRows] = {}
-    for file in files:
+    for file, found in lines.items():
         bad = BadRows(params.max_bad_share)
-        examples |= {split: SplitRows(file, split, functools.partial(_labeled, file.path), dict, bad) for split in file.splits}
+        examples |= {split: SplitRows(file, split, found.labeled, encode, bad) for split in file.splits}
     write(directory, params.text_file, {**describe_classes(classes), **vocabulary}, examples)
 
 
-def _vocabulary(file, params):
-    words = tokens.WordCounts(params)
-    sound = (row for row in _labeled(file.path) if not isinstance(row.value, RunError))
-    texts = (row.value['text'] for row in sound if file.split_of(row.position.row) == params.train_split)
-    for block in in_blocks(texts) if params.tokens == tokens.WORDS else ():
-        words.update(block)
-    return words.describe(params)
+class _Survey:
+    """The labels and the words of a split."""
+
+    def __init__(self, params):
+        self.labels = ValueCounts(_MAX_CLASSES)
+        self.words = tokens.WordCounts(params)
 
 
-def _classes(source, files, bad):
-    counts = ValueCounts(_MAX_CLASSES)
-    for file in files:
-        for block in in_blocks(bad.sound(_labeled(file.path))):
-            counts.update([row.value['label'] for row in block])
-        if not counts.is_exact:
-            raise UsageError(f'{file.path}: has more than {_MAX_CLASSES} labels: a line must be a label, a tab and a text')
-    if counts.are_distinct and counts.total >= _MIN_DISTINCT_LINES:
+def _survey(lines, params):
+    """Reads the files, {file: LabeledLines}; returns {split: _Survey}."""
+    surveys = {split: _Survey(params) for file in lines for split in file.splits}
+    bad = BadRows(params.max_bad_share)
+    for file, found in lines.items():
+        for block in in_blocks(bad.sound(found.labeled())):
+            values: dict[str, list[Any]] = {split: [] for split in file.splits}
+            for row in block:
+                values[file.split_of(row.position.row)].append(row.value)
+            for split in file.splits:
+                surveys[split].labels.update([value['label'] for value in values[split]])
+                surveys[split].words.update([value['text'] for value in values[split]])
+            if not all(surveys[split].labels.is_exact for split in file.splits):
+                raise _too_many(file.path)
+        if found.num_quoted:
+            tf.logging.warning('%s: the quotes of csv writers are removed from %d lines.', file.path, found.num_quoted)
+    return surveys
+
+
+def _too_many(path):
+    return UsageError(f'{path}: has more than {_MAX_CLASSES} labels: a line must be a label, a tab and a text')
+
+
+def _classes(source, labels, trained):
+    """Returns the names of the classes of all splits, {split: ValueCounts}, and logs them."""
+    total = ValueCounts(_MAX_CLASSES)
+    for counts in labels.values():
+        total.add(counts.counts())
+    if not total.is_exact:
+        raise _too_many(source)
+    if total.are_distinct and total.total >= _MIN_DISTINCT_LINES:
         raise UsageError(f'{source}: each line has a different label: a line must be a label, a tab and a text')
-    return sorted_classes(counts.values())
+    classes = sorted_classes(total.values())
+    if len(classes) < 2:
+        found = f'only the class {classes[0]}' if classes else 'no line with a label and a text'
+        raise RunError(f'{source}: has {found}: there is nothing to learn')
+    log_classes(source, classes, {split: counts.counts() for split, counts in labels.items()}, trained)
+    return classes

@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.files import read_json, write_json
 from estimator_trainer.common.own_data import example_input, example_metadata, example_parser, tokens
+from estimator_trainer.common.own_data.example_records import Examples
 from estimator_trainer.common.own_data.schema import FEATURES, IMAGE, LABEL, TEXT, USUAL_LABELS, WEIGHT, read_schema
 from estimator_trainer.common.own_data.splits import fingerprint
 from estimator_trainer.common.own_data.tfds_directory import open_directory
@@ -55,9 +56,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     _check_lengths(directory, found)
     path = example_metadata.facts_path(directory, params)
     if not tf.io.gfile.exists(path):
-        examples = example_metadata.Examples(
-            found.path, list(found.files), trained, lambda split: records.read(directory, split)
-        )
+        examples = Examples(found.path, list(found.files), trained, lambda split: records.read(directory, split))
         write_json(path, _describe(examples, found, params))
 
 

@@ -1,22 +1,22 @@
 """Your own TFRecord files of tf.train.Examples: images, numbers, categories and texts, for classification or regression.
 
---hparams=tfrecord_dir=PATH names a directory of files named by their splits: train.tfrecord, eval-00000-of-00002.tfrecord ...
+--hparams=tfrecord_dir=PATH names a directory of files named by their splits: train.tfrecord, eval-00000-of-00002 ...
 The kind of a feature is inferred from the first 1,000 training examples unless a schema file gives it; see docs/own_data.md.
 """
 
-import collections
 import itertools
 import os
-import re
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import names_in, read_json, write_json
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import read_json, write_json
 from estimator_trainer.common.own_data import example_input, example_metadata, example_parser, tokens
+from estimator_trainer.common.own_data.example_records import Examples
+from estimator_trainer.common.own_data.record_files import find_record_files
 from estimator_trainer.common.own_data.schema import FEATURES, read_schema
-from estimator_trainer.common.own_data.splits import fingerprint
+from estimator_trainer.common.own_data.splits import fingerprint, log_outdated
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
@@ -47,10 +47,13 @@ def prepare(data_dir: str, params: HParams) -> None:
     tokens.check_params(params)
     directory = _directory(data_dir, params)
     if not _is_manifested(params):
+        is_known = records.is_written(directory)
         records.index(directory, _files(params))
+        if not is_known:
+            log_outdated(directory, params.tfrecord_dir)
     path = example_metadata.facts_path(directory, params)
     if not tf.io.gfile.exists(path):
-        examples = example_metadata.Examples(
+        examples = Examples(
             params.tfrecord_dir, list(_files(params)), params.train_split, lambda split: read(split, data_dir, params)
         )
         facts = example_metadata.describe(examples, read_schema(params.schema, FEATURES), params)
@@ -89,34 +92,6 @@ def _directory(data_dir, params):
 
 def _files(params):
     """Returns {split: paths}."""
-    directory = params.tfrecord_dir
-    if not directory:
+    if not params.tfrecord_dir:
         raise UsageError('--hparams=tfrecord_dir=PATH is required: a directory of train.tfrecord and eval.tfrecord')
-    if not tf.io.gfile.isdir(directory):
-        raise UsageError(f'--hparams=tfrecord_dir={directory}: there is no such directory')
-    files: dict[str, list[str]] = {}
-    for name in names_in(directory):
-        match = re.fullmatch(r'([^.].*?)(-\d+(-of-\d+)?)?\.tfrecords?(-\d+-of-\d+)?(\.gz)?', name)
-        if match and match[5]:
-            raise UsageError(f'{os.path.join(directory, name)}: is compressed: decompress it, with gunzip')
-        if match:  # The split of mnist-train is train.
-            files.setdefault(re.split('[-.]', match[1])[-1], []).append(os.path.join(directory, name))
-    if not files:
-        raise UsageError(f'--hparams=tfrecord_dir={directory}: there is no file named train.tfrecord, or train-*.tfrecord')
-    _check_complete(itertools.chain(*files.values()))
-    return files
-
-
-def _check_complete(paths):
-    """Raises RunError if there are train-00000-of-00003 and train-00001-of-00003, but no train-00002-of-00003."""
-    numbers = collections.defaultdict(set)
-    for path in paths:
-        if match := re.fullmatch(r'(.*-)(\d+)(-of-(\d+)[^/]*)', path):
-            numbers[match[1], len(match[2]), match[3], int(match[4])].add(int(match[2]))
-    for (start, digits, end, total), found in numbers.items():
-        if len(found) < total:
-            first = int(total in found)  # Some count from 1.
-            missing = next(number for number in range(first, first + total) if number not in found)
-            raise RunError(
-                f'{start}{missing:0{digits}}{end}: is missing, but others of the {total} exist: restore it, or rename them'
-            )
+    return find_record_files(params.tfrecord_dir)

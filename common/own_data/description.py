@@ -1,14 +1,18 @@
 """Metadata of users' own data, of any format: its features, and the prediction task."""
 
+import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, printable
 from estimator_trainer.common.own_data.moments import Moments
 from estimator_trainer.common.own_data.schema import CATEGORICAL, CLASSIFICATION, IMAGE, NUMERIC, REGRESSION, TEXT, Terms
+from estimator_trainer.common.own_data.values import key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
+
+_SHOWN_CLASSES, _SHOWN_LACKING = 20, 10
 
 Feature = dict[str, Any]  # 'name', 'kind', and further metadata of a column or feature.
 
@@ -20,6 +24,39 @@ def of_kind(features: Iterable[Feature], kind: str) -> list[Feature]:
 
 def describe_classes(names: Sequence[str]) -> dict[str, Any]:
     return {'task': CLASSIFICATION, 'class_names': list(names), 'num_classes': len(names)}
+
+
+def log_classes(source: str, names: Sequence[str], counts: Mapping[str, Mapping[str, int]], trained: str) -> None:
+    """Logs the classes in their order with their training examples, and warns of those that cannot be learned or judged.
+
+    Args:
+      source: of the data.
+      names: of the classes, in their order.
+      counts: {split: {label in any spelling: number of examples}}; a split without labels is ignored.
+      trained: the training split.
+    """
+    classes = {key(name): name for name in names}
+    found_in: dict[str, collections.Counter[str]] = {split: collections.Counter() for split in counts}
+    for split, labels in counts.items():
+        for label, count in labels.items():
+            found_in[split][classes.get(key(label), label)] += count
+    of_trained = found_in[trained]
+    shown = ', '.join(f'{printable(name)} {of_trained[name]}' for name in names[:_SHOWN_CLASSES])
+    more = ', ...' if len(names) > _SHOWN_CLASSES else ''
+    tf.logging.info('%s: %d classes, with their examples in %s: %s%s', source, len(names), trained, shown, more)
+    single = [name for name in names if of_trained[name] == 1]
+    if single:
+        tf.logging.warning('%s: the split %s has only one example of the class %s.', source, trained, _join(single))
+    for split, found in found_in.items():
+        lacking = [name for name in names if not found[name]] if found else []
+        if lacking:
+            result = 'it is not learned' if split == trained else 'its metrics ignore it'
+            tf.logging.warning('%s: the split %s has no example of the class %s: %s.', source, split, _join(lacking), result)
+
+
+def _join(names):
+    shown = ', '.join(map(printable, names[:_SHOWN_LACKING]))
+    return f'{shown} and {len(names) - _SHOWN_LACKING} others' if len(names) > _SHOWN_LACKING else shown
 
 
 def describe_target(moments: Moments) -> dict[str, Any]:

@@ -3,16 +3,35 @@
 from collections.abc import Mapping, Sequence
 import math
 from typing import Any
+import unicodedata
 
-from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.own_data.description import Feature, check_learnable, log_ignored, of_kind
-from estimator_trainer.common.own_data.image_facts import describe_images, is_file
-from estimator_trainer.common.own_data.schema import CATEGORICAL, FEATURES, ID, IGNORE, IMAGE, NUMERIC, TEXT, WEIGHT, Schema
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, UsageError, show
+from estimator_trainer.common.own_data.description import Feature, check_learnable, of_kind
+from estimator_trainer.common.own_data.image_facts import describe_images
+from estimator_trainer.common.own_data.image_formats import format_of
+from estimator_trainer.common.own_data.schema import (
+    CATEGORICAL,
+    FEATURES,
+    ID,
+    IGNORE,
+    IMAGE,
+    LABEL,
+    NUMERIC,
+    TEXT,
+    WEIGHT,
+    Schema,
+)
 
 _STORED = {NUMERIC: ('float', 'int64'), CATEGORICAL: ('bytes', 'int64'), IMAGE: ('bytes',), TEXT: ('bytes',)}
+SAMPLE_SIZE = 1000  # Training examples from which features are inferred.
 _WORDS_OF_A_TEXT = 3
+_DISTINCT = 'it is different in each example'  # Such as the name of a file.
+_BINARY = 'it is neither an image file nor text in UTF-8: pixels need their "size" and "channels"'
 
-Sample = Sequence[Mapping[str, tuple[str, Sequence[Any]]]]
+Decoded = Mapping[str, tuple[str, Sequence[Any]]]  # As `records.decode` returns an example.
+Sample = Sequence[Decoded]
 
 
 def infer_features(sample: Sample, schema: Schema, roles: Mapping[str, str], source: str) -> list[Feature]:
@@ -38,7 +57,8 @@ def infer_features(sample: Sample, schema: Schema, roles: Mapping[str, str], sou
         if feature['kind'] != IGNORE:
             features.append(feature)
         elif name not in schema.given:
-            log_ignored(source, FEATURES, name, feature['reason'])
+            log = tf.logging.info if feature['reason'] == _DISTINCT else tf.logging.warning
+            log('%s: the feature %s is ignored: %s. --hparams=schema=FILE can override this.', source, name, feature['reason'])
     for kind in (IMAGE, TEXT):
         several = [feature['name'] for feature in of_kind(features, kind)]
         if len(several) > 1:
@@ -49,10 +69,36 @@ def infer_features(sample: Sample, schema: Schema, roles: Mapping[str, str], sou
 
 def describe_role(sample: Sample, role: str, name: str, source: str) -> Feature:
     """Returns the feature that has a role; raises RunError if its values cannot have it."""
-    stored = {kind for kind, _ in _found(sample, name)}
+    found = _found(sample, name)
+    stored, lengths = {kind for kind, _ in found}, {len(values) for _, values in found}
     if len(stored) > 1 or role == WEIGHT and stored == {'bytes'} or role == ID and stored == {'float'}:
         raise RunError(f'{source}: the {role} {name} is {" or ".join(sorted(stored))}')
+    if lengths != {1} and role != ID:
+        cure = f'a class or a number{_explain_one_hot(found)}' if role == LABEL else 'a number'
+        raise RunError(f'{source}: the {role} {name} has {_range(lengths)} values, but needs one: {cure}')
+    if role == LABEL and stored == {'bytes'}:
+        _check_text(f'{source}: the {role} {name}', [values[0] for _, values in found])
     return {'name': name, 'kind': role, 'stored': stored.pop(), 'values': 1}
+
+
+def _explain_one_hot(found):
+    is_one_hot = all(kind != 'bytes' and sorted(values)[-2:] == [0, 1] and sum(values) == 1 for kind, values in found)
+    return '; it is one-hot: write the index of the 1, as an int64' if is_one_hot else ''
+
+
+def _check_text(what, values):
+    for value in values:
+        try:
+            if not any(unicodedata.category(letter) == 'Cc' for letter in value.decode()):
+                continue
+            wrong = 'bytes that are no text'
+        except UnicodeDecodeError:
+            wrong = 'no text in UTF-8'
+        raise RunError(f'{what} is {wrong}, such as {show(value)}: write a class as an int64 or as UTF-8, a number as a float')
+
+
+def _range(numbers):
+    return ' to '.join(str(number) for number in sorted({min(numbers), max(numbers)}))
 
 
 def _found(sample, name):
@@ -67,28 +113,29 @@ def _infer(name, found, given, source):
         return {'kind': IGNORE, 'reason': f'it is {" or ".join(sorted(stored))}'}
     feature = {'name': name, 'stored': stored.pop(), 'values': 1}
     kind = given.get('kind') or (_kind_of_bytes(found) if feature['stored'] == 'bytes' else NUMERIC)
-    if kind == IGNORE:
-        return {'kind': IGNORE, 'reason': 'it is neither text nor an image, or different in each example'}
+    if kind in (IGNORE, _DISTINCT, _BINARY):
+        return {'kind': IGNORE, 'reason': kind}
     if not given and (len(lengths) > 1 or lengths == {0}):
         return {'kind': IGNORE, 'reason': 'its values differ in number'}
     if kind == NUMERIC:
         feature['values'] = math.prod(given['shape']) if 'shape' in given else max(lengths)
     if lengths != {feature['values']} or feature['stored'] not in _STORED[kind]:
-        counts = ' to '.join(str(length) for length in sorted({min(lengths), max(lengths)}))
         wanted = f'{feature["values"]} of {" or ".join(_STORED[kind])}'
-        raise RunError(f'{source}: the feature {name} has {counts} values of {feature["stored"]}, but {kind} needs {wanted}')
+        found_now = f'{_range(lengths)} values of {feature["stored"]}'
+        raise RunError(f'{source}: the feature {name} has {found_now}, but {kind} needs {wanted}')
     facts = describe_images(name, [values[0] for _, values in found], given, source) if kind == IMAGE else {}
     return {**feature, 'kind': kind, **facts}
 
 
 def _kind_of_bytes(found):
+    """Returns the kind of a feature, or the reason to ignore it."""
     values = [values[0] for _, values in found if values]
-    if any(values) and all(map(is_file, filter(None, values))):
-        return IMAGE
+    if 2 * sum(bool(format_of(value)) for value in values) > sum(map(bool, values)):
+        return IMAGE  # Others among them are damaged.
     try:
         texts = [value.decode() for value in values]
     except UnicodeDecodeError:
-        return IGNORE
+        return _BINARY
     if sum(len(text.split()) for text in texts) >= _WORDS_OF_A_TEXT * len(texts):
         return TEXT
-    return CATEGORICAL if len(set(texts)) < len(texts) else IGNORE
+    return CATEGORICAL if len(set(texts)) < len(texts) else _DISTINCT

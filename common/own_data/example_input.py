@@ -1,25 +1,32 @@
 """The files of --input for models of users' own tf.train.Examples: TFRecord files, and pictures for image-only models."""
 
-from collections.abc import Iterator
+import collections
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats import images
+from estimator_trainer.common.own_data import tokens
+from estimator_trainer.common.own_data.alarm import warn_of_unknown
+from estimator_trainer.common.own_data.description import Feature, of_kind
 from estimator_trainer.common.own_data.example_parser import only_image
-from estimator_trainer.common.own_data.schema import FEATURES, IMAGE, TEXT
-from estimator_trainer.common.records import manifest, records, tfrecord
+from estimator_trainer.common.own_data.example_records import make_finder
+from estimator_trainer.common.own_data.record_files import PATTERNS
+from estimator_trainer.common.own_data.schema import CATEGORICAL, FEATURES, IMAGE, LABEL, TEXT, WEIGHT
+from estimator_trainer.common.records import compressed, manifest, records, tfrecord
 from estimator_trainer.hparams.build import HParams
 
-INPUT_PATTERNS = ('*.tfrecord*', *(f'*{suffix}' for suffix in images.SUFFIXES))
+INPUT_PATTERNS = (*PATTERNS, *(f'*{suffix}' for suffix in images.SUFFIXES))
+_CHECKED = 1000  # Texts whose words are compared with the vocabulary.
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields the examples of a file.
 
-    They are ({'record': number}, record) for a TFRecord file, and ({}, record) for a picture, for models of an image alone. An
-    example that lacks a feature is an error.
+    They are ({'record': number}, record) for a TFRecord file, which may be compressed, and ({}, record) for a picture, for
+    models of an image alone. An example that lacks a feature, or has one of another type, is an error.
 
     Raises:
       RunError: the file cannot be read.
@@ -29,13 +36,46 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
         yield {}, _read_picture(path, features)
         return
     required = [feature['name'] for feature in features if feature['kind'] in (IMAGE, TEXT)]
-    for number, record in enumerate(tfrecord.read(path, manifest.check_alone(path))):
-        try:
-            missing = [name for name in required if name not in records.decode(record)]
-            wrong = f'has no feature {", ".join(missing)}' if missing else ''
-        except DecodeError:
-            wrong = 'is not a tf.train.Example'
-        yield {'record': number}, RunError(f'{path}: record {number}: {wrong}') if wrong else record
+    find_fault = make_finder([feature for feature in features if feature['kind'] not in (LABEL, WEIGHT)], is_trained=False)
+    seen = _Seen(features)
+    with compressed.plain(path) as copy:
+        for number, record in enumerate(tfrecord.read(copy, manifest.check_alone(copy))):
+            try:
+                example = records.decode(record)
+                missing = [name for name in required if name not in example]
+                wrong = f'has no feature {", ".join(missing)}' if missing else find_fault(example)
+                if not wrong:
+                    seen.add(example)
+            except DecodeError:
+                wrong = 'is not a tf.train.Example'
+            yield {'record': number}, RunError(f'{path}: record {number}: {wrong}') if wrong else record
+    seen.warn(path, params)
+
+
+class _Seen:
+    """The values of the categorical features of some examples, and their first texts."""
+
+    def __init__(self, features: Sequence[Feature]):
+        self._categories = {feature['name']: feature['vocabulary'] for feature in of_kind(features, CATEGORICAL)}
+        self._counts: dict[str, collections.Counter[str]] = {name: collections.Counter() for name in self._categories}
+        self._names = [feature['name'] for feature in of_kind(features, TEXT)]
+        self._texts: list[bytes] = []
+
+    def add(self, example: Mapping[str, tuple[str, Sequence[Any]]]) -> None:
+        for name, counts in self._counts.items():
+            _, values = example.get(name, ('', ()))
+            counts.update(value.decode(errors='replace') if isinstance(value, bytes) else str(value) for value in values)
+        if len(self._texts) < _CHECKED:
+            self._texts += [value for name in self._names for value in example[name][1] if isinstance(value, bytes)]
+
+    def warn(self, path: str, params: HParams) -> None:
+        """Warns of those that the model mostly does not know."""
+        for name, vocabulary in self._categories.items():
+            warn_of_unknown(f'values of the feature {name}', vocabulary, self._counts[name], path)
+        if self._texts:
+            words = tokens.WordCounts(params)
+            words.update(self._texts)
+            warn_of_unknown('words of the texts', params.metadata['vocabulary'], words.words, path)
 
 
 def _read_picture(path, features):

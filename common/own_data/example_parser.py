@@ -28,6 +28,7 @@ from estimator_trainer.hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 DTYPES = {'bytes': tf.string, 'float': tf.float32, 'int64': tf.int64}  # By storage type.
+MISSING: dict[tf.DType, Any] = {tf.string: '', tf.float32: float('nan'), tf.int64: tf.int64.min}  # What parsing yields.
 
 
 @plain
@@ -91,10 +92,10 @@ def parsing_spec(features: Iterable[Feature], mode: str | None = None) -> dict[s
     for feature in features:
         kind, dtype = feature['kind'], DTYPES[feature['stored']]
         default: Any = None
-        if kind == NUMERIC and dtype == tf.float32:
-            default = [float('nan')] * feature['values']
-        elif kind == CATEGORICAL and dtype == tf.string:
-            default = ''
+        if kind == NUMERIC:
+            default = [MISSING[dtype]] * feature['values']
+        elif kind == CATEGORICAL:
+            default = MISSING[dtype]
         if mode != PREDICT or kind not in (LABEL, WEIGHT):
             spec[feature['name']] = tf.io.FixedLenFeature([feature['values']] if kind == NUMERIC else [], dtype, default)
         if kind == ID:  # It may be missing.
@@ -103,13 +104,18 @@ def parsing_spec(features: Iterable[Feature], mode: str | None = None) -> dict[s
 
 
 def _numbers(example, features):
-    values = tf.concat([tf.cast(example[feature['name']], tf.float32) for feature in features], axis=-1)
+    values = tf.concat([_to_float(example[feature['name']]) for feature in features], axis=-1)
     mean, std = ([*itertools.chain(*(np.ravel(feature[name]) for feature in features))] for name in ('mean', 'std'))
     indicated = [example[feature['name']] for feature in features if feature.get('indicator')]
     standardized = standardize(values, mean, std)
     if not indicated:
         return standardized
     return tf.concat([standardized, tf.cast(tf.is_nan(tf.concat(indicated, axis=-1)), tf.float32)], axis=-1)
+
+
+def _to_float(value):
+    number = tf.cast(value, tf.float32)
+    return number if value.dtype != tf.int64 else tf.where(value > tf.int64.min, number, tf.fill(tf.shape(number), np.nan))
 
 
 def _label(value, feature, facts):
@@ -129,6 +135,8 @@ def _checked_weight(value, name):
 
 
 def _text_of(value):
+    if value.dtype == tf.float32:  # As a class, 1.0 is 1.
+        return tf.where(tf.equal(value, tf.floor(value)), tf.as_string(tf.cast(value, tf.int64)), tf.as_string(value))
     return value if value.dtype == tf.string else tf.as_string(value)
 
 

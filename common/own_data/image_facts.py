@@ -7,15 +7,10 @@ from typing import Any
 from PIL import Image, UnidentifiedImageError
 
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.own_data.image_formats import BMP, DECODED, GIF, format_of, is_decoded
 
-_JPEG, _PNG, _GIF, _BMP = _MAGIC = (b'\xff\xd8\xff', b'\x89PNG', b'GIF8', b'BM')
-_COLORED = (_GIF, _BMP)  # TensorFlow decodes these only in color.
+_COLORED = (GIF, BMP)  # TensorFlow decodes these only in color.
 _GRAY = ('1', 'L')  # Pillow's modes.
-
-
-def is_file(value: bytes) -> bool:
-    """Whether a value begins like an image file that TensorFlow decodes."""
-    return value.startswith(_MAGIC)
 
 
 def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -28,20 +23,34 @@ def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any]
     empty = sum(not image for image in images)
     if empty:
         raise RunError(f'{source}: the image {name} is empty in {empty} of the first {len(images)} examples that have it')
-    if not all(map(is_file, images)):
-        return _describe_pixels(name, images, given, source)
+    formats = [format_of(image) for image in images]
+    if not all(name in DECODED for name in formats):
+        if given.get('size') and _are_pixels(images, given) or not any(formats):
+            return _describe_pixels(name, images, given, source)
+        raise RunError(f'{source}: {explain(name, next(image for image in images if not is_decoded(image)))}')
     sizes, modes = zip(*(_open(image, name, source) for image in images))
     size = given.get('size') or _find_size(name, sizes, source)
-    channels = _find_channels(name, images, modes, given.get('channels'), source)
-    if any(image.startswith(_BMP) and mode in (*_GRAY, 'P') for image, mode in zip(images, modes)):
+    channels = _find_channels(name, formats, modes, given.get('channels'), source)
+    if any(kind == BMP and mode in (*_GRAY, 'P') for kind, mode in zip(formats, modes)):
         raise RunError(f'{source}: the image {name} is a BMP file, gray or with a palette, which cannot be decoded: use PNG')
     return {'size': size, 'channels': channels, 'is_raw': False}
+
+
+def explain(name: str, content: bytes) -> str:
+    """Explains why an image cannot be decoded: its format, and the cure."""
+    found = format_of(content)
+    kind = f'a file of {found}, which TensorFlow does not decode' if found else 'neither JPEG, PNG, GIF nor BMP'
+    return f'the image {name} is {kind}: write PNG or JPEG, or ignore the feature in --hparams=schema=FILE'
+
+
+def _are_pixels(images, given):
+    return {len(image) for image in images} == {given['size'] ** 2 * (given.get('channels') or 1)}
 
 
 def _describe_pixels(name, images, given, source):
     lengths = {len(image) for image in images}
     size, channels = given.get('size'), given.get('channels') or 1
-    if not size or lengths != {size * size * channels}:
+    if not size or not _are_pixels(images, given):
         raise UsageError(
             f'{source}: the images {name} are of {min(lengths)} to {max(lengths)} bytes, neither JPEG, PNG, GIF nor BMP: '
             'give their "size" and "channels" in the schema, if they are pixels'
@@ -56,8 +65,8 @@ def _find_size(name, sizes, source):
     return width
 
 
-def _find_channels(name, images, modes, given, source):
-    is_colored = any(image.startswith(_COLORED) for image in images)
+def _find_channels(name, formats, modes, given, source):
+    is_colored = any(kind in _COLORED for kind in formats)
     known = (3,) if is_colored else (1, 3, 4)
     channels = given or (1 if {*modes} <= {*_GRAY} and not is_colored else 3)
     if channels not in known:

@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+import unicodedata
 
 import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, check_range
+from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, lookup_table
 
 WORDS, BYTES = KINDS = ('words', 'bytes')
 _UNKNOWN = 1
 _FIRST_WORD = 2  # 0 is padding.
 _MAX_DISTINCT = 10**6
+_KNOWN_SHARE = 0.5  # Of the words; fewer are an alarm.
 
 # (Unicode's general categories, as RE2 has them: letters, marks, numbers, separators.)
 _SPACES = r'[\s\pZ]+'
@@ -59,10 +62,21 @@ def token_ids(text: tf.Tensor, params: Mapping[str, Any], vocabulary: Sequence[s
     if params['tokens'] == BYTES:
         ids = tf.cast(tf.io.decode_raw(text, tf.uint8), tf.int32) + 1
     else:
-        table = lookup_table(vocabulary, range(_FIRST_WORD, _FIRST_WORD + len(vocabulary)), _UNKNOWN)
+        word_ids = _ids_of_forms(vocabulary)
+        table = lookup_table([*word_ids], [*word_ids.values()], _UNKNOWN)
         ids = tf.cast(table.lookup(split_words(text)[: params['max_length']]), tf.int32)
     at_least_one = tf.concat([ids, [_UNKNOWN]], axis=0)[: tf.maximum(tf.size(ids), 1)]
     return at_least_one[: params['max_length']]
+
+
+def _ids_of_forms(vocabulary):
+    """Returns {word: id}, also of both of Unicode's forms of a word, NFC and NFD: a graph cannot normalize."""
+    ids = {word: number for number, word in enumerate(vocabulary, _FIRST_WORD)}
+    for word, number in list(ids.items()):
+        if not word.isascii():
+            for form in ('NFC', 'NFD'):
+                ids.setdefault(unicodedata.normalize(form, word), number)
+    return ids
 
 
 class WordCounts:
@@ -81,13 +95,38 @@ class WordCounts:
         if self._are_tokens:
             self._counts.update([word.decode(errors='replace') for word in self._split(list(texts))])
 
+    @property
+    def words(self) -> Mapping[str, int]:
+        """{word: count} of those with a letter or a digit."""
+        return {word: count for word, count in self._counts.merged().items() if any(map(str.isalnum, word))}
+
+    def most_common(self, params: Mapping[str, Any]) -> list[str]:
+        """Returns the vocabulary, the most frequent words first."""
+        return self._counts.describe(params)['vocabulary']
+
     def describe(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the 'vocabulary', the most frequent words first, and its size with padding; warns if no word is frequent."""
-        vocabulary = self._counts.describe(params)['vocabulary']
-        if self._are_tokens and not vocabulary:
+        """Returns the 'vocabulary', the most frequent words first, and its size with padding; warns if few words are in it."""
+        vocabulary = self.most_common(params)
+        share = known_share(vocabulary, self.words)
+        if self._are_tokens and share < _KNOWN_SHARE:
             tf.logging.warning(
-                'min_count=%d: no word of the texts trained on occurs so often, so all words are unknown: lower it, or set '
-                '--hparams=tokens=bytes',
+                'Only %d %% of the words of the texts trained on are known: the others occur less than min_count=%d times, or '
+                'are beyond max_vocabulary=%d: change these, or set --hparams=tokens=bytes, as for texts without spaces '
+                'between words, such as Chinese ones',
+                100 * share,
                 params['min_count'],
+                params['max_vocabulary'],
             )
         return {'vocabulary': vocabulary, 'vocabulary_size': _FIRST_WORD + len(vocabulary) if self._are_tokens else 257}
+
+
+def known_share(vocabulary: Sequence[str], words: Mapping[str, int]) -> float:
+    """Returns the share of words, {word: count}, that are in a vocabulary."""
+    return sum(words.get(word, 0) for word in vocabulary) / max(sum(words.values()), 1)
+
+
+def warn_of_unknown_words(vocabulary: Sequence[str], trained: WordCounts, other: WordCounts, place: str) -> None:
+    """Warns if most words of other texts are unknown, unless those of the training texts are, which `describe` told."""
+    if known_share(vocabulary, trained.words) >= _KNOWN_SHARE:
+        known = [word for word in vocabulary if any(map(str.isalnum, word))]
+        warn_of_unknown('words of the texts', known, other.words, place)

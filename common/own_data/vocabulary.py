@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.own_data.values import display, key
+from estimator_trainer.common.own_data.values import display, key, spellings
 
 
 class ValueCounts:
@@ -79,24 +79,40 @@ def lookup_table(keys: Sequence[str | bytes], ids: Sequence[int], default: int) 
 
 
 def column_ids(values: tf.Tensor, vocabularies: Sequence[Sequence[str]]) -> tf.Tensor:
-    """Returns the ids of values, string [..., columns], as int32: 1 + the index in the column's vocabulary; 0 if unknown."""
+    """Returns the ids of values, string [..., columns], as int32: 1 + the index in the column's vocabulary; 0 if unknown.
+
+    Each of a value's spellings has its id, unless it is another value of the vocabulary.
+    """
     # One table for all columns: keys begin with the column's number.
-    keys = [f'{i}\0{value}' for i, vocabulary in enumerate(vocabularies) for value in vocabulary]
-    ids = [number for vocabulary in vocabularies for number in range(1, len(vocabulary) + 1)]
+    ids = {
+        f'{i}\0{value}': number for i, vocabulary in enumerate(vocabularies) for value, number in _known(vocabulary, 1).items()
+    }
     columns = tf.constant([str(i) for i in range(len(vocabularies))])
-    found = lookup_table(keys, ids, 0).lookup(tf.strings.join([tf.broadcast_to(columns, tf.shape(values)), values], '\0'))
+    found = lookup_table([*ids], [*ids.values()], 0).lookup(
+        tf.strings.join([tf.broadcast_to(columns, tf.shape(values)), values], '\0')
+    )
     return tf.cast(found, tf.int32)
 
 
+def _known(vocabulary, first):
+    """Returns {spelling: id} of values, whose ids begin with `first`."""
+    ids = {value: number for number, value in enumerate(vocabulary, first)}
+    for value, number in list(ids.items()):
+        for spelling in spellings(value):
+            ids.setdefault(spelling, number)
+    return ids
+
+
 def class_ids(values: tf.Tensor, class_names: Sequence[str], name: str) -> tf.Tensor:
-    """Returns the class indices of strings, int32; asserts that all are known.
+    """Returns the class indices of strings, int32, in any of their spellings; asserts that all are known.
 
     Args:
       values: string tensor of any shape.
       class_names: in their order.
       name: of the label, for the message.
     """
-    found = lookup_table(class_names, range(len(class_names)), -1).lookup(values)
+    ids = _known(class_names, 0)
+    found = lookup_table([*ids], [*ids.values()], -1).lookup(values)
     shown = ', '.join(class_names[:5]) + (', ...' if len(class_names) > 5 else '')
     with tf.control_dependencies(
         [tf.debugging.Assert(tf.reduce_all(found >= 0), [f'Key: {name}. Must be one of the classes: {shown}'])]

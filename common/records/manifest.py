@@ -13,9 +13,13 @@ from estimator_trainer.common import memory
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import names_in, read_json, write_json
 from estimator_trainer.common.paths import is_remote, resolve
-from estimator_trainer.common.records import tfrecord, verified
+from estimator_trainer.common.records import compressed, tfrecord, verified
 
 _NAME = 'manifest.json'
+_DECOMPRESS = {  # Commands.
+    compressed.GZIP: 'gunzip',
+    compressed.ZLIB: "python -c 'import sys, zlib; sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))'",
+}
 _LARGE = 10**9  # Bytes verified in about a second.
 _verified: dict[str, Any] = {}  # {path: its `remembered.state`} of the files verified or trusted by this process.
 _trusts = True  # Whether to trust the verification of an earlier process.
@@ -154,25 +158,41 @@ def locate_record(record: bytes) -> str | None:
 
 
 def index(directory: str, splits: Mapping[str, Sequence[str]]) -> None:
-    """Verifies files elsewhere, written by others, by their records' checksums, and writes their manifest.
+    """Verifies files written by others by their records' checksums, and writes their manifest.
+
+    Compressed files are decompressed to the directory; the other ones may be anywhere.
 
     Args:
       splits: {split: paths}.
 
     Raises:
-      RunError: a file is missing, compressed or corrupt.
+      RunError: a file is missing or corrupt.
     """
     files = {split: [path if is_remote(path) else os.path.abspath(path) for path in paths] for split, paths in splits.items()}
     paths = list(itertools.chain(*files.values()))
     with concurrent.futures.ThreadPoolExecutor() as pool:
         try:
-            items = {path: describe(path, found) for path, found in zip(paths, pool.map(_scan_intact, paths))}
+            items = dict(zip(paths, pool.map(lambda path: _describe_intact(directory, path), paths)))
         finally:
             pool.shutdown(cancel_futures=True)
     save(directory, {split: [items[path] for path in paths] for split, paths in files.items()}, dict.fromkeys(files, 1), None)
-    states = {path: verified.state(path, item) for path, item in items.items()}
+    found = {resolve(directory, item['name']): item for item in items.values()}
+    states = {path: verified.state(path, item) for path, item in found.items()}
     _verified.update(states)
     verified.add(directory, states)
+
+
+def _describe_intact(directory, path):
+    """Returns the entry of a file, or of its decompressed copy, which belongs to the directory."""
+    try:
+        kind = compressed.compression_of(path)
+    except tf.errors.OpError as error:
+        raise RunError(f'{path}: cannot be read: {error.message}') from None
+    if not kind:
+        return describe(path, _scan_intact(path))
+    name = compressed.without_suffix(os.path.basename(path))
+    tf.logging.info('%s: is compressed with %s: decompressing it to %s.', path, kind, os.path.join(directory, name))
+    return describe(name, compressed.decompress(path, os.path.join(directory, name)))
 
 
 def check_alone(path: str) -> int:
@@ -192,9 +212,8 @@ def _scan_intact(path):
         found = tfrecord.scan(path)
         defect = None if tfrecord.is_intact(path, found) else tfrecord.find_damage(path, found)
         if defect:
-            with tf.io.gfile.GFile(path, 'rb') as file:
-                if file.read(2) == b'\x1f\x8b':
-                    raise RunError(f'{path}: is compressed with GZIP: decompress it, with gunzip')
+            if kind := compressed.compression_of(path):
+                raise RunError(f'{path}: is compressed with {kind}: decompress it: {_DECOMPRESS[kind]} < {path} > NEW')
             raise RunError(f'{path}: {defect}: restore it')
     except OSError as error:
         raise RunError(f'{path}: cannot be read: {error.strerror}') from None

@@ -112,14 +112,15 @@ def _writing(directory):
 def index(directory: str, files: Mapping[str, Sequence[str]]) -> None:
     """Describes TFRecord files written by others, anywhere: `read(directory, split)` then reads them like its own.
 
-    They are read once, to verify their records' checksums. Does nothing if the directory has been written.
+    They are read once, to verify their records' checksums. Files compressed with GZIP or ZLIB are decompressed to the
+    directory, under their names without .gz. Does nothing if the directory has been written.
 
     Args:
       directory: created if it does not exist.
       files: {split: paths}; the records of a split are in the order of its files.
 
     Raises:
-      RunError: a file is missing, compressed or corrupt, or the directory cannot be written.
+      RunError: a file is missing or corrupt, or the directory cannot be written.
     """
     if not is_written(directory):
         with _writing(directory):

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import zlib
 
 import numpy as np
 from PIL import ExifTags, Image
@@ -14,12 +15,17 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data import example_facts, example_input, example_metadata, example_parser, tokens
+from estimator_trainer.common.own_data.example_records import Examples
 from estimator_trainer.common.own_data.schema import FEATURES, Schema, find_roles
 from estimator_trainer.common.records import manifest, records
 from estimator_trainer.datasets import tfrecord
 from estimator_trainer.hparams.build import HParams
 from tests.datasets.own_data import EVAL, PREDICT, Prepared, mixed, parse, picture
 from tests.shared import failed, raised, refused
+
+
+def serialized(example):
+    return example if isinstance(example, bytes) else records.encode(example)
 
 
 def infer(examples, **features):
@@ -33,11 +39,11 @@ def describe(train, schema=None, names=None, class_names=None, others=None, **pa
     """Returns the metadata of examples; `others` are those of other splits."""
 
     def read(split):
-        return tf.data.Dataset.from_tensor_slices(tf.constant([*map(records.encode, splits[split])], tf.string))
+        return tf.data.Dataset.from_tensor_slices(tf.constant([*map(serialized, splits[split])], tf.string))
 
     splits = {'train': [*train], **(others or {})}
     schema, params = Schema(FEATURES, 's.json', schema or {}), HParams({**tokens.get_params(), **params})
-    examples = example_metadata.Examples('own', [*splits], 'train', read)
+    examples = Examples('own', [*splits], 'train', read)
     return example_metadata.describe(examples, schema, params, names, class_names)
 
 
@@ -81,10 +87,11 @@ def test_features_of_every_kind_are_found_described_and_parsed(caplog):
 def test_the_kind_is_found_in_the_values(caplog):
     caplog.set_level('INFO', 'tensorflow')
     for values, expected in (
-        (['a b c', 'd e'], 'ignored: it is neither text nor an image, or different in each'),
+        (['a b c', 'd e'], 'ignored: it is different in each example'),
         (['a b c', 'd e f'], 'text'),
         (['a b c', 'a b c', 'd e'], 'categorical'),
-        ([b'\xff', b'\xff'], 'ignored: it is neither text nor an image'),
+        ([b'\xff', b'\xff'], 'ignored: it is neither an image file nor text in UTF-8: pixels need'),
+        (['BM1', 'BM2', 'BM2'], 'categorical'),
         (['', ''], 'categorical'),
         ([1, 2], 'numeric'),
         ([[1.0], [1.0, 2.0]], 'ignored: its values differ in number'),
@@ -167,11 +174,22 @@ def test_roles_are_given_or_usual_names_and_some_of_them_and_of_the_labels_canno
         ([1, 'one'], {}, RunError, 'own: the label label is bytes or int64'),
         ([0, 1], {'weight': 'w'}, RunError, 'own: the weight w is bytes'),
         ([0, 1], {'id': 'x'}, RunError, 'own: the id x is float'),
-        ([0, 1], {'features': {'x': 'ignore', 'w': 'ignore'}}, UsageError, 'no feature to learn from besides label'),
+        ([0, 1], {'features': dict.fromkeys(['x', 'w', 'ws'], 'ignore')}, UsageError, 'no feature to learn from besides label'),
         ([], {}, RunError, 'own: the split train is empty'),
-        ([[1, 2], [0]], {}, RunError, 'Key: label'),
+        ([[1, 2], [0]], {}, RunError, 'own: the label label has 1 to 2 values, but needs one: a class or a number'),
+        (
+            [[0.0, 1.0, 0.0]],
+            {},
+            RunError,
+            'has 3 values, but needs one: a class or a number; it is one-hot: write the index of',
+        ),
+        ([[0, 1], [1, 0]], {}, RunError, 'it is one-hot: write the index of the 1, as an int64'),
+        ([[0.5, 0.5], [1.0, 0.0]], {}, RunError, 'has 2 values, but needs one: a class or a number'),
+        ([b'\0\0', b'\1\0'], {}, RunError, r"label is bytes that are no text, such as b'\x00\x00': write a class as an int64"),
+        ([b'caf\xe9', b'tea'], {}, RunError, r"the label label is no text in UTF-8, such as b'caf\xe9': write"),
+        ([0, 1], {'weight': 'ws'}, RunError, 'own: the weight ws has 2 values, but needs one: a number'),
     ):
-        assert message in raised(error, describe, labeled(labels, w='heavy'), schema)
+        assert message in raised(error, describe, labeled(labels, w='heavy', ws=[1.0, 2.0]), schema)
 
 
 def test_a_picture_suffices_for_a_model_of_an_image_alone(tmp_path):
@@ -244,6 +262,166 @@ def test_examples_may_have_a_weight_and_an_id_and_lack_numbers_and_categories():
     assert [features['categorical'].tolist() for features in found] == [[1], [1], [2], [2], [0]]
 
 
+def sequence(**features):
+    """Returns a serialized tf.train.SequenceExample with the list frames."""
+    context = tf.train.Example.FromString(records.encode(features)).features
+    found = tf.train.SequenceExample(context=context)
+    found.feature_lists.feature_list['frames'].feature.add().float_list.value.append(1.0)
+    return found.SerializeToString()
+
+
+UNKNOWN = records.encode({'x': 1.0}) + b'\x12\x00\x1a\x01a\x20\x01'  # Fields 2, 3 and 4.
+
+
+@pytest.mark.parametrize(
+    'records_, message',
+    [
+        ([sequence(x=1.0, label=0)], 'is a tf.train.SequenceExample, whose feature_lists frames would be ignored: write a'),
+        ([UNKNOWN], 'is not a tf.train.Example, which has no field 2, 3, 4: write such examples'),
+        ([b'text'], 'is not a tf.train.Example'),
+    ],
+)
+def test_records_of_other_kinds_are_refused(records_, message):
+    manifest.clear_cache(trusts=True)
+    assert f'record 8: {message}' in failed(describe, [*labeled(), *records_])
+
+
+def later(example, schema=None, split='train', **first):
+    """Returns the metadata of a thousand examples and another one."""
+    manifest.clear_cache(trusts=True)
+    examples = labeled([i % 2 for i in range(1000)], **first)
+    others = {} if split == 'train' else {split: [example]}
+    return describe([*examples, *([example] if split == 'train' else [])], schema, others=others)
+
+
+@pytest.mark.parametrize(
+    'example, message',
+    [
+        ({'x': 1.0, 'z': 2}, 'the feature z is not in the first 1000 examples: give its kind, such as numeric or ignore, in'),
+        ({'x': 1}, 'the feature x is int64, but float in training: write all as one type'),
+        ({'x': 'a'}, 'the feature x is bytes, but float in training: write all as one type'),
+        ({'x': [1.0, 2.0]}, 'the feature x has 2 values, but 1 in training: write as many in all'),
+        ({'label': 1.0}, 'the label label is float, but int64 in training: write all as one type'),
+        ({'label': [0, 1]}, 'the label label has 2 values, but 1 in training: write as many in all'),
+        ({'a': b'RIFFsizeWEBP'}, 'the image a is a file of WebP, which TensorFlow does not decode: write PNG or JPEG'),
+    ],
+)
+def test_an_example_after_the_sample_that_differs_is_named_with_a_cure(example, message):
+    assert failed(later, {'x': 0.0, 'label': 0, 'a': picture(), **example}, a=picture()).startswith(f'record 1000: {message}')
+
+
+def test_an_example_without_a_label_is_named_and_other_splits_are_checked_too():
+    assert failed(later, {'x': 1.0}) == 'record 1000: has no feature label: write it, or leave out the example'
+    assert later({'x': 1.0}, split='test')['task'] == 'classification'
+    assert failed(later, {'x': 1}, split='test') == 'record 0: the feature x is int64, but float in training: ' + (
+        'write all as one type'
+    )
+
+
+def test_the_schema_may_name_a_feature_that_first_occurs_late():
+    example = {'x': 1.0, 'label': 0, 'z': 2}
+    names = [[item['name'] for item in later(example, {'features': {'z': kind}})['features']] for kind in ('numeric', 'ignore')]
+    assert names == [['x', 'z', 'label'], ['x', 'label']]
+
+
+def test_missing_integers_are_missing_like_floats():
+    examples = [{'n': value, 'c': i % 2, 'label': i % 2} for i, value in enumerate([1, 3, 5])]
+    facts = describe([*examples, {'label': 1}, {'label': 0}], {'features': {'c': 'categorical'}}, min_count=1)
+    facts_n, facts_c = facts['features'][1], facts['features'][0]
+    assert (facts_n['mean'], facts_n['std']) == ([3], [pytest.approx(np.std([1, 3, 5]))])
+    assert facts_c['vocabulary'] == ['0', '1']
+    for mode in (EVAL, PREDICT):
+        found = parsed(facts, [*examples, {'label': 1}], mode)
+        features = [item if mode == PREDICT else item[0] for item in found]
+        expected = [[-2 / np.std([1, 3, 5])], [0], [2 / np.std([1, 3, 5])], [0]]
+        np.testing.assert_allclose([item['numeric'] for item in features], expected, rtol=1e-6)
+        assert [item['categorical'].tolist() for item in features] == [[1], [2], [1], [0]]
+
+
+LABELS = [  # Stored labels; the task given; the classes or the mean; the parsed labels.
+    ([0.0, 1.0, 1.0], 'classification', ['0', '1'], [0, 1, 1]),
+    ([10.0, -0.0, 2.0], 'classification', ['0', '2', '10'], [2, 0, 1]),
+    ([0.0, 1.0], None, 0.5, [0, 1]),
+    (['TRUE', 'True', 'True', 'false'], None, ['True', 'false'], [0, 0, 0, 1]),
+    (['e\u0301te\u0301', '\xe9t\xe9', 'hiver'], None, ['hiver', '\xe9t\xe9'], [1, 1, 0]),
+    (['1', '2.0', '1.0'], None, ['1', '2'], [0, 1, 0]),
+    (['01', '1'], None, ['01', '1'], [0, 1]),
+]
+
+
+@pytest.mark.parametrize('labels, task, expected, ids', LABELS)
+def test_spellings_of_a_label_are_one_class(labels, task, expected, ids):
+    facts = describe(labeled(labels), {'task': task} if task else {})
+    assert facts.get('class_names', facts.get('target_mean')) == expected
+    assert [found['label'] for _, found in parsed(facts, labeled(labels))] == ids
+
+
+def test_floats_that_are_few_whole_numbers_are_a_regression_with_a_warning(caplog):
+    describe(labeled([0.0, 1.0, 2.0]))
+    assert 'own: the label label is 0 or 1 or 2, all floats, which is taken for a number to predict, not for' in caplog.text
+    assert '"task": "classification" in --hparams=schema=FILE' in caplog.text
+    caplog.clear()
+    for labels in ([0.0, 0.5], [float(i) for i in range(21)]):
+        describe(labeled(labels))
+    assert not caplog.text
+
+
+@pytest.mark.parametrize('labels', [[0.5, 1.0], [float(i) for i in range(1001)], [0.0, float('nan'), 1.0]])
+def test_floats_that_are_no_classes_are_refused_as_such(labels):
+    message = 's.json: task is classification, but the label label is float, with other than whole numbers or with many: write'
+    assert refused(describe, labeled(labels), {'task': 'classification'}).startswith(message)
+
+
+def test_another_split_whose_values_are_unknown_raises_an_alarm(caplog):
+    def examples(city, text):
+        return [{'city': city, 'text': f'{text} {text} film', 'label': i % 2} for i in range(4)]
+
+    others = {'eval': examples('ROM', 'schlecht'), 'test': examples('Rome', 'good')}
+    describe(examples('Rome', 'good'), others=others)
+    place = 'own: the split eval: '
+    assert (
+        f'{place}100 % of the values of the feature city are unknown: the training data has Rome, here are ROM' in caplog.text
+    )
+    assert (
+        f'{place}66 % of the words of the texts are unknown: the training data has good, film, here are schlecht' in caplog.text
+    )
+    assert 'split test' not in caplog.text
+
+
+def test_unknown_values_in_input_raise_an_alarm(tmp_path, caplog):
+    def file(name, city, text):
+        return write(tmp_path / name, [{'city': city, 'zip': 7, 'text': f'{text} film {i}', 'label': i % 2} for i in range(4)])
+
+    def read(path):
+        caplog.clear()
+        params = HParams(tokens.get_params(), facts)
+        return [record for _, record in example_input.read_input(str(path), params)]
+
+    examples = [{'city': 'Rome', 'zip': 7, 'text': 'good film it is', 'label': i % 2} for i in range(4)]
+    facts = describe(examples, {'features': {'zip': 'categorical'}})
+    assert len(read(file('a.tfrecord', 'Rome', 'good'))) == 4 and not caplog.text
+    assert len(read(file('b.tfrecord', 'ROM', 'guter film mehr'))) == 4
+    assert (
+        'b.tfrecord: 100 % of the values of the feature city are unknown: the training data has Rome, here are' in caplog.text
+    )
+    assert 'b.tfrecord: 60 % of the words of the texts are unknown' in caplog.text and 'feature zip' not in caplog.text
+
+
+def test_classes_are_logged_with_their_examples_and_doubtful_ones_are_warned_of(caplog):
+    caplog.set_level('INFO', 'tensorflow')
+    others = {'eval': labeled(['cat', 'owl']), 'test': [{'x': 1.0}]}
+    describe(labeled(['dog', 'cat', 'dog']), others=others)
+    for line in (
+        'INFO     tensorflow:description.py:',
+        'own: 3 classes, with their examples in train: cat 1, dog 2, owl 0\n',
+        'own: the split train has only one example of the class cat.',
+        'own: the split train has no example of the class owl: it is not learned.',
+        'own: the split eval has no example of the class dog: its metrics ignore it.',
+    ):
+        assert line in caplog.text
+    assert 'split test' not in caplog.text
+
+
 def test_vocabularies_are_limited_and_what_is_known_is_kept_for_each_state_of_the_hyper_parameters(tmp_path):
     examples = [{'c': 'aab'[i % 3], 'text': f'good good {"bad" * (i > 7)} film', 'label': i % 2} for i in range(9)]
     for limits in ({'min_count': 4}, {'max_vocabulary': 1}):
@@ -267,7 +445,7 @@ def write(path, examples):
     path.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for example in examples:
-            writer.write(example if isinstance(example, bytes) else records.encode(example))
+            writer.write(serialized(example))
     return path
 
 
@@ -291,44 +469,37 @@ def test_files_are_verified_and_read_in_order_and_input_by_the_metadata_alone(tm
     assert len(os.listdir(directory)) == 3  # Nothing is written beside the files.
     path = directory / 'train-00001-of-00002.tfrecord'
     content = path.read_bytes()
-    for damaged, message in (
-        (content[:40] + b'\xff' + content[41:], 'the record at byte 0 is corrupt: .*: restore it'),
-        (gzip.compress(content), 'is compressed with GZIP: decompress it, with gunzip'),
-    ):
-        path.write_bytes(damaged)
-        assert re.search(f'{path}: .*{message}', failed(prepared))
-    path = write(tmp_path / 'input.tfrecord', [*map(mixed, range(5)), {'x': 1.0}, b'no example'])
+    path.write_bytes(content[:40] + b'\xff' + content[41:])
+    assert re.search(f'{path}: the record at byte 0 is corrupt: .*: restore it', failed(prepared))
+    path = write(tmp_path / 'input.tfrecord', [*map(mixed, range(5)), {'x': 1.0}, b'no example', {**mixed(0), 'x': 1}])
     shutil.rmtree(directory)
     shutil.rmtree(tmp_path / 'data')
     features, errors = found.predict(path)
     wrong = {5: 'has no feature photo, review', 6: 'is not a tf.train.Example'}
+    wrong[7] = 'the feature x is int64, but float in training: write all as one type'
     assert errors == {number: f'{path}: record {number}: {text}' for number, text in wrong.items()}
     np.testing.assert_equal(features, expected)
 
 
-def test_the_split_is_in_the_file_name_and_a_missing_file_is_named(tmp_path, prepared):
-    for name in (
-        *('train.tfrecord', '.hidden.tfrecord', 'README.md', 'eval-3.tfrecords', 'mnist-test.tfrecord-00000-of-00001'),
-        *('own.fold3-1-of-2.tfrecord', 'own.fold3-2-of-2.tfrecord'),  # They may be counted from 1.
-    ):
-        write(tmp_path / 'own' / name, labeled([0, 1, 0, 1]))
-    found = prepared().source
-    counts = {split: found.read(split).cardinality().numpy() for split in ('train', 'eval', 'test', 'fold3')}
-    assert counts == {'train': 4, 'eval': 4, 'test': 4, 'fold3': 8}
-    for names, error, message in (
-        (['train-00000-of-00003.tfrecord', 'train-00002-of-00003.tfrecord'], RunError, '/own/train-00001-of-00003.tfrecord: '),
-        (['own-train.tfrecord-00001-of-00002'], RunError, '/own/own-train.tfrecord-00000-of-00002: is missing, but others of'),
-        (['train-1-of-3.tfrecord', 'train-3-of-3.tfrecord'], RunError, '/own/train-2-of-3.tfrecord: is missing, but others of'),
-        (['train.tfrecord.gz'], UsageError, '/own/train.tfrecord.gz: is compressed: decompress it'),
-        (['a.csv'], UsageError, 'tfrecord_dir=.*/own: there is no file named train.tfrecord, or train-.*.tfrecord'),
-        ([], UsageError, 'tfrecord_dir=.*/own: there is no such directory'),
-    ):
-        shutil.rmtree(tmp_path / 'own', ignore_errors=True)
-        for name in names:
-            write(tmp_path / 'own' / name, labeled([0, 1, 0, 1]))
-        assert re.search(message, raised(error, prepared))
-    assert 'tfrecord_dir=PATH is required' in refused(prepared, path='')
-    assert 'tokens=letters must be words or bytes' in refused(prepared, 'tokens=letters')
+def test_compressed_files_are_recognized_by_their_content_decompressed_once_and_read(tmp_path, prepared, caplog):
+    caplog.set_level('INFO', 'tensorflow')
+    plain = write(tmp_path / 'plain' / 'own', labeled(range(4))).read_bytes()
+    for name, compress in (('train.tfrecord', zlib.compress), ('eval.tfrecord.gz', gzip.compress)):
+        (tmp_path / 'own').mkdir(exist_ok=True)
+        (tmp_path / 'own' / name).write_bytes(compress(plain))
+    found = prepared()
+    assert [[labels['label'] for _, labels in found.read(split)] for split in ('train', 'eval')] == [[0, 1, 2, 3]] * 2
+    assert 'own/train.tfrecord: is compressed with ZLIB: decompressing it to ' in caplog.text
+    (directory,) = (tmp_path / 'data').iterdir()
+    caplog.clear()
+    assert len(prepared().read('eval')) == 4 and 'decompressing' not in caplog.text
+    (directory / 'eval.tfrecord').write_bytes(plain[:-1])
+    manifest.clear_cache(trusts=True)
+    assert failed(found.read, 'eval').endswith(f'delete {directory} to convert the data again')
+    assert len(found.predict(tmp_path / 'own' / 'eval.tfrecord.gz')[0]) == 4
+    os.utime(tmp_path / 'own' / 'train.tfrecord', (1, 1))  # Copies are bound to the state of the files.
+    assert len(prepared().read('eval')) == 4
+    assert f'earlier conversions, which can be deleted unless a run is reading them: {directory}' in caplog.text
 
 
 def test_files_are_verified_by_their_manifest_and_a_record_that_differs_from_the_others_is_named(tmp_path, prepared):
@@ -344,4 +515,4 @@ def test_files_are_verified_by_their_manifest_and_a_record_that_differs_from_the
     path = write(tmp_path / 'own' / 'train.tfrecord', [*labeled([0, 1]), b'no example'])
     assert re.search(f'{path}: record 2, at byte .* is not a tf.train.Example', failed(prepared))
     write(path, [*labeled([0, 1] * 500), {'x': [1.0, 2.0], 'label': 0}])  # After the sample.
-    assert re.search(f'{path}: record 1000, at byte .*Key: x', failed(prepared))
+    assert re.search(f'{path}: record 1000, at byte .*: the feature x has 2 values, but 1 in training', failed(prepared))

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import unicodedata
 
 import numpy as np
 import pytest
@@ -62,13 +63,15 @@ def test_words_are_split_in_lower_case_and_the_most_frequent_have_ids_from_2_on(
         session.run(tf.tables_initializer())
         assert session.run(found).tolist() == expected and found.dtype == tf.int32
     for min_count, size, expected in ((2, 2, 'good a'), (3, 9, 'good'), (1, 9, 'good a film bad'), (9, 9, '')):
-        assert not caplog.text
+        caplog.clear()
         params = {'tokens': 'words', 'min_count': min_count, 'max_vocabulary': size}
         counts = tokens.WordCounts(params)
         for block in (['a good Good film', 'a bad film'], [b'good']):
             counts.update(block)
         assert counts.describe(params)['vocabulary'] == expected.split()
-    assert 'min_count=9: no word of the texts trained on occurs so often, so all words are unknown: lower it' in caplog.text
+        is_alarmed = sum({'a': 2, 'good': 3, 'film': 2, 'bad': 1}[word] for word in expected.split()) < 4
+        assert is_alarmed == ('% of the words of the texts trained on are known: the others occur less than' in caplog.text)
+    assert 'Only 0 % of the words' in caplog.text and 'less than min_count=9 times' in caplog.text
 
 
 def test_texts_and_input_become_ids_and_labels_their_classes(splits, tmp_path, prepared):
@@ -86,8 +89,50 @@ def test_texts_and_input_become_ids_and_labels_their_classes(splits, tmp_path, p
     path.write_bytes(b'a good film\npos\tgood\nother\tgood\n\xff\n\nfilm')
     features, errors = found.predict(path)
     assert [row['text'].tolist() for row in features] == [[3, 2, 4], [2], [1, 2], [4]]
-    assert errors == {4: f'{path}: line 4: is not UTF-8'}
+    assert errors == {4: f'{path}: line 4: is not UTF-8: iconv -f CP1252 -t UTF-8 OLD > NEW converts a file of Windows'}
     assert [fields['line'] for fields, _ in text.read_input(str(path), found.params)] == [1, 2, 3, 4, 6]
+
+
+def test_texts_and_labels_of_either_unicode_form_and_spelling_are_the_same(tmp_path, prepared):
+    apart = unicodedata.normalize('NFD', 'été')
+    write(tmp_path / 'own' / 'train.txt', [('True', 'un été'), ('TRUE', 'un été'), ('True', 'un été'), ('False', 'non')] * 2)
+    write(tmp_path / 'own' / 'eval.txt', [('TRUE', f'un {apart}'), ('FALSE', 'NON')])
+    found = prepared(tmp_path / 'own')
+    assert (found.metadata['class_names'], found.metadata['vocabulary']) == (['False', 'True'], ['un', 'été', 'non'])
+    assert ids(found, 'eval') == [[2, 3], [4]]
+    assert [labels['label'] for _, labels in found.read('eval')] == [1, 0]
+    features, errors = found.predict(write(tmp_path / 'input.txt', [('true', f'un {apart}')]))
+    assert [row['text'].tolist() for row in features] == [[2, 3]] and not errors
+
+
+@pytest.mark.parametrize('vocabulary', [['été'], [unicodedata.normalize('NFD', 'été')]])
+def test_a_graph_finds_words_of_either_unicode_form(vocabulary, session):
+    texts = ['été', unicodedata.normalize('NFD', 'été')]
+    found = [tokens.token_ids(tf.constant(text), tokens.get_params(), vocabulary) for text in texts]
+    session.run(tf.tables_initializer())
+    assert [row.tolist() for row in session.run(found)] == [[2], [2]]
+
+
+def test_unknown_words_raise_an_alarm_for_training_other_splits_and_input(tmp_path, prepared, caplog):
+    sentences = [(i % 2, f'第{i}句话没有空格，真的没有{i}。') for i in range(20)]
+    prepared(write(tmp_path / 'zh.txt', sentences))
+    assert 'Only 0 % of the words of the texts trained on are known' in caplog.text and 'tokens=bytes' in caplog.text
+    assert 'are unknown' not in caplog.text
+    caplog.clear()
+    prepared(write(tmp_path / 'zh.txt', sentences), 'tokens=bytes')
+    assert not caplog.text
+    write(tmp_path / 'own' / 'train.txt', [('pos', 'a good film'), ('neg', 'a bad film')] * 2)
+    write(tmp_path / 'own' / 'eval.txt', [('pos', 'ein guter film'), ('neg', 'a bad film')])
+    write(tmp_path / 'own' / 'test.txt', [('pos', 'ein guter film'), ('neg', 'ein schlechter')])
+    found = prepared(tmp_path / 'own')
+    unknown = (
+        '80 % of the words of the texts are unknown: the training data has a, film, bad, ..., here are ein, guter, schlechter'
+    )
+    assert f'own: the split test: {unknown}' in caplog.text and 'split eval' not in caplog.text
+    caplog.clear()
+    path = tmp_path / 'own' / 'test.txt'
+    found.predict(path)
+    assert f'{path}: {unknown}' in caplog.text
 
 
 def test_a_share_of_a_single_file_is_held_out(tmp_path, prepared):
@@ -105,7 +150,9 @@ def test_wrong_lines_are_named_or_skipped_up_to_a_share_and_labels_must_be_class
         (b'no tab', 'has no tab after the label'),
         (b'\ttext', 'has no label'),
         (b'pos\t ', 'has no text'),
-        (b'pos\t\xff', 'is not UTF-8'),
+        (b'pos\t\xff', 'is not UTF-8: iconv -f CP1252 -t UTF-8 OLD > NEW converts a file of Windows'),
+        (b'pos\tg\0o', 'has NUL characters, as UTF-16 does: iconv -f UTF-16LE -t UTF-8 OLD > NEW converts it'),
+        (b'__label__pos a', 'has no tab after the label: sed -E .* OLD > NEW converts files of fastText'),
         (b'pos\ta\rneg\tb', 'has a carriage return between a text and the next label: lines must end with LF or CR LF'),
     ):
         path.write_bytes(b'pos\tgood\n\n' + line + b'\nneg\ta\n')
@@ -134,7 +181,8 @@ def test_any_change_converts_anew(splits, tmp_path, prepared, caplog):
     assert count() == count('max_length=9') == 1
     changes = ('tokens=bytes', 'eval_share=0.1', 'min_count=1', 'max_vocabulary=9', 'max_bad_share=0.1', 'train_split=eval')
     assert [count(change) for change in changes] == [2, 3, 4, 5, 6, 7]
-    assert f'{splits}: 2 classes: neg, pos; 5 ids of words' in caplog.text and 'can be deleted' not in caplog.text
+    assert f'{splits}: 2 classes, with their examples in train: neg 1, pos 2\n' in caplog.text
+    assert f'{splits}: 5 ids of words' in caplog.text and 'can be deleted' not in caplog.text
     os.utime(splits / 'eval.txt', (1, 1))
     assert count() == 8 and f'{splits}: earlier conversions, which can be deleted' in caplog.text
     for wrong in ('tokens=no', 'max_length=0', 'min_count=0', 'max_vocabulary=0', 'eval_share=-0.1', 'max_bad_share=1.1'):

@@ -1,0 +1,123 @@
+"""The values of the splits of users' own tf.train.Examples: moments of numbers, counts of categories, words and labels."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.own_data import tokens
+from estimator_trainer.common.own_data.alarm import warn_of_unknown
+from estimator_trainer.common.own_data.description import Feature, of_kind
+from estimator_trainer.common.own_data.example_parser import DTYPES, MISSING, parsing_spec
+from estimator_trainer.common.own_data.example_records import Examples, batches, make_finder
+from estimator_trainer.common.own_data.moments import Moments
+from estimator_trainer.common.own_data.schema import CATEGORICAL, LABEL, NUMERIC, TEXT
+from estimator_trainer.common.own_data.vocabulary import ValueCounts
+from estimator_trainer.hparams.build import HParams
+
+MAX_DISTINCT = 10**6  # Values of a feature that are counted.
+
+
+class Profile:
+    """The values of a split.
+
+    Attributes:
+      features: {name: Moments, ValueCounts or WordCounts} of the numeric and categorical features and the text.
+      labels: the ValueCounts of the label; whole numbers are written as integers.
+      numbers: its Moments, of numbers.
+      has_no_number: whether it is NaN or infinite somewhere.
+      has_fraction: whether it is a number that is not whole somewhere.
+    """
+
+    def __init__(self, features: Sequence[Feature], params: HParams):
+        self.features: dict[str, Any] = {feature['name']: Moments() for feature in of_kind(features, NUMERIC)}
+        self.features |= {feature['name']: ValueCounts(MAX_DISTINCT) for feature in of_kind(features, CATEGORICAL)}
+        self.features |= {feature['name']: tokens.WordCounts(params) for feature in of_kind(features, TEXT)}
+        self.labels, self.numbers = ValueCounts(MAX_DISTINCT), Moments()
+        self.has_no_number = self.has_fraction = False
+
+    def update(self, feature: Feature, values: np.ndarray) -> None:
+        """Adds values of a feature or the label, [n] or [n, values], of its type."""
+        if feature['kind'] == LABEL:
+            self._update_label(values)
+        else:
+            is_category = feature['kind'] == CATEGORICAL
+            self.features[feature['name']].update(_to_texts(values) if is_category else _with_nan(values))
+
+    def _update_label(self, values):
+        self.labels.update(_to_texts(values))
+        if values.dtype != object:
+            self.numbers.update(values)
+            is_number = np.isfinite(values)
+            self.has_no_number |= not is_number.all()
+            self.has_fraction |= bool((values[is_number] % 1).any())
+
+
+def profile_trained(examples: Examples, features: Sequence[Feature], params: HParams, known: Collection[str] | None) -> Profile:
+    """Reads the training split.
+
+    Args:
+      examples: the examples.
+      features: their features.
+      params: hyper-parameters: those of the tokens.
+      known: the names of all features; None if others do not matter.
+
+    Raises:
+      RunError: an example is wrong.
+    """
+    counted = [feature for feature in features if feature['kind'] in (NUMERIC, CATEGORICAL, TEXT, LABEL)]
+    profile = Profile(counted, params)
+    for batch in batches(examples, examples.trained, parsing_spec(counted), make_finder(features, known)):
+        for feature in counted:
+            profile.update(feature, batch[feature['name']])
+    return profile
+
+
+def profile_other(examples: Examples, split: str, features: Sequence[Feature], params: HParams) -> Profile:
+    """Reads another split, whose examples may lack any feature and the label; numbers are only checked.
+
+    Raises:
+      RunError: an example is wrong.
+    """
+    counted = [feature for feature in features if feature['kind'] in (CATEGORICAL, TEXT, LABEL)]
+    profile = Profile(counted, params)
+    spec = {feature['name']: tf.io.VarLenFeature(DTYPES[feature['stored']]) for feature in counted}
+    for batch in batches(examples, split, spec, make_finder(features, is_trained=False)):
+        for feature in counted:
+            profile.update(feature, batch[feature['name']].values)
+    return profile
+
+
+def warn_of_other(
+    examples: Examples, split: str, profile: Profile, trained: Profile, features: Sequence[Feature], vocabulary: Sequence[str]
+) -> None:
+    """Warns of the categorical features and the text of a split, most of whose values are unknown.
+
+    Args:
+      examples: the examples.
+      split: its name.
+      profile: of its values.
+      trained: that of the training split.
+      features: with their vocabularies.
+      vocabulary: of the text; [] without one.
+    """
+    place = f'{examples.source}: the split {split}'
+    for feature in of_kind(features, CATEGORICAL):
+        counts = profile.features[feature['name']].counts()
+        warn_of_unknown(f'values of the feature {feature["name"]}', feature['vocabulary'], counts, place)
+    for feature in of_kind(features, TEXT):
+        tokens.warn_of_unknown_words(vocabulary, trained.features[feature['name']], profile.features[feature['name']], place)
+
+
+def _to_texts(values):
+    """Returns an array of bytes, int64 or float32 as a list of str; '' for a missing value."""
+    if values.dtype == np.int64:
+        return ['' if value == MISSING[tf.int64] else str(value) for value in values.tolist()]
+    if values.dtype != object:
+        return [str(int(value)) if value.is_integer() else str(value) for value in values.tolist()]
+    return [value.decode(errors='replace') for value in values.tolist()]
+
+
+def _with_nan(values):
+    return np.where(values == MISSING[tf.int64], np.nan, values) if values.dtype == np.int64 else values

@@ -1,0 +1,181 @@
+"""Users' own tf.train.Examples as records: decoded, checked against their features, and parsed in batches."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import dataclasses
+from typing import Any
+
+from google.protobuf.message import DecodeError
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, first_line
+from estimator_trainer.common.own_data.description import Feature
+from estimator_trainer.common.own_data.example_facts import SAMPLE_SIZE, Decoded
+from estimator_trainer.common.own_data.image_facts import explain
+from estimator_trainer.common.own_data.image_formats import is_decoded
+from estimator_trainer.common.own_data.schema import IMAGE, LABEL, TEXT, WEIGHT
+from estimator_trainer.common.records import manifest, records
+from estimator_trainer.common.records.elements import elements
+
+_BATCH = 256
+_FEATURES = 1  # The number of the only field of a tf.train.Example; the second one of a SequenceExample are its lists.
+_SCHEMA = '--hparams=schema=FILE'
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """The serialized examples of all splits.
+
+    source names them in messages; read returns those of a split; trained is the training split.
+    """
+
+    source: str
+    splits: Sequence[str]
+    trained: str
+    read: Callable[[str], tf.data.Dataset]
+
+
+def decode_sample(examples: Examples, names: Collection[str] | None, wanted: Collection[str]) -> list[Decoded]:
+    """Returns the first training examples, and the first later ones with features that they lack.
+
+    Args:
+      examples: the examples.
+      names: of the features to decode; by default all.
+      wanted: those whose first example is looked for.
+
+    Raises:
+      RunError: a record is no tf.train.Example, or there are none.
+    """
+    sample: list[Decoded] = []
+    unseen = {*wanted}
+    for number, record in enumerate(elements(lambda: examples.read(examples.trained))):
+        if number >= SAMPLE_SIZE and not unseen:
+            break
+        try:
+            example = records.decode(record)
+        except DecodeError:
+            raise RunError(f'{_locate(record, number)}: is not a tf.train.Example') from None
+        if number < SAMPLE_SIZE:
+            _check_fields(record, number)
+        if number < SAMPLE_SIZE or unseen & example.keys():
+            sample.append({name: example[name] for name in example if names is None or name in names})
+            unseen -= example.keys()
+    if not sample:
+        raise RunError(f'{examples.source}: the split {examples.trained} is empty')
+    return sample
+
+
+def batches(
+    examples: Examples, split: str, spec: Mapping[str, Any], find_fault: Callable[[Decoded], str]
+) -> Iterator[dict[str, Any]]:
+    """Yields batches {name: array} of a split's features, parsed by tf.io.parse_example.
+
+    Args:
+      examples: the examples.
+      split: its name.
+      spec: of the features.
+      find_fault: returns what is wrong with an example, in words that follow its place; '' if nothing is.
+
+    Raises:
+      RunError: an example is wrong.
+    """
+    with tf.Graph().as_default() as graph:
+        serialized = tf.placeholder(tf.string, [None])
+        parsed = tf.io.parse_example(serialized, spec)
+    with tf.Session(graph=graph) as session:
+        parse, number = session.make_callable(parsed, [serialized]), 0
+        for batch in elements(lambda: examples.read(split).batch(_BATCH)):
+            for record in batch:
+                try:
+                    fault = find_fault(records.decode(record))
+                except DecodeError:
+                    fault = 'is not a tf.train.Example'
+                if fault:
+                    raise RunError(f'{_locate(record, number)}: {fault}')
+                number += 1
+            try:
+                yield parse(batch)
+            except tf.errors.OpError as error:
+                raise RunError(f'{examples.source}: the split {split}: {first_line(error)}') from None
+
+
+def make_finder(
+    features: Sequence[Feature], known: Collection[str] | None = None, is_trained: bool = True
+) -> Callable[[Decoded], str]:
+    """Returns the function `find_fault` for `batches`.
+
+    Args:
+      features: those of the metadata, including those with a role.
+      known: the names of all features of the training data; None if others do not matter.
+      is_trained: whether a text, an image, a label and a weight are required.
+    """
+    required = {feature['name'] for feature in features if is_trained and feature['kind'] in (IMAGE, TEXT, LABEL, WEIGHT)}
+
+    def find_fault(example):
+        unknown = sorted(example.keys() - known) if known is not None else ()
+        if unknown:
+            return (
+                f'the feature {unknown[0]} is not in the first {SAMPLE_SIZE} examples: give its kind, such as numeric or '
+                f'ignore, in {_SCHEMA}'
+            )
+        lacking = sorted(required - example.keys())
+        if lacking:
+            return f'has no feature {lacking[0]}: write it, or leave out the example'
+        return next(filter(None, (_fault(example[item['name']], item) for item in features if item['name'] in example)), '')
+
+    return find_fault
+
+
+def _fault(found, feature):
+    """Returns what is wrong with a value, (stored, values)."""
+    (stored, values), kind, name = found, feature['kind'], feature['name']
+    what = f'the {kind if kind in (LABEL, WEIGHT) else "feature"} {name}'
+    if stored != feature['stored']:
+        return f'{what} is {stored}, but {feature["stored"]} in training: write all as one type'
+    if kind != 'id' and len(values) != feature['values']:
+        return f'{what} has {len(values)} values, but {feature["values"]} in training: write as many in all'
+    if kind == IMAGE and not feature['is_raw'] and not is_decoded(values[0]):
+        return explain(name, values[0])
+    return ''
+
+
+def _check_fields(record, number):
+    """Raises RunError if a record is of another kind, which tf.train.Example takes for one with unknown fields."""
+    unknown = {*_field_numbers(record)} - {_FEATURES}
+    if not unknown:
+        return
+    place = _locate(record, number)
+    try:
+        lists = ', '.join(sorted(tf.train.SequenceExample.FromString(record).feature_lists.feature_list))
+    except DecodeError:
+        lists = ''
+    if lists:
+        raise RunError(
+            f'{place}: is a tf.train.SequenceExample, whose feature_lists {lists} would be ignored: write a tf.train.Example, '
+            'with as many values of a feature in each'
+        )
+    numbers = ', '.join(map(str, sorted(unknown)))
+    raise RunError(f'{place}: is not a tf.train.Example, which has no field {numbers}: write such examples')
+
+
+def _field_numbers(message: bytes) -> Iterator[int]:
+    """Yields the numbers of the fields of a serialized protocol message; see protobuf.dev/programming-guides/encoding."""
+
+    def varint(position):
+        value = shift = 0
+        while True:
+            value |= (message[position] & 127) << shift
+            position, shift = position + 1, shift + 7
+            if message[position - 1] < 128:
+                return value, position
+
+    position = 0
+    while position < len(message):
+        key, position = varint(position)
+        yield key >> 3
+        kind = key & 7
+        size, position = varint(position) if kind in (0, 2) else ({1: 8, 5: 4}.get(kind, 0), position)
+        position += 0 if kind == 0 else size
+
+
+def _locate(record, number):
+    return manifest.locate_record(record) or f'record {number}'

@@ -1,0 +1,126 @@
+"""Lines of a label, a tab and a text, as people and programs write them: with a header, quotes, or accents apart."""
+
+from collections.abc import Iterator
+import itertools
+import unicodedata
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, UsageError, show
+from estimator_trainer.common.own_data.lines import Lines, Position, Row
+
+_LABELS = frozenset('label labels class category target sentiment rating y'.split())
+_TEXTS = frozenset('text texts sentence review comment content message document body tweet headline title'.split())
+_FASTTEXT = '__label__'
+
+
+class LabeledLines:
+    """A file of lines of a label, a tab and a text, read in Unicode's composed form (NFC).
+
+    Args:
+      path: of the file.
+
+    Attributes:
+      header: the first line if it names the columns, as label and text do, and is skipped; else ''.
+      num_quoted: number of the lines read by `labeled` from which the quotes of csv writers were removed.
+
+    Raises:
+      UsageError: the file cannot be read, or its header names the text before the label.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        self.num_quoted = 0
+        first = next(_read(path), None)
+        self.header: str = first.value if first is not None and _is_header(path, first.value) else ''
+        if self.header:
+            tf.logging.warning('%s: line 1, %s, names the columns: it is skipped.', path, show(self.header))
+
+    def lines(self) -> Iterator[Row]:
+        """Yields the non-blank lines."""
+        rows = _read(self.path)
+        if self.header:
+            next(rows, None)
+        yield from rows
+
+    def labeled(self) -> Iterator[Row]:
+        """Yields the lines as {'label': str, 'text': str}."""
+        self.num_quoted = 0
+        for row in self.lines():
+            if isinstance(row.value, RunError):
+                yield row
+                continue
+            label, text = split(row.value)
+            self.num_quoted += _is_quoted(row.value, label, text)
+            wrong = _explain(row.value, label, text)
+            error = RunError(f'{self.path}: line {row.position.line}: {wrong}')
+            yield Row(row.position, error if wrong else {'label': label, 'text': text})
+
+
+def split(line: str) -> tuple[str, str]:
+    """Returns the label and the text of a line, without the quotes in which csv writers put them; '' for a missing one."""
+    label, text = _parts(line)
+    bare_label, bare_text = _unquoted(label), _unquoted(text)
+    if bare_label is not None and bare_text is not None:
+        return bare_label.strip(), bare_text.strip()
+    return label, text if bare_text is None or '""' not in text[1:-1] else bare_text.strip()
+
+
+def _parts(line):
+    label, _, text = line.partition('\t')
+    return label.strip(), text.strip()
+
+
+def _is_quoted(line, label, text):
+    return (label, text) != _parts(line)
+
+
+def _read(path):
+    lines = Lines(path)
+    number = itertools.count()
+    while True:
+        offset, line_number = lines.offset, lines.number
+        lines.is_utf8 = True
+        line = next(lines, None)
+        if line is None:
+            return
+        if line.strip():
+            wrong = '' if lines.is_utf8 else 'is not UTF-8: iconv -f CP1252 -t UTF-8 OLD > NEW converts a file of Windows'
+            if '\0' in line:
+                wrong = 'has NUL characters, as UTF-16 does: iconv -f UTF-16LE -t UTF-8 OLD > NEW converts it'
+            composed = line if line.isascii() else unicodedata.normalize('NFC', line)
+            error = RunError(f'{path}: line {line_number}: {wrong}')
+            yield Row(Position(offset, line_number, next(number)), error if wrong else composed.rstrip('\r\n'))
+
+
+def _is_header(path, line):
+    if isinstance(line, RunError):
+        return False
+    names = [name.strip(' "').lower() for name in line.split('\t')]
+    if len(names) == 2 and names[0] in _TEXTS and names[1] in _LABELS:
+        raise UsageError(
+            f'{path}: line 1 names the columns {names[0]} and {names[1]}, but the label must be the first: '
+            r"awk -F'\t' -v OFS='\t' '{print $2, $1}' OLD > NEW swaps them"
+        )
+    return len(names) == 2 and names[0] in _LABELS and names[1] in _TEXTS
+
+
+def _explain(line, label, text):
+    """Returns what is wrong with a line, in words that follow its place; '' if nothing is."""
+    if '\t' not in line:
+        is_fasttext = line.startswith(_FASTTEXT)
+        cure = r": sed -E 's/^__label__(\S+) /\1\t/' OLD > NEW converts files of fastText" if is_fasttext else ''
+        return f'has no tab after the label{cure}'
+    if not label or not text:
+        return 'has no label' if not label else 'has no text'
+    if '\t' in text.partition('\r')[2]:
+        return 'has a carriage return between a text and the next label: lines must end with LF or CR LF'
+    return ''
+
+
+def _unquoted(cell):
+    """Returns a cell without its quotes, "" as one; None if it has none."""
+    if len(cell) < 2 or cell[0] != '"' or cell[-1] != '"':
+        return None
+    inner = cell[1:-1]
+    return inner.replace('""', '"') if '"' not in inner.replace('""', '') else None
