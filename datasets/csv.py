@@ -81,6 +81,17 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
     return example_parser.parse(mode, params, serialized, encoded_features(params.metadata))
 
 
+def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
+    """Returns {column: float32 or string [batch]} of the columns to learn from; see `example_parser.raw_specs`."""
+    return example_parser.raw_specs(params, encoded_features(params.metadata))
+
+
+def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns the features 'numeric' and 'categorical' of raw columns; NaN and '' are missing."""
+    raw = {name: tf.strings.strip(value) if value.dtype == tf.string else value for name, value in raw.items()}
+    return example_parser.from_raw(params, raw, encoded_features(params.metadata))
+
+
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the rows of a CSV file, with or without the target; an error for an invalid row."""
     table = Table(path)

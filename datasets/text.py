@@ -66,6 +66,16 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
     return example_parser.parse(mode, params, serialized, _FEATURES)
 
 
+def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
+    """Returns {'text': string [batch]}."""
+    return example_parser.raw_specs(params, _FEATURES)
+
+
+def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns {'text': int32 [batch, length]}, the ids of the tokens of texts, padded with 0."""
+    return example_parser.from_raw(params, {'text': tf.strings.strip(raw['text'])}, _FEATURES)
+
+
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the lines of a file: texts, each with or without the label of a known class."""
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.own_data.values import spellings
+
 
 class ValueCounts:
     """Counts the distinct values of a stream in bounded memory: drops the rarest if there are too many.
@@ -61,13 +63,26 @@ def lookup_table(keys: Sequence[str | bytes], ids: Sequence[int], default: int) 
 
 
 def column_ids(values: tf.Tensor, vocabularies: Sequence[Sequence[str]]) -> tf.Tensor:
-    """Returns the ids of values, string [..., columns], as int32: 1 + the index in the column's vocabulary; 0 if unknown."""
+    """Returns the ids of values, string [..., columns], as int32: 1 + the index in the column's vocabulary; 0 if unknown.
+
+    Each of a value's spellings has its id, unless it is another value of the vocabulary.
+    """
     # One table for all columns: keys begin with the column's number.
-    keys = [f'{i}\0{value}' for i, vocabulary in enumerate(vocabularies) for value in vocabulary]
-    ids = [number for vocabulary in vocabularies for number in range(1, len(vocabulary) + 1)]
+    ids = {f'{i}\0{value}': number for i, vocabulary in enumerate(vocabularies) for value, number in _known(vocabulary).items()}
     columns = tf.constant([str(i) for i in range(len(vocabularies))])
-    found = lookup_table(keys, ids, 0).lookup(tf.strings.join([tf.broadcast_to(columns, tf.shape(values)), values], '\0'))
+    found = lookup_table([*ids], [*ids.values()], 0).lookup(
+        tf.strings.join([tf.broadcast_to(columns, tf.shape(values)), values], '\0')
+    )
     return tf.cast(found, tf.int32)
+
+
+def _known(vocabulary):
+    """Returns {spelling: id} of the values of a column."""
+    ids = {value: number for number, value in enumerate(vocabulary, 1)}
+    for value, number in list(ids.items()):
+        for spelling in spellings(value):
+            ids.setdefault(spelling, number)
+    return ids
 
 
 def class_ids(values: tf.Tensor, class_names: Sequence[str], name: str) -> tf.Tensor:

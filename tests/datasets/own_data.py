@@ -52,6 +52,17 @@ def parse(module, params, records, mode=EVAL):
     return found[0] if is_batched else found
 
 
+def prepare_raw(module, params, raw):
+    """Returns the features, {name: array}, that `from_raw` makes of raw inputs, {name: list}, after checking their names."""
+    specs = module.raw_specs(params)
+    assert [*specs] == [*raw]
+    with tf.Graph().as_default(), tf.Session() as session:
+        inputs = {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
+        features = module.from_raw(params, inputs)
+        session.run(tf.tables_initializer())
+        return session.run(features, {inputs[name]: value for name, value in raw.items()})
+
+
 def picture(kind='png', mode='L', size=(4, 4), value=0):
     content = io.BytesIO()
     Image.new(mode, size, value).save(content, kind)

@@ -18,7 +18,7 @@ from estimator_trainer.common.own_data.schema import FEATURES, Schema, find_role
 from estimator_trainer.common.records import manifest, records
 from estimator_trainer.datasets import tfrecord
 from estimator_trainer.hparams.build import HParams
-from tests.datasets.own_data import EVAL, PREDICT, Prepared, mixed, parse, picture
+from tests.datasets.own_data import EVAL, PREDICT, Prepared, mixed, parse, picture, prepare_raw
 from tests.shared import failed, raised, refused
 
 
@@ -76,6 +76,18 @@ def test_features_of_every_kind_are_found_described_and_parsed(caplog):
     np.testing.assert_allclose(features['image'], np.full([4, 4, 1], 7 / 255), rtol=1e-6)
     assert labels == {'label': 1} and labels['label'].dtype == np.int32
     np.testing.assert_equal(parsed(facts, [mixed(7)], PREDICT), [features])
+
+    raw = {name: [example[name] for example in (mixed(7), mixed(8))] for name in ('city', 'photo', 'review', 'v', 'x')}
+    raw['review'][1] = 'bad'
+    found = prepare_raw(example_parser, HParams(tokens.get_params(), facts), {**raw, 'zip': ['1', '']})
+    assert found.keys() == features.keys() and found['categorical'].tolist() == [[1, 2], [2, 0]]
+    assert found['text'].tolist() == [[2, 4, 3, 5, 1], [1, 0, 0, 0, 0]]
+    for name in ('image', 'numeric'):
+        np.testing.assert_allclose(found[name][0], features[name], rtol=1e-6)
+    np.testing.assert_allclose(found['numeric'][1], [0, -1, (8 - 149.5) / std], rtol=1e-5)
+    specs = example_parser.raw_specs(HParams({}, facts))
+    assert {name: spec.shape.as_list()[1:] for name, spec in specs.items()} == {**dict.fromkeys(specs, []), 'v': [2]}
+    assert [name for name, spec in specs.items() if spec.name == 'picture'] == ['photo']
 
 
 def test_the_kind_is_found_in_the_values(caplog):
@@ -145,6 +157,10 @@ def test_images_are_decoded_resized_or_taken_as_pixels_and_others_refused():
         examples = [{'a': image, 'label': i} for i, image in enumerate(images)]
         facts = describe(examples, {'features': {'a': {'kind': 'image', **options}}})
         np.testing.assert_allclose(parsed(facts, examples[:1])[0][0]['image'], expected / 255, rtol=1e-6)
+        is_raw = facts['features'][0]['is_raw']  # Then pixels are an array.
+        raw = {'a': [expected.astype(np.uint8) if is_raw else images[0]]}
+        found = prepare_raw(example_parser, HParams({}, facts), raw)['image']
+        np.testing.assert_allclose(found, expected[None] / 255, rtol=1e-6)
     assert 'Input is empty' in raised(tf.errors.InvalidArgumentError, parsed, facts, [{'a': b'', 'label': 0}])
 
 

@@ -22,7 +22,7 @@ from estimator_trainer.common.own_data.vocabulary import ValueCounts, class_ids,
 from estimator_trainer.common.records import records
 from estimator_trainer.datasets import csv
 from estimator_trainer.hparams import build
-from tests.datasets.own_data import Prepared, make_schema, predicted, serve
+from tests.datasets.own_data import Prepared, make_schema, predicted, prepare_raw, serve
 from tests.shared import failed, refused
 
 
@@ -192,10 +192,13 @@ def test_values_are_counted_in_bounded_memory_and_categories_and_classes_are_the
     for expected in (['1.5', '2', '10'], ['01', '1'], ['10', '2', 'x']):
         assert sorted_classes(reversed(expected)) == expected
     ids = column_ids(tf.constant([['a', 'b'], ['', 'c']]), [[], []])  # Without known categories.
+    spelled = tf.constant([['TRUE', 'e\u0301'], ['true', '5.0'], ['True', '5'], ['no', '']])
+    spelled = column_ids(spelled, [['false', 'true', 'True'], ['\u00e9', '5']])  # A value's own spelling goes first.
     values = tf.placeholder(tf.string, [None])
     found, many = class_ids(values, ['b', 'a'], 'kind'), class_ids(values, 'abcdef', 'kind')
     session.run(tf.tables_initializer())
     assert session.run(ids).tolist() == [[0, 0], [0, 0]]
+    assert session.run(spelled).tolist() == [[2, 1], [2, 2], [3, 2], [0, 0]]
     assert found.dtype == tf.int32 and session.run(found, {values: ['a', 'b', 'a']}).tolist() == [1, 0, 1]
     with pytest.raises(tf.errors.InvalidArgumentError, match='Key: kind. Must be one of the classes: b, a[^,]'):
         session.run(found, {values: ['b', 'c']})
@@ -386,6 +389,8 @@ def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp
     features, errors = found.predict(inputs)
     assert not errors
     np.testing.assert_equal(features, expected[0])
+    raw = {'x': [3, np.nan], 'y': [np.nan, 7], 'city': [' Oslo ', 'Bonn']}
+    np.testing.assert_equal(prepare_raw(csv, found.params, raw), features)
     path = write(tmp_path / 'input.csv', 'x;y;city', [(3, 7, 'Rome'), ('three', 7, 'Rome'), (1,), ('', '', '')], ';')
     features, errors = found.predict(path)
     assert features['categorical'].tolist() == [[1], [0]]

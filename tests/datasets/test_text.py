@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.datasets import text
-from tests.datasets.own_data import Prepared
+from tests.datasets.own_data import Prepared, prepare_raw
 from tests.shared import failed, raised, refused
 
 
@@ -87,6 +87,8 @@ def test_texts_and_input_become_ids_and_labels_their_classes(splits, tmp_path, p
     features, errors = found.predict(path)
     assert [row['text'].tolist() for row in features] == [[3, 2, 4], [2], [1, 2], [4]]
     assert errors == {4: f'{path}: line 4: is not UTF-8'}
+    raw = prepare_raw(text, found.params, {'text': ['a good film ', '', 'film']})['text']
+    assert raw.tolist() == [[3, 2, 4], [1, 0, 0], [4, 0, 0]]
     assert [fields['line'] for fields, _ in text.read_input(str(path), found.params)] == [1, 2, 3, 4, 6]
 
 
