@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.formats import images
-from estimator_trainer.common.inference.serving import parse_records
+from estimator_trainer.common.inference.signatures import parse_records
 from estimator_trainer.common.paths import identify, is_remote
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import get_specs

@@ -82,7 +82,7 @@ def predict_files(
         session.run(init)
 
         def parse(batch: list[Any]) -> dict[str, np.ndarray]:
-            stacked = tf.nest.map_structure(_stack, *batch)
+            stacked = stack(*batch)
             feeds = zip(tf.nest.flatten(examples), tf.nest.flatten(stacked), strict=True)
             return session.run(features, dict(feeds))
 
@@ -111,6 +111,11 @@ def _predict_good(
         return
     ids = _ids(features)
     yield from _predictions(predictor, features, [{**fields, **of_one} for (fields, _), of_one in zip(entries, ids)])
+
+
+def stack(*examples: Any) -> Any:
+    """Returns a nest of arrays [batch, ...] of equal nests of values or arrays."""
+    return tf.nest.map_structure(_stack, *examples)
 
 
 def _stack(*values):

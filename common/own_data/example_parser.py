@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.formats import images
+from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.common.own_data.description import Feature, of_kind
@@ -28,7 +29,6 @@ from estimator_trainer.common.own_data.vocabulary import class_ids, column_ids
 from estimator_trainer.hparams.build import HParams
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
-PICTURE = 'picture'  # The name of a tf.TensorSpec of image files.
 DTYPES = {'bytes': tf.string, 'float': tf.float32, 'int64': tf.int64}  # By storage type.
 
 

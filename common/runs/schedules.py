@@ -18,6 +18,7 @@ from estimator_trainer.common.inference.contact_sheet import MAX_IMAGES, Contact
 from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.model_card import extra_assets, make_card
 from estimator_trainer.common.inference.prediction import predict_files, predict_split, read_labels
+from estimator_trainer.common.inference.signatures import DEFAULT, signatures_of
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.monitoring import hparams_tab
 from estimator_trainer.common.pipeline.size import count_examples
@@ -229,7 +230,8 @@ def export(experiment: 'Experiment') -> dict[str, Any]:
 def _export(experiment, checkpoint):
     estimator = experiment.estimator
     serving_input_fn = serving.make_serving_input_fn(experiment.source)
-    inputs = serving.check_exportable(estimator, serving_input_fn, checkpoint)
+    serving.check_exportable(estimator, serving_input_fn, checkpoint)
+    inputs = signatures_of(experiment.source)[DEFAULT].specs
     directory = os.path.join(estimator.model_dir, 'export')
     with taking_turns(directory) as is_alone:
         if is_alone:

@@ -87,7 +87,9 @@ def test_files_are_predicted_and_a_model_exported_without_the_data(words, origin
     assert '| 2 classes | consonants, vowels |' in (extra / 'model_card.md').read_text()
     signatures = tf2.saved_model.load(result['export']).signatures
     letters = np.array([[ord(letter) for letter in word] for word in ('ie\0\0', 'bcdb')], np.int32)
-    assert signatures['serving_default'](letters=tf.constant(letters))['class'].numpy().tolist() == [1, 0]
+    answers = signatures['serving_default'](letters=tf.constant(letters))
+    assert answers['class'].numpy().tolist() == [1, 0]
+    assert answers['class_name'].numpy().tolist() == [b'vowels', b'consonants']
     examples = [records.encode({'word': word}) for word in ('ie', 'bcdbcd', 'u')]
     assert signatures['examples:serving_default'](examples=tf.constant(examples))['class'].numpy().tolist() == [1, 0, 1]
 

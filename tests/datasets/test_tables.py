@@ -471,9 +471,12 @@ def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
     shutil.rmtree(tmp_path / 'data')
     path.unlink()
     assert run(*flags, f'--hparams_set={saved}', '--schedule=predict', f'--input={new}')[0] == 0
-    np.testing.assert_allclose([row['value'] for row in predicted(tmp_path / 'output')], [220.5, 30.5], atol=40)
+    expected = [row['value'] for row in predicted(tmp_path / 'output')]
+    np.testing.assert_allclose(expected, [220.5, 30.5], atol=40)
     code, result, _ = run(*flags, '--schedule=export')
     assert code == 0
+    found = serve(result['export'], 'serving_default', {'x': [40, 10], 'c': ['b', 'a']})
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
     examples = [records.encode({'x': 40.0, 'c': 'b'}), records.encode({'x': 10.0, 'c': 'a'})]
     found = serve(result['export'], 'examples:serving_default', {'examples': examples})
-    np.testing.assert_allclose(found, [220.5, 30.5], atol=40)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

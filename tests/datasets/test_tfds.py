@@ -210,3 +210,5 @@ def test_a_model_learns_predicts_and_is_exported_without_the_data_and_the_packag
     code, result, _ = run(*flags, '--schedule=export')
     assert code == 0 and serve(result['export'], 'serving_default', {'image': np.stack([gray(0), gray(1)])}) == [0, 1]
     assert serve(result['export'], 'examples:serving_default', {'examples': serialized}) == labels
+    pictures = [picture(size=(30, 30), value=109), picture(value=9)]
+    assert serve(result['export'], 'pictures:serving_default', {'image': pictures}) == [1, 0]
