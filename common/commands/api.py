@@ -16,6 +16,7 @@ on both. In the main thread, Ctrl-C during training saves a checkpoint before it
 
 from collections.abc import Callable, Mapping
 import contextlib
+import functools
 import json
 import os
 import re
@@ -33,11 +34,10 @@ from estimator_trainer.common.commands import flags, request
 from estimator_trainer.common.errors import RunError, UsageError, check_utf8, describe, show
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.inference.predictor import Predictor
+from estimator_trainer.common.inference.raw_predictor import make_predictor
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.paths import is_remote
-from estimator_trainer.common.pipeline.input import get_specs
-from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.common.plugins.traceback_filter import check_exit, original
 from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.runs.diagnosis import find_cause
@@ -160,7 +160,20 @@ class Run:
         return {'global_step': result['global_step'], **result[split]}
 
     def predict(self, inputs: Any) -> dict[str, np.ndarray]:
-        """Returns predictions of the latest checkpoint for a batch or a single example, as `Predictor.predict` does."""
+        """Returns predictions of the latest checkpoint for a batch or a single example, as `Predictor.predict` does.
+
+        Args:
+          inputs: for a dataset with raw inputs, as in its files. Of a table or TFRecord files: a DataFrame of pandas or polars,
+            a dict of columns or of one row, a list of dicts, or an array [batch, columns] in the order of the columns to learn
+            from; None, NaN and '' are missing. Texts: str. Pictures: paths, the contents of files, PIL images, or uint8 arrays
+            [height, width, 1 or 3] of any size. For another dataset: its features, {name: array [batch, ...]}.
+
+        Returns:
+          {name: array [batch, ...]}, with 'class_name', if the classes have names; without [batch] for a single example.
+
+        Raises:
+          ValueError: the inputs do not fit the model.
+        """
         with self._lock:
             if self._predictor is None:
                 self._predictor = self.predictor()
@@ -170,22 +183,16 @@ class Run:
     def predictor(self, checkpoint: str = 'latest') -> Predictor:
         """Returns a Predictor, which any number of threads may use.
 
-        Its inputs are those of the exported model: {'image': uint8 [batch, height, width, channels]} if the dataset computes
-        its features from images, else the features.
+        Its inputs are those of `predict`.
 
         Raises:
           UsageError, RunError: as for `evaluate`.
         """
         with self._opened({'schedule': 'export', 'checkpoint': checkpoint}) as experiment:
-            estimator, source = experiment.estimator, experiment.source
-            if source.has_images():
-                inputs = {'image': tf.TensorSpec([None, *source.image_shape()], tf.uint8)}
-                make_features = lambda raw: source.module.image_features(source.params, raw['image'])  # noqa: E731
-            else:
-                inputs = {name: spec for name, spec in get_specs(source).features.items() if name != EXAMPLE_ID}
-                make_features = dict
             return checkpoints.use_checkpoint(
-                self.output_dir, experiment.options.checkpoint, lambda path: Predictor(estimator, inputs, path, make_features)
+                self.output_dir,
+                experiment.options.checkpoint,
+                functools.partial(make_predictor, experiment.estimator, experiment.source),
             )
 
     def predict_split(self, split: str = 'eval', checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import names_in
-from estimator_trainer.common.inference.signatures import DEFAULT, feature_specs, placeholders, signatures_of
+from estimator_trainer.common.inference.signatures import DEFAULT, feature_specs, join, placeholders, signatures_of
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
@@ -30,7 +30,9 @@ def make_serving_input_fn(source: DataSource) -> Callable[[], tf.estimator.expor
                     f'not {spec.shape[1:]}'
                 )
         with tf.name_scope('inputs'):  # A variable of the model may have the name of a feature.
-            inputs, features = placeholders(signatures_of(source), feature_specs(source))
+            signatures = signatures_of(source)
+            inputs = placeholders(signatures)
+            features = join(signatures.values(), inputs.values())
         default = inputs.pop(DEFAULT)
         return tf.estimator.export.ServingInputReceiver(features, default, inputs)
 

@@ -1,6 +1,6 @@
 """The inputs that a model with its dataset takes outside of an input pipeline, and the ops that convert them to features."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import re
 from typing import Any, NamedTuple
 
@@ -38,15 +38,19 @@ def signatures_of(source: DataSource) -> dict[str, Signature]:
     raw = _raw(source, specs) if source.takes_raw() else None
     found = {DEFAULT: raw or Signature(specs, dict)}
     if source.has_images():
-        found[DEFAULT] = Signature({'image': tf.TensorSpec([None, *source.image_shape()], tf.uint8)}, _of_images(source))
+        found[DEFAULT] = Signature({'image': tf.TensorSpec([None, *source.image_shape()], tf.uint8)}, _of_images(source, specs))
         if raw and all(spec.dtype == tf.string for spec in raw.specs.values()):
             found[PICTURES] = raw
     found[EXAMPLES] = Signature({'examples': tf.TensorSpec([None], tf.string)}, _of_examples(source, specs))
     return found
 
 
-def _of_images(source):
-    return lambda inputs: source.module.image_features(source.params, inputs['image'])
+def _of_images(source, specs):
+    def to_features(inputs):
+        features = source.module.image_features(source.params, inputs['image'])
+        return {name: features[name] for name in specs}
+
+    return to_features
 
 
 def _raw(source, specs):
@@ -70,23 +74,18 @@ def _of_examples(source, specs):
     return to_features
 
 
-def placeholders(
-    signatures: Mapping[str, Signature], specs: Mapping[str, tf.TensorSpec]
-) -> tuple[dict[str, dict[str, tf.Tensor]], dict[str, tf.Tensor]]:
-    """Creates placeholders for signatures, of which one at a time is fed, so that one network serves all.
+def placeholders(signatures: Mapping[str, Signature]) -> dict[str, dict[str, tf.Tensor]]:
+    """Returns {signature: {name: placeholder}}; each is an empty batch unless it is fed, so that one network serves all."""
+    return {
+        signature: {name: _optional(name, spec) for name, spec in found.specs.items()}
+        for signature, found in signatures.items()
+    }
 
-    Args:
-      signatures: {name: Signature}.
-      specs: of the features.
 
-    Returns:
-      {signature: {name: placeholder}}, and the features of the signature that is fed. The other placeholders are empty batches.
-    """
-    inputs, found = {}, []
-    for signature, (of_inputs, to_features) in signatures.items():
-        inputs[signature] = {name: _optional(name, spec) for name, spec in of_inputs.items()}
-        found.append(to_features(inputs[signature]))
-    return inputs, {name: _join([features[name] for features in found]) for name in specs}
+def join(signatures: Iterable[Signature], inputs: Iterable[dict[str, tf.Tensor]]) -> dict[str, tf.Tensor]:
+    """Returns the features of the inputs of signatures, of which all but one are empty batches."""
+    first, *others = (signature.to_features(of_one) for signature, of_one in zip(signatures, inputs))
+    return {name: _join([value, *(features[name] for features in others)]) for name, value in first.items()}
 
 
 def _optional(name, spec):
@@ -96,7 +95,7 @@ def _optional(name, spec):
     return tf.placeholder_with_default(tf.zeros([0] + [size or 0 for size in shape], spec.dtype), [None] + shape, name)
 
 
-def _join(batches: list[tf.Tensor]) -> tf.Tensor:
+def _join(batches):
     """Concatenates batches, all but one of which are empty and may have another length."""
     first, *others = batches
     for other in others:

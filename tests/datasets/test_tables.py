@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data.cells import is_almost_number, make_encoder, to_integer_text, to_number
 from estimator_trainer.common.own_data.columns import ColumnProfile
@@ -473,6 +474,10 @@ def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
     assert run(*flags, f'--hparams_set={saved}', '--schedule=predict', f'--input={new}')[0] == 0
     expected = [row['value'] for row in predicted(tmp_path / 'output')]
     np.testing.assert_allclose(expected, [220.5, 30.5], atol=40)
+    loaded = api.load(tmp_path / 'output')
+    for rows in ([[40, 'b'], [10, 'a']], {'c': ['b', 'a'], 'x': ['40', 10]}):
+        np.testing.assert_allclose(loaded.predict(rows)['value'], expected, rtol=1e-5)
+    assert loaded.predict({'x': 10, 'c': 'a'})['value'] == pytest.approx(expected[1], rel=1e-5)
     code, result, _ = run(*flags, '--schedule=export')
     assert code == 0
     found = serve(result['export'], 'serving_default', {'x': [40, 10], 'c': ['b', 'a']})
