@@ -20,6 +20,7 @@ import functools
 import json
 import os
 import re
+import tempfile
 import threading
 import types
 from typing import Any
@@ -128,7 +129,7 @@ class Run:
         }
         self._flags['output_dir'] = self.output_dir
         self._predictor: Predictor | None = None
-        self._lock, self._files_lock = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
 
     def __repr__(self):
         return f'Run({self.output_dir!r})'
@@ -201,10 +202,11 @@ class Run:
         Args:
           split: of the dataset.
           checkpoint: as for `evaluate`.
-          **options: flags of trainer.py, such as visualize='predictions.png'.
+          **options: flags of trainer.py, such as visualize='predictions.png'; predictions='FILE.jsonl' keeps what is returned.
 
         Returns:
-          A dict per example: its id, its predictions, its class_name.
+          A dict per example: its split, its place there, its id and label, if known, and its predictions; 'label_name' and
+          'class_name', if the classes have names.
 
         Raises:
           UsageError, RunError: as for `evaluate`.
@@ -218,8 +220,9 @@ class Run:
         return self._predict_all({'input': pattern, 'checkpoint': checkpoint}, options)
 
     def _predict_all(self, fixed, options):
-        with self._files_lock:  # All predictions use one file.
-            path = self._execute({'schedule': 'predict', **fixed}, options)['predictions']
+        with tempfile.TemporaryDirectory() as directory:  # Which no other prediction uses.
+            given = {'predictions': os.path.join(directory, 'predictions.jsonl'), **options}
+            path = self._execute({'schedule': 'predict', **fixed}, given)['predictions']
             with tf.io.gfile.GFile(path) as file:
                 return [json.loads(line) for line in file]
 

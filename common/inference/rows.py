@@ -151,16 +151,14 @@ def _is_missing(value):
 def _number(name, value):
     if _is_missing(value):
         return np.nan
-    text = value.decode(errors='replace') if isinstance(value, bytes) else value
-    if isinstance(text, str):
-        try:
-            return float(text.strip() or 'nan') if '_' not in text else _not_a_number(name, value)
-        except ValueError:
-            _not_a_number(name, value)
-    return float(value) if isinstance(value, (numbers.Number, np.generic)) else _not_a_number(name, value)
-
-
-def _not_a_number(name, value):
+    text: Any = value.decode(errors='replace') if isinstance(value, bytes) else value
+    try:
+        if isinstance(text, str) and '_' not in text:  # Python reads 1_0 as 10.
+            return float(text.strip() or 'nan')
+        if isinstance(text, (numbers.Number, np.generic)):
+            return float(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        pass
     raise ValueError(f'the input {name}: {show(value)} is not a number; None, NaN and "" are missing')
 
 

@@ -30,7 +30,9 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
             follows=True,
         ),
         'predict': Schedule(
-            'writes a JSON object for each example to output_dir/predictions.jsonl', predicts=True, needs_checkpoint=True
+            'writes a JSON object for each example to --predictions, or output_dir/predictions.jsonl',
+            predicts=True,
+            needs_checkpoint=True,
         ),
         'export': Schedule('writes a SavedModel below output_dir/export', needs_checkpoint=True),
         'dry_run': Schedule(

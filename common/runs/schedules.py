@@ -14,10 +14,10 @@ from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import atomic_path, dumps, to_json
 from estimator_trainer.common.inference import serving
-from estimator_trainer.common.inference.contact_sheet import MAX_IMAGES, ContactSheet
+from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.model_card import extra_assets, make_card
-from estimator_trainer.common.inference.prediction import predict_files, predict_split, read_labels
+from estimator_trainer.common.inference.prediction import predict_files, predict_split
 from estimator_trainer.common.inference.signatures import DEFAULT, signatures_of
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.monitoring import hparams_tab
@@ -159,22 +159,35 @@ def continuous_eval(experiment: 'Experiment') -> dict[str, Any]:
 
 
 def predict(experiment: 'Experiment') -> dict[str, Any]:
-    """Writes output_dir/predictions.jsonl: one JSON object per line for each example of a split, or of the files of --input.
+    """Writes one JSON object per line for each example of a split, or of the files of --input, to the file of --predictions.
 
     An unreadable or unparsable example of a file has an `error` in place of predictions; the result counts them.
     """
-    write = functools.partial(_write_predictions, experiment, _predictions(experiment))
+    path = _predictions_path(experiment)
+    write = functools.partial(_write_predictions, experiment, _predictions(experiment), path)
     return checkpoints.use_checkpoint(experiment.estimator.model_dir, experiment.options.checkpoint, write)
 
 
-def _write_predictions(experiment, predictions, checkpoint):
-    options = experiment.options
+def _predictions_path(experiment):
+    """Returns the path of the predictions; warns if earlier ones there will be lost, which --predictions does not name."""
+    path = experiment.options.predictions
+    if path:
+        directory = os.path.dirname(path) or '.'
+        if not tf.io.gfile.isdir(directory):
+            raise UsageError(f'--predictions={path}: there is no directory {directory}')
+        return path
     path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
+    if tf.io.gfile.exists(path):
+        tf.logging.warning('%s: these earlier predictions will be replaced; --predictions=FILE.jsonl writes to another.', path)
+    return path
+
+
+def _write_predictions(experiment, predictions, path, checkpoint):
+    options = experiment.options
     class_names = experiment.source.params.metadata.get('class_names')
     sheet = None
     if options.visualize:
-        labels = [] if options.input else read_labels(experiment.source, options.predict_split, MAX_IMAGES)
-        sheet = ContactSheet(options.visualize, class_names, labels)
+        sheet = ContactSheet(options.visualize, class_names)
     errors = []
     total = 0
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'w') as file:

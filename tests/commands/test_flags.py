@@ -46,7 +46,7 @@ def test_flags_become_options_of_the_same_defaults():
 @pytest.mark.parametrize(
     'trait, names',
     [
-        (Trait.PATH, 'output_dir data_dir hparams_set warm_start_from checkpoint input visualize'),
+        (Trait.PATH, 'output_dir data_dir hparams_set warm_start_from checkpoint input predictions visualize'),
         (Trait.COMMAND_LINE, 'help list version verbosity log_file full_traceback cluster_timeout local_cluster restarts'),
         (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts'),
         (
@@ -64,7 +64,8 @@ def test_flags_become_options_of_the_same_defaults():
         (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file'),
         (
             Trait.NOT_IN_TRIALS,
-            'schedule override_hparams checkpoint eval_timeout input predict_split visualize local_cluster restarts',
+            """schedule override_hparams checkpoint eval_timeout input predict_split predictions visualize local_cluster
+            restarts""",
         ),
     ],
 )

@@ -59,6 +59,10 @@ MISTAKES = [
     ),
     (['--schedule=predict', '--input=a', '--predict_split=eval'], '--input=a excludes --predict_split=eval: give one'),
     (['--debug_numerics', '--schedule=export'], '--debug_numerics is incompatible with --schedule=export: the checks would'),
+    (
+        ['--predictions=x.csv', '--schedule=predict'],
+        '--predictions=x.csv must be the name of a .jsonl file, such as predictions.',
+    ),
     (['--visualize=x.jpg', '--schedule=predict'], '--visualize=x.jpg must be the name of a PNG file, such as predictions.png'),
     (['--local_cluster=boss:1'], '--local_cluster=boss:1 must list jobs'),
     (['--local_cluster=worker:2', '--output_dir=gs://x/y'], '--output_dir=gs://x/y: --local_cluster needs a local directory'),
