@@ -11,12 +11,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, check_range
+from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import example_parser
 from estimator_trainer.common.own_data.cells import encoded_features, make_encoder
 from estimator_trainer.common.own_data.delimited import Table
-from estimator_trainer.common.own_data.schema import COLUMNS, check_same_columns, read_schema
+from estimator_trainer.common.own_data.schema import COLUMNS, TARGET, WEIGHT, check_same_columns, read_schema
 from estimator_trainer.common.own_data.split_rows import read_rows, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.table_facts import describe
@@ -96,6 +96,15 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     """Yields ({'line': number}, record) for the rows of a CSV file, with or without the target; an error for an invalid row."""
     table = Table(path)
     yield from read_rows(path, table.rows(), make_encoder(path, table.header, params.metadata, has_labels=False))
+
+
+def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields what `read_input` does, with the target and the weight; raises UsageError if there is no such column."""
+    table = Table(path)
+    required = [column['name'] for column in params.metadata['columns'] if column['kind'] in (TARGET, WEIGHT)]
+    if missing := [name for name in required if name not in table.names]:
+        raise UsageError(f'{path}: has no column {", ".join(missing)}, which evaluation requires')
+    yield from read_rows(path, table.rows(), make_encoder(path, table.header, params.metadata, has_labels=True))
 
 
 def _files(params):

@@ -287,3 +287,17 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
         yield {}, records.encode({**_read_picture(path), 'id': os.fsencode(path)})
     except images.ImageError as error:
         raise UsageError(f'{path} {error}') from None
+
+
+def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Yields ({}, record) for a picture in a folder that is named after its class.
+
+    Raises:
+      RunError: the folder is not.
+      UsageError: the picture cannot be read.
+    """
+    label = class_folders.label_of(path, params.metadata['class_names'])
+    try:
+        yield {}, records.encode({**_read_picture(path), 'label': label, 'id': os.fsencode(path)})
+    except images.ImageError as error:
+        raise UsageError(f'{path} {error}') from None

@@ -86,6 +86,12 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     yield from read_rows(path, _lines(path), encode)
 
 
+def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields ({'line': number}, record) for the lines of a file: a label, a tab and a text."""
+    del params
+    yield from read_rows(path, _labeled(path), dict)
+
+
 def _lines(path: str) -> Iterator[Row]:
     """Yields the non-blank lines."""
     lines, number = Lines(path), 0

@@ -160,6 +160,21 @@ class Run:
         result = self._execute({'schedule': 'evaluate', 'eval_splits': [split], 'checkpoint': checkpoint}, options)
         return {'global_step': result['global_step'], **result[split]}
 
+    def evaluate_files(self, pattern: str, checkpoint: str = 'latest', **options: Any) -> dict[str, Any]:
+        """Evaluates files of the dataset's kind, with labels, and returns {metric: value}, with 'global_step'.
+
+        The run's own metrics do not change.
+
+        Args:
+          pattern: the name of a file, a folder, or a pattern such as *.csv.
+          checkpoint, **options: as for `evaluate`.
+
+        Raises:
+          UsageError, RunError: an example is invalid or has no label, or as for `evaluate`.
+        """
+        result = self._execute({'schedule': 'evaluate', 'input': _pattern(pattern), 'checkpoint': checkpoint}, options)
+        return {'global_step': result['global_step'], **result['input']}
+
     def predict(self, inputs: Any) -> dict[str, np.ndarray]:
         """Returns predictions of the latest checkpoint for a batch or a single example, as `Predictor.predict` does.
 
@@ -215,9 +230,7 @@ class Run:
 
     def predict_files(self, pattern: str, checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:
         """Predicts files of the dataset's kind, such as '*.png'; see `predict_split`. A bad example has an 'error'."""
-        if not pattern:
-            raise UsageError('pattern is empty: give the name of a file, a folder, or a pattern such as *.png')
-        return self._predict_all({'input': pattern, 'checkpoint': checkpoint}, options)
+        return self._predict_all({'input': _pattern(pattern), 'checkpoint': checkpoint}, options)
 
     def _predict_all(self, fixed, options):
         with tempfile.TemporaryDirectory() as directory:  # Which no other prediction uses.
@@ -310,6 +323,12 @@ def _unchanged(function):
             raise _OfProgram(error) from error
 
     return call
+
+
+def _pattern(value):
+    if not value:
+        raise UsageError('pattern is empty: give the name of a file, a folder, or a pattern such as *.png')
+    return value
 
 
 def _path(name, value):

@@ -7,7 +7,7 @@ import hashlib
 import os
 from typing import NamedTuple
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.paths import is_remote
 
 _EVAL = ('eval', 'val', 'valid', 'validation')
@@ -125,6 +125,15 @@ def _check_classes(directory, class_names, files, suffixes):
         if not counts[label]:
             where = os.path.join(directory, name) if files else directory
             raise UsageError(f'{where}: has no files named *{", *".join(sorted(suffixes))}')
+
+
+def label_of(path: str, class_names: Sequence[str]) -> int:
+    """Returns the class of a file, after which its folder is named; raises RunError if it is named otherwise."""
+    folder = os.path.basename(os.path.dirname(path))
+    if folder not in class_names:
+        shown = ', '.join(class_names[:5]) + (', ...' if len(class_names) > 5 else '')
+        raise RunError(f'{path}: its folder, {folder or "."}, is not named after a class: {shown}')
+    return list(class_names).index(folder)
 
 
 def _hold_out(root, files, share):

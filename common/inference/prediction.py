@@ -76,7 +76,7 @@ def read_labels(source: DataSource, split: str) -> Iterator[Any]:
     """
     done = 0
     try:
-        with opened(lambda: label_batches(source, split)) as (session, batches):
+        with opened(lambda: label_batches(source, source.read(split))) as (session, batches):
             specs = batches.element_spec[1]
             scalars = [name for name, spec in specs.items() if isinstance(spec, tf.TensorSpec) and spec.shape.rank == 1]
             others = [name for name in scalars if name != 'weight']

@@ -23,7 +23,9 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
             'trains, evaluates periodically and at the end, and keeps the best checkpoint', trains=True, evaluates=True
         ),
         'train': Schedule('trains only', trains=True),
-        'evaluate': Schedule('evaluates a checkpoint', evaluates=True, needs_checkpoint=True),
+        'evaluate': Schedule(
+            'evaluates a checkpoint on splits, or on labeled files, of --input', evaluates=True, needs_checkpoint=True
+        ),
         'continuous_eval': Schedule(
             'evaluates the newest checkpoint whenever another process has saved one, up to the last',
             evaluates=True,

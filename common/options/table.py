@@ -258,9 +258,9 @@ class Options:
 
     input: str = flag(
         '',
-        "Files to predict, of the kind that the dataset reads, such as --input='*.png'; or folders of such files.",
+        "Files to predict or evaluate, of the kind that the dataset reads, such as --input='*.png'; or folders of such files.",
         group='Prediction',
-        schedules=('predict',),
+        schedules=('predict', 'evaluate'),
         traits=PATH | NOT_IN_TRIALS,
     )
     predict_split: str = flag('eval', 'The split to predict.', schedules=('predict',), traits=NOT_EMPTY | NOT_IN_TRIALS)

@@ -166,9 +166,9 @@ def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batc
     return batch_examples(_parse_each(source, mode, records, 0), batch_size, False)
 
 
-def label_batches(source: DataSource, split: str) -> tf.data.Dataset:
-    """Returns (positions, labels) of the batches that `make_input_fn` gives in prediction; no features are computed."""
-    parse, size, records = parser(source, ModeKeys.EVAL), source.params.eval_batch_size, source.read(split)
+def label_batches(source: DataSource, records: tf.data.Dataset, batch_size: int = 0) -> tf.data.Dataset:
+    """Returns (positions, labels) of the batches that `parsed_batches` gives; no features are computed."""
+    parse, size = parser(source, ModeKeys.EVAL), batch_size or source.params.eval_batch_size
 
     def parse_labels(position, record):
         _, labels = parse(position, record)

@@ -32,6 +32,7 @@ _ARGUMENTS = {
         'raw_specs': 'params',
         'from_raw': 'params, raw',
         'read_input': 'path, params',
+        'read_labeled': 'path, params',
     },
 }
 _REQUIRED = ('get_params', 'model', 'prepare', 'read')

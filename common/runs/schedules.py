@@ -75,7 +75,10 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
 
 
 def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> dict[str, Any]:
-    """Evaluates a checkpoint, by default that of --checkpoint, on all splits."""
+    """Evaluates a checkpoint, by default that of --checkpoint, on all splits, or on the files of --input.
+
+    The metrics of splits are added to metrics.csv; those of files, which may be any, are only returned.
+    """
     output_dir = experiment.estimator.model_dir
     if not checkpoint_path:
         return checkpoints.use_checkpoint(output_dir, experiment.options.checkpoint, functools.partial(evaluate, experiment))
@@ -87,7 +90,7 @@ def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> di
         result[evaluator.split] = {
             name: to_json(value) for name, value in sorted(metrics.items()) if not isinstance(value, bytes)
         }
-    if checkpoints.is_of(output_dir, checkpoint_path):
+    if checkpoints.is_of(output_dir, checkpoint_path) and not experiment.options.input:
         add_metrics(output_dir, result)
     if experiment.on_metrics:
         experiment.on_metrics(copy.deepcopy(result))

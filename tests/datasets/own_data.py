@@ -29,10 +29,17 @@ class Prepared:
 
     def predict(self, path):
         """Returns the features of the rows of a file for --input, and the errors by their line or record."""
-        rows = list(self.module.read_input(str(path), self.params))
+        return self._read(self.module.read_input, path, PREDICT)
+
+    def read_labeled(self, path):
+        """Returns (features, labels) of the rows of a file to evaluate, and the errors."""
+        return self._read(self.module.read_labeled, path, EVAL)
+
+    def _read(self, function, path, mode):
+        rows = list(function(str(path), self.params))
         errors = {next(iter(fields.values())): str(record) for fields, record in rows if isinstance(record, Exception)}
         sound = [record for _, record in rows if not isinstance(record, Exception)]
-        return parse(self.module, self.params, sound, PREDICT), errors
+        return parse(self.module, self.params, sound, mode), errors
 
 
 def parse(module, params, records, mode=EVAL):

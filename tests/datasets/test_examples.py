@@ -211,6 +211,23 @@ def test_a_picture_suffices_for_a_model_of_an_image_alone(tmp_path):
     assert failed(read, 'd.png', is_raw=False).endswith('/d.png is not an image of a kind that Pillow reads')
     others = [{'name': 'x', 'kind': 'numeric'}]
     assert 'a.PNG: the model needs the features a, x: give TFRecord files' in failed(read, 'a.PNG', is_raw=False)
+    image = {'name': 'a', 'kind': 'image', 'size': 2, 'channels': 1, 'is_raw': False}
+
+    def read_label(folder, others=(), **label):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        path = shutil.copy(tmp_path / 'b.jpg', tmp_path / folder / 'b.jpg')
+        facts = {'features': [image, {'name': 'y', 'kind': 'label', **label}, *others], 'class_names': ['7', '9']}
+        ((fields, record),) = example_input.read_labeled(str(path), HParams({}, facts))
+        return records.decode(record)['y']
+
+    assert read_label('9', stored='int64') == ('int64', [9]) and read_label('7', stored='bytes') == ('bytes', [b'7'])
+    assert read_label('9', stored='int64', is_index=True) == ('int64', [1])
+    wrong = f'{tmp_path}/8/b.jpg: its folder, 8, is not named after a class: 7, 9'
+    assert failed(read_label, '8', stored='int64') == wrong
+    weight = {'name': 'w', 'kind': 'weight'}
+    assert 'b.jpg: a picture alone has no label y, or no weight: give TFRecord' in failed(
+        read_label, '7', [weight], stored='bytes'
+    )
     assert example_parser.image_features(HParams({}, {'features': others}), tf.constant([51])) is None
 
 
@@ -320,6 +337,10 @@ def test_files_are_verified_and_read_in_order_and_input_by_the_metadata_alone(tm
     wrong = {5: 'has no feature photo, review', 6: 'is not a tf.train.Example'}
     assert errors == {number: f'{path}: record {number}: {text}' for number, text in wrong.items()}
     np.testing.assert_equal(features, expected)
+    write(path, [*map(mixed, range(5)), {name: value for name, value in mixed(5).items() if name != 'label'}])
+    examples, errors = found.read_labeled(path)
+    assert [labels['label'] for _, labels in examples] == [0, 1, 2, 0, 1]
+    assert errors == {5: f'{path}: record 5: has no feature label'}
 
 
 def test_the_split_is_in_the_file_name_and_a_missing_file_is_named(tmp_path, prepared):

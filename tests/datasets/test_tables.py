@@ -478,6 +478,21 @@ def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
     for rows in ([[40, 'b'], [10, 'a']], {'c': ['b', 'a'], 'x': ['40', 10]}):
         np.testing.assert_allclose(loaded.predict(rows)['value'], expected, rtol=1e-5)
     assert loaded.predict({'x': 10, 'c': 'a'})['value'] == pytest.approx(expected[1], rel=1e-5)
+    labeled, metrics = write(tmp_path / 'labeled.csv', 'target,x,c', [(200, 40, 'b'), (50, 10, 'a')]), tmp_path / 'output'
+    before = (metrics / 'metrics.csv').read_text(), sorted(path.name for path in metrics.iterdir())
+    code, result, _ = run(*flags, '--schedule=evaluate', f'--input={labeled}')
+    assert code == 0 and result.keys() == {'global_step', 'input'} and result['global_step'] == 150
+    errors = np.abs(np.subtract(expected, [200, 50]))
+    found = [result['input'][name] for name in ('mean_absolute_error', 'rmse')]
+    np.testing.assert_allclose(found, [errors.mean(), np.sqrt(np.square(errors).mean())], rtol=1e-4)
+    assert loaded.evaluate_files(labeled) == {'global_step': 150, **result['input']}
+    assert before == ((metrics / 'metrics.csv').read_text(), sorted(path.name for path in metrics.iterdir()))
+    code, _, err = run(*flags, '--schedule=evaluate', f'--input={new}')
+    assert code == 2 and err.splitlines()[-1] == f'trainer.py: {new}: has no column target, which evaluation requires'
+    write(labeled, 'x,c,target', [(4, 'b', '')])
+    code, _, err = run(*flags, '--schedule=evaluate', f'--input={labeled}')
+    problem = 'line 2: column target: the target is missing: correct it, or leave it out'
+    assert code == 1 and err.splitlines()[-1] == f'trainer.py: {labeled}: {problem}'
     code, result, _ = run(*flags, '--schedule=export')
     assert code == 0
     found = serve(result['export'], 'serving_default', {'x': [40, 10], 'c': ['b', 'a']})

@@ -87,9 +87,13 @@ def test_texts_and_input_become_ids_and_labels_their_classes(splits, tmp_path, p
     features, errors = found.predict(path)
     assert [row['text'].tolist() for row in features] == [[3, 2, 4], [2], [1, 2], [4]]
     assert errors == {4: f'{path}: line 4: is not UTF-8'}
+    path.write_bytes(b'pos\tgood\n\nfilm\nneg\tfilm a\n\xff')
+    labeled, errors = found.read_labeled(path)
+    assert [(row['text'].tolist(), labels['label']) for row, labels in labeled] == [([2], 1), ([4, 3], 0)]
+    assert errors == {3: f'{path}: line 3: has no tab after the label', 5: f'{path}: line 5: is not UTF-8'}
     raw = prepare_raw(text, found.params, {'text': ['a good film ', '', 'film']})['text']
     assert raw.tolist() == [[3, 2, 4], [1, 0, 0], [4, 0, 0]]
-    assert [fields['line'] for fields, _ in text.read_input(str(path), found.params)] == [1, 2, 3, 4, 6]
+    assert [fields['line'] for fields, _ in text.read_input(str(path), found.params)] == [1, 3, 4, 5]
 
 
 def test_a_share_of_a_single_file_is_held_out(tmp_path, prepared):
