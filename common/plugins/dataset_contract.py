@@ -119,8 +119,9 @@ def _tensors(source, kind, values, mode, min_rank):
 def check_raw_specs(specs: Any, params: HParams) -> dict[str, tf.TensorSpec]:
     """Returns a dataset module's `raw_specs`; raises UsageError if they are not {name: tf.TensorSpec [batch, ...]}."""
     source = f'--dataset={params.dataset}: raw_specs()'
-    check_dict(source, 'specs', specs)
-    for name, spec in specs.items():
+    if not isinstance(specs, Mapping):
+        raise UsageError(f'{source} must return specs as a dict, not {describe(specs)}')
+    for name, spec in specs.items():  # A name may be any, such as that of a column with a line break.
         if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank or spec.shape[0] is not None:
             raise UsageError(f'{source}: {name} must be a tf.TensorSpec of shape [None, ...], not {show(spec)}')
     return dict(specs)

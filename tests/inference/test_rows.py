@@ -34,8 +34,9 @@ class Table:
         return self._values[name]
 
 
-def arrow(columns):
-    return pytest.importorskip('pyarrow').table(columns)
+def optional(name):
+    """Imports a package, or skips the test if it is missing, or was built for another NumPy."""
+    return pytest.importorskip(name, exc_type=ImportError)
 
 
 FORMS = {
@@ -43,10 +44,10 @@ FORMS = {
     'a dict of arrays': lambda columns: {name: np.array(values, object) for name, values in columns.items()},
     'rows': lambda columns: [dict(zip(columns, row)) for row in zip(*columns.values())],
     'a table': Table,
-    'pandas': lambda columns: pytest.importorskip('pandas').DataFrame(columns),
-    'pandas with NA': lambda columns: pytest.importorskip('pandas').DataFrame(columns).convert_dtypes(),
-    'polars': lambda columns: pytest.importorskip('polars').DataFrame(columns),
-    'pyarrow': arrow,
+    'pandas': lambda columns: optional('pandas').DataFrame(columns),
+    'pandas with NA': lambda columns: optional('pandas').DataFrame(columns).convert_dtypes(),
+    'polars': lambda columns: optional('polars').DataFrame(columns),
+    'pyarrow': lambda columns: optional('pyarrow').table(columns),
     'an array': lambda columns: np.array([columns[name] for name in SPECS], object).T,
     'lists': lambda columns: [list(row) for row in zip(*(columns[name] for name in SPECS))],
 }
