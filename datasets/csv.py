@@ -15,7 +15,7 @@ from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import dates, example_parser, numbers
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
-from estimator_trainer.common.own_data.schema import COLUMNS, check_same_columns, read_schema
+from estimator_trainer.common.own_data.schema import COLUMNS, TARGET, WEIGHT, check_same_columns, read_schema
 from estimator_trainer.common.own_data.split_rows import BadRows, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.table_facts import describe
@@ -88,10 +88,34 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
     return example_parser.parse(mode, params, serialized, encoded_features(params.metadata))
 
 
+def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
+    """Returns {column: float32 or string [batch]} of the columns to learn from; see `example_parser.raw_specs`."""
+    return example_parser.raw_specs(params, encoded_features(params.metadata))
+
+
+def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns the features 'numeric' and 'categorical' of raw columns; NaN and '' are missing."""
+    raw = {name: tf.strings.strip(value) if value.dtype == tf.string else value for name, value in raw.items()}
+    return example_parser.from_raw(params, raw, encoded_features(params.metadata))
+
+
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
-    """Yields ({'line': number}, record) for the rows of a CSV file, with or without the target; an error for an invalid row."""
-    table = open_table(path, {column['name'] for column in params.metadata['columns']})
+    """Yields ({'line': number}, record) for the rows of a table, with or without the target; an error for an invalid row."""
+    table = _open(path, params)
     yield from read_rows(table, make_encoder(table, params.metadata, has_labels=False))
+
+
+def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields what `read_input` does, with the target and the weight; raises UsageError if there is no such column."""
+    table = _open(path, params)
+    required = [column['name'] for column in params.metadata['columns'] if column['kind'] in (TARGET, WEIGHT)]
+    if missing := [name for name in required if name not in table.header]:
+        raise UsageError(f'{path}: has no column {", ".join(missing)}, which evaluation requires')
+    yield from read_rows(table, make_encoder(table, params.metadata, has_labels=True))
+
+
+def _open(path, params):
+    return open_table(path, {column['name'] for column in params.metadata['columns']})
 
 
 def _files(params):

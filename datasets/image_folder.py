@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
-from estimator_trainer.common.formats import class_folders, image_records, images
+from estimator_trainer.common.formats import class_folders, encoded, image_records, images
 from estimator_trainer.common.formats.class_folders import ClassFolders
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.records import records
@@ -24,12 +24,6 @@ from estimator_trainer.hparams.build import HParams
 image_features = image_records.image_features
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in images.SUFFIXES)
 _RATIOS = (1, 2, 4, 8)  # Reductions at which JPEG files can be decoded.
-# EXIF orientations, and the operations, in order, that make such images upright.
-_TURNS = (
-    ((5, 6, 7, 8), lambda image: tf.transpose(image, [1, 0, 2])),
-    ((2, 3, 6, 7), lambda image: image[:, ::-1]),
-    ((3, 4, 7, 8), lambda image: image[::-1]),
-)
 _DARK = (
     'have 16 bits, but so small values that 8 bits leave them black or nearly so: multiply the values of all pictures, those '
     'to predict too, by the same factor'
@@ -263,7 +257,7 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
         spec['label'] = tf.io.FixedLenFeature([], tf.int64)
     example = tf.io.parse_single_example(serialized, spec)
     image = _resized(example['image'], example['height'], example['width'], params)
-    image = _upright(image, example['orientation'])
+    image = encoded.turn(image, example['orientation'])
     features = {'image': image / 255, 'example_id': example['id']}
     if mode == tf.estimator.ModeKeys.PREDICT:
         return features, None
@@ -288,17 +282,26 @@ def _resized(content, height, width, params):
     return images.squash(tf.ensure_shape(image, [None, None, params.num_channels]), params.image_size)
 
 
-def _upright(image, orientation):
-    """Rotates a square image by its EXIF orientation."""
+def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
+    """Returns {'image': string [batch]}, the contents of image files of any size."""
+    del params
+    return {'image': tf.TensorSpec([None], tf.string, encoded.PICTURE)}
 
-    def turned():
-        result = image
-        for orientations, turn in _TURNS:
-            applies = tf.reduce_any(tf.equal(orientation, tf.constant(orientations, tf.int64)))
-            result = tf.where(applies, turn(result), result)
-        return result
 
-    return tf.cond(orientation > 1, turned, lambda: image)
+def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns {'image': float32 [batch, image_size, image_size, num_channels] in [0, 1]} of image files, as `parse` does."""
+
+    def prepare_one(content):
+        height, width = encoded.size(content)
+        image = tf.cond(
+            height > 0,
+            lambda: _resized(content, height, width, params),
+            lambda: images.squash(encoded.decode(content, params.num_channels), params.image_size),
+        )
+        return encoded.turn(image, encoded.orientation(content)) / 255
+
+    shape = [params.image_size, params.image_size, params.num_channels]
+    return {'image': tf.map_fn(prepare_one, raw['image'], fn_output_signature=tf.TensorSpec(shape, tf.float32))}
 
 
 @functools.cache
@@ -315,5 +318,19 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     del params
     try:
         yield {}, records.encode({**_read_picture(path, lambda text: _warn_of_dark()), 'id': os.fsencode(path)})
+    except images.ImageError as error:
+        raise UsageError(f'{path} {error}') from None
+
+
+def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Yields ({}, record) for a picture in a folder that is named after its class.
+
+    Raises:
+      RunError: the folder is not.
+      UsageError: the picture cannot be read.
+    """
+    label = class_folders.label_of(path, params.metadata['class_names'])
+    try:
+        yield {}, records.encode({**_read_picture(path, lambda text: _warn_of_dark()), 'label': label, 'id': os.fsencode(path)})
     except images.ImageError as error:
         raise UsageError(f'{path} {error}') from None

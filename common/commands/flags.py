@@ -69,8 +69,9 @@ def check(FLAGS: flags.FlagValues) -> None:
         if FLAGS[name].value and entry.requires and not FLAGS[entry.requires].value:
             raise UsageError(f'--{name} requires --{entry.requires}')
         _check_value(name, FLAGS[name].value, entry)
-    if FLAGS.input and FLAGS['predict_split'].present:
-        raise UsageError(f'--input={FLAGS.input} excludes --predict_split={FLAGS.predict_split}: give one of the two')
+    for name in ('predict_split', 'eval_splits'):
+        if FLAGS.input and FLAGS[name].present:
+            raise UsageError(f'--input={FLAGS.input} excludes {FLAGS[name].serialize()}: give one of the two')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics is incompatible with --schedule=export: the checks would become part of the model')
     if FLAGS.local_cluster:

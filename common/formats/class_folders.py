@@ -7,7 +7,7 @@ import hashlib
 import os
 from typing import NamedTuple
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.foreign_files import is_foreign
 from estimator_trainer.common.paths import is_remote
 
@@ -166,6 +166,15 @@ def _contents(directory):
 
 def _shortened(names):
     return ', '.join(names[:_MAX_SHOWN]) + (f' and {len(names) - _MAX_SHOWN} more' if len(names) > _MAX_SHOWN else '')
+
+
+def label_of(path: str, class_names: Sequence[str]) -> int:
+    """Returns the class of a file, after which its folder is named; raises RunError if it is named otherwise."""
+    folder = os.path.basename(os.path.dirname(path))
+    if folder not in class_names:
+        shown = ', '.join(class_names[:5]) + (', ...' if len(class_names) > 5 else '')
+        raise RunError(f'{path}: its folder, {folder or "."}, is not named after a class: {shown}')
+    return list(class_names).index(folder)
 
 
 def _hold_out(root, files, share):

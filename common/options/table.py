@@ -8,6 +8,7 @@ from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.values import (
     MAX_STEPS,
     check_directory,
+    check_jsonl,
     check_png,
     check_splits,
     parse_names,
@@ -257,12 +258,20 @@ class Options:
 
     input: str = flag(
         '',
-        "Files to predict, of the kind that the dataset reads, such as --input='*.png'; or folders of such files.",
+        "Files to predict or evaluate, of the kind that the dataset reads, such as --input='*.png'; or folders of such files.",
         group='Prediction',
-        schedules=('predict',),
+        schedules=('predict', 'evaluate'),
         traits=PATH | NOT_IN_TRIALS,
     )
     predict_split: str = flag('eval', 'The split to predict.', schedules=('predict',), traits=NOT_EMPTY | NOT_IN_TRIALS)
+    predictions: str = flag(
+        '',
+        'The file for the predictions, a JSON object in each line, such as predictions.jsonl.',
+        default_text='output_dir/predictions.jsonl',
+        check=check_jsonl,
+        schedules=('predict',),
+        traits=PATH | NOT_IN_TRIALS,
+    )
     visualize: str = flag(
         '',
         'A PNG file to write: the first 100 images, each with its prediction, and framed in red if it is wrong.',

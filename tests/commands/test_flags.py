@@ -54,7 +54,7 @@ def test_a_tilde_at_the_beginning_of_any_path_is_the_home_directory(monkeypatch)
 @pytest.mark.parametrize(
     'trait, names',
     [
-        (Trait.PATH, 'output_dir data_dir hparams_set warm_start_from checkpoint input visualize'),
+        (Trait.PATH, 'output_dir data_dir hparams_set warm_start_from checkpoint input predictions visualize'),
         (Trait.COMMAND_LINE, 'help list version verbosity log_file full_traceback cluster_timeout local_cluster restarts'),
         (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts'),
         (
@@ -72,7 +72,8 @@ def test_a_tilde_at_the_beginning_of_any_path_is_the_home_directory(monkeypatch)
         (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file'),
         (
             Trait.NOT_IN_TRIALS,
-            'schedule override_hparams checkpoint eval_timeout input predict_split visualize local_cluster restarts',
+            """schedule override_hparams checkpoint eval_timeout input predict_split predictions visualize local_cluster
+            restarts""",
         ),
     ],
 )

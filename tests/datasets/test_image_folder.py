@@ -77,6 +77,11 @@ def test_pictures_and_their_classes_are_converted_once_until_they_change_and_wro
         assert labels['label'] == ('dog' in path)
         assert features['image'].dtype == np.float32 and labels['label'].dtype == np.int32
         np.testing.assert_array_equal(image, features['image'] * 255)  # Input is parsed alike.
+    ((_, record),) = image_folder.read_labeled(str(root / 'dog' / '3.png'), found.params)
+    ((features, labels),) = parse(image_folder, found.params, [record])
+    assert labels['label'] == 1 and features['example_id'] == os.fsencode(root / 'dog' / '3.png')
+    wrong = f'{root}/new.png: its folder, pictures, is not named after a class: cat, dog'
+    assert failed(list, image_folder.read_labeled(f'{root}/new.png', found.params)) == wrong
     save(root / 'dog' / 'new.png', picture(99))
     image_folder.prepare(str(tmp_path), params(root))
     assert len(list(tmp_path.glob('image_folder-*'))) == 2 and sum(count(tmp_path, params(root))) == 21

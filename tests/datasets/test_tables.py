@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data import examples
 from estimator_trainer.common.own_data.blocks import Block
@@ -32,7 +33,7 @@ from estimator_trainer.common.own_data.vocabulary import ValueCounts, class_ids,
 from estimator_trainer.common.records import records
 from estimator_trainer.datasets import csv
 from estimator_trainer.hparams import build
-from tests.datasets.own_data import Prepared, make_schema, predicted, serve
+from tests.datasets.own_data import Prepared, make_schema, predicted, prepare_raw, serve
 from tests.shared import failed, refused
 
 
@@ -354,10 +355,13 @@ def test_values_are_counted_in_bounded_memory_and_categories_and_classes_are_the
     for expected in (['1.5', '2', '10'], ['01', '1'], ['10', '2', 'x']):
         assert sorted_classes(reversed(expected)) == expected
     ids = column_ids(tf.constant([['a', 'b'], ['', 'c']]), [[], []])  # Without known categories.
+    spelled = tf.constant([['TRUE', 'e\u0301'], ['true', '5.0'], ['True', '5'], ['no', '']])
+    spelled = column_ids(spelled, [['false', 'true', 'True'], ['\u00e9', '5']])  # A value's own spelling goes first.
     values = tf.placeholder(tf.string, [None])
     found, many = class_ids(values, ['b', 'a'], 'kind'), class_ids(values, 'abcdef', 'kind')
     session.run(tf.tables_initializer())
     assert session.run(ids).tolist() == [[0, 0], [0, 0]]
+    assert session.run(spelled).tolist() == [[2, 1], [2, 2], [3, 2], [0, 0]]
     assert found.dtype == tf.int32 and session.run(found, {values: ['a', 'b', 'a']}).tolist() == [1, 0, 1]
     with pytest.raises(tf.errors.InvalidArgumentError, match='Key: kind. Must be one of the classes: b, a[^,]'):
         session.run(found, {values: ['b', 'c']})
@@ -623,6 +627,8 @@ def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp
     features, errors = found.predict(inputs)
     assert not errors
     np.testing.assert_equal(features, expected[0])
+    raw = {'x': [3, np.nan], 'y': [np.nan, 7], 'city': [' Oslo ', 'Bonn']}
+    np.testing.assert_equal(prepare_raw(csv, found.params, raw), features)
     path = write(tmp_path / 'input.csv', 'x;y;city', [(3, 7, 'Rome'), ('three', 7, 'Rome'), (1,), ('', '', '')], ';')
     features, errors = found.predict(path)
     assert features['categorical'].tolist() == [[1], [0]]
@@ -703,9 +709,31 @@ def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
     shutil.rmtree(tmp_path / 'data')
     path.unlink()
     assert run(*flags, f'--hparams_set={saved}', '--schedule=predict', f'--input={new}')[0] == 0
-    np.testing.assert_allclose([row['value'] for row in predicted(tmp_path / 'output')], [220.5, 30.5], atol=40)
+    expected = [row['value'] for row in predicted(tmp_path / 'output')]
+    np.testing.assert_allclose(expected, [220.5, 30.5], atol=40)
+    loaded = api.load(tmp_path / 'output')
+    for rows in ([[40, 'b'], [10, 'a']], {'c': ['b', 'a'], 'x': ['40', 10]}):
+        np.testing.assert_allclose(loaded.predict(rows)['value'], expected, rtol=1e-5)
+    assert loaded.predict({'x': 10, 'c': 'a'})['value'] == pytest.approx(expected[1], rel=1e-5)
+    labeled, metrics = write(tmp_path / 'labeled.csv', 'target,x,c', [(200, 40, 'b'), (50, 10, 'a')]), tmp_path / 'output'
+    before = (metrics / 'metrics.csv').read_text(), sorted(path.name for path in metrics.iterdir())
+    code, result, _ = run(*flags, '--schedule=evaluate', f'--input={labeled}')
+    assert code == 0 and result.keys() == {'global_step', 'input'} and result['global_step'] == 150
+    errors = np.abs(np.subtract(expected, [200, 50]))
+    found = [result['input'][name] for name in ('mean_absolute_error', 'rmse')]
+    np.testing.assert_allclose(found, [errors.mean(), np.sqrt(np.square(errors).mean())], rtol=1e-4)
+    assert loaded.evaluate_files(labeled) == {'global_step': 150, **result['input']}
+    assert before == ((metrics / 'metrics.csv').read_text(), sorted(path.name for path in metrics.iterdir()))
+    code, _, err = run(*flags, '--schedule=evaluate', f'--input={new}')
+    assert code == 2 and err.splitlines()[-1] == f'trainer.py: {new}: has no column target, which evaluation requires'
+    write(labeled, 'x,c,target', [(4, 'b', '')])
+    code, _, err = run(*flags, '--schedule=evaluate', f'--input={labeled}')
+    problem = 'line 2: column target: the target is missing: correct it, or leave it out'
+    assert code == 1 and err.splitlines()[-1] == f'trainer.py: {labeled}: {problem}'
     code, result, _ = run(*flags, '--schedule=export')
     assert code == 0
+    found = serve(result['export'], 'serving_default', {'x': [40, 10], 'c': ['b', 'a']})
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
     examples = [records.encode({'x': 40.0, 'c': 'b'}), records.encode({'x': 10.0, 'c': 'a'})]
     found = serve(result['export'], 'examples:serving_default', {'examples': examples})
-    np.testing.assert_allclose(found, [220.5, 30.5], atol=40)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
