@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.files import read_json
-from estimator_trainer.common.own_data import dates, example_parser, numbers
+from estimator_trainer.common.own_data import dates, example_parser, numbers, raw_columns, tokens
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
 from estimator_trainer.common.own_data.schema import COLUMNS, TARGET, WEIGHT, check_same_columns, read_schema
 from estimator_trainer.common.own_data.split_rows import BadRows, write
@@ -26,6 +26,8 @@ from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in SUFFIXES)
 PARSED_ONCE = True
+raw_specs = raw_columns.raw_specs
+from_raw = raw_columns.from_raw
 
 
 def get_params() -> dict[str, Any]:
@@ -37,8 +39,8 @@ def get_params() -> dict[str, Any]:
         'missing': [],  # Texts of missing cells, in addition to empty ones, NA, N/A, NaN, null, None, ? and the like.
         'decimal': '',  # point or comma: what decimals follow; inferred if a column tells.
         'dates': '',  # dmy or mdy: the order of dates such as 03/04/2024; inferred if a column tells.
-        'min_count': 2,  # Values of a categorical column that are rarer in training count as unknown.
-        'max_vocabulary': 10000,  # Values of a categorical column; the rarest beyond that count as unknown.
+        **tokens.get_params(),  # Of free text; min_count and max_vocabulary also apply to the values of a categorical column.
+        'max_vocabulary': 10000,
         'max_bad_share': 0.0,  # Maximum share of invalid rows, which are skipped.
         'task': '',  # Set by the metadata.
         'num_classes': 0,  # Set by the metadata.
@@ -49,8 +51,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     """Converts the files to TFRecord files, once for each state of the files and of the hyper-parameters."""
     check_range(params, 'eval_share', 0, 0.9)
     check_range(params, 'max_bad_share', 0, 1)
-    check_range(params, 'min_count', 1)
-    check_range(params, 'max_vocabulary', 1, 1000000)
+    tokens.check_params(params)
     for name, choices in (('decimal', numbers.DECIMALS), ('dates', (dates.DMY, dates.MDY))):
         if params[name] not in ('', *choices):
             raise UsageError(f'{name}={params[name]} must be {" or ".join(choices)}')
@@ -88,17 +89,6 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
     return example_parser.parse(mode, params, serialized, encoded_features(params.metadata))
 
 
-def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
-    """Returns {column: float32 or string [batch]} of the columns to learn from; see `example_parser.raw_specs`."""
-    return example_parser.raw_specs(params, encoded_features(params.metadata))
-
-
-def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns the features 'numeric' and 'categorical' of raw columns; NaN and '' are missing."""
-    raw = {name: tf.strings.strip(value) if value.dtype == tf.string else value for name, value in raw.items()}
-    return example_parser.from_raw(params, raw, encoded_features(params.metadata))
-
-
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the rows of a table, with or without the target; an error for an invalid row."""
     table = _open(path, params)
@@ -123,7 +113,7 @@ def _files(params):
 
 
 def _directory(data_dir, params):
-    names = ('target', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates')
+    names = ('target', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates', 'tokens')
     facts = [read_schema(params.schema, COLUMNS).content, params.train_split, *(params[name] for name in names)]
     return os.path.join(data_dir, f'csv-{fingerprint(params.csv_file, [file.path for file in _files(params)], facts)}')
 

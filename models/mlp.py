@@ -4,7 +4,7 @@
 
 All float features are inputs, flattened. Integer features are categories: each column has an embedding, of the size given by
 the dataset's metadata 'vocabulary_sizes', {feature: number of ids, or a list with one per column}. Those of a feature with more
-than 64 columns are one variable.
+than 64 columns are one variable. A text, a feature of this name whose length varies, is the mean of its words' embeddings.
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,7 @@ from estimator_trainer.common.ops.layers import dense_stack
 from estimator_trainer.hparams.build import HParams
 
 _TASKS = 'classification', 'regression'
+_WORD_SIZE = 64
 _MAX_TABLES = 64  # A variable per column would take a minute to build where there are hundreds.
 
 
@@ -77,6 +78,8 @@ def _input(i, name, feature, params):
             f'--model=mlp: the feature {name} is {describe(feature)}, but must be float32, or int32 or int64 for categories'
         )
     sizes = feature.shape[1:].as_list()
+    if sizes == [None] and name == 'text' and 'vocabulary_size' in params.metadata:
+        return _mean_of_words(feature, params.metadata['vocabulary_size'])
     if None in sizes:
         raise UsageError(f'--model=mlp: the feature {name} has the shape {feature.shape}, but must have a fixed size')
     columns = math.prod(sizes)
@@ -95,6 +98,14 @@ def _input(i, name, feature, params):
     shapes = [[size, params.embedding_size] for size in vocabulary_sizes]
     tables = [tf.get_variable(f'{scope}/{column}', shape, initializer=initializer) for column, shape in enumerate(shapes)]
     return tf.concat([tf.gather(table, net[:, column]) for column, table in enumerate(tables)], 1)
+
+
+def _mean_of_words(ids, vocabulary_size):
+    """Returns the mean of the embeddings of a text's tokens, float32 [batch, _WORD_SIZE]; ids of 0 are padding."""
+    table = tf.get_variable('words', [vocabulary_size, _WORD_SIZE], initializer=tf.random_normal_initializer(stddev=0.05))
+    is_word = tf.cast(ids > 0, tf.float32)
+    total = tf.reduce_sum(tf.gather(table, ids) * is_word[:, :, None], axis=1)
+    return total / tf.maximum(tf.reduce_sum(is_word, axis=1), 1)[:, None]
 
 
 def _vocabulary_sizes(name, columns, params):

@@ -149,8 +149,9 @@ class ColumnProfile:
     @property
     def is_free_text(self) -> bool:
         """Whether most cells differ and have several words."""
-        is_varied = not self.values.is_exact or len(self.values) > self.values.total / 2
-        return bool(self.values.total) and is_varied and self._num_words >= _WORDS_OF_A_TEXT * self.values.total
+        total = self.values.total
+        is_varied = not self.values.is_exact or len(self.values) > total / 2
+        return total >= _MIN_DISTINCT_ROWS and is_varied and self._num_words >= _WORDS_OF_A_TEXT * total
 
     @property
     def identifies(self) -> bool:

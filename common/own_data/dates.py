@@ -10,7 +10,9 @@ import numpy as np
 
 YMD, DMY, MDY = ORDERS = ('ymd', 'dmy', 'mdy')
 CYCLES = {'year': 365.2425, 'week': 7.0, 'day': 1.0}  # In days.
-_MONTHS = {name.lower(): i for names in (calendar.month_name, calendar.month_abbr) for i, name in enumerate(names) if name}
+MONTHS = {name.lower(): i for names in (calendar.month_name, calendar.month_abbr) for i, name in enumerate(names) if name} | {
+    'sept': 9
+}
 _TIME = (
     r'(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d(?:[.,]\d+)?))?'
     r'\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?)?'
@@ -34,7 +36,7 @@ def read(cell: str) -> dict[str, float]:
         orders = {DMY: (match['year'], second, first), MDY: (match['year'], first, second)}
         return _valid({DMY: orders[DMY]} if match['by'] == '.' else orders, match)
     match = _DAY_MONTH.fullmatch(cell) or _MONTH_DAY.fullmatch(cell)
-    month = match and _MONTHS.get(match['month'].lower())
+    month = match and MONTHS.get(match['month'].lower())
     return _valid({YMD: (match['year'], month, match['day'])}, match) if match and month else {}
 
 
@@ -88,5 +90,10 @@ def parts(days: np.ndarray, name: str, origin: float, found: Sequence[str]) -> d
     result = {name: days - origin}
     for cycle in found:
         phase = 2 * math.pi * days / CYCLES[cycle]
-        result |= {f'{name}: {cycle}, sine': np.sin(phase), f'{name}: {cycle}, cosine': np.cos(phase)}
+        result |= dict(zip(names_of(name, cycle), (np.sin(phase), np.cos(phase))))
     return result
+
+
+def names_of(name: str, cycle: str) -> tuple[str, str]:
+    """Returns the names of a column's sine and cosine of a cycle."""
+    return f'{name}: {cycle}, sine', f'{name}: {cycle}, cosine'

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, printable
 from estimator_trainer.common.own_data.moments import Moments
-from estimator_trainer.common.own_data.schema import CATEGORICAL, CLASSIFICATION, IMAGE, NUMERIC, REGRESSION, TEXT, Terms
+from estimator_trainer.common.own_data.schema import CATEGORICAL, CLASSIFICATION, DATE, IMAGE, NUMERIC, REGRESSION, TEXT, Terms
 from estimator_trainer.common.own_data.values import key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
@@ -77,7 +77,7 @@ def check_learnable(source: str, terms: Terms, features: Iterable[Feature], role
 
 def describe_features(source: str, terms: Terms, features: Sequence[Feature], task: str) -> dict[str, Any]:
     """Returns the metadata of the features, including those with a role, and logs their kinds."""
-    for kind in (IMAGE, NUMERIC, CATEGORICAL, TEXT, *terms.roles):
+    for kind in (IMAGE, NUMERIC, DATE, CATEGORICAL, TEXT, *terms.roles):
         names = ', '.join(feature['name'] for feature in of_kind(features, kind))
         if names:
             tf.logging.info('%s: %s: %s%s', source, kind, names, f', {task}' if kind == terms.roles[0] else '')

@@ -18,7 +18,7 @@ from estimator_trainer.common.own_data.numbers import Style
 from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, LABEL, NUMERIC, REGRESSION, TARGET, TEXT, WEIGHT
 from estimator_trainer.common.own_data.values import display, key
 
-_LEARNED = (NUMERIC, CATEGORICAL, DATE, TEXT)
+LEARNED = (NUMERIC, CATEGORICAL, DATE, TEXT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +45,7 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
       UsageError: a column is missing.
     """
     places = {name: i for i, name in enumerate(table.header)}
-    absent = [column['name'] for column in facts['columns'] if column['kind'] in _LEARNED and column['name'] not in places]
+    absent = [column['name'] for column in facts['columns'] if column['kind'] in LEARNED and column['name'] not in places]
     if absent:
         raise UsageError(f'{table.path}: has no column {", ".join(absent[:10])}, which the model requires')
     missing = missing_values(facts.get('missing', ()))

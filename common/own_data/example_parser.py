@@ -79,10 +79,10 @@ def from_raw(params: HParams, raw: Mapping[str, tf.Tensor], stored: Sequence[Fea
     """
     learned = [feature for feature in stored or params.metadata['features'] if feature['kind'] not in FEATURES.roles]
     example = {feature['name']: _as_stored(raw[feature['name']], feature) for feature in learned}
-    if not of_kind(learned, IMAGE) and not of_kind(learned, TEXT):
+    if not of_kind(learned, IMAGE):
         return _features(example, params, learned)
     one = functools.partial(_features, params=params, stored=learned)
-    with tf.Graph().as_default():  # Pictures and texts differ in size, so they are prepared one by one.
+    with tf.Graph().as_default():  # Pictures differ in size, so they are prepared one by one.
         zeros = {name: tf.zeros(value.shape[1:], value.dtype) for name, value in example.items()}
         signature = {name: _signature(value) for name, value in one(zeros).items()}
     found = tf.map_fn(one, example, fn_output_signature=signature)
@@ -119,8 +119,9 @@ def _features(example, params, stored):
         features['categorical'] = column_ids(values, [feature['vocabulary'] for feature in found[CATEGORICAL]])
     for feature in found[IMAGE]:
         features['image'] = _image(example[feature['name']], feature)
-    for feature in found[TEXT]:
-        features['text'] = tokens.token_ids(example[feature['name']], params, params.metadata['vocabulary'])
+    if found[TEXT]:  # A table may have several.
+        text = tf.strings.join([example[feature['name']] for feature in found[TEXT]], ' ')
+        features['text'] = tokens.token_ids(text, params, params.metadata['vocabulary'])
     for feature in found[ID]:
         features['example_id'] = tf.strings.reduce_join(_text_of(example[feature['name']]), axis=-1)
     return features

@@ -42,7 +42,7 @@ class Terms:
 COLUMNS = Terms(
     'column',
     (TARGET, ID, WEIGHT),
-    {NUMERIC: (), CATEGORICAL: (), DATE: (), IGNORE: ()},
+    {NUMERIC: (), CATEGORICAL: (), DATE: (), TEXT: (), IGNORE: ()},
     '--hparams=target=COLUMN is required',
     True,
 )

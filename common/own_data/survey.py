@@ -5,6 +5,7 @@ One pass does for most columns; those whose cells need to be read otherwise than
 
 from collections.abc import Collection, Iterator, Mapping
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -82,6 +83,15 @@ def survey(
         columns[name] = Column(name, profile, reading, kind, profile.numbers, profile.values)
     _complete(table, trained, split, columns, settings)
     return columns, classes
+
+
+def trained_cells(table: Table, trained: SplitFile, split: str, names: Collection[str], missing: Any) -> Iterator[list[str]]:
+    """Yields the present cells of columns in a split, in blocks."""
+    for block, rows, _ in _sound_rows(table, BadRows(1)):
+        indices = pa.array(rows[_chosen(trained, split, block, rows)])
+        for name in names:
+            cells = block.columns[table.header.index(name)].take(indices)
+            yield cells.filter(pa.array(~is_missing(cells, missing))).to_pylist()
 
 
 def _chosen(file, split, block, rows):

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, show
-from estimator_trainer.common.own_data import dates, description
+from estimator_trainer.common.own_data import dates, description, tokens
 from estimator_trainer.common.own_data.blocks import Table
 from estimator_trainer.common.own_data.cells import counts, is_missing, missing_values
 from estimator_trainer.common.own_data.columns import Settings
@@ -22,13 +22,14 @@ from estimator_trainer.common.own_data.schema import (
     NUMERIC,
     REGRESSION,
     TARGET,
+    TEXT,
     WEIGHT,
     Schema,
     find_roles,
 )
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
-from estimator_trainer.common.own_data.survey import Column, survey
+from estimator_trainer.common.own_data.survey import Column, survey, trained_cells
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
 from estimator_trainer.hparams.build import HParams
 
@@ -48,7 +49,7 @@ def describe(tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Sche
       tables: those of all files.
       trained: the file with the training rows.
       schema: facts given about the columns.
-      params: hyper-parameters: train_split, target, missing, decimal, dates, min_count, max_vocabulary and max_bad_share.
+      params: hyper-parameters: train_split, target, missing, decimal, dates, max_bad_share, and those of `tokens`.
 
     Raises:
       UsageError: the schema is wrong, the target is unknown, a column can be read in two ways, or there are no features.
@@ -69,6 +70,11 @@ def describe(tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Sche
     facts: dict[str, Any] = {'missing': list(params.missing)} if params.missing else {}
     facts |= _describe_target(target, classes[params.train_split], classes.values(), table, schema.task, others, settings, bad)
     features = _describe_columns(table, columns, schema, roles, params, facts)
+    if texts := [feature['name'] for feature in features if feature['kind'] == TEXT]:
+        words = tokens.WordCounts(params)
+        for cells in trained_cells(table, trained, params.train_split, texts, settings.missing):
+            words.update(cells)
+        facts |= words.describe(params)
     return facts | description.describe_features(table.path, COLUMNS, features, facts['task'])
 
 
@@ -217,8 +223,8 @@ def _describe_columns(table, columns, schema, roles, params, facts):
 
 def _feature(column: Column, params: HParams) -> description.Feature:
     feature = {'name': column.name, 'kind': column.kind}
-    if column.kind == CATEGORICAL:
-        return {**feature, **column.values.describe(params)}
+    if column.kind in (CATEGORICAL, TEXT):
+        return {**feature, **(column.values.describe(params) if column.kind == CATEGORICAL else {})}
     indicator = {'indicator': column.profile.num_missing > 0}
     described = column.numbers.finish().describe(params)
     if column.kind == DATE:

@@ -52,21 +52,39 @@ def split_words(texts: tf.Tensor) -> Any:
 
 
 def token_ids(text: tf.Tensor, params: Mapping[str, Any], vocabulary: Sequence[str]) -> tf.Tensor:
-    """Returns the ids of a text's tokens, int32 [length]; 0 is reserved for padding.
+    """Returns the ids of a text's tokens, int32 [length]; of a batch, int32 [batch, longest], padded with 0.
 
     Args:
-      text: a string scalar.
+      text: a string scalar, or a vector.
       params: hyper-parameters.
       vocabulary: the words in the order of their ids, from 2 on; 1 is an unknown word. A byte's id is its value plus 1.
     """
+    if text.shape.rank:
+        return _batch_ids(text, params, vocabulary)
     if params['tokens'] == BYTES:
         ids = tf.cast(tf.io.decode_raw(text, tf.uint8), tf.int32) + 1
     else:
-        word_ids = _ids_of_forms(vocabulary)
-        table = lookup_table([*word_ids], [*word_ids.values()], _UNKNOWN)
-        ids = tf.cast(table.lookup(split_words(text)[: params['max_length']]), tf.int32)
+        ids = tf.cast(_word_table(vocabulary).lookup(split_words(text)[: params['max_length']]), tf.int32)
     at_least_one = tf.concat([ids, [_UNKNOWN]], axis=0)[: tf.maximum(tf.size(ids), 1)]
     return at_least_one[: params['max_length']]
+
+
+def _batch_ids(texts, params, vocabulary):
+    if params['tokens'] == BYTES:
+        split = tf2.strings.bytes_split(texts)
+        ids = split.with_flat_values(tf.cast(tf.io.decode_raw(split.flat_values, tf.uint8)[:, 0], tf.int32) + 1)
+    else:
+        split = split_words(texts)
+        ids = split.with_flat_values(tf.cast(_word_table(vocabulary).lookup(split.flat_values), tf.int32))
+    padded = ids[:, : params['max_length']].to_tensor()
+    padded = tf.cond(tf.shape(padded)[1] > 0, lambda: padded, lambda: tf.zeros([tf.shape(texts)[0], 1], tf.int32))
+    is_empty = tf.equal(ids.row_lengths(), 0)[:, None] & tf.equal(tf.range(tf.shape(padded)[1]), 0)
+    return tf.where(is_empty, tf.fill(tf.shape(padded), _UNKNOWN), padded)
+
+
+def _word_table(vocabulary):
+    word_ids = _ids_of_forms(vocabulary)
+    return lookup_table([*word_ids], [*word_ids.values()], _UNKNOWN)
 
 
 def _ids_of_forms(vocabulary):

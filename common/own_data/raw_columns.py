@@ -1,0 +1,32 @@
+"""The columns of a table as raw inputs of a model: numbers, and texts for categories, dates and free text."""
+
+from collections.abc import Mapping
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.graphs import plain
+from estimator_trainer.common.own_data import date_ops, example_parser
+from estimator_trainer.common.own_data.description import of_kind
+from estimator_trainer.common.own_data.encoding import LEARNED, encoded_features
+from estimator_trainer.common.own_data.schema import DATE, NUMERIC
+from estimator_trainer.hparams.build import HParams
+
+
+@plain
+def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
+    """Returns {column: float32 [batch] for numbers, string [batch] for others}, in the order of the columns."""
+    learned = [column for column in params.metadata['columns'] if column['kind'] in LEARNED]
+    return {column['name']: tf.TensorSpec([None], tf.float32 if column['kind'] == NUMERIC else tf.string) for column in learned}
+
+
+@plain
+def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns the features of raw columns, as `example_parser.parse` does; NaN and '' are missing.
+
+    Dates are written as in the training data; one that is none there is missing.
+    """
+    values = {name: tf.strings.strip(value) if value.dtype == tf.string else value for name, value in raw.items()}
+    for column in of_kind(params.metadata['columns'], DATE):
+        days = date_ops.to_days(values.pop(column['name']), column['order'])
+        values |= date_ops.parts(days, column['name'], column['origin'], column['cycles'])
+    return example_parser.from_raw(params, values, encoded_features(params.metadata))
