@@ -92,7 +92,7 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the rows of a table, with or without the target; an error for an invalid row."""
     table = _open(path, params)
-    yield from read_rows(table, make_encoder(table, params.metadata, has_labels=False))
+    yield from read_rows(table, make_encoder(table, params.metadata, has_labels=False), params.metadata['columns'])
 
 
 def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
@@ -101,7 +101,7 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     required = [column['name'] for column in params.metadata['columns'] if column['kind'] in (TARGET, WEIGHT)]
     if missing := [name for name in required if name not in table.header]:
         raise UsageError(f'{path}: has no column {", ".join(missing)}, which evaluation requires')
-    yield from read_rows(table, make_encoder(table, params.metadata, has_labels=True))
+    yield from read_rows(table, make_encoder(table, params.metadata, has_labels=True), params.metadata['columns'])
 
 
 def _open(path, params):

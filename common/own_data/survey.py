@@ -85,6 +85,16 @@ def survey(
     return columns, classes
 
 
+def count_values(table: Table, names: Collection[str], settings: Settings, bad: BadRows) -> dict[str, ValueCounts]:
+    """Returns {name: counts of the values of this column} of all rows of a table, for the columns that it has."""
+    found = {name: ValueCounts(settings.max_distinct) for name in table.header if name in names}
+    for block, rows, _ in _sound_rows(table, bad):
+        for name, values in found.items():
+            cells = block.columns[table.header.index(name)].take(pa.array(rows))
+            values.add(counts(cells.filter(pa.array(~is_missing(cells, settings.missing)))))
+    return found
+
+
 def trained_cells(table: Table, trained: SplitFile, split: str, names: Collection[str], missing: Any) -> Iterator[list[str]]:
     """Yields the present cells of columns in a split, in blocks."""
     for block, rows, _ in _sound_rows(table, BadRows(1)):

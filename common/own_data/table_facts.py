@@ -10,8 +10,9 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, show
 from estimator_trainer.common.own_data import dates, description, tokens
+from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.blocks import Table
-from estimator_trainer.common.own_data.cells import counts, is_missing, missing_values
+from estimator_trainer.common.own_data.cells import missing_values
 from estimator_trainer.common.own_data.columns import Settings
 from estimator_trainer.common.own_data.schema import (
     CATEGORICAL,
@@ -29,7 +30,7 @@ from estimator_trainer.common.own_data.schema import (
 )
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
-from estimator_trainer.common.own_data.survey import Column, survey, trained_cells
+from estimator_trainer.common.own_data.survey import Column, count_values, survey, trained_cells
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
 from estimator_trainer.hparams.build import HParams
 
@@ -65,16 +66,23 @@ def describe(tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Sche
     counted = [roles[TARGET], *roles.values(), *ids]
     columns, classes = survey(table, trained, params.train_split, kinds, counted, settings, bad)
     _check_readings(table, columns, roles[TARGET], params.max_bad_share)
-    target = columns[roles[TARGET]]
-    others = [other for other in tables.values() if other is not table and target.name in other.header]
+    wanted = {roles[TARGET], *(name for name, column in columns.items() if column.kind == CATEGORICAL)}
+    others = {
+        file.splits[0]: count_values(other, wanted, settings, bad) for file, other in tables.items() if other is not table
+    }
+    classes |= {split: found[roles[TARGET]] for split, found in others.items() if roles[TARGET] in found}
     facts: dict[str, Any] = {'missing': list(params.missing)} if params.missing else {}
-    facts |= _describe_target(target, classes[params.train_split], classes.values(), table, schema.task, others, settings, bad)
+    facts |= _describe_target(columns[roles[TARGET]], classes, params.train_split, table, schema.task, bad.max_share)
     features = _describe_columns(table, columns, schema, roles, params, facts)
     if texts := [feature['name'] for feature in features if feature['kind'] == TEXT]:
         words = tokens.WordCounts(params)
         for cells in trained_cells(table, trained, params.train_split, texts, settings.missing):
             words.update(cells)
         facts |= words.describe(params)
+    for feature in description.of_kind(features, CATEGORICAL):
+        for file, other in tables.items():
+            if found := others.get(file.splits[0], {}).get(feature['name']):
+                warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], found.counts(), other.path)
     return facts | description.describe_features(table.path, COLUMNS, features, facts['task'])
 
 
@@ -133,7 +141,8 @@ def _check_unread(table, column, max_bad_share):
     )
 
 
-def _describe_target(column, trained, counted, table, task, others, settings, bad):
+def _describe_target(column, classes, split, table, task, max_bad_share):
+    """Returns the facts about the target; classes are the counts of its values in each split that has it."""
     place = f'{table.path}: the target {column.name}'
     if not column.profile.num_present:
         raise RunError(f'{table.path}: no row has a target to train on, in the column {column.name}')
@@ -142,28 +151,12 @@ def _describe_target(column, trained, counted, table, task, others, settings, ba
     is_integer = column.is_number and column.numbers.is_integer
     found = task or description.infer_task(column.is_number, is_integer, column.values, _MAX_INTEGER_CLASSES)
     if found == REGRESSION:
-        return _describe_numbers(column, table, bad.max_share)
-    names = ValueCounts(_MAX_CLASSES)
-    for each in counted:
-        names.add(each.counts())
-        names.is_exact = names.is_exact and each.is_exact
-    for other in others:
-        _count_target(names, other, column.name, settings, bad)
-    if is_integer and not task and len(trained.merged()) > 2:
+        return _describe_numbers(column, table, max_bad_share)
+    trained = classes[split].merged()
+    if is_integer and not task and len(trained) > 2:
         cure = 'give "task": "regression" in --hparams=schema=FILE if they are amounts'
-        tf.logging.warning('%s has %d different integers, taken as classes; %s.', place, len(trained.merged()), cure)
-    return _describe_classes(column, trained, names, place)
-
-
-def _count_target(names, table, name, settings, bad):
-    place = table.header.index(name)
-    for block in table.blocks():
-        for error in block.faults.values():
-            bad.add(error)
-        cells = block.columns[place]
-        present = ~is_missing(cells, settings.missing)
-        present[list(block.faults)] = False
-        names.add(counts(cells.filter(present)))
+        tf.logging.warning('%s has %d different integers, taken as classes; %s.', place, len(trained), cure)
+    return _describe_classes(column, classes, split, place)
 
 
 def _describe_numbers(column, table, max_bad_share):
@@ -178,18 +171,19 @@ def _describe_numbers(column, table, max_bad_share):
     return description.describe_target(moments)
 
 
-def _describe_classes(column, trained, names, place):
-    """Returns the facts about a target of classes; trained are counts of the training rows, names of all rows."""
+def _describe_classes(column, classes, split, place):
+    names = ValueCounts(_MAX_CLASSES)
+    for found in classes.values():
+        names.add(found.counts())
+        names.is_exact = names.is_exact and found.is_exact
     if not names.is_exact or column.profile.identifies and names.are_distinct:
         cure = 'name another, or "task": "regression" in the schema'
         raise UsageError(f'{place} has too many different values to be classes: {cure}')
-    found, of_training = names.merged(), trained.merged() if trained.is_exact else names.merged()
+    found = sorted_classes(names.values())
     if len(found) < 2:
         raise RunError(_constant(place, *found))
-    untrained = sorted(found.keys() - of_training.keys())
-    if untrained:
-        tf.logging.warning('%s: no row trained on is of the class %s.', place, ', '.join(untrained[:10]))
-    return description.describe_classes(sorted_classes(found))
+    description.log_classes(place, found, {each: counts.counts() for each, counts in classes.items()}, split)
+    return description.describe_classes(found)
 
 
 def _constant(place, value):

@@ -1,29 +1,45 @@
 """The rows of tables as the examples of splits, and of files for --input."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 import dataclasses
 from typing import Any
 
 import numpy as np
 
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.blocks import Table
+from estimator_trainer.common.own_data.cells import counts
+from estimator_trainer.common.own_data.description import Feature, of_kind
 from estimator_trainer.common.own_data.encoding import Encode
+from estimator_trainer.common.own_data.schema import CATEGORICAL
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
+from estimator_trainer.common.own_data.vocabulary import ValueCounts
+
+_MAX_DISTINCT = 10**5  # Counted values of a column of --input.
 
 
-def read_rows(table: Table, encode: Encode) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
-    """Yields ({'line': number}, record) for the rows of a table, or 'row'; an error for an invalid row."""
+def read_rows(table: Table, encode: Encode, features: Sequence[Feature]) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields ({'line': number}, record) for the rows of a table, or 'row'; an error for an invalid row.
+
+    At the end, warns if most values of one of the features are unknown.
+    """
+    known = {table.header.index(feature['name']): feature for feature in of_kind(features, CATEGORICAL)}
+    found = {place: ValueCounts(_MAX_DISTINCT) for place in known}
     for block in table.blocks():
+        for place, values in found.items():
+            values.add(counts(block.columns[place]))
         encoded = encode(block, np.arange(len(block)))
         records: list[bytes | RunError] = [b''] * len(block)
-        for index, record in zip(encoded.indices, encoded.examples.to_pylist()):
-            records[index] = record
+        for index, example in zip(encoded.indices, encoded.examples.to_pylist()):
+            records[index] = example
         for index, error in encoded.faults.items():
             records[index] = error
-        for index, found in enumerate(records):
-            yield {table.unit: block.line(index)}, found
+        for index, record in enumerate(records):
+            yield {table.unit: block.line(index)}, record
+    for place, feature in known.items():
+        warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], found[place].counts(), table.path)
 
 
 @dataclasses.dataclass(frozen=True)

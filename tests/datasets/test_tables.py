@@ -606,7 +606,7 @@ def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp
     ]
     target = {'task': 'classification', 'class_names': ['a', 'b', 'c'], 'num_classes': 3}
     assert found.metadata == {**target, 'columns': columns, 'vocabulary_sizes': {'categorical': [3]}}
-    unseen = 'the target kind: no row trained on is of the class c.'
+    unseen = 'the target kind: the split train has no example of the class c: it is not learned.'
     for line in (unseen, 'numeric: x, y\n', 'categorical: city\n', 'target: kind, classification\n'):
         assert f'train.csv: {line}' in caplog.text
     for limit in ('min_count=3', 'max_vocabulary=1'):
@@ -634,6 +634,16 @@ def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp
     assert features['categorical'].tolist() == [[1], [0]]
     wrong = {3: "column x: 'three' is not a number", 4: '1 cells, but the header has 3'}
     assert errors == {line: f'{path}: line {line}: {text}' for line, text in wrong.items()}
+
+
+def test_values_spelled_otherwise_than_in_training_raise_an_alarm(tmp_path, prepared, caplog):
+    write(tmp_path / 'own' / 'train.csv', 'state,y', [(('Bayern', 'Hessen')[i % 2], i % 3 % 2) for i in range(40)])
+    path = write(tmp_path / 'own' / 'eval.csv', 'state,y', [(('BY', 'HE', 'Hessen')[i % 3], i % 2) for i in range(12)])
+    found = prepared(tmp_path / 'own', 'target=y')
+    unknown = f'{path}: 66 % of the values of column state are unknown: the training data has Bayern, Hessen, here are BY, HE'
+    assert caplog.text.count(unknown) == 1
+    found.predict(path)
+    assert caplog.text.count(unknown) == 2
 
 
 def test_a_schema_gives_the_id_the_weight_and_the_task(tmp_path, prepared):
