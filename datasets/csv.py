@@ -7,6 +7,7 @@ the training rows unless a schema file gives them; see docs/own_data.md.
 
 from collections.abc import Iterator
 import os
+import re
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -26,6 +27,7 @@ from estimator_trainer.hparams.build import HParams
 
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in SUFFIXES)
 PARSED_ONCE = True
+_SPLITS = 'train|eval|val|valid|validation|dev|test|fold.*'  # Names of files that are splits whatever their columns.
 raw_specs = raw_columns.raw_specs
 from_raw = raw_columns.from_raw
 
@@ -118,11 +120,23 @@ def _directory(data_dir, params):
     return os.path.join(data_dir, f'csv-{fingerprint(params.csv_file, [file.path for file in _files(params)], facts)}')
 
 
+def _is_split(table, trained):
+    """Whether a table is a split of the same columns; warns if it has few of them, as a sample_submission.csv has."""
+    shared = {*filter(None, trained.header)} & {*table.header}
+    if 2 * len(shared) > len(trained.header) or re.fullmatch(
+        _SPLITS, os.path.splitext(os.path.basename(table.path))[0].lower()
+    ):
+        return True
+    tf.logging.warning('%s is ignored: it has few of the columns of %s.', table.path, trained.path)
+    return False
+
+
 def _convert(directory, files, params):
     trained = find_split(params.train_split, 'csv_file', params.csv_file, files)
     schema = read_schema(params.schema, COLUMNS)
     named = {params.target, *schema.roles.values(), *schema.given}
-    tables = {file: open_table(file.path, named) for file in files}
+    opened = {file: open_table(file.path, named) for file in files}
+    tables = {file: table for file, table in opened.items() if _is_split(table, opened[trained])}
     facts = describe(tables, trained, schema, params)
     examples: dict[str, SplitTable] = {}
     for file, table in tables.items():

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import names_in, stamp
+from estimator_trainer.common.foreign_files import is_foreign
 
+_MAX_SHOWN = 10
 VERSION = 1  # Of the converted format: a change converts anew.
 
 
@@ -44,7 +47,7 @@ def _held_out(first, count, share):
 
 
 def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: float) -> list[SplitFile]:
-    """Returns the files of a directory, each named by its split, such as train.csv, or a single file.
+    """Returns the files of a directory, each named by its split, such as train.csv or TRAIN.CSV.gz, or a single file.
 
     Args:
       name: the hyper-parameter that gives the path, for messages.
@@ -63,15 +66,19 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
     if not tf.io.gfile.isdir(path):
         return [SplitFile(path, ('train', 'eval') if eval_share else ('train',), eval_share)]
     files: dict[str, str] = {}
-    for entry in names_in(path):
-        split, suffix = os.path.splitext(entry)
-        if suffix in suffixes and not split.startswith('.'):
+    entries = [entry for entry in names_in(path) if not is_foreign(entry)]
+    for entry in entries:
+        split, suffix = os.path.splitext(re.sub(r'\.gz$', '', entry.lower()))
+        if suffix in suffixes:
             if split in files:
                 both = f'{os.path.basename(files[split])} and {entry}'
                 raise UsageError(f'--hparams={name}={path}: both {both} are of the split {split}: remove one')
             files[split] = os.path.join(path, entry)
     if not files:
-        raise UsageError(f'--hparams={name}={path}: the directory has no file named train{suffixes[0]}')
+        there = ', '.join(entries[:_MAX_SHOWN]) + (', ...' if len(entries) > _MAX_SHOWN else '')
+        raise UsageError(
+            f'--hparams={name}={path}: the directory has no file named train{suffixes[0]}; it has: {there or "no files"}'
+        )
     return [SplitFile(file, (split,)) for split, file in files.items()]
 
 
@@ -84,6 +91,8 @@ def find_split(split: str, name: str, path: str, files: Sequence[SplitFile]) -> 
     cure = f'add {wanted}'
     if files[0].path == path:
         cure = 'raise eval_share' if split == 'eval' else f'give a directory with {wanted}'
+    elif split == 'eval':
+        cure = f'add {wanted}, give {files[-1].path}, a share of which is then held out'
     known = ', '.join(known for file in files for known in file.splits)
     raise UsageError(
         f'--hparams={name}={path}: there is no split {split}: the splits are: {known}: {cure}, or name another '

@@ -33,7 +33,7 @@ from estimator_trainer.common.own_data.vocabulary import ValueCounts, class_ids,
 from estimator_trainer.common.records import records
 from estimator_trainer.datasets import csv
 from estimator_trainer.hparams import build
-from tests.datasets.own_data import Prepared, make_schema, predicted, prepare_raw, serve
+from tests.datasets.own_data import PREDICT, Prepared, make_schema, predicted, prepare_raw, serve
 from tests.shared import failed, refused
 
 
@@ -185,13 +185,13 @@ def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converte
     for path, message in (
         ('', '--hparams=csv_file=PATH is required: a file, or a directory of train.csv and eval.csv'),
         ('/no/such', '--hparams=csv_file=/no/such: there is no such file or directory'),
-        (str(tmp_path), f'--hparams=csv_file={tmp_path}: the directory has no file named train.csv'),
+        (str(tmp_path), f'--hparams=csv_file={tmp_path}: the directory has no file named train.csv; it has: no files'),
     ):
         assert refused(find, path) == message
-    for name in ('train.csv', 'eval.tsv', 'fold3.csv', '.hidden.csv', 'notes.txt'):
+    for name in ('train.csv', 'eval.tsv', 'FOLD3.CSV.gz', '.hidden.csv', '._train.csv', 'notes.txt'):
         (tmp_path / name).write_text('')
     files = find(str(tmp_path))
-    expected = (('eval', 'eval.tsv'), ('fold3', 'fold3.csv'), ('train', 'train.csv'))
+    expected = (('eval', 'eval.tsv'), ('fold3', 'FOLD3.CSV.gz'), ('train', 'train.csv'))
     assert files == [SplitFile(f'{tmp_path}/{name}', (split,)) for split, name in expected]
     assert find(f'{tmp_path}/train.csv') == [SplitFile(f'{tmp_path}/train.csv', ('train', 'eval'), 0.2)]
     assert find_split('fold3', 'csv_file', str(tmp_path), files) is files[1] and files[1].split_of(0) == 'fold3'
@@ -634,6 +634,18 @@ def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp
     assert features['categorical'].tolist() == [[1], [0]]
     wrong = {3: "column x: 'three' is not a number", 4: '1 cells, but the header has 3'}
     assert errors == {line: f'{path}: line {line}: {text}' for line, text in wrong.items()}
+
+
+def test_a_file_with_few_of_the_columns_is_no_split(tmp_path, prepared, caplog):
+    for name, header in (('train', 'x,z,y'), ('test', 'x,z'), ('sample_submission', 'id,y')):
+        write(tmp_path / 'own' / f'{name}.csv', header, [(i % 7, i % 2, i % 2)[: len(header.split(','))] for i in range(40)])
+    found = prepared(tmp_path / 'own', 'target=y')
+    assert f'sample_submission.csv is ignored: it has few of the columns of {tmp_path}/own/train.csv' in caplog.text
+    assert len(found.read('test', PREDICT)['numeric']) == 40
+    message = refused(found.read, 'eval')
+    assert (
+        f'no split eval: the splits are: sample_submission, test, train: add eval.csv, give {tmp_path}/own/train.csv' in message
+    )
 
 
 def test_values_spelled_otherwise_than_in_training_raise_an_alarm(tmp_path, prepared, caplog):
