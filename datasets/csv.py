@@ -120,12 +120,10 @@ def _directory(data_dir, params):
     return os.path.join(data_dir, f'csv-{fingerprint(params.csv_file, [file.path for file in _files(params)], facts)}')
 
 
-def _is_split(table, trained):
+def _is_split(file, table, trained):
     """Whether a table is a split of the same columns; warns if it has few of them, as a sample_submission.csv has."""
     shared = {*filter(None, trained.header)} & {*table.header}
-    if 2 * len(shared) > len(trained.header) or re.fullmatch(
-        _SPLITS, os.path.splitext(os.path.basename(table.path))[0].lower()
-    ):
+    if 2 * len(shared) > len(trained.header) or re.fullmatch(_SPLITS, file.splits[0]):
         return True
     tf.logging.warning('%s is ignored: it has few of the columns of %s.', table.path, trained.path)
     return False
@@ -136,7 +134,7 @@ def _convert(directory, files, params):
     schema = read_schema(params.schema, COLUMNS)
     named = {params.target, *schema.roles.values(), *schema.given}
     opened = {file: open_table(file.path, named) for file in files}
-    tables = {file: table for file, table in opened.items() if _is_split(table, opened[trained])}
+    tables = {file: table for file, table in opened.items() if _is_split(file, table, opened[trained])}
     facts = describe(tables, trained, schema, params)
     examples: dict[str, SplitTable] = {}
     for file, table in tables.items():

@@ -92,7 +92,8 @@ def find_split(split: str, name: str, path: str, files: Sequence[SplitFile]) -> 
     if files[0].path == path:
         cure = 'raise eval_share' if split == 'eval' else f'give a directory with {wanted}'
     elif split == 'eval':
-        cure = f'add {wanted}, give {files[-1].path}, a share of which is then held out'
+        trained = next((file.path for file in files if 'train' in file.splits), files[-1].path)
+        cure = f'add {wanted}, give {trained}, a share of which is then held out'
     known = ', '.join(known for file in files for known in file.splits)
     raise UsageError(
         f'--hparams={name}={path}: there is no split {split}: the splits are: {known}: {cure}, or name another '

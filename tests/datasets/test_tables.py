@@ -191,10 +191,10 @@ def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converte
     for name in ('train.csv', 'eval.tsv', 'FOLD3.CSV.gz', '.hidden.csv', '._train.csv', 'notes.txt'):
         (tmp_path / name).write_text('')
     files = find(str(tmp_path))
-    expected = (('eval', 'eval.tsv'), ('fold3', 'FOLD3.CSV.gz'), ('train', 'train.csv'))
+    expected = (('fold3', 'FOLD3.CSV.gz'), ('eval', 'eval.tsv'), ('train', 'train.csv'))
     assert files == [SplitFile(f'{tmp_path}/{name}', (split,)) for split, name in expected]
     assert find(f'{tmp_path}/train.csv') == [SplitFile(f'{tmp_path}/train.csv', ('train', 'eval'), 0.2)]
-    assert find_split('fold3', 'csv_file', str(tmp_path), files) is files[1] and files[1].split_of(0) == 'fold3'
+    assert find_split('fold3', 'csv_file', str(tmp_path), files) is files[0] and files[0].split_of(0) == 'fold3'
     (key, state), (same_key, other) = (fingerprint('a', [], None, version).split('-') for version in (1, 2))
     assert key == same_key and state != other and fingerprint('a', [], None) == f'{key}-{state}'
     (tmp_path / 'train.tsv').write_text('')
