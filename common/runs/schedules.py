@@ -23,7 +23,13 @@ from estimator_trainer.common.monitoring import hparams_tab
 from estimator_trainer.common.pipeline.size import count_examples
 from estimator_trainer.common.runs import saved_dataset, saved_flags
 from estimator_trainer.common.storage import best_checkpoint, checkpoints
-from estimator_trainer.common.storage.metrics import add_metrics, evaluations_since_best, read_metric, read_metrics
+from estimator_trainer.common.storage.metrics import (
+    add_metrics,
+    evaluations_since_best,
+    read_metric,
+    read_metrics,
+    warn_of_nan,
+)
 from estimator_trainer.common.storage.restore import CheckpointGone
 from estimator_trainer.common.training.optimizer import LOSS_SCALING_VARIABLES
 from estimator_trainer.common.training.saving import NOT_FINITE_HINT, EvaluateAfterSave
@@ -86,6 +92,7 @@ def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> di
         result[evaluator.split] = {
             name: to_json(value) for name, value in sorted(metrics.items()) if not isinstance(value, bytes)
         }
+    warn_of_nan(result)
     if checkpoints.is_of(output_dir, checkpoint_path):
         add_metrics(output_dir, result)
     if experiment.on_metrics:
