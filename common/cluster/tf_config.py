@@ -6,6 +6,7 @@ import json
 import re
 
 from estimator_trainer.common import json_text
+from estimator_trainer.common.cluster.slurm_lists import expand_counts, expand_hosts
 from estimator_trainer.common.errors import UsageError
 
 CHIEF, WORKER, PS, EVALUATOR = JOBS = ('chief', 'worker', 'ps', 'evaluator')
@@ -155,12 +156,9 @@ def _from_slurm(environ):
     """
     if environ.get('SLURM_STEP_NUM_TASKS', '1') == '1':
         return None
-    # Imported late: TensorFlow takes seconds.
-    from tensorflow.python.distribute.cluster_resolver.slurm_cluster_resolver import expand_hostlist, expand_tasks_per_node
-
     try:
-        hosts = expand_hostlist(environ['SLURM_STEP_NODELIST'])
-        counts = expand_tasks_per_node(environ['SLURM_STEP_TASKS_PER_NODE'])
+        hosts = expand_hosts(environ['SLURM_STEP_NODELIST'])
+        counts = expand_counts(environ['SLURM_STEP_TASKS_PER_NODE'])
         count, index = int(environ['SLURM_STEP_NUM_TASKS']), int(environ['SLURM_PROCID'])
     except KeyError as error:
         raise UsageError(f'{error.args[0]} is missing: {_SLURM_FIX}') from None

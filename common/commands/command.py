@@ -146,7 +146,9 @@ def print_output(text: str | None) -> None:
 def _parse(argv, FLAGS):
     check_utf8(argv)
     try:
-        rest = FLAGS(argv)[1:]
+        arguments = FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
+        # Some editors begin a --flagfile with a mark.
+        rest = FLAGS([*argv[:1], *(argument.removeprefix('\ufeff') for argument in arguments)])[1:]
     except flags.Error as error:
         raise UsageError(str(error)) from None
     if rest:

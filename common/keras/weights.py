@@ -212,11 +212,24 @@ def _find_objects(path):
 
 
 def _read_objects(reader):
-    """Returns the weights in an object checkpoint, which stores each variable's name besides its object path."""
+    """Returns the weights in an object checkpoint, which stores each variable's name besides its object path.
+
+    Keras 3's `model.export` stores each variable twice; one of equal arrays of a name is read.
+    """
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(reader.get_tensor(_OBJECT_GRAPH))
     saved = [attribute for node in graph.nodes for attribute in node.attributes if attribute.name == 'VARIABLE_VALUE']
-    arrays = {attribute.checkpoint_key: reader.get_tensor(attribute.checkpoint_key) for attribute in saved}
-    return SavedWeights(arrays, _unique((attribute.full_name, attribute.checkpoint_key) for attribute in saved))
+    arrays: dict[str, np.ndarray] = {}
+    keys: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
+    for name, key in sorted((attribute.full_name, attribute.checkpoint_key) for attribute in saved):
+        array = reader.get_tensor(key)
+        if not any(_is_same(array, arrays[known]) for known in keys[name]):
+            arrays[key] = array
+            keys[name].append(key)
+    return SavedWeights(arrays, {name: same[0] for name, same in keys.items() if len(same) == 1})
+
+
+def _is_same(array, other):
+    return (array.dtype, array.shape) == (other.dtype, other.shape) and array.tobytes() == other.tobytes()
 
 
 def _unique(pairs):

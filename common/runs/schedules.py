@@ -23,8 +23,14 @@ from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.monitoring import hparams_tab
 from estimator_trainer.common.pipeline.size import count_examples
 from estimator_trainer.common.runs import saved_dataset, saved_flags
-from estimator_trainer.common.storage import best_checkpoint, checkpoints
-from estimator_trainer.common.storage.metrics import add_metrics, evaluations_since_best, read_metric, read_metrics
+from estimator_trainer.common.storage import best_checkpoint, checkpoints, export_versions
+from estimator_trainer.common.storage.metrics import (
+    add_metrics,
+    evaluations_since_best,
+    read_metric,
+    read_metrics,
+    warn_of_nan,
+)
 from estimator_trainer.common.storage.restore import CheckpointGone
 from estimator_trainer.common.training.optimizer import LOSS_SCALING_VARIABLES
 from estimator_trainer.common.training.saving import NOT_FINITE_HINT, EvaluateAfterSave
@@ -90,6 +96,7 @@ def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> di
         result[evaluator.split] = {
             name: to_json(value) for name, value in sorted(metrics.items()) if not isinstance(value, bytes)
         }
+    warn_of_nan(result)
     if checkpoints.is_of(output_dir, checkpoint_path) and not experiment.options.input:
         add_metrics(output_dir, result)
     if experiment.on_metrics:
@@ -256,13 +263,17 @@ def _export(experiment, checkpoint):
         step, params = checkpoints.global_step(checkpoint), experiment.source.params
         card = make_card(estimator.model_dir, step, params, saved.sha256 if saved else None)
         with extra_assets(card, params.metadata.get('class_names'), inputs) as assets:
+            # The Estimator names a version by the clock, which may have gone back.
+            parent = os.path.join(directory, f'temp-{export_versions.next_version(directory)}')
             try:
-                path = estimator.export_saved_model(directory, serving_input_fn, assets, checkpoint_path=checkpoint)
+                path = estimator.export_saved_model(parent, serving_input_fn, assets, checkpoint_path=checkpoint).decode()
             except (tf.errors.NotFoundError, ValueError):
                 if tf.io.gfile.exists(f'{checkpoint}.index'):
                     raise
                 raise CheckpointGone(checkpoint) from None
-    return {'global_step': step, 'export': path.decode()}
+            path = export_versions.publish(path, directory)
+            tf.io.gfile.rmtree(parent)
+    return {'global_step': step, 'export': path}
 
 
 def _latest_step(experiment):

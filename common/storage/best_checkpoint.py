@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 import contextlib
+import math
 import os
 from typing import Any
 import uuid
@@ -32,12 +33,16 @@ def keep_if_best(checkpoint_path: str, output_dir: str, objective: Objective, sp
 
     A reader sees the old or the new checkpoint, even if the copy is interrupted: the step is part of the file names, and
     best.json, which names the checkpoint, is written last. A checkpoint deleted meanwhile is skipped. Concurrent evaluations
-    copy one after the other.
+    copy one after the other. A value of NaN is never the best.
 
     Args:
       checkpoint_path: without suffix.
       result: {'global_step': int, split: {metric: value}}.
     """
+    if math.isnan(result[split][objective.metric]):
+        name = os.path.basename(checkpoint_path)
+        tf.logging.warning('%s is not kept as the best: %s of the split %s is NaN.', name, objective.metric, split)
+        return
     with taking_turns(best_dir(output_dir)):
         _keep_if_best(checkpoint_path, best_dir(output_dir), objective, split, result)
 

@@ -126,7 +126,8 @@ def find_checkpoint(output_dir: str, which: str) -> str:
         path = find_best(output_dir)
         if not path:
             raise UsageError(
-                f'--checkpoint=best: there is none in {best_dir(output_dir)}; --schedule=train_and_evaluate keeps one'
+                f'--checkpoint=best: there is none in {best_dir(output_dir)}; --schedule=train_and_evaluate keeps one, if '
+                '--best_metric is a number'
             )
         return path
     path = without_suffix(which)

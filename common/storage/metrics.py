@@ -44,6 +44,19 @@ def parse_objective(text: str) -> Objective:
     return Objective(metric, direction == 'max')
 
 
+def warn_of_nan(result: Mapping[str, Any]) -> None:
+    """Logs a warning for each metric of an evaluation that is NaN, with a likely reason.
+
+    Args:
+      result: {'global_step': int, split: {metric: value}}.
+    """
+    for split, metrics in result.items():
+        for name, value in metrics.items() if split != 'global_step' else ():
+            if isinstance(value, float) and math.isnan(value):
+                reason = 'an input or a weight may be NaN' if 'loss' in name else f'{split} may have no example of a class'
+                tf.logging.warning('%s of the split %s is NaN at step %d: %s.', name, split, result['global_step'], reason)
+
+
 def evaluations_since_best(values: Iterable[float], objective: Objective, min_delta: float) -> int:
     """Returns the number of evaluations since the last improvement by more than min_delta."""
     best, since = None, 0

@@ -116,6 +116,8 @@ def _check_matching(path, weights, matching, missing):
             f'--warm_start_from={path}: has the weights of a model with other layers than --model, and no '
             'names for them: save them by save_weights to a name that ends with .h5, but not with .weights.h5'
         )
+    if not matching and keras and not keras.names:
+        raise UsageError(f'--warm_start_from={path}: has weights without names of layers: save the model as .keras or .h5')
     if not matching:
         raise UsageError(
             f'--warm_start_from={path}: no variable matches one of the model in name and shape; it has '

@@ -82,8 +82,8 @@ def test_tasks_of_a_slurm_step_are_workers_in_the_order_of_hosts_and_corrupt_var
         ('SLURM_PROCID', ['4', '-1'], "Slurm's variables contradict each other ("),
         ('SLURM_STEP_NODELIST', ['n[2-1]', 'n1,n1', 'n[1-3]', ''], "Slurm's variables contradict each other ("),
         ('SLURM_STEP_NUM_TASKS', ['two'], "one of Slurm's variables cannot be read ("),
-        ('SLURM_STEP_NODELIST', ['n[1-'], "one of Slurm's variables cannot be read (Invalid hostlist format"),
-        ('SLURM_STEP_TASKS_PER_NODE', ['x'], "one of Slurm's variables cannot be read (Invalid tasks-per-node list format"),
+        ('SLURM_STEP_NODELIST', ['n[1-'], "one of Slurm's variables cannot be read (n[1- is not a list of hosts): "),
+        ('SLURM_STEP_TASKS_PER_NODE', ['x'], "one of Slurm's variables cannot be read (x is not a list of tasks per host): "),
         ('SLURM_PROCID', [None], 'SLURM_PROCID is missing: '),
     ):
         for value in values:

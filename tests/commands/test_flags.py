@@ -6,8 +6,8 @@ from absl import flags as absl_flags
 import pytest
 
 from estimator_trainer.common import processes
+from estimator_trainer.common.commands import command, sweep
 from estimator_trainer.common.commands import flags as run_flags
-from estimator_trainer.common.commands import sweep
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import Options, names_with
 from tests.shared import POLYNOMIAL, without_log
@@ -49,6 +49,14 @@ def test_a_tilde_at_the_beginning_of_any_path_is_the_home_directory(monkeypatch)
     assert run_flags.from_values({'output_dir': '~/x'}).output_dir == '/home/me/x'
     for path in ('gs://bucket/~/x', 'x/~', './~/x'):
         assert run_flags.from_values({'data_dir': path}).data_dir == path
+
+
+def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
+    (tmp_path / 'flags').write_bytes(b'\xef\xbb\xbf--train_steps=7\n# A comment.\n--seed=3\n')
+    FLAGS, seen = run_flags.define(), []
+    argv = ['trainer.py', f'--flagfile={tmp_path}/flags', '--seed=4']
+    assert command.execute(argv, FLAGS, lambda FLAGS: 'text', seen.append, None) == 0
+    assert (FLAGS.train_steps, FLAGS.seed, seen) == (7, 4, [])
 
 
 @pytest.mark.parametrize(

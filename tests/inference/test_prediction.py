@@ -275,7 +275,7 @@ def test_images_of_folders_and_patterns_are_sorted_and_a_bad_one_is_an_entry_wit
     assert inputs(open_images(f'{tmp_path}/*'), tmp_path) == ['a/3.png', 'a/4.png', 'b/2.png', 'b/c/1.png']
     good, bad = (entry for _, entry in open_images(tmp_path / 'a' / '*.png').entries)
     assert good.shape == (4, 4, 1)
-    assert isinstance(bad, UsageError) and str(bad) == f'{tmp_path}/a/4.png is not an image of a kind that Pillow reads'
+    assert isinstance(bad, UsageError) and str(bad) == f'{tmp_path}/a/4.png is empty: copy it again'
 
 
 def test_tfrecord_files_and_folders_are_read_and_a_corrupt_one_is_an_entry_with_its_error(tmp_path):

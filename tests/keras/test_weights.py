@@ -101,6 +101,26 @@ def test_checkpoints_and_saved_models_are_matched_by_names_and_are_not_loaded(tm
         np.testing.assert_allclose(started(make, tmp_path / name), network(X).numpy(), rtol=1e-5)
 
 
+def test_the_export_of_keras_3_which_stores_each_variable_twice_is_matched_by_names_and_one_without_is_refused(tmp_path):
+    def make():
+        return tf.keras.Sequential([layers.Dense(4, name='first'), layers.Dense(2, name='second')])
+
+    network = with_random_weights(make())
+    arrays = {variable.name.removesuffix(':0'): variable.numpy() for variable in network.variables}
+    path = tmp_path / 'saved'
+
+    def export(names):
+        once, again = ([tf2.Variable(value, name=name) for name, value in zip(names, arrays.values())] for _ in range(2))
+        tf2.train.Checkpoint(variables=once, _all_variables=again).write(str(path / 'variables' / 'variables'))
+
+    export(arrays)
+    assert weights.read(str(path)).names.keys() == arrays.keys() and len(weights.read(str(path)).arrays) == len(arrays)
+    np.testing.assert_allclose(started(make, path), network(X).numpy(), rtol=1e-5)
+    export([name.rpartition('/')[2] for name in arrays])
+    with pytest.raises(UsageError, match='saved: has weights without names of layers: save the model as .keras or .h5$'):
+        started(make, path)
+
+
 @pytest.mark.parametrize('name', ['w.h5', 'm.keras'])
 def test_weights_of_a_part_are_those_of_the_model_within(name, tmp_path):
     base = with_random_weights(sequential())

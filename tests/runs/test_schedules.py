@@ -81,9 +81,9 @@ def test_a_finished_run_is_reported_evaluated_and_kept(run, trained_run):
     assert (output_dir / 'best' / 'model.ckpt-20.index').exists()
 
 
-def test_an_export_waits_for_another_and_deletes_leftovers_of_a_killed_one(start, trained_run):
+def test_an_export_waits_for_another_deletes_leftovers_of_a_killed_one_and_has_the_highest_version(start, trained_run):
     export = trained_run('polynomial') / 'export'
-    for name in ('temp-1700000000', 'temp-of-mine'):
+    for name in ('temp-1700000000', 'temp-of-mine', '9999999999'):  # The latter by a clock that was wrong.
         (export / name).mkdir(parents=True)
     with locks.taking_turns(str(export)):
         process = start(*POLYNOMIAL, '--schedule=export')
@@ -91,7 +91,8 @@ def test_an_export_waits_for_another_and_deletes_leftovers_of_a_killed_one(start
         assert (export / 'temp-1700000000').exists()
     out, err = process.communicate()
     assert process.returncode == 0, err
-    assert {path.name for path in export.iterdir()} == {os.path.basename(json.loads(out)['export']), 'temp-of-mine'}
+    assert os.path.basename(json.loads(out)['export']) == '10000000000'
+    assert {path.name for path in export.iterdir()} == {'9999999999', '10000000000', 'temp-of-mine'}
 
 
 def test_alexnet_learns_mnist_prints_what_it_reached_and_predicts_the_split_and_image_files(run, data_dir, tmp_path):

@@ -60,12 +60,25 @@ def test_a_stop_during_the_copy_leaves_the_best_checkpoint_as_it_was(tmp_path, m
 @pytest.mark.parametrize('is_of_older_framework', [False, True])
 def test_values_that_are_not_finite_are_compared_as_numbers(tmp_path, is_of_older_framework):
     record = tmp_path / 'best' / 'best.json'
-    values = [(math.nan, 1), (math.inf, 2), (1e300, 3), (0.5, 4), (math.nan, 4), (math.inf, 4), (-math.inf, 7), (-1e300, 7)]
+    values = [(math.inf, 1), (math.nan, 1), (1e300, 3), (0.5, 4), (math.nan, 4), (math.inf, 4), (-math.inf, 7), (-1e300, 7)]
     for step, (value, expected) in enumerate(values, 1):
         assert keep(tmp_path, step, LOSS, loss=value) == expected
         content = json.loads(record.read_text(), parse_constant=None if is_of_older_framework else pytest.fail)
         if is_of_older_framework:
             record.write_text(json.dumps({**content, 'value': float(content['value'])}))  # NaN, without quotes.
+
+
+def test_a_checkpoint_whose_metric_is_nan_is_never_the_best_and_the_first_of_a_number_is(tmp_path, caplog):
+    path = save(tmp_path, 1)
+    result = {'global_step': 1, 'eval': {'auc': math.nan, 'loss': 1.0}}
+    best_checkpoint.keep_if_best(path, str(tmp_path), Objective('auc', True), 'eval', result)
+    assert best_checkpoint.find_best(str(tmp_path)) is None
+    assert 'model.ckpt-1 is not kept as the best: auc of the split eval is NaN.' in caplog.text
+    assert keep(tmp_path, 2, Objective('auc', True), auc=0.1) == 2
+    # Older versions kept the first one, whatever its value.
+    record = tmp_path / 'best' / 'best.json'
+    record.write_text(json.dumps({**json.loads(record.read_text()), 'value': 'NaN'}))
+    assert keep(tmp_path, 3, Objective('auc', True), auc=0.0) == 3
 
 
 @pytest.mark.parametrize('links', [0, 1, 2])

@@ -31,6 +31,15 @@ def test_less_or_more_is_better_by_the_goal_and_anything_than_nan():
     assert LOSS.best([math.nan]) is None and ACCURACY.best([]) is None
 
 
+def test_a_warning_names_each_metric_that_is_nan_with_its_step_and_a_reason(caplog):
+    metrics.warn_of_nan({'global_step': 7, 'eval': {'accuracy': 1.0, 'auc': math.nan}, 'train': {'loss': math.nan, 'n': 1}})
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [
+        'auc of the split eval is NaN at step 7: eval may have no example of a class.',
+        'loss of the split train is NaN at step 7: an input or a weight may be NaN.',
+    ]
+
+
 def test_evaluations_since_the_best_are_counted():
     for goal, values, min_delta, expected in (
         (LOSS, [], 0.0, 0),
