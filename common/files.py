@@ -177,7 +177,7 @@ def read_json(path: str) -> dict[str, Any]:
     try:
         check_readable(path, MAX_BYTES)
         with tf.io.gfile.GFile(path, 'rb') as file:
-            value = json_text.loads(file.read().decode())
+            value = json_text.loads(file.read().decode('utf-8-sig'))  # Some editors begin files with a mark.
     except tf.errors.OpError as error:
         raise ValueError(f'{path}: cannot be read: {error.message}') from None
     except json_text.Misread as error:

@@ -10,6 +10,11 @@ def is_remote(path: str) -> bool:
     return '://' in path
 
 
+def expand(path: str) -> str:
+    """Returns a path that a user gives; ~ at its beginning becomes the home directory, as in a shell."""
+    return os.path.expanduser(path)
+
+
 def resolve(directory: str, name: str) -> str:
     """Returns the path of a file named relative to a directory, or by its own path."""
     return name if is_remote(name) else os.path.join(directory, name)

@@ -15,23 +15,21 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
-from estimator_trainer.common.formats import class_folders, image_records, images
+from estimator_trainer.common.formats import class_folders, encoded, image_records, images
 from estimator_trainer.common.formats.class_folders import ClassFolders
+from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
 image_features = image_records.image_features
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in images.SUFFIXES)
-_FORMATS = ('BMP', 'GIF', 'JPEG', 'PNG', 'WEBP')
 _RATIOS = (1, 2, 4, 8)  # Reductions at which JPEG files can be decoded.
-# EXIF orientations, and the operations, in order, that make such images upright.
-_TURNS = (
-    ((5, 6, 7, 8), lambda image: tf.transpose(image, [1, 0, 2])),
-    ((2, 3, 6, 7), lambda image: image[:, ::-1]),
-    ((3, 4, 7, 8), lambda image: image[::-1]),
+_DARK = (
+    'have 16 bits, but so small values that 8 bits leave them black or nearly so: multiply the values of all pictures, those '
+    'to predict too, by the same factor'
 )
 _MAX_LOGGED = 5
-_VERSION = 1  # Of the converted pictures: a change converts them anew.
+_VERSION = 2  # Of the converted pictures: a change converts them anew.
 
 
 def get_params() -> dict[str, Any]:
@@ -50,19 +48,25 @@ def get_params() -> dict[str, Any]:
 def prepare(data_dir: str, params: HParams) -> None:
     """Converts the pictures to TFRecord files, once; again if files were added, removed or changed.
 
-    Skips unreadable pictures and lists them in unreadable.txt beside the TFRecord files.
+    Skips unreadable pictures and lists them in unreadable.txt beside the TFRecord files, and those of 16 bits that are dark in
+    dark.txt.
     """
     _check(params)
     _scanned.cache_clear()
     folders = _scan(params)
     directory = _directory(data_dir, folders)
-    unreadable = _Unreadable(os.path.join(directory, 'unreadable.txt'))
+    unreadable, dark = (_Listed(os.path.join(directory, name)) for name in ('unreadable.txt', 'dark.txt'))
     if not records.is_written(directory):
         _log(folders, directory)
         tf.io.gfile.makedirs(directory)
-        splits = {name: _Examples(folders, name, unreadable) for name in folders.splits}
+        splits = {name: _Examples(folders, name, unreadable, dark) for name in folders.splits}
         records.write(directory, splits, fingerprint=os.path.basename(directory))
-    unreadable.check(params, sum(map(len, folders.splits.values())))
+    total = sum(map(len, folders.splits.values()))
+    _check_unreadable(unreadable, params, total)
+    for split, names in folders.unlabeled.items():
+        tf.logging.warning('%s: %s.', os.path.join(folders.root, split), _unlabeled(folders, split, names))
+    if dark.count():
+        tf.logging.warning('%d of %d pictures, listed in %s, %s.', dark.count(), total, dark.path, _DARK)
 
 
 def _check(params):
@@ -79,7 +83,7 @@ def _check(params):
 
 def _scan(params):
     try:
-        root = os.path.abspath(os.path.expanduser(params.image_dir)) if '://' not in params.image_dir else params.image_dir
+        root = params.image_dir if is_remote(params.image_dir) else os.path.abspath(params.image_dir)
         return _scanned(root, params.get('train_split', 'train'), params.eval_share)
     except UsageError as error:
         raise UsageError(f'image_dir: {error}') from None
@@ -95,6 +99,11 @@ def _directory(data_dir, folders):
     return os.path.join(data_dir, f'image_folder-{_VERSION}-{folders.fingerprint()}')
 
 
+def _unlabeled(folders, split, names):
+    path = os.path.join(folders.root, split)
+    return f'has no folder of a class, but {", ".join(names[:_MAX_LOGGED])}: predict its pictures with --input={path}'
+
+
 def _log(folders, directory):
     counts = ', '.join(f'{split}: {len(files)}' for split, files in folders.splits.items())
     tf.logging.info('%s: %d classes; pictures in %s', folders.root, len(folders.class_names), counts)
@@ -104,11 +113,11 @@ def _log(folders, directory):
     tf.logging.info('Converting the pictures to %s', directory)
 
 
-class _Unreadable:
-    """The list of unreadable pictures, in a file written immediately, so that an interrupted conversion can resume."""
+class _Listed:
+    """A list of pictures, in a file written immediately, so that an interrupted conversion can resume."""
 
     def __init__(self, path: str):
-        self._path = path
+        self.path = path
         self._lock = threading.Lock()
         self._added: set[str] = set()
 
@@ -118,31 +127,36 @@ class _Unreadable:
             if line in self._added:  # Some pictures are read before the conversion, for their sizes.
                 return
             self._added.add(line)
-            with tf.io.gfile.GFile(self._path, 'ab') as file:
+            with tf.io.gfile.GFile(self.path, 'ab') as file:
                 file.write(os.fsencode(line) + b'\n')
             if len(self._added) <= _MAX_LOGGED:
                 tf.logging.warning('%s', line)
 
-    def check(self, params: HParams, total: int) -> None:
-        """Logs their number; raises RunError if there are too many."""
-        count = 0
-        if tf.io.gfile.exists(self._path):
-            with tf.io.gfile.GFile(self._path, 'rb') as file:
-                count = len(set(file.read().splitlines()))
-        text = f'{count} of {total} pictures are unreadable, listed in {self._path}'
-        if count > params.max_bad_share * total:
-            raise RunError(f'{text}: repair or remove them, or raise max_bad_share={params.max_bad_share:g}')
-        if count:
-            tf.logging.warning('%s: they are skipped.', text)
+    def count(self) -> int:
+        if not tf.io.gfile.exists(self.path):
+            return 0
+        with tf.io.gfile.GFile(self.path, 'rb') as file:
+            return len(set(file.read().splitlines()))
+
+
+def _check_unreadable(unreadable, params, total):
+    """Logs the number of unreadable pictures; raises RunError if there are too many."""
+    count = unreadable.count()
+    text = f'{count} of {total} pictures are unreadable, listed in {unreadable.path}'
+    if count > params.max_bad_share * total:
+        raise RunError(f'{text}: repair or remove them, or raise max_bad_share={params.max_bad_share:g}')
+    if count:
+        tf.logging.warning('%s: they are skipped.', text)
 
 
 class _Examples(Sequence):
     """The examples of a split for `records.write`, created on access; None for unreadable pictures."""
 
-    def __init__(self, folders: ClassFolders, split: str, unreadable: _Unreadable):
+    def __init__(self, folders: ClassFolders, split: str, unreadable: _Listed, dark: _Listed):
         self._root = folders.root
         self._files = folders.splits[split]
         self._unreadable = unreadable
+        self._dark = dark
 
     def __len__(self) -> int:
         return len(self._files)
@@ -151,21 +165,27 @@ class _Examples(Sequence):
         file = self._files[i]
         path = os.path.join(self._root, file.path)
         try:
-            return {**_read_picture(path), 'label': file.label, 'id': os.fsencode(file.path)}
+            picture = _read_picture(path, lambda text: self._dark.add(path, text))
+            return {**picture, 'label': file.label, 'id': os.fsencode(file.path)}
         except images.ImageError as error:
             self._unreadable.add(path, str(error))
             return None
 
 
-def _read_picture(path):
+def _read_picture(path, on_dark):
     """Returns {'image': a JPEG or PNG file that TensorFlow decodes, 'height', 'width', 'orientation'}; raises ImageError.
+
+    Calls on_dark with a text if a picture of 16 bits is left black, or nearly so.
 
     Keeps JPEG and PNG files that TensorFlow decodes; converts others to PNG. The orientation is the EXIF orientation of the
     kept file: rotating it here would turn a JPEG file into a PNG file of five times the size.
     """
     content = images.read(path)
-    picture = images.decode(content, _FORMATS)
+    picture = images.decode(content, images.FORMATS)
     orientation = images.orientation(picture)
+    maximum = images.max_of_dark(picture)
+    if maximum is not None:
+        on_dark(f'has 16 bits, but no value above {maximum} of 65535')
     if not (images.is_plain(content, picture) and _decodes(content)):
         picture, orientation = images.normalize(picture), 1
         content = images.to_png(picture)
@@ -216,6 +236,8 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
             f'image_dir={params.image_dir}: the classes are {", ".join(folders.class_names)}, but the model was trained with '
             f'{", ".join(trained)}'
         )
+    if split in folders.unlabeled:
+        raise UsageError(f'the split {split} {_unlabeled(folders, split, folders.unlabeled[split])}')
     return records.read(_directory(data_dir, folders), folders.find_split(split, params.train_split))
 
 
@@ -235,7 +257,7 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
         spec['label'] = tf.io.FixedLenFeature([], tf.int64)
     example = tf.io.parse_single_example(serialized, spec)
     image = _resized(example['image'], example['height'], example['width'], params)
-    image = _upright(image, example['orientation'])
+    image = encoded.turn(image, example['orientation'])
     features = {'image': image / 255, 'example_id': example['id']}
     if mode == tf.estimator.ModeKeys.PREDICT:
         return features, None
@@ -260,17 +282,31 @@ def _resized(content, height, width, params):
     return images.squash(tf.ensure_shape(image, [None, None, params.num_channels]), params.image_size)
 
 
-def _upright(image, orientation):
-    """Rotates a square image by its EXIF orientation."""
+def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
+    """Returns {'image': string [batch]}, the contents of image files of any size."""
+    del params
+    return {'image': tf.TensorSpec([None], tf.string, encoded.PICTURE)}
 
-    def turned():
-        result = image
-        for orientations, turn in _TURNS:
-            applies = tf.reduce_any(tf.equal(orientation, tf.constant(orientations, tf.int64)))
-            result = tf.where(applies, turn(result), result)
-        return result
 
-    return tf.cond(orientation > 1, turned, lambda: image)
+def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns {'image': float32 [batch, image_size, image_size, num_channels] in [0, 1]} of image files, as `parse` does."""
+
+    def prepare_one(content):
+        height, width = encoded.size(content)
+        image = tf.cond(
+            height > 0,
+            lambda: _resized(content, height, width, params),
+            lambda: images.squash(encoded.decode(content, params.num_channels), params.image_size),
+        )
+        return encoded.turn(image, encoded.orientation(content)) / 255
+
+    shape = [params.image_size, params.image_size, params.num_channels]
+    return {'image': tf.map_fn(prepare_one, raw['image'], fn_output_signature=tf.TensorSpec(shape, tf.float32))}
+
+
+@functools.cache
+def _warn_of_dark():
+    tf.logging.warning('Pictures of the input %s.', _DARK)
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes]]:
@@ -281,6 +317,20 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     """
     del params
     try:
-        yield {}, records.encode({**_read_picture(path), 'id': os.fsencode(path)})
+        yield {}, records.encode({**_read_picture(path, lambda text: _warn_of_dark()), 'id': os.fsencode(path)})
+    except images.ImageError as error:
+        raise UsageError(f'{path} {error}') from None
+
+
+def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Yields ({}, record) for a picture in a folder that is named after its class.
+
+    Raises:
+      RunError: the folder is not.
+      UsageError: the picture cannot be read.
+    """
+    label = class_folders.label_of(path, params.metadata['class_names'])
+    try:
+        yield {}, records.encode({**_read_picture(path, lambda text: _warn_of_dark()), 'label': label, 'id': os.fsencode(path)})
     except images.ImageError as error:
         raise UsageError(f'{path} {error}') from None

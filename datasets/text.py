@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError, check_range
+from estimator_trainer.common.errors import RunError, UsageError, check_range, show
 from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import example_parser, tokens
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
@@ -19,7 +19,7 @@ from estimator_trainer.common.own_data.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.labeled_lines import split as split_line
 from estimator_trainer.common.own_data.lines import in_blocks
 from estimator_trainer.common.own_data.schema import LABEL, TEXT
-from estimator_trainer.common.own_data.split_rows import BadRows, read_rows, write
+from estimator_trainer.common.own_data.split_rows import BadRows, SplitRows, read_rows, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.values import key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
@@ -71,6 +71,16 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
     return example_parser.parse(mode, params, serialized, _FEATURES)
 
 
+def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
+    """Returns {'text': string [batch]}."""
+    return example_parser.raw_specs(params, _FEATURES)
+
+
+def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns {'text': int32 [batch, length]}, the ids of the tokens of texts, padded with 0."""
+    return example_parser.from_raw(params, {'text': tf.strings.strip(raw['text'])}, _FEATURES)
+
+
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the lines of a file: texts, each with or without the label of a known class."""
     known = {key(name) for name in params.metadata['class_names']}
@@ -87,6 +97,24 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     words = tokens.WordCounts(params)
     words.update(texts)
     warn_of_unknown('words of the texts', params.metadata['vocabulary'], words.words, path)
+
+
+def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields ({'line': number}, record) for the lines of a file: a label, a tab and a text; an error for an unknown label."""
+    yield from read_rows(path, LabeledLines(path).labeled(), _label_encoder(params.metadata['class_names']))
+
+
+def _label_encoder(class_names):
+    """Returns a function that gives the label of an example the spelling of its class."""
+    names = {key(name): name for name in class_names}
+
+    def encode(example):
+        name = names.get(key(example['label']))
+        if name is None:
+            raise RunError(f'{show(example["label"])} is none of the classes')
+        return {**example, 'label': name}
+
+    return encode
 
 
 def _files(params):
@@ -111,13 +139,12 @@ def _convert(directory, files, params):
         place = f'{params.text_file}: the split {name}'
         tokens.warn_of_unknown_words(vocabulary['vocabulary'], surveys[params.train_split].words, survey.words, place)
     tf.logging.info('%s: %d ids of %s', params.text_file, vocabulary['vocabulary_size'], params.tokens)
-    names = {key(name): name for name in classes}
-
-    def encode(example):
-        return {**example, 'label': names[key(example['label'])]}
-
-    readers = [(file, found.labeled, encode) for file, found in lines.items()]
-    write(directory, params.text_file, {**describe_classes(classes), **vocabulary}, readers, params.max_bad_share)
+    encode = _label_encoder(classes)
+    examples: dict[str, SplitRows] = {}
+    for file, found in lines.items():
+        bad = BadRows(params.max_bad_share)
+        examples |= {split: SplitRows(file, split, found.labeled, encode, bad) for split in file.splits}
+    write(directory, params.text_file, {**describe_classes(classes), **vocabulary}, examples)
 
 
 class _Survey:

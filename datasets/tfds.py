@@ -29,7 +29,10 @@ _EVAL_SPLITS = ('eval', 'test', 'validation')  # The first of these is the evalu
 INPUT_PATTERNS = example_input.INPUT_PATTERNS
 parse = example_parser.parse
 image_features = example_parser.image_features
+raw_specs = example_parser.raw_specs
+from_raw = example_parser.from_raw
 read_input = example_input.read_input
+read_labeled = example_input.read_labeled
 
 
 def get_params() -> dict[str, Any]:

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import read_json, write_json
 from estimator_trainer.hparams.defaults import DEFAULTS, RENAMED
-from estimator_trainer.hparams.merge import add_text, apply, of_modules
+from estimator_trainer.hparams.merge import add_text, apply, expanded, is_path, of_modules
 from estimator_trainer.hparams.sets import available_sets, missing_set, set_path
 from estimator_trainer.hparams.text import nearest, parse, typed
 
@@ -124,7 +124,7 @@ def renamed(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]
             found[new] = values[old]
         elif old in values and values[old] != DEFAULTS[new]:
             found[old] = values[old]
-    return found
+    return expanded(found)
 
 
 def _load_set(name, known):
@@ -214,7 +214,7 @@ def compare(params: HParams, path: str, free: Iterable[str] = ()) -> HParams:
 
 def _names_data(key):
     """Whether a hyper-parameter is the path of a user's own data, such as csv_file or image_dir."""
-    return key.endswith(('_file', '_dir')) and key != 'raw_dir'
+    return is_path(key) and key not in ('raw_dir', 'schema')
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str] = ()) -> str:

@@ -10,6 +10,7 @@ import types
 from typing import Any
 
 from estimator_trainer.common.errors import UsageError, describe, show
+from estimator_trainer.common.paths import expand
 from estimator_trainer.hparams.defaults import DEFAULTS, MAX_FLOAT, MAXIMUM, TABLE, HParam
 from estimator_trainer.hparams.text import nearest, parse, typed
 
@@ -79,9 +80,20 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
             if limit is not None and not all(holds(number, limit) for number in rounded):
                 raise UsageError(f'{origin}: {key}={_given(value)} must be {words} {limit}')
         merged[key] = float(value) if isinstance(values[key], float) else value
+    merged = expanded(merged)
     if 'num_epochs' in changes and 'train_steps' not in changes:
         merged['train_steps'] = 0  # Steps take precedence over epochs, but not those of an earlier layer.
     return merged
+
+
+def is_path(name: str) -> bool:
+    """Whether a hyper-parameter is the path of a user's file or directory, such as csv_file, image_dir or schema."""
+    return name == 'schema' or name.endswith(('_file', '_dir', '_path'))
+
+
+def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns hyper-parameters with paths as `common.paths.expand` returns them."""
+    return {name: expand(value) if is_path(name) and isinstance(value, str) else value for name, value in values.items()}
 
 
 def _given(value):

@@ -24,7 +24,7 @@ def get_params() -> dict[str, Any]:
         'filters': [32, 64, 128],  # Each is a 3x3 convolution and 2x2 max-pooling.
         'dense_units': 512,
         'drop_rate': 0.5,
-        'batch_norm': False,  # Its moving averages need some 500 steps for good evaluations.
+        'batch_norm': False,
         'data_format': 'NHWC',  # Or NCHW, which may be faster on GPUs.
         'num_classes': 10,
     }

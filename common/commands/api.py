@@ -16,9 +16,11 @@ on both. In the main thread, Ctrl-C during training saves a checkpoint before it
 
 from collections.abc import Callable, Mapping
 import contextlib
+import functools
 import json
 import os
 import re
+import tempfile
 import threading
 import types
 from typing import Any
@@ -33,11 +35,10 @@ from estimator_trainer.common.commands import flags, request
 from estimator_trainer.common.errors import RunError, UsageError, check_utf8, describe, show
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.inference.predictor import Predictor
+from estimator_trainer.common.inference.raw_predictor import make_predictor
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
-from estimator_trainer.common.paths import is_remote
-from estimator_trainer.common.pipeline.input import get_specs
-from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.paths import expand, is_remote
 from estimator_trainer.common.plugins.traceback_filter import check_exit, original
 from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.runs.diagnosis import find_cause
@@ -128,7 +129,7 @@ class Run:
         }
         self._flags['output_dir'] = self.output_dir
         self._predictor: Predictor | None = None
-        self._lock, self._files_lock = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
 
     def __repr__(self):
         return f'Run({self.output_dir!r})'
@@ -159,8 +160,36 @@ class Run:
         result = self._execute({'schedule': 'evaluate', 'eval_splits': [split], 'checkpoint': checkpoint}, options)
         return {'global_step': result['global_step'], **result[split]}
 
+    def evaluate_files(self, pattern: str, checkpoint: str = 'latest', **options: Any) -> dict[str, Any]:
+        """Evaluates files of the dataset's kind, with labels, and returns {metric: value}, with 'global_step'.
+
+        The run's own metrics do not change.
+
+        Args:
+          pattern: the name of a file, a folder, or a pattern such as *.csv.
+          checkpoint, **options: as for `evaluate`.
+
+        Raises:
+          UsageError, RunError: an example is invalid or has no label, or as for `evaluate`.
+        """
+        result = self._execute({'schedule': 'evaluate', 'input': _pattern(pattern), 'checkpoint': checkpoint}, options)
+        return {'global_step': result['global_step'], **result['input']}
+
     def predict(self, inputs: Any) -> dict[str, np.ndarray]:
-        """Returns predictions of the latest checkpoint for a batch or a single example, as `Predictor.predict` does."""
+        """Returns predictions of the latest checkpoint for a batch or a single example, as `Predictor.predict` does.
+
+        Args:
+          inputs: for a dataset with raw inputs, as in its files. Of a table or TFRecord files: a DataFrame of pandas or polars,
+            a dict of columns or of one row, a list of dicts, or an array [batch, columns] in the order of the columns to learn
+            from; None, NaN and '' are missing. Texts: str. Pictures: paths, the contents of files, PIL images, or uint8 arrays
+            [height, width, 1 or 3] of any size. For another dataset: its features, {name: array [batch, ...]}.
+
+        Returns:
+          {name: array [batch, ...]}, with 'class_name', if the classes have names; without [batch] for a single example.
+
+        Raises:
+          ValueError: the inputs do not fit the model.
+        """
         with self._lock:
             if self._predictor is None:
                 self._predictor = self.predictor()
@@ -170,22 +199,16 @@ class Run:
     def predictor(self, checkpoint: str = 'latest') -> Predictor:
         """Returns a Predictor, which any number of threads may use.
 
-        Its inputs are those of the exported model: {'image': uint8 [batch, height, width, channels]} if the dataset computes
-        its features from images, else the features.
+        Its inputs are those of `predict`.
 
         Raises:
           UsageError, RunError: as for `evaluate`.
         """
         with self._opened({'schedule': 'export', 'checkpoint': checkpoint}) as experiment:
-            estimator, source = experiment.estimator, experiment.source
-            if source.has_images():
-                inputs = {'image': tf.TensorSpec([None, *source.image_shape()], tf.uint8)}
-                make_features = lambda raw: source.module.image_features(source.params, raw['image'])  # noqa: E731
-            else:
-                inputs = {name: spec for name, spec in get_specs(source).features.items() if name != EXAMPLE_ID}
-                make_features = dict
             return checkpoints.use_checkpoint(
-                self.output_dir, experiment.options.checkpoint, lambda path: Predictor(estimator, inputs, path, make_features)
+                self.output_dir,
+                experiment.options.checkpoint,
+                functools.partial(make_predictor, experiment.estimator, experiment.source),
             )
 
     def predict_split(self, split: str = 'eval', checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:
@@ -194,10 +217,11 @@ class Run:
         Args:
           split: of the dataset.
           checkpoint: as for `evaluate`.
-          **options: flags of trainer.py, such as visualize='predictions.png'.
+          **options: flags of trainer.py, such as visualize='predictions.png'; predictions='FILE.jsonl' keeps what is returned.
 
         Returns:
-          A dict per example: its id, its predictions, its class_name.
+          A dict per example: its split, its place there, its id and label, if known, and its predictions; 'label_name' and
+          'class_name', if the classes have names.
 
         Raises:
           UsageError, RunError: as for `evaluate`.
@@ -206,13 +230,12 @@ class Run:
 
     def predict_files(self, pattern: str, checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:
         """Predicts files of the dataset's kind, such as '*.png'; see `predict_split`. A bad example has an 'error'."""
-        if not pattern:
-            raise UsageError('pattern is empty: give the name of a file, a folder, or a pattern such as *.png')
-        return self._predict_all({'input': pattern, 'checkpoint': checkpoint}, options)
+        return self._predict_all({'input': _pattern(pattern), 'checkpoint': checkpoint}, options)
 
     def _predict_all(self, fixed, options):
-        with self._files_lock:  # All predictions use one file.
-            path = self._execute({'schedule': 'predict', **fixed}, options)['predictions']
+        with tempfile.TemporaryDirectory() as directory:  # Which no other prediction uses.
+            given = {'predictions': os.path.join(directory, 'predictions.jsonl'), **options}
+            path = self._execute({'schedule': 'predict', **fixed}, given)['predictions']
             with tf.io.gfile.GFile(path) as file:
                 return [json.loads(line) for line in file]
 
@@ -302,6 +325,12 @@ def _unchanged(function):
     return call
 
 
+def _pattern(value):
+    if not value:
+        raise UsageError('pattern is empty: give the name of a file, a folder, or a pattern such as *.png')
+    return value
+
+
 def _path(name, value):
     """Returns a path as text; raises UsageError for another object, or one that is not UTF-8."""
     try:
@@ -311,7 +340,7 @@ def _path(name, value):
     check_utf8([path])
     if not path:
         raise UsageError(f'{name} is empty')
-    return os.path.expanduser(path)
+    return expand(path)
 
 
 def _absolute(name, value):

@@ -19,6 +19,17 @@ from estimator_trainer.hparams import merge
 from estimator_trainer.hparams.sets import missing_set, set_path
 from estimator_trainer.hparams.text import nearest, parse
 
+
+class _PathParser(flags.ArgumentParser):
+    """Parses the path of a flag; see `paths.expand`."""
+
+    def parse(self, argument):
+        return paths.expand(super().parse(argument) or '')
+
+    def flag_type(self):
+        return 'string'
+
+
 _DEFINE: Mapping[Any, Any] = {
     str: flags.DEFINE_string,
     int: flags.DEFINE_integer,
@@ -41,6 +52,9 @@ def define(FLAGS: flags.FlagValues | None = None, options: Any = Options) -> fla
             flags.DEFINE_enum(name, default, entry.choices, text, **facts)
             continue
         kind = types[name] if types[name] in _DEFINE else typing.get_args(types[name])[0]  # Of an optional one.
+        if (Trait.PATH | Trait.LOCAL_PATH) & entry.traits:
+            flags.DEFINE(_PathParser(), name, default, text, serializer=flags.ArgumentSerializer(), **facts)
+            continue
         if kind in (int, float):
             facts |= dict(zip(('lower_bound', 'upper_bound'), entry.bounds))
         _DEFINE[kind](name, list(default) if isinstance(default, tuple) else default, text, **facts)
@@ -48,17 +62,16 @@ def define(FLAGS: flags.FlagValues | None = None, options: Any = Options) -> fla
 
 
 def check(FLAGS: flags.FlagValues) -> None:
-    """Raises UsageError if flags are empty or incompatible; replaces ~ in paths by the home directory."""
+    """Raises UsageError if flags are empty or incompatible."""
     for name, entry in TABLE.items():
-        if Trait.PATH in entry.traits and (path := FLAGS[name].value):
-            FLAGS[name].value = os.path.expanduser(path)
         if FLAGS[name].present and entry.schedules and FLAGS.schedule not in entry.schedules:
             raise UsageError(f'--{name} requires --schedule={" or ".join(entry.schedules)}, not {FLAGS.schedule}')
         if FLAGS[name].value and entry.requires and not FLAGS[entry.requires].value:
             raise UsageError(f'--{name} requires --{entry.requires}')
         _check_value(name, FLAGS[name].value, entry)
-    if FLAGS.input and FLAGS['predict_split'].present:
-        raise UsageError(f'--input={FLAGS.input} excludes --predict_split={FLAGS.predict_split}: give one of the two')
+    for name in ('predict_split', 'eval_splits'):
+        if FLAGS.input and FLAGS[name].present:
+            raise UsageError(f'--input={FLAGS.input} excludes {FLAGS[name].serialize()}: give one of the two')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics is incompatible with --schedule=export: the checks would become part of the model')
     if FLAGS.local_cluster:

@@ -25,6 +25,7 @@ class SweepOptions:
         'Required. A JSON file with the search space: for each hyper-parameter a list of choices, or a range '
         'such as {"low": 1e-4, "high": 0.1, "log": true}.',
         group='Sweep',
+        traits=Trait.PATH,
     )
     trials: int = flag(20, 'Total number of trials.', bounds=(1, MAXIMUM))
     jobs: int = flag(1, 'Number of trials to run in parallel.', bounds=(1, MAX_DEVICES))

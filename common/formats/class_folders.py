@@ -7,11 +7,13 @@ import hashlib
 import os
 from typing import NamedTuple
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.foreign_files import is_foreign
 from estimator_trainer.common.paths import is_remote
 
 _EVAL = ('eval', 'val', 'valid', 'validation')
 _SPLITS = (*_EVAL, 'test')
+_MAX_SHOWN = 5  # Names in a message.
 
 
 class File(NamedTuple):
@@ -30,12 +32,18 @@ class File(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ClassFolders:
-    """The files of a directory; ignored counts the unlisted ones by kind."""
+    """The files of a directory.
+
+    Attributes:
+      ignored: counts the unlisted files by kind.
+      unlabeled: the folders of files beside that of the training split whose folders are no classes: {name: their names}.
+    """
 
     root: str
     class_names: Sequence[str]
     splits: Mapping[str, Sequence[File]]
     ignored: Mapping[str, int]
+    unlabeled: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
 
     def fingerprint(self) -> str:
         """Returns a hash of the files' paths, sizes, times, labels and splits."""
@@ -53,10 +61,12 @@ def scan(root: str, suffixes: Collection[str], train_split: str, eval_share: flo
     If the directory has a folder of classes named train_split, each of its folders is a split. Otherwise its folders are the
     classes. Without a folder for 'eval', a share of each class is held out for it. Checksums of the paths select these files,
     so that adding files does not move others. The files of a split are in the order of the checksums, which mixes the classes.
+    A folder beside those of the splits for training and evaluation may have other folders, such as test/unknown.
 
     Args:
       root: the directory.
-      suffixes: the files to list, such as '.png'; their case does not matter. Others, and hidden ones, are ignored.
+      suffixes: the files to list, such as '.png'; their case does not matter. Others, and those that `is_foreign` knows, are
+        ignored.
       train_split: the name of the split to train on.
       eval_share: greater than 0 and less than 1.
 
@@ -90,13 +100,19 @@ def _with_held_out(root, class_names, suffixes, eval_share, ignored):
 def _with_split_folders(root, folders, suffixes, train_split, eval_share, ignored):
     """Returns the ClassFolders of a directory whose folders are splits."""
     class_names = _folders(os.path.join(root, train_split), ignored)
-    splits = {}
+    splits, unlabeled = {}, {}
     for split in folders:
         names = class_names if split == train_split else _folders(os.path.join(root, split), ignored)
         unknown = [name for name in names if name not in class_names]
+        if unknown and (len(unknown) < len(names) or split in _eval_names(train_split)):
+            known = _shortened(class_names)
+            raise UsageError(
+                f'{os.path.join(root, split, unknown[0])}: there is no such class in {train_split}, which has {known}'
+            )
         if unknown:
-            raise UsageError(f'{os.path.join(root, split, unknown[0])}: there is no such class in {train_split}')
-        if names:  # Without classes, as in some test splits, evaluation is impossible.
+            if any(True for _ in files_of(os.path.join(root, split), suffixes)):
+                unlabeled[split] = unknown
+        elif names:  # Without classes, as in some test splits, evaluation is impossible.
             splits[split] = _files(root, split, names, class_names, suffixes, ignored)
     _check_classes(os.path.join(root, train_split), class_names, splits[train_split], suffixes)
     held_out = next((name for name in _eval_names(train_split) if name in splits), None)
@@ -104,7 +120,7 @@ def _with_split_folders(root, folders, suffixes, train_split, eval_share, ignore
         _check_classes(os.path.join(root, held_out), class_names, splits[held_out], suffixes)
     else:
         splits[train_split], splits['eval'] = _hold_out(root, splits[train_split], eval_share)
-    return ClassFolders(root, class_names, splits, ignored)
+    return ClassFolders(root, class_names, splits, ignored, unlabeled)
 
 
 def _eval_names(train_split):
@@ -119,12 +135,46 @@ def _check_classes(directory, class_names, files, suffixes):
             raise UsageError(f'{os.path.join(directory, ascii(name))}: the name of a class must be UTF-8: rename the folder')
     if len(class_names) < 2:
         found = f'only one folder, {class_names[0]}' if class_names else 'no folders'
-        raise UsageError(f'{directory}: has {found}, but needs one for each of at least two classes')
+        raise UsageError(
+            f'{directory}: has {found}, but needs one for each of at least two classes{_hint(directory, class_names)}'
+        )
     counts = collections.Counter(file.label for file in files)
     for label, name in enumerate(class_names):
         if not counts[label]:
             where = os.path.join(directory, name) if files else directory
-            raise UsageError(f'{where}: has no files named *{", *".join(sorted(suffixes))}')
+            found = _contents(where) if os.path.isdir(where) else ''
+            raise UsageError(
+                f'{where}: has no files named *{", *".join(sorted(suffixes))}' + (f'; it has {found}' if found else '')
+            )
+
+
+def _hint(directory, class_names):
+    """Returns what else the message on a directory with fewer than two folders says: the folder that may be meant, or files."""
+    inner = [os.path.join(directory, name) for name in class_names]
+    if inner and len(_folders(inner[0])) > 1:
+        return f': give {inner[0]}, which has {_shortened(_folders(inner[0]))}, if that is meant'
+    found = _contents(directory)
+    return f'; it has {found}' if found and not inner else ''
+
+
+def _contents(directory):
+    """Returns what a directory contains, with folders by name and files by kind, such as '2 .txt, the folder old'."""
+    files: collections.Counter[str] = collections.Counter()
+    folders = [f'the folder {name}' for name in _folders(directory, files, '')]
+    return _shortened([*(f'{count} {kind}' for kind, count in sorted(files.items())), *folders])
+
+
+def _shortened(names):
+    return ', '.join(names[:_MAX_SHOWN]) + (f' and {len(names) - _MAX_SHOWN} more' if len(names) > _MAX_SHOWN else '')
+
+
+def label_of(path: str, class_names: Sequence[str]) -> int:
+    """Returns the class of a file, after which its folder is named; raises RunError if it is named otherwise."""
+    folder = os.path.basename(os.path.dirname(path))
+    if folder not in class_names:
+        shown = ', '.join(class_names[:5]) + (', ...' if len(class_names) > 5 else '')
+        raise RunError(f'{path}: its folder, {folder or "."}, is not named after a class: {shown}')
+    return list(class_names).index(folder)
 
 
 def _hold_out(root, files, share):
@@ -153,12 +203,12 @@ def _files(root, split, names, class_names, suffixes, ignored):
     return sorted(found, key=lambda file: (file.position, file.path))
 
 
-def _folders(directory, ignored=None):
-    """Returns the names of the folders in a directory, sorted; counts other files in `ignored`."""
+def _folders(directory, ignored=None, where=' outside of classes'):
+    """Returns the names of the folders in a directory, sorted; counts other files in `ignored`, with `where` they are."""
     folders = []
     for entry in _entries(directory):
-        if entry.name.startswith('.') or not entry.is_dir():
-            _count(ignored, entry.name, ' outside of classes')
+        if is_foreign(entry.name) or not entry.is_dir():
+            _count(ignored, entry.name, where)
         else:
             folders.append(entry.name)
     return folders
@@ -180,9 +230,9 @@ def files_of(
             continue  # A link to a folder that contains it.
         seen.add((stat.st_dev, stat.st_ino))
         for entry in _entries(directory):
-            if not entry.name.startswith('.') and entry.is_dir():
+            if not is_foreign(entry.name) and entry.is_dir():
                 pending.append(entry.path)
-            elif not entry.name.startswith('.') and _suffix(entry.name) in suffixes and entry.is_file():
+            elif not is_foreign(entry.name) and _suffix(entry.name) in suffixes and entry.is_file():
                 yield entry.path, entry.stat()
             else:
                 _count(ignored, entry.name, '' if entry.is_file() or entry.is_dir() else ' that cannot be read')
@@ -195,8 +245,10 @@ def _entries(directory):
 
 def _count(ignored, name, where=''):
     if ignored is not None:
-        kind = 'hidden' if name.startswith('.') else _suffix(name) or 'without a suffix'
-        ignored[kind + where] += 1
+        if is_foreign(name):
+            ignored['hidden' if name.startswith('.') else name.strip()] += 1
+        else:
+            ignored[(_suffix(name) or 'without a suffix') + where] += 1
 
 
 def _suffix(name):

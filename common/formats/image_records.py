@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.formats import encoded
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.hparams.build import HParams
 
@@ -79,3 +81,22 @@ def image_features(params: HParams, images: tf.Tensor) -> dict[str, tf.Tensor]:
     """Returns {'image': float32 in [0, 1]} for images, uint8 [batch, image_size, image_size, num_channels]."""
     del params
     return {'image': tf.cast(images, tf.float32) / 255}
+
+
+def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
+    """Returns {'image': string [batch]}, the contents of image files of any size."""
+    del params
+    return {'image': tf.TensorSpec([None], tf.string, encoded.PICTURE)}
+
+
+@plain
+def from_raw(params: HParams, raw: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns the features of image files, squashed to squares: as of the pixels by `images.to_pixels`, within rounding."""
+    size = [params.image_size, params.image_size]
+
+    def to_pixels(content):
+        image = tf2.image.resize(encoded.decode(content, params.num_channels), size, antialias=True)
+        return tf.cast(tf.round(encoded.turn(image, encoded.orientation(content))), tf.uint8)
+
+    signature = tf.TensorSpec([*size, params.num_channels], tf.uint8)
+    return image_features(params, tf.map_fn(to_pixels, raw['image'], fn_output_signature=signature))

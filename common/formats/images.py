@@ -1,5 +1,7 @@
 """Image files decoded by Pillow, upright, with 8 bits, without transparency; resizing in TensorFlow and Pillow."""
 
+import contextlib
+import importlib
 import io
 
 import numpy as np
@@ -8,9 +10,13 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.files import MAX_BYTES, check_readable
+from estimator_trainer.common.formats.image_kinds import describe_kind, is_heif
 from estimator_trainer.common.paths import is_remote
 
-SUFFIXES = ('.bmp', '.gif', '.jfif', '.jpe', '.jpeg', '.jpg', '.png', '.webp')
+FORMATS = ('AVIF', 'BMP', 'GIF', 'HEIF', 'JPEG', 'PNG', 'TIFF', 'WEBP')  # Pillow's names; HEIF by the package pillow-heif.
+SUFFIXES = ('.avif', '.bmp', '.gif', '.heic', '.heif', '.jfif', '.jpe', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
+_MODES = ('1', 'L', 'LA', 'La', 'P', 'PA', 'RGB', 'RGBA', 'RGBX', 'RGBa', 'CMYK', 'YCbCr')
+_DARK = 4096  # Of 65536: a 16th of the brightness, at most 16 levels of 256.
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -43,25 +49,37 @@ def read(path: str) -> bytes:
 
 
 def decode(content: bytes, formats: tuple[str, ...] | None = None) -> Image.Image:
-    """Decodes an image completely; for an animation, the first frame.
+    """Decodes an image completely, by its content, whatever its name; of an animation or of several pages, the first.
 
     Args:
       content: of an image file.
-      formats: Pillow's names of the accepted formats; by default all.
+      formats: Pillow's names of the accepted formats; by default all. Those that this Pillow lacks do not count.
 
     Raises:
-      ImageError: it has another format, is corrupt or truncated, or so large that it may be a decompression bomb.
+      ImageError: it has another format, is corrupt or truncated, or so large that it may be a decompression bomb; the message
+        names the format, where it is known.
     """
+    _register(content)
     try:
-        image = Image.open(io.BytesIO(content), formats=formats)
+        image = Image.open(io.BytesIO(content), formats=formats and [name for name in formats if name in Image.OPEN])
         image.load()
     except UnidentifiedImageError:
-        raise ImageError('is not an image of a kind that Pillow reads') from None
+        raise ImageError(describe_kind(content) or 'is not an image of a kind that Pillow reads') from None
+    except Image.DecompressionBombError:
+        raise ImageError(f'has more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels: scale it down') from None
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises errors of many types if an image is corrupt.
         raise ImageError(f'is not an image that can be read: {error}') from None
     return image
+
+
+def _register(content):
+    """Lets Pillow know all its formats, and for a HEIC file that of the package pillow-heif, if it is installed."""
+    Image.init()
+    if is_heif(content):
+        with contextlib.suppress(ImportError):
+            importlib.import_module('pillow_heif').register_heif_opener()
 
 
 def orientation(image: Image.Image) -> int:
@@ -81,17 +99,34 @@ def normalize(image: Image.Image, num_channels: int = 0) -> Image.Image:
     Args:
       image: of any mode.
       num_channels: 1 for gray, 3 for RGB, 0 for gray if the image is, and for RGB otherwise.
+
+    Raises:
+      ImageError: its pixels are of 32 bits, or of another color space.
     """
     turn = _UPRIGHT.get(orientation(image))
-    # Older versions of Pillow read PNG files of 16 bits as 32 bits.
-    if image.mode.startswith('I;16') or image.mode == 'I' and image.format == 'PNG':
+    if _has_16_bits(image):
         image = Image.fromarray(np.uint8(np.asarray(image) >> 8))
+    elif image.mode not in _MODES:
+        raise ImageError(f'has pixels of the mode {image.mode}: save it with 8 or 16 bits, in gray or RGB')
     image = image if turn is None else image.transpose(turn)
     if image.has_transparency_data:
         image = image.convert('RGBA')
         image = Image.alpha_composite(Image.new('RGBA', image.size, 'white'), image)
     is_gray = num_channels == 1 or not num_channels and image.mode in ('1', 'L')
     return image.convert('L' if is_gray else 'RGB')
+
+
+def _has_16_bits(image):
+    # Older versions of Pillow read PNG files of 16 bits as 32 bits.
+    return image.mode.startswith('I;16') or image.mode == 'I' and image.format == 'PNG'
+
+
+def max_of_dark(image: Image.Image) -> int | None:
+    """Returns the maximum of an image of 16 bits that `normalize` makes black, or nearly so; None for others."""
+    if not _has_16_bits(image):
+        return None
+    maximum = int(np.asarray(image).max())
+    return maximum if 0 < maximum < _DARK else None
 
 
 def is_plain(content: bytes, image: Image.Image) -> bool:

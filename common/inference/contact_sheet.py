@@ -1,6 +1,6 @@
 """A contact sheet: a grid of images, each with its prediction, and with its class if that is wrong."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 import io
 import os
 from typing import Any, NamedTuple
@@ -34,24 +34,22 @@ class _Tile(NamedTuple):
 class ContactSheet:
     """Collects the first MAX_IMAGES predictions of images and saves them as one PNG file.
 
-    Wrong predictions have a red frame, and their class in the caption. The class comes from `labels`, or from a file's folder
-    that is named like a class.
+    Wrong predictions have a red frame, and their class in the caption. The class is the label, or that after which a file's
+    folder is named.
 
     Args:
       class_names: the names of the classes, if known; else their numbers are shown.
-      labels: the classes of the predictions to add, in order, if known.
 
     Raises:
       UsageError: there is no such directory.
     """
 
-    def __init__(self, path: str, class_names: Sequence[str] | None = None, labels: Iterable[int] = ()):
+    def __init__(self, path: str, class_names: Sequence[str] | None = None):
         directory = os.path.dirname(path) or '.'
         if not tf.io.gfile.isdir(directory):
             raise UsageError(f'--visualize={path}: there is no directory {directory}')
         self._path = path
         self._class_names = class_names
-        self._labels = iter(labels)
         self._tiles: list[_Tile] = []
 
     def add(self, prediction: Prediction) -> None:
@@ -65,7 +63,7 @@ class ContactSheet:
         image = prediction.image
         if image is None or image.ndim != 3 or image.shape[2] not in (1, 3):
             raise UsageError('--visualize: the dataset has no feature image of shape [height, width, 1 or 3]')
-        number, label = _class_of(prediction), next(self._labels, None)
+        number, label = _class_of(prediction.values.get('class')), _class_of(prediction.label)
         if number is None:
             tile = _Tile(image, _first_value(prediction), '', '', None, _name(prediction, len(self._tiles)))
         else:
@@ -94,10 +92,9 @@ class ContactSheet:
         write(self._path, content.getvalue())
 
 
-def _class_of(prediction):
-    """Returns the number of the predicted class, or None."""
-    value = prediction.values.get('class')
-    return int(value) if value is not None and value.ndim == 0 and value.dtype.kind in 'iu' else None
+def _class_of(value):
+    """Returns a class, a NumPy scalar, as its number; None for any other value."""
+    return int(value) if value is not None and np.ndim(value) == 0 and np.asarray(value).dtype.kind in 'iu' else None
 
 
 def _first_value(prediction):
@@ -112,8 +109,8 @@ def _name(prediction, position):
     fields = prediction.fields
     if EXAMPLE_ID in fields:
         return os.path.basename(str(fields[EXAMPLE_ID]))
-    if not fields:
-        return f'example {position}'
+    if 'input' not in fields:
+        return f'example {fields.get("example", position)}'
     return ' '.join(os.path.basename(str(value)) for value in fields.values())
 
 

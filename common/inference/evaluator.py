@@ -32,6 +32,7 @@ class Evaluator:
       steps: maximum number of batches to evaluate.
       at_least: minimum number of batches in the split.
       batch_size: number of examples per tower in the largest batch.
+      writes_events: whether to write event files.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Evaluator:
         steps: int,
         at_least: int,
         batch_size: int = 1,
+        writes_events: bool = True,
     ):
         self.split = split
         self.events_dir = os.path.join(estimator.model_dir, 'eval' if split == 'eval' else f'eval_{split}')
@@ -50,6 +52,7 @@ class Evaluator:
         self._steps = steps
         self._at_least = at_least
         self._batch_size = batch_size
+        self._writes_events = writes_events
         self._session: Any = None
         self._hooks: Sequence[tf.train.SessionRunHook] = ()
         self._is_used = False
@@ -138,6 +141,8 @@ class Evaluator:
         numbers = {name: value for name, value in values.items() if not isinstance(value, bytes)}
         text = ', '.join(f'{name} = {value}' for name, value in sorted({'global_step': step, **numbers}.items()))
         tf.logging.info(f'Saving dict for global step {step}: {text}')
+        if not self._writes_events:
+            return
         summary = tf.Summary()
         for name, value in sorted(values.items()):
             if isinstance(value, bytes):

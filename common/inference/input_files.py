@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.formats import images
-from estimator_trainer.common.inference.serving import parse_records
+from estimator_trainer.common.inference.signatures import parse_records
 from estimator_trainer.common.paths import identify, is_remote
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import get_specs
@@ -45,6 +45,52 @@ def open_files(source: DataSource, pattern: str) -> InputFiles:
     Raises:
       UsageError: there are no files, or the dataset does not take any.
     """
+    paths = _find(pattern)
+    params, are_records = source.params, all(map(_is_records, paths))
+    if source.has_images() and not are_records and not source.reads_input():
+        spec = tf.TensorSpec(source.image_shape(), tf.uint8)
+        return InputFiles(
+            _entries(paths, _ANY, lambda path: [({}, _image(path, params))]),
+            spec,
+            lambda batch: source.module.image_features(params, batch),
+        )
+    specs = get_specs(source)
+    is_serialized = _is_serialized(specs)
+    read: Callable[[str], Iterable[Entry]]
+    if source.reads_input():
+        read, patterns = lambda path: source.module.read_input(path, params), _patterns(source)
+    elif is_serialized and all(_is_records(path) or tf.io.gfile.isdir(path) for path in paths):
+        read, patterns = _records, (_RECORDS,)
+    else:
+        kinds = ' other than *.tfrecord' if is_serialized else ''
+        raise UsageError(f'--input={pattern}: --dataset={params.dataset} takes no files{kinds}: it has no read_input()')
+    return InputFiles(
+        _entries(paths, patterns, read), specs.records, lambda records: parse_records(source, specs.features, records)
+    )
+
+
+def open_labeled(source: DataSource, pattern: str) -> Callable[[], Iterator[Entry]]:
+    """Finds files, as `open_files` does, whose examples have labels; returns a function that yields their entries.
+
+    Dataset modules with `read_labeled` read any files; others take TFRecord files if their records are serialized
+    tf.train.Example.
+
+    Raises:
+      UsageError: there are no files, or the dataset does not take any.
+    """
+    paths, params = _find(pattern), source.params
+    if source.reads_labeled():
+        return lambda: _entries(paths, _patterns(source), lambda path: source.module.read_labeled(path, params))
+    if _is_serialized(get_specs(source)) and all(_is_records(path) or tf.io.gfile.isdir(path) for path in paths):
+        return lambda: _entries(paths, (_RECORDS,), _records)
+    kinds = ' other than *.tfrecord' if _is_serialized(get_specs(source)) else ''
+    raise UsageError(
+        f'--input={pattern}: --dataset={params.dataset} takes no files{kinds} to evaluate: it has no read_labeled()'
+    )
+
+
+def _find(pattern):
+    """Returns the paths of a name or pattern; raises UsageError if there are none."""
     try:
         # A name may contain pattern characters, such as [1].
         paths = [pattern] if tf.io.gfile.exists(pattern) else sorted(tf.io.gfile.glob(pattern))
@@ -55,27 +101,15 @@ def open_files(source: DataSource, pattern: str) -> InputFiles:
     for path in paths:
         if not is_remote(path) and not os.path.isfile(path) and not os.path.isdir(path):
             raise UsageError(f'--input={path}: is neither a file nor a folder: write its content to a file')
-    params, are_records = source.params, all(map(_is_records, paths))
-    if source.has_images() and not are_records and not source.reads_input():
-        spec = tf.TensorSpec(source.image_shape(), tf.uint8)
-        return InputFiles(
-            _entries(paths, _ANY, lambda path: [({}, _image(path, params))]),
-            spec,
-            lambda batch: source.module.image_features(params, batch),
-        )
-    specs = get_specs(source)
-    is_serialized = getattr(specs.records, 'dtype', None) == tf.string and specs.records.shape.rank == 0
-    read: Callable[[str], Iterable[Entry]]
-    if source.reads_input():
-        read, patterns = lambda path: source.module.read_input(path, params), getattr(source.module, 'INPUT_PATTERNS', _ANY)
-    elif is_serialized and all(_is_records(path) or tf.io.gfile.isdir(path) for path in paths):
-        read, patterns = _records, (_RECORDS,)
-    else:
-        kinds = ' other than *.tfrecord' if is_serialized else ''
-        raise UsageError(f'--input={pattern}: --dataset={params.dataset} takes no files{kinds}: it has no read_input()')
-    return InputFiles(
-        _entries(paths, patterns, read), specs.records, lambda records: parse_records(source, specs.features, records)
-    )
+    return paths
+
+
+def _patterns(source):
+    return getattr(source.module, 'INPUT_PATTERNS', _ANY)
+
+
+def _is_serialized(specs):
+    return getattr(specs.records, 'dtype', None) == tf.string and specs.records.shape.rank == 0
 
 
 def _is_records(path):

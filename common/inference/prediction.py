@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError, first_line
+from estimator_trainer.common.errors import RunError, first_line
 from estimator_trainer.common.files import to_json
 from estimator_trainer.common.inference.input_files import Entry, InputFiles
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.pipeline.input import make_input_fn
+from estimator_trainer.common.pipeline.input import label_batches, make_input_fn
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.records import shards
 from estimator_trainer.common.records.elements import iterate, opened
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
@@ -25,47 +26,78 @@ PREDICT = tf.estimator.ModeKeys.PREDICT
 class Prediction:
     """The predictions {name: array} for one example, identified by `fields`, or its error.
 
-    image is the example's feature of this name, float32 or uint8 [height, width, channels], if it has one.
+    image is the example's feature of this name, float32 or uint8 [height, width, channels], if it has one; label is its label,
+    if that is known.
     """
 
     fields: dict[str, Any]
     values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     error: Exception | None = None
     image: np.ndarray | None = None
+    label: Any = None
 
     def to_json(self, class_names: list[str] | None = None) -> dict[str, Any]:
-        """Returns JSON values: the fields, then the error or the predictions, with the name of the class."""
+        """Returns JSON values: the fields, the label, then the error or the predictions; classes with their names."""
         if self.error:
             return {**self.fields, 'error': str(self.error)}
-        line = {**self.fields, **{name: to_json(self.values[name]) for name in sorted(self.values)}}
-        number = line.get('class')
-        if class_names and type(number) is int and 0 <= number < len(class_names):
-            line['class_name'] = class_names[number]
+        line = {**self.fields, **({} if self.label is None else {'label': to_json(self.label)})}
+        line |= {name: to_json(self.values[name]) for name in sorted(self.values)}
+        for name in ('label', 'class'):
+            number = line.get(name)
+            if class_names and type(number) is int and 0 <= number < len(class_names):
+                line[f'{name}_name'] = class_names[number]
         return line
 
 
 def predict_split(
     estimator: tf.estimator.Estimator, source: DataSource, split: str, checkpoint_path: str
 ) -> Iterator[Prediction]:
-    """Yields the predictions of all examples of a split, in its order."""
+    """Yields the predictions of all examples of a split, in its order.
+
+    Their fields are the 'split'; the position in it, 'example'; 'file' and 'record', if the user's own TFRecord files are read
+    in place; and the example_id, if there is one.
+    """
+    labels, places = read_labels(source, split), _places(source, split)
     with opened(make_input_fn(source, PREDICT, split)) as (session, batches):
         specs = {name: spec for name, spec in batches.element_spec.items() if name != EXAMPLE_ID}
         predictor = Predictor(estimator, specs, checkpoint_path)
+        number = 0
         for batch in iterate(session, batches):
-            yield from _predictions(predictor, batch, _ids(batch))
+            for prediction in _predictions(predictor, batch, _ids(batch)):
+                fields = {'split': split, 'example': number, **next(places), **prediction.fields}
+                yield dataclasses.replace(prediction, fields=fields, label=next(labels))
+                number += 1
 
 
-def read_labels(source: DataSource, split: str, count: int) -> list[int]:
-    """Returns the classes of the first examples of a split, in the order of `predict_split`; none if it has no such labels."""
+def read_labels(source: DataSource, split: str) -> Iterator[Any]:
+    """Yields the label of each example of a split, in the order of `predict_split`; None, without end, where it is unknown.
+
+    A label is a scalar, named label, or the only one besides the weight.
+    """
+    done = 0
     try:
-        with opened(make_input_fn(source, tf.estimator.ModeKeys.EVAL, split)) as (session, batches):
-            spec = batches.element_spec[1].get('label')
-            if not isinstance(spec, tf.TensorSpec) or not spec.dtype.is_integer or spec.shape.rank != 1:
-                return []
-            found = itertools.chain.from_iterable(labels['label'].tolist() for _, labels in iterate(session, batches))
-            return list(itertools.islice(found, count))
-    except (tf.errors.OpError, RunError, UsageError):  # A split to predict may have no labels.
-        return []
+        with opened(lambda: label_batches(source, source.read(split))) as (session, batches):
+            specs = batches.element_spec[1]
+            scalars = [name for name, spec in specs.items() if isinstance(spec, tf.TensorSpec) and spec.shape.rank == 1]
+            others = [name for name in scalars if name != 'weight']
+            found = ['label'] if 'label' in scalars else others if len(others) == 1 else []
+            for _, labels in iterate(session, batches) if found else ():
+                for label in labels[found[0]]:
+                    yield label
+                    done += 1
+    except Exception as error:  # A split to predict may have no labels, for which a module may raise anything.
+        log = tf.logging.warning if done else tf.logging.info
+        log('The split %s has no labels from example %d on: %s', split, done, first_line(error))
+    yield from itertools.repeat(None)
+
+
+def _places(source, split):
+    """Yields {'file', 'record'} of each example of a split, if its files are the user's own; else {}, without end."""
+    with tf.Graph().as_default():
+        found = shards.find(source.read(split))
+    for path, item in zip(found.paths, found.items) if found and found.are_elsewhere else ():
+        yield from ({'file': path, 'record': number} for number in range(item['count']))
+    yield from itertools.repeat({})
 
 
 def predict_files(
@@ -82,7 +114,7 @@ def predict_files(
         session.run(init)
 
         def parse(batch: list[Any]) -> dict[str, np.ndarray]:
-            stacked = tf.nest.map_structure(_stack, *batch)
+            stacked = stack(*batch)
             feeds = zip(tf.nest.flatten(examples), tf.nest.flatten(stacked), strict=True)
             return session.run(features, dict(feeds))
 
@@ -111,6 +143,11 @@ def _predict_good(
         return
     ids = _ids(features)
     yield from _predictions(predictor, features, [{**fields, **of_one} for (fields, _), of_one in zip(entries, ids)])
+
+
+def stack(*examples: Any) -> Any:
+    """Returns a nest of arrays [batch, ...] of equal nests of values or arrays."""
+    return tf.nest.map_structure(_stack, *examples)
 
 
 def _stack(*values):

@@ -1,6 +1,6 @@
 """Repeated prediction with one graph and session."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import threading
 from typing import Any
@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import describe, show
+from estimator_trainer.common.errors import describe, first_line
 from estimator_trainer.common.files import stamp
+from estimator_trainer.common.inference.arrays import cast, wrong
 from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.storage.checkpoints import latest_intact
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
@@ -26,6 +27,9 @@ class Predictor:
       input_specs: {name: tf.TensorSpec of shape [batch, ...]}, the inputs of `predict`, of any batch size.
       checkpoint_path: without suffix, as in model.ckpt-100.
       make_features: function from the inputs, {name: tensor}, to the features; by default the identity.
+      make_batch: function from the argument of `predict` to {name: array [batch, ...]} of the inputs, and whether that is a
+        single example; it raises ValueError. By default `predict` takes such arrays.
+      class_names: adds 'class_name', str, to predictions of a 'class'.
 
     Raises:
       RunError: the checkpoint is corrupt, or belongs to another model.
@@ -37,9 +41,13 @@ class Predictor:
         input_specs: Mapping[str, tf.TensorSpec],
         checkpoint_path: str,
         make_features: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]] = dict,
+        make_batch: Callable[[Any], tuple[dict[str, np.ndarray], bool]] | None = None,
+        class_names: Sequence[str] = (),
     ):
         self._estimator = estimator
         self._specs = dict(input_specs)
+        self._make_batch, self._takes_raw = make_batch or self._check_batch, make_batch is not None
+        self._class_names = class_names
         self._lock = threading.Lock()
         config = estimator.config
         with tf.Graph().as_default() as self._graph:
@@ -60,7 +68,7 @@ class Predictor:
 
         Args:
           inputs: {name: array [batch, ...]}, or the array alone if the model has one input. Without the batch dimension, it is
-              a single example.
+            a single example. A predictor of a run, of a dataset with raw inputs, takes more: see `Run.predict`.
 
         Returns:
           {name: array [batch, ...]}; [...] for a single example.
@@ -70,23 +78,45 @@ class Predictor:
           ValueError: the names or shapes do not match the model, or a number does not fit its input's type.
         """
         check_not_forked()
+        batch, is_single = self._make_batch(inputs)
+        try:
+            found = self._predict(*(batch[name] for name in self._specs))
+        except (TypeError, ValueError):
+            for name, spec in self._specs.items():
+                if not spec.shape.is_compatible_with(batch[name].shape):
+                    raise wrong(name, spec, batch[name]) from None
+            raise
+        except tf.errors.InvalidArgumentError as error:
+            if not self._takes_raw:
+                raise
+            raise ValueError(first_line(error)) from None
+        found = self._with_names(found)
+        return {name: array[0] for name, array in found.items()} if is_single else found
+
+    def _check_batch(self, inputs):
+        """Returns the arrays of `predict`, with a batch dimension, and whether it was added."""
         if not isinstance(inputs, Mapping) and len(self._specs) == 1:
             inputs = dict.fromkeys(self._specs, inputs)
         if not isinstance(inputs, Mapping) or inputs.keys() != self._specs.keys():
             given = (', '.join(inputs) or 'none') if isinstance(inputs, Mapping) else describe(inputs)
             raise ValueError(f'the inputs are {", ".join(self._specs)}, not {given}')
-        cast = [_cast(name, spec, inputs[name]) for name, spec in self._specs.items()]
-        try:
-            is_single = all(np.ndim(value) == spec.shape.rank - 1 for value, spec in zip(cast, self._specs.values()))
-            if not is_single and len(sizes := {len(value) for value in cast}) > 1:
-                raise ValueError(f'the inputs {", ".join(self._specs)} have batches of different sizes: {sorted(sizes)}')
-            found = self._predict(*(value[None] for value in cast)) if is_single else self._predict(*cast)
-        except (TypeError, ValueError):
-            for (name, spec), value in zip(self._specs.items(), cast):
-                if not spec.shape.is_compatible_with(value.shape):
-                    raise _wrong(name, spec, value) from None
-            raise
-        return {name: array[0] for name, array in found.items()} if is_single else found
+        arrays = {name: cast(name, spec, inputs[name]) for name, spec in self._specs.items()}
+        is_single = all(array.ndim == self._specs[name].shape.rank - 1 for name, array in arrays.items())
+        if is_single:
+            return {name: array[None] for name, array in arrays.items()}, True
+        for name, array in arrays.items():
+            if not array.ndim:
+                raise wrong(name, self._specs[name], array)
+        if len(sizes := {len(array) for array in arrays.values()}) > 1:
+            raise ValueError(f'the inputs {", ".join(self._specs)} have batches of different sizes: {sorted(sizes)}')
+        return arrays, False
+
+    def _with_names(self, found):
+        number = found.get('class')
+        if not self._class_names or number is None or number.ndim != 1 or number.dtype.kind not in 'iu':
+            return found
+        names = dict(enumerate(self._class_names))
+        return {**found, 'class_name': np.array([names.get(i, '') for i in number.tolist()], object)}
 
     def reload(self, checkpoint_path: str | None = None) -> str:
         """Loads a checkpoint, by default the latest intact one of the model's directory, and returns its path.
@@ -118,48 +148,3 @@ class Predictor:
         intact = latest_intact(self._estimator.model_dir)
         is_new = intact is not None and (intact != self._checkpoint_path or not is_first)
         return intact if is_new else self._checkpoint_path, is_new
-
-
-def _wrong(name, spec, value):
-    return ValueError(f'the input {name} must be {spec.dtype.name} {spec.shape}, not {describe(value)}')
-
-
-def _encode(name, array):
-    """Returns an array of text or bytes as one of bytes; raises ValueError for other values and invalid text."""
-    encoded = np.empty(array.shape, object)
-    for place, item in np.ndenumerate(array):
-        try:
-            encoded[place] = item if isinstance(item, bytes) else item.encode()
-        except (AttributeError, UnicodeEncodeError):
-            raise ValueError(f'the input {name} must be text or bytes, not {show(item)}') from None
-    return encoded
-
-
-def _cast(name, spec, value):
-    """Returns an input as an array of its type; raises ValueError if that changes a number by more than rounding floats."""
-    try:
-        array = np.asarray(value, object if spec.dtype == tf.string else None)
-    except ValueError:  # Lists of different lengths.
-        raise _wrong(name, spec, value) from None
-    wanted = np.dtype(spec.dtype.as_numpy_dtype)
-    if np.ma.is_masked(value):
-        raise ValueError(f'the input {name} has masked values: fill them, or leave their examples out')
-    if spec.dtype == tf.string:
-        return _encode(name, array)
-    if array.dtype.kind == 'O':
-        objects, array = array, np.array(array.tolist())  # Of a table with columns of several types, for example.
-        if array.dtype.kind in 'biuf' and ((array != objects) & (array == array)).any():  # An integer beside floats.
-            raise _wrong(name, spec, objects)
-    if array.dtype == wanted:
-        return array
-    if array.dtype.kind in 'OUSMmc':
-        raise _wrong(name, spec, array)
-    if not {array.dtype.kind, wanted.kind} <= {*'biuf'}:
-        return array
-    with np.errstate(all='ignore'):
-        cast = array.astype(wanted)
-    is_changed = np.isinf(cast) & ~np.isinf(array) if wanted.kind == 'f' else cast != array
-    if is_changed.any():
-        number, other = array[is_changed][0], cast[is_changed][0]
-        raise ValueError(f'the input {name} is {spec.dtype.name}: {number} ({array.dtype.name}) would become {other}')
-    return cast

@@ -1,12 +1,16 @@
 """Example requests for an exported model: JSON for HTTP, and warmup requests for TensorFlow Serving."""
 
+import base64
 from collections.abc import Mapping
 import os
 
 import numpy as np
+from PIL import Image
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.files import dumps, to_json
+from estimator_trainer.common.formats import images
+from estimator_trainer.common.formats.encoded import PICTURE
 
 SIGNATURE = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
@@ -24,7 +28,7 @@ def write_requests(directory: str, specs: Mapping[str, tf.TensorSpec]) -> dict[s
     example = make_example(specs)
     paths = {name: os.path.join(directory, name) for name in ('request.json', 'tf_serving_warmup_requests')}
     with open(paths['request.json'], 'w', encoding='utf-8') as file:
-        instance = {name: to_json(value[0]) for name, value in example.items()}
+        instance = {name: _instance(specs[name], value[0]) for name, value in example.items()}
         file.write(f'{dumps({"signature_name": SIGNATURE, "instances": [instance]})}\n')
     with tf.io.TFRecordWriter(paths['tf_serving_warmup_requests']) as writer:
         writer.write(prediction_log(example))
@@ -32,13 +36,23 @@ def write_requests(directory: str, specs: Mapping[str, tf.TensorSpec]) -> dict[s
 
 
 def make_example(specs: Mapping[str, tf.TensorSpec]) -> dict[str, np.ndarray]:
-    """Returns a batch of one example of zeros, or of empty strings; dimensions of any size have one element."""
+    """Returns a batch of one example of zeros, of empty strings, or of the file of a black picture.
+
+    Dimensions of any size have one element.
+    """
 
     def example(spec):
         shape = [1, *(size or 1 for size in spec.shape.as_list()[1:])]
-        return np.full(shape, b'', object) if spec.dtype == tf.string else np.zeros(shape, spec.dtype.as_numpy_dtype)
+        if spec.dtype == tf.string:
+            return np.full(shape, images.to_png(Image.new('L', (1, 1))) if spec.name == PICTURE else b'', object)
+        return np.zeros(shape, spec.dtype.as_numpy_dtype)
 
     return {name: example(spec) for name, spec in specs.items()}
+
+
+def _instance(spec, value):
+    """Returns a value as JSON for the REST API: bytes in base64."""
+    return {'b64': base64.b64encode(value).decode()} if spec.name == PICTURE else to_json(value)
 
 
 def prediction_log(example: Mapping[str, np.ndarray]) -> bytes:

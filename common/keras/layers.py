@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.graphs import ancestors, reachable
+from estimator_trainer.common.keras.batch_norm import early_momentum
 
 _LAYERS = tf.compat.v2.keras.layers
 _RANDOM_LAYERS = tuple(getattr(_LAYERS, name) for name in dir(_LAYERS) if name.startswith('Random'))  # They augment images.
@@ -31,10 +32,10 @@ _RANDOM_LAYERS = tuple(getattr(_LAYERS, name) for name in dir(_LAYERS) if name.s
 def collect_keras_layers(is_training: bool) -> Iterator[list[Any]]:
     """Within the block, tf.keras layers work in a graph like tf.layers; yields a list that collects the tf.keras models called.
 
-    Layers that depend on the learning phase, such as dropout and batch norm, use `is_training`. At the end of the block,
-    the layers' updates are in tf.GraphKeys.UPDATE_OPS, the losses of regularizers and of `add_loss` in
-    tf.GraphKeys.REGULARIZATION_LOSSES, and the weights of layers with trainable=False no longer in
-    tf.GraphKeys.TRAINABLE_VARIABLES.
+    Layers that depend on the learning phase, such as dropout and batch norm, use `is_training`; batch norm, even that of
+    tf.layers, moves its averages by `early_momentum`. At the end of the block, the layers' updates are in
+    tf.GraphKeys.UPDATE_OPS, the losses of regularizers and of `add_loss` in tf.GraphKeys.REGULARIZATION_LOSSES, and the
+    weights of layers with trainable=False no longer in tf.GraphKeys.TRAINABLE_VARIABLES.
 
     Raises:
       UsageError: a layer cannot be trained in this graph: it is a Keras 3 layer, was created outside of the block, adds
@@ -100,9 +101,14 @@ class _Collector:
 
     def call(self, original, layer, *args, **kwargs):
         """Calls a layer."""
-        if isinstance(layer, tf.layers.Layer):  # tf.layers fill the collections themselves.
-            return original(layer, *args, **kwargs)
         graph = tf.get_default_graph()
+        step = tf.train.get_global_step(_outermost(graph)) if self._is_training else None
+        with early_momentum(layer, step):
+            if isinstance(layer, tf.layers.Layer):  # tf.layers fill the collections themselves.
+                return original(layer, *args, **kwargs)
+            return self._call_keras(graph, original, layer, args, kwargs)
+
+    def _call_keras(self, graph, original, layer, args, kwargs):
         outermost = _outermost(graph)
         if not hasattr(layer, '_originally_built_as_v1') or any(weight.graph is not outermost for weight in _weights(layer)):
             _refuse_foreign(original, layer)

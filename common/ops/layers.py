@@ -137,9 +137,10 @@ def batch_normalization(
     """Normalizes each channel to mean 0 and variance 1, then applies a learned scale and shift.
 
     Training uses the batch's moments, inference their moving averages. The updates of the averages are in
-    tf.GraphKeys.UPDATE_OPS, which the trainer runs in every step; under `make_parallel` they are the first tower's. Wraps
-    tf.layers.batch_normalization with the axis of the data format. (S. Ioffe, C. Szegedy: Batch Normalization: Accelerating
-    Deep Network Training by Reducing Internal Covariate Shift, 2015.)
+    tf.GraphKeys.UPDATE_OPS, which the trainer runs in every step, at first with a smaller momentum: min(momentum,
+    (1 + step) / (10 + step)), so that the averages soon forget their initial values. Under `make_parallel` they are the first
+    tower's. Wraps tf.layers.batch_normalization with the axis of the data format. (S. Ioffe, C. Szegedy: Batch Normalization:
+    Accelerating Deep Network Training by Reducing Internal Covariate Shift, 2015.)
 
     Args:
       tensor: float [batch, height, width, channels], or [batch, channels, height, width] for NCHW; with other ranks, the
@@ -148,7 +149,7 @@ def batch_normalization(
       data_format: 'NHWC' or 'NCHW'.
       fused: whether to use the fused kernel, for images only; None uses it if possible. The moving average of the variance
         is then the unbiased estimate, larger by n / (n - 1) for n values of a channel in a batch.
-      momentum: in [0, 1), the decay of the moving averages.
+      momentum: in [0, 1), the decay of the moving averages after the first steps.
 
     Returns:
       Tensor of the shape and dtype of `tensor`.

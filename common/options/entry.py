@@ -10,6 +10,7 @@ class Trait(enum.Flag):
     """Boolean facts about a flag.
 
     PATH: it may be on a remote file system, whose scheme is checked.
+    LOCAL_PATH: it is on this machine.
     NOT_EMPTY: '' and an empty list are invalid.
     COMMAND_LINE: Python programs cannot set it.
     LAUNCHER: it is for the process that starts the tasks of a local cluster, not for the tasks.
@@ -21,6 +22,7 @@ class Trait(enum.Flag):
     """
 
     PATH = enum.auto()
+    LOCAL_PATH = enum.auto()
     NOT_EMPTY = enum.auto()
     COMMAND_LINE = enum.auto()
     LAUNCHER = enum.auto()

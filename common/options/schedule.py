@@ -23,14 +23,18 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
             'trains, evaluates periodically and at the end, and keeps the best checkpoint', trains=True, evaluates=True
         ),
         'train': Schedule('trains only', trains=True),
-        'evaluate': Schedule('evaluates a checkpoint', evaluates=True, needs_checkpoint=True),
+        'evaluate': Schedule(
+            'evaluates a checkpoint on splits, or on labeled files, of --input', evaluates=True, needs_checkpoint=True
+        ),
         'continuous_eval': Schedule(
             'evaluates the newest checkpoint whenever another process has saved one, up to the last',
             evaluates=True,
             follows=True,
         ),
         'predict': Schedule(
-            'writes a JSON object for each example to output_dir/predictions.jsonl', predicts=True, needs_checkpoint=True
+            'writes a JSON object for each example to --predictions, or output_dir/predictions.jsonl',
+            predicts=True,
+            needs_checkpoint=True,
         ),
         'export': Schedule('writes a SavedModel below output_dir/export', needs_checkpoint=True),
         'dry_run': Schedule(

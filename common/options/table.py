@@ -8,6 +8,7 @@ from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.values import (
     MAX_STEPS,
     check_directory,
+    check_jsonl,
     check_png,
     check_splits,
     parse_names,
@@ -18,8 +19,8 @@ from estimator_trainer.hparams.defaults import MAXIMUM as MAX_INT
 
 MAX_DEVICES = 1024  # And threads: more than any machine has, but not enough to exhaust it.
 PRECISIONS = ('float32', 'bfloat16', 'float16')
-PATH, NOT_EMPTY, COMMAND_LINE, LAUNCHER = Trait.PATH, Trait.NOT_EMPTY, Trait.COMMAND_LINE, Trait.LAUNCHER
-SAME_IN_TASKS, SAME_IN_TRIALS = Trait.SAME_IN_TASKS, Trait.SAME_IN_TRIALS
+PATH, LOCAL_PATH, NOT_EMPTY, COMMAND_LINE = Trait.PATH, Trait.LOCAL_PATH, Trait.NOT_EMPTY, Trait.COMMAND_LINE
+LAUNCHER, SAME_IN_TASKS, SAME_IN_TRIALS = Trait.LAUNCHER, Trait.SAME_IN_TASKS, Trait.SAME_IN_TRIALS
 SET_IN_TRIALS, NOT_IN_TRIALS, CHANGES_RESULT = Trait.SET_IN_TRIALS, Trait.NOT_IN_TRIALS, Trait.CHANGES_RESULT
 _TRAINING = ('train_and_evaluate', 'train')
 _STOPPING = ('train_and_evaluate', 'dry_run')
@@ -185,7 +186,7 @@ class Options:
     log_file: str = flag(
         '',
         'Also write the log to this local file, with the error at the end if there is one.',
-        traits=COMMAND_LINE | LAUNCHER | SET_IN_TRIALS,
+        traits=LOCAL_PATH | COMMAND_LINE | LAUNCHER | SET_IN_TRIALS,
     )
     full_traceback: bool = flag(False, 'Include the lines of TensorFlow and the framework in tracebacks.', traits=COMMAND_LINE)
 
@@ -257,12 +258,20 @@ class Options:
 
     input: str = flag(
         '',
-        "Files to predict, of the kind that the dataset reads, such as --input='*.png'; or folders of such files.",
+        "Files to predict or evaluate, of the kind that the dataset reads, such as --input='*.png'; or folders of such files.",
         group='Prediction',
-        schedules=('predict',),
+        schedules=('predict', 'evaluate'),
         traits=PATH | NOT_IN_TRIALS,
     )
     predict_split: str = flag('eval', 'The split to predict.', schedules=('predict',), traits=NOT_EMPTY | NOT_IN_TRIALS)
+    predictions: str = flag(
+        '',
+        'The file for the predictions, a JSON object in each line, such as predictions.jsonl.',
+        default_text='output_dir/predictions.jsonl',
+        check=check_jsonl,
+        schedules=('predict',),
+        traits=PATH | NOT_IN_TRIALS,
+    )
     visualize: str = flag(
         '',
         'A PNG file to write: the first 100 images, each with its prediction, and framed in red if it is wrong.',

@@ -60,6 +60,12 @@ def check_png(path: str) -> None:
         raise UsageError(f'--visualize={path} must be the name of a PNG file, such as predictions.png')
 
 
+def check_jsonl(path: str) -> None:
+    """Raises UsageError if the file of --predictions has the name of another kind: it may be a user's data."""
+    if not path.lower().endswith('.jsonl'):
+        raise UsageError(f'--predictions={path} must be the name of a .jsonl file, such as predictions.jsonl')
+
+
 def check_splits(names: Sequence[str]) -> None:
     """Raises UsageError if one of --eval_splits has no name."""
     if '' in names:

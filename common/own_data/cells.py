@@ -1,117 +1,58 @@
-"""Conversion of a table's cells to values of tf.train.Examples."""
+"""Cells of a column, in Arrow arrays: which are missing, and the numbers and dates in them."""
 
-from collections.abc import Callable, Mapping, Sequence
-import re
+from collections.abc import Callable, Collection
 from typing import Any
 
-from estimator_trainer.common.errors import RunError, UsageError, show
-from estimator_trainer.common.graphs import plain
-from estimator_trainer.common.own_data.description import Feature
-from estimator_trainer.common.own_data.schema import CATEGORICAL, LABEL, NUMERIC, REGRESSION, TARGET, WEIGHT
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
 
-# Markers of missing cells.
-MISSING = frozenset(['', 'NA', 'NaN', 'nan', 'null', 'NULL', 'None', '?'])
-_FLOAT32_MAX = 3.4028234e38
-_INTEGER = re.compile(r'[+-]?[0-9]{1,39}')
+from estimator_trainer.common.own_data import dates
+from estimator_trainer.common.own_data.numbers import FLOAT32_MAX, Style, to_number
+from estimator_trainer.common.own_data.values import MISSING
 
 
-def make_encoder(
-    path: str, header: Sequence[str], facts: Mapping[str, Any], has_labels: bool
-) -> Callable[[Sequence[str]], dict[str, Any]]:
-    """Returns a function from a row's cells to {column: value}, without missing ones; it raises RunError for an invalid cell.
+def missing_values(added: Collection[str] = ()) -> Any:
+    """Returns the texts of missing cells, string [n]: the usual ones, and those that the user added."""
+    return pa.array(sorted(MISSING.union(map(str, added))), pa.string())
+
+
+def is_missing(cells: Any, missing: Any) -> np.ndarray:
+    """Returns which cells are missing, bool [n]."""
+    return pyarrow.compute.is_in(cells, missing).to_numpy(zero_copy_only=False)
+
+
+def to_numbers(cells: Any, style: Style | None = None) -> np.ndarray:
+    """Returns the numbers in cells, float64 [n]; NaN where there is none, or it is not finite in float32.
 
     Args:
-      path: of a table with the columns of the metadata; the target, the id and the weight may be missing.
-      header: the names of its columns.
-      facts: the metadata.
-      has_labels: whether the function returns the target and the weight.
-
-    Raises:
-      UsageError: a column is missing.
+      cells: string [n].
+      style: how they are written; by default as programs write them.
     """
-    kinds = {column['name']: column['kind'] for column in facts['columns']}
-    places = {name: i for i, name in enumerate(header)}
-    missing = [name for name, kind in kinds.items() if kind in (NUMERIC, CATEGORICAL) and name not in places]
-    if missing:
-        raise UsageError(f'{path}: has no column {", ".join(missing[:10])}, which the model requires')
-    wanted = {name: kind for name, kind in kinds.items() if name in places and (has_labels or kind not in (TARGET, WEIGHT))}
-    items = [(places[name], name, _make_converter(kind, facts)) for name, kind in wanted.items()]
-
-    def encode(cells):
-        example = {}
-        for i, name, convert in items:
-            try:
-                value = convert(cells[i])
-            except RunError as error:
-                raise RunError(f'column {name}: {error}') from None
-            if value is not None:
-                example[name] = value
-        return example
-
-    return encode
+    if style is None:
+        try:
+            values = cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:  # Some are none, or written as Python alone reads them.
+            return _each(cells, to_number)
+        with np.errstate(invalid='ignore'):
+            return np.where(np.abs(values) <= FLOAT32_MAX, values, np.nan)
+    return _each(cells, style.number)
 
 
-def _make_converter(kind, facts):
-    """Returns a function from a cell to a float or str, None if missing; it raises RunError for an invalid cell."""
-    is_number = _is_number(kind, facts)
-    wants_integer = kind == TARGET and all(re.fullmatch(r'-?\d+', name) for name in facts.get('class_names', ()))
-
-    def convert(cell):
-        if cell in MISSING:
-            if kind in (TARGET, WEIGHT):
-                raise RunError(f'the {kind} is missing')
-            return None
-        if not is_number:
-            return to_integer_text(cell) if wants_integer else cell
-        number = to_number(cell)
-        if number is None:
-            raise RunError(f'{show(cell)} is not a number')
-        if kind == WEIGHT and number < 0:
-            raise RunError(f'a weight must not be negative, but is {cell}')
-        return number
-
-    return convert
+def to_days(cells: Any, order: str) -> np.ndarray:
+    """Returns the dates in cells, in days since 1970-01-01, float64 [n]; NaN where there is none in this order."""
+    return _each(cells, lambda cell: dates.in_order(cell, order))
 
 
-def _is_number(kind, facts):
-    return kind in (NUMERIC, WEIGHT) or kind == TARGET and facts['task'] == REGRESSION
+def _each(cells, function: Callable[[str], float | None]):
+    """Applies a function to each distinct cell."""
+    encoded = cells.dictionary_encode()
+    found = [function(cell) for cell in encoded.dictionary.to_pylist()]
+    values = np.array([np.nan if value is None else value for value in found], np.float64)
+    return values[encoded.indices.to_numpy(zero_copy_only=False)] if len(cells) else np.zeros(0)
 
 
-@plain
-def encoded_features(facts: Mapping[str, Any]) -> list[Feature]:
-    """Returns the columns of the metadata as features for `example_parser`, with the storage types of their values."""
-    return [
-        {
-            **column,
-            'kind': LABEL if column['kind'] == TARGET else column['kind'],
-            'stored': 'float' if _is_number(column['kind'], facts) else 'bytes',
-            'values': 1,
-        }
-        for column in facts['columns']
-    ]
-
-
-def to_integer_text(cell: str) -> str:
-    """Returns an integer in its shortest form, such as '1' for '1.0'; any other cell unchanged."""
-    number = to_number(cell)
-    if number is None or number != int(number):
-        return cell
-    return str(int(cell if _INTEGER.fullmatch(cell) else number))  # A float may lose digits.
-
-
-def to_number(cell: str) -> float | None:
-    """Returns the number in a cell; None if there is none, or it is not finite in float32."""
-    try:
-        value = float(cell)
-    except ValueError:
-        return None
-    return value if abs(value) <= _FLOAT32_MAX and '_' not in cell else None  # Python reads 1_0 as 10.
-
-
-def is_almost_number(cell: str) -> bool:
-    """Whether a cell is a number with a decimal comma, or too large, or infinite."""
-    try:
-        float(cell.replace(',', '.'))
-    except ValueError:
-        return False
-    return '_' not in cell
+def counts(cells: Any) -> dict[str, int]:
+    """Returns {cell: how often it occurs}."""
+    found = pyarrow.compute.value_counts(cells)
+    return dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist()))

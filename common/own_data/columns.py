@@ -1,79 +1,175 @@
-"""Inference of a column's kind, numeric or categorical, and of whether it identifies the rows."""
+"""Profiles of columns: what their cells are, and statistics of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+import dataclasses
+from typing import Any
 
-from estimator_trainer.common.own_data.cells import MISSING, is_almost_number, to_number
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from estimator_trainer.common.own_data.cells import counts, is_missing, to_numbers
+from estimator_trainer.common.own_data.evidence import Evidence, Reading
 from estimator_trainer.common.own_data.moments import Moments
-from estimator_trainer.common.own_data.schema import CATEGORICAL, NUMERIC
+from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, NUMERIC, TEXT
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
 _MIN_DISTINCT_ROWS = 10
+_WORDS_OF_A_TEXT = 3
+_THOUSANDS = r'^[+-]?[1-9]\d{0,2}(\.\d{3})+$'  # Of numbers whose decimals follow a comma.
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What all columns of a table have in common.
+
+    Attributes:
+      max_distinct: maximum number of counted values of a column.
+      missing: string [n], the texts of missing cells.
+      decimal: POINT, COMMA, or '' to infer it.
+      order: one of dates.ORDERS, or '' to infer it.
+    """
+
+    max_distinct: int
+    missing: Any
+    decimal: str = ''
+    order: str = ''
+
+
+class Numbers:
+    """Statistics of a column's numbers: their moments, smallest, largest, and whether all are integers."""
+
+    def __init__(self) -> None:
+        self.moments = Moments()
+        self.is_integer = True
+        self.min, self.max = np.inf, -np.inf
+        self._pending: list[np.ndarray] = []
+        self._group = -1
+
+    def update(self, values: np.ndarray, groups: np.ndarray) -> None:
+        """Adds numbers, float64 [n], without NaN, and the groups of rows that they belong to, int [n], which never decrease.
+
+        Moments are merged group by group, so that they do not depend on how a file is read.
+        """
+        if not len(values):
+            return
+        self.is_integer = bool(self.is_integer and (values == np.trunc(values)).all())
+        self.min, self.max = min(self.min, values.min()), max(self.max, values.max())
+        starts = np.flatnonzero(np.diff(groups, prepend=self._group))
+        for begin, end in zip([0, *starts], [*starts, len(values)]):
+            if begin in starts:
+                self._flush()
+            self._pending.append(values[begin:end])
+        self._group = int(groups[-1])
+
+    def _flush(self):
+        if self._pending:
+            self.moments.update(np.concatenate(self._pending))
+            self._pending = []
+
+    def finish(self) -> Moments:
+        """Returns the moments of all numbers."""
+        self._flush()
+        return self.moments
 
 
 class ColumnProfile:
     """Statistics of a column's cells so far.
 
     Args:
-      max_distinct: maximum number of counted values.
-      kind: NUMERIC or CATEGORICAL, if given.
+      settings: see `Settings`.
+      kind: the kind of the column, if given.
+      is_counted: whether its values are counted even if all are numbers.
 
     Attributes:
-      values: counts of the distinct non-missing cells.
-      moments: of its numbers; complete only if is_numeric or is_mostly_numeric.
-      is_integer: whether each non-missing cell is an integer.
-      first_text: (line, cell) of the first cell that is neither missing nor a number; None if the kind is given.
-      num_missing: number of missing cells.
+      values: counts of its values; only complete if is_complete.
+      numbers: of the cells that are plain numbers.
+      evidence: of the others.
+      num_present, num_missing: numbers of cells.
+      is_complete: whether all values were counted.
     """
 
-    def __init__(self, max_distinct: int, kind: str | None = None):
-        self.values = ValueCounts(max_distinct)
-        self.moments = Moments()
-        self.is_integer = self._is_parsed = kind != CATEGORICAL
-        self.first_text: tuple[int, str] | None = None
-        self._given = kind
-        self._num_texts = 0  # Except near-numbers.
-        self.num_missing = 0
+    def __init__(self, settings: Settings, kind: str | None = None, is_counted: bool = False):
+        self.settings, self.given = settings, kind
+        self.values, self.numbers, self.evidence = ValueCounts(settings.max_distinct), Numbers(), Evidence()
+        self.num_present = self.num_missing = self._num_plain = self._num_words = 0
+        self.is_complete = True
+        self._is_counted = is_counted or kind in (CATEGORICAL, TEXT)
+        self._is_read = kind not in (CATEGORICAL, TEXT)
+        self._fits_comma = True
 
-    def update(self, cells: Sequence[str], lines: Sequence[int]) -> None:
-        """Adds cells and their lines."""
-        present = [cell for cell in cells if cell not in MISSING]
+    def update(self, cells: Any, lines: Callable[[int], int], groups: np.ndarray) -> None:
+        """Adds cells, string [n]; lines returns the line of one by its index; for groups see `Numbers.update`."""
+        missing = is_missing(cells, self.settings.missing)
+        places = np.flatnonzero(~missing)
+        present = cells.take(pa.array(places)) if missing.any() else cells
         self.num_missing += len(cells) - len(present)
-        self.values.update(present)
-        if not self._is_parsed:
+        self.num_present += len(present)
+        if self._is_read:
+            self._read(present, lambda i: lines(int(places[i])), groups[places])
+        if self._is_counted or not self._is_read or self.evidence.total:
+            found = counts(present)
+            self.values.add(found)
+            self._num_words += sum(count * (cell.count(' ') + 1) for cell, count in found.items())
+        elif len(present):
+            self.is_complete = False
+
+    def _read(self, present, lines, groups):
+        values = to_numbers(present)
+        is_number = ~np.isnan(values)
+        self._num_plain += int(is_number.sum())
+        self.numbers.update(values[is_number], groups[is_number])
+        if self._fits_comma and not self.numbers.is_integer:
+            fractions = present.filter(pa.array(is_number & (values != np.trunc(values))))
+            fits = pyarrow.compute.match_substring_regex(fractions, _THOUSANDS)
+            self._fits_comma = pyarrow.compute.all(fits, min_count=0).as_py()
+        if is_number.all():
             return
-        found = [to_number(cell) for cell in present]
-        numbers = [number for number in found if number is not None]
-        if len(numbers) < len(found) and not self._given:  # If given, rows without a number are reported later.
-            self.is_integer = False
-            self._add_texts([cell for cell, number in zip(present, found) if number is None], cells, lines)
-        self.is_integer = self.is_integer and all(number.is_integer() for number in numbers)
-        self.moments.update(numbers)
+        places = np.flatnonzero(~is_number)
+        others = present.take(pa.array(places)).to_pylist()
+        first = {cell: int(i) for cell, i in zip(reversed(others), places[::-1])}
+        for cell, count in counts(pa.array(others, pa.string())).items():
+            self.evidence.add(cell, count, lines(first[cell]))
+        self._is_read = self.evidence.unread <= self.num_present / 2  # Nine in ten being numbers is now unlikely.
 
-    def _add_texts(self, texts, cells, lines):
-        self.first_text = self.first_text or (lines[cells.index(texts[0])], texts[0])
-        self._num_texts += sum(not is_almost_number(text) for text in texts)
-        self._is_parsed = self._num_texts <= self.values.total / 2  # Nine in ten being numbers is now unlikely.
-
-    @property
-    def kind(self) -> str | None:
-        """NUMERIC or CATEGORICAL; None for an uninformative column: it is empty, or identifies the rows."""
-        if self._given:
-            return self._given
-        if self.is_numeric:
-            return NUMERIC if self.values.total else None
-        return None if self.identifies else CATEGORICAL
+    def reading(self) -> Reading | None:
+        """Returns how its cells are read as numbers or dates; None if they are neither."""
+        if not self._is_read or not self.num_present:
+            return None
+        if not self.evidence.total:
+            return Reading()
+        settings = self.settings
+        return self.evidence.reading(self._num_plain, self._fits_comma, settings.decimal, settings.order)
 
     @property
-    def is_numeric(self) -> bool:
-        """Whether each non-missing cell is a number."""
-        return self._is_parsed and self.first_text is None
+    def share_of_numbers(self) -> float:
+        """The share of its cells that are plain numbers, as far as they were read."""
+        return self._num_plain / max(self.num_present, 1)
 
     @property
-    def is_mostly_numeric(self) -> bool:
-        """Whether some cells are not numbers, but nine in ten are numbers or near-numbers."""
-        return self._is_parsed and self.first_text is not None and self._num_texts <= self.values.total / 10
+    def is_free_text(self) -> bool:
+        """Whether most cells differ and have several words."""
+        is_varied = not self.values.is_exact or len(self.values) > self.values.total / 2
+        return bool(self.values.total) and is_varied and self._num_words >= _WORDS_OF_A_TEXT * self.values.total
 
     @property
     def identifies(self) -> bool:
         """Whether each row has its own value, like an id."""
-        return self.values.are_distinct and not self.num_missing and self.values.total >= _MIN_DISTINCT_ROWS
+        is_each = self.values.are_distinct and not self.num_missing and self.is_complete
+        return is_each and self.values.total >= _MIN_DISTINCT_ROWS
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether each cell is an integer."""
+        return not self.evidence.total and self.numbers.is_integer
+
+
+def kind_of(profile: ColumnProfile, reading: Reading | None) -> str | None:
+    """Returns NUMERIC, DATE, CATEGORICAL or TEXT; None for an uninformative column: it is empty, or identifies the rows."""
+    if profile.given:
+        return profile.given
+    if reading:
+        return DATE if reading.order else NUMERIC
+    if profile.is_free_text:
+        return TEXT
+    return None if profile.identifies or not profile.num_present else CATEGORICAL

@@ -2,12 +2,14 @@
 
 import collections
 from collections.abc import Iterator, Mapping, Sequence
+import types
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats import images
+from estimator_trainer.common.formats.class_folders import label_of
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.description import Feature, of_kind
@@ -31,12 +33,43 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     Raises:
       RunError: the file cannot be read.
     """
+    if path.lower().endswith(images.SUFFIXES):
+        yield {}, _read_picture(path, params.metadata['features'])
+    else:
+        yield from _read_records(path, params, (IMAGE, TEXT))
+
+
+def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields what `read_input` does, with labels: a TFRecord file has them, or a picture's folder is named after its class.
+
+    Raises:
+      RunError: the file cannot be read, or the folder is not named after a class.
+    """
     features = params.metadata['features']
     if path.lower().endswith(images.SUFFIXES):
-        yield {}, _read_picture(path, features)
-        return
-    required = [feature['name'] for feature in features if feature['kind'] in (IMAGE, TEXT)]
-    find_fault = make_finder([feature for feature in features if feature['kind'] not in (LABEL, WEIGHT)], is_trained=False)
+        yield {}, _read_picture(path, features, _label_of(path, params.metadata))
+    else:
+        yield from _read_records(path, params, (IMAGE, TEXT, LABEL, WEIGHT))
+
+
+def _label_of(path, facts):
+    """Returns {name: the label of a picture as it is stored}."""
+    (label,) = of_kind(facts['features'], LABEL)
+    if 'class_names' not in facts or of_kind(facts['features'], WEIGHT):
+        raise RunError(f'{path}: a picture alone has no label {label["name"]}, or no weight: give TFRecord files')
+    number = label_of(path, facts['class_names'])
+    if label.get('is_index'):
+        return {label['name']: number}
+    name = facts['class_names'][number]
+    return {label['name']: int(name) if label['stored'] == 'int64' else name}
+
+
+def _read_records(path, params, kinds):
+    """Yields the records of a TFRecord file, each of which must have the features of some kinds."""
+    features = params.metadata['features']
+    required = [feature['name'] for feature in features if feature['kind'] in kinds]
+    unchecked = {LABEL, WEIGHT}.difference(kinds)
+    find_fault = make_finder([feature for feature in features if feature['kind'] not in unchecked], is_trained=False)
     seen = _Seen(features)
     with compressed.plain(path) as copy:
         for number, record in enumerate(tfrecord.read(copy, manifest.check_alone(copy))):
@@ -78,8 +111,8 @@ class _Seen:
             warn_of_unknown('words of the texts', params.metadata['vocabulary'], words.words, path)
 
 
-def _read_picture(path, features):
-    """Returns an image file as an example."""
+def _read_picture(path, features, labels=types.MappingProxyType({})):
+    """Returns an image file as an example, with labels."""
     feature = only_image(features)
     if not feature:
         names = ', '.join(feature['name'] for feature in features if feature['kind'] not in FEATURES.roles)
@@ -93,4 +126,4 @@ def _read_picture(path, features):
             content = images.to_png(images.normalize(picture))
     except images.ImageError as error:
         raise RunError(f'{path} {error}') from None
-    return records.encode({feature['name']: content})
+    return records.encode({feature['name']: content, **labels})

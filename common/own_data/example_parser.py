@@ -1,6 +1,7 @@
 """Parser of users' own tf.train.Examples to features and labels, in TensorFlow ops, by the metadata of `description`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+import functools
 import itertools
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.formats import images
+from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.common.own_data.description import Feature, of_kind
@@ -54,7 +56,61 @@ def parse(
     stored = stored or params.metadata['features']
     parse_example = tf.io.parse_example if serialized.shape.rank else tf.io.parse_single_example
     example = parse_example(serialized, parsing_spec(stored, mode))
-    facts, found = params.metadata, {kind: of_kind(stored, kind) for kind in (*FEATURES.kinds, *FEATURES.roles)}
+    features = _features(example, params, stored)
+    return (features, None) if mode == PREDICT else (features, _labels(example, params.metadata, stored))
+
+
+@plain
+def raw_specs(params: HParams, stored: Sequence[Feature] | None = None) -> dict[str, tf.TensorSpec]:
+    """Returns {name: tf.TensorSpec [batch, ...]} of the inputs of `from_raw`, in the order of the features.
+
+    Numbers are float32, categories and texts strings, the latter of shape [batch], as are the contents of image files, whose
+    spec has the name 'picture'; pixels are uint8 [batch, size, size, channels].
+    """
+    learned = [feature for feature in stored or params.metadata['features'] if feature['kind'] not in FEATURES.roles]
+    return {feature['name']: _raw_spec(feature) for feature in learned}
+
+
+@plain
+def from_raw(params: HParams, raw: Mapping[str, tf.Tensor], stored: Sequence[Feature] | None = None) -> dict[str, tf.Tensor]:
+    """Returns the features, as `parse` does, [batch, ...], of the inputs in `raw_specs`; NaN and '' are missing.
+
+    Texts are padded with 0 to the longest.
+    """
+    learned = [feature for feature in stored or params.metadata['features'] if feature['kind'] not in FEATURES.roles]
+    example = {feature['name']: _as_stored(raw[feature['name']], feature) for feature in learned}
+    if not of_kind(learned, IMAGE) and not of_kind(learned, TEXT):
+        return _features(example, params, learned)
+    one = functools.partial(_features, params=params, stored=learned)
+    with tf.Graph().as_default():  # Pictures and texts differ in size, so they are prepared one by one.
+        zeros = {name: tf.zeros(value.shape[1:], value.dtype) for name, value in example.items()}
+        signature = {name: _signature(value) for name, value in one(zeros).items()}
+    found = tf.map_fn(one, example, fn_output_signature=signature)
+    return {name: value.to_tensor() if isinstance(value, tf.RaggedTensor) else value for name, value in found.items()}
+
+
+def _raw_spec(feature):
+    kind, values = feature['kind'], feature.get('values', 1)
+    if kind == NUMERIC:
+        return tf.TensorSpec([None] if values == 1 else [None, values], tf.float32)
+    if kind == IMAGE and feature['is_raw']:
+        return tf.TensorSpec([None, feature['size'], feature['size'], feature['channels']], tf.uint8)
+    return tf.TensorSpec([None], tf.string, PICTURE if kind == IMAGE else None)
+
+
+def _as_stored(value, feature):
+    """Returns a batch of a raw input with the shape that `parsing_spec` gives it."""
+    return value[:, None] if feature['kind'] == NUMERIC and feature.get('values', 1) == 1 else value
+
+
+def _signature(value):
+    is_fixed = value.shape.is_fully_defined()
+    return tf.TensorSpec(value.shape, value.dtype) if is_fixed else tf.RaggedTensorSpec(value.shape, value.dtype, 0)
+
+
+def _features(example, params, stored):
+    """Returns the features of a parsed example, or of a batch of them; see `parse`."""
+    found = {kind: of_kind(stored, kind) for kind in (*FEATURES.kinds, ID)}
     features: dict[str, tf.Tensor] = {}
     if found[NUMERIC]:
         features['numeric'] = _numbers(example, found[NUMERIC])
@@ -64,15 +120,19 @@ def parse(
     for feature in found[IMAGE]:
         features['image'] = _image(example[feature['name']], feature)
     for feature in found[TEXT]:
-        features['text'] = tokens.token_ids(example[feature['name']], params, facts['vocabulary'])
+        features['text'] = tokens.token_ids(example[feature['name']], params, params.metadata['vocabulary'])
     for feature in found[ID]:
         features['example_id'] = tf.strings.reduce_join(_text_of(example[feature['name']]), axis=-1)
-    if mode == PREDICT:
-        return features, None
-    labels = {'label': _label(example[found[LABEL][0]['name']], found[LABEL][0], facts)}
-    for feature in found[WEIGHT]:
+    return features
+
+
+def _labels(example, facts, stored):
+    """Returns the labels of a parsed example, or of a batch of them; see `parse`."""
+    (label,) = of_kind(stored, LABEL)
+    labels = {'label': _label(example[label['name']], label, facts)}
+    for feature in of_kind(stored, WEIGHT):
         labels['weight'] = _checked_weight(example[feature['name']], feature['name'])
-    return features, labels
+    return labels
 
 
 def image_features(params: HParams, raw: tf.Tensor) -> dict[str, tf.Tensor] | None:
@@ -143,6 +203,7 @@ def _text_of(value):
 def _image(content, feature):
     shape = [feature['size'], feature['size'], feature['channels']]
     if feature['is_raw']:
-        return tf.cast(tf.reshape(tf.io.decode_raw(content, tf.uint8), shape), tf.float32) / 255
+        pixels = content if content.dtype == tf.uint8 else tf.reshape(tf.io.decode_raw(content, tf.uint8), shape)
+        return tf.cast(pixels, tf.float32) / 255
     decoded = tf.io.decode_image(content, feature['channels'], expand_animations=False)
     return images.squash(tf.ensure_shape(decoded, [None, None, feature['channels']]), feature['size']) / 255

@@ -5,10 +5,8 @@ import dataclasses
 import itertools
 from typing import Any
 
-import tensorflow.compat.v1 as tf
-
-from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import check_readable
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.formats.containers import open_text, reading
 
 _BLOCK = 1 << 20
 _MAX_LINE = 1 << 24
@@ -59,8 +57,8 @@ class Lines(Iterator[str]):
       is_utf8: whether all lines since this was last set were UTF-8; invalid bytes are replaced.
 
     Raises:
-      UsageError: the file cannot be read.
-      RunError: a line is longer than 16 MiB.
+      UsageError: the file cannot be read, or is no text.
+      RunError: a line is longer than 16 MiB, or the compression is corrupt.
     """
 
     def __init__(self, path: str, at: Position | None = None):
@@ -82,9 +80,8 @@ class Lines(Iterator[str]):
 
 def _binary_lines(path, at):
     rest, number = b'', at.line
-    try:
-        check_readable(path)
-        with tf.io.gfile.GFile(path, 'rb') as file:
+    with reading(path):
+        with open_text(path) as file:
             file.seek(at.offset)
             while block := file.read(_BLOCK):
                 parts = (rest + block).split(b'\n')
@@ -94,7 +91,5 @@ def _binary_lines(path, at):
                 number += len(parts)
                 if len(rest) > _MAX_LINE:
                     raise RunError(f'{path}: line {number} is longer than {_MAX_LINE >> 20} MiB: is this a text file?')
-    except tf.errors.OpError as error:
-        raise UsageError(f'{path}: cannot be read: {error.message}') from None
     if rest:
         yield rest

@@ -9,7 +9,7 @@ from estimator_trainer.common.files import read_json
 from estimator_trainer.hparams.text import nearest
 
 CLASSIFICATION, REGRESSION = TASKS = ('classification', 'regression')
-NUMERIC, CATEGORICAL, IMAGE, TEXT, IGNORE = 'numeric', 'categorical', 'image', 'text', 'ignore'
+NUMERIC, CATEGORICAL, DATE, IMAGE, TEXT, IGNORE = 'numeric', 'categorical', 'date', 'image', 'text', 'ignore'
 TARGET, LABEL, WEIGHT, ID = 'target', 'label', 'weight', 'id'  # A table calls its label the target.
 USUAL_LABELS = ('label', 'target')
 _MAX_NUMBER = 10**6
@@ -40,7 +40,11 @@ class Terms:
 
 
 COLUMNS = Terms(
-    'column', (TARGET, ID, WEIGHT), {NUMERIC: (), CATEGORICAL: (), IGNORE: ()}, '--hparams=target=COLUMN is required', True
+    'column',
+    (TARGET, ID, WEIGHT),
+    {NUMERIC: (), CATEGORICAL: (), DATE: (), IGNORE: ()},
+    '--hparams=target=COLUMN is required',
+    True,
 )
 FEATURES = Terms(
     'feature',

@@ -25,7 +25,7 @@ class BadRows:
     """
 
     def __init__(self, max_share: float):
-        self._max_share = max_share
+        self.max_share = max_share
         self._count = 0
         self._first: RunError | None = None
 
@@ -33,7 +33,7 @@ class BadRows:
         """Raises RunError, with the row's location and the cure, if no row may be invalid."""
         self._count += 1
         self._first = self._first or error
-        if not self._max_share:
+        if not self.max_share:
             raise RunError(f'{error}: correct it, or skip such rows with --hparams=max_bad_share=0.01')
 
     def sound(self, rows: Iterable[Row]) -> Iterator[Row]:
@@ -48,9 +48,9 @@ class BadRows:
         """Logs the number of skipped rows; raises RunError if there are too many."""
         if not self._count:
             return
-        if self._count > self._max_share * num_rows:
+        if self._count > self.max_share * num_rows:
             raise RunError(
-                f'{path}: {self._count} of {num_rows} rows are wrong, more than max_bad_share={self._max_share:g}; '
+                f'{path}: {self._count} of {num_rows} rows are wrong, more than max_bad_share={self.max_share:g}; '
                 f'the first: {self._first}'
             )
         tf.logging.warning('%s: %d of %d rows are skipped; the first: %s', path, self._count, num_rows, self._first)
@@ -67,7 +67,7 @@ def read_rows(path: str, rows: Iterable[Row], encode: Encode) -> Iterator[tuple[
 
 
 @dataclasses.dataclass(frozen=True)
-class _SplitRows(Iterable[Any]):
+class SplitRows(Iterable[Any]):
     """The examples of one split in a file; iterating reads and checks the file.
 
     Iterating raises RunError if the split has no rows, or, at the end of the last split, if too many rows are invalid.
@@ -97,20 +97,13 @@ class _SplitRows(Iterable[Any]):
             self.bad.check(self.file.path, total)
 
 
-def write(
-    directory: str, source: str, facts: Mapping[str, Any], files: Iterable[tuple[SplitFile, Read, Encode]], max_bad_share: float
-) -> None:
-    """Writes the metadata, and the rows of files as TFRecord files, to a directory named by `fingerprint`.
+def write(directory: str, source: str, facts: Mapping[str, Any], examples: Mapping[str, Iterable[Any]]) -> None:
+    """Writes the metadata, and the examples of splits as TFRecord files, to a directory named by `fingerprint`.
 
     Args:
       source: the user's path, for messages.
-      files: of each, an iterable of its rows, and a function from a row's value to its example, which may raise RunError.
-      max_bad_share: as for `BadRows`.
+      examples: of each split, as for `records.write`.
     """
-    examples: dict[str, _SplitRows] = {}
-    for file, read, encode in files:
-        bad = BadRows(max_bad_share)
-        examples |= {split: _SplitRows(file, split, read, encode, bad) for split in file.splits}
     tf.io.gfile.makedirs(directory)
     write_json(os.path.join(directory, 'metadata.json'), facts)
     records.write(directory, examples, fingerprint=os.path.basename(directory))

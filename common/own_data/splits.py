@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 import dataclasses
+import functools
 import hashlib
 import json
 import os
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
@@ -25,10 +27,20 @@ class SplitFile:
 
     def split_of(self, row: int) -> str:
         """Returns the split of a row by its number: a checksum decides, so each run holds out the same rows."""
+        return next(split for split in self.splits if self.are_in(split, row, 1)[0])
+
+    def are_in(self, split: str, first: int, count: int) -> np.ndarray:
+        """Returns which of the rows from number `first` on are in a split, bool [count]."""
         if len(self.splits) == 1:
-            return self.splits[0]
-        checksum = hashlib.blake2b(row.to_bytes(8, 'little'), digest_size=8).digest()
-        return self.splits[int.from_bytes(checksum, 'little') < self.share * 2**64]
+            return np.full(count, split == self.splits[0])
+        held_out = _held_out(first, count, self.share)
+        return held_out if split == self.splits[1] else ~held_out
+
+
+@functools.lru_cache(1024)  # Each pass over a file asks for the same rows.
+def _held_out(first, count, share):
+    digests = [hashlib.blake2b(row.to_bytes(8, 'little'), digest_size=8).digest() for row in range(first, first + count)]
+    return np.frombuffer(b''.join(digests), '<u8') < min(int(share * 2**64), 2**64 - 1)
 
 
 def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: float) -> list[SplitFile]:

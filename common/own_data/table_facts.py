@@ -1,40 +1,46 @@
-"""Inference of the features of a user's table, their kinds, and the prediction task."""
+"""Metadata of a user's table: its features, their kinds, and the prediction task."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+import dataclasses
+import re
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, show
-from estimator_trainer.common.own_data import description
-from estimator_trainer.common.own_data.cells import MISSING, is_almost_number, to_integer_text
-from estimator_trainer.common.own_data.columns import ColumnProfile
-from estimator_trainer.common.own_data.delimited import Table
-from estimator_trainer.common.own_data.description import Feature
-from estimator_trainer.common.own_data.lines import in_blocks
+from estimator_trainer.common.own_data import dates, description
+from estimator_trainer.common.own_data.blocks import Table
+from estimator_trainer.common.own_data.cells import counts, is_missing, missing_values
+from estimator_trainer.common.own_data.columns import Settings
 from estimator_trainer.common.own_data.schema import (
     CATEGORICAL,
     COLUMNS,
+    DATE,
     ID,
     IGNORE,
     NUMERIC,
     REGRESSION,
     TARGET,
+    WEIGHT,
     Schema,
     find_roles,
 )
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
+from estimator_trainer.common.own_data.survey import Column, survey
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
 from estimator_trainer.hparams.build import HParams
 
 _MAX_DISTINCT = 2 * 10**6  # In all columns together.
 _MAX_CLASSES = 10**5
 _MAX_INTEGER_CLASSES = 20  # More integers in a column are amounts, such as ages or years, rather than classes.
+_INDEX = re.compile(r'Unnamed: \d+')  # As pandas calls the column of row numbers of a frame that it wrote.
+_CURE = 'its kind in --hparams=schema=FILE decides otherwise'
 
 
 def describe(tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Schema, params: HParams) -> dict[str, Any]:
-    """Reads the tables once and returns the metadata of the dataset; see datasets/csv.py.
+    """Reads the tables and returns the metadata of the dataset; see datasets/csv.py.
 
     Kinds, statistics and vocabularies are from the training rows only, the names of the classes from all rows.
 
@@ -42,146 +48,200 @@ def describe(tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Sche
       tables: those of all files.
       trained: the file with the training rows.
       schema: facts given about the columns.
-      params: hyper-parameters: train_split, target, min_count, max_vocabulary and max_bad_share.
+      params: hyper-parameters: train_split, target, missing, decimal, dates, min_count, max_vocabulary and max_bad_share.
 
     Raises:
-      UsageError: the schema is wrong, the target is unknown, or there are no features.
+      UsageError: the schema is wrong, the target is unknown, a column can be read in two ways, or there are no features.
       RunError: there are no rows, a row is invalid, or the target has only one value.
     """
     table, bad = tables[trained], BadRows(params.max_bad_share)
-    roles = find_roles(schema, table.names, table.path, params.target)
-    profiles, classes = _read(table, lambda row: trained.split_of(row) == params.train_split, schema, roles, bad)
-    others = [other for other in tables.values() if other is not table and roles[TARGET] in other.header]
-    facts = _describe_target(profiles[roles[TARGET]], roles[TARGET], classes, table.path, schema.task, others, bad)
-    columns = _describe_columns(table.path, profiles, schema, roles, params)
-    facts |= description.describe_features(table.path, COLUMNS, columns, facts['task'])
-    _log_ignored(table, columns, profiles)
-    return facts
-
-
-def _read(table, is_trained_on, schema, roles, bad):
-    """Returns {column: profile} of the training rows, and the counts of the target in all rows of their table."""
-    kinds = {name: given['kind'] for name, given in schema.given.items()}
-    limit = max(_MAX_DISTINCT // len(table.header), 1000)
-    profiles = {name: ColumnProfile(limit, kinds.get(name)) for name in table.names if kinds.get(name) != IGNORE}
-    profiles |= {name: ColumnProfile(limit) for name in roles.values()}
-    classes = ValueCounts(_MAX_CLASSES)
-    for block in in_blocks(bad.sound(table.rows())):
-        _count_classes(classes, block, table, roles[TARGET])
-        rows = [row for row in block if is_trained_on(row.position.row)]
-        lines = [row.position.line for row in rows]
-        for name, cells in zip(table.header, zip(*(row.value for row in rows))):
-            if name in profiles:
-                profiles[name].update(cells, lines)
-    return profiles, classes
-
-
-def _count_classes(classes, rows, table, target):
-    i = table.header.index(target)
-    classes.update([cell for cell in (row.value[i] for row in rows) if cell not in MISSING])
-
-
-def _describe_target(profile, name, classes, path, task, others, bad):
-    if not profile.values.total:
-        raise RunError(f'{path}: no row has a target to train on, in the column {name}')
-    few = _MAX_INTEGER_CLASSES
-    if (task or description.infer_task(profile.is_numeric, profile.is_integer, profile.values, few)) == REGRESSION:
-        return _describe_numbers(profile, name, path)
-    for table in others:
-        for rows in in_blocks(bad.sound(table.rows())):
-            _count_classes(classes, rows, table, name)
-    return _describe_classes(profile, name, classes, path, '' if task else _explain_text(path, name, profile))
-
-
-def _describe_numbers(profile, name, path):
-    if not profile.moments.count:
-        raise UsageError(f'{path}: the target {name} is not a number: --hparams=schema can give another task')
-    if profile.values.is_exact and len(profile.values) == 1:
-        raise RunError(_constant(path, name, *profile.values.values()))
-    if imprecise := _imprecise(path, name, profile.moments):
-        raise RunError(imprecise)
-    return description.describe_target(profile.moments)
-
-
-def _describe_classes(profile, name, counts, path, wrong):
-    """Returns the facts about a target of classes; profile is of the training rows, counts of all rows.
-
-    wrong explains why a mostly numeric target is not a number.
-    """
-    if not counts.is_exact or profile.identifies and counts.are_distinct:
-        many = f'{path}: the target {name} has too many different values to be classes'
-        raise UsageError(wrong or f'{many}: name another, or "task": "regression" in the schema')
-    names, trained_on = (
-        set(map(to_integer_text, values) if profile.is_integer else values)
-        for values in (counts.values(), profile.values.values())
+    roles = find_roles(schema, [name for name in table.header if name], table.path, params.target)
+    kinds = _given_kinds(table, schema, roles)
+    settings = Settings(
+        max(_MAX_DISTINCT // len(table.header), 1000), missing_values(params.missing), params.decimal, params.dates
     )
-    if len(names) < 2:
-        raise RunError(_constant(path, name, *names))
-    if wrong:
-        tf.logging.warning('%s, or give the task, regression or classification, in --hparams=schema=FILE', wrong)
-    untrained = sorted(names - trained_on) if profile.values.is_exact else []
+    ids = [name for name in table.header if name.lower() == ID]
+    counted = [roles[TARGET], *roles.values(), *ids]
+    columns, classes = survey(table, trained, params.train_split, kinds, counted, settings, bad)
+    _check_readings(table, columns, roles[TARGET], params.max_bad_share)
+    target = columns[roles[TARGET]]
+    others = [other for other in tables.values() if other is not table and target.name in other.header]
+    facts: dict[str, Any] = {'missing': list(params.missing)} if params.missing else {}
+    facts |= _describe_target(target, classes[params.train_split], classes.values(), table, schema.task, others, settings, bad)
+    features = _describe_columns(table, columns, schema, roles, params, facts)
+    return facts | description.describe_features(table.path, COLUMNS, features, facts['task'])
+
+
+def _given_kinds(table, schema, roles):
+    """Returns {name: its given kind, or None} of the columns to look at; warns of a column of row numbers."""
+    given = {name: item['kind'] for name, item in schema.given.items()}
+    kinds: dict[str, str | None] = {}
+    for name in table.header:
+        if not name:
+            tf.logging.warning('%s: a column without a name is ignored.', table.path)
+        elif name in roles.values():
+            kinds[name] = None
+        elif _INDEX.fullmatch(name) and name not in given:
+            tf.logging.warning('%s: the column %s is ignored: pandas names row numbers so; %s.', table.path, name, _CURE)
+        elif given.get(name) != IGNORE:
+            kinds[name] = given.get(name)
+    return kinds
+
+
+def _check_readings(table, columns, target, max_bad_share):
+    """Raises an error if a column can be read in two ways, or has bad cells; warns of numbers that programs do not write."""
+    for name, column in columns.items():
+        reading, first = column.reading, column.profile.evidence.first
+        place = f'{table.path}: column {name}'
+        if reading and reading.wrong:
+            raise UsageError(f'{place}: {reading.wrong}')
+        if reading and reading.style and first:
+            line, cell = first
+            value = reading.style.number(cell)
+            shown = '' if value is None else f', such as {show(cell)} in {table.unit} {line} as {value:.15g}'
+            tf.logging.warning('%s: the cells are read as numbers%s; %s.', place, shown, _CURE)
+        if reading and column.kind in (NUMERIC, DATE) and name != target:
+            _check_unread(table, column, max_bad_share)
+        if column.kind == CATEGORICAL and not column.profile.given and column.profile.share_of_numbers > 0.5:
+            line, cell = column.profile.evidence.first_unread or first
+            percent = round(100 * column.profile.share_of_numbers)
+            other = f'{show(cell)} in {table.unit} {line} is none'
+            tf.logging.warning(
+                '%s: %d %% of the cells are numbers, but %s: taken as categories; %s.', place, percent, other, _CURE
+            )
+
+
+def _check_unread(table, column, max_bad_share):
+    """Raises RunError if a cell is neither missing nor what nearly all others of the column are; warns if rows may be wrong."""
+    if not column.profile.evidence.first_unread:
+        return
+    line, cell = column.profile.evidence.first_unread
+    what = 'a date' if column.kind == DATE else 'a number'
+    text = f'{table.path}: {table.unit} {line}: column {column.name}: {show(cell)} is not {what}, as nearly all others are'
+    if max_bad_share:
+        tf.logging.warning('%s: such rows are skipped; %s.', text, _CURE)
+        return
+    raise RunError(
+        f'{text}: correct it, read it as missing with --hparams=missing=[{cell}], skip such rows with '
+        '--hparams=max_bad_share=0.01, or make the column categorical in --hparams=schema=FILE'
+    )
+
+
+def _describe_target(column, trained, counted, table, task, others, settings, bad):
+    place = f'{table.path}: the target {column.name}'
+    if not column.profile.num_present:
+        raise RunError(f'{table.path}: no row has a target to train on, in the column {column.name}')
+    if column.reading and column.reading.order and task != REGRESSION and column.values.are_distinct:
+        raise UsageError(f'{place} is a date: compute a number of days from it, or a class')
+    is_integer = column.is_number and column.numbers.is_integer
+    found = task or description.infer_task(column.is_number, is_integer, column.values, _MAX_INTEGER_CLASSES)
+    if found == REGRESSION:
+        return _describe_numbers(column, table, bad.max_share)
+    names = ValueCounts(_MAX_CLASSES)
+    for each in counted:
+        names.add(each.counts())
+        names.is_exact = names.is_exact and each.is_exact
+    for other in others:
+        _count_target(names, other, column.name, settings, bad)
+    if is_integer and not task and len(trained.merged()) > 2:
+        cure = 'give "task": "regression" in --hparams=schema=FILE if they are amounts'
+        tf.logging.warning('%s has %d different integers, taken as classes; %s.', place, len(trained.merged()), cure)
+    return _describe_classes(column, trained, names, place)
+
+
+def _count_target(names, table, name, settings, bad):
+    place = table.header.index(name)
+    for block in table.blocks():
+        for error in block.faults.values():
+            bad.add(error)
+        cells = block.columns[place]
+        present = ~is_missing(cells, settings.missing)
+        present[list(block.faults)] = False
+        names.add(counts(cells.filter(present)))
+
+
+def _describe_numbers(column, table, max_bad_share):
+    if not column.is_number:
+        raise UsageError(f'{table.path}: the target {column.name} is not a number: --hparams=schema can give another task')
+    _check_unread(table, column, max_bad_share)
+    moments = column.numbers.finish()
+    if column.numbers.min == column.numbers.max:
+        raise RunError(_constant(f'{table.path}: the target {column.name}', f'{column.numbers.min:g}'))
+    if imprecise := _imprecise(f'{table.path}: column {column.name}', moments):
+        raise RunError(imprecise)
+    return description.describe_target(moments)
+
+
+def _describe_classes(column, trained, names, place):
+    """Returns the facts about a target of classes; trained are counts of the training rows, names of all rows."""
+    if not names.is_exact or column.profile.identifies and names.are_distinct:
+        cure = 'name another, or "task": "regression" in the schema'
+        raise UsageError(f'{place} has too many different values to be classes: {cure}')
+    found, of_training = names.merged(), trained.merged() if trained.is_exact else names.merged()
+    if len(found) < 2:
+        raise RunError(_constant(place, *found))
+    untrained = sorted(found.keys() - of_training.keys())
     if untrained:
-        tf.logging.warning('%s: no row trained on is of the class %s.', path, ', '.join(untrained[:10]))
-    return description.describe_classes(sorted_classes(names))
+        tf.logging.warning('%s: no row trained on is of the class %s.', place, ', '.join(untrained[:10]))
+    return description.describe_classes(sorted_classes(found))
 
 
-def _constant(path, name, value):
-    return f'{path}: the target {name} is always {value}: there is nothing to learn'
+def _constant(place, value):
+    return f'{place} is always {value}: there is nothing to learn'
 
 
-def _explain_text(path, name, profile):
-    """Describes the first cell that turns a numeric column into text; '' if there is none or many."""
-    if not profile.is_mostly_numeric:
-        return ''
-    line, cell = profile.first_text
-    if ',' in cell and is_almost_number(cell):
-        reason, cure = 'has a decimal comma', 'write decimal points'
-    else:
-        reason, cure = 'is not a number, as nearly all others are', 'correct it'
-    return f'{path}: line {line}: column {name}: {show(cell)} {reason}, so the column is not numeric: {cure}'
-
-
-def _imprecise(path, name, moments):
+def _imprecise(place, moments):
     """Describes a column whose numbers float32 cannot distinguish; '' otherwise."""
     if moments.is_exact_in_float32:
         return ''
-    return f'{path}: column {name}: the numbers around {moments.mean:g} differ too little for float32: subtract a constant'
+    return f'{place}: the numbers around {moments.mean:g} differ too little for float32: subtract a constant'
 
 
-def _describe_columns(path, profiles, schema, roles, params):
+def _describe_columns(table, columns, schema, roles, params, facts):
     """Returns the features, then the columns with a role, including an id if one is found."""
-    features = list(_features(path, {name: profiles[name] for name in profiles if name not in roles.values()}, params))
-    named = {**roles, **_find_id(profiles, schema, roles)}
-    learned = [feature for feature in features if feature['name'] not in named.values()]
-    description.check_learnable(path, COLUMNS, learned, named)
-    return learned + [{'name': name, 'kind': role} for role, name in named.items()]
+    named = {**roles, **_find_id(columns, schema, roles)}
+    features = []
+    for name, column in columns.items():
+        if name in named.values():
+            continue
+        if column.kind is None:
+            reason = 'it has a different value in each row' if column.profile.num_present else 'it is empty'
+            description.log_ignored(table.path, COLUMNS, name, reason)
+            continue
+        features.append(_feature(column, params))
+        if column.kind == NUMERIC and (wrong := _imprecise(f'{table.path}: column {name}', column.numbers.moments)):
+            tf.logging.warning('%s', wrong)
+    description.check_learnable(table.path, COLUMNS, features, named)
+    return features + [_with_role(columns[name], role, facts) for role, name in named.items()]
 
 
-def _features(path: str, profiles: Mapping[str, ColumnProfile], params: HParams) -> Iterator[Feature]:
-    """Yields the informative columns, and warns of probable mistakes in any."""
-    for name, profile in profiles.items():
-        if wrong := _explain_text(path, name, profile):
-            tf.logging.warning('%s, or give its kind, numeric or categorical, in --hparams=schema=FILE', wrong)
-        if profile.kind == NUMERIC:
-            if wrong := _imprecise(path, name, profile.moments):
-                tf.logging.warning('%s', wrong)
-            yield {'name': name, 'kind': NUMERIC, **profile.moments.describe(params), 'indicator': profile.num_missing > 0}
-        elif profile.kind == CATEGORICAL:
-            yield {'name': name, 'kind': CATEGORICAL, **profile.values.describe(params)}
+def _feature(column: Column, params: HParams) -> description.Feature:
+    feature = {'name': column.name, 'kind': column.kind}
+    if column.kind == CATEGORICAL:
+        return {**feature, **column.values.describe(params)}
+    indicator = {'indicator': column.profile.num_missing > 0}
+    described = column.numbers.finish().describe(params)
+    if column.kind == DATE:
+        numbers, order = column.numbers, column.reading.order if column.reading else dates.YMD
+        origin = float(np.floor(numbers.min))
+        described['mean'] -= origin
+        found = dates.cycles(numbers.min, numbers.max, not numbers.is_integer)
+        return {**feature, **described, **indicator, 'order': order, 'origin': origin, 'cycles': found}
+    return {**feature, **described, **indicator, **_style(column)}
 
 
-def _find_id(profiles, schema, roles):
+def _with_role(column, role, facts):
+    is_number = role == WEIGHT or role == TARGET and facts['task'] == REGRESSION
+    return {'name': column.name, 'kind': role, **(_style(column) if is_number else {})}
+
+
+def _style(column):
+    style = column.reading.style if column.reading else None
+    return {'style': dataclasses.asdict(style)} if style else {}
+
+
+def _find_id(columns: Mapping[str, Column], schema: Schema, roles: Mapping[str, str]) -> dict[str, str]:
     """Returns {ID: name} of a column with such a name and a different value in each row; {} if there is none."""
     given = {*schema.given, *roles.values()}
-    found = [name for name, profile in profiles.items() if name.lower() == ID and name not in given and profile.identifies]
+    found = [name for name, column in columns.items() if name.lower() == ID and name not in given and column.profile.identifies]
     return {ID: found[0]} if found and ID not in roles else {}
-
-
-def _log_ignored(table, columns, profiles):
-    used = [column['name'] for column in columns]
-    for name, profile in profiles.items():
-        if name not in used:
-            reason = 'it has a different value in each row' if profile.values.total else 'it is empty'
-            description.log_ignored(table.path, COLUMNS, name, reason)
-    if '' in table.header:
-        tf.logging.info('%s: a column without a name is ignored.', table.path)

@@ -13,7 +13,7 @@ _BOOLEANS = ('true', 'false')
 
 
 def display(text: str) -> str:
-    """Returns a value as it is shown: in NFC, with composed accents; an integer without the decimals of a float, as in 10115.0."""
+    """Returns a value as it is shown: in NFC, with composed accents; an integer without a float's decimals, as in 10115.0."""
     text = text if text.isascii() else unicodedata.normalize('NFC', text)
     whole = _WHOLE.fullmatch(text)
     return whole[1] if whole else text

@@ -68,7 +68,7 @@ def _find_bad_record(source, mode, split):
             return
         _check_shapes(source, mode, split, str(found[1]))
         first += found[0] * size
-    raise RunError(f'{_location(source, split, first)}: {_reason(found[1])}') from found[1]
+    raise RunError(f'{_location(source, split, first)}: {reason(found[1])}') from found[1]
 
 
 def _location(source, split, number):
@@ -146,7 +146,7 @@ def _inputs(tensor):
             pending += tensor.op.inputs
 
 
-def _reason(error):
+def reason(error: BaseException) -> str:
     """Returns TensorFlow's message about a record, without its prefixes."""
     if isinstance(error, UnicodeDecodeError):
         return 'is not a valid tf.train.Example'

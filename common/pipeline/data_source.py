@@ -72,6 +72,14 @@ class DataSource:
         """Whether the module has `read_input`, which reads the files of --input."""
         return hasattr(self.module, 'read_input')
 
+    def reads_labeled(self) -> bool:
+        """Whether the module has `read_labeled`, which reads the files of --input with their labels."""
+        return hasattr(self.module, 'read_labeled')
+
+    def takes_raw(self) -> bool:
+        """Whether the module has `raw_specs` and `from_raw`, which convert raw inputs to features."""
+        return hasattr(self.module, 'raw_specs') and hasattr(self.module, 'from_raw')
+
     def has_images(self) -> bool:
         """Whether the module's `image_features` converts raw images to features."""
         if not hasattr(self.module, 'image_features'):

@@ -166,6 +166,19 @@ def parsed_batches(source: DataSource, mode: str, records: tf.data.Dataset, batc
     return batch_examples(_parse_each(source, mode, records, 0), batch_size, False)
 
 
+def label_batches(source: DataSource, records: tf.data.Dataset, batch_size: int = 0) -> tf.data.Dataset:
+    """Returns (positions, labels) of the batches that `parsed_batches` gives; no features are computed."""
+    parse, size = parser(source, ModeKeys.EVAL), batch_size or source.params.eval_batch_size
+
+    def parse_labels(position, record):
+        _, labels = parse(position, record)
+        return position, labels
+
+    if source.parses_batches():
+        return disable_autotune(_numbered(records.batch(size), 0, size).map(parse_labels, tf.data.AUTOTUNE))
+    return disable_autotune(batch_examples(_numbered(records, 0, 1).map(parse_labels, tf.data.AUTOTUNE), size, False))
+
+
 def get_specs(source: DataSource) -> Specs:
     """Returns the specs of a dataset's records and features, from the source if it has them, else from its data."""
     if source.specs:
@@ -180,13 +193,16 @@ def specs_of(source: DataSource, records: tf.data.Dataset) -> Specs:
 
 
 def _parse_each(source, mode, records, first, every=1):
-    numbered = tf.data.Dataset.zip((tf.data.Dataset.range(first, _END, every), records))
-    return numbered.map(parser(source, mode), tf.data.AUTOTUNE)
+    return _numbered(records, first, every).map(parser(source, mode), tf.data.AUTOTUNE)
 
 
 def _parse_batches(source, mode, batches, batch_size, first):
-    numbered = tf.data.Dataset.zip((tf.data.Dataset.range(first, _END, batch_size), batches))
-    return numbered.map(parser(source, mode), tf.data.AUTOTUNE)
+    return _numbered(batches, first, batch_size).map(parser(source, mode), tf.data.AUTOTUNE)
+
+
+def _numbered(records, first, every):
+    """Pairs records, or batches of them, with their positions."""
+    return tf.data.Dataset.zip((tf.data.Dataset.range(first, _END, every), records))
 
 
 def parser(source: DataSource, mode: str) -> Callable:

@@ -116,6 +116,38 @@ def _tensors(source, kind, values, mode, min_rank):
     return tensors
 
 
+def check_raw_specs(specs: Any, params: HParams) -> dict[str, tf.TensorSpec]:
+    """Returns a dataset module's `raw_specs`; raises UsageError if they are not {name: tf.TensorSpec [batch, ...]}."""
+    source = f'--dataset={params.dataset}: raw_specs()'
+    if not isinstance(specs, Mapping):
+        raise UsageError(f'{source} must return specs as a dict, not {describe(specs)}')
+    for name, spec in specs.items():  # A name may be any, such as that of a column with a line break.
+        if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank or spec.shape[0] is not None:
+            raise UsageError(f'{source}: {name} must be a tf.TensorSpec of shape [None, ...], not {show(spec)}')
+    return dict(specs)
+
+
+@tf.autograph.experimental.do_not_convert
+def check_raw_features(features: Any, specs: Mapping[str, tf.TensorSpec], params: HParams) -> dict[str, tf.Tensor]:
+    """Returns the features from a dataset module's `from_raw`.
+
+    Args:
+      features: what it returned.
+      specs: {name: tf.TensorSpec [batch, ...]} of the features that the module parses.
+
+    Raises:
+      UsageError: they are not tensors of these names, types and shapes.
+    """
+    source = f'--dataset={params.dataset}: from_raw()'
+    tensors = _tensors(source, 'feature', features, PREDICT, 1)
+    for name, spec in specs.items():
+        found = tensors.get(name)
+        if found is None or found.dtype != spec.dtype or not spec.shape.is_compatible_with(found.shape):
+            now = 'is missing' if found is None else f'is {describe(found)}'
+            raise UsageError(f'{source}: the feature {name} {now}, but parsing makes it {spec.dtype.name} {spec.shape}')
+    return {name: tensors[name] for name in specs}
+
+
 def check_divisible(features: Mapping[str, Any], labels: Mapping[str, Any], params: HParams) -> None:
     """Raises UsageError if the features and labels cannot be split among towers."""
     source = f'--dataset={params.dataset} with towers'

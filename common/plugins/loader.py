@@ -29,7 +29,10 @@ _ARGUMENTS = {
         'parse': 'mode, params, record',
         'parse_batch': 'mode, params, records',
         'image_features': 'params, images',
+        'raw_specs': 'params',
+        'from_raw': 'params, raw',
         'read_input': 'path, params',
+        'read_labeled': 'path, params',
     },
 }
 _REQUIRED = ('get_params', 'model', 'prepare', 'read')

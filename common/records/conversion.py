@@ -137,7 +137,7 @@ class Conversion:
         size, count, num_items = 0, 0, 0
         with self._writing(names) as (writers, entries):
             for number, item in items:
-                record = self._make(split, number, lambda item=item: item)
+                record = item if type(item) is bytes else self._make(split, number, lambda item=item: item)
                 num_items += 1
                 if record is not None:
                     writers[count % NUM_SHARDS].write(record)

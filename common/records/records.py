@@ -21,16 +21,18 @@ _seen_unwritten: set[str] = set()  # The directories that this process was told 
 _BUFFERS, _BUFFER = 1 << 24, 1 << 18  # Bytes read ahead in all files together, and at most in one.
 
 
-def encode(features: Mapping[str, Any]) -> bytes:
+def encode(features: Mapping[str, Any] | bytes) -> bytes:
     """Returns one example as a serialized tf.train.Example.
 
     Args:
       features: {name: value}. A value is bytes, str, int, float, or an array or list of ints or floats, which is flattened
-        and stored as int64 or float32.
+        and stored as int64 or float32. Or the serialized example.
 
     Raises:
       TypeError: a value is of another type.
     """
+    if isinstance(features, bytes):
+        return features
     example = tf.train.Example()
     stored = example.features.feature
     for name, value in features.items():

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 import functools
 import hashlib
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +61,11 @@ class Shards:
     def sha256(self) -> str:
         """A checksum of the contents of all files, independent of their directory."""
         return hashlib.sha256(' '.join(item['sha256'] for item in self.items).encode()).hexdigest()
+
+    @property
+    def are_elsewhere(self) -> bool:
+        """Whether the files are outside of the directory: written by others, they are read one after the other."""
+        return all(os.path.basename(item['name']) != item['name'] for item in self.items)
 
     @functools.cached_property
     def paths(self) -> Sequence[str]:

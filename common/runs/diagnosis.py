@@ -59,7 +59,7 @@ def _splits(experiment):
     schedule, options = experiment.schedule, experiment.options
     if schedule.trains:
         yield ModeKeys.TRAIN, experiment.source.params.train_split
-    if schedule.evaluates:
+    if schedule.evaluates and not options.input:
         for split in options.eval_splits:
             yield ModeKeys.EVAL, split
     if schedule.predicts and not options.input:

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.console import quiet
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.inference import labeled_files
 from estimator_trainer.common.inference.evaluator import Evaluator
 from estimator_trainer.common.options.schedule import SCHEDULES, Schedule
 from estimator_trainer.common.options.table import Options
@@ -33,8 +34,8 @@ ModeKeys = tf.estimator.ModeKeys
 class Experiment:
     """The argument of the functions of common/runs/schedules.py.
 
-    train_steps is the global step at which training ends. evaluators has one per split to evaluate, none for schedules that do
-    not evaluate; objective compares the metrics of the first.
+    train_steps is the global step at which training ends. evaluators has one per split to evaluate, or one of the files of
+    --input, none for schedules that do not evaluate; objective compares the metrics of the first.
     """
 
     estimator: tf.estimator.Estimator
@@ -126,7 +127,9 @@ def _make_estimators(model_fn, config, params):
 
 
 def _make_evaluators(estimator, source, objective, options, towers):
-    """Returns an Evaluator for each split; raises UsageError if they do not have the metric of the objective."""
+    """Returns an Evaluator of --input, or of each split; raises UsageError if these do not have the metric of the objective."""
+    if options.input:
+        return [labeled_files.make_evaluator(estimator, source, options.input, options.eval_steps, towers)]
     evaluators = [
         Evaluator(estimator, make_input_fn(source, ModeKeys.EVAL, split), split, *_eval_steps(source, split, options, towers))
         for split in options.eval_splits

@@ -85,7 +85,7 @@ def run(
         experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics))
         with name_the_op(), diagnose_errors(experiment):
             result = RUN[options.schedule](experiment)
-            if experiment.evaluators:
+            if experiment.evaluators and not options.input:
                 projector.show(experiment.evaluators[0])
         task.leave()
         if not (cluster and cluster.addresses.get(EVALUATOR) and schedule.trains):  # Otherwise the evaluator writes them.
@@ -156,7 +156,7 @@ def _with_data(source, saved, options):
 def _reads_data(options):
     """Whether a run reads splits of its dataset."""
     schedule = SCHEDULES[options.schedule]
-    return schedule.trains or schedule.evaluates or schedule.predicts and not options.input
+    return schedule.trains or (schedule.evaluates or schedule.predicts) and not options.input
 
 
 def _history(params, output_dir, names):

@@ -14,10 +14,11 @@ from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import atomic_path, dumps, to_json
 from estimator_trainer.common.inference import serving
-from estimator_trainer.common.inference.contact_sheet import MAX_IMAGES, ContactSheet
+from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.model_card import extra_assets, make_card
-from estimator_trainer.common.inference.prediction import predict_files, predict_split, read_labels
+from estimator_trainer.common.inference.prediction import predict_files, predict_split
+from estimator_trainer.common.inference.signatures import DEFAULT, signatures_of
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.monitoring import hparams_tab
 from estimator_trainer.common.pipeline.size import count_examples
@@ -74,7 +75,10 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
 
 
 def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> dict[str, Any]:
-    """Evaluates a checkpoint, by default that of --checkpoint, on all splits."""
+    """Evaluates a checkpoint, by default that of --checkpoint, on all splits, or on the files of --input.
+
+    The metrics of splits are added to metrics.csv; those of files, which may be any, are only returned.
+    """
     output_dir = experiment.estimator.model_dir
     if not checkpoint_path:
         return checkpoints.use_checkpoint(output_dir, experiment.options.checkpoint, functools.partial(evaluate, experiment))
@@ -86,7 +90,7 @@ def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> di
         result[evaluator.split] = {
             name: to_json(value) for name, value in sorted(metrics.items()) if not isinstance(value, bytes)
         }
-    if checkpoints.is_of(output_dir, checkpoint_path):
+    if checkpoints.is_of(output_dir, checkpoint_path) and not experiment.options.input:
         add_metrics(output_dir, result)
     if experiment.on_metrics:
         experiment.on_metrics(copy.deepcopy(result))
@@ -158,22 +162,35 @@ def continuous_eval(experiment: 'Experiment') -> dict[str, Any]:
 
 
 def predict(experiment: 'Experiment') -> dict[str, Any]:
-    """Writes output_dir/predictions.jsonl: one JSON object per line for each example of a split, or of the files of --input.
+    """Writes one JSON object per line for each example of a split, or of the files of --input, to the file of --predictions.
 
     An unreadable or unparsable example of a file has an `error` in place of predictions; the result counts them.
     """
-    write = functools.partial(_write_predictions, experiment, _predictions(experiment))
+    path = _predictions_path(experiment)
+    write = functools.partial(_write_predictions, experiment, _predictions(experiment), path)
     return checkpoints.use_checkpoint(experiment.estimator.model_dir, experiment.options.checkpoint, write)
 
 
-def _write_predictions(experiment, predictions, checkpoint):
-    options = experiment.options
+def _predictions_path(experiment):
+    """Returns the path of the predictions; warns if earlier ones there will be lost, which --predictions does not name."""
+    path = experiment.options.predictions
+    if path:
+        directory = os.path.dirname(path) or '.'
+        if not tf.io.gfile.isdir(directory):
+            raise UsageError(f'--predictions={path}: there is no directory {directory}')
+        return path
     path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
+    if tf.io.gfile.exists(path):
+        tf.logging.warning('%s: these earlier predictions will be replaced; --predictions=FILE.jsonl writes to another.', path)
+    return path
+
+
+def _write_predictions(experiment, predictions, path, checkpoint):
+    options = experiment.options
     class_names = experiment.source.params.metadata.get('class_names')
     sheet = None
     if options.visualize:
-        labels = [] if options.input else read_labels(experiment.source, options.predict_split, MAX_IMAGES)
-        sheet = ContactSheet(options.visualize, class_names, labels)
+        sheet = ContactSheet(options.visualize, class_names)
     errors = []
     total = 0
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'w') as file:
@@ -229,7 +246,8 @@ def export(experiment: 'Experiment') -> dict[str, Any]:
 def _export(experiment, checkpoint):
     estimator = experiment.estimator
     serving_input_fn = serving.make_serving_input_fn(experiment.source)
-    inputs = serving.check_exportable(estimator, serving_input_fn, checkpoint)
+    serving.check_exportable(estimator, serving_input_fn, checkpoint)
+    inputs = signatures_of(experiment.source)[DEFAULT].specs
     directory = os.path.join(estimator.model_dir, 'export')
     with taking_turns(directory) as is_alone:
         if is_alone:

@@ -189,9 +189,19 @@ def _predict_spec(model, features, params):
     return tf.estimator.EstimatorSpec(
         ModeKeys.PREDICT,
         predictions,
-        export_outputs={'predict': tf.estimator.export.PredictOutput(predictions)},
+        export_outputs={'predict': tf.estimator.export.PredictOutput(_with_name(predictions, params))},
         scaffold=moving_average.restoring_scaffold(params),
     )
+
+
+def _with_name(predictions, params):
+    """Adds the name of the class, 'class_name', to the outputs of an exported model, if it is known."""
+    names, number = params.metadata.get('class_names'), predictions.get('class')
+    if not names or number is None or number.shape.rank != 1 or not number.dtype.is_integer or 'class_name' in predictions:
+        return predictions
+    is_known = (number >= 0) & (number < len(names))
+    known = tf.gather(tf.constant(names), tf.where(is_known, number, tf.zeros_like(number)))
+    return {**predictions, 'class_name': tf.where(is_known, known, tf.fill(tf.shape(number), ''))}
 
 
 def _eval_spec(predictions, example_loss, metrics, hooks, params):

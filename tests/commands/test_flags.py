@@ -1,6 +1,5 @@
 """The trainer's flags: help, defaults, ranges, and values rejected after importing TensorFlow."""
 
-import os
 import sys
 
 from absl import flags as absl_flags
@@ -8,6 +7,7 @@ import pytest
 
 from estimator_trainer.common import processes
 from estimator_trainer.common.commands import flags as run_flags
+from estimator_trainer.common.commands import sweep
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import Options, names_with
 from tests.shared import POLYNOMIAL, without_log
@@ -35,18 +35,26 @@ def test_flags_become_options_of_the_same_defaults():
     FLAGS = run_flags.define()
     FLAGS(['trainer.py'])
     assert run_flags.to_options(FLAGS) == Options()
-    FLAGS.output_dir = '~/x'
-    run_flags.check(FLAGS)
-    assert FLAGS.output_dir == os.path.expanduser('~/x')
     FLAGS['output_dir'].value = None
     others = ('model', 'dataset', 'data_dir', 'output_dir', 'seed', 'train_steps', 'num_epochs', 'verify_data', 'restarts')
     assert [FLAGS[name].value for name in others] == ['alexnet', 'mnist', 'data', None, None, None, None, False, 0]
 
 
+def test_a_tilde_at_the_beginning_of_any_path_is_the_home_directory(monkeypatch):
+    monkeypatch.setenv('HOME', '/home/me')
+    names = 'output_dir data_dir hparams_set warm_start_from checkpoint input visualize log_file space'
+    FLAGS = sweep.define_flags()
+    FLAGS(['sweep.py', *(f'--{name}=~/a~b' for name in names.split()), '--model=~m'])
+    assert {FLAGS[name].value for name in names.split()} == {'/home/me/a~b'} and FLAGS.model == '~m'
+    assert run_flags.from_values({'output_dir': '~/x'}).output_dir == '/home/me/x'
+    for path in ('gs://bucket/~/x', 'x/~', './~/x'):
+        assert run_flags.from_values({'data_dir': path}).data_dir == path
+
+
 @pytest.mark.parametrize(
     'trait, names',
     [
-        (Trait.PATH, 'output_dir data_dir hparams_set warm_start_from checkpoint input visualize'),
+        (Trait.PATH, 'output_dir data_dir hparams_set warm_start_from checkpoint input predictions visualize'),
         (Trait.COMMAND_LINE, 'help list version verbosity log_file full_traceback cluster_timeout local_cluster restarts'),
         (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts'),
         (
@@ -64,7 +72,8 @@ def test_flags_become_options_of_the_same_defaults():
         (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file'),
         (
             Trait.NOT_IN_TRIALS,
-            'schedule override_hparams checkpoint eval_timeout input predict_split visualize local_cluster restarts',
+            """schedule override_hparams checkpoint eval_timeout input predict_split predictions visualize local_cluster
+            restarts""",
         ),
     ],
 )

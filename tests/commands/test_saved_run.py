@@ -67,8 +67,9 @@ def test_a_run_is_evaluated_without_its_flags_and_knows_its_classes(words, origi
         assert code == 0 and result == results
         assert f'From the run: {", ".join(MODULES)}, --data_dir={data_dir}, --hparams_set=run/hparams.json.' in log
     code, result, _ = words('--schedule=predict', '--predict_split=fold3')
-    found = [(line['example_id'], line['class'], line['class_name']) for line in read_lines(result['predictions'])]
-    assert code == 0 and found == [(0, 1, 'vowels'), (1, 0, 'consonants')]
+    names = ('example_id', 'class', 'class_name', 'label', 'label_name')
+    found = [tuple(line[name] for name in names) for line in read_lines(result['predictions'])]
+    assert code == 0 and found == [(0, 1, 'vowels', 1, 'vowels'), (1, 0, 'consonants', 0, 'consonants')]
 
 
 def test_files_are_predicted_and_a_model_exported_without_the_data(words, original, tmp_path):
@@ -87,7 +88,9 @@ def test_files_are_predicted_and_a_model_exported_without_the_data(words, origin
     assert '| 2 classes | consonants, vowels |' in (extra / 'model_card.md').read_text()
     signatures = tf2.saved_model.load(result['export']).signatures
     letters = np.array([[ord(letter) for letter in word] for word in ('ie\0\0', 'bcdb')], np.int32)
-    assert signatures['serving_default'](letters=tf.constant(letters))['class'].numpy().tolist() == [1, 0]
+    answers = signatures['serving_default'](letters=tf.constant(letters))
+    assert answers['class'].numpy().tolist() == [1, 0]
+    assert answers['class_name'].numpy().tolist() == [b'vowels', b'consonants']
     examples = [records.encode({'word': word}) for word in ('ie', 'bcdbcd', 'u')]
     assert signatures['examples:serving_default'](examples=tf.constant(examples))['class'].numpy().tolist() == [1, 0, 1]
 

@@ -45,7 +45,7 @@ MISTAKES = [
     *(
         ([f'--{flag}', f'--schedule={schedule}'], f'--{flag.partition("=")[0]} requires --schedule={others}, not {schedule}')
         for flag, schedule, others in (
-            ('input=1', 'train', 'predict'),
+            ('input=1', 'train', 'predict or evaluate'),
             ('predict_split=1', 'train', 'predict'),
             ('visualize=1', 'evaluate', 'predict'),
             ('checkpoint=1', 'train_and_evaluate', 'evaluate or predict or export'),
@@ -58,7 +58,12 @@ MISTAKES = [
         )
     ),
     (['--schedule=predict', '--input=a', '--predict_split=eval'], '--input=a excludes --predict_split=eval: give one'),
+    (['--schedule=evaluate', '--input=a', '--eval_splits=x,y'], '--input=a excludes --eval_splits=x,y: give one of the two'),
     (['--debug_numerics', '--schedule=export'], '--debug_numerics is incompatible with --schedule=export: the checks would'),
+    (
+        ['--predictions=x.csv', '--schedule=predict'],
+        '--predictions=x.csv must be the name of a .jsonl file, such as predictions.',
+    ),
     (['--visualize=x.jpg', '--schedule=predict'], '--visualize=x.jpg must be the name of a PNG file, such as predictions.png'),
     (['--local_cluster=boss:1'], '--local_cluster=boss:1 must list jobs'),
     (['--local_cluster=worker:2', '--output_dir=gs://x/y'], '--output_dir=gs://x/y: --local_cluster needs a local directory'),

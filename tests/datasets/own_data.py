@@ -29,10 +29,17 @@ class Prepared:
 
     def predict(self, path):
         """Returns the features of the rows of a file for --input, and the errors by their line or record."""
-        rows = list(self.module.read_input(str(path), self.params))
+        return self._read(self.module.read_input, path, PREDICT)
+
+    def read_labeled(self, path):
+        """Returns (features, labels) of the rows of a file to evaluate, and the errors."""
+        return self._read(self.module.read_labeled, path, EVAL)
+
+    def _read(self, function, path, mode):
+        rows = list(function(str(path), self.params))
         errors = {next(iter(fields.values())): str(record) for fields, record in rows if isinstance(record, Exception)}
         sound = [record for _, record in rows if not isinstance(record, Exception)]
-        return parse(self.module, self.params, sound, PREDICT), errors
+        return parse(self.module, self.params, sound, mode), errors
 
 
 def parse(module, params, records, mode=EVAL):
@@ -50,6 +57,17 @@ def parse(module, params, records, mode=EVAL):
 
     found = [element[0] if mode == PREDICT else element for element in elements(parsed)]
     return found[0] if is_batched else found
+
+
+def prepare_raw(module, params, raw):
+    """Returns the features, {name: array}, that `from_raw` makes of raw inputs, {name: list}, after checking their names."""
+    specs = module.raw_specs(params)
+    assert [*specs] == [*raw]
+    with tf.Graph().as_default(), tf.Session() as session:
+        inputs = {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
+        features = module.from_raw(params, inputs)
+        session.run(tf.tables_initializer())
+        return session.run(features, {inputs[name]: value for name, value in raw.items()})
 
 
 def picture(kind='png', mode='L', size=(4, 4), value=0):

@@ -20,7 +20,7 @@ from estimator_trainer.common.own_data.schema import FEATURES, Schema, find_role
 from estimator_trainer.common.records import manifest, records
 from estimator_trainer.datasets import tfrecord
 from estimator_trainer.hparams.build import HParams
-from tests.datasets.own_data import EVAL, PREDICT, Prepared, mixed, parse, picture
+from tests.datasets.own_data import EVAL, PREDICT, Prepared, mixed, parse, picture, prepare_raw
 from tests.shared import failed, raised, refused
 
 
@@ -82,6 +82,18 @@ def test_features_of_every_kind_are_found_described_and_parsed(caplog):
     np.testing.assert_allclose(features['image'], np.full([4, 4, 1], 7 / 255), rtol=1e-6)
     assert labels == {'label': 1} and labels['label'].dtype == np.int32
     np.testing.assert_equal(parsed(facts, [mixed(7)], PREDICT), [features])
+
+    raw = {name: [example[name] for example in (mixed(7), mixed(8))] for name in ('city', 'photo', 'review', 'v', 'x')}
+    raw['review'][1] = 'bad'
+    found = prepare_raw(example_parser, HParams(tokens.get_params(), facts), {**raw, 'zip': ['1', '']})
+    assert found.keys() == features.keys() and found['categorical'].tolist() == [[1, 2], [2, 0]]
+    assert found['text'].tolist() == [[2, 4, 3, 5, 1], [1, 0, 0, 0, 0]]
+    for name in ('image', 'numeric'):
+        np.testing.assert_allclose(found[name][0], features[name], rtol=1e-6)
+    np.testing.assert_allclose(found['numeric'][1], [0, -1, (8 - 149.5) / std], rtol=1e-5)
+    specs = example_parser.raw_specs(HParams({}, facts))
+    assert {name: spec.shape.as_list()[1:] for name, spec in specs.items()} == {**dict.fromkeys(specs, []), 'v': [2]}
+    assert [name for name, spec in specs.items() if spec.name == 'picture'] == ['photo']
 
 
 def test_the_kind_is_found_in_the_values(caplog):
@@ -152,6 +164,10 @@ def test_images_are_decoded_resized_or_taken_as_pixels_and_others_refused():
         examples = [{'a': image, 'label': i} for i, image in enumerate(images)]
         facts = describe(examples, {'features': {'a': {'kind': 'image', **options}}})
         np.testing.assert_allclose(parsed(facts, examples[:1])[0][0]['image'], expected / 255, rtol=1e-6)
+        is_raw = facts['features'][0]['is_raw']  # Then pixels are an array.
+        raw = {'a': [expected.astype(np.uint8) if is_raw else images[0]]}
+        found = prepare_raw(example_parser, HParams({}, facts), raw)['image']
+        np.testing.assert_allclose(found, expected[None] / 255, rtol=1e-6)
     assert 'Input is empty' in raised(tf.errors.InvalidArgumentError, parsed, facts, [{'a': b'', 'label': 0}])
 
 
@@ -213,6 +229,23 @@ def test_a_picture_suffices_for_a_model_of_an_image_alone(tmp_path):
     assert failed(read, 'd.png', is_raw=False).endswith('/d.png is not an image of a kind that Pillow reads')
     others = [{'name': 'x', 'kind': 'numeric'}]
     assert 'a.PNG: the model needs the features a, x: give TFRecord files' in failed(read, 'a.PNG', is_raw=False)
+    image = {'name': 'a', 'kind': 'image', 'size': 2, 'channels': 1, 'is_raw': False}
+
+    def read_label(folder, others=(), **label):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        path = shutil.copy(tmp_path / 'b.jpg', tmp_path / folder / 'b.jpg')
+        facts = {'features': [image, {'name': 'y', 'kind': 'label', **label}, *others], 'class_names': ['7', '9']}
+        ((fields, record),) = example_input.read_labeled(str(path), HParams({}, facts))
+        return records.decode(record)['y']
+
+    assert read_label('9', stored='int64') == ('int64', [9]) and read_label('7', stored='bytes') == ('bytes', [b'7'])
+    assert read_label('9', stored='int64', is_index=True) == ('int64', [1])
+    wrong = f'{tmp_path}/8/b.jpg: its folder, 8, is not named after a class: 7, 9'
+    assert failed(read_label, '8', stored='int64') == wrong
+    weight = {'name': 'w', 'kind': 'weight'}
+    assert 'b.jpg: a picture alone has no label y, or no weight: give TFRecord' in failed(
+        read_label, '7', [weight], stored='bytes'
+    )
     assert example_parser.image_features(HParams({}, {'features': others}), tf.constant([51])) is None
 
 
@@ -479,6 +512,10 @@ def test_files_are_verified_and_read_in_order_and_input_by_the_metadata_alone(tm
     wrong[7] = 'the feature x is int64, but float in training: write all as one type'
     assert errors == {number: f'{path}: record {number}: {text}' for number, text in wrong.items()}
     np.testing.assert_equal(features, expected)
+    write(path, [*map(mixed, range(5)), {name: value for name, value in mixed(5).items() if name != 'label'}])
+    examples, errors = found.read_labeled(path)
+    assert [labels['label'] for _, labels in examples] == [0, 1, 2, 0, 1]
+    assert errors == {5: f'{path}: record 5: has no feature label'}
 
 
 def test_compressed_files_are_recognized_by_their_content_decompressed_once_and_read(tmp_path, prepared, caplog):

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
+from PIL.features import check as is_known
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -60,7 +61,9 @@ def read_files(paths, text=''):
     return [features['image'] * 255 for features in parse(image_folder, params('', text), serialized, PREDICT)]
 
 
-def test_pictures_and_their_classes_are_converted_once_until_they_change_and_wrong_hyper_parameters_are_refused(root, tmp_path):
+def test_pictures_and_their_classes_are_converted_once_until_they_change_and_wrong_hyper_parameters_are_refused(
+    root, tmp_path, caplog
+):
     (root / 'dog' / 'notes.txt').write_text('of no interest')
     for text in ('num_channels=1', 'max_bad_share=0.5', f'image_size={SIZE}'):
         found = Prepared(image_folder, tmp_path, f'image_dir={root}', text)
@@ -74,6 +77,11 @@ def test_pictures_and_their_classes_are_converted_once_until_they_change_and_wro
         assert labels['label'] == ('dog' in path)
         assert features['image'].dtype == np.float32 and labels['label'].dtype == np.int32
         np.testing.assert_array_equal(image, features['image'] * 255)  # Input is parsed alike.
+    ((_, record),) = image_folder.read_labeled(str(root / 'dog' / '3.png'), found.params)
+    ((features, labels),) = parse(image_folder, found.params, [record])
+    assert labels['label'] == 1 and features['example_id'] == os.fsencode(root / 'dog' / '3.png')
+    wrong = f'{root}/new.png: its folder, pictures, is not named after a class: cat, dog'
+    assert failed(list, image_folder.read_labeled(f'{root}/new.png', found.params)) == wrong
     save(root / 'dog' / 'new.png', picture(99))
     image_folder.prepare(str(tmp_path), params(root))
     assert len(list(tmp_path.glob('image_folder-*'))) == 2 and sum(count(tmp_path, params(root))) == 21
@@ -83,6 +91,15 @@ def test_pictures_and_their_classes_are_converted_once_until_they_change_and_wro
         image_folder.metadata('', params(root, 'num_classes=3'))
     with pytest.raises(UsageError, match='the classes are cat, dog, but the model was trained with dog, emu'):
         image_folder.read('eval', str(tmp_path), params(root, metadata={'class_names': ['dog', 'emu']}))
+    for name in ('cat', 'dog'):
+        save(tmp_path / 'split' / 'train' / name / '1.png', picture())
+        save(tmp_path / 'split' / 'val' / name / '1.png', picture())
+    save(tmp_path / 'split' / 'test' / 'unknown' / '1.png', picture())
+    split = params(tmp_path / 'split')
+    image_folder.prepare(str(tmp_path), split)
+    cure = f'has no folder of a class, but unknown: predict its pictures with --input={tmp_path}/split/test'
+    assert 'WARNING  tensorflow:image_folder.py' in caplog.text and f'{tmp_path}/split/test: {cure}.' in caplog.text
+    assert refused(image_folder.read, 'test', str(tmp_path), split) == f'the split test {cure}'
     for changed, message in (
         ({'image_dir': ''}, '--dataset=image_folder needs a directory of pictures: give it with --hparams=image_dir=PATH'),
         ({'image_dir': '/no/such'}, 'image_dir: /no/such: no such directory'),
@@ -152,6 +169,10 @@ def test_jpeg_and_plain_png_files_are_kept_and_others_become_png(tmp_path):
         ('a.png', picture().convert('P'), {}, False),
         ('a.png', picture().convert('RGBA'), {}, False),
         ('a.webp', picture(), {}, False),
+        ('a.tif', picture(), {}, False),
+        ('webp.jpg', picture(), {'format': 'WEBP'}, False),  # The content counts.
+        ('jpeg.png', picture(), {'format': 'JPEG'}, True),
+        *([('avif.jpg', picture(), {'format': 'AVIF'}, False)] if is_known('avif') else []),
         ('a.png', picture(), {'save_all': True, 'append_images': [picture(1)]}, False),
         ('cut.png', picture(), {}, False),
     ):
@@ -171,12 +192,27 @@ def test_jpeg_and_plain_png_files_are_kept_and_others_become_png(tmp_path):
             np.testing.assert_array_equal(converted, Image.open(path).convert('RGB'))
 
 
+def test_pictures_of_16_bits_that_become_black_are_listed_and_warned_of_with_the_cure(root, tmp_path, caplog):
+    for i, value in enumerate((200, 4095, 4096)):
+        save(root / 'cat' / f'deep-{i}.png', Image.fromarray(np.full([SIZE, SIZE], value, np.uint16)))
+    for _ in range(2):  # The second time, nothing is converted.
+        caplog.clear()
+        image_folder.prepare(str(tmp_path), params(root))
+        assert '2 of 23 pictures, listed in ' in caplog.text and 'multiply the values of all pictures, those to' in caplog.text
+    (path,) = tmp_path.glob('image_folder-*/dark.txt')
+    lines = [f'{root}/cat/deep-{i}.png: has 16 bits, but no value above {v} of 65535' for i, v in enumerate((200, 4095))]
+    assert sorted(path.read_text().splitlines()) == lines
+    caplog.clear()
+    read_files([root / 'cat' / 'deep-0.png'] * 2)
+    assert caplog.text.count('Pictures of the input have 16 bits, but so small values') == 1
+
+
 def test_unreadable_pictures_are_skipped_and_listed_and_errors_of_input(root, tmp_path, caplog, monkeypatch):
     save(root / 'cat' / 'cut.jpg', picture(size=(60, 60)))
     os.truncate(root / 'cat' / 'cut.jpg', 400)
     (root / 'cat' / 'empty.png').write_bytes(b'')
     (root / 'dog' / 'text.jpg').write_bytes(b'text')
-    save(root / 'dog' / 'tiff.png', picture(), format='TIFF')
+    save(root / 'dog' / 'tga.png', picture(), format='TGA')
     caplog.set_level('INFO', 'tensorflow')
     for _ in range(2):
         error = failed(image_folder.prepare, str(tmp_path), params(root, 'max_bad_share=0.16'))
@@ -188,9 +224,10 @@ def test_unreadable_pictures_are_skipped_and_listed_and_errors_of_input(root, tm
     assert f'{listed}they are skipped.' in caplog.text and '2 classes; pictures in train: ' in caplog.text
     assert sum(count(tmp_path, params(root))) == 20
     lines = sorted(path.read_text().splitlines())
-    names = ('cat/cut.jpg', 'cat/empty.png', 'dog/text.jpg', 'dog/tiff.png')
+    names = ('cat/cut.jpg', 'cat/empty.png', 'dog/text.jpg', 'dog/tga.png')
     assert [line.partition(':')[0] for line in lines] == [f'{root}/{name}' for name in names]
-    assert 'is not an image that can be read' in lines[0] and all('is not an image of a kind' in line for line in lines[1:])
+    reasons = ('is not an image that can be read', 'is empty', 'is not an image of a kind', 'is not an image of a kind')
+    assert all(reason in line for reason, line in zip(reasons, lines))
     assert all(line in caplog.text for line in lines)
     source = DataSource(image_folder, '', params(''), Specs(tf.TensorSpec([], tf.string), {}))
     found = {fields['input']: record for fields, record in open_files(source, str(root)).entries}

@@ -1,38 +1,59 @@
 """Users' own tables: rows, cells, columns and splits, and datasets/csv.py, from batches to predictions."""
 
+import datetime
 import functools
+import gzip
 import os
 import re
 import shutil
+import types
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.own_data.cells import is_almost_number, make_encoder, to_integer_text, to_number
-from estimator_trainer.common.own_data.columns import ColumnProfile
-from estimator_trainer.common.own_data.delimited import Table
+from estimator_trainer.common.own_data import examples
+from estimator_trainer.common.own_data.blocks import Block
+from estimator_trainer.common.own_data.cells import missing_values, to_days
+from estimator_trainer.common.own_data.columns import ColumnProfile, Settings, kind_of
+from estimator_trainer.common.own_data.delimited import Delimited
+from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
 from estimator_trainer.common.own_data.lines import Lines, Position
 from estimator_trainer.common.own_data.moments import Moments, standardize
-from estimator_trainer.common.own_data.schema import CATEGORICAL, COLUMNS, NUMERIC, Schema, find_roles, read_schema
+from estimator_trainer.common.own_data.schema import CATEGORICAL, COLUMNS, DATE, NUMERIC, Schema, find_roles, read_schema
 from estimator_trainer.common.own_data.splits import SplitFile, find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.table_facts import describe
+from estimator_trainer.common.own_data.tables import open_table
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
 from estimator_trainer.common.records import records
 from estimator_trainer.datasets import csv
 from estimator_trainer.hparams import build
-from tests.datasets.own_data import Prepared, make_schema, predicted, serve
+from tests.datasets.own_data import Prepared, make_schema, predicted, prepare_raw, serve
 from tests.shared import failed, refused
 
 
 @pytest.fixture
 def table(tmp_path):
-    def make(content):
+    def make(content, named=()):
         (tmp_path / 'a.csv').write_bytes(content if isinstance(content, bytes) else content.encode())
-        return Table(str(tmp_path / 'a.csv'))
+        return Delimited(str(tmp_path / 'a.csv'), named)
 
     return make
+
+
+def rows_of(table):
+    """Returns the cells of each row of a table, or the message of its fault, and their lines."""
+    rows, lines = [], []
+    for block in table.blocks():
+        cells = zip(*(column.to_pylist() for column in block.columns))
+        rows += [str(block.faults[i]) if i in block.faults else list(row) for i, row in enumerate(cells)]
+        lines += [block.line(i) for i in range(len(block))]
+    return rows, lines
 
 
 def test_lines_are_read_from_any_offset(tmp_path):
@@ -53,13 +74,37 @@ def test_lines_are_read_from_any_offset(tmp_path):
 def test_the_delimiter_is_that_of_the_header_and_quoted_cells_may_contain_it_and_quotes_and_line_breaks(table):
     for delimiter, name in ((',', 'a;b,c|d'), (';', 'a,b'), ('\t', 'a;b,c|d'), ('|', 'a;b,c|d')):
         found = table(f'\n\nx{delimiter}"{name}"{delimiter}\n1{delimiter} 2 {delimiter}"3,4"\n')
-        assert found.header == ['x', name, ''] and [row.value for row in found.rows()] == [['1', '2', '3,4']]
+        assert found.header == ['x', name, ''] and rows_of(found) == ([['1', '2', '3,4']], [4])
     found = table(b'\xef\xbb\xbfx,text,y\r\n' + b''.join(b'%d,"a, ""b""\r\nc %d",0\r\n\r\n' % (i, i) for i in range(99)))
     assert found.header == ['x', 'text', 'y']  # Without the byte order mark.
-    rows = list(found.rows())
-    assert [row.value for row in rows] == [[f'{i}', f'a, "b"\r\nc {i}', '0'] for i in range(99)]
-    assert [row.position.row for row in rows] == [*range(99)] and rows[9].position.line == 2 + 9 * 3
-    assert list(found.rows(rows[50].position)) == rows[50:]
+    rows, lines = rows_of(found)
+    assert rows == [[f'{i}', f'a, "b"\r\nc {i}', '0'] for i in range(99)]
+    assert lines == [2 + i * 3 for i in range(99)]
+    found = table('sep=;\nx;y\n1,5;2\n')  # As Excel writes it.
+    assert found.header == ['x', 'y'] and rows_of(found) == ([['1,5', '2']], [3])
+
+
+def test_all_chunks_of_a_file_are_read_alike_by_arrow_and_by_csv(table, monkeypatch):
+    lines = ['x,y,z', *(f'{i},"a{i}",b {i % 7}' for i in range(40))]
+    lines[9:9] = ['"8","say ""hi""",", "', ' 9 , p" ,q"r"', '']
+    lines[30:30] = ['1,2', '7,"two', 'lines",c', 'ü,\u2003n\u00a0,m']
+    expected = None
+    for size in (1, 40, 300, 1 << 21):
+        monkeypatch.setattr('estimator_trainer.common.own_data.delimited._CHUNK', size)
+        for patched in (False, True):
+            with monkeypatch.context() as patch:
+                if patched:
+                    patch.setattr(Delimited, '_regular', lambda *_: None)
+                found = rows_of(table('\n'.join(lines)))
+            expected = expected or found
+            assert found == expected and len(found[0]) == 45
+    assert expected[0][8:10] == [['8', 'say "hi"', ','], ['9', 'p"', 'q"r"']] and expected[1][9:11] == [11, 13]
+    assert '2 cells' in expected[0][28] and ['7', 'two\nlines', 'c'] in expected[0] and ['ü', 'n', 'm'] in expected[0]
+
+
+@pytest.mark.parametrize('encoded', [gzip.compress('x,y\nä,1\n'.encode()), 'x,y\nä,1\n'.encode('utf-16')])
+def test_compressed_files_and_utf_16_are_read(table, encoded):
+    assert rows_of(table(encoded)) == ([['ä', '1']], [2])
 
 
 def test_a_wrong_row_is_named_by_its_line_and_hides_no_other_and_a_wrong_header_is_refused(table):
@@ -69,34 +114,70 @@ def test_a_wrong_row_is_named_by_its_line_and_hides_no_other_and_a_wrong_header_
         ('1,0\n"2,1\n3,0\n', [['1', '0'], 'line 3: a quoted cell does not end: is a quote missing?', ['3', '0']]),
         ('"2"2,1\n3,0\n', ["line 2: ',' expected after '\"': a quote within a quoted cell must be doubled", ['3', '0']]),
         ('a "b" c"d,1\n"open, 0\n3,"4"\n', [['a "b" c"d', '1'], "line 3: ',' expected after", ['3', '4']]),
-        ('\xff,1\nü,1\n', ['line 2: is not UTF-8', ['ü', '1']]),
-        (f'"{"a" * 131073}",1\n{"b" * 131072},2\n', ['line 2: a cell is longer than 131072 characters:', ['b' * 131072, '2']]),
+        ('\xff,1\nü,1\n', ['line 2: is not UTF-8: convert the file, as with: iconv -f CP1252', ['ü', '1']]),
+        (f'"{"a" * (1 << 22)}\n",1\n{"b" * 200_000},2\n', ['line 2: a cell is longer than 4 MiB:', None, ['b' * 200_000, '2']]),
         ('1,0\r2,1\r', ['line 2: contains a carriage return outside of quotes: lines must end with LF or CR LF']),
     ):
-        found = [row.value for row in table(b'x,y\n' + content.encode().replace('\xff'.encode(), b'\xff')).rows()]
+        found, _ = rows_of(table(b'x,y\n' + content.encode().replace('\xff'.encode(), b'\xff')))
         for value, wanted in zip(found, expected, strict=True):
-            assert value == wanted or f'/a.csv: {wanted}' in str(value) and '\n' not in str(value)
+            assert not wanted or value == wanted or f'/a.csv: {wanted}' in str(value) and '\n' not in str(value)
     for content, message in (
         ('', 'is empty: the first line must name the columns'),
         ('x,x\n', 'line 1 names two columns x: rename one'),
         ('1,2,\n', 'line 1 must name the columns, but contains 1,2'),
         ('x,"y\n', 'line 1: a quoted cell does not end'),
         ('x,y\n1,a\n'.encode('utf-16-le'), 'line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8'),
+        (gzip.compress(b'x,y\n1,2\n' * 99)[:-20], 'its compression is corrupt: '),
     ):
-        assert f'a.csv: {message}' in failed(table, content)
+        assert f'a.csv: {message}' in failed(lambda content: rows_of(table(content)), content)
 
 
-def test_numbers_are_those_of_float32():
-    for cell, number, integer in (
-        ('1.5', 1.5, '1.5'),
-        ('-1.0', -1, '-1'),
-        ('+007', 7, '7'),
-        ('00100000000000000001', 1e17, '100000000000000001'),  # All digits are kept.
-        ('3.4028234e38', 3.4028234e38, str(int(3.4028234e38))),
-        *((cell, None, cell) for cell in ('-3.5e38', 'nan', '1_0', '3,14', 'x')),
-    ):
-        assert (to_number(cell), to_integer_text(cell)) == (number, integer)
-        assert is_almost_number(cell) == (cell not in ('x', '1_0'))
+def test_a_first_line_of_numbers_names_columns_if_pandas_or_the_user_say_so(table, caplog):
+    assert table('0,1,2\n5,6,7\n').header == ['0', '1', '2'] and 'line 1, 0,1,2, is taken for names' in caplog.text
+    assert table('2019,2020\n5,6\n', named=['2020']).header == ['2019', '2020']
+
+
+@pytest.mark.parametrize(
+    'content, message',
+    [
+        (b'PK\x03\x04' + bytes(26) + b'xl/workbook.xml', 'is an Excel workbook: save it as CSV UTF-8'),
+        (b'PK\x03\x04' + bytes(26) + b'data.csv', 'is a zip archive: unpack it'),
+        (b'\xd0\xcf\x11\xe0rest', 'is an Excel file: save it as CSV UTF-8'),
+        (b'SQLite format 3\0', 'is an SQLite database: export a table'),
+        (b'BZh9', 'is compressed with bzip2: decompress it'),
+    ],
+)
+def test_files_that_are_no_tables_are_named(tmp_path, content, message):
+    (tmp_path / 'a.csv').write_bytes(content)
+    assert f'a.csv: {message}' in refused(open_table, str(tmp_path / 'a.csv'))
+
+
+def test_tables_of_other_formats_are_read_as_texts(tmp_path):
+    columns = {
+        'i': pa.array([1, None, 3]),
+        'f': pa.array([1.5, float('nan'), 1e20]),
+        'b': pa.array([True, False, None]),
+        's': pa.array(['x', ' y ', None]).dictionary_encode(),
+        'd': pa.array([datetime.date(2024, 2, 29), None, None]),
+        't': pa.array([datetime.datetime(2024, 2, 29, 12, 30), None, None]),
+        'nested': pa.array([[1], [], None]),
+    }
+    pyarrow.parquet.write_table(pa.table(columns), tmp_path / 'a.parquet')
+    pyarrow.feather.write_feather(pa.table(columns), str(tmp_path / 'a.feather'))
+    for name in ('a.parquet', 'a.feather'):
+        found = open_table(str(tmp_path / name))
+        assert found.header == [*'ifbsdt'] and found.unit == 'row'
+        (one, two, three), lines = rows_of(found)
+        assert lines == [1, 2, 3] and one[:5] == ['1', '1.5', 'True', 'x', '2024-02-29']
+        assert one[5].startswith('2024-02-29 12:30:00') and two == ['', 'nan', 'False', 'y', '', '']
+        assert three[:4] == ['3', '1e+20', '', '']
+    (tmp_path / 'a.jsonl').write_text('{"x": 1.50, "y": true}\n\n{"y": null, "z": " a"}\n[1]\n{"x": {}}\n{\n')
+    rows, lines = rows_of(open_table(str(tmp_path / 'a.jsonl')))
+    assert lines == [1, 3, 4, 5, 6] and rows[:2] == [['1.50', 'True', ''], ['', '', 'a']]
+    for text, wanted in zip(rows[2:], ('4: is no JSON object', '5: x is no single value', '6: is not JSON: ')):
+        assert f'a.jsonl: line {wanted}' in text
+    (tmp_path / 'a.parquet').write_bytes(b'PAR1broken')
+    assert 'a.parquet: is corrupt: ' in failed(open_table, str(tmp_path / 'a.parquet'))
 
 
 def test_each_file_of_a_directory_is_a_split_and_another_version_of_the_converter_converts_anew(tmp_path):
@@ -147,32 +228,114 @@ def test_numbers_are_standardized_and_those_that_float32_cannot_tell_apart_are_r
         assert moments.std == pytest.approx(std) and moments.is_exact_in_float32 == is_exact
 
 
-def profile(cells, kind=None):
-    found, lines = ColumnProfile(100, kind), range(2, 2 + len(cells))
+def profile(cells, kind=None, decimal='', order=''):
+    found, lines = ColumnProfile(Settings(100, missing_values(), decimal, order), kind), range(2, 2 + len(cells))
     for begin in range(0, len(cells), 10):
-        found.update(cells[begin : begin + 10], lines[begin : begin + 10])
+        block = pa.array(cells[begin : begin + 10])
+        found.update(block, lambda i, begin=begin: lines[begin + i], np.arange(begin, begin + len(block)) // 7)
     return found
 
 
-def test_a_column_is_numeric_if_its_cells_are_and_identifies_rows_if_ten_or_more_differ():
-    numbers, mostly, neither = (True, False), (False, True), (False, False)
-    for cells, kind, expected, is_integer, first_text, mean in (
-        (['1', '', '2.0', '?', 'NA'], None, numbers, True, None, 1.5),
-        (['1', '2.5'], None, numbers, False, None, 1.75),
-        (['1', '', *'1234567', '1', 'x'], None, mostly, False, (12, 'x'), 30 / 9),  # One in ten.
-        (['1', '', *'1234567', 'x'], None, neither, False, (11, 'x'), 29 / 8),
-        (['1,5', 'inf', '1e99', '7'], None, mostly, False, (2, '1,5'), 7),  # These almost are numbers.
-        ([*'xyzuv', 'NA', *'1234', *'1234567890' * 9], None, neither, False, (2, 'x'), 2.5),  # Too many texts at first.
-        (['x', 'z', '1', '2', *'123456' * 10, '1.5'], None, mostly, False, (2, 'x'), 214.5 / 63),
-        (['1', 'x', '3'], NUMERIC, numbers, True, None, 2),  # A given kind is not inferred.
-        (['1', '3'], CATEGORICAL, neither, False, None, 0),
+def test_a_column_is_numeric_if_nine_in_ten_cells_are_and_identifies_rows_if_ten_or_more_differ():
+    for cells, kind, expected, is_integer, unread, mean in (
+        (['1', '', '2.0', '?', 'NA'], None, NUMERIC, True, None, 1.5),
+        (['1', '2.5'], None, NUMERIC, False, None, 1.75),
+        (['1', '', *'1234567', '1', 'x'], None, NUMERIC, False, (12, 'x'), 30 / 9),  # One in ten.
+        (['1', '', *'1234567', 'x'], None, CATEGORICAL, False, (11, 'x'), 29 / 8),
+        ([*'xyzuv', 'NA', *'1234', *'1234567890' * 9], None, CATEGORICAL, False, (2, 'x'), 2.5),  # Too many texts at first.
+        (['1', 'x', '3'], NUMERIC, NUMERIC, False, (3, 'x'), 2),  # A given kind is not inferred.
+        (['1', '3'], CATEGORICAL, CATEGORICAL, True, None, 0),
     ):
         found = profile(cells, kind)
-        assert (found.is_numeric, found.is_mostly_numeric) == expected, cells
-        assert (found.is_integer, found.first_text, found.moments.mean) == (is_integer, first_text, pytest.approx(mean))
-        assert found.num_missing == len(cells) - found.values.total == sum(cell in ('', '?', 'NA') for cell in cells)
+        assert kind_of(found, found.reading()) == expected, cells
+        assert (found.is_integer, found.evidence.first_unread) == (is_integer, unread), cells
+        assert found.numbers.finish().mean == pytest.approx(mean)
+        assert found.num_missing == sum(cell in ('', '?', 'NA') for cell in cells) == len(cells) - found.num_present
     assert profile([*'abcdefghij']).identifies
     assert not any(profile(cells).identifies for cells in ([*'abcdefghi'], [*'abcdefghia'], ['', *'abcdefghij']))
+
+
+# The values are those that a person reads.
+@pytest.mark.parametrize(
+    'cells, settings, decimal, affixes, value',
+    [
+        (['1,234.5', '999'], {}, 'point', [''], 1234.5),
+        (['1.234,5', '0,75'], {}, 'comma', [''], 1234.5),
+        (['3,14', '1.234', '7'], {}, 'comma', [''], 3.14),
+        (['1,234,567', '1,234'], {}, 'point', [''], 1234567),
+        (['12,34,567', '1,000'], {}, 'point', [''], 1234567),  # As in India.
+        (['0,123', '1,234'], {}, 'comma', [''], 0.123),
+        (["1'234.50", '12'], {}, 'point', [''], 1234.5),
+        (['1 234,5', '2\u202f000,1'], {}, 'comma', [''], 1234.5),
+        (['$1,200.50', '$-3'], {}, 'point', ['$'], 1200.5),
+        (['($12)', '3'], {}, 'point', ['', '$'], -12),
+        (['45%', '4.5 %'], {}, 'point', ['%'], 45),
+        (['12 kg', '7kg'], {}, 'point', ['kg'], 12),
+        (['12 widgets', '7 widgets'], {}, 'point', ['widgets'], 12),
+        (['1.200 €', '1,5 €'], {}, 'comma', ['€'], 1200),
+        (['\u22125', '4'], {}, 'point', [''], -5),
+        (['1,234', '5,678'], {'decimal': 'point'}, 'point', [''], 1234),
+        (['1,234', '5,678'], {'decimal': 'comma'}, 'comma', [''], 1.234),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(cells, settings, decimal, affixes, value):
+    found = profile(cells, **settings)
+    style = found.reading().style
+    assert kind_of(found, found.reading()) == NUMERIC and (style.decimal, style.affixes) == (decimal, affixes)
+    assert style.number(cells[0]) == value and None not in map(style.number, cells)
+
+
+@pytest.mark.parametrize(
+    'cells', [['A4', 'A6'], ['5th', '6th'], ['12A', '13B'], ['1-2', '3-4'], ['1.2.3', '1.2.4'], ['0x10', '1_0']]
+)
+def test_codes_are_no_numbers(cells):
+    assert profile(cells).reading() is None
+
+
+@pytest.mark.parametrize(
+    'cells, message',
+    [
+        (
+            ['1,234', '5,678'],
+            "line 2: '1,234' is 1234 with a separator of thousands, or 1.234 with a decimal comma: say which with",
+        ),
+        (['12 kg', '500 g'], "line 2: '12 kg', but line 3: '500 g': write all in one unit"),
+        (['USD 5', '5 EUR'], "line 2: 'USD 5', but line 3: '5 EUR'"),
+        (['45%', '0.45'], "line 2: '45%', but a number without it"),
+        (
+            ['03/04/2024', '05/06/2024'],
+            "line 2: '03/04/2024' may begin with the day or with the month: say which with --hparams=da",
+        ),
+    ],
+)
+def test_cells_that_can_be_read_in_two_ways_are_told_with_the_cure(cells, message):
+    assert profile(cells).reading().wrong.startswith(message)
+
+
+# Days since 1970-01-01, from date(1).
+@pytest.mark.parametrize(
+    'cells, settings, order, days',
+    [
+        (['2024-02-29', '2023-1-5'], {}, 'ymd', 19782),
+        (['2024-02-29T12:00:00Z', '2024-02-29 18:00'], {}, 'ymd', 19782.5),
+        (['2024-02-29 12:00:00.000+02:00', '2024-02-29'], {}, 'ymd', 19782 + 10 / 24),
+        (['2024/02/29'], {}, 'ymd', 19782),
+        (['29.02.2024', '1.3.2024'], {}, 'dmy', 19782),
+        (['29/02/2024', '01/03/2024'], {}, 'dmy', 19782),
+        (['02/29/2024', '03/01/2024'], {}, 'mdy', 19782),
+        (['02/03/2024', '03/03/2024'], {'order': 'dmy'}, 'dmy', 19784),
+        (['02/03/2024 3:00 PM', '03/03/2024'], {'order': 'mdy'}, 'mdy', 19756.625),
+        (['Feb 29, 2024', '1 March 2024'], {}, 'ymd', 19782),
+    ],
+)
+def test_dates_are_read_in_the_order_that_the_column_tells(cells, settings, order, days):
+    found = profile(cells, **settings)
+    assert kind_of(found, found.reading()) == DATE and found.reading().order == order
+    np.testing.assert_allclose(to_days(pa.array(cells), order)[0], days)
+
+
+def test_a_day_that_does_not_exist_is_no_date():
+    assert profile(['2024-02-30', '2024-13-01']).reading() is None
 
 
 def test_values_are_counted_in_bounded_memory_and_categories_and_classes_are_their_places(session):
@@ -192,10 +355,13 @@ def test_values_are_counted_in_bounded_memory_and_categories_and_classes_are_the
     for expected in (['1.5', '2', '10'], ['01', '1'], ['10', '2', 'x']):
         assert sorted_classes(reversed(expected)) == expected
     ids = column_ids(tf.constant([['a', 'b'], ['', 'c']]), [[], []])  # Without known categories.
+    spelled = tf.constant([['TRUE', 'e\u0301'], ['true', '5.0'], ['True', '5'], ['no', '']])
+    spelled = column_ids(spelled, [['false', 'true', 'True'], ['\u00e9', '5']])  # A value's own spelling goes first.
     values = tf.placeholder(tf.string, [None])
     found, many = class_ids(values, ['b', 'a'], 'kind'), class_ids(values, 'abcdef', 'kind')
     session.run(tf.tables_initializer())
     assert session.run(ids).tolist() == [[0, 0], [0, 0]]
+    assert session.run(spelled).tolist() == [[2, 1], [2, 2], [3, 2], [0, 0]]
     assert found.dtype == tf.int32 and session.run(found, {values: ['a', 'b', 'a']}).tolist() == [1, 0, 1]
     with pytest.raises(tf.errors.InvalidArgumentError, match='Key: kind. Must be one of the classes: b, a[^,]'):
         session.run(found, {values: ['b', 'c']})
@@ -208,9 +374,11 @@ def facts(table, caplog):
     """Returns a function from a header and rows to the metadata, with y as the target."""
     caplog.set_level('INFO', 'tensorflow')
 
-    def call(header, rows, schema=None):
+    of_tables = {'target': 'y', 'missing': [], 'decimal': '', 'dates': ''}
+
+    def call(header, rows, schema=None, **given):
         found = table('\n'.join([header, *(','.join(map(str, row)) for row in rows)]))
-        params = {'train_split': 'train', 'target': 'y', 'min_count': 2, 'max_vocabulary': 10, 'max_bad_share': 0}
+        params = {'train_split': 'train', 'min_count': 2, 'max_vocabulary': 10, 'max_bad_share': 0, **of_tables, **given}
         file = SplitFile(found.path, ('train',))
         return describe({file: found}, file, Schema(COLUMNS, 'schema.json', schema or {}), build.HParams(params))
 
@@ -228,8 +396,9 @@ def test_text_and_few_integers_are_classes_and_other_numbers_a_regression_or_ref
         (range(21), {}, None),
         ([1.5, 2], {}, None),
         (['b', 'a', ''], {}, ['a', 'b']),  # Rows without one are reported later.
-        (['0.0', '1', '00'], {}, ['0', '1']),
-        (['1.0', 'x'], {'task': 'classification'}, ['1.0', 'x']),
+        (['0.0', '1', '00'], {}, ['0', '00', '1']),
+        (['1.0', 'x'], {'task': 'classification'}, ['1', 'x']),
+        (['001', '010', 'TRUE', 'True', 'True'], {}, ['001', '010', 'True']),  # As they are written most often.
         ([1, 2], {'task': 'regression'}, None),
         ([1.5, 2.5], {'task': 'classification'}, ['1.5', '2.5']),
     ):
@@ -247,7 +416,13 @@ def test_text_and_few_integers_are_classes_and_other_numbers_a_regression_or_ref
         (['a'], {'task': 'regression'}, UsageError, 'the target y is not a number: --hparams=schema can give another task'),
         ([1.7e9 + i for i in range(40)], {}, RunError, 'column y: the numbers around 1.7e.09 differ too little for float32:'),
         ([f'{i}a' for i in range(40)], {}, UsageError, 'the target y has too many different values to be classes: name'),
-        ([f'{i},5' for i in range(40)], {}, UsageError, r"line 2: column y: '0,5' has .*: write decimal points$"),
+        (
+            [f'{i},500' for i in range(1, 40)],
+            {},
+            UsageError,
+            r"column y: line 2: '1,500' is 1500 with a separator of thousands",
+        ),
+        ([f'2024-01-{i + 1:02}' for i in range(28)], {}, UsageError, 'the target y is a date: compute a number'),
     ):
         with pytest.raises(error, match=f'a.csv: {message}'):
             facts('x,y', [(i % 7, f'"{values[i % len(values)]}"') for i in range(40)], schema)
@@ -268,21 +443,56 @@ def test_a_column_that_identifies_rows_is_no_feature_unless_the_schema_says_so(f
 
 
 def test_only_probable_mistakes_cause_warnings(facts, caplog):
-    rows = [('x' if i % 7 == 0 else i, 'n.a.' if i == 3 else i % 5, 'low' if i == 4 else i % 3) for i in range(140)]
+    rows = [('x' if i % 7 < 4 else i, 'n.a.' if i == 3 else i % 5, 'low' if i == 4 else i % 2) for i in range(140)]
     facts('mixed,zip,y', rows, {'columns': {'zip': 'categorical'}, 'task': 'classification'})
     assert 'column' not in caplog.text and 'no row trained on' not in caplog.text
-    facts('x,time,y', [(f'"{i % 20},5"' if i % 3 == 0 else 1, 1.7e9 + i, i / 7) for i in range(60)])
-    assert "a.csv: line 2: column x: '0,5' has a decimal comma, so the column is not numeric: write decimal" in caplog.text
+    found = facts('x,time,y', [(f'"{i % 20},5"' if i % 3 == 0 else 1, 1.7e9 + i, i / 7) for i in range(60)])
+    assert "a.csv: column x: the cells are read as numbers, such as '0,5' in line 2 as 0.5; its kind" in caplog.text
+    assert found['columns'][0]['style'] == {'decimal': 'comma', 'affixes': ['']}
     assert 'a.csv: column time: the numbers around 1.7e+09 differ too little for float32: subtract a constant' in caplog.text
-    for cell, header in (('inf', 'x,y'), ('9' * 400, 'x,y'), ('n.a.', 'y,x')):
-        found = facts(header, [(cell if i == 1200 else i % 70 / 2, i % 50 / 2) for i in range(1300)])
-        assert f"a.csv: line 1202: column {header[0]}: '{cell[:40]}" in caplog.text
-        assert found['task'] == ('regression' if header == 'x,y' else 'classification')
-    assert caplog.text.count('is not a number, as nearly all others are, so the column is not numeric: correct it, or ') == 3
+    facts('n,y', [('5+' if i % 4 == 0 else i % 4, i % 2) for i in range(60)])
+    assert "column n: 75 % of the cells are numbers, but '5+' in line 2 is none: taken as categories; its kind" in caplog.text
+    facts('n,y', [(i % 4, i % 3) for i in range(60)])
+    assert 'the target y has 3 different integers, taken as classes; give "task": "regression" in' in caplog.text
+
+
+def test_a_bad_cell_among_numbers_is_a_bad_row(facts, caplog):
+    for cell in ('inf', '9' * 400, 'n.a.'):
+        for header in ('x,y', 'y,x'):
+            rows = [(cell if i == 1200 else i % 70 / 2, i % 50 / 2) for i in range(1300)]
+            found = failed(facts, header, rows)
+            assert f"a.csv: line 1202: column {header[0]}: '{cell[:40]}" in found and '--hparams=missing=[' in found
+            assert facts(header, rows, max_bad_share=0.01)['task'] == 'regression' and 'such rows are skipped' in caplog.text
+
+
+def test_a_column_of_row_numbers_as_pandas_writes_them_is_ignored(facts, caplog):
+    found = facts('Unnamed: 0,x,y', [(i, i % 7, i % 2) for i in range(30)])
+    assert kinds(found) == {'x': 'numeric', 'y': 'target'}
+    assert 'the column Unnamed: 0 is ignored: pandas names row numbers so; its kind in --hparams=schema=FILE' in caplog.text
+
+
+def test_dates_become_days_and_the_cycles_that_they_cover(facts, session):
+    days = [datetime.date(2023, 1, 2) + datetime.timedelta(7 * i) for i in range(60)]
+    found = facts('when,y', [(day.strftime('%d.%m.%Y') if i != 5 else '', i % 2) for i, day in enumerate(days)])
+    (column,) = [column for column in found['columns'] if column['kind'] == 'date']
+    origin = (days[0] - datetime.date(1970, 1, 1)).days
+    numbers = np.array([7.0 * i for i in range(60) if i != 5])
+    assert (column['order'], column['origin'], column['cycles'], column['indicator']) == ('dmy', origin, ['year', 'week'], True)
+    assert (column['mean'], column['std']) == pytest.approx((numbers.mean(), numbers.std()))
+    table = write_table('a.csv', ['when', 'y'], [['02.01.2023', '03.01.2024', '', '1.1.x'], ['0', '1', '1', '1']])
+    encoded = make_encoder(table, found, has_labels=True)(next(table.blocks()), np.arange(4))
+    assert [str(error) for error in encoded.faults.values()] == ["a.csv: line 5: column when: '1.1.x' is not a date"]
+    first, second, third = (records.decode(record) for record in encoded.examples.to_pylist())
+    assert first['when'][1] == [0] and second['when'][1] == [366] and 'when' not in third
+    names = ('year, sine', 'year, cosine', 'week, sine', 'week, cosine')
+    turn = 2 * np.pi * (origin + 366) / np.array([365.2425, 7])
+    expected = [np.sin(turn[0]), np.cos(turn[0]), np.sin(turn[1]), np.cos(turn[1])]
+    np.testing.assert_allclose([second[f'when: {name}'][1][0] for name in names], expected, rtol=1e-5)
+    assert [feature['name'] for feature in encoded_features(found)] == ['when', *(f'when: {name}' for name in names), 'y']
 
 
 def test_the_target_is_given_or_has_a_usual_name_and_a_wrong_schema_is_refused(table, tmp_path):
-    several = table('x,,Target,label').names
+    several = ['x', 'Target', 'label']
     schema_of = functools.partial(Schema, COLUMNS, 's.json')
     for target, schema, message in (
         ('', {}, '--hparams=target=COLUMN is required: the columns of a.csv are: x, Target, label$'),
@@ -311,27 +521,58 @@ def test_the_target_is_given_or_has_a_usual_name_and_a_wrong_schema_is_refused(t
             find_roles(schema_of({'id': 'x'}), [f'c{i}' for i in range(count)], 'a.csv')
 
 
+def write_table(path, header, columns):
+    """Returns a table of one block of columns of texts."""
+    block = Block(Position(0, 2), [pa.array(column) for column in columns])
+    return types.SimpleNamespace(path=path, header=header, unit='line', blocks=lambda: iter([block]))
+
+
+def test_examples_are_serialized_as_protobuf_writes_them():
+    texts = {'a' * 200: ['a', None, 'é' * 100, ''], 'ä': ['', None, 'b', 'c']}
+    numbers = {'xx': [1.5, None, -3e38, 1 / 3], 'Z': [0.0, None, 2.0, None]}
+    rows = [{name: values[i] for name, values in {**texts, **numbers}.items() if values[i] is not None} for i in range(4)]
+    columns = {name: pa.array(values) for name, values in texts.items()}
+    columns |= {name: np.array(values, np.float64) for name, values in numbers.items()}
+    assert examples.serialize(columns).to_pylist() == [records.encode(row) for row in rows]
+
+
 def test_a_row_becomes_an_example_of_its_existing_cells():
     columns = {'x': 'numeric', 'c': 'categorical', 'key': 'id', 'w': 'weight', 'y': 'target'}
-    facts = {'columns': [{'name': name, 'kind': kind} for name, kind in columns.items()], 'task': 'classification'}
-    header, integers = ['y', 'other', 'w', 'x', 'c', 'key'], {**facts, 'class_names': ['-1', '7']}
-    encode = make_encoder('a.csv', header, integers, has_labels=True)
-    assert encode(['7.0', '', '0', '1e1', '5.0', 'r']) == {'x': 10, 'c': '5.0', 'key': 'r', 'w': 0, 'y': '7'}
-    assert encode(['-01', '', '2', 'NA', '?', '']) == {'w': 2, 'y': '-1'}
-    assert make_encoder('a.csv', header, integers, has_labels=False)(['x', '', '-1', '1', 'a', '']) == {'x': 1, 'c': 'a'}
-    assert make_encoder('', ['c', 'x'], integers, has_labels=True)(['a', '']) == {'c': 'a'}
-    names = make_encoder('a.csv', header, {**facts, 'class_names': ['7.0', 'x']}, has_labels=True)
-    assert names(['7.0', '', '1', '', '', '']) == {'w': 1, 'y': '7.0'}
-    numbers = make_encoder('a.csv', header, {**facts, 'task': 'regression'}, has_labels=True)
-    assert numbers(['2.50', '', '1', '', '', '']) == {'w': 1, 'y': 2.5}
-    for cells, message in (
+    facts = {'columns': [{'name': name, 'kind': kind, 'vocabulary': ['é', 'True']} for name, kind in columns.items()]}
+    facts |= {'task': 'classification', 'class_names': ['-1', '7']}
+    header, styled = ['y', 'other', 'w', 'x', 'c', 'key'], {'name': 'x', 'kind': 'numeric', 'style': {'decimal': 'comma'}}
+
+    def encoded(facts, *rows, header=header, has_labels=True):
+        table = write_table('a.csv', header, list(zip(*rows)))
+        found = make_encoder(table, facts, has_labels)(next(table.blocks()), np.arange(len(rows)))
+        values = [
+            {name: value[0] for name, (_, value) in records.decode(record).items()} for record in found.examples.to_pylist()
+        ]
+        return values, [str(error) for error in found.faults.values()]
+
+    rows = (['7.0', '', '0', '1e1', 'TRUE', 'r'], ['-1', '', '2', 'NA', '?', ''], ['7', '', '1', '', 'e\u0301', ''])
+    assert encoded(facts, *rows)[0] == [
+        {'x': 10, 'c': b'True', 'key': b'r', 'w': 0, 'y': b'7'},
+        {'w': 2, 'y': b'-1'},
+        {'w': 1, 'y': b'7', 'c': 'é'.encode()},
+    ]
+    assert encoded(facts, ['x', '', '-1', '1', 'a', ''], has_labels=False)[0] == [{'x': 1, 'c': b'a'}]
+    assert encoded(facts, ['a', ''], header=['c', 'x'])[0] == [{'c': b'a'}]
+    numbers = {'columns': [styled, {'name': 'y', 'kind': 'target'}], 'task': 'regression', 'missing': ['none']}
+    assert encoded(numbers, ['2.50', '', '1', '1.234,5', '', ''])[0] == [{'y': 2.5, 'x': 1234.5}]
+    assert encoded(numbers, ['2.50', '', '1', 'none', '', ''])[0] == [{'y': 2.5}]
+    wrong = (
         (['', '', '1', '', '', ''], 'column y: the target is missing'),
+        (['8', '', '1', '', '', ''], "column y: '8' is not one of the classes"),
         (['7', '', '', '', '', ''], 'column w: the weight is missing'),
         (['7', '', '-1', '', '', ''], 'column w: a weight must not be negative, but is -1'),
         (['7', '', '1', 'two', '', ''], "column x: 'two' is not a number"),
-    ):
-        assert failed(encode, cells) == message
-    assert refused(make_encoder, 'a.csv', ['y'], integers, False) == 'a.csv: has no column x, c, which the model requires'
+    )
+    found, errors = encoded(facts, *(cells for cells, _ in wrong), ['7', '', '1', '2', '', ''])
+    assert found == [{'w': 1, 'x': 2, 'y': b'7'}]
+    assert errors == [f'a.csv: line {line}: {message}' for line, (_, message) in enumerate(wrong, 2)]
+    table = write_table('a.csv', ['y'], [['7']])
+    assert refused(make_encoder, table, facts, False) == 'a.csv: has no column x, c, which the model requires'
 
 
 def write(path, header, rows, delimiter=','):
@@ -365,7 +606,7 @@ def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp
     ]
     target = {'task': 'classification', 'class_names': ['a', 'b', 'c'], 'num_classes': 3}
     assert found.metadata == {**target, 'columns': columns, 'vocabulary_sizes': {'categorical': [3]}}
-    unseen = 'no row trained on is of the class c.'
+    unseen = 'the target kind: no row trained on is of the class c.'
     for line in (unseen, 'numeric: x, y\n', 'categorical: city\n', 'target: kind, classification\n'):
         assert f'train.csv: {line}' in caplog.text
     for limit in ('min_count=3', 'max_vocabulary=1'):
@@ -386,6 +627,8 @@ def test_tables_and_input_become_standardized_numbers_ids_and_labels(splits, tmp
     features, errors = found.predict(inputs)
     assert not errors
     np.testing.assert_equal(features, expected[0])
+    raw = {'x': [3, np.nan], 'y': [np.nan, 7], 'city': [' Oslo ', 'Bonn']}
+    np.testing.assert_equal(prepare_raw(csv, found.params, raw), features)
     path = write(tmp_path / 'input.csv', 'x;y;city', [(3, 7, 'Rome'), ('three', 7, 'Rome'), (1,), ('', '', '')], ';')
     features, errors = found.predict(path)
     assert features['categorical'].tolist() == [[1], [0]]
@@ -466,9 +709,31 @@ def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
     shutil.rmtree(tmp_path / 'data')
     path.unlink()
     assert run(*flags, f'--hparams_set={saved}', '--schedule=predict', f'--input={new}')[0] == 0
-    np.testing.assert_allclose([row['value'] for row in predicted(tmp_path / 'output')], [220.5, 30.5], atol=40)
+    expected = [row['value'] for row in predicted(tmp_path / 'output')]
+    np.testing.assert_allclose(expected, [220.5, 30.5], atol=40)
+    loaded = api.load(tmp_path / 'output')
+    for rows in ([[40, 'b'], [10, 'a']], {'c': ['b', 'a'], 'x': ['40', 10]}):
+        np.testing.assert_allclose(loaded.predict(rows)['value'], expected, rtol=1e-5)
+    assert loaded.predict({'x': 10, 'c': 'a'})['value'] == pytest.approx(expected[1], rel=1e-5)
+    labeled, metrics = write(tmp_path / 'labeled.csv', 'target,x,c', [(200, 40, 'b'), (50, 10, 'a')]), tmp_path / 'output'
+    before = (metrics / 'metrics.csv').read_text(), sorted(path.name for path in metrics.iterdir())
+    code, result, _ = run(*flags, '--schedule=evaluate', f'--input={labeled}')
+    assert code == 0 and result.keys() == {'global_step', 'input'} and result['global_step'] == 150
+    errors = np.abs(np.subtract(expected, [200, 50]))
+    found = [result['input'][name] for name in ('mean_absolute_error', 'rmse')]
+    np.testing.assert_allclose(found, [errors.mean(), np.sqrt(np.square(errors).mean())], rtol=1e-4)
+    assert loaded.evaluate_files(labeled) == {'global_step': 150, **result['input']}
+    assert before == ((metrics / 'metrics.csv').read_text(), sorted(path.name for path in metrics.iterdir()))
+    code, _, err = run(*flags, '--schedule=evaluate', f'--input={new}')
+    assert code == 2 and err.splitlines()[-1] == f'trainer.py: {new}: has no column target, which evaluation requires'
+    write(labeled, 'x,c,target', [(4, 'b', '')])
+    code, _, err = run(*flags, '--schedule=evaluate', f'--input={labeled}')
+    problem = 'line 2: column target: the target is missing: correct it, or leave it out'
+    assert code == 1 and err.splitlines()[-1] == f'trainer.py: {labeled}: {problem}'
     code, result, _ = run(*flags, '--schedule=export')
     assert code == 0
+    found = serve(result['export'], 'serving_default', {'x': [40, 10], 'c': ['b', 'a']})
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
     examples = [records.encode({'x': 40.0, 'c': 'b'}), records.encode({'x': 10.0, 'c': 'a'})]
     found = serve(result['export'], 'examples:serving_default', {'examples': examples})
-    np.testing.assert_allclose(found, [220.5, 30.5], atol=40)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.datasets import text
-from tests.datasets.own_data import Prepared
+from tests.datasets.own_data import Prepared, prepare_raw
 from tests.shared import failed, raised, refused
 
 
@@ -89,8 +89,18 @@ def test_texts_and_input_become_ids_and_labels_their_classes(splits, tmp_path, p
     path.write_bytes(b'a good film\npos\tgood\nother\tgood\n\xff\n\nfilm')
     features, errors = found.predict(path)
     assert [row['text'].tolist() for row in features] == [[3, 2, 4], [2], [1, 2], [4]]
-    assert errors == {4: f'{path}: line 4: is not UTF-8: iconv -f CP1252 -t UTF-8 OLD > NEW converts a file of Windows'}
+    not_utf8 = 'is not UTF-8: iconv -f CP1252 -t UTF-8 OLD > NEW converts a file of Windows'
+    assert errors == {4: f'{path}: line 4: {not_utf8}'}
     assert [fields['line'] for fields, _ in text.read_input(str(path), found.params)] == [1, 2, 3, 4, 6]
+    path.write_bytes(b'pos\tgood\n\nfilm\nneg\tfilm a\nmeh\tfilm\n\xff')
+    labeled, errors = found.read_labeled(path)
+    assert [(row['text'].tolist(), labels['label']) for row, labels in labeled] == [([2], 1), ([4, 3], 0)]
+    assert errors == {
+        line: f'{path}: line {line}: {wrong}'
+        for line, wrong in ((3, 'has no tab after the label'), (5, "'meh' is none of the classes"), (6, not_utf8))
+    }
+    raw = prepare_raw(text, found.params, {'text': ['a good film ', '', 'film']})['text']
+    assert raw.tolist() == [[3, 2, 4], [1, 0, 0], [4, 0, 0]]
 
 
 def test_texts_and_labels_of_either_unicode_form_and_spelling_are_the_same(tmp_path, prepared):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.records import records, shards
 from estimator_trainer.datasets import tfds as dataset
@@ -207,6 +208,11 @@ def test_a_model_learns_predicts_and_is_exported_without_the_data_and_the_packag
     for path, expected in ((tmp_path / 'light.png', ['light']), (test, [LABEL.names[label] for label in labels])):
         assert run(*flags, '--schedule=predict', f'--input={path}')[0] == 0
         assert [row['class_name'] for row in predicted(tmp_path / 'output')] == expected
+    loaded, light = api.load(tmp_path / 'output'), tmp_path / 'light.png'
+    assert loaded.predict(light)['class_name'] == 'light' and loaded.predict(gray(0))['class_name'] == 'dark'
+    assert loaded.predict([light, np.zeros([9, 7], np.uint8)])['class_name'].tolist() == ['light', 'dark']
     code, result, _ = run(*flags, '--schedule=export')
     assert code == 0 and serve(result['export'], 'serving_default', {'image': np.stack([gray(0), gray(1)])}) == [0, 1]
     assert serve(result['export'], 'examples:serving_default', {'examples': serialized}) == labels
+    pictures = [picture(size=(30, 30), value=109), picture(value=9)]
+    assert serve(result['export'], 'pictures:serving_default', {'image': pictures}) == [1, 0]

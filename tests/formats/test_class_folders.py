@@ -40,7 +40,7 @@ def test_folders_are_classes_in_the_order_of_their_names_and_other_files_are_cou
     os.symlink('nowhere', tmp_path / 'dog' / 'broken.png')
     folders = scan(tmp_path)
     misplaced = {'.png outside of classes': 1, '.png that cannot be read': 1}
-    assert folders.ignored == {'.db': 1, '.txt': 2, 'without a suffix': 1, 'hidden': 2, **misplaced}
+    assert folders.ignored == {'Thumbs.db': 1, '.txt': 2, 'without a suffix': 1, 'hidden': 2, **misplaced}
     assert len(labels(folders)) == 6
 
 
@@ -72,6 +72,26 @@ def test_folders_of_splits_are_taken_as_they_are_and_without_one_for_evaluation_
     assert folders.splits.keys() == {'train', 'eval'} and len(labels(folders)) == 60
     assert all(path.startswith('train/') for path in labels(folders, 'eval'))
     assert folders.ignored == {'.png outside of classes': 2}
+
+
+def test_what_systems_leave_among_classes_and_splits_is_neither_and_is_counted(tmp_path):
+    for root, parents in ((tmp_path / 'classes', ['']), (tmp_path / 'splits', ['train/', 'val/'])):
+        make(root, *(path for parent in parents for path in many(3, f'{parent}a', f'{parent}b')))
+        expected = labels(scan(root))
+        thumbnails = ('a/@eaDir/0.png/SYNOFILE_THUMB_M.png', '@eaDir/a/1.png', '__MACOSX/a/._0.png')
+        make(root, *thumbnails, *(f'{parents[0]}{path}' for path in ('a/._0.png', 'lost+found/x.png', '$RECYCLE.BIN/1.png')))
+        folders = scan(root)
+        assert labels(folders) == expected and folders.class_names == ['a', 'b'] and not folders.unlabeled
+        assert folders.ignored['@eaDir'] >= 1 and folders.ignored['__MACOSX'] == folders.ignored['lost+found'] == 1
+
+
+def test_folders_for_testing_without_classes_are_unlabeled_unless_there_is_one_of_a_class(tmp_path):
+    make(tmp_path, *many(3, 'train/a', 'train/b', 'val/a', 'val/b', 'test/unknown', 'test2/x/y'), 'notes/old/a.txt')
+    folders = scan(tmp_path)
+    assert folders.splits.keys() == {'train', 'val'}
+    assert folders.unlabeled == {'test': ['unknown'], 'test2': ['x']}  # None of notes, which has no pictures.
+    make(tmp_path, 'test/a/0.png')
+    assert refused(scan, tmp_path) == f'{tmp_path}/test/unknown: there is no such class in train, which has a, b'
 
 
 def test_the_split_for_evaluation_is_called_eval_or_validation_and_is_not_that_trained_on(tmp_path):
@@ -132,7 +152,20 @@ def test_a_directory_without_usable_classes_is_refused(tmp_path):
         (['a/1.txt', 'b/2.txt'], ': has no files named *.jpg, *.png'),
         (['a/1.png', 'a/2.png', 'b/2.txt'], '/b: has no files named *.jpg, *.png'),
         (['a/1.png', 'b/1.png', 'b/2.png'], '/a/1.png: is the only file of its class: evaluation needs another'),
-        (many(2, 'train/a', 'train/b', 'val/a', 'val/c'), '/val/c: there is no such class in train'),
+        (
+            ['a.jpg', 'b.jpg', 'labels.csv', '.x'],
+            ': has no folders, but needs one for each of at least two classes; it has 1 .csv, 2',
+        ),
+        (
+            many(2, 'data/train/a', 'data/val/a'),
+            f': has only one folder, data, but needs one for each of at least two classes: give {root}/data, which has train, ',
+        ),
+        (
+            ['a/1.png', 'a/2.png', *(f'b/{i}.x' for i in 'abc'), 'b/old/x'],
+            '/b: has no files named *.jpg, *.png; it has 3 .x, the folder old',
+        ),
+        (many(2, 'train/a', 'train/b', 'val/a', 'val/c'), '/val/c: there is no such class in train, which has a, b'),
+        (many(2, 'train/a', 'train/b', 'val/c'), '/val/c: there is no such class in train'),
         (many(2, 'train/a', 'train/b', 'val/a'), '/val/b: has no files named'),
         (many(2, 'train/a', 'val/a'), '/train: has only one folder, a'),
         (many(2, 'training/a', 'training/b', 'val/a', 'val/b'), ': has the folder val with folders of classes, but no'),

@@ -73,6 +73,23 @@ def test_braces_in_other_values_are_text():
     assert (params.path, params.number, params.texts) == ('a{b', 3, ('a{2}:x', 'b'))
 
 
+def test_a_tilde_in_a_path_is_the_home_directory_in_all_layers_and_in_saved_ones(tmp_path, monkeypatch):
+    monkeypatch.setenv('HOME', '/home/me')
+    dataset = dict.fromkeys(['csv_file', 'image_dir', 'schema', 'my_path', 'tilde'], '')
+    params = make('schema=~/s.json,tilde=~/x', {'raw_dir': '~'}, dataset, write_set(tmp_path, {'csv_file': '~/a.csv'}))
+    assert (params.csv_file, params.schema, params.raw_dir) == ('/home/me/a.csv', '/home/me/s.json', '/home/me')
+    assert (params.tilde, params.image_dir) == ('~/x', '')
+    assert make('image_dir=gs://b/~', dataset=dataset).image_dir == 'gs://b/~'
+    assert make(dataset=dataset, given={'my_path': '~/x'}).my_path == '/home/me/x'
+    build.save({**params, 'csv_file': '~/a.csv'}, str(tmp_path / 'hparams.json'))  # As older versions did.
+    assert build.compare(params, str(tmp_path / 'hparams.json')).csv_file == '/home/me/a.csv'
+
+
+def test_a_set_may_begin_with_the_mark_of_an_editor(tmp_path):
+    (tmp_path / 'set.json').write_bytes(b'\xef\xbb\xbf{"batch_size": 7}')
+    assert make(set_name=str(tmp_path / 'set.json')).batch_size == 7
+
+
 MUST_BE = [
     ('batch_size=1_0', 'an integer'),
     ('batch_size=0', 'at least 1'),

@@ -26,7 +26,8 @@ def captions(monkeypatch):
 def prediction(number, share=0.9, shape=(28, 28, 1), **fields):
     probabilities = np.full(4, (1 - share) / 3)
     probabilities[number] = share
-    return Prediction(fields, {'class': np.int64(number), 'probabilities': probabilities}, image=np.zeros(shape, np.float32))
+    values, label = {'class': np.int64(number), 'probabilities': probabilities}, fields.pop('label', None)
+    return Prediction(fields, values, image=np.zeros(shape, np.float32), label=label)
 
 
 def draw(path, predictions, **options):
@@ -38,7 +39,7 @@ def draw(path, predictions, **options):
 
 
 def test_a_wrong_prediction_has_a_red_frame_and_its_label(tmp_path, captions):
-    pixels = draw(tmp_path / 'x.png', [prediction(0), prediction(1)], class_names=NAMES, labels=[0, 0])
+    pixels = draw(tmp_path / 'x.png', [prediction(i, label=np.int32(0)) for i in range(2)], class_names=NAMES)
     assert captions == ['cat 90%', 'example 0', 'dog 90%', 'label cat', 'example 1']
     assert (pixels == 0).all(-1).sum() == 2 * 112**2  # 28 pixels that are enlarged 4 times.
     of_right, of_wrong = ((half == WRONG).all(-1).sum() for half in np.split(pixels, 2, axis=1))
@@ -71,8 +72,8 @@ def test_images_of_any_shape_fit_into_their_tiles(tmp_path, shape, size):
 
 
 def test_a_prediction_without_a_class_shows_its_first_number(tmp_path, captions):
-    found = Prediction({'example_id': 7}, {'value': np.float32(0.123456)}, image=np.zeros([28, 28, 1]))
-    draw(tmp_path / 'x.png', [found], labels=[1])
+    found = Prediction({'example_id': 7}, {'value': np.float32(0.123456)}, image=np.zeros([28, 28, 1]), label=np.int32(1))
+    draw(tmp_path / 'x.png', [found])
     assert captions == ['value 0.1235', '7']
 
 

@@ -1,10 +1,13 @@
 """Exported models: signatures for datasets of every kind, example requests, model card."""
 
+import base64
+import io
 import json
 import types
 
 from google.protobuf import empty_pb2, unknown_fields
 import numpy as np
+from PIL import Image
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -13,6 +16,7 @@ from tensorflow.core.framework import tensor_pb2
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference import requests, serving
 from estimator_trainer.common.inference.model_card import to_markdown
+from estimator_trainer.common.inference.signatures import DEFAULT, signatures_of
 from estimator_trainer.common.ops.python_op import python_op
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.records import records
@@ -54,16 +58,17 @@ DATASETS = {
 
 
 def make(tmp_path, dataset, model):
-    """Returns a trained Estimator and the serving_input_fn of its export."""
+    """Returns a trained Estimator, the serving_input_fn of its export, and the specs of its default signature."""
     estimator = make_estimator(tmp_path, model=types.SimpleNamespace(model=model))
     estimator.train(lambda: tensors().batch(4).map(lambda features: (features, {})), steps=1)
-    return estimator, serving.make_serving_input_fn(DataSource(types.SimpleNamespace(**dataset), '', estimator.params))
+    source = DataSource(types.SimpleNamespace(**dataset), '', estimator.params)
+    return estimator, serving.make_serving_input_fn(source), signatures_of(source)[DEFAULT].specs
 
 
 @pytest.mark.parametrize('kind', DATASETS)
 def test_both_signatures_of_an_export_agree_for_any_batch(tmp_path, kind):
-    estimator, serving_input_fn = make(tmp_path, DATASETS[kind], doubled)
-    specs = serving.check_exportable(estimator, serving_input_fn, estimator.latest_checkpoint())
+    estimator, serving_input_fn, specs = make(tmp_path, DATASETS[kind], doubled)
+    serving.check_exportable(estimator, serving_input_fn, estimator.latest_checkpoint())
     assert specs == {'x': tf.TensorSpec([None, 2], tf.float32), 'n': tf.TensorSpec([None], tf.int32)}
     path = estimator.export_saved_model(str(tmp_path / 'export'), serving_input_fn)
     signatures = tf2.saved_model.load(path.decode()).signatures
@@ -93,7 +98,7 @@ def test_models_that_cannot_be_exported_are_named(tmp_path):
         y = python_op(lambda x: x, lambda x, gradient: gradient)(tf.get_variable('w', initializer=1.0) * features['x'])
         return {'y': y}, None if labels is None else tf.reduce_sum(y, 1)
 
-    estimator, serving_input_fn = make(tmp_path, DATASETS['tensors made in memory'], model)
+    estimator, serving_input_fn, _ = make(tmp_path, DATASETS['tensors made in memory'], model)
     with pytest.raises(UsageError, match='^--schedule=export: model/PyFunc is a Python function, which only this process'):
         serving.check_exportable(estimator, serving_input_fn, estimator.latest_checkpoint())
     grid = {'read': tensors, 'parse': lambda mode, params, record: ({'grid': tf.ones([record['n'], record['n']])}, {})}
@@ -142,6 +147,15 @@ def test_an_example_has_the_shape_and_type_of_the_inputs_and_may_be_long():
     for example in (requests.make_example(specs), read_request(requests.prediction_log(requests.make_example(specs)))):
         assert example['words'].tolist() == [[b'']]
         assert example['x' * 300].tolist() == [[0] * 5000] and example['x' * 300].dtype == np.int64
+
+
+def test_an_example_request_has_a_picture_where_one_is_required(tmp_path):
+    specs = {'photo': tf.TensorSpec([None], tf.string, 'picture'), 'city': tf.TensorSpec([None], tf.string)}
+    paths = requests.write_requests(str(tmp_path), specs)
+    (instance,) = json.load(open(paths['request.json']))['instances']
+    assert instance['city'] == '' and Image.open(io.BytesIO(base64.b64decode(instance['photo']['b64']))).size == (1, 1)
+    (record,) = tf.python_io.tf_record_iterator(paths['tf_serving_warmup_requests'])
+    assert read_request(record)['photo'].tolist() == [base64.b64decode(instance['photo']['b64'])]
 
 
 CARD = {

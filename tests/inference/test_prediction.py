@@ -1,6 +1,7 @@
 """Predictions of arrays, with a Predictor, of splits, and of the files of --input."""
 
 import concurrent.futures
+import itertools
 import os
 import re
 import threading
@@ -13,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.input_files import open_files
-from estimator_trainer.common.inference.prediction import Prediction, predict_files, read_labels
+from estimator_trainer.common.inference.prediction import Prediction, predict_files, predict_split, read_labels
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins import loader
@@ -88,22 +89,50 @@ def test_bad_examples_of_files_do_not_prevent_other_predictions(trained, tmp_pat
     np.testing.assert_allclose([line['y'] for line in found if 'y' in line], expected(tmp_path, 4, x), rtol=1e-4)
 
 
-def test_the_labels_of_a_split_are_read_if_they_are_classes():
-    def read_first(labels):
-        source = make_source(read=lambda *_: tf.data.Dataset.range(9), parse=lambda _, __, i: ({'x': i}, labels(i)))
-        return read_labels(source, 'eval', 6)
+def test_the_labels_of_a_split_are_read_in_its_order_up_to_where_they_are_missing(caplog):
+    def read_first(labels, batch=False):
+        name = 'parse_batch' if batch else 'parse'
+        functions = {name: lambda _, __, i: ({'x': i}, labels(i))}
+        source = make_source(read=lambda *_: tf.data.Dataset.range(9), **({'parse': None} if batch else {}), **functions)
+        return [label if label is None else label.item() for label in itertools.islice(read_labels(source, 'eval'), 10)]
 
-    assert read_first(lambda i: {'label': i}) == [0, 1, 2, 3, 4, 5]
-    assert read_first(lambda i: {'label': tf.cast(i, tf.float32)}) == []
-    assert read_first(lambda i: {'label': tf.stack([i, i])}) == []
-    assert read_first(lambda i: {'y': i}) == []
-    assert read_first(lambda i: {'label': tf.gather([1], i)}) == []  # Fails.
+    numbers, unknown = [*range(9), None], [None] * 10
+    for batch in (False, True):
+        assert read_first(lambda i: {'label': i, 'other': i + 1}, batch) == numbers
+    assert read_first(lambda i: {'y': i / 2, 'weight': 1.0}) == [*(i / 2 for i in range(9)), None]  # The only one.
+    assert read_first(lambda i: {'label': tf.stack([i, i])}) == unknown
+    assert read_first(lambda i: {'y': i, 'z': i}) == read_first(lambda i: {}) == unknown
+    assert read_first(lambda i: {'label': tf.gather([1], i)}) == unknown  # Fails.
+    assert read_first(lambda i: {}['label']) == unknown
+    assert 'has no labels' not in caplog.text  # At WARNING: a split to predict need not have any.
+    assert read_first(lambda i: {'label': tf.gather([*range(6)], i)}) == [0, 1, 2, 3, *unknown[4:]]  # In batches of four.
+    assert 'The split eval has no labels from example 4 on: ' in caplog.text
 
 
-def test_a_class_is_written_with_its_name():
-    prediction = Prediction({'input': 'a'}, {'class': np.int64(1)})
-    assert prediction.to_json(['cat', 'dog']) == {'input': 'a', 'class': 1, 'class_name': 'dog'}
-    assert prediction.to_json(['cat']) == prediction.to_json() == {'input': 'a', 'class': 1}
+def test_a_class_and_a_label_are_written_with_their_names():
+    prediction = Prediction({'input': 'a'}, {'class': np.int64(1)}, label=np.int32(0))
+    named = {'input': 'a', 'label': 0, 'label_name': 'cat', 'class': 1, 'class_name': 'dog'}
+    assert prediction.to_json(['cat', 'dog']) == named
+    assert prediction.to_json(['cat']) == {'input': 'a', 'label': 0, 'label_name': 'cat', 'class': 1}
+    assert Prediction({}, {'value': np.float32(1)}, label=np.float32(0.5)).to_json() == {'label': 0.5, 'value': 1}
+
+
+def test_predictions_of_a_split_name_their_example_and_where_it_is(trained, tmp_path):
+    for i in range(2):
+        with tf.io.TFRecordWriter(f'{tmp_path}/{i}.tfrecord') as writer:
+            for j in range(3):
+                writer.write(records.encode({'x': X[3 * i + j]}))
+    records.index(f'{tmp_path}/index', {'own': [f'{tmp_path}/{i}.tfrecord' for i in range(2)]})
+    source = make_source(read=lambda split, *_: records.read(f'{tmp_path}/index', split))
+    found = [prediction.to_json() for prediction in predict_split(trained, source, 'own', f'{tmp_path}/model.ckpt-4')]
+    places = [{'split': 'own', 'example': i, 'file': f'{tmp_path}/{i // 3}.tfrecord', 'record': i % 3} for i in range(6)]
+    assert [{name: line[name] for name in places[0]} for line in found] == places
+    np.testing.assert_allclose([line['y'] for line in found], expected(tmp_path, 4, X[:6]), rtol=1e-4)
+    found = [prediction.to_json() for prediction in predict_split(trained, make_source(), 'eval', f'{tmp_path}/model.ckpt-4')]
+    assert [(line['split'], line['example'], line['example_id']) for line in found] == [
+        ('eval', i, f'n{i}') for i in range(len(X))
+    ]
+    assert 'file' not in found[0]
 
 
 def test_a_predictor_gives_the_numbers_of_estimator_predict_for_any_batch(trained, tmp_path, monkeypatch):

@@ -16,7 +16,8 @@ KERNEL = np.random.RandomState(2).normal(size=[2, 3]).astype(np.float32)
 L2 = tf.keras.regularizers.l2
 Dropout, RandomRotation = tf.keras.layers.Dropout, tf.compat.v2.keras.layers.RandomRotation
 output = functools.partial(tf.keras.layers.Dense, 1, kernel_initializer='ones')
-batch_norm = functools.partial(tf.keras.layers.BatchNormalization, momentum=0.5)
+# With a momentum that the first step already has.
+batch_norm = functools.partial(tf.keras.layers.BatchNormalization, momentum=0.1)
 
 
 def hidden(**changes):
@@ -89,7 +90,7 @@ def test_a_network_of_keras_layers_is_trained_as_by_keras(make):
     assert_same(found, train_by_keras(sequential()))
     in_towers = train(make, 1, towers=2)
     assert in_towers.keys() == found.keys()
-    expected = 0.5 * np.tanh(X[:2] @ KERNEL).mean(0)  # Of the first tower's half.
+    expected = 0.9 * np.tanh(X[:2] @ KERNEL).mean(0)  # Of the first tower's half.
     np.testing.assert_allclose(the('moving_mean', in_towers), expected, rtol=1e-5)
 
 
@@ -185,7 +186,7 @@ def test_batch_norm_that_is_called_twice_moves_its_averages_twice_in_order(sessi
         return lambda x: norm(x) + norm(3 * x + 1)
 
     for found in collected(session, make, 20):
-        expected = 0.5 * 0.5 * X.mean(0) + 0.5 * (3 * X.mean(0) + 1)
+        expected = 0.1 * 0.9 * X.mean(0) + 0.9 * (3 * X.mean(0) + 1)
         np.testing.assert_allclose(the('moving_mean', found), expected, rtol=1e-5)
 
 

@@ -57,6 +57,32 @@ def test_what_a_parser_must_not_return_is_named_and_ids_are_texts_or_integers(se
     assert 'example_id' in check(({'example_id': [3, 4]}, {}), TRAIN, 'parse_batch')[0]
 
 
+def test_raw_inputs_must_be_of_a_batch_and_become_what_the_parser_makes(session):
+    a = tf.TensorSpec([None, 2], tf.float32)
+    assert dataset_contract.check_raw_specs({'a': a}, PARAMS) == {'a': a}
+    for specs, message in (
+        ([a], ' must return specs as a dict, not a list of 1'),
+        ({'a': tf.float32}, ': a must be a tf.TensorSpec of shape [None, ...], not tf.float32'),
+        ({'a': tf.TensorSpec([], tf.float32)}, ': a must be a tf.TensorSpec of shape [None, ...], not TensorSpec(shape=()'),
+        ({'a': tf.TensorSpec([3], tf.float32)}, ': a must be a tf.TensorSpec of shape [None, ...], not TensorSpec(shape=(3,)'),
+    ):
+        assert refused(dataset_contract.check_raw_specs, specs, PARAMS).startswith(f'--dataset=d: raw_specs(){message}')
+    for features, message in (
+        (None, ' must return features as a dict, not None'),
+        ({}, ': the feature a is missing, but parsing makes it float32 (None, 2)'),
+        (
+            {'a': tf.zeros([3, 1])},
+            ': the feature a is a tensor of float32 (3, 1), but parsing makes it float32 (None, 2)',
+        ),
+        (
+            {'a': tf.zeros([3, 2], tf.int32)},
+            ': the feature a is a tensor of int32 (3, 2), but parsing makes it float32',
+        ),
+    ):
+        message = f'--dataset=d: from_raw(){message}'
+        assert refused(dataset_contract.check_raw_features, features, {'a': a}, PARAMS).startswith(message)
+
+
 def test_batches_of_a_size_that_is_only_known_later_are_checked_then(session):
     a, b = (tf.placeholder(tf.float32, [None, *shape]) for shape in ([2], []))
     features, labels = check(({'a': a, 's': sparse(), 'x': unknown()}, {'b': b}), TRAIN, 'parse_batch')

@@ -120,7 +120,8 @@ def test_alexnet_learns_mnist_prints_what_it_reached_and_predicts_the_split_and_
 
     # A line for every example, of the network that was evaluated.
     _, predicted, _ = predict()
-    assert all(line.keys() == {'class', 'probabilities'} for line in predicted)
+    assert all(line.keys() == {'split', 'example', 'label', 'class', 'probabilities'} for line in predicted)
+    assert [line['label'] for line in predicted] == mnist.read_idx('t10k-labels-idx1-ubyte')[:1000].tolist()
     probabilities, classes = (np.array([line[name] for line in predicted]) for name in ('probabilities', 'class'))
     np.testing.assert_allclose(probabilities.sum(1), np.ones(1000), atol=1e-4)
     np.testing.assert_array_equal(classes, probabilities.argmax(1))
@@ -135,9 +136,15 @@ def test_alexnet_learns_mnist_prints_what_it_reached_and_predicts_the_split_and_
     result, lines, err = predict(f'--input={tmp_path}/*.png')
     assert result == {'global_step': 150, 'predictions': f'{output_dir}/predictions.jsonl', 'errors': 1}
     assert 'WARNING 1 of 7 examples cannot be predicted; ' in err
+    assert f'WARNING {output_dir}/predictions.jsonl: these earlier predictions will be replaced; --predictions=' in err
     assert [line['input'] for line in lines] == [f'{tmp_path}/{i}.png' for i in range(7)]
     assert [line.get('class') for line in lines] == [*classes[:5], classes[0], None]
     np.testing.assert_allclose([line['probabilities'] for line in lines[:5]], probabilities[:5], atol=1e-4)
+    result, lines, err = predict(f'--input={tmp_path}/5.png', f'--predictions={tmp_path}/five.jsonl')
+    assert result['predictions'] == f'{tmp_path}/five.jsonl' and 'replaced' not in err
+    assert len(lines) == 1 and len((output_dir / 'predictions.jsonl').read_text().splitlines()) == 7
+    code, _, err = run('--schedule=predict', '--predictions=/no/x.jsonl')
+    assert code == 2 and err.splitlines()[-1].endswith('--predictions=/no/x.jsonl: there is no directory /no')
     code, _, err = run('--schedule=predict', f'--input={tmp_path}/6.png')
     problem = f'nothing to predict: {tmp_path}/6.png is not an image of a kind that Pillow reads'
     assert code == 2 and problem in err.splitlines()[-1]

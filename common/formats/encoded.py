@@ -1,0 +1,105 @@
+"""Image files decoded in TensorFlow ops, for exported models: as `images` does, in Pillow, for training and --input."""
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+PICTURE = 'picture'  # The name of a tf.TensorSpec of strings that are the contents of image files.
+_GRAY = (0.299, 0.587, 0.114)
+_ORIENTATION, _SHORT = 0x0112, 3  # A tag of TIFF, and the type of its value.
+_SEARCHED = 1 << 17  # Bytes of a file in which EXIF data and transparent colors begin.
+# EXIF orientations, and the operations, in order, that make such images upright.
+_TURNS = (
+    ((5, 6, 7, 8), lambda image: tf.transpose(image, [1, 0, 2])),
+    ((2, 3, 6, 7), lambda image: image[:, ::-1]),
+    ((3, 4, 7, 8), lambda image: image[::-1]),
+)
+
+
+def decode(content: tf.Tensor, num_channels: int) -> tf.Tensor:
+    """Decodes a JPEG, PNG, GIF or BMP file, or one of a later kind that TensorFlow knows; transparency becomes white.
+
+    Args:
+      content: a string scalar.
+      num_channels: 1 or 3.
+
+    Returns:
+      float32 [height, width, num_channels], from 0 to 255, not turned by its EXIF orientation.
+    """
+    start = tf.strings.substr(content, 0, 4)
+    color_type = tf.strings.substr(content, 25, 1)  # Of a PNG file: 4 and 6 have an alpha channel.
+    is_png = tf.equal(start, b'\x89PNG')
+    has_alpha = tf.reduce_any(tf.equal(color_type, [b'\x04', b'\x06'])) | (_end_of(b'tRNS', _bytes(content)) > 0)
+    is_plain = is_png | tf.equal(tf.strings.substr(content, 0, 3), b'\xff\xd8\xff')
+    image = tf.cond(
+        is_png & has_alpha,
+        lambda: _on_white(tf.io.decode_png(content, 4), num_channels),
+        lambda: tf.cond(
+            is_plain,
+            lambda: tf.cast(tf.io.decode_jpeg(content, num_channels), tf.float32),  # The op also decodes PNG files.
+            lambda: _of_channels(tf.cast(tf.io.decode_image(content, 3, expand_animations=False), tf.float32), num_channels),
+        ),
+    )
+    return tf.ensure_shape(image, [None, None, num_channels])
+
+
+def _on_white(image, num_channels):
+    """Blends uint8 [height, width, 4] with white."""
+    color, opacity = tf.cast(image[..., :3], tf.float32), tf.cast(image[..., 3:], tf.float32) / 255
+    return _of_channels(tf.round(color * opacity + 255 * (1 - opacity)), num_channels)
+
+
+def _of_channels(color, num_channels):
+    return color if num_channels == 3 else tf.round(tf.reduce_sum(color * _GRAY, -1, keepdims=True))
+
+
+def size(content: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the height and width of a JPEG file's image, int64; 0 for a file of another kind."""
+    is_jpeg = tf.equal(tf.strings.substr(content, 0, 3), b'\xff\xd8\xff')
+    shape = tf.cond(is_jpeg, lambda: tf2.io.extract_jpeg_shape(content, tf.int64), lambda: tf.zeros([3], tf.int64))
+    return shape[0], shape[1]
+
+
+def orientation(content: tf.Tensor) -> tf.Tensor:
+    """Returns the EXIF orientation of a JPEG or PNG file, int64 from 1 to 8; 1, upright, if it is absent or corrupt."""
+    data = _bytes(content)
+    is_png = tf.equal(tf.strings.substr(content, 0, 4), b'\x89PNG')
+    start = tf.where(is_png, _end_of(b'eXIf', data), _end_of(b'Exif\0\0', data))  # There a TIFF header begins.
+    is_little = tf.equal(data[start], ord('I'))
+
+    def number(at, length):
+        parts = [tf.gather(data, tf.clip_by_value(at + i, 0, tf.size(data, out_type=tf.int64) - 1)) for i in range(length)]
+        little, big = (sum(part * 256**i for i, part in enumerate(order)) for order in (parts, parts[::-1]))
+        return tf.where(is_little, little, big)
+
+    directory = start + number(start + 4, 4)
+    entries = directory + 2 + 12 * tf.range(tf.minimum(number(directory, 2), 1000))
+    is_found = tf.equal(number(entries, 2), _ORIENTATION) & tf.equal(number(entries + 2, 2), _SHORT)
+    values = tf.boolean_mask(number(entries + 8, 2), is_found & tf.fill(tf.shape(entries), start > 0))
+    value = tf.concat([values, [1]], 0)[0]
+    return tf.where((value >= 1) & (value <= 8), value, tf.ones_like(value))
+
+
+def _bytes(content):
+    """Returns the first bytes of a file, and some zeros, int64."""
+    data = tf.io.decode_raw(tf.strings.substr(content, 0, _SEARCHED), tf.uint8)
+    return tf.pad(tf.cast(data, tf.int64), [[0, 32]])
+
+
+def _end_of(text, data):
+    """Returns the place after the first occurrence of some bytes; 0 if there is none."""
+    count = tf.size(data) - len(text) + 1
+    is_here = tf.reduce_all([tf.equal(data[i : count + i], byte) for i, byte in enumerate(text)], 0)
+    return tf.concat([tf.where(is_here)[:, 0] + len(text), [0]], 0)[0]
+
+
+def turn(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    """Makes a square image, [size, size, channels], of this EXIF orientation, int64, upright."""
+
+    def turned():
+        result = image
+        for orientations, turn in _TURNS:
+            applies = tf.reduce_any(tf.equal(orientation, tf.constant(orientations, tf.int64)))
+            result = tf.where(applies, turn(result), result)
+        return result
+
+    return tf.cond(orientation > 1, turned, lambda: image)

@@ -1,0 +1,54 @@
+"""Values of a Python program as arrays of the type of an input, refused if that would change them."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import describe, show
+
+
+def wrong(name: str, spec: tf.TensorSpec, value: Any) -> ValueError:
+    """Returns the error of an input of another type or shape."""
+    return ValueError(f'the input {name} must be {spec.dtype.name} {spec.shape}, not {describe(value)}')
+
+
+def encode(name: str, array: np.ndarray) -> np.ndarray:
+    """Returns an array of text or bytes as one of bytes; raises ValueError for other values and invalid text."""
+    encoded = np.empty(array.shape, object)
+    for place, item in np.ndenumerate(array):
+        try:
+            encoded[place] = item if isinstance(item, bytes) else item.encode()
+        except (AttributeError, UnicodeEncodeError):
+            raise ValueError(f'the input {name} must be text or bytes, not {show(item)}') from None
+    return encoded
+
+
+def cast(name: str, spec: tf.TensorSpec, value: Any) -> np.ndarray:
+    """Returns an input as an array of its type; raises ValueError if that changes a number by more than rounding floats."""
+    try:
+        array = np.asarray(value, object if spec.dtype == tf.string else None)
+    except ValueError:  # Lists of different lengths.
+        raise wrong(name, spec, value) from None
+    wanted = np.dtype(spec.dtype.as_numpy_dtype)
+    if np.ma.is_masked(value):
+        raise ValueError(f'the input {name} has masked values: fill them, or leave their examples out')
+    if spec.dtype == tf.string:
+        return encode(name, array)
+    if array.dtype.kind == 'O':
+        objects, array = array, np.array(array.tolist())  # Of a table with columns of several types, for example.
+        if array.dtype.kind in 'biuf' and ((array != objects) & (array == array)).any():  # An integer beside floats.
+            raise wrong(name, spec, objects)
+    if array.dtype == wanted:
+        return array
+    if array.dtype.kind in 'OUSMmc':
+        raise wrong(name, spec, array)
+    if not {array.dtype.kind, wanted.kind} <= {*'biuf'}:
+        return array
+    with np.errstate(all='ignore'):
+        converted = array.astype(wanted)
+    is_changed = np.isinf(converted) & ~np.isinf(array) if wanted.kind == 'f' else converted != array
+    if is_changed.any():
+        number, other = array[is_changed][0], converted[is_changed][0]
+        raise ValueError(f'the input {name} is {spec.dtype.name}: {number} ({array.dtype.name}) would become {other}')
+    return converted

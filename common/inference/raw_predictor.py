@@ -1,0 +1,23 @@
+"""The Predictor of a Python program, which takes what the files of --input have."""
+
+import functools
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.inference import pictures, rows
+from estimator_trainer.common.inference.predictor import Predictor
+from estimator_trainer.common.inference.signatures import DEFAULT, EXAMPLES, join, signatures_of
+from estimator_trainer.common.pipeline.data_source import DataSource
+
+
+def make_predictor(estimator: tf.estimator.Estimator, source: DataSource, checkpoint_path: str) -> Predictor:
+    """Returns a Predictor of a model's checkpoint that takes pictures, rows of raw inputs, or the dataset's features."""
+    names, signatures = source.params.metadata.get('class_names', ()), signatures_of(source)
+    default = signatures[DEFAULT]
+    if source.has_images():
+        used = [default, *([signatures[EXAMPLES]] if source.reads_input() else [])]
+        specs = {name: spec for signature in used for name, spec in signature.specs.items()}
+        make_batch = pictures.batch_maker(source)
+        return Predictor(estimator, specs, checkpoint_path, lambda inputs: join(used, [inputs] * len(used)), make_batch, names)
+    raw = functools.partial(rows.make_batch, specs=default.specs) if source.takes_raw() else None
+    return Predictor(estimator, default.specs, checkpoint_path, default.to_features, raw, names)

@@ -1,0 +1,183 @@
+"""Rows of a Python program, of many forms, as the batch of raw inputs that a dataset module's `from_raw` takes."""
+
+from collections.abc import Mapping, Sequence
+import datetime
+import numbers
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import describe, show
+from estimator_trainer.common.formats.encoded import PICTURE
+from estimator_trainer.common.inference import pictures
+from estimator_trainer.common.inference.arrays import cast, encode
+
+Specs = Mapping[str, tf.TensorSpec]
+
+
+def make_batch(inputs: Any, specs: Specs) -> tuple[dict[str, np.ndarray], bool]:
+    """Converts rows to arrays.
+
+    Args:
+      inputs: a table with named columns (of pandas, polars or pyarrow), a dict of columns or of a single row, a list of dicts,
+        an array or nested list [batch, columns], or a single row [columns]; if there is one input, also its values alone.
+        Columns with other names are left out. None, NaN and '' are missing.
+      specs: {name: tf.TensorSpec [batch, ...]} of the raw inputs; the columns of an array have their order.
+
+    Returns:
+      {name: array [batch, ...]}, and whether it is of a single row.
+
+    Raises:
+      ValueError: a column is missing, or a value is of the wrong type.
+    """
+    columns, is_single = _columns(inputs, specs)
+    found = {name: _convert(name, columns[name], spec) for name, spec in specs.items()}
+    if len(sizes := {len(value) for value in found.values()}) > 1:
+        raise ValueError(f'the inputs {", ".join(specs)} have batches of different sizes: {sorted(sizes)}')
+    return found, is_single
+
+
+def _columns(inputs, specs):
+    """Returns {name: values}, and whether the rows are a single one."""
+    if hasattr(inputs, 'to_dict') and not hasattr(inputs, 'columns') and {*specs} <= {*map(str, inputs.keys())}:
+        inputs = {str(name): value for name, value in inputs.to_dict().items()}  # A row of a table of pandas.
+    if isinstance(inputs, Mapping):
+        _check_names(inputs, specs, 'the dict')
+        are_single = [_is_single(inputs[name], spec) for name, spec in specs.items()]
+        if any(are_single) and not all(are_single):
+            raise ValueError(f'the inputs {", ".join(specs)} must be all columns or all of one row')
+        return {name: [inputs[name]] if all(are_single) else inputs[name] for name in specs}, all(are_single)
+    if (names := _names_of(inputs)) is not None:
+        by_name = {str(name): name for name in names}
+        _check_names(by_name, specs, 'the table')
+        return {name: np.asarray(inputs[by_name[name]]) for name in specs}, False
+    if isinstance(inputs, (list, tuple)) and inputs and all(isinstance(row, Mapping) for row in inputs):
+        for number, row in enumerate(inputs):
+            _check_names(row, specs, f'row {number}')
+        return {name: [row[name] for row in inputs] for name in specs}, False
+    return _columns_of_array(inputs, specs)
+
+
+def _names_of(table):
+    """Returns the names of the columns of a table, or None."""
+    names = getattr(table, 'column_names', None) or getattr(table, 'columns', None)
+    return names if names is not None and hasattr(table, '__getitem__') else None
+
+
+def _check_names(names, specs, what):
+    missing = [name for name in specs if name not in names]
+    if missing:
+        given = ', '.join(map(str, names)) or 'none'
+        raise ValueError(f'the inputs are {", ".join(specs)}, but {what} has no {", ".join(missing)}; given: {given}')
+
+
+def _is_single(value, spec):
+    """Whether a value is that of one row, rather than a column."""
+    if spec.name == PICTURE:
+        is_array = isinstance(value, np.ndarray)
+        return not isinstance(value, (list, tuple)) and not (is_array and (value.dtype == object or value.ndim > 3))
+    return isinstance(value, (str, bytes, os.PathLike)) or np.ndim(value) == spec.shape.rank - 1
+
+
+def _columns_of_array(inputs, specs):
+    (first, spec), *others = specs.items()
+    if not others and (spec.name == PICTURE or isinstance(inputs, (str, bytes))):
+        is_single = _is_single(inputs, spec)
+        return {first: [inputs] if is_single else inputs}, is_single
+    array = inputs if isinstance(inputs, np.ndarray) else _to_array(inputs, specs)
+    if not others and array.ndim in (spec.shape.rank - 1, spec.shape.rank):
+        is_single = array.ndim < spec.shape.rank
+        return {first: array[None] if is_single else array}, is_single
+    names, scalar = ', '.join(specs), all(spec.shape.rank == 1 for spec in specs.values())
+    if not scalar or array.ndim not in (1, 2):
+        raise ValueError(f'the inputs are {names}: give a dict of them, not {describe(inputs)}')
+    if array.shape[-1] != len(specs):
+        raise ValueError(f'an array must have a column for each of the inputs, {names}, but has {array.shape[-1]} columns')
+    rows = np.atleast_2d(array)
+    return {name: rows[:, i] for i, name in enumerate(specs)}, array.ndim == 1
+
+
+def _to_array(inputs, specs):
+    try:
+        array = np.asarray(inputs)
+        if array.dtype.kind in 'biuf':
+            return array
+        return np.asarray(inputs, object)  # Without a change of a row's numbers to text.
+    except ValueError:  # Lists of different lengths.
+        raise ValueError(f'the inputs are {", ".join(specs)}: the rows of {describe(inputs)} differ in length') from None
+
+
+def _convert(name, values, spec):
+    """Returns values of a column as an array [batch, ...] of the type of its spec."""
+    if np.ma.is_masked(values):
+        raise ValueError(f'the input {name} has masked values: fill them, or leave their examples out')
+    if spec.name == PICTURE:
+        return _objects([_content(name, number, value) for number, value in enumerate(values)])
+    if spec.dtype == tf.string:
+        texts = [_text(name, value) for value in _items(values)]
+        return encode(name, _objects(texts))
+    array = np.asarray(values)
+    if spec.dtype.is_floating and spec.shape.rank == 1 and array.dtype.kind not in 'biuf':
+        array = np.array([_number(name, value) for value in _items(values)], np.float64)
+    if array.ndim == spec.shape.rank + 1 and array.shape[-1] == 1:  # A column as [batch, 1].
+        array = array[..., 0]
+    array = cast(name, spec, array)
+    if array.dtype.kind == 'f' and np.isinf(array).any():
+        raise ValueError(f'the input {name} has an infinite number; None, NaN and "" are missing')
+    return array
+
+
+def _items(values):
+    """Returns the values of a column, [batch] or [batch, 1], as a list of Python's or NumPy's scalars."""
+    array = values if isinstance(values, np.ndarray) else np.asarray(values, object)
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _objects(values: Sequence[Any]) -> np.ndarray:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _is_missing(value):
+    try:
+        return value is None or bool(value != value)  # NaN, and NaT.
+    except (TypeError, ValueError):  # NA of pandas; an array.
+        return not isinstance(value, np.ndarray)
+
+
+def _number(name, value):
+    if _is_missing(value):
+        return np.nan
+    text: Any = value.decode(errors='replace') if isinstance(value, bytes) else value
+    try:
+        if isinstance(text, str) and '_' not in text:  # Python reads 1_0 as 10.
+            return float(text.strip() or 'nan')
+        if isinstance(text, (numbers.Number, np.generic)):
+            return float(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f'the input {name}: {show(value)} is not a number; None, NaN and "" are missing')
+
+
+def _text(name, value):
+    """Returns a category or a text: numbers as a table has them."""
+    if isinstance(value, (str, bytes)):
+        return value
+    if _is_missing(value):
+        return ''
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value).is_integer():
+        return str(int(value))  # type: ignore[call-overload]
+    if isinstance(value, (numbers.Number, np.generic, datetime.date)):
+        return str(value)
+    raise ValueError(f'the input {name} must be text, not {show(value)}')
+
+
+def _content(name, number, value):
+    """Returns a picture as the content of an image file."""
+    try:
+        return pictures.to_plain_file(value)
+    except pictures.PictureError as error:
+        raise ValueError(f'the input {name}: picture {number} {error}') from None

@@ -1,0 +1,63 @@
+"""Rows of tables in blocks: a column of a block is an Arrow array of texts, which are decided about and encoded together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.own_data.lines import Position
+
+LINE, ROW = 'line', 'row'  # What the rows of a file are called in messages.
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """Consecutive rows of a table.
+
+    Attributes:
+      first: the position of the first row.
+      columns: string [n] each, in the order of the table's header; '' in wrong rows.
+      faults: {index: what is wrong with a row}.
+      lines: of the rows; None if each has one line.
+    """
+
+    first: Position
+    columns: Sequence[Any]
+    faults: Mapping[int, RunError] = dataclasses.field(default_factory=dict)
+    lines: Sequence[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def line(self, index: int) -> int:
+        """Returns the line of a row, from 1 on."""
+        return self.lines[index] if self.lines else self.first.line + index
+
+
+class Table(Protocol):
+    """A table of texts.
+
+    Attributes:
+      path: of the file.
+      header: the names of the columns; '' for a column without a name.
+      unit: what a row is called in messages, LINE or ROW.
+    """
+
+    path: str
+    header: list[str]
+    unit: str
+
+    def blocks(self) -> Iterator[Block]:
+        """Yields all rows."""
+        ...
+
+
+def from_rows(first: Position, rows: Sequence[Any], width: int) -> Block:
+    """Returns a block of `lines.Row`, with lists of `width` cells."""
+    faults = {i: row.value for i, row in enumerate(rows) if isinstance(row.value, RunError)}
+    empty = [''] * width
+    cells = [empty if i in faults else row.value for i, row in enumerate(rows)]
+    columns = [pa.array(column, pa.string()) for column in zip(*cells)] if cells else [pa.array([], pa.string())] * width
+    return Block(first, columns, faults, [row.position.line for row in rows])

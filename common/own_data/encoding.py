@@ -1,0 +1,162 @@
+"""The rows of a table as serialized tf.train.Examples, by the metadata of its dataset."""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from estimator_trainer.common.errors import RunError, UsageError, show
+from estimator_trainer.common.graphs import plain
+from estimator_trainer.common.own_data import dates, examples
+from estimator_trainer.common.own_data.blocks import Block, Table
+from estimator_trainer.common.own_data.cells import is_missing, missing_values, to_days, to_numbers
+from estimator_trainer.common.own_data.description import Feature
+from estimator_trainer.common.own_data.numbers import Style
+from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, LABEL, NUMERIC, REGRESSION, TARGET, TEXT, WEIGHT
+from estimator_trainer.common.own_data.values import display, key
+
+_LEARNED = (NUMERIC, CATEGORICAL, DATE, TEXT)
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoded:
+    """Rows of a block: the indices of the sound ones, int [n], their examples, binary [n], and {index: error} of the others."""
+
+    indices: np.ndarray
+    examples: Any
+    faults: Mapping[int, RunError]
+
+
+Encode = Callable[[Block, np.ndarray], Encoded]
+
+
+def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> Encode:
+    """Returns a function that encodes the rows of a block with the given indices, int [n].
+
+    Args:
+      table: with the columns of the metadata; the target, the id and the weight may be missing.
+      facts: the metadata.
+      has_labels: whether the examples contain the target and the weight.
+
+    Raises:
+      UsageError: a column is missing.
+    """
+    places = {name: i for i, name in enumerate(table.header)}
+    absent = [column['name'] for column in facts['columns'] if column['kind'] in _LEARNED and column['name'] not in places]
+    if absent:
+        raise UsageError(f'{table.path}: has no column {", ".join(absent[:10])}, which the model requires')
+    missing = missing_values(facts.get('missing', ()))
+    columns = [
+        (places[column['name']], column, _converter(column, facts))
+        for column in facts['columns']
+        if column['name'] in places and (has_labels or column['kind'] not in (TARGET, WEIGHT))
+    ]
+
+    def encode(block: Block, indices: np.ndarray) -> Encoded:
+        is_sound = np.ones(len(indices), bool)
+        faults = {int(i): block.faults[int(i)] for i in indices if int(i) in block.faults}
+        if faults:
+            is_sound &= ~np.isin(indices, list(faults))
+        rows = pa.array(indices)
+        found: dict[str, Any] = {}
+        for place, column, convert in columns:
+            cells = block.columns[place].take(rows)
+            is_absent = is_missing(cells, missing)
+            values, wrong = convert(cells, is_absent)
+            found |= values
+            for j in np.flatnonzero(wrong & is_sound) if wrong is not None else ():
+                index, reason = int(indices[j]), _reason(column, cells[j].as_py(), bool(is_absent[j]), facts)
+                where = f'{table.path}: {table.unit} {block.line(index)}'
+                faults[index] = RunError(f'{where}: column {column["name"]}: {reason}')
+                is_sound[j] = False
+        serialized = examples.serialize(found) if found else pa.array([b''] * len(indices), pa.binary())
+        return Encoded(
+            indices[is_sound], serialized.filter(pa.array(is_sound)) if faults else serialized, dict(sorted(faults.items()))
+        )
+
+    return encode
+
+
+def _reason(column, cell, is_absent, facts):
+    kind = column['kind']
+    if is_absent:
+        return f'the {kind} is missing'
+    if kind == WEIGHT and to_numbers(pa.array([cell]), _style(column))[0] < 0:
+        return f'a weight must not be negative, but is {cell}'
+    wanted = 'a date' if kind == DATE else 'a number' if _is_number(column, facts) else 'one of the classes'
+    return f'{show(cell)} is not {wanted}'
+
+
+def _converter(column, facts):
+    """Returns a function from the cells of a column, and which are missing, to {name: values} and which are wrong, or None."""
+    name, kind = column['name'], column['kind']
+    if _is_number(column, facts):
+        style = _style(column)
+
+        def to_floats(cells, is_absent):
+            values = to_numbers(cells, style)
+            values[is_absent] = np.nan
+            wrong = np.isnan(values) if kind in (TARGET, WEIGHT) else np.isnan(values) & ~is_absent
+            return {name: values}, wrong | (values < 0) if kind == WEIGHT else wrong
+
+        return to_floats
+    if kind == DATE:
+
+        def to_parts(cells, is_absent):
+            days = to_days(cells, column['order'])
+            days[is_absent] = np.nan
+            return dates.parts(days, name, column['origin'], column['cycles']), np.isnan(days) & ~is_absent
+
+        return to_parts
+    if kind == TARGET:
+        return _class_converter(name, facts)
+    if kind != CATEGORICAL:
+        return lambda cells, is_absent: ({name: examples.select(cells, ~is_absent, str)}, None)
+    known = {key(value): value for value in reversed(column['vocabulary'])}
+    shown = functools.lru_cache(1 << 14)(lambda cell: known.get(key(cell), display(cell)))
+    return lambda cells, is_absent: ({name: examples.select(cells, ~is_absent, shown)}, None)
+
+
+def _class_converter(name, facts):
+    names = {key(value): value for value in facts['class_names']}
+
+    def to_classes(cells, is_absent):
+        found = examples.select(cells, ~is_absent, lambda cell: names.get(key(cell)))
+        return {name: found}, found.is_null().to_numpy(zero_copy_only=False)
+
+    return to_classes
+
+
+def _is_number(column, facts):
+    kind = column['kind']
+    return kind in (NUMERIC, WEIGHT) or kind == TARGET and facts['task'] == REGRESSION
+
+
+def _style(column):
+    return Style(**column['style']) if 'style' in column else None
+
+
+@plain
+def encoded_features(facts: Mapping[str, Any]) -> list[Feature]:
+    """Returns the columns of the metadata as features for `example_parser`, with the storage types of their values.
+
+    A date is several numbers: see `dates.parts`.
+    """
+    features: list[Feature] = []
+    for column in facts['columns']:
+        kind = LABEL if column['kind'] == TARGET else column['kind']
+        feature = {**column, 'kind': kind, 'stored': 'float' if _is_number(column, facts) else 'bytes', 'values': 1}
+        features += _parts_of(column) if kind == DATE else [feature]
+    return features
+
+
+def _parts_of(column) -> Sequence[Feature]:
+    names = dates.parts(np.zeros(0), column['name'], 0.0, column['cycles'])
+    first = {'mean': column['mean'], 'std': column['std'], 'indicator': column['indicator']}
+    return [
+        {'name': name, 'kind': NUMERIC, 'stored': 'float', 'values': 1, **({'mean': 0.0, 'std': 1.0} if i else first)}
+        for i, name in enumerate(names)
+    ]

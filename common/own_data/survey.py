@@ -1,0 +1,137 @@
+"""Reads a table's training rows, and finds what each column is.
+
+One pass does for most columns; those whose cells need to be read otherwise than as plain numbers take a second one.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+
+from estimator_trainer.common.own_data.blocks import Block, Table
+from estimator_trainer.common.own_data.cells import counts, is_missing, to_days, to_numbers
+from estimator_trainer.common.own_data.columns import ColumnProfile, Numbers, Settings, kind_of
+from estimator_trainer.common.own_data.evidence import Reading
+from estimator_trainer.common.own_data.schema import CATEGORICAL
+from estimator_trainer.common.own_data.split_rows import BadRows
+from estimator_trainer.common.own_data.splits import SplitFile
+from estimator_trainer.common.own_data.vocabulary import ValueCounts
+
+_GROUP = 1000  # Rows whose moments are merged together.
+
+
+@dataclasses.dataclass
+class Column:
+    """What is known about a column.
+
+    Attributes:
+      profile: of its cells.
+      reading: how they are read as numbers or dates; None if they are neither.
+      kind: NUMERIC, DATE, CATEGORICAL, TEXT, or None if it is uninformative.
+      numbers: statistics of its numbers, or of its dates in days since 1970-01-01.
+      values: counts of its values, if it has no numbers or they were asked for.
+    """
+
+    name: str
+    profile: ColumnProfile
+    reading: Reading | None
+    kind: str | None
+    numbers: Numbers
+    values: ValueCounts
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its cells are read as numbers."""
+        return self.reading is not None and not self.reading.order and not self.reading.wrong
+
+
+def survey(
+    table: Table,
+    trained: SplitFile,
+    split: str,
+    kinds: Mapping[str, str | None],
+    counted: Collection[str],
+    settings: Settings,
+    bad: BadRows,
+) -> tuple[dict[str, Column], dict[str, ValueCounts]]:
+    """Returns {name: Column} of the training rows, and {split: counts of the target} of all rows.
+
+    Args:
+      table: the table.
+      trained: its file.
+      split: the one to train on.
+      kinds: {name: the given kind, or None} of the columns to look at.
+      counted: those whose values are counted even if all are numbers, the target first.
+      settings: see `Settings`.
+      bad: counts wrong rows.
+    """
+    profiles = {name: ColumnProfile(settings, kind, name in counted) for name, kind in kinds.items()}
+    classes = {each: ValueCounts(settings.max_distinct) for each in trained.splits}
+    target = table.header.index(next(iter(counted)))
+    for block, rows, groups in _sound_rows(table, bad):
+        for each in trained.splits:
+            cells = block.columns[target].take(pa.array(rows[_chosen(trained, each, block, rows)]))
+            classes[each].add(counts(cells.filter(pa.array(~is_missing(cells, settings.missing)))))
+        chosen = _chosen(trained, split, block, rows)
+        _update(table, block, rows[chosen], groups[chosen], profiles)
+    columns = {}
+    for name, profile in profiles.items():
+        reading = profile.reading()
+        kind = kind_of(profile, reading)
+        columns[name] = Column(name, profile, reading, kind, profile.numbers, profile.values)
+    _complete(table, trained, split, columns, settings)
+    return columns, classes
+
+
+def _chosen(file, split, block, rows):
+    """Returns which rows of a block are in a split, bool."""
+    return file.are_in(split, block.first.row, len(block))[rows]
+
+
+def _update(table, block, rows, groups, profiles):
+    for name, cells in zip(table.header, block.columns):
+        if name in profiles and len(rows):
+            profiles[name].update(cells.take(pa.array(rows)), lambda i: block.line(int(rows[i])), groups)
+
+
+def _sound_rows(table: Table, bad: BadRows) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:
+    """Yields the blocks of a table, the indices of their sound rows, and the groups that these belong to."""
+    number = 0
+    for block in table.blocks():
+        for error in block.faults.values():
+            bad.add(error)
+        rows = np.setdiff1d(np.arange(len(block)), list(block.faults)) if block.faults else np.arange(len(block))
+        yield block, rows, (number + np.arange(len(rows))) // _GROUP
+        number += len(rows)
+
+
+def _complete(table, trained, split, columns, settings):
+    """Reads the table again for the columns whose statistics are incomplete."""
+    pending = {name: column for name, column in columns.items() if _is_incomplete(column)}
+    for column in pending.values():
+        column.numbers, column.values = Numbers(), ValueCounts(settings.max_distinct)
+    for block, rows, groups in _sound_rows(table, BadRows(1)) if pending else ():
+        chosen = _chosen(trained, split, block, rows)
+        for name, cells in zip(table.header, block.columns):
+            if name in pending:
+                taken = cells.take(pa.array(rows[chosen]))
+                present = ~is_missing(taken, settings.missing)
+                _measure(pending[name], taken.filter(pa.array(present)), groups[chosen][present])
+
+
+def _is_incomplete(column):
+    reading = column.reading
+    if column.kind in (None, CATEGORICAL) or not reading:
+        return column.kind == CATEGORICAL and not column.profile.is_complete
+    return bool(reading.order or reading.style)
+
+
+def _measure(column, cells, groups):
+    reading = column.reading
+    if column.kind == CATEGORICAL or not reading:
+        column.values.add(counts(cells))
+        return
+    values = to_days(cells, reading.order) if reading.order else to_numbers(cells, reading.style)
+    is_read = ~np.isnan(values)
+    column.numbers.update(values[is_read], groups[is_read])

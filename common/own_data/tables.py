@@ -1,0 +1,163 @@
+"""Tables in files of any format: delimited text, Parquet, Arrow and JSON Lines, all read as texts."""
+
+from collections.abc import Collection, Iterator
+import contextlib
+import itertools
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.ipc
+import pyarrow.parquet
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.formats import containers
+from estimator_trainer.common.own_data.blocks import LINE, ROW, Block, Table, from_rows
+from estimator_trainer.common.own_data.delimited import Delimited
+from estimator_trainer.common.own_data.lines import Lines, Position, Row, in_blocks
+from estimator_trainer.common.paths import is_remote
+
+SUFFIXES = ('.csv', '.tsv', '.parquet', '.feather', '.arrow', '.jsonl', '.ndjson')
+_BATCH = 20000
+_SAMPLE = 1000  # Lines of JSON, whose keys are the columns.
+
+
+def open_table(path: str, named: Collection[str] = ()) -> Table:
+    """Opens a table by the content of its file.
+
+    Args:
+      path: of the file.
+      named: names of columns that the user gave.
+
+    Raises:
+      UsageError: the file cannot be read, or is of another format.
+      RunError: it has no columns.
+    """
+    with containers.reading(path):
+        kind = containers.format_of(containers.head_of(path))
+        if kind in (containers.PARQUET, containers.ARROW):
+            return _Columnar(path, kind)
+        first = next((line for line in Lines(path) if line.strip()), '')
+    return _JsonLines(path) if first.lstrip().startswith('{') else Delimited(path, named)
+
+
+class _Columnar:
+    """A Parquet or Arrow (Feather) file; see `blocks.Table`."""
+
+    unit = ROW
+
+    def __init__(self, path: str, kind: str):
+        self.path = path
+        self._kind = kind
+        with self._reading():
+            schema = self._open().schema_arrow if kind == containers.PARQUET else self._open().schema
+        nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+        if nested:
+            tf.logging.warning('%s: the columns %s are ignored: they are nested.', path, ', '.join(nested))
+        self.header = [field.name for field in schema if field.name not in nested]
+        if not self.header:
+            raise RunError(f'{path}: has no columns')
+
+    def blocks(self) -> Iterator[Block]:
+        """Yields all rows."""
+        number = 0
+        with self._reading():
+            for batch in self._batches():
+                first = Position(number, number + 1, number)
+                yield Block(first, [_texts(batch.column(name)) for name in self.header])
+                number += batch.num_rows
+
+    def _open(self):
+        if is_remote(self.path):  # Arrow seeks, for which a remote file is too slow.
+            with tf.io.gfile.GFile(self.path, 'rb') as remote:
+                file = pa.BufferReader(remote.read())
+        else:
+            file = pa.OSFile(self.path)
+        return pyarrow.parquet.ParquetFile(file) if self._kind == containers.PARQUET else pa.ipc.open_file(file)
+
+    def _batches(self):
+        opened = self._open()
+        if self._kind == containers.PARQUET:
+            batches = opened.iter_batches(_BATCH, columns=self.header)
+        else:
+            batches = map(opened.get_batch, range(opened.num_record_batches))
+        for batch in batches:
+            for begin in range(0, batch.num_rows, _BATCH):
+                yield batch.slice(begin, _BATCH)
+
+    @contextlib.contextmanager
+    def _reading(self):
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            raise RunError(f'{self.path}: is corrupt: {" ".join(str(error).split())}: restore it') from None
+
+
+def _texts(array):
+    """Returns the values of an Arrow array of any plain type as texts: '' for null, dates and times as in ISO 8601."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array = array.cast(kind.value_type)
+        kind = array.type
+    if pa.types.is_boolean(kind):
+        array = pyarrow.compute.if_else(array, 'True', 'False')
+    return pyarrow.compute.utf8_trim_whitespace(pyarrow.compute.fill_null(array.cast(pa.string()), ''))
+
+
+class _JsonLines:
+    """A file with a JSON object in each line; see `blocks.Table`. Its columns are the keys of the first 1,000 lines."""
+
+    unit = LINE
+
+    def __init__(self, path: str):
+        self.path = path
+        self.header: list[str] = []
+        for row in itertools.islice(self._rows(), _SAMPLE):
+            if not isinstance(row.value, RunError):
+                self.header += [name for name in row.value if name not in self.header]
+        if not self.header:
+            raise RunError(f'{path}: has no line with a JSON object')
+
+    def blocks(self) -> Iterator[Block]:
+        """Yields all rows."""
+        for rows in in_blocks(self._rows()):
+            yield from_rows(rows[0].position, [Row(row.position, self._cells(row)) for row in rows], len(self.header))
+
+    def _cells(self, row):
+        if isinstance(row.value, RunError):
+            return row.value
+        place = f'{self.path}: line {row.position.line}'
+        if unknown := row.value.keys() - {*self.header}:
+            return RunError(f'{place}: has the key {min(unknown)}, which none of the first {_SAMPLE:,} lines has')
+        values = [row.value.get(name) for name in self.header]
+        nested = [name for name, value in zip(self.header, values) if isinstance(value, (dict, list))]
+        return RunError(f'{place}: {nested[0]} is no single value') if nested else [_text(value) for value in values]
+
+    def _rows(self):
+        number = 0
+        lines = Lines(self.path)
+        while True:
+            position = Position(lines.offset, lines.number, number)
+            lines.is_utf8 = True
+            line = next(lines, None)
+            if line is None:
+                return
+            if line.strip():
+                yield Row(position, self._parsed(line, position) if lines.is_utf8 else self._wrong(position, 'is not UTF-8'))
+                number += 1
+
+    def _parsed(self, line, position):
+        try:
+            found = json.loads(line, parse_int=str, parse_float=str)
+        except (ValueError, RecursionError) as error:
+            return self._wrong(position, f'is not JSON: {error}')
+        return found if isinstance(found, dict) else self._wrong(position, 'is no JSON object')
+
+    def _wrong(self, position, reason):
+        return RunError(f'{self.path}: line {position.line}: {reason}')
+
+
+def _text(value: Any) -> str:
+    return '' if value is None else str(value).strip()

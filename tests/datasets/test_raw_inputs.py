@@ -1,0 +1,91 @@
+"""Raw inputs of an exported model become the features that the same examples in files of --input become."""
+
+import numpy as np
+from PIL import ExifTags, Image
+import pytest
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.inference.input_files import open_files
+from estimator_trainer.common.inference.prediction import stack
+from estimator_trainer.common.inference.signatures import DEFAULT, EXAMPLES, PICTURES, signatures_of
+from estimator_trainer.common.records import records
+from estimator_trainer.datasets import csv, image_folder, text, tfrecord
+from tests.datasets.own_data import Prepared, mixed
+
+
+def of_files(source, path):
+    """Returns the features of a file's examples, and the examples."""
+    files = open_files(source, str(path))
+    examples = [example for _, example in files.entries]
+    with tf.Graph().as_default(), tf.Session() as session:
+        features = files.to_features(tf.nest.map_structure(tf.constant, stack(*examples)))
+        session.run(tf.tables_initializer())
+        return session.run(features), examples
+
+
+def of_signature(signature, inputs):
+    with tf.Graph().as_default(), tf.Session() as session:
+        fed = {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in signature.specs.items()}
+        features = signature.to_features(fed)
+        session.run(tf.tables_initializer())
+        return session.run(features, {fed[name]: inputs[name] for name in fed})
+
+
+def table(tmp_path):
+    rows = [
+        (i, ('Zürich', 'Rome', 'TRUE')[i % 3], 10115 + i % 2, '' if i == 4 else i / 3, 'no yes'.split()[i % 2])
+        for i in range(60)
+    ]
+    (tmp_path / 'a.csv').write_text('\n'.join(['x,city,zip,w,y', *(','.join(map(str, row)) for row in rows)]))
+    (tmp_path / 'schema.json').write_text('{"columns": {"zip": "categorical"}}')
+    lines = 'x,w,city,zip,other\n3,NA,Zürich,10115,1\n4.5,2,,10116,1\n-1e3,0.5,Bonn,,1\n'
+    (tmp_path / 'new.csv').write_text(lines)
+    raw = {'x': [3, 4.5, -1e3], 'w': [np.nan, 2, 0.5], 'city': ['Zu\u0308rich', '', 'Bonn'], 'zip': ['10115.0', '10116', '']}
+    hparams = (f'csv_file={tmp_path}/a.csv', f'schema={tmp_path}/schema.json', 'target=y')
+    return Prepared(csv, tmp_path / 'data', *hparams), tmp_path / 'new.csv', DEFAULT, raw
+
+
+def texts(tmp_path):
+    (tmp_path / 'a.txt').write_text('pos\ta good film\nneg\ta bad film\n' * 20)
+    (tmp_path / 'new.txt').write_text('A good, good film\nunseen\nbad\n')
+    raw = {'text': ['A good, good film', 'unseen', 'bad']}
+    return Prepared(text, tmp_path / 'data', f'text_file={tmp_path}/a.txt'), tmp_path / 'new.txt', DEFAULT, raw
+
+
+def examples(tmp_path):
+    (tmp_path / 'own').mkdir()
+    for name in ('own/train.tfrecord', 'own/eval.tfrecord', 'new.tfrecord'):
+        with tf.io.TFRecordWriter(f'{tmp_path}/{name}') as writer:
+            for i in range(30 if 'own' in name else 4):
+                writer.write(records.encode(mixed(i)))
+    raw = {name: [mixed(i)[name] for i in range(4)] for name in mixed(0)}
+    return Prepared(tfrecord, tmp_path / 'data', f'tfrecord_dir={tmp_path}/own'), tmp_path / 'new.tfrecord', DEFAULT, raw
+
+
+def pictures(tmp_path):
+    exif, colors = Image.Exif(), np.random.RandomState(0)
+    for i in range(4):
+        for name in ('cat', 'dog'):
+            pixels = colors.randint(0, 256, [3, 4, 3], np.uint8)
+            picture = Image.fromarray(pixels).resize((90 + 10 * i, 70), Image.Resampling.BICUBIC)
+            exif[ExifTags.Base.Orientation] = 5 + i
+            (tmp_path / 'own' / name).mkdir(parents=True, exist_ok=True)
+            picture.save(tmp_path / 'own' / name / f'{i}.jpg', exif=exif)
+            picture.convert('RGBA' if i == 2 else 'RGB').save(tmp_path / 'own' / name / f'{i + 4}.png')
+    raw = {'image': [path.read_bytes() for path in sorted((tmp_path / 'own').glob('*/*'))]}
+    found = Prepared(image_folder, tmp_path / 'data', f'image_dir={tmp_path}/own', 'image_size=16')
+    return found, tmp_path / 'own', PICTURES, raw
+
+
+@pytest.mark.parametrize('make', [table, texts, examples, pictures])
+def test_raw_inputs_and_serialized_examples_become_what_files_become(tmp_path, make):
+    found, path, name, raw = make(tmp_path)
+    expected, serialized = of_files(found.source, path)
+    signatures = signatures_of(found.source)
+    assert signatures.keys() == {DEFAULT, EXAMPLES, name}
+    expected.pop('example_id', None)
+    for signature, inputs in ((name, raw), (EXAMPLES, {'examples': serialized})):
+        features = of_signature(signatures[signature], inputs)
+        assert features.keys() == expected.keys()
+        for feature, value in expected.items():
+            np.testing.assert_allclose(features[feature], value, atol=1e-6, err_msg=feature)
