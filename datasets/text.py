@@ -161,12 +161,12 @@ def _survey(lines, params):
     bad = BadRows(params.max_bad_share)
     for file, found in lines.items():
         for block in in_blocks(bad.sound(found.labeled())):
-            values: dict[str, list[Any]] = {split: [] for split in file.splits}
-            for row in block:
-                values[file.split_of(row.position.row)].append(row.value)
+            first, last = block[0].position.row, block[-1].position.row
             for split in file.splits:
-                surveys[split].labels.update([value['label'] for value in values[split]])
-                surveys[split].words.update([value['text'] for value in values[split]])
+                is_in = file.are_in(split, first, last - first + 1).tolist()
+                values = [row.value for row in block if is_in[row.position.row - first]]
+                surveys[split].labels.update([value['label'] for value in values])
+                surveys[split].words.update([value['text'] for value in values])
             if not all(surveys[split].labels.is_exact for split in file.splits):
                 raise _too_many(file.path)
         if found.num_quoted:

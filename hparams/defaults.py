@@ -17,6 +17,7 @@ class HParam(NamedTuple):
       minimum, maximum, above, below: bounds of a number, or of each item of a list, the latter two exclusive; models and
         datasets check their own hyper-parameters.
       may_change: whether --override_hparams may change it on resuming; models add their own by OVERRIDABLE_HPARAMS.
+      by_name: whether a dict {name: number} may replace the list.
     """
 
     default: Any
@@ -26,6 +27,7 @@ class HParam(NamedTuple):
     maximum: float | None = None
     above: float | None = None
     below: float | None = None
+    by_name: bool = False
 
 
 TABLE: Mapping[str, HParam] = types.MappingProxyType(
@@ -50,9 +52,10 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         'group_by_length': HParam(False, 'Batch examples of similar length, to reduce padding.'),
         'class_weights': HParam(
             [1.0],
-            'Weights of the classes in the loss, in the order of the labels; a single one applies to all classes.',
+            'Weights of the classes in the loss, by name as in {cat:2,dog:1}, the others 1; or a list of all, in their order.',
             minimum=0,
             may_change=True,
+            by_name=True,
         ),
         # Learning rate; see common/training/learning_rate.py.
         'learning_rate': HParam(0.001, 'The base learning rate, which the schedule scales.', minimum=0, may_change=True),

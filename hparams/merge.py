@@ -62,16 +62,19 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
     for key, value in changes.items():
         if key not in values:
             raise UsageError(f'{origin}: unknown hyper-parameter {key}{nearest(key, values)}')
-        if not _has_type(value, values[key]):
-            raise UsageError(f'{origin}: {key}={_given(value)} must be {_type_name(values[key])}')
-        items = value if isinstance(value, (list, tuple)) else [value]
+        entry = _SEED if key == 'seed' else TABLE.get(key, _NONE)
+        default = entry.default if entry.by_name else values[key]
+        is_named = entry.by_name and isinstance(value, collections.abc.Mapping)
+        if not _has_type([*value.values()] if is_named else value, default):
+            names = ', or {name: number}' if entry.by_name else ''
+            raise UsageError(f'{origin}: {key}={_given(value)} must be {_type_name(default)}{names}')
+        items = [*value.values()] if is_named else value if isinstance(value, (list, tuple)) else [value]
         if not all(isinstance(item, str) or _is_in_range(item) for item in items):
             limit = MAX_FLOAT if isinstance(items[0], float) else MAXIMUM
             raise UsageError(f'{origin}: {key}={_given(value)} must be between -{limit} and {limit}')
         rounded = [_float32(item) if isinstance(item, float) else item for item in items]
         if any(item and not number for item, number in zip(items, rounded)):
             raise UsageError(f'{origin}: {key}={_given(value)} would be 0 in float32')
-        entry = _SEED if key == 'seed' else TABLE.get(key, _NONE)
         for field, (words, holds) in _BOUNDS.items():
             limit = getattr(entry, field)
             if limit is not None and not all(holds(number, limit) for number in rounded):
@@ -94,6 +97,8 @@ def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(value):
+    if isinstance(value, collections.abc.Mapping):
+        return f'{{{",".join(f"{name}:{number}" for name, number in value.items())}}}'
     return value if isinstance(value, str) else show(value)
 
 

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.json_text import Misread, to_float
-from estimator_trainer.hparams.defaults import RENAMED
+from estimator_trainer.common.json_text import Misread, loads, to_float
+from estimator_trainer.hparams.defaults import RENAMED, TABLE
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -17,7 +17,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def parse(text: str, source: str = '--hparams') -> dict[str, str]:
-    """Splits 'a=1,b=[1,2]' into {'a': '1', 'b': '[1,2]'}.
+    """Splits 'a=1,b=[1,2],c={x:1,y:2}' into {'a': '1', 'b': '[1,2]', 'c': '{x:1,y:2}'}.
 
     Raises:
       UsageError: an item is not of the form name=value, or a name is repeated.
@@ -36,15 +36,34 @@ def parse(text: str, source: str = '--hparams') -> dict[str, str]:
 
 
 def _split(text):
-    """Splits at the commas outside of brackets."""
-    items, depth = [''], 0
+    """Splits at the commas outside of brackets, and of the braces of a value that begins with one."""
+    items, depth, braces = [''], 0, 0
     for character in text:
-        depth += {'[': 1, ']': -1}.get(character, 0)
-        if character == ',' and depth <= 0:
+        if character == '{' and (braces or items[-1].rstrip().endswith('=')):
+            braces += 1
+        elif character == '}' and braces:
+            braces -= 1
+        elif not braces:
+            depth += {'[': 1, ']': -1}.get(character, 0)
+        if character == ',' and depth <= 0 and not braces:
             items.append('')
         else:
             items[-1] += character
     return items
+
+
+def _named_numbers(text):
+    """Parses {cat:2,dog:1}, or JSON, as a dict of floats; raises ValueError if it is neither."""
+    try:
+        pairs = loads(text).items()
+    except Misread:
+        raise
+    except ValueError:
+        pairs = [item.rpartition(':')[::2] for item in filter(str.strip, text[1:-1].split(','))]
+    found = {name.strip(): to_float(number) if isinstance(number, str) else number for name, number in pairs}
+    if not text.endswith('}') or '' in found or len(found) < len(pairs):
+        raise ValueError
+    return found
 
 
 def _from_text(text, default):
@@ -77,7 +96,8 @@ def typed(values: Mapping[str, Any], pairs: Mapping[str, str]) -> dict[str, Any]
     found: dict[str, Any] = {}
     for key, text in pairs.items():
         try:
-            found[key] = _from_text(text, values[key])
+            by_name = text.startswith('{') and key in TABLE and TABLE[key].by_name
+            found[key] = _named_numbers(text) if by_name else _from_text(text, values[key])
         except Misread as error:
             raise UsageError(f'{key}: {error}') from None
         except (KeyError, ValueError):

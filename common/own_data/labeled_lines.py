@@ -51,15 +51,19 @@ class LabeledLines:
                 yield row
                 continue
             label, text = split(row.value)
-            self.num_quoted += _is_quoted(row.value, label, text)
+            self.num_quoted += '"' in row.value and (label, text) != _parts(row.value)
             wrong = _explain(row.value, label, text)
-            error = RunError(f'{self.path}: line {row.position.line}: {wrong}')
-            yield Row(row.position, error if wrong else {'label': label, 'text': text})
+            if wrong:
+                yield Row(row.position, RunError(f'{self.path}: line {row.position.line}: {wrong}'))
+            else:
+                yield Row(row.position, {'label': label, 'text': text})
 
 
 def split(line: str) -> tuple[str, str]:
     """Returns the label and the text of a line, without the quotes in which csv writers put them; '' for a missing one."""
     label, text = _parts(line)
+    if '"' not in line:
+        return label, text
     bare_label, bare_text = _unquoted(label), _unquoted(text)
     if bare_label is not None and bare_text is not None:
         return bare_label.strip(), bare_text.strip()
@@ -69,10 +73,6 @@ def split(line: str) -> tuple[str, str]:
 def _parts(line):
     label, _, text = line.partition('\t')
     return label.strip(), text.strip()
-
-
-def _is_quoted(line, label, text):
-    return (label, text) != _parts(line)
 
 
 def _read(path):
@@ -89,8 +89,8 @@ def _read(path):
             if '\0' in line:
                 wrong = 'has NUL characters, as UTF-16 does: iconv -f UTF-16LE -t UTF-8 OLD > NEW converts it'
             composed = line if line.isascii() else unicodedata.normalize('NFC', line)
-            error = RunError(f'{path}: line {line_number}: {wrong}')
-            yield Row(Position(offset, line_number, next(number)), error if wrong else composed.rstrip('\r\n'))
+            value = RunError(f'{path}: line {line_number}: {wrong}') if wrong else composed.rstrip('\r\n')
+            yield Row(Position(offset, line_number, next(number)), value)
 
 
 def _is_header(path, line):

@@ -10,8 +10,10 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import UsageError, describe, show
 from estimator_trainer.common.plugins.contract import DENSE, check_dict, check_pair, not_a_tensor_error
 from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.text import nearest
 
 LOSS_PREFIX = 'loss/'  # Of the metrics of named losses.
+_SHOWN_CLASSES = 20
 _RESERVED = ('loss', 'global_step', 'split')
 
 
@@ -56,17 +58,32 @@ def _weighted(loss, labels, params):
                 'it is the weight of the example in the loss'
             )
         loss *= tf.cast(labels['weight'], loss.dtype)
-    if len(params.class_weights) == 1:
-        return loss * params.class_weights[0] if params.class_weights[0] != 1 else loss
-    if params.class_weights:
-        if not any(params.class_weights):
+    weights = _class_weights(params)
+    if len(weights) == 1:
+        return loss * weights[0] if weights[0] != 1 else loss
+    if weights:
+        if not any(weights):
             raise UsageError('class_weights are all 0: nothing would be learned')
         if 'label' not in labels or not labels['label'].dtype.is_integer or labels['label'].shape.rank != 1:
             raise UsageError(f'class_weights: --dataset={params.dataset} has no classes: no label named label, int [batch]')
-        if len(params.class_weights) != params.get('num_classes', len(params.class_weights)):
-            raise UsageError(f'class_weights has {len(params.class_weights)} weights for {params.num_classes} classes')
-        loss *= tf.gather(tf.constant(params.class_weights, loss.dtype), labels['label'])
+        if len(weights) != params.get('num_classes', len(weights)):
+            raise UsageError(f'class_weights has {len(weights)} weights for {params.num_classes} classes')
+        loss *= tf.gather(tf.constant(weights, loss.dtype), labels['label'])
     return loss
+
+
+def _class_weights(params):
+    """Returns the weights in the order of the classes, those that are not named 1."""
+    weights, names = params.class_weights, params.metadata.get('class_names', ())
+    if not isinstance(weights, Mapping):
+        return weights
+    if not names:
+        raise UsageError(f'class_weights: --dataset={params.dataset} has no names of classes: give a list in their order')
+    for name in weights:
+        if name not in names:
+            shown = ', '.join(names[:_SHOWN_CLASSES]) + (', ...' if len(names) > _SHOWN_CLASSES else '')
+            raise UsageError(f'class_weights: there is no class {name}{nearest(name, names)}; the classes are: {shown}')
+    return [float(weights.get(name, 1)) for name in names]
 
 
 def _check_losses(source, losses):

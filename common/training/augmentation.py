@@ -51,7 +51,7 @@ def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
             features['image'] = _IMAGE_OPS[name](features['image'], params[name])
         if has_mixup:
             _check_image(features, params, 'mixup_alpha')
-            if 'weight' in labels or len(params.class_weights) > 1:
+            if 'weight' in labels or isinstance(params.class_weights, Mapping) or len(params.class_weights) > 1:
                 weights = 'the label weight' if 'weight' in labels else 'class_weights'
                 raise UsageError(f'{_text(params, "mixup_alpha")} excludes {weights}: a mixed example has two labels')
             _check_label(labels, params, 'mixup_alpha')

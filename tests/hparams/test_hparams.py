@@ -46,6 +46,33 @@ def test_text_of_hparams_is_read_as_the_type_of_the_default():
     assert make('texts=[a[12]:1,b[3,4]],an_int=5', model=model).texts == ('a[12]:1', 'b[3,4]')
 
 
+WEIGHTS = [  # Text; the weights.
+    ('class_weights={cat:2,dog:0.5}', {'cat': 2, 'dog': 0.5}),
+    ('class_weights={"cat":2, "dog":0.5}', {'cat': 2, 'dog': 0.5}),
+    ('class_weights={ a b : 2 }', {'a b': 2}),
+    ('class_weights={a:b:2}', {'a:b': 2}),
+    ('class_weights={"a,b}":2}', {'a,b}': 2}),
+    ('class_weights={0:2,1:1}', {'0': 2, '1': 1}),
+    ('class_weights={}', {}),
+    ('class_weights=[1,2]', (1, 2)),
+]
+
+
+@pytest.mark.parametrize('text, weights', WEIGHTS)
+def test_weights_of_classes_are_a_list_or_have_names(text, weights, tmp_path):
+    params = make(f'{text},seed_of_data=3', dataset={'seed_of_data': 1})
+    assert (params.class_weights, params.seed_of_data) == (weights, 3)
+    build.save(params, str(tmp_path / 'hparams.json'))
+    assert build.compare(params, str(tmp_path / 'hparams.json')).class_weights == weights
+    assert make(set_name=write_set(tmp_path, {'class_weights': weights})).class_weights == weights
+    assert build.add_overrides(make(), text)[0].class_weights == weights
+
+
+def test_braces_in_other_values_are_text():
+    params = make('path=a{b,number=3,texts=[a{2}:x,b]', dataset={'path': '', 'number': 1, 'texts': ['x']})
+    assert (params.path, params.number, params.texts) == ('a{b', 3, ('a{2}:x', 'b'))
+
+
 def test_a_tilde_in_a_path_is_the_home_directory_in_all_layers_and_in_saved_ones(tmp_path, monkeypatch):
     monkeypatch.setenv('HOME', '/home/me')
     dataset = dict.fromkeys(['csv_file', 'image_dir', 'schema', 'my_path', 'tilde'], '')
@@ -72,6 +99,11 @@ MUST_BE += [('learning_rate=nan', 'a number'), ('learning_rate=-1.0', 'at least 
 MUST_BE += [(f'{name}=1.0', 'less than 1') for name in ('ema_decay', 'adam_beta1', 'adam_beta2', 'label_smoothing')]
 MUST_BE += [(f'{name}=1.5', 'at most 1') for name in ('warmup_fraction', 'initial_lr_factor', 'augment_crop', 'augment_color')]
 MUST_BE += [(f'{name}=0.0', 'more than 0') for name in ('adagrad_initial_accumulator', 'augment_crop')]
+MUST_BE += [
+    (f'class_weights={text}', 'a list such as [1.0], or {name: number}')
+    for text in ('{cat}', '{cat:x}', '{cat:1,cat:2}', '{:1}')
+]
+MUST_BE += [('class_weights={cat:-1.0}', 'at least 0'), ('class_weights=cat', 'a list such as [1.0], or {name: number}')]
 MUST_BE += [('augment_rotate=181.0', 'at most 180'), ('learning_rate=1e+39', 'between -3.4e+38 and 3.4e+38')]
 MUST_BE += [('adam_beta2=0.99999999', 'less than 1')]
 MUST_BE += [(text, 'a list such as [1]') for text in ('filters=3', 'filters=[1,x]')]

@@ -178,6 +178,28 @@ def test_a_model_without_labels_needs_no_loss_variables_are_predictions_too_and_
     assert message == 'class_weights has 2 weights for 3 classes'
 
 
+@pytest.mark.parametrize(
+    'text, names, message',
+    [
+        ('{cat:2,dgo:1}', ['cat', 'dog'], 'class_weights: there is no class dgo, did you mean dog?; the classes are: cat, dog'),
+        ('{cat:0,dog:0}', ['cat', 'dog'], 'class_weights are all 0: nothing would be learned'),
+        ('{cat:2}', [], 'class_weights: --dataset=d has no names of classes: give a list in their order'),
+    ],
+)
+def test_names_of_class_weights_must_be_known(text, names, message):
+    params = build.make_hparams('m', {}, 'd', {}, text=f'class_weights={text}')
+    params = build.add_metadata(params, {'class_names': names})
+    assert refused(call, predicted(lambda: zeros(4)), {'label': tf.TensorSpec([4], tf.int32)}, TRAIN, params) == message
+
+
+def test_class_weights_by_name_multiply_the_losses_of_their_classes_and_others_count_once(session):
+    params = build.make_hparams('m', {}, 'd', {}, text='class_weights={dog:0.5,cat:4}')
+    params = build.add_metadata(params, {'class_names': ['cat', 'dog', 'owl']})
+    labels = {'label': tf.constant([0, 1, 2, 0])}
+    _, losses = call(lost(lambda: tf.constant([1.0, 2.0, 3.0, 4.0])), labels, TRAIN, params)
+    assert session.run(losses['']).tolist() == [4, 1, 3, 16]
+
+
 def call_metrics(returned):
     module = types.SimpleNamespace(eval_metrics=lambda features, labels, predictions, params: returned())
     return model_contract.call_eval_metrics(module, {}, {}, {}, PARAMS)
