@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.formats import images
+from estimator_trainer.common.formats import encoded, images
 from estimator_trainer.common.formats.encoded import PICTURE
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data import tokens
@@ -75,13 +75,16 @@ def raw_specs(params: HParams, stored: Sequence[Feature] | None = None) -> dict[
 def from_raw(params: HParams, raw: Mapping[str, tf.Tensor], stored: Sequence[Feature] | None = None) -> dict[str, tf.Tensor]:
     """Returns the features, as `parse` does, [batch, ...], of the inputs in `raw_specs`; NaN and '' are missing.
 
-    Texts are padded with 0 to the longest.
+    Texts are padded with 0 to the longest. If there is only an image, its files are pictures, as of --input: upright, on white.
     """
     learned = [feature for feature in stored or params.metadata['features'] if feature['kind'] not in FEATURES.roles]
     example = {feature['name']: _as_stored(raw[feature['name']], feature) for feature in learned}
     if not of_kind(learned, IMAGE):
         return _features(example, params, learned)
     one = functools.partial(_features, params=params, stored=learned)
+    image = only_image(learned)
+    if image and not image['is_raw'] and image['channels'] in (1, 3):
+        one = functools.partial(_picture, feature=image)
     with tf.Graph().as_default():  # Pictures differ in size, so they are prepared one by one.
         zeros = {name: tf.zeros(value.shape[1:], value.dtype) for name, value in example.items()}
         signature = {name: _signature(value) for name, value in one(zeros).items()}
@@ -199,6 +202,12 @@ def _text_of(value):
     if value.dtype == tf.float32:  # As a class, 1.0 is 1.
         return tf.where(tf.equal(value, tf.floor(value)), tf.as_string(tf.cast(value, tf.int64)), tf.as_string(value))
     return value if value.dtype == tf.string else tf.as_string(value)
+
+
+def _picture(example, feature):
+    content = example[feature['name']]
+    square = images.squash(encoded.decode(content, feature['channels']), feature['size'])
+    return {'image': encoded.turn(square, encoded.orientation(content)) / 255}
 
 
 def _image(content, feature):

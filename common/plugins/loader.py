@@ -112,6 +112,8 @@ def check_module(kind: str, name: str, module: Any) -> None:
     if missing:
         source = getattr(module, '__name__', name)
         raise UsageError(f'--{kind}={name}: {source} must define {", ".join(missing)}; see docs/modules.md')
+    if kind == 'dataset' and bool(functions['raw_specs']) != bool(functions['from_raw']):
+        raise UsageError(f'--{kind}={name}: raw_specs() and from_raw() belong together: define both, or neither')
     if kind == 'model' and hasattr(module, 'FREE_HPARAMS'):
         raise UsageError(f'--{kind}={name}: FREE_HPARAMS is now called INFERENCE_HPARAMS')
     for attribute in ('INFERENCE_HPARAMS', 'OVERRIDABLE_HPARAMS'):

@@ -227,6 +227,16 @@ def test_a_picture_suffices_for_a_model_of_an_image_alone(tmp_path):
         image = Image.open(io.BytesIO(read(name, is_raw=False)))
         assert (image.format, image.size, image.getpixel((1, 1))) == ('PNG', size, pixel)
     assert failed(read, 'd.png', is_raw=False).endswith('/d.png is not an image of a kind that Pillow reads')
+    facts = HParams(
+        {}, {'features': [{'name': 'a', 'kind': 'image', 'size': 2, 'channels': 1, 'is_raw': False, 'stored': 'bytes'}]}
+    )
+    Image.fromarray(np.arange(16, dtype=np.uint8).reshape(4, 4)).save(tmp_path / 'c.jpg', exif=tags, quality=100)
+    for name in ('a.PNG', 'b.jpg', 'c.jpg'):
+        ((_, record),) = example_input.read_input(str(tmp_path / name), facts)
+        (expected,) = parse(example_parser, facts, [record], PREDICT)
+        found = prepare_raw(example_parser, facts, {'a': [(tmp_path / name).read_bytes()]})
+        np.testing.assert_allclose(found['image'][0], expected['image'], atol=2 / 255)  # Pillow decodes JPEG otherwise.
+        assert name != 'c.jpg' or found['image'][0, 0, 0, 0] > found['image'][0, 0, 1, 0] + 1 / 255  # It is turned.
     others = [{'name': 'x', 'kind': 'numeric'}]
     assert 'a.PNG: the model needs the features a, x: give TFRecord files' in failed(read, 'a.PNG', is_raw=False)
     image = {'name': 'a', 'kind': 'image', 'size': 2, 'channels': 1, 'is_raw': False}

@@ -1,16 +1,19 @@
-"""Raw inputs of an exported model become the features that the same examples in files of --input become."""
+"""Raw inputs of an exported model become the features that the same examples become in files of --input."""
 
 import numpy as np
 from PIL import ExifTags, Image
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.inference import serving
 from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.prediction import stack
 from estimator_trainer.common.inference.signatures import DEFAULT, EXAMPLES, PICTURES, signatures_of
 from estimator_trainer.common.records import records
 from estimator_trainer.datasets import csv, image_folder, text, tfrecord
 from tests.datasets.own_data import Prepared, mixed
+from tests.linear import make_estimator
 
 
 def of_files(source, path):
@@ -23,12 +26,21 @@ def of_files(source, path):
         return session.run(features), examples
 
 
-def of_signature(signature, inputs):
+def doubled(features, labels, mode, params):
+    """Returns the features times a variable."""
+    factor = tf.get_variable('factor', initializer=2.0)
+    return {name: tf.cast(value, tf.float32) * factor for name, value in features.items()}, None
+
+
+def export(directory, source):
+    """Returns the signatures of an exported model that doubles the features of a dataset."""
+    estimator = make_estimator(directory, model=doubled)
     with tf.Graph().as_default(), tf.Session() as session:
-        fed = {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in signature.specs.items()}
-        features = signature.to_features(fed)
-        session.run(tf.tables_initializer())
-        return session.run(features, {fed[name]: inputs[name] for name in fed})
+        step, factor = tf.train.create_global_step(), tf.get_variable('factor', initializer=2.0)
+        session.run([step.initializer, factor.initializer])
+        tf.train.Saver().save(session, f'{directory}/model.ckpt', step)
+    path = estimator.export_saved_model(f'{directory}/export', serving.make_serving_input_fn(source))
+    return tf2.saved_model.load(path.decode()).signatures
 
 
 def table(tmp_path):
@@ -81,11 +93,13 @@ def pictures(tmp_path):
 def test_raw_inputs_and_serialized_examples_become_what_files_become(tmp_path, make):
     found, path, name, raw = make(tmp_path)
     expected, serialized = of_files(found.source, path)
-    signatures = signatures_of(found.source)
-    assert signatures.keys() == {DEFAULT, EXAMPLES, name}
+    specs = {name: signature.specs for name, signature in signatures_of(found.source).items()}
+    assert specs.keys() == {DEFAULT, EXAMPLES, name}
     expected.pop('example_id', None)
+    signatures = export(tmp_path / 'model', found.source)
     for signature, inputs in ((name, raw), (EXAMPLES, {'examples': serialized})):
-        features = of_signature(signatures[signature], inputs)
+        fed = {key: tf2.constant(inputs[key], spec.dtype) for key, spec in specs[signature].items()}
+        features = signatures[f'{signature}:serving_default'.removeprefix(':')](**fed)
         assert features.keys() == expected.keys()
         for feature, value in expected.items():
-            np.testing.assert_allclose(features[feature], value, atol=1e-6, err_msg=feature)
+            np.testing.assert_allclose(features[feature], 2 * value, atol=2e-6, err_msg=feature)

@@ -208,6 +208,10 @@ def test_a_model_learns_predicts_and_is_exported_without_the_data_and_the_packag
     for path, expected in ((tmp_path / 'light.png', ['light']), (test, [LABEL.names[label] for label in labels])):
         assert run(*flags, '--schedule=predict', f'--input={path}')[0] == 0
         assert [row['class_name'] for row in predicted(tmp_path / 'output')] == expected
+    before = sorted((tmp_path / 'output').rglob('*'))
+    code, result, _ = run(*flags, '--schedule=evaluate', f'--input={test}')
+    assert code == 0 and result['input']['accuracy'] == 1  # Neither events nor the projector's embeddings are written.
+    assert sorted((tmp_path / 'output').rglob('*')) == before
     loaded, light = api.load(tmp_path / 'output'), tmp_path / 'light.png'
     assert loaded.predict(light)['class_name'] == 'light' and loaded.predict(gray(0))['class_name'] == 'dark'
     assert loaded.predict([light, np.zeros([9, 7], np.uint8)])['class_name'].tolist() == ['light', 'dark']

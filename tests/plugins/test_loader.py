@@ -50,3 +50,6 @@ def test_what_a_module_must_not_have_is_named_and_a_dataset_parses_records_or_ba
     check('dataset', DATASET | {'parse': lambda mode, params, record: None})
     check('dataset', DATASET | {'parse_batch': lambda mode, params, records: None})
     assert refused(check, 'dataset', DATASET) == '--dataset=m: m must define parse; see docs/modules.md'
+    half = DATASET | {'parse': lambda mode, params, record: None, 'from_raw': lambda params, raw: raw}
+    message = 'raw_specs() and from_raw() belong together: define both, or neither'
+    assert refused(check, 'dataset', half) == f'--dataset=m: {message}'
