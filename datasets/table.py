@@ -1,0 +1,151 @@
+"""Your own table: columns of numbers, categories and dates, and a target for classification or regression.
+
+--hparams=table_file=PATH names one file, a share of which is held out for evaluation, or a directory of files named by their
+splits: train.csv, eval.csv, fold3.csv ... They are CSV, Parquet, Arrow (Feather) or JSON Lines. Column kinds are inferred from
+the training rows unless a schema file gives them; see docs/own_data.md.
+"""
+
+from collections.abc import Iterator
+import os
+import re
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError, UsageError, check_range
+from estimator_trainer.common.files import read_json
+from estimator_trainer.common.own_data import dates, example_parser, numbers, raw_columns, tokens
+from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
+from estimator_trainer.common.own_data.schema import COLUMNS, TARGET, WEIGHT, check_same_columns, read_schema
+from estimator_trainer.common.own_data.split_rows import BadRows, write
+from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
+from estimator_trainer.common.own_data.table_facts import describe
+from estimator_trainer.common.own_data.table_rows import SplitTable, read_rows
+from estimator_trainer.common.own_data.tables import SUFFIXES, open_table
+from estimator_trainer.common.records import records
+from estimator_trainer.hparams.build import HParams
+
+INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in SUFFIXES)
+PARSED_ONCE = True
+_SPLITS = 'train|eval|val|valid|validation|dev|test|fold.*'  # Names of files that are splits whatever their columns.
+raw_specs = raw_columns.raw_specs
+from_raw = raw_columns.from_raw
+
+
+def get_params() -> dict[str, Any]:
+    return {
+        'table_file': '',  # A file, or a directory of files named by their splits.
+        'csv_file': '',  # The former name of table_file.
+        'target': '',  # The column to predict; optional if the schema names it, or if it is named target or label.
+        'schema': '',  # A JSON file, see docs/own_data.md.
+        'eval_share': 0.2,  # Of the rows of a single file.
+        'missing': [],  # Texts of missing cells, in addition to empty ones, NA, N/A, NaN, null, None, ? and the like.
+        'decimal': '',  # point or comma: what decimals follow; inferred if a column tells.
+        'dates': '',  # dmy or mdy: the order of dates such as 03/04/2024; inferred if a column tells.
+        **tokens.get_params(),  # Of free text; min_count and max_vocabulary also apply to the values of a categorical column.
+        'max_vocabulary': 10000,
+        'max_bad_share': 0.0,  # Maximum share of invalid rows, which are skipped.
+        'task': '',  # Set by the metadata.
+        'num_classes': 0,  # Set by the metadata.
+    }
+
+
+def prepare(data_dir: str, params: HParams) -> None:
+    """Converts the files to TFRecord files, once for each state of the files and of the hyper-parameters."""
+    check_range(params, 'eval_share', 0, 0.9)
+    check_range(params, 'max_bad_share', 0, 1)
+    tokens.check_params(params)
+    for name, choices in (('decimal', numbers.DECIMALS), ('dates', (dates.DMY, dates.MDY))):
+        if params[name] not in ('', *choices):
+            raise UsageError(f'{name}={params[name]} must be {" or ".join(choices)}')
+    files = _files(params)
+    directory = _directory(data_dir, params)
+    if not records.is_written(directory):
+        _convert(directory, files, params)
+
+
+def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
+    """Returns the facts about the training rows.
+
+    Returns:
+      columns: a list of {'name', 'kind'}. Those of kind numeric have 'mean', 'std' and 'indicator', whether some are missing;
+        those of kind categorical have 'vocabulary'. The others are of kind target, id or weight.
+      vocabulary_sizes: {'categorical': sizes}, with 1 for id 0; {} without such columns.
+      task: classification, with class_names and num_classes; or regression, with target_mean and target_std.
+    """
+    return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
+
+
+def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
+    """Returns serialized examples with the cells by column: float for a number, bytes for text; without missing cells."""
+    name, path = _given(params)
+    columns = metadata(data_dir, params)['columns']
+    check_same_columns(f'--hparams={name}={path}', params.metadata.get('columns', ()), columns)
+    find_split(split, name, path, _files(params))
+    return records.read(_directory(data_dir, params), split)
+
+
+def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
+    """Returns the features 'numeric', 'categorical' and 'example_id', and the labels 'label' and 'weight', of a batch.
+
+    Each is present if such columns exist; see `example_parser.parse`. In PREDICT there are no labels.
+    """
+    return example_parser.parse(mode, params, serialized, encoded_features(params.metadata))
+
+
+def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields ({'line': number}, record) for the rows of a table, with or without the target; an error for an invalid row."""
+    table = _open(path, params)
+    yield from read_rows(table, make_encoder(table, params.metadata, has_labels=False), params.metadata['columns'])
+
+
+def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+    """Yields what `read_input` does, with the target and the weight; raises UsageError if there is no such column."""
+    table = _open(path, params)
+    required = [column['name'] for column in params.metadata['columns'] if column['kind'] in (TARGET, WEIGHT)]
+    if missing := [name for name in required if name not in table.header]:
+        raise UsageError(f'{path}: has no column {", ".join(missing)}, which evaluation requires')
+    yield from read_rows(table, make_encoder(table, params.metadata, has_labels=True), params.metadata['columns'])
+
+
+def _open(path, params):
+    return open_table(path, {column['name'] for column in params.metadata['columns']})
+
+
+def _given(params):
+    """Returns the name and the value of the hyper-parameter that names the files."""
+    return ('csv_file', params.csv_file) if params.csv_file and not params.table_file else ('table_file', params.table_file)
+
+
+def _files(params):
+    return find_files(*_given(params), SUFFIXES, params.eval_share)
+
+
+def _directory(data_dir, params):
+    names = ('target', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates', 'tokens')
+    facts = [read_schema(params.schema, COLUMNS).content, params.train_split, *(params[name] for name in names)]
+    return os.path.join(data_dir, f'table-{fingerprint(_given(params)[1], [file.path for file in _files(params)], facts)}')
+
+
+def _is_split(file, table, trained):
+    """Whether a table is a split of the same columns; warns if it has few of them, as a sample_submission.csv has."""
+    shared = {*filter(None, trained.header)} & {*table.header}
+    if 2 * len(shared) > len(trained.header) or re.fullmatch(_SPLITS, file.splits[0]):
+        return True
+    tf.logging.warning('%s is ignored: it has few of the columns of %s.', table.path, trained.path)
+    return False
+
+
+def _convert(directory, files, params):
+    name, path = _given(params)
+    trained = find_split(params.train_split, name, path, files)
+    schema = read_schema(params.schema, COLUMNS)
+    named = {params.target, *schema.roles.values(), *schema.given}
+    opened = {file: open_table(file.path, named) for file in files}
+    tables = {file: table for file, table in opened.items() if _is_split(file, table, opened[trained])}
+    facts = describe(tables, trained, schema, params)
+    examples: dict[str, SplitTable] = {}
+    for file, table in tables.items():
+        encode, bad = make_encoder(table, facts, has_labels=True), BadRows(params.max_bad_share)
+        examples |= {split: SplitTable(file, split, table, encode, bad) for split in file.splits}
+    write(directory, path, facts, examples)
