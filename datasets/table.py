@@ -118,7 +118,8 @@ def _given(params):
 
 
 def _files(params):
-    return find_files(*_given(params), SUFFIXES, params.eval_share)
+    name, path = _given(params)
+    return find_files(name, path, SUFFIXES, params.eval_share)
 
 
 def _directory(data_dir, params):

@@ -31,13 +31,13 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster import tf_config
-from estimator_trainer.common.commands import flags, request
+from estimator_trainer.common.commands import flags, frames, request
 from estimator_trainer.common.errors import RunError, UsageError, check_utf8, describe, show
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.raw_predictor import make_predictor
 from estimator_trainer.common.options.entry import Trait
-from estimator_trainer.common.options.table import names_with
+from estimator_trainer.common.options.table import Options, names_with
 from estimator_trainer.common.paths import expand, is_remote
 from estimator_trainer.common.plugins.traceback_filter import check_exit, original
 from estimator_trainer.common.processes import check_not_forked
@@ -58,17 +58,20 @@ def train(
     *,
     hparams: Mapping[str, Any] | str = types.MappingProxyType({}),
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
+    target: str = '',
     **options: Any,
 ) -> 'Run':
     """Trains a model, or resumes its run, and evaluates it; skips work already done in the output_dir.
 
     Args:
       model: the name of a model, a module, or any object with the functions of a model module; see docs/modules.md.
-      dataset: likewise.
+      dataset: likewise; or a DataFrame of pandas or polars, or a table of Arrow, which is written to data_dir, for
+        --dataset=table.
       output_dir: the run's directory; by default output/DATASET/MODEL.
       hparams: hyper-parameters, {name: value}, or text as for --hparams.
       on_metrics: called with {'global_step': int, 'train': {name: float}} every save_summary_steps steps, and with
         {'global_step': int, split: {name: value}} after each evaluation.
+      target: the column of a DataFrame to predict, if it is not named target or label.
       **options: the flags of trainer.py, such as train_steps=1000 or data_dir='data'; schedule='train' does not evaluate.
 
     Raises:
@@ -79,7 +82,13 @@ def train(
         raise UsageError(f'on_metrics must be a function of a dict, not {describe(on_metrics)}')
     if options.setdefault('schedule', 'train_and_evaluate') not in ('train_and_evaluate', 'train'):
         raise UsageError(f'schedule={options["schedule"]}: train() has train_and_evaluate and train')
-    run = Run(output_dir, model, dataset, options.pop('data_dir', None))
+    data_dir = options.pop('data_dir', None)
+    if frames.is_frame(dataset):
+        path = frames.write(dataset, _absolute('data_dir', Options.data_dir if data_dir is None else data_dir))
+        dataset, hparams = 'table', frames.add_file(hparams, path, target)
+    elif target:
+        raise UsageError('target is for a dataset that is a table in memory: give hparams={"target": ...}')
+    run = Run(output_dir, model, dataset, data_dir)
     run._execute({'hparams': hparams}, options, on_metrics)
     return run
 

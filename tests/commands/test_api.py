@@ -12,6 +12,7 @@ import types
 
 import numpy as np
 from PIL import Image
+import pyarrow
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -20,7 +21,7 @@ from estimator_trainer.common.commands import api
 from estimator_trainer.common.records import records
 from estimator_trainer.models import alexnet
 from tests.cluster.tasks import tf_config
-from tests.shared import SMALL, assert_equal, read_weights
+from tests.shared import SMALL, assert_equal, read_weights, refused
 
 X = np.linspace(-1, 1, 64, dtype=np.float32)
 SLOPE = {'batch_size': 16, 'optimizer': 'sgd', 'learning_rate': 0.5}
@@ -251,3 +252,15 @@ def test_paths_and_numpy_numbers_are_accepted_and_arguments_that_do_not_fit_the_
     monkeypatch.setenv('TF_CONFIG', tf_config({'worker': ['a:1', 'b:1']}, 'worker'))
     with pytest.raises(api.UsageError, match='Slurm describes a cluster, but a Python program runs on one machine'):
         run.evaluate()
+
+
+def test_a_table_in_memory_is_a_dataset(tmp_path):
+    columns = {'x': [i / 40 for i in range(40)], 'kind': [*'ab'] * 20, 'y': ['hi' if i > 20 else 'lo' for i in range(40)]}
+    frame = pyarrow.table(columns)
+    options = {'target': 'y', 'data_dir': str(tmp_path / 'data'), 'train_steps': 2, 'hparams': 'hidden_units=[4]'}
+    run = api.train('mlp', frame, str(tmp_path / 'output'), **options)
+    files = os.listdir(tmp_path / 'data')
+    assert run.predict(frame)['class_name'].shape == (40,) and sum(name.endswith('.arrow') for name in files) == 1
+    api.train('mlp', pyarrow.table(columns), str(tmp_path / 'output'), **options)  # Of the same content.
+    assert os.listdir(tmp_path / 'data') == files
+    assert 'give hparams={"target": ...}' in refused(api.train, 'mlp', 'table', target='y')

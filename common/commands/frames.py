@@ -1,0 +1,73 @@
+"""Tables in the memory of a Python program, as files that --dataset=table reads."""
+
+from collections.abc import Mapping
+import hashlib
+import io
+import os
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from estimator_trainer.common import files
+from estimator_trainer.common.errors import UsageError
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a DataFrame of pandas or polars, or a table of Arrow."""
+    return hasattr(value, '__arrow_c_stream__') or hasattr(value, 'iloc') and hasattr(value, 'columns')
+
+
+def write(frame: Any, data_dir: str) -> str:
+    """Writes a frame to an Arrow file in data_dir, which its content names, and returns the path; its index is left out.
+
+    Raises:
+      UsageError: Arrow has no type for a column, or data_dir cannot be written.
+    """
+    try:
+        table, checksum = _table(frame), _Checksum()
+        _write(table, checksum)
+        final = os.path.join(data_dir, f'frame-{checksum.sha256.hexdigest()[:16]}.arrow')
+        os.makedirs(data_dir, exist_ok=True)
+        if not os.path.exists(final):  # The conversion of an older one is bound to its time.
+            with files.atomic_path(final) as path:
+                _write(table, path)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise UsageError(f'dataset: the table cannot be read: {" ".join(str(error).split())}') from None
+    except OSError as error:
+        raise UsageError(f'data_dir={data_dir}: cannot be written: {error.strerror}') from None
+    return final
+
+
+def _table(frame):
+    if hasattr(frame, 'iloc'):
+        frame = frame.rename(columns=str)
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    return pa.table(frame)
+
+
+def _write(table, sink):
+    with pyarrow.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+class _Checksum(io.RawIOBase):
+    """A file that is only hashed."""
+
+    def __init__(self) -> None:
+        self.sha256 = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.sha256.update(data)
+        return len(data)
+
+
+def add_file(hparams: Mapping[str, Any] | str, path: str, target: str) -> Mapping[str, Any] | str:
+    """Returns hyper-parameters, of either form, with the file of a frame and its target, '' if they name it."""
+    added = {'table_file': path, **({'target': target} if target else {})}
+    if isinstance(hparams, str):
+        return ','.join(filter(None, [hparams, *(f'{name}={value}' for name, value in added.items())]))
+    return {**hparams, **added}
