@@ -89,6 +89,11 @@ def open_labeled(source: DataSource, pattern: str) -> Callable[[], Iterator[Entr
     )
 
 
+def are_records(pattern: str) -> bool:
+    """Whether a name or pattern stands for TFRecord files alone; raises UsageError if there are no files."""
+    return all(map(_is_records, _find(pattern)))
+
+
 def _find(pattern):
     """Returns the paths of a name or pattern; raises UsageError if there are none."""
     try:

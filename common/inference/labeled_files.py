@@ -8,7 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.inference.evaluator import Evaluator
-from estimator_trainer.common.inference.input_files import open_labeled
+from estimator_trainer.common.inference.input_files import are_records, open_labeled
+from estimator_trainer.common.inference.labeled_pictures import with_pictures
 from estimator_trainer.common.pipeline.bad_records import ERRORS, reason
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import disable_autotune, get_specs, label_batches, parsed_batches
@@ -32,6 +33,8 @@ def make_evaluator(
       UsageError: there are no files or no examples, or the dataset does not take labeled files.
       RunError: an example is invalid, or has no label; the message names its place.
     """
+    if source.has_images() and not source.reads_labeled() and not are_records(pattern):
+        source = with_pictures(source)
     entries = open_labeled(source, pattern)
     count, size = _count(source, pattern, entries), source.params.eval_batch_size
     tf.logging.info('--input=%s: %d examples.', pattern, count)

@@ -83,7 +83,8 @@ def batch_maker(source: DataSource) -> Callable[[Any], tuple[dict[str, np.ndarra
 
     def make_batch(inputs):
         value = _unwrapped(inputs)
-        array = value if isinstance(value, np.ndarray) else _numeric(value)
+        array = _pixels_of(value)
+        value = value if array is None else array
         if array is not None and array.shape[-3:] == shape and array.ndim in (3, 4):
             pixels, records = cast('image', spec, array if array.ndim == 4 else array[None]), np.zeros(0, object)
             is_single = array.ndim == 3
@@ -105,15 +106,18 @@ def _unwrapped(value):
     return value
 
 
-def _numeric(value):
-    """Returns nested lists of numbers, or a tensor, as an array; None for anything else."""
+def _pixels_of(value):
+    """Returns nested lists of numbers, a tensor, or a list of arrays of one size as an array; None for anything else."""
     if isinstance(value, (str, bytes, os.PathLike, Image.Image)):
         return None
-    if isinstance(value, (list, tuple)) and not (value and isinstance(value[0], (list, tuple, np.ndarray))):
+    are_arrays = isinstance(value, (list, tuple)) and bool(value) and isinstance(value[0], np.ndarray)
+    if isinstance(value, (list, tuple)) and not are_arrays and not (value and isinstance(value[0], (list, tuple))):
         return None
     try:
         array = np.asarray(value)
     except ValueError:  # Of different sizes.
+        return None
+    if are_arrays and array.ndim != 4:  # Each is a picture.
         return None
     return array if array.dtype.kind in 'biuf' else None
 

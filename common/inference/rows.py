@@ -41,7 +41,8 @@ def make_batch(inputs: Any, specs: Specs) -> tuple[dict[str, np.ndarray], bool]:
 
 def _columns(inputs, specs):
     """Returns {name: values}, and whether the rows are a single one."""
-    if hasattr(inputs, 'to_dict') and not hasattr(inputs, 'columns') and {*specs} <= {*map(str, inputs.keys())}:
+    is_row = hasattr(inputs, 'to_dict') and hasattr(inputs, 'keys') and not hasattr(inputs, 'columns')
+    if is_row and {*specs} <= {*map(str, inputs.keys())}:
         inputs = {str(name): value for name, value in inputs.to_dict().items()}  # A row of a table of pandas.
     if isinstance(inputs, Mapping):
         _check_names(inputs, specs, 'the dict')

@@ -141,7 +141,10 @@ def test_pictures_of_every_form_become_pixels_like_files(tmp_path):
             batch, is_single = make_batch(inputs)
             assert is_single and batch['image'].shape == (1, 4, 4, 1)
             np.testing.assert_array_equal(batch['image'][0], expected)
-    for several in (forms, [{'image': form} for form in forms], {'image': forms}, np.stack([gray[..., None]] * 7)):
+    for nested in (gray.tolist(), gray[..., None].tolist()):
+        batch, is_single = make_batch(nested)
+        assert is_single and np.array_equal(batch['image'][0], expected)
+    for several in (forms, [gray] * 7, [{'image': form} for form in forms], {'image': forms}, np.stack([gray[..., None]] * 7)):
         batch, is_single = make_batch(several)
         assert not is_single
         np.testing.assert_array_equal(batch['image'], [expected] * 7)

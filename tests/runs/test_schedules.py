@@ -141,6 +141,17 @@ def test_alexnet_learns_mnist_prints_what_it_reached_and_predicts_the_split_and_
     assert [line['input'] for line in lines] == [f'{tmp_path}/{i}.png' for i in range(7)]
     assert [line.get('class') for line in lines] == [*classes[:5], classes[0], None]
     np.testing.assert_allclose([line['probabilities'] for line in lines[:5]], probabilities[:5], atol=1e-4)
+    for name in (*'72', 'other'):  # The first two digits are a seven and a two.
+        (tmp_path / 'folders' / name).mkdir(parents=True)
+    for i, name in enumerate('72'):
+        shutil.copy(tmp_path / f'{i}.png', tmp_path / 'folders' / name)
+    code, evaluated, err = run('--schedule=evaluate', f'--input={tmp_path}/folders')
+    right = [int(classes[i] == int(name)) for i, name in enumerate('72')]
+    assert code == 0 and evaluated['input']['accuracy'] == np.mean(right), err
+    shutil.copy(tmp_path / '2.png', tmp_path / 'folders' / 'other')
+    code, _, err = run('--schedule=evaluate', f'--input={tmp_path}/folders')
+    wrong = f'{tmp_path}/folders/other/2.png: its folder, other, is not named after a class: 0, 1, 2, 3, 4, ...: correct it, '
+    assert code == 1 and wrong in err.splitlines()[-1]
     result, lines, err = predict(f'--input={tmp_path}/5.png', f'--predictions={tmp_path}/five.jsonl')
     assert result['predictions'] == f'{tmp_path}/five.jsonl' and 'replaced' not in err
     assert len(lines) == 1 and len((output_dir / 'predictions.jsonl').read_text().splitlines()) == 7
