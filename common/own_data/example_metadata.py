@@ -74,7 +74,7 @@ def describe(
     features = infer_features(sample, schema, roles, source)
     features += [describe_role(sample, role, name, source) for role, name in roles.items()]
     (label,) = of_kind(features, LABEL)
-    trained = profile_trained(examples, features, params, found if names is None else None)
+    trained = profile_trained(examples, features, params, {*found} if names is None else None)
     facts = _describe_values(trained, features, params)
     others = {}
     for split in examples.splits:

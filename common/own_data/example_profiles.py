@@ -1,6 +1,6 @@
 """The values of the splits of users' own tf.train.Examples: moments of numbers, counts of categories, words and labels."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.description import Feature, of_kind
-from estimator_trainer.common.own_data.example_parser import DTYPES, MISSING, parsing_spec
-from estimator_trainer.common.own_data.example_records import Examples, batches, make_finder
+from estimator_trainer.common.own_data.example_parser import MISSING
+from estimator_trainer.common.own_data.example_records import Examples, batches
 from estimator_trainer.common.own_data.moments import Moments
 from estimator_trainer.common.own_data.schema import CATEGORICAL, LABEL, NUMERIC, TEXT
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
@@ -54,7 +54,7 @@ class Profile:
             self.has_fraction |= bool((values[is_number] % 1).any())
 
 
-def profile_trained(examples: Examples, features: Sequence[Feature], params: HParams, known: Collection[str] | None) -> Profile:
+def profile_trained(examples: Examples, features: Sequence[Feature], params: HParams, known: Set[str] | None) -> Profile:
     """Reads the training split.
 
     Args:
@@ -68,7 +68,7 @@ def profile_trained(examples: Examples, features: Sequence[Feature], params: HPa
     """
     counted = [feature for feature in features if feature['kind'] in (NUMERIC, CATEGORICAL, TEXT, LABEL)]
     profile = Profile(counted, params)
-    for batch in batches(examples, examples.trained, parsing_spec(counted), make_finder(features, known)):
+    for batch in batches(examples, examples.trained, features, known):
         for feature in counted:
             profile.update(feature, batch[feature['name']])
     return profile
@@ -82,10 +82,10 @@ def profile_other(examples: Examples, split: str, features: Sequence[Feature], p
     """
     counted = [feature for feature in features if feature['kind'] in (CATEGORICAL, TEXT, LABEL)]
     profile = Profile(counted, params)
-    spec = {feature['name']: tf.io.VarLenFeature(DTYPES[feature['stored']]) for feature in counted}
-    for batch in batches(examples, split, spec, make_finder(features, is_trained=False)):
+    for batch in batches(examples, split, features, is_trained=False):
         for feature in counted:
-            profile.update(feature, batch[feature['name']].values)
+            values = batch[feature['name']]
+            profile.update(feature, values if feature['kind'] == CATEGORICAL else values.values)
     return profile
 
 

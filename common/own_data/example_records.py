@@ -1,6 +1,6 @@
 """Users' own tf.train.Examples as records: decoded, checked against their features, and parsed in batches."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 import dataclasses
 from typing import Any
 
@@ -8,8 +8,9 @@ from google.protobuf.message import DecodeError
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, first_line
-from estimator_trainer.common.own_data.description import Feature
+from estimator_trainer.common.own_data.description import Feature, of_kind
 from estimator_trainer.common.own_data.example_facts import SAMPLE_SIZE, Decoded
+from estimator_trainer.common.own_data.example_parser import DTYPES, parsing_spec
 from estimator_trainer.common.own_data.image_facts import explain
 from estimator_trainer.common.own_data.image_formats import is_decoded
 from estimator_trainer.common.own_data.schema import IMAGE, LABEL, TEXT, WEIGHT
@@ -65,43 +66,74 @@ def decode_sample(examples: Examples, names: Collection[str] | None, wanted: Col
 
 
 def batches(
-    examples: Examples, split: str, spec: Mapping[str, Any], find_fault: Callable[[Decoded], str]
+    examples: Examples, split: str, features: Sequence[Feature], known: Set[str] | None = None, is_trained: bool = True
 ) -> Iterator[dict[str, Any]]:
-    """Yields batches {name: array} of a split's features, parsed by tf.io.parse_example.
+    """Yields batches {name: array or tf.SparseTensorValue} of a split's features, but for images, which are only checked.
 
     Args:
       examples: the examples.
       split: its name.
-      spec: of the features.
-      find_fault: returns what is wrong with an example, in words that follow its place; '' if nothing is.
+      features: those of the metadata, including those with a role.
+      known: the names of all features of the training data; None if others do not matter.
+      is_trained: whether a text, an image, a label and a weight are required; else they are sparse.
 
     Raises:
       RunError: an example is wrong.
     """
+    find_fault, images = make_finder(features, known, is_trained), of_kind(features, IMAGE)
     with tf.Graph().as_default() as graph:
         serialized = tf.placeholder(tf.string, [None])
-        parsed = tf.io.parse_example(serialized, spec)
+        parsed = tf.io.parse_example(serialized, _spec(features, is_trained))
     with tf.Session(graph=graph) as session:
         parse, number = session.make_callable(parsed, [serialized]), 0
         for batch in elements(lambda: examples.read(split).batch(_BATCH)):
-            for record in batch:
-                try:
-                    fault = find_fault(records.decode(record))
-                except DecodeError:
-                    fault = 'is not a tf.train.Example'
-                if fault:
-                    raise RunError(f'{_locate(record, number)}: {fault}')
-                number += 1
+            if known is not None or images:
+                _check([record for record in batch if _is_suspect(record, known, images)], batch, number, find_fault)
             try:
-                yield parse(batch)
-            except tf.errors.OpError as error:
+                found = parse(batch)
+            except tf.errors.OpError as error:  # It does not name the record.
+                _check(batch, batch, number, find_fault)
                 raise RunError(f'{examples.source}: the split {split}: {first_line(error)}') from None
+            yield found
+            number += len(batch)
+
+
+def _spec(features, is_trained):
+    spec = parsing_spec([feature for feature in features if feature['kind'] != IMAGE])
+    sparse = [] if is_trained else [feature for feature in features if feature['kind'] in (TEXT, LABEL, WEIGHT)]
+    return {**spec, **{feature['name']: tf.io.VarLenFeature(DTYPES[feature['stored']]) for feature in sparse}}
+
+
+def _is_suspect(record, known, images):
+    """Whether `find_fault` may find a fault that parsing, which is much faster, does not."""
+    try:
+        found = tf.train.Example.FromString(record).features.feature
+    except DecodeError:
+        return True
+    if known is not None and not known.issuperset(found):
+        return True
+    for feature in images:
+        values = found[feature['name']].bytes_list.value if feature['name'] in found else []
+        if len(values) != 1 or not (feature['is_raw'] or is_decoded(values[0])):
+            return True
+    return False
+
+
+def _check(records_, batch, first, find_fault):
+    """Raises RunError if one of the records of a batch, which begins with number `first`, is wrong."""
+    for record in records_:
+        try:
+            fault = find_fault(records.decode(record))
+        except DecodeError:
+            fault = 'is not a tf.train.Example'
+        if fault:
+            raise RunError(f'{_locate(record, first + list(batch).index(record))}: {fault}')
 
 
 def make_finder(
-    features: Sequence[Feature], known: Collection[str] | None = None, is_trained: bool = True
+    features: Sequence[Feature], known: Set[str] | None = None, is_trained: bool = True
 ) -> Callable[[Decoded], str]:
-    """Returns the function `find_fault` for `batches`.
+    """Returns a function that says what is wrong with an example, in words that follow its place; '' if nothing is.
 
     Args:
       features: those of the metadata, including those with a role.
