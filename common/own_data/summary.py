@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from estimator_trainer.common.errors import printable
 from estimator_trainer.common.own_data.description import Feature
 from estimator_trainer.common.own_data.schema import CATEGORICAL, CLASSIFICATION, IMAGE, NUMERIC, TEXT, Terms
@@ -58,8 +60,9 @@ def of_features(facts: Mapping[str, Any], features: Iterable[Feature]) -> list[L
 def _content(facts, feature):
     kind = feature['kind']
     if kind == NUMERIC:
-        values = feature.get('values', 1)
-        return f'{values:,} numbers' if values > 1 else f'mean {feature["mean"]:.4g}, standard deviation {feature["std"]:.4g}'
+        values = np.ravel(feature['mean'])
+        shown = f'mean {values[0]:.4g}, standard deviation {np.ravel(feature["std"])[0]:.4g}'
+        return f'{len(values):,} numbers' if len(values) > 1 else shown
     if kind == CATEGORICAL:
         vocabulary = feature['vocabulary']
         more = ', ...' if len(vocabulary) > _MAX_VALUES else ''
