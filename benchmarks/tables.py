@@ -1,9 +1,9 @@
-"""Tables: the area under the ROC curve of --model=mlp --dataset=csv, compared with scikit-learn's gradient boosting.
+"""Tables: the area under the ROC curve of --model=mlp --dataset=table, compared with scikit-learn's gradient boosting.
 
     python -m benchmarks.tables
 
 Two real tables, each split into training and evaluation once: breast_cancer, from scikit-learn, and affairs, from
-statsmodels. HistGradientBoostingClassifier has its default hyper-parameters, and the trainer those of hparams/mlp_csv.json.
+statsmodels. HistGradientBoostingClassifier has its default hyper-parameters, and the trainer those of hparams/mlp_table.json.
 The first run creates the virtual environment in .venv-peers.
 """
 
@@ -22,9 +22,9 @@ def main() -> None:
         for name, score in scores.items():
             found = run_trainer(
                 '--model=mlp',
-                '--dataset=csv',
+                '--dataset=table',
                 f'--data_dir={directory}/data',
-                f'--hparams=csv_file={os.path.join(directory, name)},target=target',
+                f'--hparams=table_file={os.path.join(directory, name)},target=target',
             )
             print(f'| {name} | {found["result"]["eval"]["auc"]:.4f} | {score:.4f} | {found["seconds"]:.0f} |')
 

@@ -178,8 +178,8 @@ TASKS = {
         # Categories that occur at most once have no embedding.
         Task(
             'mlp',
-            'csv',
-            f'csv_file={{data_dir}}/train.csv,target=target,{_ADAM}',
+            'table',
+            f'table_file={{data_dir}}/train.csv,target=target,{_ADAM}',
             _write_table,
             batch_size=1024,
             steps=1600,

@@ -214,7 +214,7 @@ def compare(params: HParams, path: str, free: Iterable[str] = ()) -> HParams:
 
 
 def _names_data(key):
-    """Whether a hyper-parameter is the path of a user's own data, such as csv_file or image_dir."""
+    """Whether a hyper-parameter is the path of a user's own data, such as table_file or image_dir."""
     return is_path(key) and key not in ('raw_dir', 'schema')
 
 

@@ -87,7 +87,7 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
 
 
 def is_path(name: str) -> bool:
-    """Whether a hyper-parameter is the path of a user's file or directory, such as csv_file, image_dir or schema."""
+    """Whether a hyper-parameter is the path of a user's file or directory, such as table_file, image_dir or schema."""
     return name == 'schema' or name.endswith(('_file', '_dir', '_path'))
 
 
