@@ -40,7 +40,7 @@ def log_classes(source: str, names: Sequence[str], counts: Mapping[str, Mapping[
     for split, labels in counts.items():
         for label, count in labels.items():
             found_in[split][label if label in of_names else classes.get(key(label), label)] += count
-    of_trained = found_in[trained]
+    of_trained = found_in.get(trained, collections.Counter())
     shown = ', '.join(f'{printable(name)} {of_trained[name]}' for name in names[:_SHOWN_CLASSES])
     more = ', ...' if len(names) > _SHOWN_CLASSES else ''
     tf.logging.info('%s: %d classes, with their examples in %s: %s%s', source, len(names), trained, shown, more)
