@@ -8,6 +8,7 @@ INPUT_PATTERNS = table.INPUT_PATTERNS
 PARSED_ONCE = table.PARSED_ONCE
 prepare = table.prepare
 metadata = table.metadata
+summary = table.summary
 read = table.read
 parse_batch = table.parse_batch
 raw_specs = table.raw_specs

@@ -31,6 +31,7 @@ _DARK = (
     'to predict too, by the same factor'
 )
 _MAX_LOGGED = 5
+_MAX_SHOWN = 50  # Classes of the summary.
 _VERSION = 2  # Of the converted pictures: a change converts them anew.
 
 
@@ -229,6 +230,19 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
     if params.num_classes not in (0, len(names)):
         raise UsageError(f'num_classes={params.num_classes}, but image_dir={params.image_dir} has {len(names)} classes')
     return {'num_classes': len(names), 'class_names': names}
+
+
+def summary(data_dir: str, params: HParams) -> str:
+    """Returns the number of pictures of each class and split."""
+    del data_dir
+    folders = _scan(params)
+    counts = {split: collections.Counter(file.label for file in files) for split, files in folders.splits.items()}
+    lines = [f'{folders.root}: {len(folders.class_names)} classes, pictures in {", ".join(counts)}:']
+    for label, name in enumerate(folders.class_names[:_MAX_SHOWN]):
+        lines.append(f'{name}: {", ".join(f"{found[label]:,}" for found in counts.values())}')
+    if len(folders.class_names) > _MAX_SHOWN:
+        lines.append(f'... and {len(folders.class_names) - _MAX_SHOWN:,} more classes')
+    return '\n'.join([*lines, ''])
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:

@@ -17,7 +17,7 @@ from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import dates, example_parser, numbers, raw_columns, tokens
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
 from estimator_trainer.common.own_data.schema import COLUMNS, TARGET, WEIGHT, check_same_columns, read_schema
-from estimator_trainer.common.own_data.split_rows import BadRows, write
+from estimator_trainer.common.own_data.split_rows import BadRows, read_summary, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.table_facts import describe
 from estimator_trainer.common.own_data.table_rows import SplitTable, read_rows
@@ -74,6 +74,11 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
       task: classification, with class_names and num_classes; or regression, with target_mean and target_std.
     """
     return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
+
+
+def summary(data_dir: str, params: HParams) -> str:
+    """Returns what was found in each column, and what was decided."""
+    return read_summary(_directory(data_dir, params))
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
@@ -144,9 +149,9 @@ def _convert(directory, files, params):
     named = {params.target, *schema.roles.values(), *schema.given}
     opened = {file: open_table(file.path, named) for file in files}
     tables = {file: table for file, table in opened.items() if _is_split(file, table, opened[trained])}
-    facts = describe(tables, trained, schema, params)
+    facts, text = describe(tables, trained, schema, params)
     examples: dict[str, SplitTable] = {}
     for file, table in tables.items():
         encode, bad = make_encoder(table, facts, has_labels=True), BadRows(params.max_bad_share)
         examples |= {split: SplitTable(file, split, table, encode, bad) for split in file.splits}
-    write(directory, path, facts, examples)
+    write(directory, path, facts, text, examples)

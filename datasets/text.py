@@ -18,9 +18,10 @@ from estimator_trainer.common.own_data.description import describe_classes, log_
 from estimator_trainer.common.own_data.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.labeled_lines import split as split_line
 from estimator_trainer.common.own_data.lines import in_blocks
-from estimator_trainer.common.own_data.schema import LABEL, TEXT
-from estimator_trainer.common.own_data.split_rows import BadRows, SplitRows, read_rows, write
+from estimator_trainer.common.own_data.schema import FEATURES, LABEL, TEXT
+from estimator_trainer.common.own_data.split_rows import BadRows, SplitRows, read_rows, read_summary, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
+from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.own_data.values import key
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
 from estimator_trainer.common.records import records
@@ -58,6 +59,11 @@ def prepare(data_dir: str, params: HParams) -> None:
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
     """Returns class_names and num_classes, the vocabulary of the training texts, its vocabulary_size, and the task."""
     return read_json(os.path.join(_directory(data_dir, params), 'metadata.json'))
+
+
+def summary(data_dir: str, params: HParams) -> str:
+    """Returns the numbers of texts, classes and words."""
+    return read_summary(_directory(data_dir, params))
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
@@ -144,7 +150,13 @@ def _convert(directory, files, params):
     for file, found in lines.items():
         bad = BadRows(params.max_bad_share)
         examples |= {split: SplitRows(file, split, found.labeled, encode, bad) for split in file.splits}
-    write(directory, params.text_file, {**describe_classes(classes), **vocabulary}, examples)
+    facts = {**describe_classes(classes), **vocabulary}
+    write(directory, params.text_file, facts, _summarize(params.text_file, facts, surveys), examples)
+
+
+def _summarize(source, facts, surveys):
+    counts = ', '.join(f'{survey.labels.total:,} in {split}' for split, survey in surveys.items())
+    return to_text(f'{source}: texts: {counts}', FEATURES, of_features(facts, _FEATURES), has_schema=False)
 
 
 class _Survey:

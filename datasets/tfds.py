@@ -19,6 +19,7 @@ from estimator_trainer.common.own_data import example_input, example_metadata, e
 from estimator_trainer.common.own_data.example_records import Examples
 from estimator_trainer.common.own_data.schema import FEATURES, IMAGE, LABEL, TEXT, USUAL_LABELS, WEIGHT, read_schema
 from estimator_trainer.common.own_data.splits import fingerprint
+from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.own_data.tfds_directory import open_directory
 from estimator_trainer.common.records import manifest, records
 from estimator_trainer.hparams.build import HParams
@@ -66,6 +67,12 @@ def prepare(data_dir: str, params: HParams) -> None:
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
     """Returns `example_metadata.describe` of the training examples."""
     return read_json(example_metadata.facts_path(_directory(data_dir, params), params))
+
+
+def summary(data_dir: str, params: HParams) -> str:
+    """Returns the features, their kinds and what is known about them."""
+    facts, found = metadata(data_dir, params), _open(params)
+    return to_text(f'{found.path}: splits: {", ".join(found.files)}', FEATURES, of_features(facts, facts['features']))
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:

@@ -17,6 +17,7 @@ from estimator_trainer.common.own_data.example_records import Examples
 from estimator_trainer.common.own_data.record_files import find_record_files
 from estimator_trainer.common.own_data.schema import FEATURES, read_schema
 from estimator_trainer.common.own_data.splits import fingerprint, log_outdated
+from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
@@ -67,6 +68,14 @@ def prepare(data_dir: str, params: HParams) -> None:
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
     """Returns `example_metadata.describe` of the training examples."""
     return read_json(example_metadata.facts_path(_directory(data_dir, params), params))
+
+
+def summary(data_dir: str, params: HParams) -> str:
+    """Returns the features, their kinds and what is known about them."""
+    facts = metadata(data_dir, params)
+    return to_text(
+        f'{params.tfrecord_dir}: splits: {", ".join(_files(params))}', FEATURES, of_features(facts, facts['features'])
+    )
 
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:

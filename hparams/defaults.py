@@ -154,3 +154,8 @@ DEFAULTS: Mapping[str, Any] = types.MappingProxyType({name: entry.default for na
 RENAMED: Mapping[str, str] = types.MappingProxyType(
     {'low_factor': 'initial_lr_factor', 'rise_share': 'warmup_fraction', 'max_shift': 'augment_shift'}
 )
+
+# Hyper-parameters that models and datasets of this project have gained, with the values that mean what files without them do.
+LATER: Mapping[str, Any] = types.MappingProxyType(
+    {'table_file': '', 'missing': [], 'decimal': '', 'dates': '', 'tokens': 'words', 'max_length': 400}
+)

@@ -56,7 +56,7 @@ def data_dir(tmp_path_factory):
 
 @pytest.fixture
 def execute(capsys, monkeypatch):
-    """Calls a program's main: execute(main, [program, flag, ...]) -> (exit code, JSON of stdout or None, stderr)."""
+    """Calls a program's main: execute(main, [program, flag, ...]) -> (exit code, JSON of stdout, its text or None, stderr)."""
     import tensorflow.compat.v1 as tf
 
     def call(main, argv):
@@ -65,7 +65,7 @@ def execute(capsys, monkeypatch):
             monkeypatch.setattr(handler, 'stream', sys.stderr)  # Of this test: capsys gives each its own.
         code = main(argv)
         out, err = capsys.readouterr()
-        return code, json.loads(out) if out else None, err
+        return code, json.loads(out) if out.startswith('{') else out or None, err
 
     return call
 

@@ -72,7 +72,8 @@ def _run(FLAGS, run):
     from estimator_trainer.common.stop import StopOnSignal
 
     with StopOnSignal() as stop, log(FLAGS), _checking_exits():
-        return dumps(run(FLAGS, stop))
+        result = run(FLAGS, stop)
+        return result if isinstance(result, str) else dumps(result)
 
 
 @contextlib.contextmanager

@@ -37,6 +37,7 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
             needs_checkpoint=True,
         ),
         'export': Schedule('writes a SavedModel below output_dir/export', needs_checkpoint=True),
+        'describe': Schedule('prints a summary of the data, if the dataset has one, and trains nothing'),
         'dry_run': Schedule(
             'runs one training step, one evaluation step and one prediction batch, and keeps no output',
             trains=True,

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.files import write as write_file
 from estimator_trainer.common.files import write_json
 from estimator_trainer.common.own_data.lines import Row, convert
 from estimator_trainer.common.own_data.splits import SplitFile, log_outdated
@@ -97,14 +98,25 @@ class SplitRows(Iterable[Any]):
             self.bad.check(self.file.path, total)
 
 
-def write(directory: str, source: str, facts: Mapping[str, Any], examples: Mapping[str, Iterable[Any]]) -> None:
+def read_summary(directory: str) -> str:
+    """Returns the summary in a directory; '' if an older version wrote it."""
+    path = os.path.join(directory, 'summary.txt')
+    if not tf.io.gfile.exists(path):
+        return ''
+    with tf.io.gfile.GFile(path) as file:
+        return file.read()
+
+
+def write(directory: str, source: str, facts: Mapping[str, Any], summary: str, examples: Mapping[str, Iterable[Any]]) -> None:
     """Writes the metadata, and the examples of splits as TFRecord files, to a directory named by `fingerprint`.
 
     Args:
       source: the user's path, for messages.
+      summary: of the data, for people.
       examples: of each split, as for `records.write`.
     """
     tf.io.gfile.makedirs(directory)
     write_json(os.path.join(directory, 'metadata.json'), facts)
+    write_file(os.path.join(directory, 'summary.txt'), summary)
     records.write(directory, examples, fingerprint=os.path.basename(directory))
     log_outdated(directory, source)

@@ -31,6 +31,7 @@ from estimator_trainer.common.own_data.schema import (
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.own_data.survey import Column, count_values, survey, trained_cells
+from estimator_trainer.common.own_data.table_summary import summarize
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
 from estimator_trainer.hparams.build import HParams
 
@@ -41,8 +42,10 @@ _INDEX = re.compile(r'Unnamed: \d+')  # As pandas calls the column of row number
 _CURE = 'its kind in --hparams=schema=FILE decides otherwise'
 
 
-def describe(tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Schema, params: HParams) -> dict[str, Any]:
-    """Reads the tables and returns the metadata of the dataset; see datasets/csv.py.
+def describe(
+    tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Schema, params: HParams
+) -> tuple[dict[str, Any], str]:
+    """Reads the tables; returns the metadata of the dataset, see datasets/table.py, and a summary for people.
 
     Kinds, statistics and vocabularies are from the training rows only, the names of the classes from all rows.
 
@@ -83,7 +86,8 @@ def describe(tables: Mapping[SplitFile, Table], trained: SplitFile, schema: Sche
         for file, other in tables.items():
             if found := others.get(file.splits[0], {}).get(feature['name']):
                 warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], found.counts(), other.path)
-    return facts | description.describe_features(table.path, COLUMNS, features, facts['task'])
+    facts |= description.describe_features(table.path, COLUMNS, features, facts['task'])
+    return facts, summarize(table.path, columns, facts, classes)
 
 
 def _given_kinds(table, schema, roles):

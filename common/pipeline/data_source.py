@@ -36,6 +36,10 @@ class DataSource:
             return {}
         return dataset_contract.check_metadata(self.module.metadata(self.data_dir, self.params), self.params)
 
+    def summary(self) -> str:
+        """Returns the module's text about the data for people, '' if it has none; its `prepare` must have run."""
+        return self.module.summary(self.data_dir, self.params) if hasattr(self.module, 'summary') else ''
+
     def has_metadata(self) -> bool:
         """Whether the module has `metadata`."""
         return hasattr(self.module, 'metadata')

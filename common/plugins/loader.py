@@ -25,6 +25,7 @@ _ARGUMENTS = {
         'get_params': '',
         'prepare': 'data_dir, params',
         'metadata': 'data_dir, params',
+        'summary': 'data_dir, params',
         'read': 'split, data_dir, params',
         'parse': 'mode, params, record',
         'parse_batch': 'mode, params, records',

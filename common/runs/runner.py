@@ -45,8 +45,8 @@ def run(
     stop: StopOnSignal,
     cluster: ClusterConfig | None = None,
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
-) -> dict[str, Any]:
-    """Runs the schedule of the options, saves its result in results.json, and returns it.
+) -> Any:
+    """Runs the schedule of the options, saves its result in results.json, and returns it; a summary of the data is text.
 
     In a cluster, chief and workers train together, parameter servers, if any, hold the variables, and an evaluator evaluates
     the checkpoints; the chief runs other schedules alone. Workers and parameter servers do not use the output_dir.
@@ -74,6 +74,8 @@ def run(
         return {}
     if cluster and cluster.job == PS:
         return _serve(cluster, options, stop)
+    if options.schedule == 'describe':
+        return _describe(source)
     with contextlib.ExitStack() as cleanup:
         task: TrainingTask = ALONE
         if cluster and schedule.trains and not schedule.is_dry_run and len(cluster.members) > 1:
@@ -91,6 +93,11 @@ def run(
         if not (cluster and cluster.addresses.get(EVALUATOR) and schedule.trains):  # Otherwise the evaluator writes them.
             run_dir.save_results(output_dir, result)
     return result
+
+
+def _describe(source):
+    source.module.prepare(source.data_dir, source.params)
+    return source.summary().rstrip() or f'--dataset={source.params.dataset}: has no summary() of its data'
 
 
 @contextlib.contextmanager
@@ -126,6 +133,9 @@ def opened(
                 build.compare(source.params, run_dir.hparams_path(output_dir), (*changed, *of_inference))
             yield make_experiment(model, source, config, options, stop, task, on_metrics)
             return
+        if task.is_chief and (text := source.summary()):
+            tf.logging.info('%s', text)
+            run_dir.save_summary(output_dir, text)
         history, step = _history(source.params, output_dir, changed)
         params = _with_history(source.params, history, task)
         experiment = make_experiment(model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics)

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import locks, paths
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import check_no_pipes, write_json
+from estimator_trainer.common.files import check_no_pipes, write, write_json
 from estimator_trainer.common.storage.best_checkpoint import best_dir, best_record
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
 from estimator_trainer.common.storage.metrics import metrics_path
@@ -25,6 +25,11 @@ def dataset_path(output_dir: str) -> str:
 
 def flags_path(output_dir: str) -> str:
     return os.path.join(output_dir, 'flags.json')
+
+
+def save_summary(output_dir: str, text: str) -> None:
+    """Writes data_summary.txt, about the training data."""
+    write(os.path.join(output_dir, 'data_summary.txt'), text)
 
 
 def ensure_writable(output_dir: str) -> None:

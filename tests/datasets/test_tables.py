@@ -381,7 +381,7 @@ def facts(table, caplog):
         found = table('\n'.join([header, *(','.join(map(str, row)) for row in rows)]))
         params = {'train_split': 'train', 'min_count': 2, 'max_vocabulary': 10, 'max_bad_share': 0, **of_tables, **given}
         file = SplitFile(found.path, ('train',))
-        return describe({file: found}, file, Schema(COLUMNS, 'schema.json', schema or {}), build.HParams(params))
+        return describe({file: found}, file, Schema(COLUMNS, 'schema.json', schema or {}), build.HParams(params))[0]
 
     return call
 
@@ -729,6 +729,26 @@ def test_csv_is_another_name_of_table(splits, tmp_path):
     assert {name for name in names if not name.startswith('_')} <= {*vars(csv)}
 
 
+def test_the_summary_says_what_is_in_each_column_and_what_was_decided(tmp_path, prepared):
+    rows = [
+        (f'r{i}', '' if i % 4 == 0 else f'"{i},5"', 'ab'[i % 4 == 0], '', f'{1 + i % 28}.2.2023', i, ('no', 'yes')[i % 5 == 0])
+        for i in range(40)
+    ]
+    path = write(tmp_path / 'a.csv', 'id,x,c,empty,day,Unnamed: 0,y', rows)
+    found = prepared(path, 'target=y', 'eval_share=0')
+    assert dataset.summary(str(tmp_path / 'data'), found.params).splitlines() == [
+        f'{path}: rows with a target: 40 in train',
+        'column  kind         missing  values',
+        'id      id                    a different value in each row',
+        'x       numeric      25.0 %   1.5 to 39.5, mean 20.5, as in 1,5',
+        'c       categorical           2 values: a 75 %, b 25 %',
+        'empty   ignored      100.0 %  it is empty',
+        'day     date                  2023-02-01 to 2023-02-28, dmy: position in time, place in the week',
+        'y       target                2 classes: no 80 %, yes 20 %',
+        'The kind of a column in --hparams=schema=FILE decides otherwise.',
+    ]
+
+
 def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
     rows = [(i % 50, 'ab'[i % 2], 3 * (i % 50) + 100 * (i % 2) + 0.5) for i in range(300)]
     path = write(tmp_path / 'lines.csv', 'x,c,target', rows)
@@ -736,6 +756,9 @@ def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
     hparams = f'--hparams=csv_file={path},hidden_units=[16],learning_rate=0.02,batch_size=32'
     code, result, _ = run(*flags, hparams)
     assert code == 0 and result['eval']['mean_absolute_error'] < 15
+    described = run(*flags, hparams, '--schedule=describe', output_dir=tmp_path / 'unused')
+    text = (tmp_path / 'output' / 'data_summary.txt').read_text()
+    assert described[:2] == (0, text) and 'x       numeric' in text and not (tmp_path / 'unused').exists()
     new, saved = write(tmp_path / 'new.csv', 'x,c', [(40, 'b'), (10, 'a')]), f'{tmp_path}/output/hparams.json'
     code, _, err = run(*flags, hparams.replace('lines', 'new'), '--schedule=evaluate')
     assert code == 2 and f'{saved}: csv_file was "{path}", now it is "{new}": reuse the saved values, with --hparams_' in err
