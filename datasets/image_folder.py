@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.formats import class_folders, encoded, image_records, images
 from estimator_trainer.common.formats.class_folders import ClassFolders
+from estimator_trainer.common.own_data.description import log_classes
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
@@ -59,7 +60,7 @@ def prepare(data_dir: str, params: HParams) -> None:
     directory = _directory(data_dir, folders)
     unreadable, dark = (_Listed(os.path.join(directory, name)) for name in ('unreadable.txt', 'dark.txt'))
     if not records.is_written(directory):
-        _log(folders, directory)
+        _log(folders, directory, params.train_split)
         tf.io.gfile.makedirs(directory)
         splits = {name: _Examples(folders, name, unreadable, dark) for name in folders.splits}
         records.write(directory, splits, fingerprint=os.path.basename(directory))
@@ -106,9 +107,15 @@ def _unlabeled(folders, split, names):
     return f'has no folder of a class, but {", ".join(names[:_MAX_LOGGED])}: predict its pictures with --input={path}'
 
 
-def _log(folders, directory):
+def _log(folders, directory, trained):
     counts = ', '.join(f'{split}: {len(files)}' for split, files in folders.splits.items())
     tf.logging.info('%s: %d classes; pictures in %s', folders.root, len(folders.class_names), counts)
+    names = folders.class_names
+    by_class = {
+        split: collections.Counter(names[file.label] for file in files if file.label in range(len(names)))
+        for split, files in folders.splits.items()
+    }
+    log_classes(folders.root, names, by_class, trained)
     if folders.ignored:
         kinds = ', '.join(f'{count} {kind}' for kind, count in sorted(folders.ignored.items()))
         tf.logging.info('%s: ignored %d other files: %s', folders.root, sum(folders.ignored.values()), kinds)

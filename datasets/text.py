@@ -198,7 +198,8 @@ def _classes(source, labels, trained):
     if not total.is_exact:
         raise _too_many(source)
     if total.are_distinct and total.total >= _MIN_DISTINCT_LINES:
-        raise UsageError(f'{source}: each line has a different label: a line must be a label, a tab and a text')
+        cure = 'a line must be a label, a tab and a text; cut -f2,3 OLD > NEW selects columns'
+        raise UsageError(f'{source}: each line has a different label: {cure}')
     classes = sorted_classes(total.values())
     if len(classes) < 2:
         found = f'only the class {classes[0]}' if classes else 'no line with a label and a text'

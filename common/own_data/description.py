@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, printable
+from estimator_trainer.common.errors import UsageError, printable, show
 from estimator_trainer.common.own_data.moments import Moments
 from estimator_trainer.common.own_data.schema import CATEGORICAL, CLASSIFICATION, DATE, IMAGE, NUMERIC, REGRESSION, TEXT, Terms
 from estimator_trainer.common.own_data.values import key
@@ -35,15 +35,19 @@ def log_classes(source: str, names: Sequence[str], counts: Mapping[str, Mapping[
       counts: {split: {label in any spelling: number of examples}}; a split without labels is ignored.
       trained: the training split.
     """
-    classes = {key(name): name for name in names}
+    classes, of_names = {key(name): name for name in names}, {*names}
     found_in: dict[str, collections.Counter[str]] = {split: collections.Counter() for split in counts}
     for split, labels in counts.items():
         for label, count in labels.items():
-            found_in[split][classes.get(key(label), label)] += count
-    of_trained = found_in[trained]
+            found_in[split][label if label in of_names else classes.get(key(label), label)] += count
+    of_trained = found_in.get(trained, collections.Counter())
     shown = ', '.join(f'{printable(name)} {of_trained[name]}' for name in names[:_SHOWN_CLASSES])
     more = ', ...' if len(names) > _SHOWN_CLASSES else ''
     tf.logging.info('%s: %d classes, with their examples in %s: %s%s', source, len(names), trained, shown, more)
+    for alike in _alike(names):
+        tf.logging.warning(
+            '%s: the classes %s differ only in case or spaces: if they are one, write them alike.', source, alike
+        )
     single = [name for name in names if of_trained[name] == 1]
     if single:
         tf.logging.warning('%s: the split %s has only one example of the class %s.', source, trained, _join(single))
@@ -52,6 +56,14 @@ def log_classes(source: str, names: Sequence[str], counts: Mapping[str, Mapping[
         if lacking:
             result = 'it is not learned' if split == trained else 'its metrics ignore it'
             tf.logging.warning('%s: the split %s has no example of the class %s: %s.', source, split, _join(lacking), result)
+
+
+def _alike(names):
+    """Returns the names that differ only in case or spaces, joined."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(' '.join(name.casefold().split()), []).append(name)
+    return [', '.join(map(show, group)) for group in groups.values() if len(group) > 1]
 
 
 def _join(names):

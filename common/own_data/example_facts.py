@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 import math
+import re
 from typing import Any
 import unicodedata
 
@@ -116,15 +117,28 @@ def _infer(name, found, given, source):
     if kind in (IGNORE, _DISTINCT, _BINARY):
         return {'kind': IGNORE, 'reason': kind}
     if not given and (len(lengths) > 1 or lengths == {0}):
-        return {'kind': IGNORE, 'reason': 'its values differ in number'}
+        is_list = lengths == {0, max(lengths)} and max(lengths)
+        cure = ': it is an empty list in some examples: leave it out of these' if is_list else ''
+        return {'kind': IGNORE, 'reason': f'its values differ in number{cure}'}
     if kind == NUMERIC:
         feature['values'] = math.prod(given['shape']) if 'shape' in given else max(lengths)
     if lengths != {feature['values']} or feature['stored'] not in _STORED[kind]:
         wanted = f'{feature["values"]} of {" or ".join(_STORED[kind])}'
         found_now = f'{_range(lengths)} values of {feature["stored"]}'
         raise RunError(f'{source}: the feature {name} has {found_now}, but {kind} needs {wanted}')
+    if not given and kind == CATEGORICAL:
+        _warn_of_numbers(f'{source}: the feature {name}', [values[0] for _, values in found])
     facts = describe_images(name, [values[0] for _, values in found], given, source) if kind == IMAGE else {}
     return {**feature, 'kind': kind, **facts}
+
+
+def _warn_of_numbers(what, values):
+    """Warns if texts are numbers with fractions; whole ones, such as postal codes, are categories."""
+    numbers = [value for value in values if re.fullmatch(rb'\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*', value)]
+    fraction = next((number for number in numbers if b'.' in number), None)
+    if fraction is not None and len(numbers) == sum(map(bool, values)):
+        text = 'written as text, so they are taken for categories: write them as floats'
+        tf.logging.warning('%s has numbers, such as %s, %s', what, fraction.decode().strip(), text)
 
 
 def _kind_of_bytes(found):

@@ -61,7 +61,7 @@ def _label_of(path, facts):
     if label.get('is_index'):
         return {label['name']: number}
     name = facts['class_names'][number]
-    return {label['name']: int(name) if label['stored'] == 'int64' else name}
+    return {label['name']: {'int64': int, 'float': float}.get(label['stored'], str)(name)}
 
 
 def _read_records(path, params, kinds):

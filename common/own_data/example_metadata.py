@@ -10,7 +10,13 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data import description
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.example_facts import describe_role, infer_features
-from estimator_trainer.common.own_data.example_profiles import MAX_DISTINCT, profile_other, profile_trained, warn_of_other
+from estimator_trainer.common.own_data.example_profiles import (
+    MAX_DISTINCT,
+    profile_other,
+    profile_trained,
+    warn_of_other,
+    warn_of_trained,
+)
 from estimator_trainer.common.own_data.example_records import Examples, decode_sample
 from estimator_trainer.common.own_data.schema import (
     CLASSIFICATION,
@@ -75,6 +81,7 @@ def describe(
     features += [describe_role(sample, role, name, source) for role, name in roles.items()]
     (label,) = of_kind(features, LABEL)
     trained = profile_trained(examples, features, params, {*found} if names is None else None)
+    warn_of_trained(source, trained, features)
     facts = _describe_values(trained, features, params)
     others = {}
     for split in examples.splits:

@@ -28,6 +28,7 @@ class Profile:
       numbers: its Moments, of numbers.
       has_no_number: whether it is NaN or infinite somewhere.
       has_fraction: whether it is a number that is not whole somewhere.
+      count: number of examples, but of the training split.
     """
 
     def __init__(self, features: Sequence[Feature], params: HParams):
@@ -36,6 +37,7 @@ class Profile:
         self.features |= {feature['name']: tokens.WordCounts(params) for feature in of_kind(features, TEXT)}
         self.labels, self.numbers = ValueCounts(MAX_DISTINCT), Moments()
         self.has_no_number = self.has_fraction = False
+        self.count = 0
 
     def update(self, feature: Feature, values: np.ndarray) -> None:
         """Adds values of a feature or the label, [n] or [n, values], of its type."""
@@ -83,10 +85,28 @@ def profile_other(examples: Examples, split: str, features: Sequence[Feature], p
     counted = [feature for feature in features if feature['kind'] in (CATEGORICAL, TEXT, LABEL)]
     profile = Profile(counted, params)
     for batch in batches(examples, split, features, is_trained=False):
+        (label,) = of_kind(features, LABEL)
+        profile.count += int(batch[label['name']].dense_shape[0])
         for feature in counted:
             values = batch[feature['name']]
             profile.update(feature, values if feature['kind'] == CATEGORICAL else values.values)
     return profile
+
+
+def warn_of_trained(source: str, profile: Profile, features: Sequence[Feature]) -> None:
+    """Warns of numeric features that are the same in all training examples, or too large for float32 to tell apart."""
+    moments = {feature['name']: profile.features[feature['name']] for feature in of_kind(features, NUMERIC)}
+    constant = ', '.join(name for name, found in moments.items() if found.is_constant)
+    if constant:
+        tf.logging.warning('%s: nothing can be learned from %s, always the same or missing in training.', source, constant)
+    for name, found in moments.items():
+        if not found.is_exact_in_float32:
+            tf.logging.warning(
+                '%s: the feature %s: the numbers around %g differ too little for float32: subtract a constant',
+                source,
+                name,
+                np.max(np.abs(found.mean)),
+            )
 
 
 def warn_of_other(
@@ -103,6 +123,8 @@ def warn_of_other(
       vocabulary: of the text; [] without one.
     """
     place = f'{examples.source}: the split {split}'
+    if not profile.count:
+        tf.logging.warning('%s has no examples.', place)
     for feature in of_kind(features, CATEGORICAL):
         counts = profile.features[feature['name']].counts()
         warn_of_unknown(f'values of the feature {feature["name"]}', feature['vocabulary'], counts, place)

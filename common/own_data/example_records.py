@@ -54,7 +54,7 @@ def decode_sample(examples: Examples, names: Collection[str] | None, wanted: Col
         try:
             example = records.decode(record)
         except DecodeError:
-            raise RunError(f'{_locate(record, number)}: is not a tf.train.Example') from None
+            raise RunError(f'{_locate(record, number)}: is not a tf.train.Example: write such records') from None
         if number < SAMPLE_SIZE:
             _check_fields(record, number)
         if number < SAMPLE_SIZE or unseen & example.keys():

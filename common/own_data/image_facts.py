@@ -27,7 +27,8 @@ def describe_images(name: str, images: Sequence[bytes], given: Mapping[str, Any]
     if not all(name in DECODED for name in formats):
         if given.get('size') and _are_pixels(images, given) or not any(formats):
             return _describe_pixels(name, images, given, source)
-        raise RunError(f'{source}: {explain(name, next(image for image in images if not is_decoded(image)))}')
+        wrong = [image for image in images if not is_decoded(image)]
+        raise RunError(f'{source}: {explain(name, wrong[0])}; so are {len(wrong)} of the first {len(images)}')
     sizes, modes = zip(*(_open(image, name, source) for image in images))
     size = given.get('size') or _find_size(name, sizes, source)
     channels = _find_channels(name, formats, modes, given.get('channels'), source)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 import itertools
+import re
 import unicodedata
 
 import tensorflow.compat.v1 as tf
@@ -11,7 +12,14 @@ from estimator_trainer.common.own_data.lines import Lines, Position, Row
 
 _LABELS = frozenset('label labels class category target sentiment rating y'.split())
 _TEXTS = frozenset('text texts sentence review comment content message document body tweet headline title'.split())
-_FASTTEXT = '__label__'
+_INVISIBLE = '\x1a\u200b\u200e\u200f\u2060\ufeff'  # The end of a file of DOS, too.
+_CURES = (  # A pattern of a line, and how to make one of it.
+    (r'__label__', r": sed -E 's/^__label__(\S+) /\1\t/' OLD > NEW converts a file of fastText"),
+    (r'\{.*\}', ', but is JSON'),
+    (r'[^,]{1,30},', r", but a comma: sed 's/,/\t/' OLD > NEW replaces it, or --dataset=table reads CSV"),
+    (r'[^;]{1,30};', r", but a semicolon: sed 's/;/\t/' OLD > NEW replaces it, or --dataset=table reads CSV"),
+    (r'\S+ {2,}', r", but spaces: sed -E 's/ +/\t/' OLD > NEW replaces the first ones"),
+)
 
 
 class LabeledLines:
@@ -72,7 +80,7 @@ def split(line: str) -> tuple[str, str]:
 
 def _parts(line):
     label, _, text = line.partition('\t')
-    return label.strip(), text.strip()
+    return label.strip().strip(_INVISIBLE).strip(), text.strip()
 
 
 def _read(path):
@@ -84,7 +92,7 @@ def _read(path):
         line = next(lines, None)
         if line is None:
             return
-        if line.strip():
+        if line.strip().strip(_INVISIBLE):
             wrong = '' if lines.is_utf8 else 'is not UTF-8: iconv -f CP1252 -t UTF-8 OLD > NEW converts a file of Windows'
             if '\0' in line:
                 wrong = 'has NUL characters, as UTF-16 does: iconv -f UTF-16LE -t UTF-8 OLD > NEW converts it'
@@ -108,13 +116,12 @@ def _is_header(path, line):
 def _explain(line, label, text):
     """Returns what is wrong with a line, in words that follow its place; '' if nothing is."""
     if '\t' not in line:
-        is_fasttext = line.startswith(_FASTTEXT)
-        cure = r": sed -E 's/^__label__(\S+) /\1\t/' OLD > NEW converts files of fastText" if is_fasttext else ''
+        cure = next((cure for pattern, cure in _CURES if re.match(pattern, line)), ': a label, a tab and a text are one line')
         return f'has no tab after the label{cure}'
     if not label or not text:
         return 'has no label' if not label else 'has no text'
     if '\t' in text.partition('\r')[2]:
-        return 'has a carriage return between a text and the next label: lines must end with LF or CR LF'
+        return r"has a carriage return between a text and the next label: tr '\r' '\n' < OLD > NEW makes line feeds of them"
     return ''
 
 

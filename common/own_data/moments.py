@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+_ROUNDING = 1e-12  # Of a mean: a smaller spread is that of equal numbers.
 _FLOAT32_TINY = 1e-37  # Smaller numbers may count as 0.
 
 
@@ -54,13 +55,21 @@ class Moments:
     @property
     def is_exact_in_float32(self) -> bool:
         """Whether rounding to float32 changes the numbers by less than a hundredth of their standard deviation."""
-        spread = np.sqrt(self._squares / np.maximum(self._count, 1))
-        return bool(np.all((spread == 0) | (np.abs(self._mean) * 2.0**-24 < spread / 100)))
+        spread, size = self._spread(), np.abs(self._mean)
+        return bool(np.all((spread <= _ROUNDING * size) | (size * 2.0**-24 < spread / 100)))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether no two numbers in the same place differ; also if there are none."""
+        return bool(np.all(self._spread() <= _ROUNDING * np.abs(self._mean)))
+
+    def _spread(self):
+        return np.sqrt(self._squares / np.maximum(self._count, 1))
 
     @property
     def std(self) -> Any:
         """A float, or a nested list; 1 where it is too small to distinguish the values in float32."""
-        std = np.sqrt(self._squares / np.maximum(self._count, 1))
+        std = self._spread()
         return np.where(std > np.maximum(1e-6 * np.abs(self._mean), _FLOAT32_TINY), std, 1.0).tolist()
 
 

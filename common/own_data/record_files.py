@@ -26,7 +26,7 @@ def find_record_files(directory: str) -> dict[str, list[str]]:
 
     The names end with .tfrecord, .tfrecords, .tfrec, .tfr or .record, or are numbered, as in train-00000-of-00001, or both;
     the end of a compressed file, such as .gz, may follow. The split is the last part before that, in lower case: that of
-    mnist-train.tfrecord and TRAIN.TFRECORD is train.
+    mnist-train.tfrecord and TRAIN.TFRECORD is train. Without such files, those in each folder are the split of its name.
 
     Raises:
       UsageError: there is no such file or directory, or a file beside its compressed copy.
@@ -36,12 +36,15 @@ def find_record_files(directory: str) -> dict[str, list[str]]:
     if not tf.io.gfile.isdir(directory):
         is_file = tf.io.gfile.exists(directory)
         raise UsageError(f'{given}: {"is a file: give its directory" if is_file else "there is no such directory"}')
-    names = [name for name in names_in(directory) if not name.startswith('.')]
     files: dict[str, list[str]] = {}
-    for name in names:
-        match = _NAME.fullmatch(name)
-        if match and (match['suffix'] or match['total'] or match['end']):
-            files.setdefault(re.split('[-.]', match[1])[-1].lower(), []).append(os.path.join(directory, name))
+    for path in _paths(directory):
+        stem = _NAME.fullmatch(os.path.basename(path))[1]  # type: ignore[index]
+        files.setdefault(re.split('[-.]', stem)[-1].lower(), []).append(path)
+    names = [name for name in names_in(directory) if not name.startswith('.')]
+    if not files:
+        folders = [name for name in names if tf.io.gfile.isdir(os.path.join(directory, name))]
+        found = {name.lower(): _paths(os.path.join(directory, name)) for name in folders}
+        files = {split: paths for split, paths in found.items() if paths}
     if not files:
         more = ', ...' if len(names) > _MAX_SHOWN else ''
         raise UsageError(
@@ -51,6 +54,12 @@ def find_record_files(directory: str) -> dict[str, list[str]]:
     _check_unique(files.values())
     _check_complete(itertools.chain(*files.values()))
     return files
+
+
+def _paths(directory):
+    """Returns the paths of the TFRecord files in a directory."""
+    matches = filter(None, map(_NAME.fullmatch, names_in(directory)))
+    return [os.path.join(directory, match[0]) for match in matches if match['suffix'] or match['total'] or match['end']]
 
 
 def _check_unique(splits: Iterable[Sequence[str]]) -> None:

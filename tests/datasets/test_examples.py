@@ -450,6 +450,47 @@ def test_unknown_values_in_input_raise_an_alarm(tmp_path, caplog):
     assert 'b.tfrecord: 60 % of the words of the texts are unknown' in caplog.text and 'feature zip' not in caplog.text
 
 
+DOUBTFUL = [  # Features of two examples; what is warned of.
+    ([{'n': 0.1}, {'n': 0.1}], 'own: nothing can be learned from n, always the same or missing in training.'),
+    ([{'n': float('nan')}] * 2, 'own: nothing can be learned from n, always the same or missing in training.'),
+    ([{'n': [0, 5]}, {'n': [0, 5]}], 'own: nothing can be learned from n, always the same or missing in training.'),
+    ([{'n': 1700000000}, {'n': 1700000060}], 'own: the feature n: the numbers around 1.7e+09 differ too little for float32'),
+    ([{'n': '0.5'}, {'n': '0.5'}], 'the feature n has numbers, such as 0.5, written as text, so they are taken for categories'),
+    ([{'n': []}, {'n': 1.0}], 'n is ignored: its values differ in number: it is an empty list in some examples: leave it out'),
+    (
+        [{'n': b'\xff\xfe\xfd'}, {'n': b'\xff'}],
+        'the feature n is ignored: it is neither an image file nor text in UTF-8: pixels',
+    ),
+    ([{'label': 'Dog'}, {'label': 'dog '}], "own: the classes 'Dog', 'dog ' differ only in case or spaces: if they are one"),
+]
+
+
+@pytest.mark.parametrize('features, message', DOUBTFUL)
+def test_doubtful_features_and_classes_are_warned_of(features, message, caplog):
+    describe([{**example, **found} for example, found in zip(labeled([0, 1]) * 3, features * 3)])
+    assert message in caplog.text
+
+
+@pytest.mark.parametrize(
+    'features',
+    [
+        [{'n': 0.1}, {'n': 0.2}],
+        [{'n': [0.1, 0]}, {'n': [0.1, 1]}],
+        [{'n': '10115'}, {'n': '2'}],
+        [{'n': 0}, {'n': 1}],
+    ],
+)
+def test_sound_features_are_not_warned_of(features, caplog):
+    examples = [{**example, **found} for example, found in zip(labeled([0, 1]) * 3, [*features, {'n': features[0]['n']}] * 2)]
+    describe(examples, others={'eval': examples})
+    assert [record.getMessage() for record in caplog.records] == []
+
+
+def test_a_split_without_examples_is_warned_of(caplog):
+    describe(labeled([0, 1] * 2), others={'eval': []})
+    assert 'own: the split eval has no examples.' in caplog.text
+
+
 def test_classes_are_logged_with_their_examples_and_doubtful_ones_are_warned_of(caplog):
     caplog.set_level('INFO', 'tensorflow')
     others = {'eval': labeled(['cat', 'owl']), 'test': [{'x': 1.0}]}

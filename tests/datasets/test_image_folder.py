@@ -222,6 +222,7 @@ def test_unreadable_pictures_are_skipped_and_listed_and_errors_of_input(root, tm
         monkeypatch.setattr(records, 'write', None)  # It is not needed again.
     image_folder.prepare(str(tmp_path), params(root, 'max_bad_share=0.17'))
     assert f'{listed}they are skipped.' in caplog.text and '2 classes; pictures in train: ' in caplog.text
+    assert '2 classes, with their examples in train: cat ' in caplog.text
     assert sum(count(tmp_path, params(root))) == 20
     lines = sorted(path.read_text().splitlines())
     names = ('cat/cut.jpg', 'cat/empty.png', 'dog/text.jpg', 'dog/tga.png')

@@ -1,6 +1,7 @@
 """Tests for lines of labels and texts, as people and programs write them."""
 
 import csv
+import gzip
 import io
 
 import pytest
@@ -36,7 +37,31 @@ CONTENTS = [  # The content of a file; the labels and texts, or errors.
     ('label\ttext\npos\tgood\n', [('pos', 'good')]),
     ('\n"Class"\t"Sentence"\r\npos\tgood\n', [('pos', 'good')]),
     ('label\ta text\n', [('label', 'a text')]),
-    ('label\n', ['line 1: has no tab after the label']),
+    ('label\n', ['line 1: has no tab after the label: a label, a tab and a text are one line']),
+    (
+        '__label__pos good\n',
+        ["line 1: has no tab after the label: sed -E 's/^__label__(\\S+) /\\1\\t/' OLD > NEW converts a file of fastText"],
+    ),
+    (
+        'pos,good\n',
+        ["line 1: has no tab after the label, but a comma: sed 's/,/\\t/' OLD > NEW replaces it, or --dataset=table reads CSV"],
+    ),
+    (
+        'pos;good\n',
+        [
+            "line 1: has no tab after the label, but a semicolon: sed 's/;/\\t/' OLD > NEW replaces it, or --dataset=table "
+            'reads CSV'
+        ],
+    ),
+    ('pos    good\n', ["line 1: has no tab after the label, but spaces: sed -E 's/ +/\\t/' OLD > NEW replaces the first ones"]),
+    ('{"label": "pos", "text": "good"}\n', ['line 1: has no tab after the label, but is JSON']),
+    (
+        'pos\tgood\rneg\tbad\r',
+        [r"line 1: has a carriage return between a text and the next label: tr '\r' '\n' < OLD > NEW makes line feeds of them"],
+    ),
+    ('pos\u200b\tgood\r\n\ufeff\n\x1a', [('pos', 'good')]),
+    ('pos\tgood\n'.encode('utf-16'), [('pos', 'good')]),
+    (gzip.compress(b'pos\tgood\n'), [('pos', 'good')]),
     (f'{E_APART}\tt{E_APART}\n', [(E_ACUTE, f't{E_ACUTE}')]),
     (of_csv(*ROWS), [*ROWS]),
     (of_csv(*ROWS, quoting=csv.QUOTE_ALL), [*ROWS]),

@@ -795,3 +795,21 @@ def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
     examples = [records.encode({'x': 40.0, 'c': 'b'}), records.encode({'x': 10.0, 'c': 'a'})]
     found = serve(result['export'], 'examples:serving_default', {'examples': examples})
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    'parts, is_constant, is_exact',
+    [
+        ([[0.7] * 3] * 3, True, True),  # Rounding gives equal numbers a spread of 1e-16.
+        ([[]], True, True),
+        ([[float('nan')]], True, True),
+        ([[0.7], [0.8]], False, True),
+        ([[1.7e9], [1.7e9 + 60]], False, False),
+        ([[[0.7, 1.0]] * 3, [[0.7, 2.0]]], False, True),
+    ],
+)
+def test_equal_numbers_are_constant_and_those_too_close_for_float32_are_told(parts, is_constant, is_exact):
+    moments = Moments()
+    for part in parts:
+        moments.update(part)
+    assert (moments.is_constant, moments.is_exact_in_float32) == (is_constant, is_exact)

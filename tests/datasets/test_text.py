@@ -97,7 +97,11 @@ def test_texts_and_input_become_ids_and_labels_their_classes(splits, tmp_path, p
     assert [(row['text'].tolist(), labels['label']) for row, labels in labeled] == [([2], 1), ([4, 3], 0)]
     assert errors == {
         line: f'{path}: line {line}: {wrong}'
-        for line, wrong in ((3, 'has no tab after the label'), (5, "'meh' is none of the classes"), (6, not_utf8))
+        for line, wrong in (
+            (3, 'has no tab after the label: a label, a tab and a text are one line'),
+            (5, "'meh' is none of the classes"),
+            (6, not_utf8),
+        )
     }
     raw = prepare_raw(text, found.params, {'text': ['a good film ', '', 'film']})['text']
     assert raw.tolist() == [[3, 2, 4], [1, 0, 0], [4, 0, 0]]
@@ -157,13 +161,13 @@ def test_a_share_of_a_single_file_is_held_out(tmp_path, prepared):
 def test_wrong_lines_are_named_or_skipped_up_to_a_share_and_labels_must_be_classes(splits, tmp_path, prepared, caplog):
     path = splits / 'eval.txt'
     for line, message in (
-        (b'no tab', 'has no tab after the label'),
+        (b'no tab', 'has no tab after the label: a label, a tab and a text are one line'),
         (b'\ttext', 'has no label'),
         (b'pos\t ', 'has no text'),
         (b'pos\t\xff', 'is not UTF-8: iconv -f CP1252 -t UTF-8 OLD > NEW converts a file of Windows'),
         (b'pos\tg\0o', 'has NUL characters, as UTF-16 does: iconv -f UTF-16LE -t UTF-8 OLD > NEW converts it'),
-        (b'__label__pos a', 'has no tab after the label: sed -E .* OLD > NEW converts files of fastText'),
-        (b'pos\ta\rneg\tb', 'has a carriage return between a text and the next label: lines must end with LF or CR LF'),
+        (b'__label__pos a', 'has no tab after the label: sed -E .* OLD > NEW converts a file of fastText'),
+        (b'pos\ta\rneg\tb', 'has a carriage return between a text and the next label: tr .*'),
     ):
         path.write_bytes(b'pos\tgood\n\n' + line + b'\nneg\ta\n')
         assert re.fullmatch(f'{path}: line 3: {message}: correct it, .*max_bad_share=0.01', failed(prepared, splits))

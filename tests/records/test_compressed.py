@@ -12,7 +12,12 @@ from estimator_trainer.common.records import compressed, tfrecord
 from tests.shared import failed
 from tests.tfrecords import header, record
 
-RECORDS = record(b'a') + record(b'') + record(bytes(3 << 20))
+RECORDS = record(b'a') + record(b'') + record(bytes(3000))
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(compressed, '_BLOCK', 1000)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +42,7 @@ def test_compression_is_recognized_by_what_is_in_a_file(content, kind, tmp_path)
 def test_files_of_tensorflow_are_decompressed(compression, tmp_path):
     path, target = str(tmp_path / 'a.gz'), str(tmp_path / 'a')
     with tf.io.TFRecordWriter(path, compression) as writer:
-        for data in (b'a', b'', bytes(3 << 20)):
+        for data in (b'a', b'', bytes(3000)):
             writer.write(data)
     assert compressed.decompress(path, target) == tfrecord.scan(target)
     with compressed.plain(path) as copy, open(copy, 'rb') as file:
