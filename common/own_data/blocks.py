@@ -1,14 +1,16 @@
 """Rows of tables in blocks: a column of a block is an Arrow array of texts, which are decided about and encoded together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+import concurrent.futures
 import dataclasses
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.own_data.lines import Position
 
+_T = TypeVar('_T')
 LINE, ROW = 'line', 'row'  # What the rows of a file are called in messages.
 
 
@@ -52,6 +54,16 @@ class Table(Protocol):
     def blocks(self) -> Iterator[Block]:
         """Yields all rows."""
         ...
+
+
+def ahead(values: Iterable[_T]) -> Iterator[_T]:
+    """Yields values while a thread makes the next one: Arrow reads and encodes without Python's lock."""
+    iterator = iter(values)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, iterator, None)
+        while (value := following.result()) is not None:
+            following = pool.submit(next, iterator, None)
+            yield value
 
 
 def from_rows(first: Position, rows: Sequence[Any], width: int) -> Block:

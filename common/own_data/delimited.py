@@ -22,7 +22,7 @@ _DELIMITERS = (',', ';', '\t', '|')
 _CHUNK = 1 << 21
 _MAX_CELL = 1 << 22
 _MAX_LINE = 1 << 24  # Longer ones are reported by `Lines`.
-_SPACE = re.compile(rb'[ \t\v\f\x1c-\x1f]')
+_SPACES = tuple(bytes([code]) for code in b' \t\v\f\x1c\x1d\x1e\x1f')
 _SEP = re.compile(r'sep=(.)\s*')  # As Excel writes and reads it.
 
 
@@ -111,7 +111,7 @@ class Delimited:
         if table.num_rows != chunk.count(b'\n') + (not chunk.endswith(b'\n')):  # Blank lines.
             return None
         columns = [column.combine_chunks() for column in table.columns]
-        is_trimmed = chunk.isascii() and not _SPACE.search(chunk)
+        is_trimmed = chunk.isascii() and not any(space in chunk for space in _SPACES)  # Faster than a pattern.
         return Block(at, columns if is_trimmed else [pyarrow.compute.utf8_trim_whitespace(column) for column in columns])
 
     def _are_quotes_regular(self, chunk):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from estimator_trainer.common.own_data.blocks import Block, Table
+from estimator_trainer.common.own_data.blocks import Block, Table, ahead
 from estimator_trainer.common.own_data.cells import counts, is_missing, to_days, to_numbers
 from estimator_trainer.common.own_data.columns import ColumnProfile, Numbers, Settings, kind_of
 from estimator_trainer.common.own_data.evidence import Reading
@@ -118,7 +118,7 @@ def _update(table, block, rows, groups, profiles):
 def _sound_rows(table: Table, bad: BadRows) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:
     """Yields the blocks of a table, the indices of their sound rows, and the groups that these belong to."""
     number = 0
-    for block in table.blocks():
+    for block in ahead(table.blocks()):
         for error in block.faults.values():
             bad.add(error)
         rows = np.setdiff1d(np.arange(len(block)), list(block.faults)) if block.faults else np.arange(len(block))

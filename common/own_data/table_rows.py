@@ -8,7 +8,7 @@ import numpy as np
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
-from estimator_trainer.common.own_data.blocks import Table
+from estimator_trainer.common.own_data.blocks import Table, ahead
 from estimator_trainer.common.own_data.cells import counts
 from estimator_trainer.common.own_data.description import Feature, of_kind
 from estimator_trainer.common.own_data.encoding import Encode
@@ -57,9 +57,8 @@ class SplitTable(Iterable[bytes]):
 
     def __iter__(self) -> Iterator[bytes]:
         total = count = 0
-        for block in self.table.blocks():
-            total += len(block)
-            encoded = self.encode(block, np.flatnonzero(self.file.are_in(self.split, block.first.row, len(block))))
+        for size, encoded in ahead(self._encoded()):
+            total += size
             for error in encoded.faults.values():
                 self.bad.add(error)
             count += len(encoded.indices)
@@ -68,3 +67,8 @@ class SplitTable(Iterable[bytes]):
             raise RunError(f'{self.file.path}: has no row for the split {self.split}')
         if self.split == self.file.splits[-1]:
             self.bad.check(self.file.path, total)
+
+    def _encoded(self):
+        for block in self.table.blocks():
+            indices = np.flatnonzero(self.file.are_in(self.split, block.first.row, len(block)))
+            yield len(block), self.encode(block, indices)
