@@ -10,6 +10,7 @@ prepare = table.prepare
 metadata = table.metadata
 summary = table.summary
 read = table.read
+places = table.places
 parse_batch = table.parse_batch
 raw_specs = table.raw_specs
 from_raw = table.from_raw

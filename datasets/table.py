@@ -90,6 +90,15 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     return records.read(_directory(data_dir, params), split)
 
 
+def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
+    """Yields the file and the line, or the row, of each example of a split."""
+    del data_dir
+    name, path = _given(params)
+    file = find_split(split, name, path, _files(params))
+    table = _open(file.path, params)
+    yield from SplitTable(file, split, table, make_encoder(table, params.metadata, True), BadRows(1)).places()
+
+
 def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns the features 'numeric', 'categorical' and 'example_id', and the labels 'label' and 'weight', of a batch.
 

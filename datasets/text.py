@@ -72,6 +72,15 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     return records.read(_directory(data_dir, params), split)
 
 
+def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
+    """Yields the file and the line of each example of a split."""
+    del data_dir
+    file = find_split(split, 'text_file', params.text_file, _files(params))
+    for row in LabeledLines(file.path).labeled():
+        if file.split_of(row.position.row) == split and not isinstance(row.value, RunError):
+            yield {'file': file.path, 'line': row.position.line}
+
+
 def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns {'text': int32 [length], ids of the tokens}, {'label': int32 scalar}; no labels in PREDICT."""
     return example_parser.parse(mode, params, serialized, _FEATURES)

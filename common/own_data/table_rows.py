@@ -57,8 +57,8 @@ class SplitTable(Iterable[bytes]):
 
     def __iter__(self) -> Iterator[bytes]:
         total = count = 0
-        for size, encoded in ahead(self._encoded()):
-            total += size
+        for block, encoded in ahead(self._encoded()):
+            total += len(block)
             for error in encoded.faults.values():
                 self.bad.add(error)
             count += len(encoded.indices)
@@ -71,4 +71,10 @@ class SplitTable(Iterable[bytes]):
     def _encoded(self):
         for block in self.table.blocks():
             indices = np.flatnonzero(self.file.are_in(self.split, block.first.row, len(block)))
-            yield len(block), self.encode(block, indices)
+            yield block, self.encode(block, indices)
+
+    def places(self) -> Iterator[dict[str, Any]]:
+        """Yields {'file', 'line'} of each example, or 'row'."""
+        for block, encoded in ahead(self._encoded()):
+            for index in encoded.indices:
+                yield {'file': self.file.path, self.table.unit: block.line(int(index))}

@@ -27,6 +27,7 @@ _ARGUMENTS = {
         'metadata': 'data_dir, params',
         'summary': 'data_dir, params',
         'read': 'split, data_dir, params',
+        'places': 'split, data_dir, params',
         'parse': 'mode, params, record',
         'parse_batch': 'mode, params, records',
         'image_features': 'params, images',

@@ -13,6 +13,8 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.length_groups import WINDOW
 from estimator_trainer.common.pipeline.size import count_examples
 
+_MANY = 30  # Checkpoints of a run.
+
 
 class RunLength(NamedTuple):
     """Lengths of a run.
@@ -43,6 +45,12 @@ def measure(source: DataSource, options: Options) -> RunLength:
         if not schedule.is_dry_run:
             train_steps = _train_steps(params, num_examples)
     save_steps = options.save_checkpoints_steps or _epoch_steps(params, num_examples)
+    if schedule.trains and not options.save_checkpoints_steps and train_steps > _MANY * save_steps:
+        tf.logging.warning(
+            'An epoch has %d steps, so this run saves a checkpoint %d times, and may evaluate each: '
+            '--save_checkpoints_steps=%d is faster.',
+            *(save_steps, train_steps // save_steps, math.ceil(train_steps / 10)),
+        )
     trained_examples = _trained_examples(num_examples, params, options)
     return RunLength(num_examples, trained_examples, train_steps, save_steps, options.eval_every_steps or save_steps)
 

@@ -679,6 +679,9 @@ def test_sound_rows_of_a_file_are_trained_on_or_held_out(tmp_path, prepared, cap
     numbers = [np.rint(found.read(split)[0]['numeric'][:, 0] * x['std'] + x['mean']).astype(int) for split in ('train', 'eval')]
     assert sorted(np.concatenate(numbers)) == [i for i in range(100) if i != 7] and 5 < len(numbers[1]) < 40
     assert x['mean'] == pytest.approx(numbers[0].mean())
+    places = [dataset.places(split, '', found.params) for split in ('train', 'eval')]
+    lines = [[place['line'] for place in found] for found in places]  # Row i is line i + 2.
+    assert lines == [(array + 2).tolist() for array in numbers]
     assert '1 of 100 rows are skipped; the first:' in caplog.text and 'line 9: 3 cells' in caplog.text
     for name, rows in (('train.csv', [(1, 0), (2, 1)]), ('eval.csv', [])):
         write(tmp_path / 'empty' / name, 'x,y', rows)
