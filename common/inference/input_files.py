@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.foreign_files import is_foreign
 from estimator_trainer.common.formats import images
 from estimator_trainer.common.inference.signatures import parse_records
 from estimator_trainer.common.paths import identify, is_remote
@@ -148,7 +149,7 @@ def _files_in(folder, patterns):
     found, seen = [], {identify(folder)}
     walk = tf.io.gfile.walk(folder) if is_remote(folder) else os.walk(folder, onerror=_raise, followlinks=True)
     for directory, folders, names in walk:
-        folders[:] = [name for name in folders if not name.startswith('.')]
+        folders[:] = [name for name in folders if not is_foreign(name)]
         for name in list(folders):
             identity = identify(os.path.join(directory, name))
             if identity and identity in seen:  # A link to a folder that contains it.
@@ -156,7 +157,7 @@ def _files_in(folder, patterns):
             seen.add(identity)
         for name in names:
             path = os.path.join(directory, name)
-            is_wanted = not name.startswith('.') and any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in patterns)
+            is_wanted = not is_foreign(name) and any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in patterns)
             if is_wanted and (is_remote(folder) or os.path.isfile(path)):
                 found.append(path)
     if not found:

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import names_in
+from estimator_trainer.common.foreign_files import is_foreign
 from estimator_trainer.common.records.compressed import SUFFIXES, without_suffix
 
 PATTERNS = ('*.tfrec*', '*.tfr', '*.record*', '*-of-[0-9]*')  # Of lower-case names.
@@ -40,7 +41,7 @@ def find_record_files(directory: str) -> dict[str, list[str]]:
     for path in _paths(directory):
         stem = _NAME.fullmatch(os.path.basename(path))[1]  # type: ignore[index]
         files.setdefault(re.split('[-.]', stem)[-1].lower(), []).append(path)
-    names = [name for name in names_in(directory) if not name.startswith('.')]
+    names = [name for name in names_in(directory) if not is_foreign(name)]
     if not files:
         folders = [name for name in names if tf.io.gfile.isdir(os.path.join(directory, name))]
         found = {name.lower(): _paths(os.path.join(directory, name)) for name in folders}

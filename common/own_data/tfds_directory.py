@@ -81,7 +81,6 @@ def open_directory(path: str) -> TfdsDirectory:
 
 def _find(path):
     given = f'--hparams=tfds_dir={path}'
-    path = os.path.expanduser(path)
     if not tf.io.gfile.isdir(path):
         raise UsageError(f'{given}: there is no such directory')
     found = list(_walk(path, _DEPTH))
