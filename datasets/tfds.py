@@ -71,7 +71,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 
 def summary(data_dir: str, params: HParams) -> str:
     """Returns the features, their kinds and what is known about them."""
-    facts, found = metadata(data_dir, params), _open(params)
+    facts, found = example_metadata.known(params) or metadata(data_dir, params), _open(params)
     return to_text(f'{found.path}: splits: {", ".join(found.files)}', FEATURES, of_features(facts, facts['features']))
 
 

@@ -72,7 +72,7 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
 
 def summary(data_dir: str, params: HParams) -> str:
     """Returns the features, their kinds and what is known about them."""
-    facts = metadata(data_dir, params)
+    facts = example_metadata.known(params) or metadata(data_dir, params)
     return to_text(
         f'{params.tfrecord_dir}: splits: {", ".join(_files(params))}', FEATURES, of_features(facts, facts['features'])
     )

@@ -45,6 +45,11 @@ def facts_path(directory: str, params: HParams) -> str:
     return os.path.join(directory, f'metadata-{fingerprint("", (), facts, _VERSION)}.json')
 
 
+def known(params: HParams) -> Mapping[str, Any]:
+    """Returns the metadata in the hyper-parameters, which it has changed, so that `facts_path` is another; {} without any."""
+    return params.metadata if 'features' in params.metadata else {}
+
+
 def describe(
     examples: Examples,
     schema: Schema,

@@ -13,7 +13,7 @@ from estimator_trainer.common.own_data.example_facts import SAMPLE_SIZE, Decoded
 from estimator_trainer.common.own_data.example_parser import DTYPES, parsing_spec
 from estimator_trainer.common.own_data.image_facts import explain
 from estimator_trainer.common.own_data.image_formats import is_decoded
-from estimator_trainer.common.own_data.schema import IMAGE, LABEL, TEXT, WEIGHT
+from estimator_trainer.common.own_data.schema import ID, IMAGE, LABEL, TEXT, WEIGHT
 from estimator_trainer.common.records import manifest, records
 from estimator_trainer.common.records.elements import elements
 
@@ -163,7 +163,7 @@ def _fault(found, feature):
     what = f'the {kind if kind in (LABEL, WEIGHT) else "feature"} {name}'
     if stored != feature['stored']:
         return f'{what} is {stored}, but {feature["stored"]} in training: write all as one type'
-    if kind != 'id' and len(values) != feature['values']:
+    if kind != ID and len(values) != feature['values']:
         return f'{what} has {len(values)} values, but {feature["values"]} in training: write as many in all'
     if kind == IMAGE and not feature['is_raw'] and not is_decoded(values[0]):
         return explain(name, values[0])

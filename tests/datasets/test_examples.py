@@ -19,6 +19,7 @@ from estimator_trainer.common.own_data.example_records import Examples
 from estimator_trainer.common.own_data.schema import FEATURES, Schema, find_roles
 from estimator_trainer.common.records import manifest, records
 from estimator_trainer.datasets import tfrecord
+from estimator_trainer.hparams import build
 from estimator_trainer.hparams.build import HParams
 from tests.datasets.own_data import EVAL, PREDICT, Prepared, mixed, parse, picture, prepare_raw
 from tests.shared import failed, raised, refused
@@ -550,6 +551,8 @@ def test_files_are_verified_and_read_in_order_and_input_by_the_metadata_alone(tm
     assert [round(features['image'][0, 0, 0] * 255) for features, _ in examples] == list(range(40))
     assert '/own: there is no split test: the splits are: eval, train: name one with --eval' in refused(found.read, 'test')
     assert found.source.is_parsed_once() and not found.source.has_images()
+    params = build.add_metadata(found.params, found.metadata)  # Its image_size is another than that of the facts' path.
+    assert params.image_size == 4 and 'photo' in tfrecord.summary(str(tmp_path / 'data'), params)
     assert len(os.listdir(directory)) == 3  # Nothing is written beside the files.
     path = directory / 'train-00001-of-00002.tfrecord'
     content = path.read_bytes()
