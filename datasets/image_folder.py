@@ -7,17 +7,16 @@ to recognize most objects, and a tenth of the work of 224 pixels.
 """
 
 import collections
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 import functools
 import os
-import threading
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.formats import class_folders, encoded, image_records, images
-from estimator_trainer.common.formats.class_folders import ClassFolders
+from estimator_trainer.common.formats.picture_files import FileList, Pictures, decode, read_picture
 from estimator_trainer.common.own_data.description import log_classes
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.records import records
@@ -58,11 +57,11 @@ def prepare(data_dir: str, params: HParams) -> None:
     _scanned.cache_clear()
     folders = _scan(params)
     directory = _directory(data_dir, folders)
-    unreadable, dark = (_Listed(os.path.join(directory, name)) for name in ('unreadable.txt', 'dark.txt'))
+    unreadable, dark = (FileList(os.path.join(directory, name)) for name in ('unreadable.txt', 'dark.txt'))
     if not records.is_written(directory):
         _log(folders, directory, params.train_split)
         tf.io.gfile.makedirs(directory)
-        splits = {name: _Examples(folders, name, unreadable, dark) for name in folders.splits}
+        splits = {name: Pictures(folders, name, unreadable, dark) for name in folders.splits}
         records.write(directory, splits, fingerprint=os.path.basename(directory))
     total = sum(map(len, folders.splits.values()))
     _check_unreadable(unreadable, params, total)
@@ -122,32 +121,6 @@ def _log(folders, directory, trained):
     tf.logging.info('Converting the pictures to %s', directory)
 
 
-class _Listed:
-    """A list of pictures, in a file written immediately, so that an interrupted conversion can resume."""
-
-    def __init__(self, path: str):
-        self.path = path
-        self._lock = threading.Lock()
-        self._added: set[str] = set()
-
-    def add(self, path: str, reason: str) -> None:
-        line = ' '.join(f'{path}: {reason}'.splitlines())
-        with self._lock:
-            if line in self._added:  # Some pictures are read before the conversion, for their sizes.
-                return
-            self._added.add(line)
-            with tf.io.gfile.GFile(self.path, 'ab') as file:
-                file.write(os.fsencode(line) + b'\n')
-            if len(self._added) <= _MAX_LOGGED:
-                tf.logging.warning('%s', line)
-
-    def count(self) -> int:
-        if not tf.io.gfile.exists(self.path):
-            return 0
-        with tf.io.gfile.GFile(self.path, 'rb') as file:
-            return len(set(file.read().splitlines()))
-
-
 def _check_unreadable(unreadable, params, total):
     """Logs the number of unreadable pictures; raises RunError if there are too many."""
     count = unreadable.count()
@@ -156,71 +129,6 @@ def _check_unreadable(unreadable, params, total):
         raise RunError(f'{text}: repair or remove them, or raise max_bad_share={params.max_bad_share:g}')
     if count:
         tf.logging.warning('%s: they are skipped.', text)
-
-
-class _Examples(Sequence):
-    """The examples of a split for `records.write`, created on access; None for unreadable pictures."""
-
-    def __init__(self, folders: ClassFolders, split: str, unreadable: _Listed, dark: _Listed):
-        self._root = folders.root
-        self._files = folders.splits[split]
-        self._unreadable = unreadable
-        self._dark = dark
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def __getitem__(self, i) -> Any:
-        file = self._files[i]
-        path = os.path.join(self._root, file.path)
-        try:
-            picture = _read_picture(path, lambda text: self._dark.add(path, text))
-            return {**picture, 'label': file.label, 'id': os.fsencode(file.path)}
-        except images.ImageError as error:
-            self._unreadable.add(path, str(error))
-            return None
-
-
-def _read_picture(path, on_dark):
-    """Returns {'image': a JPEG or PNG file that TensorFlow decodes, 'height', 'width', 'orientation'}; raises ImageError.
-
-    Calls on_dark with a text if a picture of 16 bits is left black, or nearly so.
-
-    Keeps JPEG and PNG files that TensorFlow decodes; converts others to PNG. The orientation is the EXIF orientation of the
-    kept file: rotating it here would turn a JPEG file into a PNG file of five times the size.
-    """
-    content = images.read(path)
-    picture = images.decode(content, images.FORMATS)
-    orientation = images.orientation(picture)
-    maximum = images.max_of_dark(picture)
-    if maximum is not None:
-        on_dark(f'has 16 bits, but no value above {maximum} of 65535')
-    if not (images.is_plain(content, picture) and _decodes(content)):
-        picture, orientation = images.normalize(picture), 1
-        content = images.to_png(picture)
-    return {'image': content, 'height': picture.height, 'width': picture.width, 'orientation': orientation}
-
-
-def _decodes(content):
-    try:
-        _decoder()(content)
-        return True
-    except (tf.errors.OpError, UnicodeDecodeError):
-        return False
-
-
-@functools.cache
-def _decoder():
-    """Returns a function that decodes an image file with TensorFlow; threads may share it."""
-    with tf.Graph().as_default() as graph:
-        content = tf.placeholder(tf.string, [])
-        size = tf.size(_decode(content, ratio=_RATIOS[-1], num_channels=3))
-    return tf.Session(graph=graph).make_callable(size, [content])
-
-
-def _decode(content, ratio, num_channels):
-    # This op also decodes PNG files, always to their full size.
-    return tf.io.decode_jpeg(content, channels=num_channels, ratio=ratio)
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
@@ -300,7 +208,7 @@ def _resized(content, height, width, params):
     """
     short_side = tf.minimum(height, width)
     index = tf.reduce_sum([tf.cast(short_side >= params.image_size * ratio, tf.int32) for ratio in _RATIOS[1:]])
-    image = tf.switch_case(index, [functools.partial(_decode, content, ratio, params.num_channels) for ratio in _RATIOS])
+    image = tf.switch_case(index, [functools.partial(decode, content, ratio, params.num_channels) for ratio in _RATIOS])
     return images.squash(tf.ensure_shape(image, [None, None, params.num_channels]), params.image_size)
 
 
@@ -339,7 +247,7 @@ def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], byt
     """
     del params
     try:
-        yield {}, records.encode({**_read_picture(path, lambda text: _warn_of_dark()), 'id': os.fsencode(path)})
+        yield {}, records.encode({**read_picture(path, lambda text: _warn_of_dark()), 'id': os.fsencode(path)})
     except images.ImageError as error:
         raise UsageError(f'{path} {error}') from None
 
@@ -353,6 +261,6 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     """
     label = class_folders.label_of(path, params.metadata['class_names'])
     try:
-        yield {}, records.encode({**_read_picture(path, lambda text: _warn_of_dark()), 'label': label, 'id': os.fsencode(path)})
+        yield {}, records.encode({**read_picture(path, lambda text: _warn_of_dark()), 'label': label, 'id': os.fsencode(path)})
     except images.ImageError as error:
         raise UsageError(f'{path} {error}') from None
