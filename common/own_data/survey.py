@@ -116,12 +116,12 @@ def _update(table, block, rows, groups, profiles):
 
 
 def _sound_rows(table: Table, bad: BadRows) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:
-    """Yields the blocks of a table, the indices of their sound rows, and the groups that these belong to."""
+    """Yields the blocks of a table, the indices of their sound rows that are not empty, and the groups that these belong to."""
     number = 0
     for block in table.blocks():
         for error in block.faults.values():
             bad.add(error)
-        rows = np.setdiff1d(np.arange(len(block)), list(block.faults)) if block.faults else np.arange(len(block))
+        rows = np.setdiff1d(block.filled, list(block.faults)) if block.faults else block.filled
         yield block, rows, (number + np.arange(len(rows))) // _GROUP
         number += len(rows)
 
