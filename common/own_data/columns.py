@@ -1,7 +1,9 @@
 """Profiles of columns: what their cells are, and statistics of them."""
 
+import collections
 from collections.abc import Callable
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,10 @@ from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
 _MIN_DISTINCT_ROWS = 10
 _WORDS_OF_A_TEXT = 3
+_WORD = re.compile(r'[^\W\d_]+')
+# Often missing: -99, 9999 and the like; 0001-01-01 and 9999-12-31, in days.
+_SENTINELS = (*(sign * (10**digits - 1) for sign in (-1, 1) for digits in range(2, 7)), -719162, 2932896)
+_FAR = 2  # Ranges of all other numbers.
 _THOUSANDS = r'^[+-]?[1-9]\d{0,2}(\.\d{3})+$'  # Of numbers whose decimals follow a comma.
 
 
@@ -37,12 +43,14 @@ class Settings:
 
 
 class Numbers:
-    """Statistics of a column's numbers: their moments, smallest, largest, and whether all are integers."""
+    """Statistics of a column's numbers: their moments, smallest, largest, whether all are integers, and likely sentinels."""
 
     def __init__(self) -> None:
         self.moments = Moments()
         self.is_integer = True
         self.min, self.max = np.inf, -np.inf
+        self._bounds = np.array([np.inf, -np.inf])  # Of numbers other than sentinels.
+        self._sentinels: collections.Counter[float] = collections.Counter()
         self._pending: list[np.ndarray] = []
         self._group = -1
 
@@ -54,13 +62,27 @@ class Numbers:
         if not len(values):
             return
         self.is_integer = bool(self.is_integer and (values == np.trunc(values)).all())
-        self.min, self.max = min(self.min, values.min()), max(self.max, values.max())
+        low, high = values.min() + 0.0, values.max() + 0.0  # -0 becomes 0.
+        self.min, self.max = min(self.min, low), max(self.max, high)
+        if low in _SENTINELS or high in _SENTINELS:
+            for end in {low, high}.intersection(_SENTINELS):
+                self._sentinels[end] += int((values == end).sum())
+            others = values[~np.isin(values, _SENTINELS)]
+            low, high = (others.min(), others.max()) if len(others) else (np.inf, -np.inf)
+        self._bounds = np.array([min(self._bounds[0], low), max(self._bounds[1], high)])
         starts = np.flatnonzero(np.diff(groups, prepend=self._group))
         for begin, end in zip([0, *starts], [*starts, len(values)]):
             if begin in starts:
                 self._flush()
             self._pending.append(values[begin:end])
         self._group = int(groups[-1])
+
+    @property
+    def sentinels(self) -> list[float]:
+        """Numbers such as -999 that occur repeatedly, far from all others."""
+        first, last = self._bounds
+        reach = _FAR * (last - first)
+        return [end for end, count in self._sentinels.items() if count > 1 and max(first - end, end - last) > reach > 0]
 
     def _flush(self):
         if self._pending:
@@ -94,6 +116,7 @@ class ColumnProfile:
         self.values, self.numbers, self.evidence = ValueCounts(settings.max_distinct), Numbers(), Evidence()
         self.num_present = self.num_missing = self._num_plain = self._num_words = 0
         self.is_complete = True
+        self.padded = ''  # The first integer with leading zeros.
         self._is_counted = is_counted or kind in (CATEGORICAL, TEXT)
         self._is_read = kind not in (CATEGORICAL, TEXT)
         self._fits_comma = True
@@ -110,7 +133,7 @@ class ColumnProfile:
         if self._is_counted or not self._is_read or self.evidence.total:
             found = counts(present)
             self.values.add(found)
-            self._num_words += sum(count * (cell.count(' ') + 1) for cell, count in found.items())
+            self._num_words += sum(count * len(_WORD.findall(cell)) for cell, count in found.items())
         elif len(present):
             self.is_complete = False
 
@@ -123,6 +146,10 @@ class ColumnProfile:
             fractions = present.filter(pa.array(is_number & (values != np.trunc(values))))
             fits = pyarrow.compute.match_substring_regex(fractions, _THOUSANDS)
             self._fits_comma = pyarrow.compute.all(fits, min_count=0).as_py()
+        if not self.padded and self.numbers.is_integer:
+            zeros = pyarrow.compute.starts_with(present, '0')
+            is_padded = pyarrow.compute.and_(zeros, pyarrow.compute.greater(pyarrow.compute.utf8_length(present), 1))
+            self.padded = next(iter(present.filter(pyarrow.compute.and_(is_padded, pa.array(is_number))).to_pylist()), '')
         if is_number.all():
             return
         places = np.flatnonzero(~is_number)
@@ -143,8 +170,8 @@ class ColumnProfile:
 
     @property
     def share_of_numbers(self) -> float:
-        """The share of its cells that are plain numbers, as far as they were read."""
-        return self._num_plain / max(self.num_present, 1)
+        """The share of its cells that are numbers or dates, as far as they were read."""
+        return (self._num_plain + self.evidence.total - self.evidence.unread) / max(self.num_present, 1)
 
     @property
     def is_free_text(self) -> bool:
