@@ -13,6 +13,7 @@ import pyarrow.compute
 from estimator_trainer.common.own_data.cells import counts, is_missing, to_numbers
 from estimator_trainer.common.own_data.evidence import Evidence, Reading
 from estimator_trainer.common.own_data.moments import Moments
+from estimator_trainer.common.own_data.numbers import COMMA, Style
 from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, NUMERIC, TEXT
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
@@ -116,6 +117,7 @@ class ColumnProfile:
         self.values, self.numbers, self.evidence = ValueCounts(settings.max_distinct), Numbers(), Evidence()
         self.num_present = self.num_missing = self._num_plain = self._num_words = 0
         self.is_complete = True
+        self._has_bare = False  # Integers without a point, below 1,000.
         self.padded = ''  # The first integer with leading zeros.
         self._is_counted = is_counted or kind in (CATEGORICAL, TEXT)
         self._is_read = kind not in (CATEGORICAL, TEXT)
@@ -146,6 +148,8 @@ class ColumnProfile:
             fractions = present.filter(pa.array(is_number & (values != np.trunc(values))))
             fits = pyarrow.compute.match_substring_regex(fractions, _THOUSANDS)
             self._fits_comma = pyarrow.compute.all(fits, min_count=0).as_py()
+            bare = values[is_number & ~pyarrow.compute.match_substring(present, '.').to_numpy(zero_copy_only=False)]
+            self._has_bare = self._has_bare or bool(len(bare) and np.abs(bare).max() < 1000)
         if not self.padded and self.numbers.is_integer:
             zeros = pyarrow.compute.starts_with(present, '0')
             is_padded = pyarrow.compute.and_(zeros, pyarrow.compute.greater(pyarrow.compute.utf8_length(present), 1))
@@ -163,10 +167,16 @@ class ColumnProfile:
         """Returns how its cells are read as numbers or dates; None if they are neither."""
         if not self._is_read or not self.num_present:
             return None
-        if not self.evidence.total:
-            return Reading()
         settings = self.settings
+        if not self.evidence.total:
+            is_comma = settings.decimal == COMMA and self._fits_comma and not self.numbers.is_integer
+            return Reading(Style(COMMA) if is_comma else None)
         return self.evidence.reading(self._num_plain, self._fits_comma, settings.decimal, settings.order)
+
+    @property
+    def may_be_thousands(self) -> bool:
+        """Whether all numbers with a point are like 1.234, which may be thousands, and others are below 1,000."""
+        return not self.numbers.is_integer and self._fits_comma and self._has_bare
 
     @property
     def share_of_numbers(self) -> float:

@@ -47,7 +47,10 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
     places = {name: i for i, name in enumerate(table.header)}
     absent = [column['name'] for column in facts['columns'] if column['kind'] in LEARNED and column['name'] not in places]
     if absent:
-        raise UsageError(f'{table.path}: has no column {", ".join(absent[:10])}, which the model requires')
+        there = ', '.join(filter(None, table.header[:10])) + (', ...' if len(table.header) > 10 else '')
+        raise UsageError(
+            f'{table.path}: has no column {", ".join(absent[:10])}, which the model requires; its columns are: {there}'
+        )
     missing = missing_values(facts.get('missing', ()))
     columns = [
         (places[column['name']], column, _converter(column, facts))

@@ -130,7 +130,10 @@ def _complete(table, trained, split, columns, settings):
     """Reads the table again for the columns whose statistics are incomplete."""
     pending = {name: column for name, column in columns.items() if _is_incomplete(column)}
     for column in pending.values():
-        column.numbers, column.values = Numbers(), ValueCounts(settings.max_distinct)
+        if column.kind == CATEGORICAL or not column.reading:
+            column.values = ValueCounts(settings.max_distinct)
+        else:
+            column.numbers = Numbers()
     for block, rows, groups in _sound_rows(table, BadRows(1)) if pending else ():
         chosen = _chosen(trained, split, block, rows)
         for name, cells in zip(table.header, block.columns):

@@ -25,7 +25,7 @@ def check_readings(table: Table, columns: Mapping[str, Column], target: str, max
         if column.reading and column.kind in (NUMERIC, DATE) and name != target:
             check_unread(table, column, max_bad_share)
             _warn_of_others(place, column)
-        if column.kind == CATEGORICAL and not column.profile.given:
+        if column.kind in (CATEGORICAL, None) and not column.profile.given:
             _warn_of_mixture(place, table, column)
 
 
@@ -62,6 +62,12 @@ def _warn_of_style(place, table, column):
         value = reading.style.number(cell)
         shown = '' if value is None else f', such as {show(cell)} in {table.unit} {line} as {value:.15g}'
         tf.logging.warning('%s: the cells are read as numbers%s; %s.', place, shown, CURE)
+    if reading and not reading.style and not reading.order and column.profile.may_be_thousands:
+        tf.logging.warning(
+            '%s: points are read as decimal points, but all numbers with one have three digits after it, and those without '
+            'are below 1,000: if 1.234 is 1234, give --hparams=decimal=comma.',
+            place,
+        )
     if reading and reading.order and evidence.first_short:
         line, cell = evidence.first_short
         days = dates.in_order(cell, reading.order)
@@ -82,14 +88,14 @@ def _warn_of_others(place, column):
 
 
 def _warn_of_mixture(place, table, column):
-    """Warns if most values of categories are numbers or dates."""
+    """Warns if most cells are numbers or dates, but the column is neither."""
     profile = column.profile
-    if profile.share_of_numbers <= 0.5:
+    if profile.share_of_numbers <= 0.5 or not profile.evidence.first:
         return
     line, cell = profile.evidence.first_unread or profile.evidence.first
     missing = _as_missing(cell) if profile.evidence.first_unread else ''
     tf.logging.warning(
-        '%s: %d %% of the cells are %s, but %s in %s %d is %s: taken as categories; %s%s.',
+        '%s: %d %% of the cells are %s, but %s in %s %d is %s: %s; %s%s.',
         place,
         round(100 * profile.share_of_numbers),
         'dates' if profile.evidence.has_dates else 'numbers',
@@ -97,6 +103,7 @@ def _warn_of_mixture(place, table, column):
         table.unit,
         line,
         'none' if profile.evidence.first_unread else 'of another sort',
+        'taken as categories' if column.kind else 'the column is ignored',
         CURE,
         f', or {missing} if it is missing' if missing else '',
     )

@@ -112,7 +112,7 @@ def _describe_target(column, classes, split, table, task, max_bad_share):
     place = f'{table.path}: the target {column.name}'
     if not column.profile.num_present:
         raise RunError(f'{table.path}: no row has a target to train on, in the column {column.name}')
-    if column.reading and column.reading.order and task != REGRESSION and column.values.are_distinct:
+    if column.reading and column.reading.order and task != REGRESSION:
         raise UsageError(f'{place} is a date: compute a number of days from it, or a class')
     is_integer = column.is_number and column.numbers.is_integer and not _has_fraction(classes.values())
     found = task or description.infer_task(column.is_number, is_integer, column.values, _MAX_INTEGER_CLASSES)

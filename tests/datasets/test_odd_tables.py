@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.own_data import date_ops
 from estimator_trainer.common.own_data.cells import missing_values, to_days
 from estimator_trainer.common.own_data.columns import ColumnProfile, Settings, kind_of
+from estimator_trainer.common.own_data.numbers import Style
 from estimator_trainer.common.own_data.tables import open_table
 from estimator_trainer.datasets import table as dataset
 from tests.datasets.own_data import Prepared, make_schema
@@ -194,3 +195,40 @@ def test_years_of_two_digits_are_those_of_posix_also_in_graphs():
         in_graph = session.run(date_ops.to_days(tf.constant([*days]), 'dmy'))
     np.testing.assert_allclose(found, expected)
     np.testing.assert_allclose(in_graph, expected)
+
+
+def test_numbers_that_people_write_are_a_target(prepare):
+    for written, mean in ((lambda i: f'"${i % 25 + 100},000"', 112_000), (lambda i: f'{i}%', 99.5)):
+        found, _ = prepare('x,y\n' + ''.join(f'{i},{written(i)}\n' for i in range(200)), 'decimal=point')
+        assert found.metadata['task'] == 'regression'
+        np.testing.assert_allclose(found.metadata['target_mean'], mean, rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    'affixes, cell, number',
+    [
+        (['$'], '1,000.5', 1000.5),
+        (['$'], '$5', 5),
+        (['$'], '€5', None),
+        (['kg'], '5', 5),
+        (['%'], '0.5', None),
+        (['%'], '5%', 5),
+    ],
+)
+def test_a_number_without_its_currency_or_unit_is_the_same_but_no_percentage(affixes, cell, number):
+    assert Style('point', affixes).number(cell) == number
+
+
+def test_points_that_may_separate_thousands_cause_a_warning_and_the_user_decides(prepare, tmp_path):
+    content = column(lambda i: f'{i * 100:,}'.replace(',', '.'))  # 900, 1.000, 1.100 ...
+    found, log = prepare(content)
+    assert found.metadata['columns'][0]['mean'] < 300 and 'if 1.234 is 1234, give --hparams=decimal=comma' in log
+    found, log = prepare(content, 'decimal=comma')
+    assert 1500 < found.metadata['columns'][0]['mean'] < 2500 and 'if 1.234' not in log
+    for cell in (lambda i: i + 0.125, lambda i: f'{i * 37 + 0.125}' if i % 2 else i, lambda i: f'{i + 1}.{i % 10}'):
+        assert 'if 1.234' not in prepare(column(cell))[1]
+
+
+def test_a_column_that_is_ignored_although_most_cells_are_numbers_causes_a_warning(prepare):
+    _, log = prepare(column(lambda i: f'{i}+' if i % 4 == 0 else i))
+    assert "% of the cells are numbers, but '4+' in line 6 is none: the column is ignored; its kind in" in log

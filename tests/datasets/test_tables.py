@@ -575,7 +575,9 @@ def test_a_row_becomes_an_example_of_its_existing_cells():
     assert found == [{'w': 1, 'x': 2, 'y': b'7'}]
     assert errors == [f'a.csv: line {line}: {message}' for line, (_, message) in enumerate(wrong, 2)]
     table = write_table('a.csv', ['y'], [['7']])
-    assert refused(make_encoder, table, facts, False) == 'a.csv: has no column x, c, which the model requires'
+    assert (
+        refused(make_encoder, table, facts, False) == 'a.csv: has no column x, c, which the model requires; its columns are: y'
+    )
 
 
 def write(path, header, rows, delimiter=','):
