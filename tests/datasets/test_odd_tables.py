@@ -206,14 +206,7 @@ def test_numbers_that_people_write_are_a_target(prepare):
 
 @pytest.mark.parametrize(
     'affixes, cell, number',
-    [
-        (['$'], '1,000.5', 1000.5),
-        (['$'], '$5', 5),
-        (['$'], '€5', None),
-        (['kg'], '5', 5),
-        (['%'], '0.5', None),
-        (['%'], '5%', 5),
-    ],
+    [(['$'], '1,000.5', 1000.5), (['$'], '$5', 5), (['$'], '€5', None), (['kg'], '5', 5), (['%'], '0.5', None)],
 )
 def test_a_number_without_its_currency_or_unit_is_the_same_but_no_percentage(affixes, cell, number):
     assert Style('point', affixes).number(cell) == number
@@ -232,3 +225,12 @@ def test_points_that_may_separate_thousands_cause_a_warning_and_the_user_decides
 def test_a_column_that_is_ignored_although_most_cells_are_numbers_causes_a_warning(prepare):
     _, log = prepare(column(lambda i: f'{i}+' if i % 4 == 0 else i))
     assert "% of the cells are numbers, but '4+' in line 6 is none: the column is ignored; its kind in" in log
+
+
+def test_a_missing_text_has_no_words(prepare, tmp_path):
+    found, _ = prepare(column(lambda i: '' if i % 4 == 0 else f'a good car {i}'))
+    assert kinds(found)['x'] == 'text'
+    assert sum(len(found.read(split)[0]['text']) for split in ('train', 'eval')) == len(R)
+    (tmp_path / 'new.csv').write_text('x,z\n,1\na car,2\n')
+    features, errors = found.predict(tmp_path / 'new.csv')
+    assert features['text'].tolist() == [[1, 0], [2, 3]] and not errors  # Unknown; a, car, good in the vocabulary.
