@@ -119,7 +119,8 @@ def read_labeled(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], b
     required = [column['name'] for column in params.metadata['columns'] if column['kind'] in (TARGET, WEIGHT)]
     if missing := [name for name in required if name not in table.header]:
         raise UsageError(f'{path}: has no column {", ".join(missing)}, which evaluation requires')
-    yield from read_rows(table, make_encoder(table, params.metadata, has_labels=True), params.metadata['columns'])
+    encode = make_encoder(table, params.metadata, has_labels=True)
+    yield from read_rows(table, encode, params.metadata['columns'], skips_empty=True)
 
 
 def _open(path, params):

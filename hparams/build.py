@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import read_json, write_json
-from estimator_trainer.hparams.defaults import DEFAULTS, LATER, RENAMED
+from estimator_trainer.hparams.defaults import ADDED, DEFAULTS, RENAMED
 from estimator_trainer.hparams.merge import add_text, apply, expanded, is_path, of_modules
 from estimator_trainer.hparams.sets import available_sets, missing_set, set_path
 from estimator_trainer.hparams.text import nearest, parse, typed
@@ -195,8 +195,8 @@ def compare(params: HParams, path: str, free: Iterable[str] = ()) -> HParams:
       UsageError: some differ, the message gives both values; or the file cannot be read.
     """
     try:
-        later = {name: value for name, value in LATER.items() if name in params}
-        saved = HParams({**DEFAULTS, **later, **renamed(read_json(path), params)})  # Files of older versions lack some.
+        added = {key: value for key, value in ADDED.items() if key in params}
+        saved = HParams({**DEFAULTS, **added, **renamed(read_json(path), params)})  # Files of older versions lack some.
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
     found = differences(saved, params, ('train_steps', 'num_epochs', *free))

@@ -150,12 +150,11 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
 )
 DEFAULTS: Mapping[str, Any] = types.MappingProxyType({name: entry.default for name, entry in TABLE.items()})
 
+# Hyper-parameters that included datasets gained later, with what older runs did.
+ADDED: Mapping[str, Any] = types.MappingProxyType(
+    {'table_file': '', 'missing': (), 'decimal': '', 'dates': '', 'tokens': 'words', 'max_length': 400}
+)
 # Old names in the files of older runs. A module may define its own hyper-parameters of these names.
 RENAMED: Mapping[str, str] = types.MappingProxyType(
     {'low_factor': 'initial_lr_factor', 'rise_share': 'warmup_fraction', 'max_shift': 'augment_shift'}
-)
-
-# Hyper-parameters that models and datasets of this project have gained, with the values that mean what files without them do.
-LATER: Mapping[str, Any] = types.MappingProxyType(
-    {'table_file': '', 'missing': [], 'decimal': '', 'dates': '', 'tokens': 'words', 'max_length': 400}
 )

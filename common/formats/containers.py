@@ -13,7 +13,8 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import check_readable
 
-GZIP, UTF_16_LE, UTF_16_BE, PARQUET, ARROW = 'gzip', 'utf-16-le', 'utf-16-be', 'parquet', 'arrow'
+GZIP, UTF_16_LE, UTF_16_BE = 'gzip', 'utf-16-le', 'utf-16-be'
+PARQUET, ARROW, ARROW_STREAM = 'parquet', 'arrow', 'arrow stream'
 _HEAD = 512
 _MAGIC = {
     b'\x1f\x8b': GZIP,
@@ -21,6 +22,7 @@ _MAGIC = {
     b'\xfe\xff': UTF_16_BE,
     b'PAR1': PARQUET,
     b'ARROW1': ARROW,
+    b'\xff\xff\xff\xff': ARROW_STREAM,
 }
 # What a file is, and the cure, in words that follow its path.
 _REFUSED = {
@@ -44,7 +46,7 @@ _IN_ZIP = {
 
 
 def format_of(head: bytes) -> str | None:
-    """Returns GZIP, UTF_16_LE, UTF_16_BE, PARQUET or ARROW for the first bytes of a file; None for any other."""
+    """Returns GZIP, UTF_16_LE, UTF_16_BE, PARQUET, ARROW or ARROW_STREAM for the first bytes of a file; None for any other."""
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
 
 

@@ -1,11 +1,14 @@
 """Rows of tables in blocks: a column of a block is an Arrow array of texts, which are decided about and encoded together."""
 
+import collections
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 import concurrent.futures
 import dataclasses
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.own_data.lines import Position
@@ -33,9 +36,26 @@ class Block:
     def __len__(self) -> int:
         return len(self.columns[0])
 
+    @property
+    def filled(self) -> np.ndarray:
+        """The indices of the rows with cells that are not empty, or of wrong rows, int [n]: spreadsheets save others, too."""
+        is_empty = are_rows(self.columns, [''] * len(self.columns))
+        is_empty[list(self.faults)] = False
+        return np.flatnonzero(~is_empty)
+
     def line(self, index: int) -> int:
         """Returns the line of a row, from 1 on."""
         return self.lines[index] if self.lines else self.first.line + index
+
+
+def are_rows(columns: Sequence[Any], row: Sequence[str]) -> np.ndarray:
+    """Returns which rows of columns, string [n] each, have these cells, bool [n]."""
+    found = np.ones(len(columns[0]), bool)
+    for column, cell in zip(columns, row):
+        found &= pyarrow.compute.equal(column, cell).to_numpy(zero_copy_only=False)
+        if not found.any():
+            break
+    return found
 
 
 class Table(Protocol):
@@ -64,6 +84,12 @@ def ahead(values: Iterable[_T]) -> Iterator[_T]:
         while (value := following.result()) is not None:
             following = pool.submit(next, iterator, None)
             yield value
+
+
+def check_distinct(path: str, header: Sequence[str], place: str = 'the file') -> None:
+    """Raises RunError if two columns of a header have one name; columns without a name may be several."""
+    if twice := next((name for name, count in collections.Counter(header).items() if name and count > 1), None):
+        raise RunError(f'{path}: {place} names two columns {twice}: rename one')
 
 
 def from_rows(first: Position, rows: Sequence[Any], width: int) -> Block:

@@ -9,12 +9,12 @@ import pyarrow.compute
 
 from estimator_trainer.common.own_data import dates
 from estimator_trainer.common.own_data.numbers import FLOAT32_MAX, Style, to_number
-from estimator_trainer.common.own_data.values import MISSING
+from estimator_trainer.common.own_data.values import MISSING, spellings
 
 
 def missing_values(added: Collection[str] = ()) -> Any:
-    """Returns the texts of missing cells, string [n]: the usual ones, and those that the user added."""
-    return pa.array(sorted(MISSING.union(map(str, added))), pa.string())
+    """Returns the texts of missing cells, string [n]: the usual ones, and those that the user added, in all their spellings."""
+    return pa.array(sorted(MISSING.union(*(spellings(str(text)) for text in added))), pa.string())
 
 
 def is_missing(cells: Any, missing: Any) -> np.ndarray:

@@ -1,7 +1,9 @@
 """Profiles of columns: what their cells are, and statistics of them."""
 
+import collections
 from collections.abc import Callable
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,16 @@ import pyarrow.compute
 from estimator_trainer.common.own_data.cells import counts, is_missing, to_numbers
 from estimator_trainer.common.own_data.evidence import Evidence, Reading
 from estimator_trainer.common.own_data.moments import Moments
+from estimator_trainer.common.own_data.numbers import COMMA, Style
 from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, NUMERIC, TEXT
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
 _MIN_DISTINCT_ROWS = 10
 _WORDS_OF_A_TEXT = 3
+_WORD = re.compile(r'[^\W\d_]+')
+# Often missing: -99, 9999 and the like; 0001-01-01 and 9999-12-31, in days.
+_SENTINELS = (*(sign * (10**digits - 1) for sign in (-1, 1) for digits in range(2, 7)), -719162, 2932896)
+_FAR = 2  # Ranges of all other numbers.
 _THOUSANDS = r'^[+-]?[1-9]\d{0,2}(\.\d{3})+$'  # Of numbers whose decimals follow a comma.
 
 
@@ -37,12 +44,14 @@ class Settings:
 
 
 class Numbers:
-    """Statistics of a column's numbers: their moments, smallest, largest, and whether all are integers."""
+    """Statistics of a column's numbers: their moments, smallest, largest, whether all are integers, and likely sentinels."""
 
     def __init__(self) -> None:
         self.moments = Moments()
         self.is_integer = True
         self.min, self.max = np.inf, -np.inf
+        self._bounds = np.array([np.inf, -np.inf])  # Of numbers other than sentinels.
+        self._sentinels: collections.Counter[float] = collections.Counter()
         self._pending: list[np.ndarray] = []
         self._group = -1
 
@@ -54,13 +63,27 @@ class Numbers:
         if not len(values):
             return
         self.is_integer = bool(self.is_integer and (values == np.trunc(values)).all())
-        self.min, self.max = min(self.min, values.min()), max(self.max, values.max())
+        low, high = values.min() + 0.0, values.max() + 0.0  # -0 becomes 0.
+        self.min, self.max = min(self.min, low), max(self.max, high)
+        if low in _SENTINELS or high in _SENTINELS:
+            for end in {low, high}.intersection(_SENTINELS):
+                self._sentinels[end] += int((values == end).sum())
+            others = values[~np.isin(values, _SENTINELS)]
+            low, high = (others.min(), others.max()) if len(others) else (np.inf, -np.inf)
+        self._bounds = np.array([min(self._bounds[0], low), max(self._bounds[1], high)])
         starts = np.flatnonzero(np.diff(groups, prepend=self._group))
         for begin, end in zip([0, *starts], [*starts, len(values)]):
             if begin in starts:
                 self._flush()
             self._pending.append(values[begin:end])
         self._group = int(groups[-1])
+
+    @property
+    def sentinels(self) -> list[float]:
+        """Numbers such as -999 that occur repeatedly, far from all others."""
+        first, last = self._bounds
+        reach = _FAR * (last - first)
+        return [end for end, count in self._sentinels.items() if count > 1 and max(first - end, end - last) > reach > 0]
 
     def _flush(self):
         if self._pending:
@@ -94,6 +117,8 @@ class ColumnProfile:
         self.values, self.numbers, self.evidence = ValueCounts(settings.max_distinct), Numbers(), Evidence()
         self.num_present = self.num_missing = self._num_plain = self._num_words = 0
         self.is_complete = True
+        self._has_bare = False  # Integers without a point, below 1,000.
+        self.padded = ''  # The first integer with leading zeros.
         self._is_counted = is_counted or kind in (CATEGORICAL, TEXT)
         self._is_read = kind not in (CATEGORICAL, TEXT)
         self._fits_comma = True
@@ -110,7 +135,7 @@ class ColumnProfile:
         if self._is_counted or not self._is_read or self.evidence.total:
             found = counts(present)
             self.values.add(found)
-            self._num_words += sum(count * (cell.count(' ') + 1) for cell, count in found.items())
+            self._num_words += sum(count * len(_WORD.findall(cell)) for cell, count in found.items())
         elif len(present):
             self.is_complete = False
 
@@ -123,6 +148,12 @@ class ColumnProfile:
             fractions = present.filter(pa.array(is_number & (values != np.trunc(values))))
             fits = pyarrow.compute.match_substring_regex(fractions, _THOUSANDS)
             self._fits_comma = pyarrow.compute.all(fits, min_count=0).as_py()
+            bare = values[is_number & ~pyarrow.compute.match_substring(present, '.').to_numpy(zero_copy_only=False)]
+            self._has_bare = self._has_bare or bool(len(bare) and np.abs(bare).max() < 1000)
+        if not self.padded and self.numbers.is_integer:
+            zeros = pyarrow.compute.starts_with(present, '0')
+            is_padded = pyarrow.compute.and_(zeros, pyarrow.compute.greater(pyarrow.compute.utf8_length(present), 1))
+            self.padded = next(iter(present.filter(pyarrow.compute.and_(is_padded, pa.array(is_number))).to_pylist()), '')
         if is_number.all():
             return
         places = np.flatnonzero(~is_number)
@@ -136,15 +167,21 @@ class ColumnProfile:
         """Returns how its cells are read as numbers or dates; None if they are neither."""
         if not self._is_read or not self.num_present:
             return None
-        if not self.evidence.total:
-            return Reading()
         settings = self.settings
+        if not self.evidence.total:
+            is_comma = settings.decimal == COMMA and self._fits_comma and not self.numbers.is_integer
+            return Reading(Style(COMMA) if is_comma else None)
         return self.evidence.reading(self._num_plain, self._fits_comma, settings.decimal, settings.order)
 
     @property
+    def may_be_thousands(self) -> bool:
+        """Whether all numbers with a point are like 1.234, which may be thousands, and others are below 1,000."""
+        return not self.numbers.is_integer and self._fits_comma and self._has_bare
+
+    @property
     def share_of_numbers(self) -> float:
-        """The share of its cells that are plain numbers, as far as they were read."""
-        return self._num_plain / max(self.num_present, 1)
+        """The share of its cells that are numbers or dates, as far as they were read."""
+        return (self._num_plain + self.evidence.total - self.evidence.unread) / max(self.num_present, 1)
 
     @property
     def is_free_text(self) -> bool:

@@ -17,6 +17,8 @@ _BY_NUMBERS = {
     dates.DMY: [_YEAR_FIRST, (rf'^(\d{{1,2}})[-/.](\d{{1,2}})[-/.](\d{{4}}){_TIME}$', (3, 2, 1))],
     dates.MDY: [_YEAR_FIRST, (rf'^(\d{{1,2}})[-/](\d{{1,2}})[-/](\d{{4}}){_TIME}$', (3, 1, 2))],
 }
+_SHORT = r'^(\d{1,2}(?:[/.]\d{1,2}[/.]|\.?[ -]#\d+#\.?[ -]))'  # What precedes a year of two digits.
+_CENTURIES = {'19': r'(69|[7-9]\d)', '20': r'([0-5]\d|6[0-8])'}
 # Names of months have become numbers.
 _BY_NAMES = [
     (rf'^(\d{{1,2}})\.?[ -]#(\d+)#\.?[ -](\d{{4}}){_TIME}$', (3, 2, 1)),
@@ -29,6 +31,8 @@ def to_days(cells: tf.Tensor, order: str) -> tf.Tensor:
     texts = tf.strings.strip(cells)
     for name, number in sorted(dates.MONTHS.items(), key=lambda item: -len(item[0])):
         texts = tf.strings.regex_replace(texts, rf'(?i)\b{name}\b', f'#{number}#')
+    for century, years in _CENTURIES.items():
+        texts = tf.strings.regex_replace(texts, rf'{_SHORT}{years}({_TIME})$', rf'\1{century}\2\3')
     found = tf.fill(tf.shape(texts), tf.constant(math.nan, tf.float64))
     for pattern, groups in [*_BY_NUMBERS[order], *_BY_NAMES]:
         is_match = tf.strings.regex_full_match(texts, pattern)

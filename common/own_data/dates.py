@@ -18,16 +18,21 @@ _TIME = (
     r'\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?)?'
 )
 _YEAR_FIRST = re.compile(rf'(?P<year>\d{{4}})(?P<by>[-/.])(?P<month>\d{{1,2}})(?P=by)(?P<day>\d{{1,2}}){_TIME}')
-_YEAR_LAST = re.compile(rf'(?P<first>\d{{1,2}})(?P<by>[-/.])(?P<second_part>\d{{1,2}})(?P=by)(?P<year>\d{{4}}){_TIME}')
-_DAY_MONTH = re.compile(rf'(?P<day>\d{{1,2}})\.?[ -](?P<month>[A-Za-z]{{3,9}})\.?[ -](?P<year>\d{{4}}){_TIME}')
+_YEAR_LAST = re.compile(
+    rf'(?P<first>\d{{1,2}})(?P<by>[-/.])(?P<second_part>\d{{1,2}})(?P=by)(?P<year>\d{{4}}|(?<!-)\d\d){_TIME}'
+)
+_DAY_MONTH = re.compile(rf'(?P<day>\d{{1,2}})\.?[ -](?P<month>[A-Za-z]{{3,9}})\.?[ -](?P<year>\d{{4}}|\d\d){_TIME}')
 _MONTH_DAY = re.compile(rf'(?P<month>[A-Za-z]{{3,9}})\.? (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){_TIME}')
+_PIVOT = 69  # Of years of two digits.
+_SHORT = re.compile(r'\d{1,2}[^\d:]+(?:\d{1,2}[^\d:]+)?\d\d(?!\d)')
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
 def read(cell: str) -> dict[str, float]:
     """Returns {order: days since 1970-01-01, UTC} for each order in which a cell is a date; {} if it is none.
 
-    A date with a year of four digits first, or with the name of a month, has one order, YMD; 03/04/2024 has two.
+    A date with a year of four digits first, or with the name of a month, has one order, YMD; 03/04/2024 has two. Years of two
+    digits are 1969 to 2068, as in POSIX.
     """
     if match := _YEAR_FIRST.fullmatch(cell):
         return _valid({YMD: (match['year'], match['month'], match['day'])}, match)
@@ -40,6 +45,16 @@ def read(cell: str) -> dict[str, float]:
     return _valid({YMD: (match['year'], month, match['day'])}, match) if match and month else {}
 
 
+def has_short_year(cell: str) -> bool:
+    """Whether the year of a date has two digits."""
+    return bool(_SHORT.match(cell))
+
+
+def to_date(days: float) -> datetime.date:
+    """Returns the date of days since 1970-01-01."""
+    return datetime.date.fromordinal(_EPOCH + math.floor(days))
+
+
 def in_order(cell: str, order: str) -> float | None:
     """Returns the days since 1970-01-01 of a date in an order, or in the only one that it may have; None if it is none."""
     found = read(cell)
@@ -50,7 +65,9 @@ def _valid(orders, match):
     found = {}
     for order, parts in orders.items():
         try:
-            found[order] = datetime.date(*map(int, parts)).toordinal() - _EPOCH + _time(match)
+            year, month, day = map(int, parts)
+            century = 0 if len(match['year']) > 2 else 1900 if year >= _PIVOT else 2000
+            found[order] = datetime.date(century + year, month, day).toordinal() - _EPOCH + _time(match)
         except ValueError:
             continue
     return found

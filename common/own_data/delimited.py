@@ -12,9 +12,9 @@ import pyarrow.compute
 import pyarrow.csv
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.errors import RunError, show
 from estimator_trainer.common.formats.containers import open_text, reading
-from estimator_trainer.common.own_data.blocks import LINE, Block, from_rows
+from estimator_trainer.common.own_data.blocks import LINE, Block, are_rows, check_distinct, from_rows
 from estimator_trainer.common.own_data.lines import Lines, Position, Row
 from estimator_trainer.common.own_data.numbers import to_number
 
@@ -29,8 +29,9 @@ _SEP = re.compile(r'sep=(.)\s*')  # As Excel writes and reads it.
 class Delimited:
     """A file of rows of cells, UTF-8, or UTF-16 with a byte order mark, maybe compressed with GZIP.
 
-    Spaces around cells and blank lines are ignored. Chunks of regular lines are read by Arrow; all others, such as those with
-    cells of several lines or with wrong rows, by Python's csv, which knows what is wrong with a row.
+    Spaces around cells, blank lines, and empty cells after the last column are ignored. Chunks of regular lines are read by
+    Arrow; all others, such as those with cells of several lines or with wrong rows, by Python's csv, which knows what is wrong
+    with a row.
 
     Args:
       path: of the file.
@@ -60,15 +61,18 @@ class Delimited:
             raise header.value
         self.header: list[str] = header.value
         self._start = Position(lines.offset, lines.number)
-        self._check_header(named)
+        self._check_header(first, named)
 
-    def _check_header(self, named):
+    def _check_header(self, first, named):
         names = [name for name in self.header if name]
         if any('\0' in name for name in names):
             raise RunError(f'{self.path}: line 1 contains NUL characters, as UTF-16 does: save the file as UTF-8')
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice:
-            raise RunError(f'{self.path}: line 1 names two columns {twice}: rename one')
+        check_distinct(self.path, names, 'line 1')
+        if len(names) < 2 and not {*named} & {*names}:
+            raise RunError(
+                f'{self.path}: line 1 must name the columns, between commas, semicolons, tabs or bars, but contains '
+                f'{show(first.strip())}: remove lines above the names'
+            )
         if not all(to_number(name) is not None for name in names) or {*named} & {*names}:
             return
         shown = self._delimiter.join(self.header[:5])
@@ -80,7 +84,7 @@ class Delimited:
         """Yields the rows after the header."""
         at = self._start
         with reading(self.path):
-            chunks = _Chunks(self.path, at)
+            chunks = _Chunks(self.path, at, _CHUNK * min(1 + len(self.header) // 500, 3))  # Each column of a block takes time.
             while chunk := chunks.at(at.offset):
                 block = self._regular(at, chunk)
                 if block:
@@ -111,8 +115,9 @@ class Delimited:
         if table.num_rows != chunk.count(b'\n') + (not chunk.endswith(b'\n')):  # Blank lines.
             return None
         columns = [column.combine_chunks() for column in table.columns]
-        is_trimmed = chunk.isascii() and not any(space in chunk for space in _SPACES)  # Faster than a pattern.
-        return Block(at, columns if is_trimmed else [pyarrow.compute.utf8_trim_whitespace(column) for column in columns])
+        if not chunk.isascii() or any(space in chunk for space in _SPACES):  # Faster than a pattern.
+            columns = [pyarrow.compute.utf8_trim_whitespace(column) for column in columns]
+        return None if are_rows(columns, self.header).any() else Block(at, columns)
 
     def _are_quotes_regular(self, chunk):
         """Whether quotes enclose whole cells, each on one line, so that all readers agree."""
@@ -155,10 +160,14 @@ class Delimited:
                 wrong = _explain(error)
             if not wrong and cells in ([], ['']):
                 continue
+            if width and len(cells) > width and not any(cells[width:]):  # The header lacks a delimiter at its end.
+                del cells[width:]
             if not wrong and not lines.is_utf8:
                 wrong = f'is not UTF-8: convert the file, as with: iconv -f CP1252 -t UTF-8 {self.path} > utf8.csv'
             if not wrong and width not in (None, len(cells)):
                 wrong = f'{len(cells)} cells, but the header has {width}'
+            if not wrong and width and cells == self.header and len({*cells}) > 1:
+                wrong = 'repeats the names of the columns: remove it'
             if wrong and lines.number > position.line + 1:  # An unclosed quote must not hide the next rows.
                 lines = Lines(self.path, position)
                 next(lines)
@@ -172,9 +181,10 @@ class Delimited:
 
 
 class _Chunks:
-    """Complete lines of a file, in chunks from increasing offsets."""
+    """Complete lines of a file, in chunks of about `size` bytes, from increasing offsets."""
 
-    def __init__(self, path: str, start: Position):
+    def __init__(self, path: str, start: Position, size: int):
+        self._size = size
         self._file: Any = open_text(path)
         self._file.seek(start.offset)
         self._offset, self._data = start.offset, b''
@@ -183,12 +193,12 @@ class _Chunks:
         """Returns lines from an offset on; b'' at the end of the file."""
         while self._offset + len(self._data) < offset:
             self._offset += len(self._data)
-            self._data = self._file.read(_CHUNK)
+            self._data = self._file.read(self._size)
             if not self._data:
                 return b''
         data, self._offset = self._data[offset - self._offset :], offset
-        while len(data) < _CHUNK or b'\n' not in data:
-            more = self._file.read(_CHUNK)
+        while len(data) < self._size or b'\n' not in data:
+            more = self._file.read(self._size)
             data += more
             if not more or len(data) > _MAX_LINE:
                 break

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 
 from estimator_trainer.common.errors import RunError, UsageError, show
 from estimator_trainer.common.graphs import plain
@@ -47,7 +48,10 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
     places = {name: i for i, name in enumerate(table.header)}
     absent = [column['name'] for column in facts['columns'] if column['kind'] in LEARNED and column['name'] not in places]
     if absent:
-        raise UsageError(f'{table.path}: has no column {", ".join(absent[:10])}, which the model requires')
+        there = ', '.join(filter(None, table.header[:10])) + (', ...' if len(table.header) > 10 else '')
+        raise UsageError(
+            f'{table.path}: has no column {", ".join(absent[:10])}, which the model requires; its columns are: {there}'
+        )
     missing = missing_values(facts.get('missing', ()))
     columns = [
         (places[column['name']], column, _converter(column, facts))
@@ -113,6 +117,8 @@ def _converter(column, facts):
         return to_parts
     if kind == TARGET:
         return _class_converter(name, facts)
+    if kind == TEXT:  # A missing one has no words; missing values of `examples` are no features, which texts must be.
+        return lambda cells, is_absent: ({name: pyarrow.compute.if_else(pa.array(is_absent), '', cells)}, None)
     if kind != CATEGORICAL:
         return lambda cells, is_absent: ({name: examples.select(cells, ~is_absent, str)}, None)
     known = {key(value): value for value in reversed(column['vocabulary'])}

@@ -32,18 +32,25 @@ class Evidence:
     Attributes:
       total: number of these cells.
       unread: number of those that are neither numbers nor dates.
-      first: (line, cell) of the first cell; first_unread of the first of those.
+      first: (line, cell) of the first cell; first_unread of the first of those; first_short of the first date with a
+        year of two digits.
     """
 
     def __init__(self) -> None:
         self.total = self.unread = 0
         self.first: tuple[int, str] | None = None
         self.first_unread: tuple[int, str] | None = None
+        self.first_short: tuple[int, str] | None = None
         self._numbers: collections.Counter[str] = collections.Counter()  # By decimal.
         self._dates: collections.Counter[str] = collections.Counter()  # By order.
         self._affixes: dict[str, tuple[int, str]] = {}
         self._either: tuple[int, str] | None = None  # 1,234 is two numbers.
         self._either_date: tuple[int, str] | None = None
+
+    @property
+    def has_dates(self) -> bool:
+        """Whether some of these cells are dates."""
+        return bool(self._dates)
 
     def add(self, cell: str, count: int, line: int) -> None:
         """Adds a cell that occurs `count` times, first in a line."""
@@ -58,6 +65,8 @@ class Evidence:
             self._dates[order] += count
         if len({*found.values()}) > 1:
             self._either_date = self._either_date or place
+        if found and dates.has_short_year(cell):
+            self.first_short = self.first_short or place
         if number is None:
             return
         self._affixes.setdefault(number.affix, place)

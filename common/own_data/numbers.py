@@ -13,6 +13,7 @@ _CURRENCIES = frozenset(
     'USD EUR GBP JPY CHF CNY RMB INR AUD CAD NZD SEK NOK DKK PLN CZK HUF BRL MXN KRW RUB TRY ZAR SGD HKD '
     'US$ C$ A$ R$ kr zł Kč Ft Rs Rs. Fr. €/m² $/sqft'.split()
 )
+_SHARES = frozenset('%‰')
 _UNITS = frozenset(
     '% ‰ ° °C °F t kg g mg µg μg lb lbs oz km m cm mm µm μm mi ft in yd km² m² cm² m2 km2 sqft sqm ha ac m³ m3 l L ml mL dl cl '
     'gal s sec secs ms µs min mins h hr hrs d day days wk weeks mo months yr yrs year years kW kWh MWh Wh Hz kHz MHz GHz kB KB '
@@ -48,7 +49,10 @@ class Written:
 
 @dataclasses.dataclass(frozen=True)
 class Style:
-    """How the numbers of a column are written: decimal is POINT or COMMA; affixes are those beside its numbers."""
+    """How the numbers of a column are written: decimal is POINT or COMMA; affixes are those beside its numbers.
+
+    A number without an affix is of the same kind, but not beside percentages: 0.45 may be 45 %.
+    """
 
     decimal: str
     affixes: Collection[str] = ('',)
@@ -56,7 +60,7 @@ class Style:
     def number(self, cell: str) -> float | None:
         """Returns the number in a cell; None if there is none in this style, or it is not finite in float32."""
         found = read(cell)
-        if found is None or found.affix not in self.affixes:
+        if found is None or found.affix not in self.affixes and (found.affix or _SHARES.intersection(self.affixes)):
             return None
         return found.comma if self.decimal == COMMA else found.point
 

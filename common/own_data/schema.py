@@ -159,4 +159,5 @@ def check_same_columns(source: str, trained: Iterable[Mapping[str, Any]], found:
     for name, kind in kinds.items():
         if kinds_found.get(name) != kind:
             now = f'is {kinds_found[name]} now' if name in kinds_found else 'is missing now'
-            raise UsageError(f'{source}: the column {name}, on which the model was trained as {kind}, {now}')
+            cure = ': with --input, the model reads files as it learned to' if name in kinds_found else ''
+            raise UsageError(f'{source}: the column {name}, on which the model was trained as {kind}, {now}{cure}')

@@ -116,12 +116,12 @@ def _update(table, block, rows, groups, profiles):
 
 
 def _sound_rows(table: Table, bad: BadRows) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:
-    """Yields the blocks of a table, the indices of their sound rows, and the groups that these belong to."""
+    """Yields the blocks of a table, the indices of their sound rows that are not empty, and the groups that these belong to."""
     number = 0
     for block in ahead(table.blocks()):
         for error in block.faults.values():
             bad.add(error)
-        rows = np.setdiff1d(np.arange(len(block)), list(block.faults)) if block.faults else np.arange(len(block))
+        rows = np.setdiff1d(block.filled, list(block.faults)) if block.faults else block.filled
         yield block, rows, (number + np.arange(len(rows))) // _GROUP
         number += len(rows)
 
@@ -130,7 +130,10 @@ def _complete(table, trained, split, columns, settings):
     """Reads the table again for the columns whose statistics are incomplete."""
     pending = {name: column for name, column in columns.items() if _is_incomplete(column)}
     for column in pending.values():
-        column.numbers, column.values = Numbers(), ValueCounts(settings.max_distinct)
+        if column.kind == CATEGORICAL or not column.reading:
+            column.values = ValueCounts(settings.max_distinct)
+        else:
+            column.numbers = Numbers()
     for block, rows, groups in _sound_rows(table, BadRows(1)) if pending else ():
         chosen = _chosen(trained, split, block, rows)
         for name, cells in zip(table.header, block.columns):

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError, show
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data import dates, description, tokens
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.blocks import Table
 from estimator_trainer.common.own_data.cells import missing_values
 from estimator_trainer.common.own_data.columns import Settings
+from estimator_trainer.common.own_data.numbers import to_number
 from estimator_trainer.common.own_data.schema import (
     CATEGORICAL,
     COLUMNS,
@@ -31,6 +32,7 @@ from estimator_trainer.common.own_data.schema import (
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.own_data.survey import Column, count_values, survey, trained_cells
+from estimator_trainer.common.own_data.table_checks import CURE, check_readings, check_unread
 from estimator_trainer.common.own_data.table_summary import summarize
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
 from estimator_trainer.hparams.build import HParams
@@ -38,8 +40,7 @@ from estimator_trainer.hparams.build import HParams
 _MAX_DISTINCT = 2 * 10**6  # In all columns together.
 _MAX_CLASSES = 10**5
 _MAX_INTEGER_CLASSES = 20  # More integers in a column are amounts, such as ages or years, rather than classes.
-_INDEX = re.compile(r'Unnamed: \d+')  # As pandas calls the column of row numbers of a frame that it wrote.
-_CURE = 'its kind in --hparams=schema=FILE decides otherwise'
+_INDEX = re.compile(r'Unnamed: \d+|__index_level_\d+__')  # As pandas calls the column of row numbers of a frame that it wrote.
 
 
 def describe(
@@ -68,7 +69,7 @@ def describe(
     ids = [name for name in table.header if name.lower() == ID]
     counted = [roles[TARGET], *roles.values(), *ids]
     columns, classes = survey(table, trained, params.train_split, kinds, counted, settings, bad)
-    _check_readings(table, columns, roles[TARGET], params.max_bad_share)
+    check_readings(table, columns, roles[TARGET], params.max_bad_share)
     wanted = {roles[TARGET], *(name for name, column in columns.items() if column.kind == CATEGORICAL)}
     others = {
         file.splits[0]: count_values(other, wanted, settings, bad) for file, other in tables.items() if other is not table
@@ -100,49 +101,10 @@ def _given_kinds(table, schema, roles):
         elif name in roles.values():
             kinds[name] = None
         elif _INDEX.fullmatch(name) and name not in given:
-            tf.logging.warning('%s: the column %s is ignored: pandas names row numbers so; %s.', table.path, name, _CURE)
+            tf.logging.warning('%s: the column %s is ignored: pandas names row numbers so; %s.', table.path, name, CURE)
         elif given.get(name) != IGNORE:
             kinds[name] = given.get(name)
     return kinds
-
-
-def _check_readings(table, columns, target, max_bad_share):
-    """Raises an error if a column can be read in two ways, or has bad cells; warns of numbers that programs do not write."""
-    for name, column in columns.items():
-        reading, first = column.reading, column.profile.evidence.first
-        place = f'{table.path}: column {name}'
-        if reading and reading.wrong:
-            raise UsageError(f'{place}: {reading.wrong}')
-        if reading and reading.style and first:
-            line, cell = first
-            value = reading.style.number(cell)
-            shown = '' if value is None else f', such as {show(cell)} in {table.unit} {line} as {value:.15g}'
-            tf.logging.warning('%s: the cells are read as numbers%s; %s.', place, shown, _CURE)
-        if reading and column.kind in (NUMERIC, DATE) and name != target:
-            _check_unread(table, column, max_bad_share)
-        if column.kind == CATEGORICAL and not column.profile.given and column.profile.share_of_numbers > 0.5:
-            line, cell = column.profile.evidence.first_unread or first
-            percent = round(100 * column.profile.share_of_numbers)
-            other = f'{show(cell)} in {table.unit} {line} is none'
-            tf.logging.warning(
-                '%s: %d %% of the cells are numbers, but %s: taken as categories; %s.', place, percent, other, _CURE
-            )
-
-
-def _check_unread(table, column, max_bad_share):
-    """Raises RunError if a cell is neither missing nor what nearly all others of the column are; warns if rows may be wrong."""
-    if not column.profile.evidence.first_unread:
-        return
-    line, cell = column.profile.evidence.first_unread
-    what = 'a date' if column.kind == DATE else 'a number'
-    text = f'{table.path}: {table.unit} {line}: column {column.name}: {show(cell)} is not {what}, as nearly all others are'
-    if max_bad_share:
-        tf.logging.warning('%s: such rows are skipped; %s.', text, _CURE)
-        return
-    raise RunError(
-        f'{text}: correct it, read it as missing with --hparams=missing=[{cell}], skip such rows with '
-        '--hparams=max_bad_share=0.01, or make the column categorical in --hparams=schema=FILE'
-    )
 
 
 def _describe_target(column, classes, split, table, task, max_bad_share):
@@ -150,9 +112,9 @@ def _describe_target(column, classes, split, table, task, max_bad_share):
     place = f'{table.path}: the target {column.name}'
     if not column.profile.num_present:
         raise RunError(f'{table.path}: no row has a target to train on, in the column {column.name}')
-    if column.reading and column.reading.order and task != REGRESSION and column.values.are_distinct:
+    if column.reading and column.reading.order and task != REGRESSION:
         raise UsageError(f'{place} is a date: compute a number of days from it, or a class')
-    is_integer = column.is_number and column.numbers.is_integer
+    is_integer = column.is_number and column.numbers.is_integer and not _has_fraction(classes.values())
     found = task or description.infer_task(column.is_number, is_integer, column.values, _MAX_INTEGER_CLASSES)
     if found == REGRESSION:
         return _describe_numbers(column, table, max_bad_share)
@@ -163,10 +125,16 @@ def _describe_target(column, classes, split, table, task, max_bad_share):
     return _describe_classes(column, classes, split, place)
 
 
+def _has_fraction(classes):
+    """Whether one of some values is a number, but no integer."""
+    numbers = (to_number(value) for counts in classes for value in counts.counts())
+    return any(number is not None and number != int(number) for number in numbers)
+
+
 def _describe_numbers(column, table, max_bad_share):
     if not column.is_number:
         raise UsageError(f'{table.path}: the target {column.name} is not a number: --hparams=schema can give another task')
-    _check_unread(table, column, max_bad_share)
+    check_unread(table, column, max_bad_share)
     moments = column.numbers.finish()
     if column.numbers.min == column.numbers.max:
         raise RunError(_constant(f'{table.path}: the target {column.name}', f'{column.numbers.min:g}'))

@@ -20,8 +20,12 @@ from estimator_trainer.common.own_data.vocabulary import ValueCounts
 _MAX_DISTINCT = 10**5  # Counted values of a column of --input.
 
 
-def read_rows(table: Table, encode: Encode, features: Sequence[Feature]) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
+def read_rows(
+    table: Table, encode: Encode, features: Sequence[Feature], skips_empty: bool = False
+) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
     """Yields ({'line': number}, record) for the rows of a table, or 'row'; an error for an invalid row.
+
+    Rows of empty cells are skipped if skips_empty is true.
 
     At the end, warns if most values of one of the features are unknown.
     """
@@ -30,13 +34,9 @@ def read_rows(table: Table, encode: Encode, features: Sequence[Feature]) -> Iter
     for block in table.blocks():
         for place, values in found.items():
             values.add(counts(block.columns[place]))
-        encoded = encode(block, np.arange(len(block)))
-        records: list[bytes | RunError] = [b''] * len(block)
-        for index, example in zip(encoded.indices, encoded.examples.to_pylist()):
-            records[index] = example
-        for index, error in encoded.faults.items():
-            records[index] = error
-        for index, record in enumerate(records):
+        encoded = encode(block, block.filled if skips_empty else np.arange(len(block)))
+        records: dict[int, bytes | RunError] = dict(zip(encoded.indices.tolist(), encoded.examples.to_pylist()))
+        for index, record in sorted({**records, **encoded.faults}.items()):
             yield {table.unit: block.line(index)}, record
     for place, feature in known.items():
         warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], found[place].counts(), table.path)
@@ -70,8 +70,8 @@ class SplitTable(Iterable[bytes]):
 
     def _encoded(self):
         for block in self.table.blocks():
-            indices = np.flatnonzero(self.file.are_in(self.split, block.first.row, len(block)))
-            yield block, self.encode(block, indices)
+            filled = block.filled
+            yield block, self.encode(block, filled[self.file.are_in(self.split, block.first.row, len(block))[filled]])
 
     def places(self) -> Iterator[dict[str, Any]]:
         """Yields {'file', 'line'} of each example, or 'row'."""

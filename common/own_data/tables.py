@@ -1,9 +1,11 @@
 """Tables in files of any format: delimited text, Parquet, Arrow and JSON Lines, all read as texts."""
 
+import collections
 from collections.abc import Collection, Iterator
 import contextlib
 import itertools
 import json
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.formats import containers
-from estimator_trainer.common.own_data.blocks import LINE, ROW, Block, Table, from_rows
+from estimator_trainer.common.own_data.blocks import LINE, ROW, Block, Table, check_distinct, from_rows
 from estimator_trainer.common.own_data.delimited import Delimited
 from estimator_trainer.common.own_data.lines import Lines, Position, Row, in_blocks
 from estimator_trainer.common.paths import is_remote
@@ -22,6 +24,13 @@ from estimator_trainer.common.paths import is_remote
 SUFFIXES = ('.csv', '.tsv', '.parquet', '.feather', '.arrow', '.jsonl', '.ndjson')
 _BATCH = 20000
 _SAMPLE = 1000  # Lines of JSON, whose keys are the columns.
+_HALF = re.compile(r'\\u[dD][89a-fA-F]')
+_NO_ROWS = {  # What a text is by its first line, and the cure.
+    re.compile(
+        r'\s*\[\s*(\{.*)?$', re.DOTALL
+    ): 'is one JSON array: write an object per line, as with: jq -c .[] FILE > rows.jsonl',
+    re.compile(r'\s*<(!doctype|html|table|\?xml)\b', re.IGNORECASE): 'is a page of HTML or XML: save the table in it as CSV',
+}
 
 
 def open_table(path: str, named: Collection[str] = ()) -> Table:
@@ -37,9 +46,11 @@ def open_table(path: str, named: Collection[str] = ()) -> Table:
     """
     with containers.reading(path):
         kind = containers.format_of(containers.head_of(path))
-        if kind in (containers.PARQUET, containers.ARROW):
+        if kind in (containers.PARQUET, containers.ARROW, containers.ARROW_STREAM):
             return _Columnar(path, kind)
         first = next((line for line in Lines(path) if line.strip()), '')
+    if wrong := next((wrong for start, wrong in _NO_ROWS.items() if start.match(first)), None):
+        raise RunError(f'{path}: {wrong}')
     return _JsonLines(path) if first.lstrip().startswith('{') else Delimited(path, named)
 
 
@@ -53,6 +64,7 @@ class _Columnar:
         self._kind = kind
         with self._reading():
             schema = self._open().schema_arrow if kind == containers.PARQUET else self._open().schema
+        check_distinct(path, [field.name for field in schema])
         nested = [field.name for field in schema if pa.types.is_nested(field.type)]
         if nested:
             tf.logging.warning('%s: the columns %s are ignored: they are nested.', path, ', '.join(nested))
@@ -66,7 +78,7 @@ class _Columnar:
         with self._reading():
             for batch in self._batches():
                 first = Position(number, number + 1, number)
-                yield Block(first, [_texts(batch.column(name)) for name in self.header])
+                yield Block(first, [self._texts(batch, name) for name in self.header])
                 number += batch.num_rows
 
     def _open(self):
@@ -75,14 +87,26 @@ class _Columnar:
                 file = pa.BufferReader(remote.read())
         else:
             file = pa.OSFile(self.path)
-        return pyarrow.parquet.ParquetFile(file) if self._kind == containers.PARQUET else pa.ipc.open_file(file)
+        if self._kind == containers.PARQUET:
+            return pyarrow.parquet.ParquetFile(file)
+        return pa.ipc.open_file(file) if self._kind == containers.ARROW else pa.ipc.open_stream(file)
+
+    def _texts(self, batch, name):
+        try:
+            return _texts(batch.column(name))
+        except pa.ArrowInvalid as error:
+            if 'UTF8' not in str(error):
+                raise
+            raise RunError(f'{self.path}: the column {name} has bytes that are no text: write the file without it') from None
 
     def _batches(self):
         opened = self._open()
         if self._kind == containers.PARQUET:
             batches = opened.iter_batches(_BATCH, columns=self.header)
-        else:
+        elif self._kind == containers.ARROW:
             batches = map(opened.get_batch, range(opened.num_record_batches))
+        else:
+            batches = iter(opened)
         for batch in batches:
             for begin in range(0, batch.num_rows, _BATCH):
                 yield batch.slice(begin, _BATCH)
@@ -107,18 +131,27 @@ def _texts(array):
 
 
 class _JsonLines:
-    """A file with a JSON object in each line; see `blocks.Table`. Its columns are the keys of the first 1,000 lines."""
+    """A file with a JSON object in each line; see `blocks.Table`.
+
+    Its columns are the keys of the first 1,000 lines, without those that mostly have lists or objects.
+    """
 
     unit = LINE
 
     def __init__(self, path: str):
         self.path = path
-        self.header: list[str] = []
-        for row in itertools.islice(self._rows(), _SAMPLE):
-            if not isinstance(row.value, RunError):
-                self.header += [name for name in row.value if name not in self.header]
+        sample = [row.value for row in itertools.islice(self._rows(), _SAMPLE)]
+        found = [value for value in sample if not isinstance(value, RunError)]
+        if not found:
+            raise sample[0] if sample else RunError(f'{path}: has no line with a JSON object')
+        num_values = collections.Counter(name for value in found for name in value if value[name] is not None)
+        num_nested = collections.Counter(name for value in found for name in value if isinstance(value[name], (dict, list)))
+        self._ignored = {name for name, count in num_nested.items() if 2 * count > num_values[name]}
+        if self._ignored:
+            tf.logging.warning('%s: the columns %s are ignored: they are nested.', path, ', '.join(sorted(self._ignored)))
+        self.header = [name for name in dict.fromkeys(itertools.chain(*found)) if name not in self._ignored]
         if not self.header:
-            raise RunError(f'{path}: has no line with a JSON object')
+            raise RunError(f'{path}: has no columns')
 
     def blocks(self) -> Iterator[Block]:
         """Yields all rows."""
@@ -129,8 +162,11 @@ class _JsonLines:
         if isinstance(row.value, RunError):
             return row.value
         place = f'{self.path}: line {row.position.line}'
-        if unknown := row.value.keys() - {*self.header}:
-            return RunError(f'{place}: has the key {min(unknown)}, which none of the first {_SAMPLE:,} lines has')
+        if unknown := row.value.keys() - {*self.header} - self._ignored:
+            tf.logging.warning(
+                '%s: the key %s is ignored: the first %d lines lack it.', place, ', '.join(sorted(unknown)), _SAMPLE
+            )
+            self._ignored |= unknown
         values = [row.value.get(name) for name in self.header]
         nested = [name for name, value in zip(self.header, values) if isinstance(value, (dict, list))]
         return RunError(f'{place}: {nested[0]} is no single value') if nested else [_text(value) for value in values]
@@ -152,11 +188,26 @@ class _JsonLines:
         try:
             found = json.loads(line, parse_int=str, parse_float=str)
         except (ValueError, RecursionError) as error:
-            return self._wrong(position, f'is not JSON: {error}')
-        return found if isinstance(found, dict) else self._wrong(position, 'is no JSON object')
+            return self._wrong(position, f'is not JSON in one line, as jq -c . FILE writes it: {error}')
+        if not isinstance(found, dict):
+            return self._wrong(position, 'is no JSON object')
+        return (
+            self._wrong(position, 'has half of a character, as \\ud83d alone is')
+            if _HALF.search(line) and _is_cut(found)
+            else found
+        )
 
     def _wrong(self, position, reason):
         return RunError(f'{self.path}: line {position.line}: {reason}')
+
+
+def _is_cut(found):
+    """Whether a text or name has an unpaired surrogate, which is no character."""
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _text(value: Any) -> str:

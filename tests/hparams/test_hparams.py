@@ -211,6 +211,9 @@ def test_compare_names_each_differing_key_except_the_length_of_the_run(tmp_path)
     assert build.compare(make('batch_size=5'), path, free=['batch_size']) == make()
     build.save({key: value for key, value in make().items() if key != 'ema_decay'}, path)  # As of an older version.
     build.compare(make(), path)
+    build.compare(make(model={'decimal': '', 'missing': []}), path)  # Of a dataset that gained them.
+    with pytest.raises(UsageError, match='decimal was "", now it is "comma"'):
+        build.compare(make(model={'decimal': 'comma'}), path)
     with pytest.raises(UsageError, match='ema_decay was .*, now it is 0.5'):
         build.compare(make('ema_decay=0.5'), path)
 

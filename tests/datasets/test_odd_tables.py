@@ -1,0 +1,236 @@
+"""Users' own tables as they come from elsewhere: spreadsheets, other programs, and people."""
+
+import datetime
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.own_data import date_ops
+from estimator_trainer.common.own_data.cells import missing_values, to_days
+from estimator_trainer.common.own_data.columns import ColumnProfile, Settings, kind_of
+from estimator_trainer.common.own_data.numbers import Style
+from estimator_trainer.common.own_data.tables import open_table
+from estimator_trainer.datasets import table as dataset
+from tests.datasets.own_data import Prepared, make_schema
+from tests.shared import failed, refused
+
+R = range(40)
+
+
+@pytest.fixture
+def prepare(tmp_path, caplog):
+    """Returns a function from a table and hyper-parameters to the Prepared dataset, with y as the target, and the log."""
+    caplog.set_level('INFO', 'tensorflow')
+    number = iter(range(99))
+
+    def call(content, *hparams):
+        caplog.clear()
+        path = tmp_path / f'{next(number)}.csv'
+        path.write_text(content)
+        found = Prepared(dataset, tmp_path / 'data', f'table_file={path}', 'target=y', *hparams)
+        return found, caplog.text
+
+    return call
+
+
+def column(function):
+    """Returns a CSV file with a column x of cells, a number z, and the classes y."""
+    return 'x,z,y\n' + ''.join(f'{function(i)},{i},{i % 2}\n' for i in R)
+
+
+def kinds(prepared):
+    return {found['name']: found['kind'] for found in prepared.metadata['columns']}
+
+
+def cells(path):
+    """Returns the cells of each row of a table, or the message of its fault."""
+    blocks = list(open_table(str(path)).blocks())
+    return [
+        str(block.faults[i]) if i in block.faults else [cells[i].as_py() for cells in block.columns]
+        for block in blocks
+        for i in range(len(block))
+    ]
+
+
+def test_what_spreadsheets_add_is_no_data(tmp_path, prepare):
+    (tmp_path / 'b.csv').write_text('x,z,y\n1,2,3,\n4,5,6,,\n,,\n')
+    assert cells(tmp_path / 'b.csv') == [['1', '2', '3'], ['4', '5', '6'], ['', '', '']]
+    plain, _ = prepare(column(lambda i: i))
+    padded, _ = prepare(column(lambda i: i) + ',,\n' * 5)
+    assert plain.metadata == padded.metadata and not plain.metadata['columns'][0]['indicator']
+    for split in ('train', 'eval'):
+        (one, labels), (other, others) = plain.read(split), padded.read(split)
+        np.testing.assert_equal(one['numeric'], other['numeric'])
+        np.testing.assert_equal(labels['label'], others['label'])
+    (tmp_path / 'new.csv').write_text('x,z,y\n1,2,1\n,,\n')
+    assert len(padded.predict(tmp_path / 'new.csv')[0]['numeric']) == 2
+    found, errors = padded.read_labeled(tmp_path / 'new.csv')
+    assert len(found[1]['label']) == 1 and not errors
+
+
+def test_a_header_that_is_repeated_is_no_row(tmp_path):
+    for rest in ('', '"7","a\nb"\n'):
+        (tmp_path / 'b.csv').write_text(f'x,y\n1,a\n x ,y\ny,x\n{rest}')
+        one, repeated, other, *_ = cells(tmp_path / 'b.csv')
+        assert one == ['1', 'a'] and repeated.endswith('b.csv: line 3: repeats the names of the columns: remove it')
+        assert other == ['y', 'x']
+
+
+@pytest.mark.parametrize(
+    'content, message',
+    [
+        ('# made by x\nx,y\n1,2\n', "but contains '# made by x': remove lines above the names"),
+        ('Report 2024,,\nx,y,z\n', "but contains 'Report 2024,,': remove lines above the names"),
+        ('x y z\n1 2 3\n', 'line 1 must name the columns, between commas, semicolons, tabs or bars'),
+        ('[{"x": 1},\n{"x": 2}]\n', 'is one JSON array: write an object per line, as with: jq -c .[] FILE'),
+        ('[\n{"x": 1}\n]\n', 'is one JSON array'),
+        ('<!DOCTYPE html>\n<table>', 'is a page of HTML or XML: save the table in it as CSV'),
+        ('{\n "x": 1\n}\n', 'line 1: is not JSON in one line, as jq -c . FILE writes it: '),
+        ('{"x": "\\ud83d", "y": 1}\n', 'line 1: has half of a character'),
+    ],
+)
+def test_files_without_rows_below_names_are_refused(tmp_path, content, message):
+    (tmp_path / 'b.csv').write_text(content)
+    assert message in failed(open_table, str(tmp_path / 'b.csv'))
+
+
+def test_a_column_of_one_name_that_the_user_gives_is_a_table(tmp_path):
+    (tmp_path / 'b.csv').write_text('x\n1\n')
+    assert open_table(str(tmp_path / 'b.csv'), ['x']).header == ['x']
+
+
+def test_columns_of_json_that_are_nested_or_rare_are_ignored(tmp_path, caplog):
+    lines = [json.dumps({'x': i, 'tags': [1], 'z': {} if i == 1 else i}) for i in range(1000)]
+    (tmp_path / 'b.jsonl').write_text('\n'.join([*lines, '{"x": 1, "late": 2}', '{"x": 2, "late": 2}']))
+    rows = cells(tmp_path / 'b.jsonl')
+    assert rows[0] == ['0', '0'] and 'line 2: z is no single value' in rows[1] and rows[-1] == ['2', '']
+    assert 'b.jsonl: the columns tags are ignored: they are nested' in caplog.text
+    assert caplog.text.count('line 1001: the key late is ignored: the first 1000 lines lack it') == 1
+
+
+def test_arrow_streams_are_read_and_columns_of_one_name_or_of_bytes_are_refused(tmp_path):
+    path = str(tmp_path / 'a.arrow')
+    found = pa.table({'x': [1, None], 'y': ['a', 'b']})
+    with pa.ipc.new_stream(path, found.schema) as writer:
+        writer.write_table(found)
+        writer.write_table(found)
+    assert cells(path) == [['1', 'a'], ['', 'b']] * 2
+    pyarrow.parquet.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ['x', 'x']), path)
+    assert 'a.arrow: the file names two columns x: rename one' in failed(open_table, path)
+    pyarrow.parquet.write_table(pa.table({'x': [1], 'photo': [b'\xff\xd8']}), path)
+    assert 'a.arrow: the column photo has bytes that are no text: write the file without it' in failed(cells, path)
+
+
+def test_row_numbers_that_pandas_writes_to_parquet_are_ignored(prepare):
+    found, log = prepare(column(lambda i: i).replace('x', '__index_level_0__'))
+    assert kinds(found) == {'z': 'numeric', 'y': 'target'} and 'the column __index_level_0__ is ignored: pandas' in log
+
+
+@pytest.mark.parametrize(
+    'function, warning',
+    [
+        (
+            lambda i: -999 if i % 5 == 0 else i,
+            '-999 is far from all others, and occurs repeatedly: --hparams=missing=[-999] if',
+        ),
+        (lambda i: -999 if i == 7 else i, ''),
+        (lambda i: i * 99 - 999 * (i % 2), ''),
+        (lambda i: f'0{i:04}', "column x: '00001' has leading zeros, but is read as a number; its kind in"),
+        (lambda i: f'0.{i + 1}', ''),
+        (lambda i: '9999-12-31' if i % 4 == 0 else f'2024-03-{i % 28 + 1:02}', '9999-12-31 is far from all others, and occurs'),
+        (lambda i: '31/12/9999' if i % 4 == 0 else f'{i % 28 + 1}/03/2024', '--hparams=missing=[31/12/9999] if it is missing'),
+        (lambda i: '0000-00-00' if i % 4 == 0 else f'2024-03-{i % 28 + 1:02}', "% of the cells are dates, but '0000-00-00' in"),
+        (
+            lambda i: f'{i % 12 + 1}/{i % 28 + 1}/24',
+            "years of two digits are read as 1969 to 2068, such as '2/2/24' in line 3 as",
+        ),
+    ],
+)
+def test_what_may_be_missing_or_codes_causes_a_warning(prepare, function, warning):
+    _, log = prepare(column(function))
+    assert warning in log and (warning or 'WARNING' not in log)
+
+
+def test_a_missing_number_is_missing_in_all_its_spellings(prepare):
+    found, log = prepare(column(lambda i: '-999.0' if i % 3 == 0 else i + 0.5), 'missing=[-999]')
+    assert 'far from' not in log and 0.5 < found.metadata['columns'][0]['mean'] < 40
+
+
+def test_a_given_kind_that_no_cell_has_is_refused(tmp_path, prepare):
+    schema = make_schema(tmp_path, columns={'x': 'date'})
+    for function, shown in ((lambda i: 'abc'[i % 3], "'b' in line 3"), (lambda i: i, 'numbers')):
+        assert f'column x has no dates, but {shown}: give another kind' in refused(prepare, column(function), schema)
+
+
+def test_only_words_make_a_free_text():
+    for cell, kind in (('+49 170 {} 12', None), ('{} x 3 x 7', None), ('the car number {}', 'text')):
+        profile = ColumnProfile(Settings(1000, missing_values()))
+        profile.update(pa.array([cell.format(i) for i in R]), lambda i: i, np.zeros(len(R), int))
+        assert kind_of(profile, profile.reading()) == kind
+
+
+def test_a_fraction_in_any_split_makes_a_regression(prepare):
+    found, _ = prepare('x,y\n1,0.5\n2,1\n3,2\n')  # Of which the first is for evaluation.
+    assert found.metadata['task'] == 'regression' and found.metadata['target_mean'] == 1.5
+
+
+def test_years_of_two_digits_are_those_of_posix_also_in_graphs():
+    days = {
+        '01.03.24': (2024, 3, 1),
+        '2/3/68': (2068, 3, 2),
+        '2/3/69 12:00': (1969, 3, 2),
+        '5-Mar-99': (1999, 3, 5),
+        '31. Dec 00': (2000, 12, 31),
+        '01-02-03': None,
+        '1/2/345': None,
+    }
+    expected = [np.nan if day is None else (datetime.date(*day) - datetime.date(1970, 1, 1)).days for day in days.values()]
+    expected[2] += 0.5
+    found = to_days(pa.array([*days]), 'dmy')
+    with tf.Graph().as_default(), tf.Session() as session:
+        in_graph = session.run(date_ops.to_days(tf.constant([*days]), 'dmy'))
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(in_graph, expected)
+
+
+def test_numbers_that_people_write_are_a_target(prepare):
+    for written, mean in ((lambda i: f'"${i % 25 + 100},000"', 112_000), (lambda i: f'{i}%', 99.5)):
+        found, _ = prepare('x,y\n' + ''.join(f'{i},{written(i)}\n' for i in range(200)), 'decimal=point')
+        assert found.metadata['task'] == 'regression'
+        np.testing.assert_allclose(found.metadata['target_mean'], mean, rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    'affixes, cell, number',
+    [(['$'], '1,000.5', 1000.5), (['$'], '$5', 5), (['$'], '€5', None), (['kg'], '5', 5), (['%'], '0.5', None)],
+)
+def test_a_number_without_its_currency_or_unit_is_the_same_but_no_percentage(affixes, cell, number):
+    assert Style('point', affixes).number(cell) == number
+
+
+def test_points_that_may_separate_thousands_cause_a_warning_and_the_user_decides(prepare, tmp_path):
+    content = column(lambda i: f'{i * 100:,}'.replace(',', '.'))  # 900, 1.000, 1.100 ...
+    found, log = prepare(content)
+    assert found.metadata['columns'][0]['mean'] < 300 and 'if 1.234 is 1234, give --hparams=decimal=comma' in log
+    found, log = prepare(content, 'decimal=comma')
+    assert 1500 < found.metadata['columns'][0]['mean'] < 2500 and 'if 1.234' not in log
+    for cell in (lambda i: i + 0.125, lambda i: f'{i * 37 + 0.125}' if i % 2 else i, lambda i: f'{i + 1}.{i % 10}'):
+        assert 'if 1.234' not in prepare(column(cell))[1]
+
+
+def test_a_column_that_is_ignored_although_most_cells_are_numbers_causes_a_warning(prepare):
+    _, log = prepare(column(lambda i: f'{i}+' if i % 4 == 0 else i))
+    assert "% of the cells are numbers, but '4+' in line 6 is none: the column is ignored; its kind in" in log
+
+
+def test_a_missing_text_has_no_words(prepare, tmp_path):
+    found, _ = prepare(column(lambda i: '' if i % 4 == 0 else f'a good car {i}'))
+    assert kinds(found)['x'] == 'text'
+    assert sum(len(found.read(split)[0]['text']) for split in ('train', 'eval')) == len(R)
+    (tmp_path / 'new.csv').write_text('x,z\n,1\na car,2\n')
+    features, errors = found.predict(tmp_path / 'new.csv')
+    assert features['text'].tolist() == [[1, 0], [2, 3]] and not errors  # Unknown; a, car, good in the vocabulary.
