@@ -14,6 +14,7 @@ places = table.places
 parse_batch = table.parse_batch
 raw_specs = table.raw_specs
 from_raw = table.from_raw
+read_cell = table.read_cell
 read_input = table.read_input
 read_labeled = table.read_labeled
 

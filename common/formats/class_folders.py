@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import os
 from typing import NamedTuple
+import unicodedata
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.foreign_files import is_foreign
@@ -170,11 +171,12 @@ def _shortened(names):
 
 def label_of(path: str, class_names: Sequence[str]) -> int:
     """Returns the class of a file, after which its folder is named; raises RunError if it is named otherwise."""
-    folder = os.path.basename(os.path.dirname(path))
-    if folder not in class_names:
+    names = [unicodedata.normalize('NFC', name) for name in class_names]  # macOS writes accents apart.
+    folder = unicodedata.normalize('NFC', os.path.basename(os.path.dirname(path)))
+    if folder not in names:
         shown = ', '.join(class_names[:5]) + (', ...' if len(class_names) > 5 else '')
         raise RunError(f'{path}: its folder, {folder or "."}, is not named after a class: {shown}')
-    return list(class_names).index(folder)
+    return names.index(folder)
 
 
 def _hold_out(root, files, share):

@@ -19,5 +19,7 @@ def make_predictor(estimator: tf.estimator.Estimator, source: DataSource, checkp
         specs = {name: spec for signature in used for name, spec in signature.specs.items()}
         make_batch = pictures.batch_maker(source)
         return Predictor(estimator, specs, checkpoint_path, lambda inputs: join(used, [inputs] * len(used)), make_batch, names)
-    raw = functools.partial(rows.make_batch, specs=default.specs) if source.takes_raw() else None
+    read_cell = getattr(source.module, 'read_cell', None)
+    read = functools.partial(read_cell, source.params) if read_cell else None
+    raw = functools.partial(rows.make_batch, specs=default.specs, read=read) if source.takes_raw() else None
     return Predictor(estimator, default.specs, checkpoint_path, default.to_features, raw, names)

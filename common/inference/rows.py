@@ -1,6 +1,6 @@
 """Rows of a Python program, of many forms, as the batch of raw inputs that a dataset module's `from_raw` takes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import datetime
 import numbers
 import os
@@ -15,9 +15,10 @@ from estimator_trainer.common.inference import pictures
 from estimator_trainer.common.inference.arrays import cast, encode
 
 Specs = Mapping[str, tf.TensorSpec]
+Read = Callable[[str, str], float | str]
 
 
-def make_batch(inputs: Any, specs: Specs) -> tuple[dict[str, np.ndarray], bool]:
+def make_batch(inputs: Any, specs: Specs, read: Read | None = None) -> tuple[dict[str, np.ndarray], bool]:
     """Converts rows to arrays.
 
     Args:
@@ -25,6 +26,7 @@ def make_batch(inputs: Any, specs: Specs) -> tuple[dict[str, np.ndarray], bool]:
         an array or nested list [batch, columns], or a single row [columns]; if there is one input, also its values alone.
         Columns with other names are left out. None, NaN and '' are missing.
       specs: {name: tf.TensorSpec [batch, ...]} of the raw inputs; the columns of an array have their order.
+      read: function from a column's name and a text in it to its raw input, as the dataset reads the cells of its files.
 
     Returns:
       {name: array [batch, ...]}, and whether it is of a single row.
@@ -33,7 +35,7 @@ def make_batch(inputs: Any, specs: Specs) -> tuple[dict[str, np.ndarray], bool]:
       ValueError: a column is missing, or a value is of the wrong type.
     """
     columns, is_single = _columns(inputs, specs)
-    found = {name: _convert(name, columns[name], spec) for name, spec in specs.items()}
+    found = {name: _convert(name, columns[name], spec, read) for name, spec in specs.items()}
     if len(sizes := {len(value) for value in found.values()}) > 1:
         raise ValueError(f'the inputs {", ".join(specs)} have batches of different sizes: {sorted(sizes)}')
     return found, is_single
@@ -110,7 +112,7 @@ def _to_array(inputs, specs):
         raise ValueError(f'the inputs are {", ".join(specs)}: the rows of {describe(inputs)} differ in length') from None
 
 
-def _convert(name, values, spec):
+def _convert(name, values, spec, read):
     """Returns values of a column as an array [batch, ...] of the type of its spec."""
     if np.ma.is_masked(values):
         raise ValueError(f'the input {name} has masked values: fill them, or leave their examples out')
@@ -118,10 +120,11 @@ def _convert(name, values, spec):
         return _objects([_content(name, number, value) for number, value in enumerate(values)])
     if spec.dtype == tf.string:
         texts = [_text(name, value) for value in _items(values)]
+        texts = [read(name, text) if read and isinstance(text, str) else text for text in texts]
         return encode(name, _objects(texts))
     array = np.asarray(values)
     if spec.dtype.is_floating and spec.shape.rank == 1 and array.dtype.kind not in 'biuf':
-        array = np.array([_number(name, value) for value in _items(values)], np.float64)
+        array = np.array([_number(name, value, read) for value in _items(values)], np.float64)
     if array.ndim == spec.shape.rank + 1 and array.shape[-1] == 1:  # A column as [batch, 1].
         array = array[..., 0]
     array = cast(name, spec, array)
@@ -149,11 +152,13 @@ def _is_missing(value):
         return not isinstance(value, np.ndarray)
 
 
-def _number(name, value):
+def _number(name, value, read):
     if _is_missing(value):
         return np.nan
     text: Any = value.decode(errors='replace') if isinstance(value, bytes) else value
     try:
+        if isinstance(text, str) and read:
+            return read(name, text)
         if isinstance(text, str) and '_' not in text:  # Python reads 1_0 as 10.
             return float(text.strip() or 'nan')
         if isinstance(text, (numbers.Number, np.generic)):

@@ -91,8 +91,13 @@ class Evidence:
         best = max(read, key=lambda each: read[each])
         if read[best] >= enough:
             return self._numbers_read(best, read, num_plain)
-        of_dates = {each: count for each, count in self._dates.items() if each in (order or each, dates.YMD)}
-        if of_dates and sum(of_dates[each] for each in {max(of_dates, key=lambda each: of_dates[each])}) >= enough:
+        of_years = self._dates[dates.YMD]  # Which each column of another order may have, too.
+        of_dates = {
+            each: count + (of_years if each != dates.YMD else 0)
+            for each, count in self._dates.items()
+            if each in (order or each, dates.YMD)
+        }
+        if max(of_dates.values(), default=0) >= max(enough, 1):
             return self._dates_read(of_dates)
         return None
 

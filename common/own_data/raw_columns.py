@@ -1,14 +1,18 @@
 """The columns of a table as raw inputs of a model: numbers, and texts for categories, dates and free text."""
 
 from collections.abc import Mapping
+import math
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.errors import show
 from estimator_trainer.common.graphs import plain
-from estimator_trainer.common.own_data import date_ops, example_parser
+from estimator_trainer.common.own_data import date_ops, dates, example_parser
 from estimator_trainer.common.own_data.description import of_kind
 from estimator_trainer.common.own_data.encoding import LEARNED, encoded_features
+from estimator_trainer.common.own_data.numbers import Style, to_number
 from estimator_trainer.common.own_data.schema import DATE, NUMERIC
+from estimator_trainer.common.own_data.values import MISSING
 from estimator_trainer.hparams.build import HParams
 
 
@@ -17,6 +21,26 @@ def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
     """Returns {column: float32 [batch] for numbers, string [batch] for others}, in the order of the columns."""
     learned = [column for column in params.metadata['columns'] if column['kind'] in LEARNED]
     return {column['name']: tf.TensorSpec([None], tf.float32 if column['kind'] == NUMERIC else tf.string) for column in learned}
+
+
+def read_cell(params: HParams, name: str, text: str) -> float | str:
+    """Returns a cell of a column as its raw input: its number, NaN if it is missing, or the text of another column, '' likewise.
+
+    Raises:
+      ValueError: it is no number, or no date, as the column has them.
+    """
+    (column,) = [column for column in params.metadata['columns'] if column['name'] == name]
+    text, kind = text.strip(), column['kind']
+    if text in MISSING or text in params.metadata.get('missing', ()):
+        return math.nan if kind == NUMERIC else ''
+    if kind == DATE and dates.in_order(text, column['order']) is None:
+        raise ValueError(f'the input {name}: {show(text)} is not a date')
+    if kind != NUMERIC:
+        return text
+    number = Style(**column['style']).number(text) if 'style' in column else to_number(text)
+    if number is None:
+        raise ValueError(f'the input {name}: {show(text)} is not a number')
+    return number
 
 
 @plain

@@ -123,7 +123,7 @@ def _texts(array):
     """Returns the values of an Arrow array of any plain type as texts: '' for null, dates and times as in ISO 8601."""
     kind = array.type
     if pa.types.is_dictionary(kind):
-        array = array.cast(kind.value_type)
+        array = array.dictionary.cast(pa.string()).take(array.indices)
         kind = array.type
     if pa.types.is_boolean(kind):
         array = pyarrow.compute.if_else(array, 'True', 'False')
