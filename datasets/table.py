@@ -87,8 +87,8 @@ def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     name, path = _given(params)
     columns = metadata(data_dir, params)['columns']
     check_same_columns(f'--hparams={name}={path}', params.metadata.get('columns', ()), columns)
-    find_split(split, name, path, _files(params))
-    return records.read(_directory(data_dir, params), split)
+    file = find_split(split, name, path, _files(params))
+    return records.read(_directory(data_dir, params), file.name_of(split))
 
 
 def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
@@ -97,7 +97,7 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
     name, path = _given(params)
     file = find_split(split, name, path, _files(params))
     table = _open(file.path, params)
-    yield from SplitTable(file, split, table, make_encoder(table, params.metadata, True), BadRows(1)).places()
+    yield from SplitTable(file, file.name_of(split), table, make_encoder(table, params.metadata, True), BadRows(1)).places()
 
 
 def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:

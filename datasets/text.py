@@ -68,8 +68,8 @@ def summary(data_dir: str, params: HParams) -> str:
 
 def read(split: str, data_dir: str, params: HParams) -> tf.data.Dataset:
     """Returns serialized examples: 'text' and 'label', both bytes."""
-    find_split(split, 'text_file', params.text_file, _files(params))
-    return records.read(_directory(data_dir, params), split)
+    file = find_split(split, 'text_file', params.text_file, _files(params))
+    return records.read(_directory(data_dir, params), file.name_of(split))
 
 
 def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any]]:
@@ -77,7 +77,7 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
     del data_dir
     file = find_split(split, 'text_file', params.text_file, _files(params))
     for row in LabeledLines(file.path).labeled():
-        if file.split_of(row.position.row) == split and not isinstance(row.value, RunError):
+        if file.split_of(row.position.row) == file.name_of(split) and not isinstance(row.value, RunError):
             yield {'file': file.path, 'line': row.position.line}
 
 

@@ -24,7 +24,7 @@ def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
 
 
 def read_cell(params: HParams, name: str, text: str) -> float | str:
-    """Returns a cell of a column as its raw input: its number, NaN if it is missing, or the text of another column, '' likewise.
+    """Returns a cell of a column as its raw input: its number, NaN if missing, or the text of another column, '' if missing.
 
     Raises:
       ValueError: it is no number, or no date, as the column has them.

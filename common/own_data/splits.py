@@ -16,6 +16,7 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import names_in, stamp
 from estimator_trainer.common.foreign_files import is_foreign
 
+_EVAL = ('val', 'valid', 'validation', 'dev')
 _MAX_SHOWN = 10
 VERSION = 1  # Of the converted format: a change converts anew.
 
@@ -27,6 +28,10 @@ class SplitFile:
     path: str
     splits: tuple[str, ...]
     share: float = 0
+
+    def name_of(self, split: str) -> str:
+        """Returns the name in this file of a split from `find_split`."""
+        return split if split in self.splits else self.splits[0]
 
     def split_of(self, row: int) -> str:
         """Returns the split of a row by its number: a checksum decides, so each run holds out the same rows."""
@@ -83,10 +88,14 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
 
 
 def find_split(split: str, name: str, path: str, files: Sequence[SplitFile]) -> SplitFile:
-    """Returns the file, from `find_files`, that contains a split; raises UsageError if there is none."""
-    for file in files:
-        if split in file.splits:
-            return file
+    """Returns the file, from `find_files`, that contains a split; raises UsageError if there is none.
+
+    The split eval may be called val, valid, validation or dev.
+    """
+    for name_of_split in (split, *(_EVAL if split == 'eval' else ())):
+        for file in files:
+            if name_of_split in file.splits:
+                return file
     wanted = f'{split}{os.path.splitext(files[0].path)[1]}'
     cure = f'add {wanted}'
     if files[0].path == path:

@@ -1,6 +1,7 @@
 """Users' own tables as they come from elsewhere: spreadsheets, other programs, and people."""
 
 import datetime
+import functools
 import json
 
 import numpy as np
@@ -9,12 +10,13 @@ import pyarrow.parquet
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.own_data import date_ops
+from estimator_trainer.common.own_data import date_ops, raw_columns
 from estimator_trainer.common.own_data.cells import missing_values, to_days
 from estimator_trainer.common.own_data.columns import ColumnProfile, Settings, kind_of
 from estimator_trainer.common.own_data.numbers import Style
 from estimator_trainer.common.own_data.tables import open_table
 from estimator_trainer.datasets import table as dataset
+from estimator_trainer.hparams import build
 from tests.datasets.own_data import Prepared, make_schema
 from tests.shared import failed, refused
 
@@ -234,3 +236,40 @@ def test_a_missing_text_has_no_words(prepare, tmp_path):
     (tmp_path / 'new.csv').write_text('x,z\n,1\na car,2\n')
     features, errors = found.predict(tmp_path / 'new.csv')
     assert features['text'].tolist() == [[1, 0], [2, 3]] and not errors  # Unknown; a, car, good in the vocabulary.
+
+
+def test_dates_with_the_year_first_go_with_those_of_one_other_order():
+    found = ColumnProfile(Settings(100, missing_values()))
+    cells = pa.array([*['2024-01-05'] * 9, '26/07/2019'])
+    found.update(cells, int, np.zeros(10, int))
+    assert found.reading().order == 'dmy'
+    expected = [(datetime.date(*day) - datetime.date(1970, 1, 1)).days for day in ((2024, 1, 5), (2019, 7, 26))]
+    assert to_days(cells, 'dmy')[[0, 9]].tolist() == expected
+
+
+def test_a_program_gives_cells_as_files_have_them():
+    columns = [
+        {'name': 'area', 'kind': 'numeric', 'style': {'decimal': 'comma', 'affixes': ['m²']}},
+        {'name': 'n', 'kind': 'numeric'},
+        {'name': 'day', 'kind': 'date', 'order': 'dmy'},
+        {'name': 'city', 'kind': 'categorical'},
+    ]
+    read = functools.partial(raw_columns.read_cell, build.HParams({}, {'columns': columns, 'missing': ['none']}))
+    assert [read('area', ' 1.050,5 m² '), read('n', '1e3'), read('day', '3.2.2024 '), read('city', 'NA')] == [
+        1050.5,
+        1000,
+        '3.2.2024',
+        '',
+    ]
+    assert np.isnan([read('area', 'N/A'), read('n', 'none')]).all()
+    for name, cell, what in (('area', '3 kg', 'a number'), ('n', '1,5', 'a number'), ('day', 'soon', 'a date')):
+        with pytest.raises(ValueError, match=f"the input {name}: '{cell}' is not {what}"):
+            read(name, cell)
+
+
+def test_the_split_eval_may_have_another_usual_name(tmp_path):
+    for name, rows in (('train', range(30)), ('val', range(7))):
+        (tmp_path / f'{name}.csv').write_text('x,y\n' + ''.join(f'{i},{i % 2}\n' for i in rows))
+    found = Prepared(dataset, tmp_path / 'data', f'table_file={tmp_path}', 'target=y')
+    assert len(found.read('eval')[1]['label']) == len(found.read('val')[1]['label']) == 7
+    assert next(dataset.places('eval', '', found.params)) == {'file': f'{tmp_path}/val.csv', 'line': 2}
