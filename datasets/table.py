@@ -69,8 +69,9 @@ def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
     """Returns the facts about the training rows.
 
     Returns:
-      columns: a list of {'name', 'kind'}. Those of kind numeric have 'mean', 'std' and 'indicator', whether some are missing;
-        those of kind categorical have 'vocabulary'. The others are of kind target, id or weight.
+      columns: a list of {'name', 'kind'}. Those of kind numeric have 'mean', 'std' and 'indicator', whether some are missing,
+        and, unless written as programs do, the 'style'; those of kind date also 'order', 'origin', in days since 1970, and
+        'cycles'; those of kind categorical 'vocabulary'. The others are of kind text, target, id or weight.
       vocabulary_sizes: {'categorical': sizes}, with 1 for id 0; {} without such columns.
       task: classification, with class_names and num_classes; or regression, with target_mean and target_std.
     """

@@ -335,7 +335,9 @@ def _unchanged(function):
 
 
 def _pattern(value):
-    if not value:
+    if not isinstance(value, (str, os.PathLike)):
+        raise UsageError(f'pattern is {describe(value)}, but must name files: write a table to one')
+    if not os.fspath(value):
         raise UsageError('pattern is empty: give the name of a file, a folder, or a pattern such as *.png')
     return value
 

@@ -40,13 +40,18 @@ class Prediction:
         """Returns JSON values: the fields, the label, then the error or the predictions; classes with their names."""
         if self.error:
             return {**self.fields, 'error': str(self.error)}
-        line = {**self.fields, **({} if self.label is None else {'label': to_json(self.label)})}
+        line = {**self.fields, **({} if self.label is None else {'label': _exact(self.label)})}
         line |= {name: to_json(self.values[name]) for name in sorted(self.values)}
         for name in ('label', 'class'):
             number = line.get(name)
             if class_names and type(number) is int and 0 <= number < len(class_names):
                 line[f'{name}_name'] = class_names[number]
         return line
+
+
+def _exact(label):
+    """Returns the JSON value of a label, a float with all of its digits."""
+    return float(str(label)) if isinstance(label, np.floating) else to_json(label)
 
 
 def predict_split(

@@ -45,16 +45,18 @@ class BadRows:
             else:
                 yield row
 
-    def check(self, path: str, num_rows: int) -> None:
-        """Logs the number of skipped rows; raises RunError if there are too many."""
-        if not self._count:
+    def check(self, file: SplitFile, split: str, num_sound: int, num_rows: int) -> None:
+        """Raises RunError if a split has no sound rows; after the last one of a file also if too many are invalid."""
+        if not num_sound:
+            raise RunError(f'{file.path}: has no row for the split {split}')
+        if not self._count or split != file.splits[-1]:
             return
         if self._count > self.max_share * num_rows:
             raise RunError(
-                f'{path}: {self._count} of {num_rows} rows are wrong, more than max_bad_share={self.max_share:g}; '
+                f'{file.path}: {self._count} of {num_rows} rows are wrong, more than max_bad_share={self.max_share:g}; '
                 f'the first: {self._first}'
             )
-        tf.logging.warning('%s: %d of %d rows are skipped; the first: %s', path, self._count, num_rows, self._first)
+        tf.logging.warning('%s: %d of %d rows are skipped; the first: %s', file.path, self._count, num_rows, self._first)
 
 
 def read_rows(path: str, rows: Iterable[Row], encode: Encode) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:
@@ -92,10 +94,7 @@ class SplitRows(Iterable[Any]):
                 else:
                     count += 1
                     yield example
-        if not count:
-            raise RunError(f'{self.file.path}: has no row for the split {self.split}')
-        if self.split == self.file.splits[-1]:
-            self.bad.check(self.file.path, total)
+        self.bad.check(self.file, self.split, count, total)
 
 
 def read_summary(directory: str) -> str:

@@ -35,7 +35,7 @@ class SplitFile:
 
     def split_of(self, row: int) -> str:
         """Returns the split of a row by its number: a checksum decides, so each run holds out the same rows."""
-        return next(split for split in self.splits if self.are_in(split, row, 1)[0])
+        return self.splits[len(self.splits) > 1 and int.from_bytes(_checksum(row), 'little') < self.share * 2**64]
 
     def are_in(self, split: str, first: int, count: int) -> np.ndarray:
         """Returns which of the rows from number `first` on are in a split, bool [count]."""
@@ -45,10 +45,14 @@ class SplitFile:
         return held_out if split == self.splits[1] else ~held_out
 
 
+def _checksum(row):
+    return hashlib.blake2b(row.to_bytes(8, 'little'), digest_size=8).digest()
+
+
 @functools.lru_cache(1024)  # Each pass over a file asks for the same rows.
 def _held_out(first, count, share):
-    digests = [hashlib.blake2b(row.to_bytes(8, 'little'), digest_size=8).digest() for row in range(first, first + count)]
-    return np.frombuffer(b''.join(digests), '<u8') < min(int(share * 2**64), 2**64 - 1)
+    checksums = np.frombuffer(b''.join(map(_checksum, range(first, first + count))), '<u8')
+    return checksums < min(int(share * 2**64), 2**64 - 1)
 
 
 def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: float) -> list[SplitFile]:

@@ -63,10 +63,7 @@ class SplitTable(Iterable[bytes]):
                 self.bad.add(error)
             count += len(encoded.indices)
             yield from encoded.examples.to_pylist()
-        if not count:
-            raise RunError(f'{self.file.path}: has no row for the split {self.split}')
-        if self.split == self.file.splits[-1]:
-            self.bad.check(self.file.path, total)
+        self.bad.check(self.file, self.split, count, total)
 
     def _encoded(self):
         for block in self.table.blocks():
