@@ -6,6 +6,7 @@ the training rows unless a schema file gives them; see docs/own_data.md.
 """
 
 from collections.abc import Iterator
+import functools
 import os
 import re
 from typing import Any
@@ -17,10 +18,10 @@ from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import dates, example_parser, numbers, raw_columns, tokens
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
 from estimator_trainer.common.own_data.schema import COLUMNS, TARGET, WEIGHT, check_same_columns, read_schema
-from estimator_trainer.common.own_data.split_rows import BadRows, read_summary, write
+from estimator_trainer.common.own_data.split_rows import BadRows, SplitExamples, read_summary, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.table_facts import describe
-from estimator_trainer.common.own_data.table_rows import SplitTable, read_rows
+from estimator_trainer.common.own_data.table_rows import parts_of_table, places_in_table, read_rows
 from estimator_trainer.common.own_data.tables import SUFFIXES, open_table
 from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
@@ -98,7 +99,7 @@ def places(split: str, data_dir: str, params: HParams) -> Iterator[dict[str, Any
     name, path = _given(params)
     file = find_split(split, name, path, _files(params))
     table = _open(file.path, params)
-    yield from SplitTable(file, file.name_of(split), table, make_encoder(table, params.metadata, True), BadRows(1)).places()
+    yield from places_in_table(file, file.name_of(split), table, make_encoder(table, params.metadata, has_labels=True))
 
 
 def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
@@ -162,8 +163,10 @@ def _convert(directory, files, params):
     opened = {file: open_table(file.path, named) for file in files}
     tables = {file: table for file, table in opened.items() if _is_split(file, table, opened[trained])}
     facts, text = describe(tables, trained, schema, params)
-    examples: dict[str, SplitTable] = {}
+    examples: dict[str, SplitExamples] = {}
     for file, table in tables.items():
         encode, bad = make_encoder(table, facts, has_labels=True), BadRows(params.max_bad_share)
-        examples |= {split: SplitTable(file, split, table, encode, bad) for split in file.splits}
+        for split in file.splits:
+            parts = functools.partial(parts_of_table, file, split, table, encode)
+            examples[split] = SplitExamples(file, split, parts, bad)
     write(directory, path, facts, text, examples)

@@ -1,6 +1,6 @@
 """Rows of files as the examples of splits, and invalid rows."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import dataclasses
 import os
 from typing import Any
@@ -16,6 +16,7 @@ from estimator_trainer.common.records import records
 
 Read = Callable[[], Iterator[Row]]
 Encode = Callable[[Any], Any]
+Part = tuple[int, Collection[Any], Collection[RunError]]
 
 
 class BadRows:
@@ -70,31 +71,40 @@ def read_rows(path: str, rows: Iterable[Row], encode: Encode) -> Iterator[tuple[
 
 
 @dataclasses.dataclass(frozen=True)
-class SplitRows(Iterable[Any]):
+class SplitExamples(Iterable[Any]):
     """The examples of one split in a file; iterating reads and checks the file.
+
+    parts yields, for some rows at a time, their number, the examples of those in the split, and the errors of these.
 
     Iterating raises RunError if the split has no rows, or, at the end of the last split, if too many rows are invalid.
     """
 
     file: SplitFile
     split: str
-    read: Read
-    encode: Encode
+    parts: Callable[[], Iterable[Part]]
     bad: BadRows
 
     def __iter__(self) -> Iterator[Any]:
         total = count = 0
-        for row in self.read():
-            total += 1
-            if self.file.split_of(row.position.row) == self.split:
-                try:
-                    example = convert(self.file.path, row, self.encode)
-                except RunError as error:
-                    self.bad.add(error)
-                else:
-                    count += 1
-                    yield example
+        for num_rows, examples, errors in self.parts():
+            total += num_rows
+            count += len(examples)
+            for error in errors:
+                self.bad.add(error)
+            yield from examples
         self.bad.check(self.file, self.split, count, total)
+
+
+def parts_of_rows(file: SplitFile, split: str, read: Read, encode: Encode) -> Iterator[Part]:
+    """Yields the parts of a split for `SplitExamples`, row by row."""
+    for row in read():
+        if file.split_of(row.position.row) != split:
+            yield 1, (), ()
+            continue
+        try:
+            yield 1, [convert(file.path, row, encode)], ()
+        except RunError as error:
+            yield 1, (), [error]
 
 
 def read_summary(directory: str) -> str:

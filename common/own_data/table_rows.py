@@ -1,7 +1,6 @@
 """The rows of tables as the examples of splits, and of files for --input."""
 
-from collections.abc import Iterable, Iterator, Sequence
-import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from estimator_trainer.common.own_data.cells import counts
 from estimator_trainer.common.own_data.description import Feature, of_kind
 from estimator_trainer.common.own_data.encoding import Encode
 from estimator_trainer.common.own_data.schema import CATEGORICAL
-from estimator_trainer.common.own_data.split_rows import BadRows
+from estimator_trainer.common.own_data.split_rows import Part
 from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.own_data.vocabulary import ValueCounts
 
@@ -42,36 +41,20 @@ def read_rows(
         warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], found[place].counts(), table.path)
 
 
-@dataclasses.dataclass(frozen=True)
-class SplitTable(Iterable[bytes]):
-    """The serialized examples of one split in a table; iterating reads and checks its file.
+def parts_of_table(file: SplitFile, split: str, table: Table, encode: Encode) -> Iterator[Part]:
+    """Yields the parts of a split for `SplitExamples`, block by block."""
+    for block, encoded in ahead(_encoded(file, split, table, encode)):
+        yield len(block), encoded.examples.to_pylist(), encoded.faults.values()
 
-    Iterating raises RunError if the split has no rows, or, at the end of the last split, if too many rows are invalid.
-    """
 
-    file: SplitFile
-    split: str
-    table: Table
-    encode: Encode
-    bad: BadRows
+def places_in_table(file: SplitFile, split: str, table: Table, encode: Encode) -> Iterator[dict[str, Any]]:
+    """Yields {'file', 'line'} of each example of a split, or 'row'."""
+    for block, encoded in ahead(_encoded(file, split, table, encode)):
+        for index in encoded.indices:
+            yield {'file': file.path, table.unit: block.line(int(index))}
 
-    def __iter__(self) -> Iterator[bytes]:
-        total = count = 0
-        for block, encoded in ahead(self._encoded()):
-            total += len(block)
-            for error in encoded.faults.values():
-                self.bad.add(error)
-            count += len(encoded.indices)
-            yield from encoded.examples.to_pylist()
-        self.bad.check(self.file, self.split, count, total)
 
-    def _encoded(self):
-        for block in self.table.blocks():
-            filled = block.filled
-            yield block, self.encode(block, filled[self.file.are_in(self.split, block.first.row, len(block))[filled]])
-
-    def places(self) -> Iterator[dict[str, Any]]:
-        """Yields {'file', 'line'} of each example, or 'row'."""
-        for block, encoded in ahead(self._encoded()):
-            for index in encoded.indices:
-                yield {'file': self.file.path, self.table.unit: block.line(int(index))}
+def _encoded(file, split, table, encode):
+    for block in table.blocks():
+        filled = block.filled
+        yield block, encode(block, filled[file.are_in(split, block.first.row, len(block))[filled]])
