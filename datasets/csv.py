@@ -14,7 +14,7 @@ places = table.places
 parse_batch = table.parse_batch
 raw_specs = table.raw_specs
 from_raw = table.from_raw
-read_cell = table.read_cell
+cell_readers = table.cell_readers
 read_input = table.read_input
 read_labeled = table.read_labeled
 

@@ -31,7 +31,7 @@ PARSED_ONCE = True
 _SPLITS = 'train|eval|val|valid|validation|dev|test|fold.*'  # Names of files that are splits whatever their columns.
 raw_specs = raw_columns.raw_specs
 from_raw = raw_columns.from_raw
-read_cell = raw_columns.read_cell
+cell_readers = raw_columns.cell_readers
 
 
 def get_params() -> dict[str, Any]:

@@ -19,7 +19,6 @@ def make_predictor(estimator: tf.estimator.Estimator, source: DataSource, checkp
         specs = {name: spec for signature in used for name, spec in signature.specs.items()}
         make_batch = pictures.batch_maker(source)
         return Predictor(estimator, specs, checkpoint_path, lambda inputs: join(used, [inputs] * len(used)), make_batch, names)
-    read_cell = getattr(source.module, 'read_cell', None)
-    read = functools.partial(read_cell, source.params) if read_cell else None
-    raw = functools.partial(rows.make_batch, specs=default.specs, read=read) if source.takes_raw() else None
+    readers = source.module.cell_readers(source.params) if hasattr(source.module, 'cell_readers') else {}
+    raw = functools.partial(rows.make_batch, specs=default.specs, readers=readers) if source.takes_raw() else None
     return Predictor(estimator, default.specs, checkpoint_path, default.to_features, raw, names)

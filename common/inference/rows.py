@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 import datetime
 import numbers
 import os
+import types
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from estimator_trainer.common.inference import pictures
 from estimator_trainer.common.inference.arrays import cast, encode
 
 Specs = Mapping[str, tf.TensorSpec]
-Read = Callable[[str, str], float | str]
+Read = Callable[[str], float | str]
+_NO_READERS: Mapping[str, Read] = types.MappingProxyType({})
 
 
-def make_batch(inputs: Any, specs: Specs, read: Read | None = None) -> tuple[dict[str, np.ndarray], bool]:
+def make_batch(inputs: Any, specs: Specs, readers: Mapping[str, Read] = _NO_READERS) -> tuple[dict[str, np.ndarray], bool]:
     """Converts rows to arrays.
 
     Args:
@@ -26,7 +28,7 @@ def make_batch(inputs: Any, specs: Specs, read: Read | None = None) -> tuple[dic
         an array or nested list [batch, columns], or a single row [columns]; if there is one input, also its values alone.
         Columns with other names are left out. None, NaN and '' are missing.
       specs: {name: tf.TensorSpec [batch, ...]} of the raw inputs; the columns of an array have their order.
-      read: function from a column's name and a text in it to its raw input, as the dataset reads the cells of its files.
+      readers: {column: function from a text in it to its raw input}, as the dataset reads the cells of its files.
 
     Returns:
       {name: array [batch, ...]}, and whether it is of a single row.
@@ -35,7 +37,7 @@ def make_batch(inputs: Any, specs: Specs, read: Read | None = None) -> tuple[dic
       ValueError: a column is missing, or a value is of the wrong type.
     """
     columns, is_single = _columns(inputs, specs)
-    found = {name: _convert(name, columns[name], spec, read) for name, spec in specs.items()}
+    found = {name: _convert(name, columns[name], spec, readers.get(name)) for name, spec in specs.items()}
     if len(sizes := {len(value) for value in found.values()}) > 1:
         raise ValueError(f'the inputs {", ".join(specs)} have batches of different sizes: {sorted(sizes)}')
     return found, is_single
@@ -120,7 +122,7 @@ def _convert(name, values, spec, read):
         return _objects([_content(name, number, value) for number, value in enumerate(values)])
     if spec.dtype == tf.string:
         texts = [_text(name, value) for value in _items(values)]
-        texts = [read(name, text) if read and isinstance(text, str) else text for text in texts]
+        texts = [read(text) if read and isinstance(text, str) else text for text in texts]
         return encode(name, _objects(texts))
     array = np.asarray(values)
     if spec.dtype.is_floating and spec.shape.rank == 1 and array.dtype.kind not in 'biuf':
@@ -158,7 +160,7 @@ def _number(name, value, read):
     text: Any = value.decode(errors='replace') if isinstance(value, bytes) else value
     try:
         if isinstance(text, str) and read:
-            return read(name, text)
+            return read(text)
         if isinstance(text, str) and '_' not in text:  # Python reads 1_0 as 10.
             return float(text.strip() or 'nan')
         if isinstance(text, (numbers.Number, np.generic)):

@@ -88,7 +88,7 @@ def _reason(column, cell, is_absent, facts):
     kind = column['kind']
     if is_absent:
         return f'the {kind} is missing'
-    if kind == WEIGHT and to_numbers(pa.array([cell]), _style(column))[0] < 0:
+    if kind == WEIGHT and to_numbers(pa.array([cell]), style_of(column))[0] < 0:
         return f'a weight must not be negative, but is {cell}'
     wanted = 'a date' if kind == DATE else 'a number' if _is_number(column, facts) else 'one of the classes'
     return f'{show(cell)} is not {wanted}'
@@ -98,7 +98,7 @@ def _converter(column, facts):
     """Returns a function from the cells of a column, and which are missing, to {name: values} and which are wrong, or None."""
     name, kind = column['name'], column['kind']
     if _is_number(column, facts):
-        style = _style(column)
+        style = style_of(column)
 
         def to_floats(cells, is_absent):
             values = to_numbers(cells, style)
@@ -141,7 +141,8 @@ def _is_number(column, facts):
     return kind in (NUMERIC, WEIGHT) or kind == TARGET and facts['task'] == REGRESSION
 
 
-def _style(column):
+def style_of(column: Feature) -> Style | None:
+    """Returns how the numbers of a column of the metadata are written; None if as programs write them."""
     return Style(**column['style']) if 'style' in column else None
 
 

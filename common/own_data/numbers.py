@@ -105,10 +105,5 @@ def _affix(before, after):
     return affix if is_known or after.startswith(' ') and affix.isalpha() else None  # 12 widgets, but not 12th.
 
 
-def is_currency(affix: str) -> bool:
-    """Whether an affix is a currency, so that a number without it is of the same kind."""
-    return affix in _CURRENCIES or bool(affix) and all(map(_is_currency, affix))
-
-
 def _is_currency(letter):
     return unicodedata.category(letter) == 'Sc'

@@ -1,6 +1,7 @@
 """The columns of a table as raw inputs of a model: numbers, and texts for categories, dates and free text."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+import functools
 import math
 
 import tensorflow.compat.v1 as tf
@@ -8,11 +9,11 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import show
 from estimator_trainer.common.graphs import plain
 from estimator_trainer.common.own_data import date_ops, dates, example_parser
+from estimator_trainer.common.own_data.cells import missing_values
 from estimator_trainer.common.own_data.description import of_kind
-from estimator_trainer.common.own_data.encoding import LEARNED, encoded_features
-from estimator_trainer.common.own_data.numbers import Style, to_number
+from estimator_trainer.common.own_data.encoding import LEARNED, encoded_features, style_of
+from estimator_trainer.common.own_data.numbers import to_number
 from estimator_trainer.common.own_data.schema import DATE, NUMERIC
-from estimator_trainer.common.own_data.values import MISSING
 from estimator_trainer.hparams.build import HParams
 
 
@@ -23,23 +24,27 @@ def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
     return {column['name']: tf.TensorSpec([None], tf.float32 if column['kind'] == NUMERIC else tf.string) for column in learned}
 
 
-def read_cell(params: HParams, name: str, text: str) -> float | str:
-    """Returns a cell of a column as its raw input: its number, NaN if missing, or the text of another column, '' if missing.
+def cell_readers(params: HParams) -> dict[str, Callable[[str], float | str]]:
+    """Returns {column: function from a cell to its raw input}: its number, NaN if missing, or another text, '' if missing.
 
-    Raises:
-      ValueError: it is no number, or no date, as the column has them.
+    The functions raise ValueError for what is no number, or no date, as the column has them.
     """
-    (column,) = [column for column in params.metadata['columns'] if column['name'] == name]
+    missing = {*missing_values(params.metadata.get('missing', ())).to_pylist()}
+    learned = [column for column in params.metadata['columns'] if column['kind'] in LEARNED]
+    return {column['name']: functools.partial(_read_cell, column, style_of(column), missing) for column in learned}
+
+
+def _read_cell(column, style, missing, text):
     text, kind = text.strip(), column['kind']
-    if text in MISSING or text in params.metadata.get('missing', ()):
+    if text in missing:
         return math.nan if kind == NUMERIC else ''
     if kind == DATE and dates.in_order(text, column['order']) is None:
-        raise ValueError(f'the input {name}: {show(text)} is not a date')
+        raise ValueError(f'the input {column["name"]}: {show(text)} is not a date')
     if kind != NUMERIC:
         return text
-    number = Style(**column['style']).number(text) if 'style' in column else to_number(text)
+    number = style.number(text) if style else to_number(text)
     if number is None:
-        raise ValueError(f'the input {name}: {show(text)} is not a number')
+        raise ValueError(f'the input {column["name"]}: {show(text)} is not a number')
     return number
 
 

@@ -33,7 +33,7 @@ _ARGUMENTS = {
         'image_features': 'params, images',
         'raw_specs': 'params',
         'from_raw': 'params, raw',
-        'read_cell': 'params, name, text',
+        'cell_readers': 'params',
         'read_input': 'path, params',
         'read_labeled': 'path, params',
     },

@@ -1,7 +1,6 @@
 """Users' own tables as they come from elsewhere: spreadsheets, other programs, and people."""
 
 import datetime
-import functools
 import json
 
 import numpy as np
@@ -254,7 +253,11 @@ def test_a_program_gives_cells_as_files_have_them():
         {'name': 'day', 'kind': 'date', 'order': 'dmy'},
         {'name': 'city', 'kind': 'categorical'},
     ]
-    read = functools.partial(raw_columns.read_cell, build.HParams({}, {'columns': columns, 'missing': ['none']}))
+    readers = raw_columns.cell_readers(build.HParams({}, {'columns': columns, 'missing': ['none']}))
+
+    def read(name, cell):
+        return readers[name](cell)
+
     assert [read('area', ' 1.050,5 m² '), read('n', '1e3'), read('day', '3.2.2024 '), read('city', 'NA')] == [
         1050.5,
         1000,
