@@ -1,7 +1,8 @@
 """Errors reported in one line instead of a traceback, and the formatting of values in messages."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -98,6 +99,11 @@ def _is(value, module, *types):
     """Whether a value is of these types of a module, which this check does not import."""
     found = sys.modules.get(module)
     return found is not None and isinstance(value, tuple(getattr(found, name) for name in types))
+
+
+def listed(names: Collection[str], limit: int) -> str:
+    """Returns the first names, separated by commas, with ... if there are more."""
+    return ', '.join(itertools.islice(names, limit)) + (', ...' if len(names) > limit else '')
 
 
 def describe(value: Any) -> str:

@@ -8,7 +8,7 @@ import os
 from typing import NamedTuple
 import unicodedata
 
-from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.errors import RunError, UsageError, listed
 from estimator_trainer.common.foreign_files import is_foreign
 from estimator_trainer.common.paths import is_remote
 
@@ -174,8 +174,7 @@ def label_of(path: str, class_names: Sequence[str]) -> int:
     names = [unicodedata.normalize('NFC', name) for name in class_names]  # macOS writes accents apart.
     folder = unicodedata.normalize('NFC', os.path.basename(os.path.dirname(path)))
     if folder not in names:
-        shown = ', '.join(class_names[:5]) + (', ...' if len(class_names) > 5 else '')
-        raise RunError(f'{path}: its folder, {folder or "."}, is not named after a class: {shown}')
+        raise RunError(f'{path}: its folder, {folder or "."}, is not named after a class: {listed(class_names, 5)}')
     return names.index(folder)
 
 

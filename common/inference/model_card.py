@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.errors import listed
 from estimator_trainer.common.files import dumps, write, write_json
 from estimator_trainer.common.inference.requests import write_requests
 from estimator_trainer.common.storage.metrics import read_metrics
@@ -71,7 +72,7 @@ def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:
     chosen = {name: value for name, value in hparams.items() if name not in DEFAULTS or HParams(DEFAULTS)[name] != value}
     names = sorted({name for values in metrics.values() for name in values})
     numbers = [(name, *(f'{values[name]:.6g}' if name in values else '' for values in metrics.values())) for name in names]
-    shown = ', '.join(class_names[:_MAX_CLASSES]) + (', ...' if len(class_names) > _MAX_CLASSES else '')
+    shown = listed(class_names, _MAX_CLASSES)
     facts = {
         'Global step': card['global_step'],
         **({f'{len(class_names)} classes': shown} if class_names else {}),

@@ -8,7 +8,7 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.errors import RunError, UsageError, listed
 from estimator_trainer.common.files import names_in
 from estimator_trainer.common.foreign_files import is_foreign
 from estimator_trainer.common.records.compressed import SUFFIXES, without_suffix
@@ -47,10 +47,9 @@ def find_record_files(directory: str) -> dict[str, list[str]]:
         found = {name.lower(): _paths(os.path.join(directory, name)) for name in folders}
         files = {split: paths for split, paths in found.items() if paths}
     if not files:
-        more = ', ...' if len(names) > _MAX_SHOWN else ''
         raise UsageError(
             f'{given}: there is no file named train.tfrecord, or train-00000-of-00001; '
-            f'there are: {", ".join(names[:_MAX_SHOWN]) or "no files"}{more}'
+            f'there are: {listed(names, _MAX_SHOWN) or "no files"}'
         )
     _check_unique(files.values())
     _check_complete(itertools.chain(*files.values()))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 import dataclasses
 from typing import Any
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, listed
 from estimator_trainer.common.files import read_json
 from estimator_trainer.hparams.text import nearest
 
@@ -134,7 +134,7 @@ def find_roles(schema: Schema, names: Collection[str], source: str, target: str 
 def _check_names(path, item, names, known, source):
     for name in names:
         if name not in known:
-            shown = ', '.join(list(known)[:50]) + (', ...' if len(known) > 50 else '')
+            shown = listed(known, 50)
             raise UsageError(f'{path}: {source} has no {item} {name}{nearest(name, known)}; its {item}s are: {shown}')
 
 

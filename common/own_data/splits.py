@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, listed
 from estimator_trainer.common.files import names_in, stamp
 from estimator_trainer.common.foreign_files import is_foreign
 
@@ -84,7 +84,7 @@ def find_files(name: str, path: str, suffixes: tuple[str, ...], eval_share: floa
                 raise UsageError(f'--hparams={name}={path}: both {both} are of the split {split}: remove one')
             files[split] = os.path.join(path, entry)
     if not files:
-        there = ', '.join(entries[:_MAX_SHOWN]) + (', ...' if len(entries) > _MAX_SHOWN else '')
+        there = listed(entries, _MAX_SHOWN)
         raise UsageError(
             f'--hparams={name}={path}: the directory has no file named train{suffixes[0]}; it has: {there or "no files"}'
         )

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from estimator_trainer.common.errors import printable
+from estimator_trainer.common.errors import listed, printable
 from estimator_trainer.common.own_data.description import Feature
 from estimator_trainer.common.own_data.schema import CATEGORICAL, CLASSIFICATION, IMAGE, NUMERIC, TEXT, Terms
 
@@ -65,8 +65,7 @@ def _content(facts, feature):
         return f'{len(values):,} numbers' if len(values) > 1 else shown
     if kind == CATEGORICAL:
         vocabulary = feature['vocabulary']
-        more = ', ...' if len(vocabulary) > _MAX_VALUES else ''
-        return f'{len(vocabulary):,} known values: {", ".join(vocabulary[:_MAX_VALUES])}{more}'
+        return f'{len(vocabulary):,} known values: {listed(vocabulary, _MAX_VALUES)}'
     if kind == IMAGE:
         return f'{feature["size"]} by {feature["size"]} pixels, {feature["channels"]} channels'
     if kind == TEXT:
@@ -79,4 +78,4 @@ def of_task(facts: Mapping[str, Any]) -> str:
     if facts['task'] != CLASSIFICATION:
         return f'regression: mean {facts["target_mean"]:.4g}, standard deviation {facts["target_std"]:.4g}'
     names = facts['class_names']
-    return f'{len(names):,} classes: {", ".join(names[:_MAX_VALUES])}' + (', ...' if len(names) > _MAX_VALUES else '')
+    return f'{len(names):,} classes: {listed(names, _MAX_VALUES)}'

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError, first_line
+from estimator_trainer.common.errors import RunError, UsageError, first_line, listed
 from estimator_trainer.common.files import names_in, read_json
 from estimator_trainer.common.own_data.schema import CATEGORICAL, IMAGE, NUMERIC, TEXT
 
@@ -87,8 +87,7 @@ def _find(path):
     if not found:
         raise UsageError(f'{given}: has no {_INFO}, nor has a directory NAME/VERSION or NAME/CONFIG/VERSION beneath it')
     if len(found) > 1:
-        more = ', ...' if len(found) > _MAX_SHOWN else ''
-        raise UsageError(f'{given}: has several datasets, name one: {", ".join(found[:_MAX_SHOWN])}{more}')
+        raise UsageError(f'{given}: has several datasets, name one: {listed(found, _MAX_SHOWN)}')
     return found[0]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.errors import listed
 from estimator_trainer.common.own_data.values import display, key, spellings
 
 
@@ -113,7 +114,7 @@ def class_ids(values: tf.Tensor, class_names: Sequence[str], name: str) -> tf.Te
     """
     ids = _known(class_names, 0)
     found = lookup_table([*ids], [*ids.values()], -1).lookup(values)
-    shown = ', '.join(class_names[:5]) + (', ...' if len(class_names) > 5 else '')
+    shown = listed(class_names, 5)
     with tf.control_dependencies(
         [tf.debugging.Assert(tf.reduce_all(found >= 0), [f'Key: {name}. Must be one of the classes: {shown}'])]
     ):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, describe, show
+from estimator_trainer.common.errors import UsageError, describe, listed, show
 from estimator_trainer.common.plugins.contract import DENSE, check_dict, check_pair, not_a_tensor_error
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.text import nearest
@@ -81,7 +81,7 @@ def _class_weights(params):
         raise UsageError(f'class_weights: --dataset={params.dataset} has no names of classes: give a list in their order')
     for name in weights:
         if name not in names:
-            shown = ', '.join(names[:_SHOWN_CLASSES]) + (', ...' if len(names) > _SHOWN_CLASSES else '')
+            shown = listed(names, _SHOWN_CLASSES)
             raise UsageError(f'class_weights: there is no class {name}{nearest(name, names)}; the classes are: {shown}')
     return [float(weights.get(name, 1)) for name in names]
 
