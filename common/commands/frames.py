@@ -6,9 +6,6 @@ import io
 import os
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.ipc
-
 from estimator_trainer.common import files
 from estimator_trainer.common.errors import UsageError
 
@@ -24,14 +21,16 @@ def write(frame: Any, data_dir: str) -> str:
     Raises:
       UsageError: Arrow has no type for a column, or data_dir cannot be written.
     """
+    import pyarrow as pa  # Takes 0.15 s, which programs without tables need not wait for.
+
     try:
-        table, checksum = _table(frame), _Checksum()
-        _write(table, checksum)
+        table, checksum = _table(pa, frame), _Checksum()
+        _write(pa, table, checksum)
         final = os.path.join(data_dir, f'frame-{checksum.sha256.hexdigest()[:16]}.arrow')
         os.makedirs(data_dir, exist_ok=True)
         if not os.path.exists(final):  # The conversion of an older one is bound to its time.
             with files.atomic_path(final) as path:
-                _write(table, path)
+                _write(pa, table, path)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise UsageError(f'dataset: the table cannot be read: {" ".join(str(error).split())}') from None
     except OSError as error:
@@ -39,15 +38,15 @@ def write(frame: Any, data_dir: str) -> str:
     return final
 
 
-def _table(frame):
+def _table(pa, frame):
     if hasattr(frame, 'iloc'):
         frame = frame.rename(columns=str)
         return pa.Table.from_pandas(frame, preserve_index=False)
     return pa.table(frame)
 
 
-def _write(table, sink):
-    with pyarrow.ipc.new_file(sink, table.schema) as writer:
+def _write(pa, table, sink):
+    with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 
 
