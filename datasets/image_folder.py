@@ -23,6 +23,7 @@ from estimator_trainer.common.records import records
 from estimator_trainer.hparams.build import HParams
 
 image_features = image_records.image_features
+feature_columns = image_records.feature_columns
 INPUT_PATTERNS = tuple(f'*{suffix}' for suffix in images.SUFFIXES)
 _RATIOS = (1, 2, 4, 8)  # Reductions at which JPEG files can be decoded.
 _DARK = (

@@ -5,7 +5,7 @@ splits: train.csv, eval.csv, fold3.csv ... They are CSV, Parquet, Arrow (Feather
 the training rows unless a schema file gives them; see docs/own_data.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import functools
 import os
 import re
@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.files import read_json
-from estimator_trainer.common.own_data import dates, example_parser, numbers, raw_columns, tokens
+from estimator_trainer.common.own_data import dates, example_parser, named_columns, numbers, raw_columns, tokens
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
 from estimator_trainer.common.own_data.schema import COLUMNS, TARGET, WEIGHT, check_same_columns, read_schema
 from estimator_trainer.common.own_data.split_rows import BadRows, SplitExamples, read_summary, write
@@ -108,6 +108,16 @@ def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict
     Each is present if such columns exist; see `example_parser.parse`. In PREDICT there are no labels.
     """
     return example_parser.parse(mode, params, serialized, encoded_features(params.metadata))
+
+
+def by_column(params: HParams, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns the features under the names of the columns; see `named_columns.by_column`."""
+    return named_columns.by_column(params, features, encoded_features(params.metadata))
+
+
+def feature_columns(params: HParams) -> list[Any]:
+    """Returns the tf.feature_columns of the features of `by_column`."""
+    return named_columns.feature_columns(params, encoded_features(params.metadata))
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:

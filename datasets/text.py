@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, check_range, show
 from estimator_trainer.common.files import read_json
-from estimator_trainer.common.own_data import example_parser, tokens
+from estimator_trainer.common.own_data import example_parser, named_columns, tokens
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
 from estimator_trainer.common.own_data.description import describe_classes, log_classes
 from estimator_trainer.common.own_data.labeled_lines import LabeledLines
@@ -95,6 +95,16 @@ def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
 def from_raw(params: HParams, raw: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns {'text': int32 [batch, length]}, the ids of the tokens of texts, padded with 0."""
     return example_parser.from_raw(params, {'text': tf.strings.strip(raw['text'])}, _FEATURES)
+
+
+def by_column(params: HParams, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Returns {'text': int64 [batch, length]}, with -1 as padding, as feature columns expect it."""
+    return named_columns.by_column(params, features, _FEATURES)
+
+
+def feature_columns(params: HParams) -> list[Any]:
+    """Returns the tf.feature_column of the tokens."""
+    return named_columns.feature_columns(params, _FEATURES)
 
 
 def read_input(path: str, params: HParams) -> Iterator[tuple[dict[str, Any], bytes | RunError]]:

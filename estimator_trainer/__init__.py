@@ -16,16 +16,29 @@ if TYPE_CHECKING:
     from estimator_trainer.common.commands.api import Predictor, Run, load, train
     from estimator_trainer.common.errors import RunError, UsageError
     from estimator_trainer.common.pipeline.example_seed import example_seed
+    from estimator_trainer.common.plugins.feature_columns import feature_columns
     from estimator_trainer.common.records import records
     from estimator_trainer.common.training.parallel import make_parallel
 
-__all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'example_seed', 'load', 'make_parallel', 'records', 'train']
+__all__ = [
+    'Predictor',
+    'Run',
+    'RunError',
+    'UsageError',
+    'example_seed',
+    'feature_columns',
+    'load',
+    'make_parallel',
+    'records',
+    'train',
+]
 __version__ = '0.2.0'
 
 _MODULES = {
     **dict.fromkeys(['Predictor', 'Run', 'load', 'train'], 'commands.api'),
     **dict.fromkeys(['RunError', 'UsageError'], 'errors'),
     'example_seed': 'pipeline.example_seed',
+    'feature_columns': 'plugins.feature_columns',
     'make_parallel': 'training.parallel',
     'records': 'records.records',
 }

@@ -85,6 +85,20 @@ class HParams(Mapping):
         return f'HParams({self._values})'
 
 
+class ReadHParams(HParams):
+    """Hyper-parameters that add the name of each one that is read to a set."""
+
+    __slots__ = ('_names_read',)
+
+    def __init__(self, params: HParams, names_read: set[str]):
+        super().__init__(params, params.metadata, params.batch_start)
+        object.__setattr__(self, '_names_read', names_read)
+
+    def __getitem__(self, key: str) -> Any:
+        self._names_read.add(key)
+        return super().__getitem__(key)
+
+
 def add_metadata(params: HParams, metadata: Mapping[str, Any]) -> HParams:
     """Returns hyper-parameters with metadata, whose items set hyper-parameters of the same name.
 

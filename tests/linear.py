@@ -10,6 +10,7 @@ from estimator_trainer.common.ops.layers import dropout
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.training import model_fn
 from estimator_trainer.common.training.multi_step import repeat_step
+from estimator_trainer.common.training.training import Training
 from estimator_trainer.hparams import build
 from tests.shared import assert_equal
 
@@ -49,7 +50,7 @@ def make_estimator(tmp_path, towers=0, model=MODEL, text='', options=None, optim
     settings = {'save_summary_steps': 0, 'log_step_count_steps': None, 'session_config': session_config, **config}
     config = tf.estimator.RunConfig(str(tmp_path), **settings)
     model = types.SimpleNamespace(model=model) if callable(model) else model
-    fn = model_fn.ModelFn(model, CPUS[:towers], options or Options(save_summary_steps=1), total_steps=6)
+    fn = model_fn.ModelFn(model, CPUS[:towers], Training(options or Options(save_summary_steps=1), total_steps=6))
     return tf.estimator.Estimator(fn, config=config, params=params)
 
 

@@ -19,6 +19,7 @@ from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins import loader
+from estimator_trainer.common.plugins.module_check import check_module, params_of
 from estimator_trainer.common.records import manifest
 from estimator_trainer.common.runs import runner, saved_dataset
 from estimator_trainer.common.runs.experiment import Experiment
@@ -54,9 +55,9 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects()) -> tuple[Any, An
         check_scheme(name, FLAGS[name].value or '')
     params = build.make_hparams(
         FLAGS.model,
-        model.get_params(),
+        params_of(model),
         FLAGS.dataset,
-        dataset.get_params(),
+        params_of(dataset),
         FLAGS.hparams_set,
         FLAGS.hparams,
         objects.hparams,
@@ -73,7 +74,7 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects()) -> tuple[Any, An
 def _module(kind, name, given):
     if given is None:
         return loader.load(kind, name)
-    loader.check_module(kind, name, given)
+    check_module(kind, name, given)
     return given
 
 

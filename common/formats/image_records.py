@@ -48,6 +48,11 @@ def check_params(dataset: str, params: Mapping[str, Any], given: Mapping[str, An
         )
 
 
+def feature_columns(params: HParams) -> list[Any]:
+    """Returns the tf.feature_column of the pixels, for canned Estimators."""
+    return [tf.feature_column.numeric_column('image', [params.image_size, params.image_size, params.num_channels])]
+
+
 @plain
 def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
     """Returns the features of `image_features`, and {'label': int32 [batch]}; no labels in PREDICT.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 import contextlib
+import itertools
 import os
 from typing import Any
 
@@ -11,8 +12,11 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.training.monitored_session import _HookedSession
 
 from estimator_trainer.common.console import make_bar
-from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.inference.evaluated_input import open_input
 from estimator_trainer.common.memory_check import check_fits
+from estimator_trainer.common.plugins.estimator_contract import named
+from estimator_trainer.common.records.elements import INFINITE
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
@@ -23,13 +27,13 @@ class Evaluator:
 
     Creates graph and session once, at the first use; later evaluations only restore weights. `Estimator.evaluate` creates both
     each time, which costs half a second and some memory. Event files are written to the same directory: output_dir/eval for the
-    split 'eval', output_dir/eval_NAME for another. If model_fn returns hooks, each evaluation creates its graph, as hooks
-    belong to one graph.
+    split 'eval', output_dir/eval_NAME for another. If model_fn returns hooks, or input_fn tensors, each evaluation creates its
+    graph: hooks belong to one graph, and such inputs start once.
 
     Args:
       estimator: provides the model_fn and the directory.
-      input_fn: returns a tf.data.Dataset of (features, labels).
-      steps: maximum number of batches to evaluate.
+      input_fn: returns a tf.data.Dataset of (features, labels), or such tensors.
+      steps: maximum number of batches to evaluate; 0 for all.
       at_least: minimum number of batches in the split.
       batch_size: number of examples per tower in the largest batch.
       writes_events: whether to write event files.
@@ -68,20 +72,19 @@ class Evaluator:
         Raises:
           RunError: the checkpoint is corrupt or belongs to another model, or the split ends early.
         """
-        if self._hooks and self._is_used:
+        if self._is_used and not self._can_restart:
             self._session.close()
             self._session = None
         self._build()
         self._is_used = True
         restore(self._saver, self._session, checkpoint_path)
-        with self._session.graph.as_default():
-            self._session.run(self._reset)
+        with self._session.graph.as_default(), self._started():
             session = _HookedSession(self._session, self._hooks)
             for hook in self._hooks:
                 hook.after_create_session(self._session, tf.train.Coordinator())
             done = 0
             with contextlib.suppress(tf.errors.OutOfRangeError):  # The split may have fewer batches.
-                for _ in make_bar(range(self._steps), desc='Evaluating', leave=False):
+                for _ in make_bar(self._numbers(), desc='Evaluating', leave=False):
                     session.run(self._updates)
                     done += 1
                     if session.should_stop():
@@ -108,10 +111,27 @@ class Evaluator:
         chosen = choose(*self._examples)
         if not chosen:
             return
-        self._session.run(self._reset)
-        with contextlib.suppress(tf.errors.OutOfRangeError):
-            for _ in range(self._steps):
+        with self._session.graph.as_default(), self._started(), contextlib.suppress(tf.errors.OutOfRangeError):
+            for _ in self._numbers():
                 yield self._session.run(chosen)
+
+    def _numbers(self):
+        return range(self._steps) if self._steps else itertools.count()
+
+    @contextlib.contextmanager
+    def _started(self):
+        """Within the block, the session is at the first batch."""
+        self._session.run(self._reset)
+        if not self._steps and self._session.run(self._cardinality) == INFINITE:
+            raise UsageError(f'the split {self.split} is infinite: set --eval_steps')
+        coordinator, threads = tf.train.Coordinator(), []
+        if tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS):  # Inputs as they were before tf.data.
+            threads = tf.train.start_queue_runners(self._session, coordinator)
+        try:
+            yield
+        finally:
+            coordinator.request_stop()
+            coordinator.join(threads)
 
     def _build(self):
         if self._session:
@@ -120,10 +140,10 @@ class Evaluator:
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(config.tf_random_seed)
             self._global_step = tf.train.create_global_step()
-            iterator = tf.data.make_initializable_iterator(self._input_fn())
-            features, labels = iterator.get_next()
+            self._input = open_input(self._input_fn())
+            features, labels = self._input.features, self._input.labels
             spec = self._estimator.model_fn(features, labels, ModeKeys.EVAL, config)
-            self._examples = (features, labels, spec.predictions)
+            self._examples = (named(features, 'features'), named(labels, 'label'), spec.predictions)
             metrics = {'loss': tf.metrics.mean(spec.loss), **spec.eval_metric_ops}
             self._values = {name: value for name, (value, _) in metrics.items()}
             self._updates = [update for _, update in metrics.values()]
@@ -131,7 +151,11 @@ class Evaluator:
             self._hooks = spec.evaluation_hooks
             for hook in self._hooks:
                 hook.begin()
-            self._reset = [tf.local_variables_initializer(), tf.tables_initializer(), iterator.initializer]
+            self._can_restart = not self._hooks and self._input.can_restart
+            self._reset = [*filter(None, [spec.scaffold.local_init_op]), tf.local_variables_initializer()]
+            self._reset += [tf.tables_initializer(), self._input.initializer]
+            if not self._steps:
+                self._cardinality = self._input.cardinality()
             self._session, self._saver = make_session(config), make_saver(spec)
             self._is_used = False
             graph.finalize()

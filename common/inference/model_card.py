@@ -54,7 +54,7 @@ def extra_assets(
     """Yields {name in assets.extra: path} of temporary files.
 
     They are model_card.json, the same in Markdown as model_card.md, class_names.txt, one per line, if known, and the files of
-    `write_requests` for the inputs of the default signature.
+    `write_requests` for the inputs of the default signature, if these are known.
     """
     with tempfile.TemporaryDirectory() as directory:
         assets = {name: os.path.join(directory, name) for name in ('model_card.json', 'model_card.md')}
@@ -63,7 +63,7 @@ def extra_assets(
         if class_names:
             assets['class_names.txt'] = os.path.join(directory, 'class_names.txt')
             write(assets['class_names.txt'], ''.join(f'{" ".join(name.splitlines())}\n' for name in class_names))
-        yield {**assets, **write_requests(directory, inputs)}
+        yield {**assets, **(write_requests(directory, inputs) if inputs else {})}
 
 
 def to_markdown(card: Mapping[str, Any], class_names: Sequence[str]) -> str:

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, first_line
+from estimator_trainer.common.errors import RunError, UsageError, first_line
 from estimator_trainer.common.files import to_json
+from estimator_trainer.common.inference.evaluated_input import open_input
 from estimator_trainer.common.inference.input_files import Entry, InputFiles
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import label_batches, make_input_fn
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.common.records import shards
-from estimator_trainer.common.records.elements import iterate, opened
+from estimator_trainer.common.records.elements import INFINITE, iterate, opened
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
@@ -62,6 +63,9 @@ def predict_split(
     Their fields are the 'split'; the position in it, 'example'; 'file' and 'record', if the user's own TFRecord files are read
     in place; and the example_id, if there is one.
     """
+    if source.has_input_fn():
+        yield from _predict_batches(estimator, source, split, checkpoint_path)
+        return
     labels, places = read_labels(source, split), _places(source, split)
     with opened(make_input_fn(source, PREDICT, split)) as (session, batches):
         specs = {name: spec for name, spec in batches.element_spec.items() if name != EXAMPLE_ID}
@@ -72,6 +76,16 @@ def predict_split(
                 fields = {'split': split, 'example': number, **next(places), **prediction.fields}
                 yield dataclasses.replace(prediction, fields=fields, label=next(labels))
                 number += 1
+
+
+def _predict_batches(estimator, source, split, checkpoint_path):
+    """Yields the predictions of a split of an `input_fn`, whose features need not be tensors that a Predictor can be fed."""
+    input_fn = make_input_fn(source, PREDICT, split)
+    with tf.Graph().as_default(), tf.Session() as session:
+        if session.run(open_input(input_fn()).cardinality()) == INFINITE:
+            raise UsageError(f'--predict_split={split}: the split is infinite')
+    for number, values in enumerate(estimator.predict(input_fn, checkpoint_path=checkpoint_path)):
+        yield Prediction({'split': split, 'example': number}, values)
 
 
 def read_labels(source: DataSource, split: str) -> Iterator[Any]:

@@ -1,6 +1,6 @@
 """Exported models: their signatures, and checks before the export."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import itertools
 import os
 import re
@@ -19,8 +19,11 @@ PREDICT = tf.estimator.ModeKeys.PREDICT
 def make_serving_input_fn(source: DataSource) -> Callable[[], tf.estimator.export.ServingInputReceiver]:
     """Creates the serving_input_receiver_fn for `Estimator.export_saved_model`.
 
-    The exported model has the signatures of `signatures_of`: the default, and 'NAME:serving_default' for each other.
+    It is that of the dataset module, if it has one. Otherwise, the exported model has the signatures of `signatures_of`: the
+    default, and 'NAME:serving_default' for each other.
     """
+    if hasattr(source.module, 'serving_input_receiver_fn'):
+        return lambda: source.module.serving_input_receiver_fn(source.params)
 
     def serving_input_receiver_fn():
         for name, spec in feature_specs(source).items():
@@ -34,9 +37,19 @@ def make_serving_input_fn(source: DataSource) -> Callable[[], tf.estimator.expor
             inputs = placeholders(signatures)
             features = join(signatures.values(), inputs.values())
         default = inputs.pop(DEFAULT)
-        return tf.estimator.export.ServingInputReceiver(features, default, inputs)
+        if isinstance(features, tuple):
+            raise UsageError('--schedule=export: the features are a tuple, which an export cannot have: return a dict')
+        receiver = tf.estimator.export.ServingInputReceiver
+        return (receiver if isinstance(features, Mapping) else tf.estimator.export.TensorServingInputReceiver)(
+            features, default, inputs
+        )
 
     return serving_input_receiver_fn
+
+
+def request_specs(source: DataSource) -> dict[str, tf.TensorSpec]:
+    """Returns {name: tf.TensorSpec [batch, ...]} of the default signature; {} for a receiver of the dataset module's own."""
+    return {} if hasattr(source.module, 'serving_input_receiver_fn') else dict(signatures_of(source)[DEFAULT].specs)
 
 
 def check_exportable(

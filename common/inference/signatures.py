@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import get_specs, parser
 from estimator_trainer.common.plugins import dataset_contract
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.plugins.estimator_contract import named
 
 PREDICT = tf.estimator.ModeKeys.PREDICT
 DEFAULT, PICTURES, EXAMPLES = '', 'pictures', 'examples'  # The names of signatures.
@@ -19,12 +21,12 @@ class Signature(NamedTuple):
     """specs is {name: tf.TensorSpec [batch, ...]}; to_features converts such tensors to features, in a graph."""
 
     specs: Mapping[str, tf.TensorSpec]
-    to_features: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]]
+    to_features: Callable[[dict[str, tf.Tensor]], Any]
 
 
 def feature_specs(source: DataSource) -> dict[str, tf.TensorSpec]:
     """Returns {name: tf.TensorSpec [batch, ...]} of the features that the model sees in prediction."""
-    return {name: spec for name, spec in get_specs(source).features.items() if name != EXAMPLE_ID}
+    return {name: spec for name, spec in named(get_specs(source).features, 'features').items() if name != EXAMPLE_ID}
 
 
 def signatures_of(source: DataSource) -> dict[str, Signature]:
@@ -32,9 +34,12 @@ def signatures_of(source: DataSource) -> dict[str, Signature]:
 
     The default takes {'image': uint8 [batch, image_size, image_size, num_channels]} if the dataset module computes its features
     from images; else the raw inputs of the module's `raw_specs`; else the features themselves. 'pictures' takes the raw inputs
-    of a module that has both. 'examples' takes {'examples': string [batch]}, serialized tf.train.Example.
+    of a module that has both. 'examples' takes {'examples': string [batch]}, serialized tf.train.Example. A module with
+    `input_fn` has the default alone, the features of its batches by name.
     """
     specs = feature_specs(source)
+    if source.has_input_fn():
+        return {DEFAULT: _of_batches(source, specs)}
     raw = _raw(source, specs) if source.takes_raw() else None
     found = {DEFAULT: raw or Signature(specs, dict)}
     if source.has_images():
@@ -43,6 +48,22 @@ def signatures_of(source: DataSource) -> dict[str, Signature]:
             found[PICTURES] = raw
     found[EXAMPLES] = Signature({'examples': tf.TensorSpec([None], tf.string)}, _of_examples(source, specs))
     return found
+
+
+def _of_batches(source, specs):
+    """Returns the Signature of the features of an `input_fn`, by name; raises UsageError if some are not dense tensors."""
+    structure = get_specs(source).features
+    for name, spec in specs.items():
+        if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank:
+            raise UsageError(
+                f'--dataset={source.params.dataset}: the feature {name} is no dense tensor [batch, ...]: define '
+                'serving_input_receiver_fn() for an export'
+            )
+
+    def to_features(inputs):
+        return dict(inputs) if isinstance(structure, Mapping) else tf.nest.pack_sequence_as(structure, [*inputs.values()])
+
+    return Signature(specs, to_features)
 
 
 def _of_images(source, specs):
@@ -82,9 +103,11 @@ def placeholders(signatures: Mapping[str, Signature]) -> dict[str, dict[str, tf.
     }
 
 
-def join(signatures: Iterable[Signature], inputs: Iterable[dict[str, tf.Tensor]]) -> dict[str, tf.Tensor]:
+def join(signatures: Iterable[Signature], inputs: Iterable[dict[str, tf.Tensor]]) -> Any:
     """Returns the features of the inputs of signatures, of which all but one are empty batches."""
     first, *others = (signature.to_features(of_one) for signature, of_one in zip(signatures, inputs))
+    if not others:
+        return first
     return {name: _join([value, *(features[name] for features in others)]) for name, value in first.items()}
 
 

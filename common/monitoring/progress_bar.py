@@ -36,7 +36,9 @@ class ProgressBar(tf.train.SessionRunHook):
         rate = self._bar.format_dict['rate'] or 0
         epoch = self._length.epoch(self._bar.n)
         shown = {'epoch': epoch} if epoch else {}
-        shown = {**shown, 'examples/sec': f'{rate * self._length.params.batch_size:.0f}', 'loss': f'{loss:.4g}'}
+        if self._length.batch_size:
+            shown['examples/sec'] = f'{rate * self._length.batch_size:.0f}'
+        shown['loss'] = f'{loss:.4g}'
         self._bar.set_postfix(shown, refresh=False)
 
     def end(self, session):

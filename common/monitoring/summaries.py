@@ -14,11 +14,15 @@ from estimator_trainer.hparams.build import HParams
 
 @dataclasses.dataclass(frozen=True)
 class Length:
-    """The length of training. num_examples are per epoch, 0 if undefined; training ends at step total_steps."""
+    """The length of training.
+
+    num_examples are per epoch, 0 if undefined; training ends at step total_steps; a step has batch_size examples, 0 if unknown.
+    """
 
     params: HParams
     num_examples: int
     total_steps: int
+    batch_size: int
 
     def epoch(self, step: int) -> str:
         """Returns the number of epochs up to a step, such as '0.25'; '' if undefined."""
@@ -100,9 +104,10 @@ class TrainingSummaries(tf.train.SessionRunHook):
         progress = [f'epoch {epoch}'] if epoch else []
         since = ''
         if steps and elapsed > 0 and self._seconds > 0:  # The first step is mostly start-up, and clocks may stand or be reset.
+            rate = steps * self._length.batch_size / self._seconds
             scalars |= {
                 'global_step/sec': steps / elapsed,
-                'examples/sec': steps * self._length.params.batch_size / self._seconds,
+                **({'examples/sec': rate} if rate else {}),
                 'input/wait_fraction': session.run(self._waited) / self._seconds,
             }
             since = f' ({elapsed:.3f} sec)'

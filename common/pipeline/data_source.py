@@ -9,22 +9,24 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError, describe
 from estimator_trainer.common.pipeline.specs import Specs
-from estimator_trainer.common.plugins import dataset_contract
+from estimator_trainer.common.plugins import dataset_contract, estimator_contract
 from estimator_trainer.common.plugins.traceback_filter import in_a_line
-from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.build import HParams, ReadHParams
 
 
 @dataclasses.dataclass(frozen=True)
 class DataSource:
     """A dataset module, and the data_dir and HParams that its functions take.
 
-    specs is given if the data may be missing, as for the export of a model trained elsewhere.
+    specs is given if the data may be missing, as for the export of a model trained elsewhere. names_read are the
+    hyper-parameters that `input_fn` has read.
     """
 
     module: types.ModuleType
     data_dir: str
     params: HParams
     specs: Specs | None = None
+    names_read: set[str] = dataclasses.field(default_factory=set, compare=False)
 
     def metadata(self) -> dict[str, Any]:
         """Returns the module's metadata, empty if it has none; its `prepare` must have run.
@@ -63,6 +65,30 @@ class DataSource:
         if not isinstance(records, tf2.data.Dataset):
             raise UsageError(f'{flag}: read() must return a tf.data.Dataset, not {describe(records)}')
         return records
+
+    def make_batches(self, split: str) -> Any:
+        """Returns what the module's `input_fn` does: a tf.data.Dataset of batches, or tensors (features, labels).
+
+        Raises:
+          UsageError: there is no such split, or it returns something else.
+        """
+        flag = f'--dataset={self.params.dataset}'
+        try:
+            made = self.module.input_fn(split, ReadHParams(self.params, self.names_read))
+        except KeyError as error:
+            if error.args != (split,):
+                raise
+            raise UsageError(f'{flag}: unknown split {split}') from None
+        return estimator_contract.check_batches(flag, made)
+
+    def has_input_fn(self) -> bool:
+        """Whether the module has `input_fn`, which makes batches, in place of `read` and `parse`."""
+        return hasattr(self.module, 'input_fn')
+
+    def prepare(self) -> None:
+        """Prepares the data, if the module has `prepare`."""
+        if hasattr(self.module, 'prepare'):
+            self.module.prepare(self.data_dir, self.params)
 
     def parses_batches(self) -> bool:
         """Whether the module has `parse_batch`, which is faster than `parse`."""

@@ -23,6 +23,7 @@ from estimator_trainer.common.pipeline.order import (
 from estimator_trainer.common.pipeline.share import WHOLE, Share
 from estimator_trainer.common.pipeline.specs import Specs
 from estimator_trainer.common.plugins import dataset_contract
+from estimator_trainer.common.plugins.estimator_contract import split_batch
 from estimator_trainer.common.records import shards
 
 ModeKeys = tf.estimator.ModeKeys
@@ -54,10 +55,14 @@ def make_input_fn(
       share: the share of each training batch to read, if several processes train together.
 
     Returns:
-      A function that returns a tf.data.Dataset of (features, labels), in PREDICT of features.
+      A function that returns a tf.data.Dataset of (features, labels), in PREDICT of features; or what the module's own
+      `input_fn` returns for the split, whatever the other arguments.
     """
 
-    def input_fn():
+    def input_fn(params=None):  # A TPUEstimator requires this argument.
+        del params
+        if source.has_input_fn():
+            return source.make_batches(split)
         with tf.name_scope('input'):
             with same_seed(source.params):
                 records = source.read(split)
@@ -184,12 +189,25 @@ def get_specs(source: DataSource) -> Specs:
     if source.specs:
         return source.specs
     with tf.Graph().as_default():
-        return specs_of(source, source.read(source.params.train_split))
+        return find_specs(source)
 
 
-def specs_of(source: DataSource, records: tf.data.Dataset) -> Specs:
-    """Returns the specs of records from `source.read`, and of their features in prediction."""
-    return Specs(records.element_spec, parsed_batches(source, ModeKeys.PREDICT, records).element_spec)
+def find_specs(source: DataSource) -> Specs:
+    """Returns the specs of the training records, and of their features in prediction; of an `input_fn` those in training."""
+    split = source.params.train_split
+    if not source.has_input_fn():
+        records = source.read(split)
+        return Specs(records.element_spec, parsed_batches(source, ModeKeys.PREDICT, records).element_spec)
+    made = source.make_batches(split)
+    element = made.element_spec if isinstance(made, tf2.data.Dataset) else made
+    features, _ = split_batch(element)
+    return Specs((), tf.nest.map_structure(_of_any_batch, features))
+
+
+def _of_any_batch(spec):
+    """Returns the spec of a feature of an `input_fn`, a tensor or its spec, with any batch size."""
+    dense = isinstance(spec, (tf.Tensor, tf2.TensorSpec)) and spec.shape.rank
+    return tf2.TensorSpec([None, *spec.shape[1:]], spec.dtype) if dense else spec
 
 
 def _parse_each(source, mode, records, first, every=1):

@@ -12,12 +12,12 @@ import tensorflow.compat.v1 as tf
 class Specs:
     """The types of a dataset module's functions.
 
-    records is the element_spec of the dataset from `read`; features is {name: tf.TensorSpec [batch, ...]} of the model's inputs
-    in prediction.
+    records is the element_spec of the dataset from `read`, () if there is none; features is {name: tf.TensorSpec [batch, ...]}
+    of the model's inputs in prediction, or as an `input_fn` has them, also one such spec or a tuple.
     """
 
     records: Any
-    features: Mapping[str, tf.TensorSpec]
+    features: Any
 
 
 def to_json(spec: Any) -> Any:

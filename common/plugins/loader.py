@@ -2,43 +2,14 @@
 
 import contextlib
 import importlib
-import inspect
 import os
 import pkgutil
 import sys
 import types
-from typing import Any
 
 from estimator_trainer.common import import_names
 from estimator_trainer.common.errors import UsageError
-
-_ARGUMENTS = {
-    'model': {
-        'get_params': '',
-        'model': 'features, labels, mode, params',
-        'eval_metrics': 'features, labels, predictions, params',
-        'optimizer': 'rate, params',
-        'learning_rate': 'step, total_steps, params',
-        'hooks': 'mode, params',
-    },
-    'dataset': {
-        'get_params': '',
-        'prepare': 'data_dir, params',
-        'metadata': 'data_dir, params',
-        'summary': 'data_dir, params',
-        'read': 'split, data_dir, params',
-        'places': 'split, data_dir, params',
-        'parse': 'mode, params, record',
-        'parse_batch': 'mode, params, records',
-        'image_features': 'params, images',
-        'raw_specs': 'params',
-        'from_raw': 'params, raw',
-        'cell_readers': 'params',
-        'read_input': 'path, params',
-        'read_labeled': 'path, params',
-    },
-}
-_REQUIRED = ('get_params', 'model', 'prepare', 'read')
+from estimator_trainer.common.plugins.module_check import check_module
 
 
 def _path(kind):
@@ -99,41 +70,3 @@ def _missing(kind, name):
         f'--{kind}={name}: no module {path}; the {kind}s are: {", ".join(available(kind))}; '
         f'give your own by its dotted path, such as my_package.my_{kind}'
     )
-
-
-def check_module(kind: str, name: str, module: Any) -> None:
-    """Raises UsageError if a required function of a module is missing or takes other arguments.
-
-    Args:
-      kind: 'model' or 'dataset'.
-      name: the value of the flag.
-    """
-    functions: dict[str, Any] = {function: getattr(module, function, None) for function in _ARGUMENTS[kind]}
-    missing = [function for function, value in functions.items() if function in _REQUIRED and not callable(value)]
-    if kind == 'dataset' and not (functions['parse'] or functions['parse_batch']):
-        missing.append('parse')
-    if missing:
-        source = getattr(module, '__name__', name)
-        raise UsageError(f'--{kind}={name}: {source} must define {", ".join(missing)}; see docs/modules.md')
-    if kind == 'dataset' and bool(functions['raw_specs']) != bool(functions['from_raw']):
-        raise UsageError(f'--{kind}={name}: raw_specs() and from_raw() belong together: define both, or neither')
-    if kind == 'model' and hasattr(module, 'FREE_HPARAMS'):
-        raise UsageError(f'--{kind}={name}: FREE_HPARAMS is now called INFERENCE_HPARAMS')
-    for attribute in ('INFERENCE_HPARAMS', 'OVERRIDABLE_HPARAMS'):
-        if isinstance(getattr(module, attribute, ()), str):
-            raise UsageError(f'--{kind}={name}: {attribute} must be a tuple of names, such as ("drop_rate",)')
-    for function, value in functions.items():
-        if value is not None and not _takes(value, _ARGUMENTS[kind][function].split(', ')):
-            raise UsageError(f'--{kind}={name}: {function}() must be a function of ({_ARGUMENTS[kind][function]})')
-
-
-def _takes(function, names):
-    if not callable(function):
-        return False
-    try:
-        inspect.signature(function).bind(*filter(None, names))
-    except TypeError:
-        return False
-    except ValueError:  # Some functions implemented in C have no signature.
-        pass
-    return True

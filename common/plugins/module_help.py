@@ -7,6 +7,7 @@ import textwrap
 import tokenize
 
 from estimator_trainer.common.plugins import loader, module_source
+from estimator_trainer.common.plugins.module_check import params_of
 from estimator_trainer.hparams.defaults import TABLE
 from estimator_trainer.hparams.merge import check_params
 from estimator_trainer.hparams.text import to_text
@@ -57,7 +58,7 @@ def _by_import(kind, name):
         functions = _functions(module)
     except (OSError, TypeError, AttributeError, SyntaxError):  # It is not a plain function in a file.
         functions = []
-    return inspect.getdoc(module) or '', module.get_params(), functions
+    return inspect.getdoc(module) or '', params_of(module), functions
 
 
 def _functions(module):

@@ -57,6 +57,8 @@ def _diagnose(experiment, error):
 def _splits(experiment):
     """Yields (mode, name) of the splits read by a run."""
     schedule, options = experiment.schedule, experiment.options
+    if experiment.source.has_input_fn():  # Its records are unknown.
+        return
     if schedule.trains:
         yield ModeKeys.TRAIN, experiment.source.params.train_split
     if schedule.evaluates and not options.input:

@@ -9,7 +9,6 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
-from estimator_trainer.common.console import quiet
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference import labeled_files
 from estimator_trainer.common.inference.evaluator import Evaluator
@@ -19,13 +18,13 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import make_input_fn
 from estimator_trainer.common.pipeline.share import Share
 from estimator_trainer.common.pipeline.size import count_examples, fits_cache
+from estimator_trainer.common.runs.estimators import make_estimators
 from estimator_trainer.common.runs.length import measure
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.metrics import Objective, parse_objective
-from estimator_trainer.common.training.model_fn import ModelFn
-from estimator_trainer.common.training.numerics import check_numerics
 from estimator_trainer.common.training.parallel import tower_devices
+from estimator_trainer.common.training.training import Training
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -84,22 +83,22 @@ def make_experiment(
     _check_batch(params, task.batch_parts, len(devices), is_resumed)
     objective = parse_objective(options.best_metric)
     length = measure(source, options)
-    cache = schedule.trains and not schedule.is_dry_run and fits_cache(source, length.trained_examples, share.count)
+    may_cache = schedule.trains and not schedule.is_dry_run and not source.has_input_fn()
+    cache = may_cache and fits_cache(source, length.trained_examples, share.count)
     if options.warm_start_from and checkpoints.has_checkpoint(config.model_dir):
         tf.logging.info('--warm_start_from is not used: %s has its own checkpoint to resume from.', config.model_dir)
         options = dataclasses.replace(options, warm_start_from='')
-    model_fn = ModelFn(
-        model,
-        devices,
+    training = Training(
         options,
         total_steps=length.train_steps,
         num_examples=max(length.num_examples, 0),
         checkpoint_periods=[length.save_steps, length.eval_every_steps],
         task=task,
+        has_input_fn=source.has_input_fn(),
         stop=stop,
         on_metrics=on_metrics,
     )
-    estimator, evaluated = _make_estimators(check_numerics(model_fn) if options.debug_numerics else model_fn, config, params)
+    estimator, evaluated = make_estimators(model, source, devices, training, config)
     is_part = bool(options.overfit_batches)
     train_input_fn = make_input_fn(source, ModeKeys.TRAIN, params.train_split, length.trained_examples, cache, is_part, share)
     return Experiment(
@@ -115,15 +114,6 @@ def make_experiment(
         task=task,
         on_metrics=on_metrics,
     )
-
-
-def _make_estimators(model_fn, config, params):
-    """Returns the Estimators for training and evaluation: only the former uses parameter servers."""
-    with quiet():  # The Estimator logs its entire configuration.
-        estimator = tf.estimator.Estimator(model_fn, config=config, params=params)
-        if not config.device_fn:
-            return estimator, estimator
-        return estimator, tf.estimator.Estimator(model_fn, config=config.replace(device_fn=None), params=params)
 
 
 def _make_evaluators(estimator, source, objective, options, towers):
@@ -159,6 +149,8 @@ def _eval_steps(source, split, options, towers):
     """Returns the maximum number of batches to evaluate, the required one, and the examples per tower in the largest."""
     size = source.params.eval_batch_size
     steps = 1 if SCHEDULES[options.schedule].is_dry_run else options.eval_steps
+    if source.has_input_fn():
+        return steps, 1, 1  # The Evaluator sees whether it ends.
     num_examples = count_examples(source, split, at_most=1 if steps else None)  # Raises if the split is unknown or empty.
     if not steps and num_examples == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--dataset={source.params.dataset}: the split {split} is infinite: set --eval_steps')

@@ -40,7 +40,9 @@ def measure(source: DataSource, options: Options) -> RunLength:
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
     num_examples, train_steps = 0, 1
-    if schedule.trains or schedule.follows:
+    if source.has_input_fn():
+        train_steps = 1 if schedule.is_dry_run or not (schedule.trains or schedule.follows) else _given_steps(params)
+    elif schedule.trains or schedule.follows:
         num_examples = count_examples(source, params.train_split, _needed_examples(params, schedule))
         if not schedule.is_dry_run:
             train_steps = _train_steps(params, num_examples)
@@ -53,6 +55,12 @@ def measure(source: DataSource, options: Options) -> RunLength:
         )
     trained_examples = _trained_examples(num_examples, params, options)
     return RunLength(num_examples, trained_examples, train_steps, save_steps, options.eval_every_steps or save_steps)
+
+
+def _given_steps(params):
+    if params.train_steps:
+        return params.train_steps
+    raise UsageError(f'--dataset={params.dataset} has input_fn(), so epochs are undefined: set --train_steps')
 
 
 def _needed_examples(params, schedule):

@@ -96,7 +96,7 @@ def run(
 
 
 def _describe(source):
-    source.module.prepare(source.data_dir, source.params)
+    source.prepare()
     return source.summary().rstrip() or f'--dataset={source.params.dataset}: has no summary() of its data'
 
 

@@ -11,7 +11,7 @@ from estimator_trainer.common import paths
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import dumps, read_json, write_json
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.pipeline.input import specs_of
+from estimator_trainer.common.pipeline.input import find_specs
 from estimator_trainer.common.pipeline.specs import Specs, from_json, to_json
 from estimator_trainer.common.plugins.traceback_filter import in_a_line, original
 from estimator_trainer.common.records import shards
@@ -64,7 +64,7 @@ def _from_json(value):
     if 'features' not in value:
         return SavedDataset(metadata, None, sha256, data_dir)
     features = from_json(value['features'])
-    if not all(isinstance(spec, tf.TensorSpec) for spec in features.values()):
+    if not all(isinstance(spec, tf.TensorSpec) for spec in tf.nest.flatten(features)):
         raise TypeError
     return SavedDataset(metadata, Specs(from_json(value['records']), features), sha256, data_dir)
 
@@ -73,21 +73,25 @@ def save(output_dir: str, source: DataSource, is_resumed: bool) -> None:
     """Writes the metadata and the specs of the training data; warns if a resumed run's data differs."""
     saved = load(output_dir) if is_resumed else None
     with tf.Graph().as_default():
-        records = source.read(source.params.train_split)
-        files = shards.find(records)
+        files = _files(source)
         value: dict[str, Any] = {'metadata': dict(source.params.metadata), 'sha256': files and files.sha256}
         value['data_dir'] = source.data_dir if paths.is_remote(source.data_dir) else os.path.abspath(source.data_dir)
-        value |= _described(source, records)
+        value |= _described(source)
     if saved and saved.sha256 and files and files.sha256 != saved.sha256:
         tf.logging.warning('The training data differs from the data that this model was trained on so far.')
     write_json(dataset_path(output_dir), {**value, 'checksum': _checksum(value)})
 
 
-def _described(source, records):
+def _files(source):
+    """Returns the Shards of the training records; None if they are not in files of the framework."""
+    return None if source.has_input_fn() else shards.find(source.read(source.params.train_split))
+
+
+def _described(source):
     """Returns the items of the specs; none, after a warning, if unknown."""
     flag = f'--dataset={source.params.dataset}'
     try:
-        specs = specs_of(source, records)
+        specs = find_specs(source)
     except Exception as error:  # Any error of the module without labels: training does not need the specs.
         found = original(error)
         reason = found if isinstance(found, UsageError) else f'{flag}: {in_a_line(error)}'
@@ -107,7 +111,7 @@ def _checksum(value):
 def facts(source: DataSource) -> dict[str, str]:
     """Returns the facts that tasks of a cluster compare: {name: checksum} of the training files and of the metadata."""
     with tf.Graph().as_default():
-        files = shards.find(source.read(source.params.train_split))
+        files = _files(source)
     metadata = _checksum(dict(source.params.metadata))
     return {'the checksum of the training data': files.sha256 if files else '', 'the metadata of the dataset': metadata}
 
@@ -118,7 +122,7 @@ def prepare(source: DataSource, saved: SavedDataset | None, trains: bool) -> Dat
     Raises:
       RunError: the data differs from the model's training data. Errors of the module's functions.
     """
-    source.module.prepare(source.data_dir, source.params)
+    source.prepare()
     metadata = source.metadata()
     if saved:
         for key in saved.metadata if trains else ('class_names',):

@@ -18,7 +18,6 @@ from estimator_trainer.common.inference.contact_sheet import ContactSheet
 from estimator_trainer.common.inference.input_files import open_files
 from estimator_trainer.common.inference.model_card import extra_assets, make_card
 from estimator_trainer.common.inference.prediction import predict_files, predict_split
-from estimator_trainer.common.inference.signatures import DEFAULT, signatures_of
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.monitoring import hparams_tab
 from estimator_trainer.common.pipeline.size import count_examples
@@ -228,7 +227,7 @@ def _predictions(experiment):
         files = open_files(source, options.input)
         return lambda checkpoint: predict_files(experiment.estimator, files, source.params.eval_batch_size, checkpoint)
     split = options.predict_split
-    if count_examples(source, split, at_most=1) == tf.data.experimental.INFINITE_CARDINALITY:
+    if not source.has_input_fn() and count_examples(source, split, at_most=1) == tf.data.experimental.INFINITE_CARDINALITY:
         raise UsageError(f'--predict_split={split}: the split is infinite')
     return lambda checkpoint: predict_split(experiment.estimator, source, split, checkpoint)
 
@@ -254,7 +253,7 @@ def _export(experiment, checkpoint):
     estimator = experiment.estimator
     serving_input_fn = serving.make_serving_input_fn(experiment.source)
     serving.check_exportable(estimator, serving_input_fn, checkpoint)
-    inputs = signatures_of(experiment.source)[DEFAULT].specs
+    inputs = serving.request_specs(experiment.source)
     directory = os.path.join(estimator.model_dir, 'export')
     with taking_turns(directory) as is_alone:
         if is_alone:

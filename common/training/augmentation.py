@@ -1,6 +1,6 @@
 """Augmentation of training batches according to the hyper-parameters; the ops are in common/ops."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 import json
 from typing import Any
 
@@ -40,15 +40,12 @@ def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
     Raises:
       UsageError: there is no image or no class label to augment.
     """
-    changed = [name for name in _IMAGE_OPS if _is_on(params, name)]
     has_mixup, has_smoothing = _is_on(params, 'mixup_alpha'), _is_on(params, 'label_smoothing')
-    if not changed and not has_mixup and not has_smoothing:
+    if not any(_is_on(params, name) for name in _IMAGE_OPS) and not has_mixup and not has_smoothing:
         return features, labels
     features, labels = type(features)(features), type(labels)(labels)
     with tf.name_scope('augmentation'):
-        for name in changed:
-            _check_image(features, params, name)
-            features['image'] = _IMAGE_OPS[name](features['image'], params[name])
+        change_image(features, params)
         if has_mixup:
             _check_image(features, params, 'mixup_alpha')
             if 'weight' in labels or isinstance(params.class_weights, Mapping) or len(params.class_weights) > 1:
@@ -61,6 +58,14 @@ def augment(features: Any, labels: Any, params: HParams) -> tuple[Any, Any]:
             _check_label(labels, params, 'label_smoothing')
             labels['label_smoothing'] = tf.fill(tf.shape(labels['label']), params.label_smoothing)
     return features, labels
+
+
+def change_image(features: MutableMapping[str, tf.Tensor], params: HParams) -> None:
+    """Applies the augmentation that needs no labels to the feature `image`; raises UsageError if there is none."""
+    for name in _IMAGE_OPS:
+        if _is_on(params, name):
+            _check_image(features, params, name)
+            features['image'] = _IMAGE_OPS[name](features['image'], params[name])
 
 
 def check_used(labels: Mapping[str, tf.Tensor], losses: Iterable[tf.Tensor], params: HParams) -> None:

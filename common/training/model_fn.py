@@ -1,6 +1,6 @@
 """The model_fn of an Estimator, built from a model module, towers and an optimizer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 import contextlib
 import dataclasses
 import types
@@ -8,27 +8,20 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.keras.layers import collect_keras_layers
-from estimator_trainer.common.memory_check import check_fits
 from estimator_trainer.common.monitoring.model_summary import describe
-from estimator_trainer.common.monitoring.profiler import Profiler
-from estimator_trainer.common.monitoring.progress_bar import ProgressBar
-from estimator_trainer.common.monitoring.summaries import Length, TrainingSummaries, measure_wait
-from estimator_trainer.common.options.table import Options
-from estimator_trainer.common.options.values import parse_steps
+from estimator_trainer.common.monitoring.summaries import measure_wait
 from estimator_trainer.common.plugins import dataset_contract, model_contract
-from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.training import augmentation, learning_rate, moving_average, optimizer, saving
-from estimator_trainer.common.training.multi_step import MultiStepHook
+from estimator_trainer.common.plugins.estimator_contract import named
+from estimator_trainer.common.training import augmentation, learning_rate, moving_average, optimizer
+from estimator_trainer.common.training.class_names import with_class_name
+from estimator_trainer.common.training.effects import check_effects
 from estimator_trainer.common.training.parallel import make_parallel
-from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 from estimator_trainer.common.training.step import make_train_op
+from estimator_trainer.common.training.training import Step, Training
 from estimator_trainer.common.training.warm_start import warm_start
 from estimator_trainer.hparams.build import HParams
-from estimator_trainer.hparams.defaults import DEFAULTS
-from estimator_trainer.hparams.text import parse
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -65,102 +58,47 @@ class ModelFn:
     Attributes:
       model: module with `model(features, labels, mode, params)` and, optionally, further functions; see docs/modules.md.
       devices: one per tower; empty without towers. Prediction does not use towers, so that exported models load on any machine.
-      options: the flags; num_gpus and num_towers are ignored.
-      total_steps: the global step at which training ends; learning rate schedules need it.
-      num_examples: of an epoch; 0 if the data is infinite.
-      checkpoint_periods: checkpoints are saved at multiples of each.
-      task: this process's. Only the chief's hooks write.
-      on_metrics: see TrainingSummaries.
+      training: how it is trained.
+      names_read: the hyper-parameters that the dataset's `input_fn` has read.
     """
 
     model: types.ModuleType
     devices: Sequence[str]
-    options: Options
-    total_steps: int
-    num_examples: int = 0
-    checkpoint_periods: Sequence[int] = (1000,)
-    task: TrainingTask = ALONE
-    stop: StopOnSignal = dataclasses.field(default_factory=StopOnSignal)
-    on_metrics: Callable[[dict[str, Any]], None] | None = None
+    training: Training
+    names_read: Collection[str] = ()
 
     def __call__(self, features, labels, mode, params, config) -> tf.estimator.EstimatorSpec:
         """Builds the EstimatorSpec for tf.estimator.Estimator."""
-        features = Features((name, value) for name, value in features.items() if name != dataset_contract.EXAMPLE_ID)
-        labels = None if labels is None else Labels(labels)
+        given = named(features, 'features')
+        features = Features((name, value) for name, value in given.items() if name != dataset_contract.EXAMPLE_ID)
         if mode == ModeKeys.PREDICT:
             return _predict_spec(self.model, features, params)
+        labels = Labels(named(labels, 'label'))
         if self.devices:
             dataset_contract.check_divisible(features, labels, params)
         predictions, losses, example_loss, networks = _build(self.model, self.devices, features, labels, mode, params)
-        with tf.name_scope('metrics'), self.task.local() if mode == ModeKeys.TRAIN else contextlib.nullcontext():
+        with tf.name_scope('metrics'), self.training.task.local() if mode == ModeKeys.TRAIN else contextlib.nullcontext():
             metrics = model_contract.call_eval_metrics(self.model, features, labels, predictions, params)
             metrics |= {f'{model_contract.LOSS_PREFIX}{name}': tf.metrics.mean(loss) for name, loss in losses.items() if name}
         if mode == ModeKeys.EVAL:
             hooks = model_contract.make_hooks(self.model, mode, params)
             return _eval_spec(predictions, example_loss, metrics, hooks, params)
+        check_effects(params, self.names_read, makes_step=False, makes_batches=self.training.has_input_fn)
         for line in describe(features, labels, tf.trainable_variables()):
             tf.logging.info(line)
-        if self.options.warm_start_from:
-            variables = [v for v in tf.global_variables() if v is not tf.train.get_global_step()]
-            options = self.options
-            warm_start(options.warm_start_from, variables, options.warm_start_names, options.warm_start_exclude, networks)
+        warm_start(self.training.options, networks)
         return self._train_spec(features, predictions, example_loss, metrics, params, config)
 
     def _train_spec(self, features, predictions, example_loss, metrics, params, config):
+        training = self.training
         loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
-        with self.task.local():
+        with training.task.local():
             waited, count_wait = measure_wait(features)
-        means = self.task.means(loss)
-        train_op = make_train_op(self.model, loss, metrics, count_wait, self.total_steps, self.options, params, means)
-        with self.task.local():
-            mean_loss, count_loss = tf.metrics.mean(means.loss)
-        train_op = tf.group(train_op, count_loss)
-        hooks = self._hooks(train_op, means, mean_loss, metrics, waited, params, config.model_dir)
-        # For the Estimator, an asynchronous worker is not a chief, and only the chief's own hooks run.
-        of_chief, of_worker = (hooks, ()) if config.is_chief else ((), hooks)
-        spec = tf.estimator.EstimatorSpec(
-            ModeKeys.TRAIN,
-            predictions,
-            means.loss,
-            train_op,
-            scaffold=self.task.scaffold(config.keep_checkpoint_max),
-            training_chief_hooks=of_chief,
-            training_hooks=of_worker,
-        )
-        warn_of_random_ops(train_op)
-        check_fits(
-            [train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())],
-            params.batch_size // (max(len(self.devices), 1) * self.task.batch_parts),
-        )
-        return spec
-
-    def _hooks(self, train_op, means, mean_loss, metrics, waited, params, output_dir):
-        """Returns the training hooks, in the order in which they see a step."""
-        options, periods = self.options, self.checkpoint_periods
-        profiled = parse_steps(options.profile_steps) if options.profile_steps else ()
-        step_hook = self.task.step_hook(self.stop) or MultiStepHook(
-            train_op, options.steps_per_loop, options.save_summary_steps, periods, [self.total_steps, *profiled]
-        )
-        hooks: list[tf.train.SessionRunHook] = [saving.StepCheck(means.loss)]
-        if self.task.is_chief:
-            length, every = Length(params, self.num_examples, self.total_steps), options.save_summary_steps
-            hooks += [
-                TrainingSummaries(
-                    means.loss, mean_loss, metrics, waited, every, length, output_dir, step_hook, self.on_metrics
-                ),
-                saving.CheckpointSaver(
-                    output_dir, periods, may_drop_variables=_overrides_model(options), may_drop_slots=bool(options.freeze)
-                ),
-                ProgressBar(means.loss, length),
-                *([Profiler(profiled, output_dir)] if profiled else []),
-            ]
-        hooks += model_contract.make_hooks(self.model, ModeKeys.TRAIN, params)
-        return self.task.hooks(hooks, step_hook, means, self.stop, periods, self.total_steps, options.steps_per_loop)
-
-
-def _overrides_model(options):
-    """Whether hyper-parameters of the model's or the dataset's own are changed on resuming."""
-    return any(name not in DEFAULTS for name in parse(options.override_hparams, '--override_hparams'))
+        means = training.task.means(loss)
+        train_op = make_train_op(self.model, loss, metrics, count_wait, training.total_steps, training.options, params, means)
+        hooks = model_contract.make_hooks(self.model, ModeKeys.TRAIN, params)
+        step = Step(features, predictions, means, train_op, metrics, waited, hooks, max(len(self.devices), 1))
+        return training.make_spec(step, params, config)
 
 
 def _build(model, devices, features, labels, mode, params):
@@ -189,19 +127,9 @@ def _predict_spec(model, features, params):
     return tf.estimator.EstimatorSpec(
         ModeKeys.PREDICT,
         predictions,
-        export_outputs={'predict': tf.estimator.export.PredictOutput(_with_name(predictions, params))},
+        export_outputs={'predict': tf.estimator.export.PredictOutput(with_class_name(predictions, params))},
         scaffold=moving_average.restoring_scaffold(params),
     )
-
-
-def _with_name(predictions, params):
-    """Adds the name of the class, 'class_name', to the outputs of an exported model, if it is known."""
-    names, number = params.metadata.get('class_names'), predictions.get('class')
-    if not names or number is None or number.shape.rank != 1 or not number.dtype.is_integer or 'class_name' in predictions:
-        return predictions
-    is_known = (number >= 0) & (number < len(names))
-    known = tf.gather(tf.constant(names), tf.where(is_known, number, tf.zeros_like(number)))
-    return {**predictions, 'class_name': tf.where(is_known, known, tf.fill(tf.shape(number), ''))}
 
 
 def _eval_spec(predictions, example_loss, metrics, hooks, params):

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import files
-from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.paths import check_identity, identify
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.restore import check_variables, unknown_variables
@@ -21,11 +21,13 @@ _MAX_STARTS = 5  # Of a session that fails at the same run.
 class StepCheck(tf.train.SessionRunHook):
     """Raises RunError if a step's loss, a scalar tensor, is not finite, before the step is saved; or if the data ends.
 
-    Training data never ends, but TensorFlow mistakes errors such as StopIteration in a Python function for its end.
+    The framework's training data never ends, but TensorFlow mistakes errors such as StopIteration in a Python function for its
+    end. That of an `input_fn` may end, which is a warning, unless no step was possible.
     """
 
-    def __init__(self, loss: tf.Tensor):
+    def __init__(self, loss: tf.Tensor, may_end: bool = False):
         self._loss = loss
+        self._may_end = may_end
         self._is_running = False
 
     def begin(self):
@@ -35,6 +37,9 @@ class StepCheck(tf.train.SessionRunHook):
         self._is_running = True
         return tf.train.SessionRunArgs(self._loss)
 
+    def after_create_session(self, session, coord):
+        self._start = session.run(self._global_step)
+
     def after_run(self, run_context, run_values):
         self._is_running = False
         if not math.isfinite(run_values.results):
@@ -42,11 +47,48 @@ class StepCheck(tf.train.SessionRunHook):
             raise RunError(f'the loss of step {step} is {run_values.results}: {NOT_FINITE_HINT}')
 
     def end(self, session):
-        if self._is_running:
-            step = session.run(self._global_step)
+        if not self._is_running:
+            return
+        step = session.run(self._global_step)
+        if self._may_end and step > self._start:
+            tf.logging.warning('Training ends at step %d, as input_fn() has no more batches: let it repeat its data.', step)
+        elif self._may_end:
+            raise RunError(f'input_fn() has no batch to train on at step {step}')
+        else:
             raise RunError(
                 f'the training data ended at step {step}, although it is repeated: a Python function of the dataset or a hook '
                 'may have raised StopIteration or OutOfRangeError'
+            )
+
+
+class StepCounts(tf.train.SessionRunHook):
+    """Raises UsageError if a program's own training step does not add 1 to the global step, which all else counts by.
+
+    Args:
+      source: names the program in the error.
+      has_others: whether other processes add to the global step, too.
+    """
+
+    def __init__(self, source: str, has_others: bool):
+        self._source = source
+        self._has_others = has_others
+
+    def begin(self):
+        self._global_step = tf.train.get_global_step()
+
+    def after_create_session(self, session, coord):
+        self._start = session.run(self._global_step)
+        self._is_checked = False
+
+    def after_run(self, run_context, run_values):
+        if self._is_checked:
+            return
+        self._is_checked = True
+        added = run_context.session.run(self._global_step) - self._start
+        if added != 1 and not (self._has_others and added):
+            raise UsageError(
+                f'{self._source}: its train_op adds {added} to the global step, not 1: give '
+                'global_step=tf.train.get_global_step() to minimize() of one optimizer'
             )
 
 
@@ -61,6 +103,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
       listeners: notified of each checkpoint; an Estimator adds its own.
       may_drop_variables: whether the model may lack variables of the checkpoint, as its hyper-parameters have changed.
       may_drop_slots: whether its optimizer may lack some, as other variables are trained.
+      scaffold: that of the session, whose saver saves; by default, the graph's only saver does.
     """
 
     def __init__(
@@ -70,9 +113,10 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         listeners: Sequence[tf.train.CheckpointSaverListener] = (),
         may_drop_variables: bool = False,
         may_drop_slots: bool = False,
+        scaffold: tf.train.Scaffold | None = None,
     ):
         # This class writes the graph faster.
-        super().__init__(directory, save_steps=1, listeners=[*listeners], save_graph_def=False)
+        super().__init__(directory, save_steps=1, scaffold=scaffold, listeners=[*listeners], save_graph_def=False)
         self._timer = _MultiplesTimer(periods)
         self._may_drop_variables, self._may_drop_slots = may_drop_variables, may_drop_slots
         # The last starts of the session: the latest checkpoint, and the number of runs that followed.

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.keras import weights as keras_weights
+from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import is_scope, parse_names
 from estimator_trainer.common.storage.checkpoints import latest_intact
 from estimator_trainer.common.storage.restore import is_intact, open_checkpoint, without_suffix
@@ -20,7 +21,14 @@ from estimator_trainer.common.storage.restore import is_intact, open_checkpoint,
 _AVERAGE = '/ExponentialMovingAverage'
 
 
-def warm_start(
+def warm_start(options: Options, networks: Sequence[Any] = ()) -> None:
+    """Initializes the variables of the default graph as the flags say; see `start_from`."""
+    if options.warm_start_from:
+        variables = [v for v in tf.global_variables() if v is not tf.train.get_global_step()]
+        start_from(options.warm_start_from, variables, options.warm_start_names, options.warm_start_exclude, networks)
+
+
+def start_from(
     path: str, variables: Sequence[tf.Variable], names: Sequence[str] = (), exclude: str = '', networks: Sequence[Any] = ()
 ) -> None:
     """Initializes variables from those of the same name and shape in a checkpoint, and logs the loaded ones.

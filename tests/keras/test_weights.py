@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.keras import weights
 from estimator_trainer.common.keras.layers import collect_keras_layers
-from estimator_trainer.common.training.warm_start import warm_start
+from estimator_trainer.common.training.warm_start import start_from
 
 X = np.random.RandomState(0).normal(size=[3, 4]).astype(np.float32)
 layers = tf.keras.layers
@@ -65,7 +65,7 @@ def started(make, path):
     with tf.Graph().as_default(), tf.Session() as session:
         with tf.name_scope('model'), collect_keras_layers(is_training=False) as networks:
             outputs = make()(tf.constant(X))
-        warm_start(str(path), tf.global_variables(), networks=networks)
+        start_from(str(path), tf.global_variables(), networks=networks)
         session.run(tf.global_variables_initializer())
         return session.run(outputs)
 

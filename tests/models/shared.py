@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.training.model_fn import ModelFn
+from estimator_trainer.common.training.training import Training
 from estimator_trainer.hparams import build
 
 ModeKeys = tf.estimator.ModeKeys
@@ -23,7 +24,7 @@ def train(tmp_path, model, features, labels, steps, text='', metadata=None):
     """Trains on all examples at every step; returns the metrics on them and their predictions, {name: array}."""
     params = make_params(model, text, metadata)
     config = tf.estimator.RunConfig(str(tmp_path), tf_random_seed=1, save_summary_steps=0, log_step_count_steps=None)
-    fn = ModelFn(model, [], Options(), total_steps=steps)
+    fn = ModelFn(model, [], Training(Options(), total_steps=steps))
     estimator = tf.estimator.Estimator(fn, config=config, params=params)
     batch = tf.data.Dataset.from_tensors
     random.seed(1)  # Keras draws the seeds of initializers from it.

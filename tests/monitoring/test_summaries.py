@@ -36,7 +36,7 @@ def test_training_logs_its_speed_and_remaining_time(tmp_path, session, monkeypat
         metrics={'metric': (tf.constant(7.0), tf.constant(8.0)), 'vector': (0, tf.zeros([2])), 'op': (0, tf.no_op())},
         waited=waited,
         every_steps=2,
-        length=summaries.Length(HParams({'batch_size': 32}), num_examples=128, total_steps=14),
+        length=summaries.Length(HParams({'batch_size': 32}), num_examples=128, total_steps=14, batch_size=32),
         output_dir=str(tmp_path),
         steps=types.SimpleNamespace(next_visible_step=lambda: next(steps)),
         on_metrics=seen.append,
@@ -68,7 +68,7 @@ def test_training_logs_its_speed_and_remaining_time(tmp_path, session, monkeypat
         'loss = 0.25, step = 10, epoch 2.75',
     ]
     assert caplog.text.count('global_step/sec: 0.2\n') == 2
-    assert summaries.Length(HParams({'batch_size': 32}), 0, 14).epoch(3) == ''
+    assert summaries.Length(HParams({'batch_size': 32}), 0, 14, 32).epoch(3) == ''
 
 
 def test_writers_of_a_directory_and_those_below_it_are_closed(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from estimator_trainer.common.plugins import loader
+from estimator_trainer.common.plugins import loader, module_check
 from tests.shared import refused
 
 MODEL = {'get_params': dict, 'model': lambda features, labels, mode, params: None}
@@ -12,7 +12,7 @@ DATASET = {'get_params': dict, 'prepare': lambda data_dir, params: None, 'read':
 
 
 def check(kind, functions):
-    loader.check_module(kind, 'm', types.SimpleNamespace(**functions))
+    module_check.check_module(kind, 'm', types.SimpleNamespace(**functions))
 
 
 def test_a_dotted_path_is_any_importable_module_and_an_unknown_one_lists_the_known_ones(tmp_path, monkeypatch):
@@ -25,7 +25,10 @@ def test_a_dotted_path_is_any_importable_module_and_an_unknown_one_lists_the_kno
     ):
         (tmp_path / 'outside' / f'{name}.py').write_text(text)
     assert loader.load('model', 'outside.whole').__file__.endswith('outside/whole.py')
-    for kind, missing in (('model', 'model'), ('dataset', 'prepare, read, parse')):
+    for kind, missing in (
+        ('model', 'model, or else model_fn or estimator'),
+        ('dataset', 'prepare, read, parse, or else input_fn'),
+    ):
         message = f'--{kind}=outside.lacking: outside.lacking must define {missing}; see docs/modules.md'
         assert refused(loader.load, kind, 'outside.lacking') == message
     with pytest.raises(ModuleNotFoundError, match='nosuch_dependency'):  # Its author needs the traceback.
@@ -53,3 +56,36 @@ def test_what_a_module_must_not_have_is_named_and_a_dataset_parses_records_or_ba
     half = DATASET | {'parse': lambda mode, params, record: None, 'from_raw': lambda params, raw: raw}
     message = 'raw_specs() and from_raw() belong together: define both, or neither'
     assert refused(check, 'dataset', half) == f'--dataset=m: {message}'
+
+
+def test_modules_of_estimator_programs_have_one_function_that_makes_the_step_or_the_batches_and_none_that_is_ignored():
+    def model_fn(features, mode, config):
+        pass
+
+    def input_fn(split, params):
+        pass
+
+    check('model', {'model_fn': model_fn})
+    check('model', {'estimator': lambda config, params: None, 'model': None})
+    check('dataset', {'input_fn': input_fn, 'prepare': DATASET['prepare']})
+    for kind, functions, message in (
+        ('model', MODEL | {'model_fn': model_fn}, 'm must define only one of model, model_fn; see docs/modules.md'),
+        (
+            'model',
+            {'model_fn': model_fn, 'hooks': lambda mode, params: []},
+            'hooks() would be ignored: model_fn() makes the training step and its metrics',
+        ),
+        (
+            'model',
+            {'model_fn': lambda features, labels, step: None},
+            'model_fn() must be a function of features and any of labels, mode, params, config',
+        ),
+        ('model', {'estimator': lambda config: None}, 'estimator() must be a function of (config, params)'),
+        ('dataset', DATASET | {'input_fn': input_fn}, 'm must define only one of input_fn, read; see docs/modules.md'),
+        (
+            'dataset',
+            {'input_fn': input_fn, 'parse': lambda mode, params, record: None},
+            'parse() would be ignored: input_fn() returns the batches',
+        ),
+    ):
+        assert refused(check, kind, functions) == f'--{kind}=m: {message}'

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.options.values import parse_names
-from estimator_trainer.common.training.warm_start import warm_start
+from estimator_trainer.common.training.warm_start import start_from
 from tests.linear import variables
 from tests.shared import refused
 
@@ -36,7 +36,7 @@ def started(caplog):
     def call(path, lengths, *args):
         with tf.Graph().as_default(), tf.Session() as session:
             created = [tf.get_variable(name, [n], initializer=tf.zeros_initializer()) for name, n in lengths.items()]
-            warm_start(str(path), created, *args)
+            start_from(str(path), created, *args)
             session.run(tf.global_variables_initializer())
             return {name: list(value) for name, value in variables(session).items()}, caplog.messages
 

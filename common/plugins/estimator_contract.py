@@ -1,0 +1,107 @@
+"""Checks of what a module's `model_fn`, `estimator` and `input_fn` return, as specified in docs/modules.md."""
+
+from collections.abc import Callable, Mapping
+import copy
+import inspect
+from typing import Any
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimatorSpec
+
+from estimator_trainer.common.errors import UsageError, describe
+from estimator_trainer.common.plugins.contract import DENSE
+from estimator_trainer.hparams.build import HParams
+
+ModeKeys = tf.estimator.ModeKeys
+ModelFunction = Callable[..., tf.estimator.EstimatorSpec]
+
+
+def make_estimator(model: Any, config: tf.estimator.RunConfig, params: HParams) -> tf.estimator.Estimator:
+    """Returns the Estimator of a model module with `model_fn` or `estimator`.
+
+    Raises:
+      UsageError: `estimator` returns something else, or one with another directory.
+    """
+    if hasattr(model, 'model_fn'):
+        return tf.estimator.Estimator(_model_fn(model, params), config=config, params=params)
+    source = f'--model={params.model}: estimator()'
+    made = model.estimator(config, params)
+    if not isinstance(made, tf.estimator.Estimator):
+        raise UsageError(f'{source} must return a tf.estimator.Estimator, not {describe(made)}')
+    if made.model_dir != config.model_dir:
+        raise UsageError(f'{source} must pass on its config: the Estimator has the model_dir {made.model_dir}')
+    return made
+
+
+def _model_fn(model, params):
+    """Returns the module's `model_fn` with all arguments that an Estimator may give, and with its result checked."""
+    source = f'--model={params.model}: model_fn()'
+    names = inspect.signature(model.model_fn).parameters
+
+    def model_fn(features, labels, mode, params, config):
+        given = {'labels': labels, 'mode': mode, 'params': params, 'config': config}
+        spec = model.model_fn(features=features, **{name: value for name, value in given.items() if name in names})
+        if isinstance(spec, TPUEstimatorSpec):
+            spec = spec.as_estimator_spec()
+        if not isinstance(spec, tf.estimator.EstimatorSpec):
+            raise UsageError(f'{source} must return a tf.estimator.EstimatorSpec, not {describe(spec)}')
+        return spec
+
+    return model_fn
+
+
+def wrap_model_fn(estimator: tf.estimator.Estimator, wrap: Callable[[ModelFunction], ModelFunction]) -> tf.estimator.Estimator:
+    """Returns a copy of an Estimator, of any class, with another model_fn.
+
+    Args:
+      wrap: function of the function (features, labels, mode, config) of the given Estimator; it returns another of these
+        arguments.
+    """
+    wrapped = copy.copy(estimator)
+    wrapped._model_fn = wrap(estimator.model_fn)
+    return wrapped
+
+
+def check_batches(source: str, made: Any) -> Any:
+    """Returns the result of an `input_fn`: a tf.data.Dataset of batches, or tensors (features, labels).
+
+    Raises:
+      UsageError: it is something else; the message begins with `source`.
+    """
+    if isinstance(made, (tf2.data.Dataset, tf.data.Dataset)):
+        return made
+    if isinstance(made, (tuple, list)) and len(made) == 2 and _is_batch(made[0]):
+        return tuple(made)
+    raise UsageError(
+        f'{source}: input_fn() must return a tf.data.Dataset of batches, or tensors (features, labels), not {describe(made)}'
+    )
+
+
+def _is_batch(features):
+    found = tf.nest.flatten(features)
+    return bool(found) and all(isinstance(value, (*DENSE, tf.SparseTensor, tf.RaggedTensor)) for value in found)
+
+
+def split_batch(element: Any) -> tuple[Any, Any]:
+    """Returns the features and the labels of an element of an `input_fn`; labels of None if there are none.
+
+    Raises:
+      UsageError: it is a tuple of another length.
+    """
+    if not isinstance(element, (tuple, list)):
+        return element, None
+    if len(element) != 2:
+        raise UsageError(f'input_fn() must return batches (features, labels), not of {len(element)} parts')
+    return element[0], element[1]
+
+
+def named(values: Any, kind: str) -> dict[str, Any]:
+    """Returns tensors by name: of a dict by its keys, a lone one by `kind`, those of a tuple by kind_0, ...; none of None."""
+    if values is None:
+        return {}
+    if isinstance(values, Mapping):
+        return dict(values)
+    if isinstance(values, (tuple, list)):
+        return {f'{kind}_{i}': value for i, value in enumerate(values)}
+    return {kind: values}

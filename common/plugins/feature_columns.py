@@ -1,0 +1,33 @@
+"""The feature columns of the dataset of a run, for canned Estimators in model modules."""
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.plugins import loader
+from estimator_trainer.hparams.build import HParams
+
+_EMBEDDING_SIZE = 8
+
+
+def feature_columns(params: HParams, is_dense: bool = True) -> list[Any]:
+    """Returns a tf.feature_column for each input of the dataset that `params` names: what it knows by its metadata.
+
+    Args:
+      params: of the run, with the metadata.
+      is_dense: whether to embed categories and texts, by 8 numbers each, as a deep network needs it; a linear model does not.
+
+    Raises:
+      UsageError: the dataset has no `feature_columns`.
+    """
+    module = loader.load('dataset', params.dataset)
+    if not hasattr(module, 'feature_columns'):
+        raise UsageError(f'--dataset={params.dataset}: has no feature_columns(); list the columns in the model module')
+    columns = module.feature_columns(params)
+    return [_embedded(column) for column in columns] if is_dense else columns
+
+
+def _embedded(column):
+    is_categorical = hasattr(column, 'num_buckets')
+    return tf.feature_column.embedding_column(column, _EMBEDDING_SIZE) if is_categorical else column

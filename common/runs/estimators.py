@@ -1,0 +1,72 @@
+"""The Estimators of a run, of every kind of model module."""
+
+from collections.abc import Sequence
+import types
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.cluster.training_task import TrainingTask
+from estimator_trainer.common.console import quiet
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.pipeline.data_source import DataSource
+from estimator_trainer.common.plugins import estimator_contract
+from estimator_trainer.common.plugins.module_check import makes_step
+from estimator_trainer.common.training.estimator_fn import EstimatorFn
+from estimator_trainer.common.training.model_fn import ModelFn
+from estimator_trainer.common.training.numerics import check_numerics
+from estimator_trainer.common.training.training import Training
+from estimator_trainer.hparams.build import ReadHParams
+
+
+def make_estimators(
+    model: types.ModuleType, source: DataSource, devices: Sequence[str], training: Training, config: tf.estimator.RunConfig
+) -> tuple[tf.estimator.Estimator, tf.estimator.Estimator]:
+    """Returns the Estimators for training and evaluation: only the former uses parameter servers.
+
+    Args:
+      model: a model module.
+      devices: of the towers.
+
+    Raises:
+      UsageError: an option does not go with a module that makes its own training step.
+    """
+    if makes_step(model):
+        _check_options(source, len(devices), training.options, training.task)
+    make = _own_estimator if makes_step(model) else _estimator
+    with quiet():  # The Estimator logs its entire configuration.
+        trained = make(model, source, devices, training, config)
+        return trained, make(model, source, devices, training, config.replace(device_fn=None)) if config.device_fn else trained
+
+
+def _estimator(model, source, devices, training, config):
+    model_fn = ModelFn(model, devices, training, source.names_read)
+    checked = check_numerics(model_fn) if training.options.debug_numerics else model_fn
+    return tf.estimator.Estimator(checked, config=config, params=source.params)
+
+
+def _own_estimator(model, source, devices, training, config):
+    del devices
+    made = estimator_contract.make_estimator(model, config, ReadHParams(source.params, source.names_read))
+
+    def wrap(model_fn):
+        wrapped = EstimatorFn(model_fn, source.module, training, source.params, source.names_read)
+        return check_numerics(wrapped) if training.options.debug_numerics else wrapped
+
+    return estimator_contract.wrap_model_fn(made, wrap)
+
+
+def _check_options(source: DataSource, num_towers: int, options: Options, task: TrainingTask) -> None:
+    """Raises UsageError if an option requires that the framework makes the training step."""
+    given = {
+        '--num_towers' if options.num_towers > 1 else '--num_gpus': num_towers > 0,
+        f'--freeze={options.freeze}': bool(options.freeze),
+        '--precision=float16': options.precision == 'float16',
+        'a cluster without parameter servers': task.batch_parts > 1,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise UsageError(
+                f'--model={source.params.model} makes its own training step, which excludes {name}: omit it, or define model() '
+                'in place of model_fn() or estimator()'
+            )

@@ -1,0 +1,126 @@
+"""The model_fn of a program's own Estimator, with the hooks and the input of this trainer."""
+
+from collections.abc import Collection, Mapping
+import dataclasses
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.monitoring.model_summary import describe
+from estimator_trainer.common.monitoring.summaries import measure_wait
+from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
+from estimator_trainer.common.plugins.estimator_contract import ModelFunction, named
+from estimator_trainer.common.training import augmentation
+from estimator_trainer.common.training.class_names import with_class_name
+from estimator_trainer.common.training.effects import check_effects
+from estimator_trainer.common.training.saving import StepCounts
+from estimator_trainer.common.training.training import Step, Training
+from estimator_trainer.common.training.warm_start import warm_start
+from estimator_trainer.hparams.build import HParams
+
+ModeKeys = tf.estimator.ModeKeys
+_DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EstimatorFn:
+    """Wraps the model_fn of an Estimator, for all three modes.
+
+    Its training step, loss, metrics, hooks and exports stay as they are. From a dataset module with `read` it gets what
+    Estimator programs expect: a plain dict of features, with the columns of a table by their names and the weight among them,
+    and one tensor of labels.
+
+    Attributes:
+      model_fn: function of (features, labels, mode, config).
+      dataset: a dataset module.
+      training: how it is trained.
+      params: hyper-parameters.
+      names_read: of those that the module has read.
+    """
+
+    model_fn: ModelFunction
+    dataset: Any
+    training: Training
+    params: HParams
+    names_read: Collection[str]
+
+    def __call__(self, features, labels, mode, config) -> tf.estimator.EstimatorSpec:
+        """Builds the EstimatorSpec for tf.estimator.Estimator."""
+        is_training = mode == ModeKeys.TRAIN
+        if not self.training.has_input_fn:
+            features, labels = self._as_in_programs(features, labels, is_training)
+        spec = self.model_fn(features, labels, mode, config)
+        if mode == ModeKeys.PREDICT:
+            return self._with_outputs(spec)
+        if not is_training:
+            return spec
+        check_effects(self.params, self.names_read, makes_step=True, makes_batches=self.training.has_input_fn)
+        for line in describe(named(features, 'features'), named(labels, 'label'), tf.trainable_variables()):
+            tf.logging.info(line)
+        warm_start(self.training.options)
+        return self._train_spec(spec, features, config)
+
+    def _as_in_programs(self, features, labels, is_training):
+        """Returns the features and labels of the framework's datasets as Estimator programs have them."""
+        features = {name: value for name, value in features.items() if name != EXAMPLE_ID}
+        if is_training:
+            augmentation.change_image(features, self.params)
+        if hasattr(self.dataset, 'by_column'):
+            features = {**features, **self.dataset.by_column(self.params, features)}
+        if labels is None:
+            return features, None
+        if 'weight' in labels:
+            features['weight'] = labels['weight']
+        targets = {name: value for name, value in labels.items() if name != 'weight'}
+        return features, next(iter(targets.values())) if len(targets) == 1 else targets or None
+
+    def _train_spec(self, spec, features, config):
+        task = self.training.task
+        if task.count > 1 and not _is_plain(spec.scaffold):
+            raise UsageError(f'--model={self.params.model}: a Scaffold of its own excludes parameter servers: leave it out')
+        with task.local():
+            waited, count_wait = measure_wait(features)
+        hooks = [StepCounts(f'--model={self.params.model}', task.count > 1), *spec.training_hooks]
+        hooks += spec.training_chief_hooks if task.is_chief else []
+        step = Step(
+            features,
+            spec.predictions,
+            task.means(spec.loss),
+            tf.group(spec.train_op, count_wait),
+            spec.eval_metric_ops,
+            waited,
+            [hook for hook in hooks if not _saves(hook)],
+            scaffold=spec.scaffold,
+        )
+        return self.training.make_spec(step, self.params, config)
+
+    def _with_outputs(self, spec):
+        """Returns a spec for prediction with a dict of predictions, with a 'class' if it has 'class_ids', and with outputs.
+
+        If the framework makes the inputs of an exported model, it has only signatures that predict: those for classification
+        and regression take serialized examples.
+        """
+        is_dict = isinstance(spec.predictions, Mapping)
+        predictions = dict(spec.predictions) if is_dict else {'predictions': spec.predictions}
+        if 'class_ids' in predictions and predictions['class_ids'].shape.rank == 2:  # Of a canned classifier.
+            predictions.setdefault('class', predictions['class_ids'][:, 0])
+        outputs = dict(spec.export_outputs or {})
+        if not outputs or not hasattr(self.dataset, 'serving_input_receiver_fn'):
+            predict_output = tf.estimator.export.PredictOutput
+            outputs = {name: output for name, output in outputs.items() if isinstance(output, predict_output)}
+            outputs[_DEFAULT] = predict_output(with_class_name(predictions, self.params))
+        return spec._replace(predictions=predictions, export_outputs=outputs)
+
+
+def _is_plain(scaffold):
+    """Whether a tf.train.Scaffold, not yet finalized, leaves all to TensorFlow."""
+    own = (scaffold.init_op, scaffold.init_fn, scaffold.ready_op, scaffold.local_init_op, scaffold.saver)
+    return all(value is None for value in own)
+
+
+def _saves(hook):
+    if not isinstance(hook, tf.train.CheckpointSaverHook):
+        return False
+    tf.logging.warning('A CheckpointSaverHook of the model is left out: --save_checkpoints_steps decides when to save.')
+    return True

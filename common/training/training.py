@@ -1,0 +1,139 @@
+"""The part of a training that all kinds of models share: its hooks, and the EstimatorSpec with them."""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.cluster.training_task import ALONE, Means, TrainingTask
+from estimator_trainer.common.memory_check import check_fits
+from estimator_trainer.common.monitoring.profiler import Profiler
+from estimator_trainer.common.monitoring.progress_bar import ProgressBar
+from estimator_trainer.common.monitoring.summaries import Length, TrainingSummaries
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.options.values import parse_steps
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.training import saving
+from estimator_trainer.common.training.multi_step import MultiStepHook
+from estimator_trainer.common.training.reproducibility import warn_of_random_ops
+from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.defaults import DEFAULTS
+from estimator_trainer.hparams.text import parse
+
+
+class Step(NamedTuple):
+    """A training step.
+
+    Attributes:
+      features: the batch, a structure of tensors [batch, ...].
+      predictions: what the model predicts.
+      means: its loss.
+      train_op: runs the step.
+      metrics: {name: (value, update_op)}, for the log and TensorBoard.
+      waited: see `measure_wait`.
+      hooks: of the model.
+      towers: number of parts that a batch has on this machine.
+      scaffold: the model's own; None for the framework's.
+    """
+
+    features: Any
+    predictions: Any
+    means: Means
+    train_op: tf.Operation
+    metrics: Mapping[str, tuple[Any, Any]]
+    waited: tf.Variable
+    hooks: Sequence[tf.train.SessionRunHook]
+    towers: int = 1
+    scaffold: tf.train.Scaffold | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Training:
+    """What a training needs to know in addition to its model.
+
+    Attributes:
+      options: the flags; num_gpus and num_towers are ignored.
+      total_steps: the global step at which training ends; learning rate schedules need it.
+      num_examples: of an epoch; 0 if the data is infinite.
+      checkpoint_periods: checkpoints are saved at multiples of each.
+      task: this process's. Only the chief's hooks write.
+      has_input_fn: whether the dataset's `input_fn` makes the batches, which may end, and have another size than batch_size.
+      on_metrics: see TrainingSummaries.
+    """
+
+    options: Options
+    total_steps: int
+    num_examples: int = 0
+    checkpoint_periods: Sequence[int] = (1000,)
+    task: TrainingTask = ALONE
+    has_input_fn: bool = False
+    stop: StopOnSignal = dataclasses.field(default_factory=StopOnSignal)
+    on_metrics: Callable[[dict[str, Any]], None] | None = None
+
+    def make_spec(self, step: Step, params: HParams, config: tf.estimator.RunConfig) -> tf.estimator.EstimatorSpec:
+        """Returns the EstimatorSpec of a step, with its hooks. Adds the step's loss to the mean for the log."""
+        with self.task.local():
+            mean_loss, count_loss = tf.metrics.mean(step.means.loss)
+        step = step._replace(train_op=tf.group(step.train_op, count_loss))
+        hooks = self._hooks(step, mean_loss, params, config.model_dir)
+        # For the Estimator, an asynchronous worker is not a chief, and only the chief's own hooks run.
+        of_chief, of_worker = (hooks, ()) if config.is_chief else ((), hooks)
+        spec = tf.estimator.EstimatorSpec(
+            tf.estimator.ModeKeys.TRAIN,
+            step.predictions,
+            step.means.loss,
+            step.train_op,
+            scaffold=self.task.scaffold(config.keep_checkpoint_max) or step.scaffold,
+            training_chief_hooks=of_chief,
+            training_hooks=of_worker,
+        )
+        warn_of_random_ops(step.train_op)
+        fetched = [step.train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in step.metrics.values())]
+        check_fits(fetched, params.batch_size // (step.towers * self.task.batch_parts))
+        return spec
+
+    def _hooks(self, step, mean_loss, params, output_dir):
+        """Returns the training hooks, in the order in which they see a step."""
+        options, periods, task = self.options, self.checkpoint_periods, self.task
+        profiled = parse_steps(options.profile_steps) if options.profile_steps else ()
+        step_hook = task.step_hook(self.stop) or MultiStepHook(
+            step.train_op, options.steps_per_loop, options.save_summary_steps, periods, [self.total_steps, *profiled]
+        )
+        hooks: list[tf.train.SessionRunHook] = [saving.StepCheck(step.means.loss, may_end=self.has_input_fn)]
+        if task.is_chief:
+            length = Length(params, self.num_examples, self.total_steps, self._batch_size(step.features, params))
+            summaries = TrainingSummaries(
+                step.means.loss,
+                mean_loss,
+                step.metrics,
+                step.waited,
+                options.save_summary_steps,
+                length,
+                output_dir,
+                step_hook,
+                self.on_metrics,
+            )
+            saver = saving.CheckpointSaver(
+                output_dir,
+                periods,
+                may_drop_variables=_overrides_model(options),
+                may_drop_slots=bool(options.freeze),
+                scaffold=step.scaffold,
+            )
+            hooks += [summaries, saver, ProgressBar(step.means.loss, length)]
+            hooks += [Profiler(profiled, output_dir)] if profiled else []
+        hooks += step.hooks
+        return task.hooks(hooks, step_hook, step.means, self.stop, periods, self.total_steps, options.steps_per_loop)
+
+    def _batch_size(self, features, params):
+        """Returns the number of examples of a step; 0 if unknown."""
+        if not self.has_input_fn:
+            return params.batch_size
+        shapes = [tensor.shape for tensor in tf.nest.flatten(features)]
+        return next((shape[0] or 0 for shape in shapes if shape.rank), 0)
+
+
+def _overrides_model(options):
+    """Whether hyper-parameters of the model's or the dataset's own are changed on resuming."""
+    return any(name not in DEFAULTS for name in parse(options.override_hparams, '--override_hparams'))

@@ -1,0 +1,119 @@
+"""Model modules with a model_fn or an Estimator, and dataset modules with an input_fn, from command lines to results."""
+
+import json
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.shared import assert_equal, read_weights
+
+PROGRAM = textwrap.dedent("""
+    import numpy as np
+    import tensorflow.compat.v1 as tf
+
+    def points(seed):
+        x = np.random.RandomState(seed).uniform(-1, 1, [40, 2]).astype(np.float32)
+        return {'x': x}, x @ np.array([[1], [2]], np.float32)
+
+    def input_fn(split, params):
+        if split not in ('train', 'eval'):
+            raise KeyError(split)
+        dataset = tf.data.Dataset.from_tensor_slices(points(split == 'eval'))
+        return dataset.repeat().batch(8) if split == 'train' else dataset.batch(16)
+
+    def model_fn(features, labels, mode):
+        y = tf.layers.dense(features['x'], 1, kernel_initializer=tf.zeros_initializer())
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, {'y': y})
+        loss = tf.losses.mean_squared_error(labels, y)
+        metrics = {'error': tf.metrics.mean_absolute_error(labels, y)}
+        train_op = tf.train.AdamOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, {'y': y}, loss, train_op, eval_metric_ops=metrics)
+""")
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Returns the imported PROGRAM, which --model and --dataset name program."""
+    (tmp_path / 'own').mkdir()
+    (tmp_path / 'own' / 'program.py').write_text(PROGRAM)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, 'own.program', raising=False)
+    monkeypatch.delitem(sys.modules, 'own', raising=False)
+    import own.program
+
+    return own.program
+
+
+def test_a_model_fn_trains_and_evaluates_as_in_its_own_program_resumes_predicts_and_exports(run, program, tmp_path):
+    flags = ('--model=own.program', '--dataset=own.program')
+    code, _, err = run(*flags, '--train_steps=10')
+    assert code == 0, err
+    code, result, err = run(*flags, '--train_steps=20', '--best_metric=error:min')
+    assert code == 0, err
+
+    config = tf.estimator.RunConfig(str(tmp_path / 'alone'), tf_random_seed=1)
+    alone = tf.estimator.Estimator(program.model_fn, config=config)
+    alone.train(lambda: program.input_fn('train', None), max_steps=20)
+    weights = read_weights(tmp_path / 'output')
+    assert_equal(weights, read_weights(tmp_path / 'alone'))
+    metrics = alone.evaluate(lambda: program.input_fn('eval', None))
+    assert result['eval'] == pytest.approx({name: metrics[name] for name in ('error', 'loss')}, rel=1e-5)
+    assert (tmp_path / 'output' / 'best' / 'best.json').exists()
+
+    code, result, err = run(*flags, '--schedule=predict')
+    assert code == 0, err
+    expected = program.points(1)[0]['x'] @ weights['dense/kernel'] + weights['dense/bias']
+    with open(result['predictions']) as file:
+        found = [json.loads(line) for line in file]
+    assert [line['example'] for line in found] == [*range(40)]
+    np.testing.assert_allclose([line['y'] for line in found], expected, rtol=1e-4)
+
+    code, result, err = run(*flags, '--schedule=export')
+    assert code == 0, err
+    with tf.Graph().as_default(), tf.Session() as session:
+        signature = tf.saved_model.load(session, ['serve'], result['export']).signature_def['serving_default']
+        y = session.run(signature.outputs['y'].name, {signature.inputs['x'].name: program.points(1)[0]['x']})
+    np.testing.assert_allclose(y, expected, rtol=1e-4)
+
+
+def test_an_estimator_learns_from_the_columns_of_a_table_and_takes_its_rows(run, tmp_path):
+    ages = np.arange(100)
+    rows = [f'{age},{"A" if age % 2 else "B"},{"old" if age > 50 else "young"}' for age in ages]
+    (tmp_path / 'people.csv').write_text('\n'.join(['age in years,group,target', *rows]))
+    flags = ('--model=wide_deep', '--dataset=table', f'--hparams=table_file={tmp_path / "people.csv"},hidden_units=[4]')
+    code, _, err = run(*flags, '--train_steps=200', '--save_checkpoints_steps=200', '--schedule=train')
+    assert code == 0, err
+    names = {*read_weights(tmp_path / 'output')}
+    assert {'linear/linear_model/age_in_years/weights', 'linear/linear_model/group/weights'} <= names
+    (tmp_path / 'new.csv').write_text('age in years,group\n5,A\n95,B\n')
+    code, result, err = run('--schedule=predict', f'--input={tmp_path / "new.csv"}')
+    assert code == 0, err
+    with open(result['predictions']) as file:
+        assert [json.loads(line)['class_name'] for line in file] == ['young', 'old']
+
+
+def test_what_needs_the_framework_to_make_the_step_or_the_batches_is_refused(run, program):
+    flags = ('--model=own.program', '--dataset=own.program')
+    for given, message in (
+        ([], '--dataset=own.program has input_fn(), so epochs are undefined: set --train_steps'),
+        (['--train_steps=5', '--freeze=dense'], '--model=own.program makes its own training step, which excludes --freeze'),
+        (['--train_steps=5', '--num_towers=2'], '--model=own.program makes its own training step, which excludes --num_towers'),
+        (['--train_steps=5', '--eval_splits=test'], '--dataset=own.program: unknown split test'),
+        (['--train_steps=5', '--eval_splits=train'], 'the split train is infinite: set --eval_steps'),
+    ):
+        code, _, err = run(*flags, *given)
+        assert code == 2 and message in err.splitlines()[-1], err
+
+
+def test_a_model_of_the_framework_takes_the_batches_of_an_input_fn(run, program, monkeypatch):
+    flags = ('--model=mlp', '--dataset=own.program', '--train_steps=3', '--eval_steps=1')
+    # Tensors, as programs had before tf.data.
+    monkeypatch.setattr(program, 'input_fn', lambda split, params: (tf.ones([2, 3]), tf.constant([0, 1])))
+    code, _, err = run(*flags, '--hparams=hidden_units=[2]')
+    assert code == 0, err
+    code, _, err = run(*flags, '--hparams=hidden_units=[2],batch_size=7', '--schedule=dry_run')
+    assert code == 2 and '--dataset=own.program: batch_size=7 has no effect, as the module makes the batches' in err

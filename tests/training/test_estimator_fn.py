@@ -1,0 +1,84 @@
+"""The model_fn of a program's own Estimator, in a bare graph."""
+
+import types
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.training.estimator_fn import EstimatorFn
+from estimator_trainer.common.training.training import Training
+from estimator_trainer.hparams import build
+from tests.linear import X, Y
+from tests.shared import refused
+
+ModeKeys = tf.estimator.ModeKeys
+
+
+def make(model_fn, tmp_path, text='', dataset=None, has_input_fn=True):
+    """Returns an Estimator; model_fn is a function of (features, labels, mode, params)."""
+    params, names_read = build.make_hparams('m', {}, 'd', {}, '', text), set()
+    given = build.ReadHParams(params, names_read)
+
+    def call(features, labels, mode, config):
+        return model_fn(features, labels, mode, given)
+
+    training = Training(Options(save_summary_steps=1), total_steps=3, has_input_fn=has_input_fn)
+    wrapped = EstimatorFn(call, dataset or types.SimpleNamespace(), training, params, names_read)
+    return tf.estimator.Estimator(wrapped, config=tf.estimator.RunConfig(str(tmp_path), save_summary_steps=0))
+
+
+def batches():
+    return tf.data.Dataset.from_tensor_slices(({'x': X}, Y)).repeat().batch(4)
+
+
+def linear(features, labels, mode, params, step=True):
+    prediction = tf.layers.dense(features['x'], 1)[:, 0]
+    loss = tf.losses.mean_squared_error(labels, prediction)
+    optimizer = tf.train.GradientDescentOptimizer(params['learning_rate'])
+    train_op = optimizer.minimize(loss, tf.train.get_global_step() if step else None)
+    return tf.estimator.EstimatorSpec(mode, prediction, loss, train_op)
+
+
+def test_a_train_op_that_does_not_count_its_steps_is_refused(tmp_path):
+    estimator = make(lambda *args: linear(*args, step=False), tmp_path)
+    message = refused(estimator.train, batches, max_steps=3)
+    assert message.startswith('--model=m: its train_op adds 0 to the global step, not 1: give global_step=')
+
+
+def test_a_changed_hyper_parameter_that_the_module_does_not_read_is_refused(tmp_path):
+    make(linear, tmp_path, 'learning_rate=0.3').train(batches, max_steps=1)
+    message = refused(make(linear, tmp_path / 'other', 'gradient_clip_norm=1').train, batches, max_steps=1)
+    assert message.startswith('--model=m: gradient_clip_norm=1.0 has no effect, as the module makes the training step')
+    # Those of the input count where the framework makes the batches.
+    with pytest.raises(UsageError, match='shuffle_buffer=7 has no effect'):
+        make(linear, tmp_path / 'other', 'shuffle_buffer=7').train(batches, max_steps=1)
+
+
+def test_a_framework_dataset_gives_plain_features_by_column_the_weight_among_them_and_one_tensor_of_labels(tmp_path):
+    seen = []
+
+    def model_fn(features, labels, mode, params):
+        seen.append((type(features), {name: value.shape.as_list() for name, value in features.items()}, labels))
+        return tf.estimator.EstimatorSpec(mode, features['x'])
+
+    dataset = types.SimpleNamespace(by_column=lambda params, features: {'first': features['x'][:, :1]})
+    estimator = make(model_fn, tmp_path, dataset=dataset, has_input_fn=False)
+    with tf.Graph().as_default():
+        features = {'x': tf.constant(X), 'example_id': tf.constant(['a'] * 10)}
+        labels = {'y': tf.constant(Y), 'weight': tf.ones([10])}
+        spec = estimator.model_fn(features, labels, ModeKeys.PREDICT, estimator.config)
+        assert seen == [(dict, {'x': [10, 2], 'first': [10, 1], 'weight': [10]}, labels['y'])]
+        assert [*spec.predictions] == ['predictions'] and [*spec.export_outputs] == ['serving_default']
+        estimator.model_fn(features, {**labels, 'z': labels['y']}, ModeKeys.PREDICT, estimator.config)
+        assert {*seen[1][2]} == {'y', 'z'}
+
+
+def test_training_ends_with_a_warning_where_the_batches_of_an_input_fn_end(tmp_path, caplog):
+    estimator = make(linear, tmp_path)
+    estimator.train(lambda: batches().take(2), max_steps=3)
+    assert estimator.get_variable_value('global_step') == 2
+    assert 'Training ends at step 2, as input_fn() has no more batches: let it repeat its data.' in caplog.text
+    with pytest.raises(Exception, match=r'input_fn\(\) has no batch to train on at step 2'):
+        estimator.train(lambda: batches().take(0), max_steps=3)
