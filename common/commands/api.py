@@ -39,6 +39,7 @@ from estimator_trainer.common.inference.raw_predictor import make_predictor
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import Options, names_with
 from estimator_trainer.common.paths import expand, is_remote
+from estimator_trainer.common.plugins import module_check
 from estimator_trainer.common.plugins.traceback_filter import check_exit, original
 from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.runs.diagnosis import find_cause
@@ -64,9 +65,10 @@ def train(
     """Trains a model, or resumes its run, and evaluates it; skips work already done in the output_dir.
 
     Args:
-      model: the name of a model, a module, or any object with the functions of a model module; see docs/modules.md.
-      dataset: likewise; or a DataFrame of pandas or polars, or a table of Arrow, which is written to data_dir, for
-        --dataset=table.
+      model: the name of a model, a module, or any object with the functions of a model module; see docs/modules.md. Also a
+        function of its own: model_fn(features, labels, mode, params, config), or estimator(config, params).
+      dataset: likewise, and input_fn(split, params); or a DataFrame of pandas or polars, or a table of Arrow, which is written
+        to data_dir, for --dataset=table.
       output_dir: the run's directory; by default output/DATASET/MODEL.
       hparams: hyper-parameters, {name: value}, or text as for --hparams.
       on_metrics: called with {'global_step': int, 'train': {name: float}} every save_summary_steps steps, and with
@@ -127,6 +129,7 @@ class Run:
                 raise UsageError(f'{kind} is None: give the name of a {kind}, a module, or an object with its functions')
         if output_dir is None and not all(isinstance(module, (str, types.ModuleType)) for module in (model, dataset)):
             raise UsageError('output_dir is missing: objects other than modules have no default directory')
+        model, dataset = (module_check.of_function(kind, module) for kind, module in (('model', model), ('dataset', dataset)))
         self._objects = {'model': _unless_name(model), 'dataset': _unless_name(dataset)}
         self.output_dir = _absolute(
             'output_dir', f'output/{_name(dataset)}/{_name(model)}' if output_dir is None else output_dir

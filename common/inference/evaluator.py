@@ -143,7 +143,7 @@ class Evaluator:
             self._input = open_input(self._input_fn())
             features, labels = self._input.features, self._input.labels
             spec = self._estimator.model_fn(features, labels, ModeKeys.EVAL, config)
-            self._examples = (named(features, 'features'), named(labels, 'label'), spec.predictions)
+            self._examples = (named(features, 'features'), named(labels, 'label'), named(spec.predictions, 'predictions'))
             metrics = {'loss': tf.metrics.mean(spec.loss), **spec.eval_metric_ops}
             self._values = {name: value for name, (value, _) in metrics.items()}
             self._updates = [update for _, update in metrics.values()]

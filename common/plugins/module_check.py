@@ -1,6 +1,8 @@
 """Checks of the functions that model and dataset modules define, as specified in docs/modules.md."""
 
+import functools
 import inspect
+import types
 from typing import Any
 
 from estimator_trainer.common.errors import UsageError
@@ -57,6 +59,19 @@ def check_module(kind: str, name: str, module: Any) -> None:
         value = getattr(module, function, None)
         if value is not None and not _takes(value, arguments.split(', ')):
             raise UsageError(f'{flag}: {function}() must be a function of ({arguments})')
+
+
+def of_function(kind: str, value: Any) -> Any:
+    """Returns a module, or an object with its functions; for a lone function, one that has it by its name in modules.
+
+    Args:
+      kind: 'model' or 'dataset'.
+      value: a module, an object, a name, or a function with the arguments of model_fn, estimator or input_fn.
+    """
+    if not isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+        return value
+    name = 'input_fn' if kind == 'dataset' else 'model_fn' if 'features' in inspect.signature(value).parameters else 'estimator'
+    return types.SimpleNamespace(**{name: value}, __name__=getattr(value, '__name__', name))
 
 
 def params_of(module: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The model_fn of a program's own Estimator, with the hooks and the input of this trainer."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 import dataclasses
 from typing import Any
 
@@ -101,8 +101,7 @@ class EstimatorFn:
         If the framework makes the inputs of an exported model, it has only signatures that predict: those for classification
         and regression take serialized examples.
         """
-        is_dict = isinstance(spec.predictions, Mapping)
-        predictions = dict(spec.predictions) if is_dict else {'predictions': spec.predictions}
+        predictions = named(spec.predictions, 'predictions')
         if 'class_ids' in predictions and predictions['class_ids'].shape.rank == 2:  # Of a canned classifier.
             predictions.setdefault('class', predictions['class_ids'][:, 0])
         outputs = dict(spec.export_outputs or {})

@@ -196,6 +196,35 @@ def test_an_exception_of_the_program_ends_training_and_is_not_changed(tmp_path):
     assert train(tmp_path, steps=8).metrics['global_step'] == 8
 
 
+def test_lone_functions_of_an_estimator_program_train_and_predict(tmp_path):
+    def model_fn(features, labels, mode, params):
+        slope = tf.get_variable('slope', [], initializer=tf.zeros_initializer())
+        y = slope * (features['x'] if isinstance(features, dict) else features)
+        labels = labels['y'] if isinstance(labels, dict) else labels
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, y)
+        loss = tf.reduce_mean(tf.square(y - labels))
+        train_op = tf.train.GradientDescentOptimizer(params['learning_rate']).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, y, loss, train_op)
+
+    def input_fn(split, params):
+        dataset = tf.data.Dataset.from_tensor_slices((X, 3 * X)).batch(params['batch_size'])
+        return dataset.repeat() if split == 'train' else dataset
+
+    run = api.train(model_fn, input_fn, str(tmp_path), hparams={'batch_size': 16, 'learning_rate': 0.5}, train_steps=100)
+    assert run.metrics['eval']['loss'] < 1e-6
+    np.testing.assert_allclose(run.predict([2.0, -1.0])['predictions'], [6, -3], rtol=1e-3)
+    loaded = api.load(str(tmp_path), model_fn, input_fn)
+    np.testing.assert_allclose([line['predictions'] for line in loaded.predict_split()], 3 * X, atol=1e-3)
+
+    def estimator(config, params):
+        return tf.estimator.Estimator(model_fn, config=config, params={'learning_rate': params.learning_rate})
+
+    rate = {'learning_rate': 0.5}
+    own = api.train(estimator, line_data(), str(tmp_path / 'own'), hparams=rate, train_steps=1, schedule='train')
+    assert own.metrics == {}
+
+
 def test_a_mistake_is_one_line(tmp_path):
     for options, message in (
         ({'train_stepps': 5}, 'there is no option train_stepps, did you mean train_steps?'),
@@ -203,7 +232,7 @@ def test_a_mistake_is_one_line(tmp_path):
         ({'local_cluster': 'worker:2'}, 'local_cluster is an option of trainer.py only'),
         ({'schedule': 'predict'}, 'schedule=predict: train() has train_and_evaluate and train'),
         ({'hparams': {'batch_size': '8'}}, 'hparams: batch_size=8 must be an integer'),
-        ({'model': types.SimpleNamespace()}, 'model=SimpleNamespace: SimpleNamespace must define get_params, model; see '),
+        ({'model': types.SimpleNamespace()}, 'model=SimpleNamespace: SimpleNamespace must define model, or else model_fn or '),
         ({'eval_splits': [5]}, 'eval_splits=[5] must be a list of strings'),
         ({'hparams': None}, 'hparams must be a dict of names and values, or text, not None'),
         ({'hparams': {1: 2}}, 'hparams must be a dict of names and values, or text, not a dict'),
