@@ -39,6 +39,7 @@ class TrainingTask(abc.ABC):
       index: index of this process among the training processes.
       count: number of training processes.
       batch_parts: number of processes that share a batch.
+      has_scaffold: whether `scaffold` returns one in place of the model's.
       can_change_batch_size: whether a run may resume with another batch_size.
       last_step: the global step after this process's last step; 0 if unknown.
     """
@@ -47,6 +48,7 @@ class TrainingTask(abc.ABC):
     index = 0
     count = 1
     batch_parts = 1
+    has_scaffold = True
     can_change_batch_size = False
     last_step = 0
 
@@ -119,6 +121,7 @@ class TrainingTask(abc.ABC):
 class Alone(TrainingTask):
     """The only process: it waits for nobody."""
 
+    has_scaffold = False
     can_change_batch_size = True
 
     def hooks(self, hooks, step_hook, means, stop, periods, total_steps, steps_per_loop):

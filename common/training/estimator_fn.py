@@ -45,8 +45,9 @@ class EstimatorFn:
     params: HParams
     names_read: Collection[str]
 
-    def __call__(self, features, labels, mode, config) -> tf.estimator.EstimatorSpec:
-        """Builds the EstimatorSpec for tf.estimator.Estimator."""
+    def __call__(self, features, labels, mode, params, config) -> tf.estimator.EstimatorSpec:
+        """Builds the EstimatorSpec for tf.estimator.Estimator, whose own params the wrapped function knows."""
+        del params
         is_training = mode == ModeKeys.TRAIN
         if not self.training.has_input_fn:
             features, labels = self._as_in_programs(features, labels, is_training)
@@ -77,7 +78,7 @@ class EstimatorFn:
 
     def _train_spec(self, spec, features, config):
         task = self.training.task
-        if task.count > 1 and not _is_plain(spec.scaffold):
+        if task.has_scaffold and not _is_plain(spec.scaffold):
             raise UsageError(f'--model={self.params.model}: a Scaffold of its own excludes parameter servers: leave it out')
         with task.local():
             waited, count_wait = measure_wait(features)

@@ -7,6 +7,7 @@ import os
 import re
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.util import nest
 
 from estimator_trainer.common.console import quiet
 from estimator_trainer.common.errors import RunError
@@ -58,11 +59,15 @@ def _create_unchecked(next_creator, **kwargs):
 
 
 def _check_inputs(inputs):
-    """Adds checks to the float tensors of a dict; None stays None."""
-    return inputs and {
-        name: assert_finite(tensor, f'--debug_numerics: the input {name}') if tensor.dtype.is_floating else tensor
-        for name, tensor in inputs.items()
-    }
+    """Adds checks to the dense float tensors of a structure; None stays None."""
+
+    def check(path, tensor):
+        if not isinstance(tensor, tf.Tensor) or not tensor.dtype.is_floating:
+            return tensor
+        name = ' '.join(map(str, path))
+        return assert_finite(tensor, f'--debug_numerics: the input {name}'.rstrip())
+
+    return inputs if inputs is None else nest.map_structure_with_tuple_paths(check, inputs)
 
 
 @contextlib.contextmanager

@@ -119,7 +119,7 @@ class Training:
                 periods,
                 may_drop_variables=_overrides_model(options),
                 may_drop_slots=bool(options.freeze),
-                scaffold=step.scaffold,
+                scaffold=None if task.has_scaffold else step.scaffold,
             )
             hooks += [summaries, saver, ProgressBar(step.means.loss, length)]
             hooks += [Profiler(profiled, output_dir)] if profiled else []
