@@ -7,13 +7,15 @@ from typing import Any
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
-from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimatorSpec
+from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimator, TPUEstimatorSpec
 
 from estimator_trainer.common.errors import UsageError, describe
 from estimator_trainer.common.plugins.contract import DENSE
+from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.hparams.build import HParams
 
 ModeKeys = tf.estimator.ModeKeys
+_TRAINS = (tf.estimator.Estimator.train, TPUEstimator.train)
 ModelFunction = Callable[..., tf.estimator.EstimatorSpec]
 
 
@@ -21,7 +23,7 @@ def make_estimator(model: Any, config: tf.estimator.RunConfig, params: HParams) 
     """Returns the Estimator of a model module with `model_fn` or `estimator`.
 
     Raises:
-      UsageError: `estimator` returns something else, or one with another directory.
+      UsageError: `estimator` returns something else, one with another directory, or one that trains in its own way.
     """
     if hasattr(model, 'model_fn'):
         return tf.estimator.Estimator(_model_fn(model, params), config=config, params=params)
@@ -31,6 +33,12 @@ def make_estimator(model: Any, config: tf.estimator.RunConfig, params: HParams) 
         raise UsageError(f'{source} must return a tf.estimator.Estimator, not {describe(made)}')
     if made.model_dir != config.model_dir:
         raise UsageError(f'{source} must pass on its config: the Estimator has the model_dir {made.model_dir}')
+    kind = type(made)
+    if kind.train not in _TRAINS:
+        raise UsageError(
+            f'{source}: {kind.__module__}.{kind.__name__} has a train() of its own, which the trainer cannot follow: run its '
+            'program by python -m tf_estimator'
+        )
     return made
 
 
@@ -61,6 +69,28 @@ def wrap_model_fn(estimator: tf.estimator.Estimator, wrap: Callable[[ModelFuncti
     wrapped = copy.copy(estimator)
     wrapped._model_fn = wrap(estimator.model_fn)
     return wrapped
+
+
+def as_in_programs(
+    dataset: Any, params: HParams, features: Mapping[str, Any], labels: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], Any]:
+    """Returns a batch of a dataset module with `read` as Estimator programs expect it.
+
+    Args:
+      labels: {name: tensor [batch, ...]}, or None.
+
+    Returns:
+      features: a plain dict, with the features of the module's `by_column`, if it has that, and the label 'weight' among them,
+        and without 'example_id'.
+      labels: the only tensor beside the weight, or a dict if there are several; None if there are none.
+    """
+    features = {name: value for name, value in features.items() if name != EXAMPLE_ID}
+    if hasattr(dataset, 'by_column'):
+        features = {**features, **dataset.by_column(params, features)}
+    targets = dict(labels or {})
+    if 'weight' in targets:
+        features['weight'] = targets.pop('weight')
+    return features, next(iter(targets.values())) if len(targets) == 1 else targets or None
 
 
 def check_batches(source: str, made: Any) -> Any:

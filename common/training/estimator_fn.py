@@ -9,8 +9,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.summaries import measure_wait
-from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
-from estimator_trainer.common.plugins.estimator_contract import ModelFunction, named
+from estimator_trainer.common.plugins.estimator_contract import ModelFunction, as_in_programs, named
 from estimator_trainer.common.training import augmentation
 from estimator_trainer.common.training.class_names import with_class_name
 from estimator_trainer.common.training.effects import check_effects
@@ -27,9 +26,8 @@ _DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 class EstimatorFn:
     """Wraps the model_fn of an Estimator, for all three modes.
 
-    Its training step, loss, metrics, hooks and exports stay as they are. From a dataset module with `read` it gets what
-    Estimator programs expect: a plain dict of features, with the columns of a table by their names and the weight among them,
-    and one tensor of labels.
+    Its training step, loss, metrics, hooks and exports stay as they are; of the framework's datasets, it gets what
+    `as_in_programs` returns.
 
     Attributes:
       model_fn: function of (features, labels, mode, config).
@@ -50,7 +48,9 @@ class EstimatorFn:
         del params
         is_training = mode == ModeKeys.TRAIN
         if not self.training.has_input_fn:
-            features, labels = self._as_in_programs(features, labels, is_training)
+            features, labels = as_in_programs(self.dataset, self.params, features, labels)
+            if is_training:
+                augmentation.change_image(features, self.params)
         spec = self.model_fn(features, labels, mode, config)
         if mode == ModeKeys.PREDICT:
             return self._with_outputs(spec)
@@ -61,20 +61,6 @@ class EstimatorFn:
             tf.logging.info(line)
         warm_start(self.training.options)
         return self._train_spec(spec, features, config)
-
-    def _as_in_programs(self, features, labels, is_training):
-        """Returns the features and labels of the framework's datasets as Estimator programs have them."""
-        features = {name: value for name, value in features.items() if name != EXAMPLE_ID}
-        if is_training:
-            augmentation.change_image(features, self.params)
-        if hasattr(self.dataset, 'by_column'):
-            features = {**features, **self.dataset.by_column(self.params, features)}
-        if labels is None:
-            return features, None
-        if 'weight' in labels:
-            features['weight'] = labels['weight']
-        targets = {name: value for name, value in labels.items() if name != 'weight'}
-        return features, next(iter(targets.values())) if len(targets) == 1 else targets or None
 
     def _train_spec(self, spec, features, config):
         task = self.training.task

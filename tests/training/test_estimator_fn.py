@@ -82,3 +82,18 @@ def test_training_ends_with_a_warning_where_the_batches_of_an_input_fn_end(tmp_p
     assert 'Training ends at step 2, as input_fn() has no more batches: let it repeat its data.' in caplog.text
     with pytest.raises(Exception, match=r'input_fn\(\) has no batch to train on at step 2'):
         estimator.train(lambda: batches().take(0), max_steps=3)
+
+
+def test_a_canned_classifiers_class_has_its_name_among_exported_outputs_and_only_predictions_are_exported(tmp_path):
+    params = build.add_metadata(build.make_hparams('m', {}, 'd', {}, '', ''), {'class_names': ['no', 'yes']})
+    columns = [tf.feature_column.numeric_column('x', [2])]
+    canned = tf.estimator.LinearClassifier(columns, model_dir=str(tmp_path))
+    training = Training(Options(), total_steps=3)
+    wrapped = EstimatorFn(canned.model_fn, types.SimpleNamespace(), training, params, set())
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.create_global_step()
+        spec = wrapped({'x': tf.constant([[1.0, 2.0]])}, None, ModeKeys.PREDICT, {}, canned.config)
+        session.run([tf.global_variables_initializer(), tf.tables_initializer()])
+        assert session.run(spec.predictions['class']).tolist() == [0]
+        assert {*spec.export_outputs} == {'predict', 'serving_default'}
+        assert session.run(spec.export_outputs['serving_default'].outputs['class_name']).tolist() == [b'no']
