@@ -10,7 +10,10 @@ An old script runs unchanged, without that import; with --tf1, also one of Tenso
 
     python -m tf_estimator [--tf1] SCRIPT ARGS...
 
-In a notebook, `tf_estimator.enable(tf1=True)` does what --tf1 does, for what it imports from then on.
+With --exact, its trainings resume bit for bit after they were stopped or killed.
+
+In a notebook, `tf_estimator.enable(tf1=True)` does what --tf1 does, for what it imports from then on, and
+`tf_estimator.enable(exact=True)` what --exact does.
 
 The code behind `tf.estimator` is the package `tensorflow-estimator` 2.15.0. It imports a few modules and constants that
 TensorFlow has dropped since, which this package restores. `tf.layers` and the canned estimators need Keras 2, which is the
@@ -44,13 +47,22 @@ def install() -> None:
         import tensorflow  # noqa: F401
 
 
-def enable(tf1: bool = False) -> None:
-    """Installs `tf.estimator`; with tf1, `tensorflow` is TensorFlow 1 in later imports of the program's own files."""
+def enable(tf1: bool = False, exact: bool = False) -> None:
+    """Installs `tf.estimator`.
+
+    Args:
+      tf1: whether `tensorflow` is TensorFlow 1 in later imports of the program's own files.
+      exact: whether trainings resume bit for bit from now on.
+    """
     install()
     if tf1:
         from tf_estimator.tf1 import enable as enable_tf1
 
         enable_tf1()
+    if exact:
+        from tf_estimator.exact import enable as enable_exact
+
+        enable_exact()
 
 
 @contextlib.contextmanager

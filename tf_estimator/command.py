@@ -8,12 +8,14 @@ import sys
 from tf_estimator import AS_IT_WAS, __version__, environment, runner
 from tf_estimator.errors import CommandError
 
-_FLAGS = ('--tf1', '--as_it_was')
+_FLAGS = ('--tf1', '--exact', '--as_it_was')
 
 _USAGE = """\
 python -m tf_estimator SCRIPT ARGS...      runs a script, with tf.estimator; - reads it from stdin
 python -m tf_estimator -m MODULE ARGS...   runs a module, like python -m, with tf.estimator
 python -m tf_estimator --tf1 ...           runs a script, or -m MODULE, for which `tensorflow` is TensorFlow 1, with tf.contrib
+python -m tf_estimator --exact ...         runs it, or with --tf1, so that Estimator's training resumes bit for bit after it was
+                                           stopped or killed
 python -m tf_estimator --as_it_was ...     runs it, or with --tf1, without warnings of Estimator's silent traps, and mends none
 python -m tf_estimator --check PATH...     reads a program's files, and says whether it runs; with --json, as JSON;
                                            exit code 1 if it needs an edit
@@ -38,7 +40,7 @@ def _run(arguments):
     flags = [*itertools.takewhile(_FLAGS.__contains__, arguments)]
     if '--as_it_was' in flags:
         os.environ[AS_IT_WAS] = '1'  # For the processes that the program starts, too.
-    tf1 = '--tf1' in flags
+    modes = runner.Modes(tf1='--tf1' in flags, exact='--exact' in flags)
     arguments = arguments[len(flags) :]
     match arguments:
         case ['-h' | '--help', *_] | ['enable' | 'disable' | 'status', '-h' | '--help']:
@@ -50,7 +52,7 @@ def _run(arguments):
         case ['-m']:
             raise CommandError('MODULE is missing: python -m tf_estimator -m MODULE ARGS...', 2)
         case ['-m', module, *rest]:
-            runner.run_module(module, rest, tf1)
+            runner.run_module(module, rest, modes)
         case ['--check', *rest]:
             _check(rest)
         case ['enable'] | ['enable', '--force']:
@@ -64,7 +66,7 @@ def _run(arguments):
         case [option, *_] if option.startswith('-') and option != '-':
             raise CommandError(f'there is no option {option}: python -m tf_estimator [-m MODULE | SCRIPT] ARGS...', 2)
         case [script, *rest]:
-            runner.run_script(script, rest, tf1)
+            runner.run_script(script, rest, modes)
 
 
 def _check(arguments):

@@ -7,25 +7,37 @@ import re
 import runpy
 import sys
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 import tf_estimator
 from tf_estimator.errors import CommandError
 
 
-def run_script(script: str, arguments: list[str], tf1: bool = False) -> None:
+class Modes(NamedTuple):
+    """How a program runs.
+
+    Attributes:
+      tf1: whether `tensorflow` is TensorFlow 1 for the program.
+      exact: whether its trainings resume bit for bit.
+    """
+
+    tf1: bool = False
+    exact: bool = False
+
+
+def run_script(script: str, arguments: list[str], modes: Modes = Modes()) -> None:
     """Runs a script like `python SCRIPT ARGS...`; raises CommandError if it cannot start.
 
     Args:
       script: a file of source or bytecode; a directory or zip file with a __main__.py; or '-' for stdin.
       arguments: of the script.
-      tf1: whether `tensorflow` is TensorFlow 1 for the program.
+      modes: how it runs.
     """
     if script != '-' and not os.path.exists(script):
         raise CommandError(f'{script}: no such file', 2)
     if os.path.isdir(script) and not os.path.exists(os.path.join(script, '__main__.py')):
         raise CommandError(f'{script}: is a directory without __main__.py', 2)
-    _install(tf1, None if script == '-' else os.path.dirname(os.path.realpath(script)))
+    _install(modes, None if script == '-' else os.path.dirname(os.path.realpath(script)))
     sys.argv = [script, *arguments]
     if script != '-' and (os.path.isdir(script) or _is_binary(script)):
         runpy.run_path(script, run_name='__main__')
@@ -62,13 +74,13 @@ class _ScriptLoader(importlib.machinery.SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)  # Once, as pipes cannot be read again.
 
 
-def run_module(module: str, arguments: list[str], tf1: bool = False) -> None:
+def run_module(module: str, arguments: list[str], modes: Modes = Modes()) -> None:
     """Runs a module, or a package's __main__, like `python -m MODULE ARGS...`; raises CommandError if there is none."""
     package = module.partition('.')[0]
     found = importlib.util.find_spec(package) if package else None
     if found is None:  # The package's modules might import TensorFlow.
         raise CommandError(f'no module named {module}', 2)
-    _install(tf1, next(iter(found.submodule_search_locations or ()), None))
+    _install(modes, next(iter(found.submodule_search_locations or ()), None))
     try:
         spec = importlib.util.find_spec(module)
         if spec and spec.submodule_search_locations is not None:
@@ -83,7 +95,7 @@ def run_module(module: str, arguments: list[str], tf1: bool = False) -> None:
     runpy.run_module(module, run_name='__main__', alter_sys=True)
 
 
-def _install(tf1, directory):
+def _install(modes, directory):
     try:
         tf_estimator.install()
     except ImportError as error:
@@ -91,11 +103,15 @@ def _install(tf1, directory):
     from tf_estimator import dropped_names
 
     dropped_names.restore()
-    if tf1:
-        from tf_estimator.tf1 import enable
+    if modes.tf1:
+        from tf_estimator import tf1
 
-        enable(directory)
-    _hide_own_frames(tf1)
+        tf1.enable(directory)
+    if modes.exact:
+        from tf_estimator import exact
+
+        exact.enable()
+    _hide_own_frames(modes.tf1)
 
 
 def _is_of_tensorflow_1(error):

@@ -1,0 +1,83 @@
+"""What does not resume exactly in a program."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+_PYTHON = {'PyFunc', 'EagerPyFunc'}
+_GENERATOR = 'GeneratorDataset'
+_RANDOM = {
+    'AllCandidateSampler',
+    'FixedUnigramCandidateSampler',
+    'LearnedUnigramCandidateSampler',
+    'LogUniformCandidateSampler',
+    'Multinomial',
+    'ParameterizedTruncatedNormal',
+    'RandomCrop',
+    'RandomGamma',
+    'RandomPoisson',
+    'RandomPoissonV2',
+    'RandomShuffle',
+    'RandomStandardNormal',
+    'RandomUniform',
+    'RandomUniformInt',
+    'SampleDistortedBoundingBox',
+    'SampleDistortedBoundingBoxV2',
+    'ThreadUnsafeUnigramCandidateSampler',
+    'TruncatedNormal',
+    'UniformCandidateSampler',
+}
+_GENERATORS = {'RngReadAndSkip', 'RngSkip', 'StatefulUniform', 'StatefulStandardNormalV2', 'StatefulTruncatedNormal'}
+
+
+def reasons(graph: tf.Graph) -> list[str]:
+    """Returns what a resumed training in a graph does otherwise than an undisturbed one; texts for a list."""
+    library = {function.signature.name: function for function in graph.as_graph_def().library.function}
+    data = _types(_inputs(op for op in graph.get_operations() if op.type == 'MakeIterator'), library)
+    own = {op.type for op in graph.get_operations() if not op.name.startswith('exact/')}
+    found = []
+    if _GENERATOR in data:
+        found.append('Dataset.from_generator, whose state cannot be saved: the input begins anew')
+    if graph.get_collection(tf.GraphKeys.QUEUE_RUNNERS):
+        found.append('the queues of the input, which begins anew')
+    if (data | own) & _PYTHON and _GENERATOR not in data:
+        found.append('py_function and numpy_function, if their functions have a state')
+    if generators := data & _GENERATORS:
+        found.append(f'tf.random.Generator in a function of a dataset ({", ".join(sorted(generators))})')
+    if random := (data | own) & _RANDOM:
+        found.append(f'the random ops {", ".join(sorted(random))}')
+    return found
+
+
+def can_save_input(graph: tf.Graph) -> bool:
+    """Whether the state of the iterators of a graph can be saved."""
+    library = {function.signature.name: function for function in graph.as_graph_def().library.function}
+    return _GENERATOR not in _types(_inputs(op for op in graph.get_operations() if op.type == 'MakeIterator'), library)
+
+
+def _inputs(ops: Iterable[Any]) -> list[Any]:
+    """Returns ops and all on which they depend, as NodeDefs."""
+    waiting, seen = [*ops], set()
+    while waiting:
+        op = waiting.pop()
+        if op not in seen:
+            seen.add(op)
+            waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+    return [op.node_def for op in seen]
+
+
+def _types(nodes, library):
+    """Returns the types of nodes, and of those in the functions that they call."""
+    waiting, types, seen = [*nodes], set(), set()
+    while waiting:
+        node = waiting.pop()
+        types.add(node.op)
+        called = [value.func.name for value in node.attr.values() if value.HasField('func')]
+        called += [function.name for value in node.attr.values() for function in value.list.func]
+        if node.op in library:
+            called.append(node.op)
+        for name in {*called} - seen:
+            seen.add(name)
+            waiting += library[name].node_def if name in library else ()
+    return types

@@ -1,0 +1,63 @@
+"""What a training needs beside a checkpoint to resume exactly, in files of a folder of its model_dir."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+from typing import Any
+
+from tf_estimator.exact import checkpoints
+
+import tensorflow.compat.v1 as tf
+
+FOLDER = 'exact_state'
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """Attributes:
+    runs: the number of steps that the session has run, from which the keys of random ops follow.
+    seed: that of the graph.
+    has_input: whether the state of the iterators is saved beside it.
+    """
+
+    runs: int
+    seed: int
+    has_input: bool
+
+
+def input_path(directory: str, step: int) -> str:
+    """Returns the prefix of the files with the state of the iterators at a step."""
+    return os.path.join(directory, FOLDER, f'{step}.input')
+
+
+def write(directory: str, step: int, state: State) -> None:
+    path = _path(directory, step)
+    with tf.io.gfile.GFile(f'{path}.new', 'w') as file:
+        file.write(json.dumps(dataclasses.asdict(state)))
+    tf.io.gfile.rename(f'{path}.new', path, overwrite=True)
+
+
+def read(directory: str, step: int) -> State | None:
+    """Returns the state at a step, or None if it is not there or no state."""
+    with contextlib.suppress(tf.errors.OpError, ValueError, TypeError):
+        with tf.io.gfile.GFile(_path(directory, step)) as file:
+            values: Any = json.load(file)
+        if [type(values[field.name]) for field in dataclasses.fields(State)] == [int, int, bool]:
+            return State(**values)
+    return None
+
+
+def delete_old(directory: str) -> None:
+    """Deletes the states of checkpoints that are no longer there."""
+    folder, kept = os.path.join(directory, FOLDER), {*checkpoints.steps(directory)}
+    for name in tf.io.gfile.listdir(folder):
+        found = re.match(r'(\d+)\.', name)
+        if found and int(found[1]) not in kept:
+            with contextlib.suppress(tf.errors.NotFoundError):
+                tf.io.gfile.remove(os.path.join(folder, name))
+
+
+def _path(directory, step):
+    return os.path.join(directory, FOLDER, f'{step}.json')
