@@ -23,6 +23,7 @@ from estimator_trainer.common.runs.length import measure
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.metrics import Objective, parse_objective
+from estimator_trainer.common.training import exact_program
 from estimator_trainer.common.training.parallel import tower_devices
 from estimator_trainer.common.training.training import Training
 
@@ -101,6 +102,8 @@ def make_experiment(
     estimator, evaluated = make_estimators(model, source, devices, training, config)
     is_part = bool(options.overfit_batches)
     train_input_fn = make_input_fn(source, ModeKeys.TRAIN, params.train_split, length.trained_examples, cache, is_part, share)
+    if source.has_input_fn() and not task.has_scaffold:
+        train_input_fn = exact_program.recorded(train_input_fn)
     return Experiment(
         estimator=estimator,
         source=source,

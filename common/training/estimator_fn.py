@@ -10,7 +10,7 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.summaries import measure_wait
 from estimator_trainer.common.plugins.estimator_contract import ModelFunction, as_in_programs, named
-from estimator_trainer.common.training import augmentation
+from estimator_trainer.common.training import augmentation, exact_program
 from estimator_trainer.common.training.class_names import with_class_name
 from estimator_trainer.common.training.effects import check_effects
 from estimator_trainer.common.training.saving import StepCounts
@@ -51,6 +51,8 @@ class EstimatorFn:
             features, labels = as_in_programs(self.dataset, self.params, features, labels)
             if is_training:
                 augmentation.change_image(features, self.params)
+        if is_training and not self.training.task.has_scaffold:
+            exact_program.begin()
         spec = self.model_fn(features, labels, mode, config)
         if mode == ModeKeys.PREDICT:
             return self._with_outputs(spec)

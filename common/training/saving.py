@@ -12,6 +12,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.paths import check_identity, identify
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.restore import check_variables, unknown_variables
+from estimator_trainer.common.training.exact_program import ProgramState
 
 _CHANGED = 'the code has changed since; restore it, or choose another --output_dir'
 NOT_FINITE_HINT = 'lower learning_rate, or find the op or the input that made it with --debug_numerics'
@@ -104,6 +105,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
       may_drop_variables: whether the model may lack variables of the checkpoint, as its hyper-parameters have changed.
       may_drop_slots: whether its optimizer may lack some, as other variables are trained.
       scaffold: that of the session, whose saver saves; by default, the graph's only saver does.
+      state: what else to save with each checkpoint.
     """
 
     def __init__(
@@ -114,11 +116,13 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         may_drop_variables: bool = False,
         may_drop_slots: bool = False,
         scaffold: tf.train.Scaffold | None = None,
+        state: ProgramState | None = None,
     ):
         # This class writes the graph faster.
         super().__init__(directory, save_steps=1, scaffold=scaffold, listeners=[*listeners], save_graph_def=False)
         self._timer = _MultiplesTimer(periods)
         self._may_drop_variables, self._may_drop_slots = may_drop_variables, may_drop_slots
+        self._state = state
         # The last starts of the session: the latest checkpoint, and the number of runs that followed.
         self._starts: collections.deque[tuple[str | None, int]] = collections.deque(maxlen=_MAX_STARTS)
         self._is_starting = False
@@ -187,7 +191,11 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
             if not_finite:
                 raise RunError(f'{not_finite[0]} is not finite after step {step}, which is not saved: {NOT_FINITE_HINT}')
             tf.logging.info('Saving checkpoints for %d into %s.', step, self._save_path)
+            if self._state and step:
+                self._state.save(session, step)
             self._get_saver().save(session, self._save_path, global_step=step)
+            if self._state:
+                self._state.delete_old()
         return any([listener.after_save(session, step) for listener in self._listeners])  # noqa: C419 - all must be called
 
 

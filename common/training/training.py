@@ -14,7 +14,7 @@ from estimator_trainer.common.monitoring.summaries import Length, TrainingSummar
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import parse_steps
 from estimator_trainer.common.stop import StopOnSignal
-from estimator_trainer.common.training import saving
+from estimator_trainer.common.training import exact_program, saving
 from estimator_trainer.common.training.multi_step import MultiStepHook
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 from estimator_trainer.hparams.build import HParams
@@ -76,9 +76,11 @@ class Training:
         with self.task.local():
             mean_loss, count_loss = tf.metrics.mean(step.means.loss)
         step = step._replace(train_op=tf.group(step.train_op, count_loss))
-        hooks = self._hooks(step, mean_loss, params, config.model_dir)
-        # For the Estimator, an asynchronous worker is not a chief, and only the chief's own hooks run.
-        of_chief, of_worker = (hooks, ()) if config.is_chief else ((), hooks)
+        step_hook = self._step_hook(step.train_op)
+        state = exact_program.ProgramState(config.model_dir, step_hook) if exact_program.has_begun() else None
+        hooks = self._hooks(step, step_hook, state, mean_loss, params, config.model_dir)
+        # For the Estimator, an asynchronous worker is not a chief, and only the chief's own hooks run; these precede others.
+        of_chief, others = (hooks, [state.restoring()] if state else []) if config.is_chief else ([], hooks)
         spec = tf.estimator.EstimatorSpec(
             tf.estimator.ModeKeys.TRAIN,
             step.predictions,
@@ -86,21 +88,28 @@ class Training:
             step.train_op,
             scaffold=self.task.scaffold(config.keep_checkpoint_max) or step.scaffold,
             training_chief_hooks=of_chief,
-            training_hooks=of_worker,
+            training_hooks=others,
         )
-        warn_of_random_ops(step.train_op)
+        if not self.has_input_fn:  # ProgramState warns of its ops.
+            warn_of_random_ops(step.train_op)
         fetched = [step.train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in step.metrics.values())]
         check_fits(fetched, params.batch_size // (step.towers * self.task.batch_parts))
         return spec
 
-    def _hooks(self, step, mean_loss, params, output_dir):
+    def _step_hook(self, train_op):
+        options, milestones = self.options, [self.total_steps, *self._profiled()]
+        return self.task.step_hook(self.stop) or MultiStepHook(
+            train_op, options.steps_per_loop, options.save_summary_steps, self.checkpoint_periods, milestones
+        )
+
+    def _profiled(self):
+        return parse_steps(self.options.profile_steps) if self.options.profile_steps else ()
+
+    def _hooks(self, step, step_hook, state, mean_loss, params, output_dir):
         """Returns the training hooks, in the order in which they see a step."""
         options, periods, task = self.options, self.checkpoint_periods, self.task
-        profiled = parse_steps(options.profile_steps) if options.profile_steps else ()
-        step_hook = task.step_hook(self.stop) or MultiStepHook(
-            step.train_op, options.steps_per_loop, options.save_summary_steps, periods, [self.total_steps, *profiled]
-        )
-        hooks: list[tf.train.SessionRunHook] = [saving.StepCheck(step.means.loss, may_end=self.has_input_fn)]
+        hooks: list[tf.train.SessionRunHook] = [state] if state else []
+        hooks.append(saving.StepCheck(step.means.loss, may_end=self.has_input_fn))
         if task.is_chief:
             length = Length(params, self.num_examples, self.total_steps, self._batch_size(step.features, params))
             summaries = TrainingSummaries(
@@ -120,9 +129,10 @@ class Training:
                 may_drop_variables=_overrides_model(options),
                 may_drop_slots=bool(options.freeze),
                 scaffold=None if task.has_scaffold else step.scaffold,
+                state=state,
             )
             hooks += [summaries, saver, ProgressBar(step.means.loss, length)]
-            hooks += [Profiler(profiled, output_dir)] if profiled else []
+            hooks += [Profiler(self._profiled(), output_dir)] if self._profiled() else []
         hooks += step.hooks
         return task.hooks(hooks, step_hook, step.means, self.stop, periods, self.total_steps, options.steps_per_loop)
 

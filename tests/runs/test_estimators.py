@@ -80,6 +80,33 @@ def test_a_model_fn_trains_and_evaluates_as_in_its_own_program_resumes_predicts_
     np.testing.assert_allclose(y, expected, rtol=1e-4)
 
 
+def test_shuffles_and_random_ops_of_a_program_resume_exactly_also_in_loops(run, program, monkeypatch, tmp_path):
+    def input_fn(split, params):
+        dataset = tf.data.Dataset.from_tensor_slices(program.points(0)).shuffle(30)
+        noisy = dataset.map(lambda x, y: ({'x': x['x'] + tf.random.normal([2])}, y), num_parallel_calls=2)
+        return noisy.repeat().batch(8).prefetch(2)
+
+    def model_fn(features, labels, mode):
+        noisy = {'x': tf.nn.dropout(tf.layers.dense(features['x'], 2), rate=0.5) + tf.random.uniform([1, 2])}
+        return plain(noisy, labels, mode)
+
+    plain = program.model_fn
+    monkeypatch.setattr(program, 'input_fn', input_fn)
+    monkeypatch.setattr(program, 'model_fn', model_fn)
+    flags = ('--model=own.program', '--dataset=own.program', '--schedule=train')
+    assert run(*flags, '--train_steps=20', output_dir=tmp_path / 'whole')[0] == 0
+    for steps in (7, 13, 20):
+        code, _, err = run(*flags, f'--train_steps={steps}', '--steps_per_loop=4', '--keep_checkpoint_max=1')
+        assert code == 0 and 'anew' not in err, err
+    assert_equal(read_weights(tmp_path / 'output'), read_weights(tmp_path / 'whole'))
+    state = tmp_path / 'output' / 'input_state'
+    assert {path.name.partition('.')[0] for path in state.iterdir()} == {'20'}
+    for path in state.iterdir():
+        path.unlink()
+    code, _, err = run(*flags, '--train_steps=21')
+    assert code == 0 and 'WARNING The input starts anew at step 20, since its state there cannot be restored: ' in err
+
+
 def test_an_estimator_learns_from_the_columns_of_a_table_and_takes_its_rows(run, tmp_path):
     ages = np.arange(100)
     rows = [f'{age},{"A" if age % 2 else "B"},{"old" if age > 50 else "young"}' for age in ages]

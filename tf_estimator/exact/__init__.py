@@ -6,7 +6,17 @@ import functools
 @functools.cache  # Once.
 def enable() -> None:
     """Makes each Estimator.train from now on resume exactly."""
-    from tf_estimator.exact import datasets, iterators, random_ops, session, training
+    from tf_estimator.exact import session, training
 
-    for module in (random_ops, datasets, iterators, session, training):
+    prepare()
+    for module in (session, training):
+        module.mend()
+
+
+@functools.cache  # Once.
+def prepare() -> None:
+    """Makes the ops and datasets that are created from now on exact in graphs for which `keys.begin` is called."""
+    from tf_estimator.exact import datasets, iterators, random_ops
+
+    for module in (random_ops, datasets, iterators):
         module.mend()

@@ -25,6 +25,12 @@ def begin(graph: tf.Graph) -> None:
     graph._exact_root = True
 
 
+def set_default(graph: tf.Graph, number: tf.Tensor) -> None:
+    """Makes `number`, a scalar int64 tensor, the key of runs of a session that do not feed it."""
+    with graph.as_default(), graph.name_scope('exact/'):
+        graph._exact_key = tf.placeholder_with_default(number, [], 'key')
+
+
 def is_in_training(graph: Any) -> bool:
     """Whether a graph, or the one around a function's, is that of a training."""
     while isinstance(graph, func_graph.FuncGraph):

@@ -1,0 +1,157 @@
+"""What an Estimator program's own model_fn and input_fn need to resume exactly.
+
+Their random ops become functions of seed, op and global step, those of datasets of the element, and the state of the input's
+iterators is saved with each checkpoint. The framework's own models and datasets need nothing of this.
+"""
+
+from collections.abc import Callable
+import contextlib
+import itertools
+import os
+import re
+from typing import Any
+
+from tf_estimator import exact
+from tf_estimator.exact import inexact, iterators, keys
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import first_line
+from estimator_trainer.common.files import names_in
+
+_FOLDER = 'input_state'
+_RUNS = 2**24  # More than a step has.
+
+
+def begin() -> None:
+    """Makes the default graph that of an exact training, for the ops that follow."""
+    exact.prepare()
+    graph = tf.get_default_graph()
+    if not keys.is_in_training(graph):
+        keys.begin(graph)
+        keys.set_default(graph, _step_or_zero())
+
+
+def has_begun() -> bool:
+    """Whether the default graph is that of an exact training."""
+    return keys.is_in_training(tf.get_default_graph())
+
+
+def recorded(input_fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the input_fn of an exact training, the state of whose iterators is saved."""
+
+    def call(params=None):
+        begin()
+        iterators.begin(tf.get_default_graph())
+        return input_fn(params)
+
+    return call
+
+
+def _step_or_zero():
+    """Returns the global step, int64 scalar; 0 before it is initialized, for initial values of variables."""
+    step = tf.train.get_or_create_global_step()
+    return tf.cond(
+        tf.is_variable_initialized(step), lambda: tf.cast(step.read_value(), tf.int64), lambda: tf.zeros([], tf.int64)
+    )
+
+
+class ProgramState(tf.train.SessionRunHook):
+    """Saves the state of the input with each checkpoint, and restores it. It must be the first hook, and `restoring` the last.
+
+    Args:
+      output_dir: of the run.
+      steps: the hook whose `next_visible_step()` returns the next step that hooks see.
+    """
+
+    def __init__(self, output_dir: str, steps: Any):
+        self._output_dir = output_dir
+        self._steps = steps
+        self._iterators: Any = None
+
+    def begin(self):
+        graph = tf.get_default_graph()
+        self._global_step, self._key = tf.train.get_global_step(), keys.fed_key(graph)
+        if not hasattr(graph, '_exact_iterators'):  # The framework makes the batches.
+            return
+        if reasons := inexact.reasons(graph):
+            tf.logging.warning('This does not resume exactly: %s. All else does.', '; '.join(reasons))
+        if inexact.can_save_input(graph):
+            self._iterators = iterators.Iterators(graph)
+
+    def after_create_session(self, session, coord):
+        self._step = int(session.run(self._global_step))
+        self._is_running, self._numbers = False, itertools.count(1)
+        self._follow(session)
+
+    def restoring(self) -> tf.train.SessionRunHook:
+        """Returns the hook that restores the state, after the Estimator's own has initialized the iterator."""
+        return _Restoring(self)
+
+    def restore(self, session: tf.Session) -> None:
+        """Restores the state of the input; without it, the input starts anew, with a warning."""
+        if not self._iterators:
+            return
+        self._iterators.initialize(session)
+        if not self._step:
+            return
+        step, path = self._step, self._path(self._step)
+        reason = f'{path} is missing'
+        if tf.io.gfile.exists(f'{path}.index'):
+            try:
+                self._iterators.restore(session, path)
+                return
+            except (tf.errors.OpError, ValueError) as error:
+                reason = f'{path} is corrupt, or of another input: {first_line(error)}'
+                self._iterators.restart(session)
+        tf.logging.warning('The input starts anew at step %d, since its state there cannot be restored: %s', step, reason)
+
+    def _follow(self, session):
+        """Makes runs of the session by hooks draw other numbers than the step itself, which has 'caller' in its fetches."""
+        run = session.run
+
+        def followed(fetches, feed_dict=None, options=None, run_metadata=None):
+            if isinstance(fetches, dict) and 'caller' in fetches:
+                result = run(fetches, feed_dict, options, run_metadata)
+                self._is_running = False
+                return result
+            if self._key is not None:
+                feed_dict = {**(feed_dict or {}), self._key: self._step * _RUNS + next(self._numbers)}
+            return run(fetches, feed_dict, options, run_metadata)
+
+        session.run = followed
+
+    def before_run(self, run_context):
+        self._is_running = True  # It stays so if the input ends.
+        self._step, self._numbers = self._steps.next_visible_step(), itertools.count(1)
+
+    def save(self, session: tf.Session, step: int) -> None:
+        """Saves the state of the input at a step, before its checkpoint, unless the input has ended."""
+        if not self._iterators or self._is_running:
+            return
+        tf.io.gfile.makedirs(os.path.join(self._output_dir, _FOLDER))
+        try:
+            self._iterators.save(session, self._path(step))
+        except tf.errors.OpError as error:
+            self._iterators = None
+            tf.logging.warning('The state of the input cannot be saved, so a resumed run starts it anew: %s', error.message)
+
+    def delete_old(self) -> None:
+        """Deletes the states at steps whose checkpoints are gone."""
+        folder = os.path.join(self._output_dir, _FOLDER)
+        for name in names_in(folder) if self._iterators else ():
+            step = re.match(r'(\d+)\.', name)
+            if step and not tf.io.gfile.exists(os.path.join(self._output_dir, f'model.ckpt-{step[1]}.index')):
+                with contextlib.suppress(tf.errors.NotFoundError):
+                    tf.io.gfile.remove(os.path.join(folder, name))
+
+    def _path(self, step):
+        return os.path.join(self._output_dir, _FOLDER, f'{step}.input')
+
+
+class _Restoring(tf.train.SessionRunHook):
+    def __init__(self, state):
+        self._state = state
+
+    def after_create_session(self, session, coord):
+        self._state.restore(session)
