@@ -18,7 +18,7 @@ from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import dates, example_parser, numbers, raw_columns, tokens
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
 from estimator_trainer.common.own_data.schema import COLUMNS, TARGET, WEIGHT, check_same_columns, read_schema
-from estimator_trainer.common.own_data.split_rows import BadRows, SplitExamples, read_summary, write
+from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples, read_summary, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.table_facts import describe
 from estimator_trainer.common.own_data.table_rows import parts_of_table, places_in_table, read_rows
@@ -163,10 +163,8 @@ def _convert(directory, files, params):
     opened = {file: open_table(file.path, named) for file in files}
     tables = {file: table for file, table in opened.items() if _is_split(file, table, opened[trained])}
     facts, text = describe(tables, trained, schema, params)
-    examples: dict[str, SplitExamples] = {}
+    examples = []
     for file, table in tables.items():
-        encode, bad = make_encoder(table, facts, has_labels=True), BadRows(params.max_bad_share)
-        for split in file.splits:
-            parts = functools.partial(parts_of_table, file, split, table, encode)
-            examples[split] = SplitExamples(file, split, parts, bad)
+        parts = functools.partial(parts_of_table, file, table, make_encoder(table, facts, has_labels=True))
+        examples.append(FileExamples(file, parts, BadRows(params.max_bad_share)))
     write(directory, path, facts, text, examples)

@@ -20,7 +20,7 @@ from estimator_trainer.common.own_data.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.labeled_lines import split as split_line
 from estimator_trainer.common.own_data.lines import in_blocks
 from estimator_trainer.common.own_data.schema import FEATURES, LABEL, TEXT
-from estimator_trainer.common.own_data.split_rows import BadRows, SplitExamples, parts_of_rows, read_rows, read_summary, write
+from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples, parts_of_rows, read_rows, read_summary, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.own_data.values import key
@@ -156,12 +156,10 @@ def _convert(directory, files, params):
         tokens.warn_of_unknown_words(vocabulary['vocabulary'], surveys[params.train_split].words, survey.words, place)
     tf.logging.info('%s: %d ids of %s', params.text_file, vocabulary['vocabulary_size'], params.tokens)
     encode = _label_encoder(classes)
-    examples: dict[str, SplitExamples] = {}
-    for file, found in lines.items():
-        bad = BadRows(params.max_bad_share)
-        for split in file.splits:
-            parts = functools.partial(parts_of_rows, file, split, found.labeled, encode)
-            examples[split] = SplitExamples(file, split, parts, bad)
+    examples = [
+        FileExamples(file, functools.partial(parts_of_rows, file, found.labeled, encode), BadRows(params.max_bad_share))
+        for file, found in lines.items()
+    ]
     facts = {**describe_classes(classes), **vocabulary}
     write(directory, params.text_file, facts, _summarize(params.text_file, facts, surveys), examples)
 
