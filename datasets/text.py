@@ -15,6 +15,7 @@ from estimator_trainer.common.errors import RunError, UsageError, check_range, s
 from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import example_parser, tokens
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
+from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.description import describe_classes, log_classes
 from estimator_trainer.common.own_data.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.labeled_lines import split as split_line
@@ -53,8 +54,11 @@ def prepare(data_dir: str, params: HParams) -> None:
     tokens.check_params(params)
     files = _files(params)
     directory = _directory(data_dir, params)
-    if not records.is_written(directory):
-        _convert(directory, files, params)
+    once(
+        os.path.join(directory, 'warnings.json'),
+        records.is_written(directory),
+        lambda: _convert(directory, files, params),
+    )
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def _given_kinds(table, schema, roles):
             kinds[name] = None
         elif _INDEX.fullmatch(name) and name not in given:
             tf.logging.warning('%s: the column %s is ignored: pandas names row numbers so; %s.', table.path, name, CURE)
-        elif given.get(name) != IGNORE:
+        elif given.get(name, IGNORE if schema.ignores_others else None) != IGNORE:
             kinds[name] = given.get(name)
     return kinds
 
