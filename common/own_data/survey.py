@@ -55,8 +55,8 @@ def survey(
     counted: Collection[str],
     settings: Settings,
     bad: BadRows,
-) -> tuple[dict[str, Column], dict[str, ValueCounts]]:
-    """Returns {name: Column} of the training rows, and {split: counts of the target} of all rows.
+) -> tuple[dict[str, Column], dict[str, ValueCounts], dict[str, str]]:
+    """Returns {name: Column} of the training rows, {split: counts of the target} of all rows, and {name: cell} of the last row.
 
     Args:
       table: the table.
@@ -69,20 +69,22 @@ def survey(
     """
     profiles = {name: ColumnProfile(settings, kind, name in counted) for name, kind in kinds.items()}
     classes = {each: ValueCounts(settings.max_distinct) for each in trained.splits}
-    target = table.header.index(next(iter(counted)))
+    target, last = table.header.index(next(iter(counted))), {}
     for block, rows, groups in _sound_rows(table, bad):
         for each in trained.splits:
             cells = block.columns[target].take(pa.array(rows[_chosen(trained, each, block, rows)]))
             classes[each].add(counts(cells.filter(pa.array(~is_missing(cells, settings.missing)))))
         chosen = _chosen(trained, split, block, rows)
         _update(table, block, rows[chosen], groups[chosen], profiles)
+        if len(rows):
+            last = {name: cells[int(rows[-1])].as_py() for name, cells in zip(table.header, block.columns) if name in profiles}
     columns = {}
     for name, profile in profiles.items():
         reading = profile.reading()
         kind = kind_of(profile, reading)
         columns[name] = Column(name, profile, reading, kind, profile.numbers, profile.values)
     _complete(table, trained, split, columns, settings)
-    return columns, classes
+    return columns, classes, last
 
 
 def count_values(table: Table, names: Collection[str], settings: Settings, bad: BadRows) -> dict[str, ValueCounts]:

@@ -459,6 +459,23 @@ def test_only_probable_mistakes_cause_warnings(facts, caplog):
     assert 'the target y has 3 different integers, taken as classes; give "task": "regression" in' in caplog.text
 
 
+def test_a_regression_of_fractions_and_a_last_row_of_totals_are_warned_of(facts, caplog):
+    cities = [('Rome', 'Oslo', 'Bonn')[i % 3] for i in range(60)]
+    is_regression, has_totals = (
+        'the target y has fractions, so its numbers are taken as amounts',
+        'in the last row: if that has',
+    )
+    for rows, schema, said in (
+        ([(city, i % 7 + 0.5) for i, city in enumerate(cities)], {}, [True, False]),
+        ([(city, i % 7 + 0.5) for i, city in enumerate(cities)], {'task': 'regression'}, [False, False]),
+        ([(city, i) for i, city in enumerate(cities)] + [('Total:', 1770)], {}, [False, True]),
+        ([('total' if i % 3 else 'part', i) for i in range(60)], {}, [False, False]),
+    ):
+        caplog.clear()
+        facts('city,y', rows, schema)
+        assert [is_regression in caplog.text, has_totals in caplog.text] == said
+
+
 def test_a_bad_cell_among_numbers_is_a_bad_row(facts, caplog):
     for cell in ('inf', '9' * 400, 'n.a.'):
         for header in ('x,y', 'y,x'):
