@@ -70,7 +70,7 @@ def survey(
     profiles = {name: ColumnProfile(settings, kind, name in counted) for name, kind in kinds.items()}
     classes = {each: ValueCounts(settings.max_distinct) for each in trained.splits}
     target, last = table.header.index(next(iter(counted))), {}
-    for block, rows, groups in _sound_rows(table, bad):
+    for block, rows, groups in _sound_rows(table, bad, trained):
         for each in trained.splits:
             cells = block.columns[target].take(pa.array(rows[_chosen(trained, each, block, rows)]))
             classes[each].add(counts(cells.filter(pa.array(~is_missing(cells, settings.missing)))))
@@ -117,15 +117,24 @@ def _update(table, block, rows, groups, profiles):
             profiles[name].update(cells.take(pa.array(rows)), lambda i: block.line(int(rows[i])), groups)
 
 
-def _sound_rows(table: Table, bad: BadRows) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:
-    """Yields the blocks of a table, the indices of their sound rows that are not empty, and the groups that these belong to."""
+def _sound_rows(table: Table, bad: BadRows, file: SplitFile | None = None) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:
+    """Yields the blocks of a table, the indices of their sound rows that are not empty, and the groups that these belong to.
+
+    With a file, it knows the splits of the rows then.
+    """
     number = 0
-    for block in ahead(table.blocks()):
+    for block in ahead(_assigned(table, file) if file else table.blocks()):
         for error in block.faults.values():
             bad.add(error)
         rows = np.setdiff1d(block.filled, list(block.faults)) if block.faults else block.filled
         yield block, rows, (number + np.arange(len(rows))) // _GROUP
         number += len(rows)
+
+
+def _assigned(table, file):
+    for block in table.blocks():
+        file.are_in(file.splits[0], block.first.row, len(block))  # It remembers them, and a thread has the time.
+        yield block
 
 
 def _complete(table, trained, split, columns, settings):

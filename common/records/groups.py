@@ -80,22 +80,22 @@ class Groups:
         self._free, self._items, self._records = NUM_SHARDS * SHARD_BYTES, 0, 0
 
     def _write(self, records):
-        """Writes records until the group is full, and then ends it; returns their number."""
-        taken = len(records)
-        size = sum(map(size_of, records))
+        """Writes records, or a None, until the group is full, and then ends it; returns their number."""
+        found = records if records[0] is not None else []
+        size = sum(map(len, found)) + tfrecord.FRAMING * len(found)
         if size >= self._free:
-            sizes = itertools.accumulate(map(size_of, records))
-            taken, size = next((i, size) for i, size in enumerate(sizes, 1) if size >= self._free)
-        found = [record for record in records[:taken] if record is not None]
+            sizes = itertools.accumulate(map(size_of, found))
+            last, size = next((i, size) for i, size in enumerate(sizes) if size >= self._free)
+            records = found = found[: last + 1]
         for i in range(min(NUM_SHARDS, len(found))):
             writer = self._writers[(self._records + i) % NUM_SHARDS]
             collections.deque(map(writer.write, found[i::NUM_SHARDS]), maxlen=0)  # Python's fastest loop.
         self._free -= size
-        self._items += taken
+        self._items += len(records)
         self._records += len(found)
         if self._free <= 0:
             self._end()
-        return taken
+        return len(records)
 
     def _end(self):
         self._stack.close()
