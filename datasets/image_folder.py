@@ -59,8 +59,9 @@ def prepare(data_dir: str, params: HParams) -> None:
     folders = _scan(params)
     directory = _directory(data_dir, folders)
     unreadable, dark = (FileList(os.path.join(directory, name)) for name in ('unreadable.txt', 'dark.txt'))
+    _log(folders, params.train_split)
     if not records.is_written(directory):
-        _log(folders, directory, params.train_split)
+        tf.logging.info('Converting the pictures to %s', directory)
         tf.io.gfile.makedirs(directory)
         splits = {name: Pictures(folders, name, unreadable, dark) for name in folders.splits}
         records.write(directory, splits, fingerprint=os.path.basename(directory))
@@ -107,7 +108,7 @@ def _unlabeled(folders, split, names):
     return f'has no folder of a class, but {", ".join(names[:_MAX_LOGGED])}: predict its pictures with --input={path}'
 
 
-def _log(folders, directory, trained):
+def _log(folders, trained):
     counts = ', '.join(f'{split}: {len(files)}' for split, files in folders.splits.items())
     tf.logging.info('%s: %d classes; pictures in %s', folders.root, len(folders.class_names), counts)
     names = folders.class_names
@@ -119,7 +120,6 @@ def _log(folders, directory, trained):
     if folders.ignored:
         kinds = ', '.join(f'{count} {kind}' for kind, count in sorted(folders.ignored.items()))
         tf.logging.info('%s: ignored %d other files: %s', folders.root, sum(folders.ignored.values()), kinds)
-    tf.logging.info('Converting the pictures to %s', directory)
 
 
 def _check_unreadable(unreadable, params, total):

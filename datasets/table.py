@@ -16,9 +16,10 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError, check_range
 from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import dates, example_parser, named_columns, numbers, raw_columns, tokens
+from estimator_trainer.common.own_data.conversions import once, silenced
 from estimator_trainer.common.own_data.encoding import encoded_features, make_encoder
-from estimator_trainer.common.own_data.schema import COLUMNS, TARGET, WEIGHT, check_same_columns, read_schema
-from estimator_trainer.common.own_data.split_rows import BadRows, SplitExamples, read_summary, write
+from estimator_trainer.common.own_data.schema import COLUMNS, TARGET, WEIGHT, check_same_columns, read_schema, schema_of
+from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples, read_summary, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.table_facts import describe
 from estimator_trainer.common.own_data.table_rows import parts_of_table, places_in_table, read_rows
@@ -53,17 +54,29 @@ def get_params() -> dict[str, Any]:
 
 
 def prepare(data_dir: str, params: HParams) -> None:
-    """Converts the files to TFRecord files, once for each state of the files and of the hyper-parameters."""
+    """Converts the files to TFRecord files, once for each state of the files and of the hyper-parameters.
+
+    With the metadata of a trained model, columns are of the kinds that it learned, whatever a new run would find.
+    """
     check_range(params, 'eval_share', 0, 0.9)
     check_range(params, 'max_bad_share', 0, 1)
     tokens.check_params(params)
     for name, choices in (('decimal', numbers.DECIMALS), ('dates', (dates.DMY, dates.MDY))):
         if params[name] not in ('', *choices):
             raise UsageError(f'{name}={params[name]} must be {" or ".join(choices)}')
-    files = _files(params)
-    directory = _directory(data_dir, params)
-    if not records.is_written(directory):
-        _convert(directory, files, params)
+    schema = read_schema(params.schema, COLUMNS)
+    if 'columns' in params.metadata and _is_read_otherwise(data_dir, params, schema):
+        tf.logging.warning(
+            '%s: a new run would read some columns as other kinds; this run reads them as the model learned to.',
+            _given(params)[1],
+        )
+        schema = schema_of(params.metadata)
+    directory = _path(data_dir, params, schema)
+    once(
+        os.path.join(directory, 'warnings.json'),
+        records.is_written(directory),
+        lambda: write(directory, _given(params)[1], *_converted(params, schema)),
+    )
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
@@ -151,9 +164,30 @@ def _files(params):
 
 
 def _directory(data_dir, params):
+    """Returns the directory that `prepare` has written."""
+    if 'columns' in params.metadata and records.is_written(as_learned := _path(data_dir, params, schema_of(params.metadata))):
+        return as_learned
+    return _path(data_dir, params, read_schema(params.schema, COLUMNS))
+
+
+def _path(data_dir, params, schema):
     names = ('target', 'eval_share', 'min_count', 'max_vocabulary', 'max_bad_share', 'missing', 'decimal', 'dates', 'tokens')
-    facts = [read_schema(params.schema, COLUMNS).content, params.train_split, *(params[name] for name in names)]
+    facts = [schema.content, params.train_split, *(params[name] for name in names)]
     return os.path.join(data_dir, f'table-{fingerprint(_given(params)[1], [file.path for file in _files(params)], facts)}')
+
+
+def _is_read_otherwise(data_dir, params, schema):
+    """Whether a schema leads to other kinds of columns than those that the model of the metadata learned."""
+    directory = _path(data_dir, params, schema)
+    try:
+        if records.is_written(directory):
+            facts = read_json(os.path.join(directory, 'metadata.json'))
+        else:
+            with silenced():
+                facts = _described(params, schema)[1]
+    except (UsageError, RunError):
+        return True
+    return schema_of(facts) != schema_of(params.metadata)
 
 
 def _is_split(file, table, trained):
@@ -165,18 +199,21 @@ def _is_split(file, table, trained):
     return False
 
 
-def _convert(directory, files, params):
-    name, path = _given(params)
+def _described(params, schema):
+    """Returns {file: table} of the splits, their metadata and its summary."""
+    files, (name, path) = _files(params), _given(params)
     trained = find_split(params.train_split, name, path, files)
-    schema = read_schema(params.schema, COLUMNS)
     named = {params.target, *schema.roles.values(), *schema.given}
     opened = {file: open_table(file.path, named) for file in files}
     tables = {file: table for file, table in opened.items() if _is_split(file, table, opened[trained])}
-    facts, text = describe(tables, trained, schema, params)
-    examples: dict[str, SplitExamples] = {}
+    return tables, *describe(tables, trained, schema, params)
+
+
+def _converted(params, schema):
+    """Returns the metadata of the files, its summary and their examples."""
+    tables, facts, text = _described(params, schema)
+    examples = []
     for file, table in tables.items():
-        encode, bad = make_encoder(table, facts, has_labels=True), BadRows(params.max_bad_share)
-        for split in file.splits:
-            parts = functools.partial(parts_of_table, file, split, table, encode)
-            examples[split] = SplitExamples(file, split, parts, bad)
-    write(directory, path, facts, text, examples)
+        parts = functools.partial(parts_of_table, file, table, make_encoder(table, facts, has_labels=True))
+        examples.append(FileExamples(file, parts, BadRows(params.max_bad_share)))
+    return facts, text, examples

@@ -15,12 +15,13 @@ from estimator_trainer.common.errors import RunError, UsageError, check_range, s
 from estimator_trainer.common.files import read_json
 from estimator_trainer.common.own_data import example_parser, named_columns, tokens
 from estimator_trainer.common.own_data.alarm import warn_of_unknown
+from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.description import describe_classes, log_classes
 from estimator_trainer.common.own_data.labeled_lines import LabeledLines
 from estimator_trainer.common.own_data.labeled_lines import split as split_line
 from estimator_trainer.common.own_data.lines import in_blocks
 from estimator_trainer.common.own_data.schema import FEATURES, LABEL, TEXT
-from estimator_trainer.common.own_data.split_rows import BadRows, SplitExamples, parts_of_rows, read_rows, read_summary, write
+from estimator_trainer.common.own_data.split_rows import BadRows, FileExamples, parts_of_rows, read_rows, read_summary, write
 from estimator_trainer.common.own_data.splits import find_files, find_split, fingerprint
 from estimator_trainer.common.own_data.summary import of_features, to_text
 from estimator_trainer.common.own_data.values import key
@@ -53,8 +54,11 @@ def prepare(data_dir: str, params: HParams) -> None:
     tokens.check_params(params)
     files = _files(params)
     directory = _directory(data_dir, params)
-    if not records.is_written(directory):
-        _convert(directory, files, params)
+    once(
+        os.path.join(directory, 'warnings.json'),
+        records.is_written(directory),
+        lambda: _convert(directory, files, params),
+    )
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:
@@ -166,12 +170,10 @@ def _convert(directory, files, params):
         tokens.warn_of_unknown_words(vocabulary['vocabulary'], surveys[params.train_split].words, survey.words, place)
     tf.logging.info('%s: %d ids of %s', params.text_file, vocabulary['vocabulary_size'], params.tokens)
     encode = _label_encoder(classes)
-    examples: dict[str, SplitExamples] = {}
-    for file, found in lines.items():
-        bad = BadRows(params.max_bad_share)
-        for split in file.splits:
-            parts = functools.partial(parts_of_rows, file, split, found.labeled, encode)
-            examples[split] = SplitExamples(file, split, parts, bad)
+    examples = [
+        FileExamples(file, functools.partial(parts_of_rows, file, found.labeled, encode), BadRows(params.max_bad_share))
+        for file, found in lines.items()
+    ]
     facts = {**describe_classes(classes), **vocabulary}
     write(directory, params.text_file, facts, _summarize(params.text_file, facts, surveys), examples)
 

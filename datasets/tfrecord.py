@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import read_json, write_json
 from estimator_trainer.common.own_data import example_input, example_metadata, example_parser, named_columns, tokens
+from estimator_trainer.common.own_data.conversions import once
 from estimator_trainer.common.own_data.example_records import Examples
 from estimator_trainer.common.own_data.record_files import find_record_files
 from estimator_trainer.common.own_data.schema import FEATURES, read_schema
@@ -57,13 +58,16 @@ def prepare(data_dir: str, params: HParams) -> None:
         if not is_known:
             log_outdated(directory, params.tfrecord_dir)
     path = example_metadata.facts_path(directory, params)
-    if not tf.io.gfile.exists(path):
-        examples = Examples(
-            params.tfrecord_dir, list(_files(params)), params.train_split, lambda split: read(split, data_dir, params)
-        )
-        facts = example_metadata.describe(examples, read_schema(params.schema, FEATURES), params)
-        tf.io.gfile.makedirs(directory)
-        write_json(path, facts)
+    once(f'{path}.warnings', tf.io.gfile.exists(path), lambda: _collect(path, data_dir, params))
+
+
+def _collect(path, data_dir, params):
+    examples = Examples(
+        params.tfrecord_dir, list(_files(params)), params.train_split, lambda split: read(split, data_dir, params)
+    )
+    facts = example_metadata.describe(examples, read_schema(params.schema, FEATURES), params)
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    write_json(path, facts)
 
 
 def metadata(data_dir: str, params: HParams) -> dict[str, Any]:

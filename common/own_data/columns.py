@@ -3,6 +3,7 @@
 import collections
 from collections.abc import Callable
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -24,6 +25,11 @@ _WORD = re.compile(r'[^\W\d_]+')
 _SENTINELS = (*(sign * (10**digits - 1) for sign in (-1, 1) for digits in range(2, 7)), -719162, 2932896)
 _FAR = 2  # Ranges of all other numbers.
 _THOUSANDS = r'^[+-]?[1-9]\d{0,2}(\.\d{3})+$'  # Of numbers whose decimals follow a comma.
+
+
+@functools.lru_cache(1 << 16)
+def _count_words(cell):
+    return len(_WORD.findall(cell))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +141,7 @@ class ColumnProfile:
         if self._is_counted or not self._is_read or self.evidence.total:
             found = counts(present)
             self.values.add(found)
-            self._num_words += sum(count * len(_WORD.findall(cell)) for cell, count in found.items())
+            self._num_words += sum(count * _count_words(cell) for cell, count in found.items())
         elif len(present):
             self.is_complete = False
 

@@ -61,13 +61,14 @@ def make_encoder(table: Table, facts: Mapping[str, Any], has_labels: bool) -> En
 
     def encode(block: Block, indices: np.ndarray) -> Encoded:
         is_sound = np.ones(len(indices), bool)
-        faults = {int(i): block.faults[int(i)] for i in indices if int(i) in block.faults}
+        chosen = {*indices.tolist()} if block.faults else ()
+        faults = {i: error for i, error in block.faults.items() if i in chosen}
         if faults:
             is_sound &= ~np.isin(indices, list(faults))
         rows = pa.array(indices)
         found: dict[str, Any] = {}
         for place, column, convert in columns:
-            cells = block.columns[place].take(rows)
+            cells = block.columns[place] if len(rows) == len(block) else block.columns[place].take(rows)
             is_absent = is_missing(cells, missing)
             values, wrong = convert(cells, is_absent)
             found |= values
@@ -131,7 +132,7 @@ def _class_converter(name, facts):
 
     def to_classes(cells, is_absent):
         found = examples.select(cells, ~is_absent, lambda cell: names.get(key(cell)))
-        return {name: found}, found.is_null().to_numpy(zero_copy_only=False)
+        return {name: found}, found.dictionary.take(found.indices).is_null().to_numpy(zero_copy_only=False)
 
     return to_classes
 

@@ -15,17 +15,16 @@ def serialize(columns: Mapping[str, Any]) -> Any:
     """Returns serialized tf.train.Examples, binary [n], as `SerializeToString(deterministic=True)` writes them.
 
     Args:
-      columns: {name: values}: float64 [n] with NaN for a missing number, which is stored as float32; or Arrow's string [n] with
-        null for a missing text. A missing value is no feature of its example.
+      columns: {name: values}: float64 [n] with NaN for a missing number, which is stored as float32; or Arrow's string [n],
+        maybe dictionary-encoded, with null for a missing text. A missing value is no feature of its example.
     """
     entries = [
         _of_numbers(name, values) if isinstance(values, np.ndarray) else _of_texts(name, values)
         for name, values in sorted(columns.items(), key=lambda item: item[0].encode())
     ]
-    joined = pyarrow.compute.binary_join_element_wise(*entries, _EMPTY)
-    sizes = pyarrow.compute.binary_length(joined).dictionary_encode()
+    sizes = functools.reduce(pyarrow.compute.add, map(pyarrow.compute.binary_length, entries)).dictionary_encode()
     heads = pa.array([_field(1, size, b'') if size else b'' for size in sizes.dictionary.to_pylist()], pa.binary())
-    return pyarrow.compute.binary_join_element_wise(heads.take(sizes.indices), joined, _EMPTY)
+    return pyarrow.compute.binary_join_element_wise(heads.take(sizes.indices), *entries, _EMPTY)
 
 
 def _of_numbers(name, values):
@@ -41,8 +40,8 @@ def _of_numbers(name, values):
 
 def _of_texts(name, values):
     """Returns the entries of a map from a name to lists of bytes."""
-    encoded = values.dictionary_encode()
-    entries = [_of_text(name, text) for text in encoded.dictionary.to_pylist()]
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    entries = [None if text is None else _of_text(name, text) for text in encoded.dictionary.to_pylist()]
     return pyarrow.compute.fill_null(pa.array(entries, pa.binary()).take(encoded.indices), _EMPTY)
 
 
@@ -70,7 +69,14 @@ def _varint(number: int) -> bytes:
 
 
 def select(values: Any, keep: np.ndarray, function: Callable[[str], str | None]) -> Any:
-    """Applies a function to each distinct text of an Arrow array; null where it returns None, or keep is False."""
+    """Applies a function to each distinct text of an Arrow array.
+
+    Returns:
+      Dictionary-encoded strings [n]; null, in the indices or in the dictionary, where it returns None, or keep is False.
+    """
     encoded = values.dictionary_encode()
-    found = pa.array([function(text) for text in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
-    return found if keep.all() else pyarrow.compute.if_else(pa.array(keep), found, pa.scalar(None, pa.string()))
+    found = pa.array([function(text) for text in encoded.dictionary.to_pylist()], pa.string())
+    indices = encoded.indices
+    if not keep.all():
+        indices = pyarrow.compute.if_else(pa.array(keep), indices, pa.scalar(None, indices.type))
+    return pa.DictionaryArray.from_arrays(indices, found)

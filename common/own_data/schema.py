@@ -56,11 +56,12 @@ FEATURES = Terms(
 
 @dataclasses.dataclass(frozen=True)
 class Schema:
-    """The content of a schema file; path is for messages."""
+    """The content of a schema file; path is for messages; ignores_others is whether it names all columns to learn from."""
 
     terms: Terms
     path: str
     content: Mapping[str, Any]
+    ignores_others: bool = False
 
     @property
     def task(self) -> str | None:
@@ -99,6 +100,14 @@ def read_schema(path: str, terms: Terms) -> Schema:
     if task is not None and task not in TASKS:
         raise UsageError(f'{path}: task is {task}, but must be {" or ".join(TASKS)}')
     return Schema(terms, path, content)
+
+
+def schema_of(facts: Mapping[str, Any]) -> Schema:
+    """Returns the schema by which a table is read as the one with this metadata was; see datasets/table.py."""
+    roles = {column['kind']: column['name'] for column in facts['columns'] if column['kind'] in COLUMNS.roles}
+    kinds = {column['name']: column['kind'] for column in facts['columns'] if column['kind'] not in COLUMNS.roles}
+    content = {'columns': kinds, **roles, 'task': facts['task']}
+    return Schema(COLUMNS, 'the columns of the trained model', content, ignores_others=True)
 
 
 def find_roles(schema: Schema, names: Collection[str], source: str, target: str = '') -> dict[str, str]:

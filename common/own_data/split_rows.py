@@ -16,7 +16,7 @@ from estimator_trainer.common.records import records
 
 Read = Callable[[], Iterator[Row]]
 Encode = Callable[[Any], Any]
-Part = tuple[int, Collection[Any], Collection[RunError]]
+Part = tuple[int, Mapping[str, list[bytes]], Collection[RunError]]
 
 
 class BadRows:
@@ -46,11 +46,12 @@ class BadRows:
             else:
                 yield row
 
-    def check(self, file: SplitFile, split: str, num_sound: int, num_rows: int) -> None:
-        """Raises RunError if a split has no sound rows; after the last one of a file also if too many are invalid."""
-        if not num_sound:
-            raise RunError(f'{file.path}: has no row for the split {split}')
-        if not self._count or split != file.splits[-1]:
+    def check(self, file: SplitFile, counts: Mapping[str, int], num_rows: int) -> None:
+        """Raises RunError if one of a file's splits has no sound rows, or too many rows are invalid."""
+        for split, count in counts.items():
+            if not count:
+                raise RunError(f'{file.path}: has no row for the split {split}')
+        if not self._count:
             return
         if self._count > self.max_share * num_rows:
             raise RunError(
@@ -71,40 +72,37 @@ def read_rows(path: str, rows: Iterable[Row], encode: Encode) -> Iterator[tuple[
 
 
 @dataclasses.dataclass(frozen=True)
-class SplitExamples(Iterable[Any]):
-    """The examples of one split in a file; iterating reads and checks the file.
+class FileExamples(Iterable[Mapping[str, list[bytes]]]):
+    """The serialized examples of a file by their splits; iterating reads and checks the file.
 
-    parts yields, for some rows at a time, their number, the examples of those in the split, and the errors of these.
+    parts yields, for some rows at a time, their number, {split: examples}, and what is wrong with other rows.
 
-    Iterating raises RunError if the split has no rows, or, at the end of the last split, if too many rows are invalid.
+    Iterating raises RunError at the end if a split has no rows, or if too many rows are invalid.
     """
 
     file: SplitFile
-    split: str
     parts: Callable[[], Iterable[Part]]
     bad: BadRows
 
-    def __iter__(self) -> Iterator[Any]:
-        total = count = 0
+    def __iter__(self) -> Iterator[Mapping[str, list[bytes]]]:
+        total, counts = 0, dict.fromkeys(self.file.splits, 0)
         for num_rows, examples, errors in self.parts():
             total += num_rows
-            count += len(examples)
             for error in errors:
                 self.bad.add(error)
-            yield from examples
-        self.bad.check(self.file, self.split, count, total)
+            for split, found in examples.items():
+                counts[split] += len(found)
+            yield examples
+        self.bad.check(self.file, counts, total)
 
 
-def parts_of_rows(file: SplitFile, split: str, read: Read, encode: Encode) -> Iterator[Part]:
-    """Yields the parts of a split for `SplitExamples`, row by row."""
+def parts_of_rows(file: SplitFile, read: Read, encode: Encode) -> Iterator[Part]:
+    """Yields the parts of a file for `FileExamples`, row by row."""
     for row in read():
-        if file.split_of(row.position.row) != split:
-            yield 1, (), ()
-            continue
         try:
-            yield 1, [convert(file.path, row, encode)], ()
+            yield 1, {file.split_of(row.position.row): [records.encode(convert(file.path, row, encode))]}, ()
         except RunError as error:
-            yield 1, (), [error]
+            yield 1, {}, [error]
 
 
 def read_summary(directory: str) -> str:
@@ -116,16 +114,15 @@ def read_summary(directory: str) -> str:
         return file.read()
 
 
-def write(directory: str, source: str, facts: Mapping[str, Any], summary: str, examples: Mapping[str, Iterable[Any]]) -> None:
-    """Writes the metadata, and the examples of splits as TFRecord files, to a directory named by `fingerprint`.
+def write(directory: str, source: str, facts: Mapping[str, Any], summary: str, examples: Iterable[FileExamples]) -> None:
+    """Writes the metadata, and the examples of files as TFRecord files, to a directory named by `fingerprint`.
 
     Args:
       source: the user's path, for messages.
       summary: of the data, for people.
-      examples: of each split, as for `records.write`.
     """
     tf.io.gfile.makedirs(directory)
     write_json(os.path.join(directory, 'metadata.json'), facts)
     write_file(os.path.join(directory, 'summary.txt'), summary)
-    records.write(directory, examples, fingerprint=os.path.basename(directory))
+    records.write(directory, {found.file.splits: found for found in examples}, fingerprint=os.path.basename(directory))
     log_outdated(directory, source)

@@ -55,8 +55,8 @@ def survey(
     counted: Collection[str],
     settings: Settings,
     bad: BadRows,
-) -> tuple[dict[str, Column], dict[str, ValueCounts]]:
-    """Returns {name: Column} of the training rows, and {split: counts of the target} of all rows.
+) -> tuple[dict[str, Column], dict[str, ValueCounts], dict[str, str]]:
+    """Returns {name: Column} of the training rows, {split: counts of the target} of all rows, and {name: cell} of the last row.
 
     Args:
       table: the table.
@@ -69,20 +69,22 @@ def survey(
     """
     profiles = {name: ColumnProfile(settings, kind, name in counted) for name, kind in kinds.items()}
     classes = {each: ValueCounts(settings.max_distinct) for each in trained.splits}
-    target = table.header.index(next(iter(counted)))
-    for block, rows, groups in _sound_rows(table, bad):
+    target, last = table.header.index(next(iter(counted))), {}
+    for block, rows, groups in _sound_rows(table, bad, trained):
         for each in trained.splits:
             cells = block.columns[target].take(pa.array(rows[_chosen(trained, each, block, rows)]))
             classes[each].add(counts(cells.filter(pa.array(~is_missing(cells, settings.missing)))))
         chosen = _chosen(trained, split, block, rows)
         _update(table, block, rows[chosen], groups[chosen], profiles)
+        if len(rows):
+            last = {name: cells[int(rows[-1])].as_py() for name, cells in zip(table.header, block.columns) if name in profiles}
     columns = {}
     for name, profile in profiles.items():
         reading = profile.reading()
         kind = kind_of(profile, reading)
         columns[name] = Column(name, profile, reading, kind, profile.numbers, profile.values)
     _complete(table, trained, split, columns, settings)
-    return columns, classes
+    return columns, classes, last
 
 
 def count_values(table: Table, names: Collection[str], settings: Settings, bad: BadRows) -> dict[str, ValueCounts]:
@@ -115,15 +117,24 @@ def _update(table, block, rows, groups, profiles):
             profiles[name].update(cells.take(pa.array(rows)), lambda i: block.line(int(rows[i])), groups)
 
 
-def _sound_rows(table: Table, bad: BadRows) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:
-    """Yields the blocks of a table, the indices of their sound rows that are not empty, and the groups that these belong to."""
+def _sound_rows(table: Table, bad: BadRows, file: SplitFile | None = None) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:
+    """Yields the blocks of a table, the indices of their sound rows that are not empty, and the groups that these belong to.
+
+    With a file, it knows the splits of the rows then.
+    """
     number = 0
-    for block in ahead(table.blocks()):
+    for block in ahead(_assigned(table, file) if file else table.blocks()):
         for error in block.faults.values():
             bad.add(error)
         rows = np.setdiff1d(block.filled, list(block.faults)) if block.faults else block.filled
         yield block, rows, (number + np.arange(len(rows))) // _GROUP
         number += len(rows)
+
+
+def _assigned(table, file):
+    for block in table.blocks():
+        file.are_in(file.splits[0], block.first.row, len(block))  # It remembers them, and a thread has the time.
+        yield block
 
 
 def _complete(table, trained, split, columns, settings):

@@ -11,6 +11,7 @@ from estimator_trainer.common.own_data.blocks import Table
 from estimator_trainer.common.own_data.schema import CATEGORICAL, DATE, NUMERIC
 from estimator_trainer.common.own_data.survey import Column
 
+_TOTALS = frozenset('total totals sum summe gesamt somme suma totale'.split()) | {'grand total'}
 CURE = 'its kind in --hparams=schema=FILE decides otherwise'
 
 
@@ -44,6 +45,15 @@ def check_unread(table: Table, column: Column, max_bad_share: float) -> None:
         f'{text}: correct it, {missing}skip such rows with '
         '--hparams=max_bad_share=0.01, or make the column categorical in --hparams=schema=FILE'
     )
+
+
+def warn_of_totals(table: Table, columns: Mapping[str, Column], last: Mapping[str, str]) -> None:
+    """Warns if the last row, {name: cell}, may be the totals of the others, as spreadsheets have them."""
+    for name, cell in last.items():
+        if cell.rstrip(' :').casefold() in _TOTALS and columns[name].values.counts().get(cell, 0) < 2:
+            tf.logging.warning(
+                '%s: column %s is %s in the last row: if that has totals, remove it.', table.path, name, show(cell)
+            )
 
 
 def _check_dates(place, table, column):

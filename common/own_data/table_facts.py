@@ -32,7 +32,7 @@ from estimator_trainer.common.own_data.schema import (
 from estimator_trainer.common.own_data.split_rows import BadRows
 from estimator_trainer.common.own_data.splits import SplitFile
 from estimator_trainer.common.own_data.survey import Column, count_values, survey, trained_cells
-from estimator_trainer.common.own_data.table_checks import CURE, check_readings, check_unread
+from estimator_trainer.common.own_data.table_checks import CURE, check_readings, check_unread, warn_of_totals
 from estimator_trainer.common.own_data.table_summary import summarize
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, sorted_classes
 from estimator_trainer.hparams.build import HParams
@@ -68,7 +68,8 @@ def describe(
     )
     ids = [name for name in table.header if name.lower() == ID]
     counted = [roles[TARGET], *roles.values(), *ids]
-    columns, classes = survey(table, trained, params.train_split, kinds, counted, settings, bad)
+    columns, classes, last = survey(table, trained, params.train_split, kinds, counted, settings, bad)
+    warn_of_totals(table, columns, last)
     check_readings(table, columns, roles[TARGET], params.max_bad_share)
     wanted = {roles[TARGET], *(name for name, column in columns.items() if column.kind == CATEGORICAL)}
     others = {
@@ -102,7 +103,7 @@ def _given_kinds(table, schema, roles):
             kinds[name] = None
         elif _INDEX.fullmatch(name) and name not in given:
             tf.logging.warning('%s: the column %s is ignored: pandas names row numbers so; %s.', table.path, name, CURE)
-        elif given.get(name) != IGNORE:
+        elif given.get(name, IGNORE if schema.ignores_others else None) != IGNORE:
             kinds[name] = given.get(name)
     return kinds
 
@@ -117,6 +118,9 @@ def _describe_target(column, classes, split, table, task, max_bad_share):
     is_integer = column.is_number and column.numbers.is_integer and not _has_fraction(classes.values())
     found = task or description.infer_task(column.is_number, is_integer, column.values, _MAX_INTEGER_CLASSES)
     if found == REGRESSION:
+        if not task and not is_integer:
+            cure = 'give "task": "classification" in --hparams=schema=FILE if they are classes'
+            tf.logging.warning('%s has fractions, so its numbers are taken as amounts, a regression; %s.', place, cure)
         return _describe_numbers(column, table, max_bad_share)
     trained = classes[split].merged()
     if is_integer and not task and len(trained) > 2:

@@ -1,6 +1,7 @@
 """The rows of tables as the examples of splits, and of files for --input."""
 
 from collections.abc import Iterator, Sequence
+import itertools
 from typing import Any
 
 import numpy as np
@@ -41,20 +42,27 @@ def read_rows(
         warn_of_unknown(f'values of column {feature["name"]}', feature['vocabulary'], found[place].counts(), table.path)
 
 
-def parts_of_table(file: SplitFile, split: str, table: Table, encode: Encode) -> Iterator[Part]:
-    """Yields the parts of a split for `SplitExamples`, block by block."""
-    for block, encoded in ahead(_encoded(file, split, table, encode)):
-        yield len(block), encoded.examples.to_pylist(), encoded.faults.values()
+def parts_of_table(file: SplitFile, table: Table, encode: Encode) -> Iterator[Part]:
+    """Yields the parts of a file for `FileExamples`, block by block."""
+    for block, encoded in ahead(_encoded(table, encode)):
+        examples = encoded.examples.to_pylist()
+        chosen = {split: _chosen(file, split, block, encoded) for split in file.splits}
+        found = {split: list(itertools.compress(examples, of_split)) for split, of_split in chosen.items()}
+        yield len(block), found, encoded.faults.values()
 
 
 def places_in_table(file: SplitFile, split: str, table: Table, encode: Encode) -> Iterator[dict[str, Any]]:
     """Yields {'file', 'line'} of each example of a split, or 'row'."""
-    for block, encoded in ahead(_encoded(file, split, table, encode)):
-        for index in encoded.indices:
+    for block, encoded in ahead(_encoded(table, encode)):
+        for index in encoded.indices[_chosen(file, split, block, encoded)]:
             yield {'file': file.path, table.unit: block.line(int(index))}
 
 
-def _encoded(file, split, table, encode):
-    for block in table.blocks():
-        filled = block.filled
-        yield block, encode(block, filled[file.are_in(split, block.first.row, len(block))[filled]])
+def _encoded(table, encode):
+    for block in ahead(table.blocks()):
+        yield block, encode(block, block.filled)
+
+
+def _chosen(file, split, block, encoded):
+    """Returns which of the encoded rows of a block are in a split, bool."""
+    return file.are_in(split, block.first.row, len(block))[encoded.indices]

@@ -1,10 +1,8 @@
 """Conversion of examples to TFRecord files and a manifest, resumable after an interruption."""
 
-import collections
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import concurrent.futures
 import contextlib
-import itertools
 import os
 import threading
 import time
@@ -16,14 +14,12 @@ from estimator_trainer.common import files, memory
 from estimator_trainer.common.console import make_bar
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.plugins.traceback_filter import in_a_line
-from estimator_trainer.common.records import manifest, tfrecord
+from estimator_trainer.common.records import groups, manifest, progress
+from estimator_trainer.common.records.progress import Progress
 
-NUM_SHARDS = 4
 MAX_SHARDS = 512  # Evaluation reads all at once, and 1,024 is a common limit of open files.
-SHARD_BYTES = 150 * 10**6
 _SAMPLE = 16
 _REPORT_EVERY = 1000
-_PROGRESS = 'manifest.partial.json'
 
 
 class Conversion:
@@ -47,7 +43,8 @@ class Conversion:
         for name in files.names_in(directory):
             if name.endswith('.part'):
                 files.remove_abandoned(os.path.join(directory, name))
-        self._load_progress()
+        self._progress = Progress(directory, fingerprint)
+        self._obsolete |= self._progress.obsolete
 
     def run(self, splits: Mapping[str, Any], num_shards: int | None) -> None:
         """Writes {split: examples}; num_shards is that of a split whose examples have a length, None derives it."""
@@ -55,19 +52,21 @@ class Conversion:
         sized = {split: examples for split, examples in splits.items() if _is_sized(examples)}
         shards = {split: num_shards or self._estimate_shards(split, examples) for split, examples in sized.items()}
         planned = [
-            f'{split}, {len(sized[split]):,} examples to {shards[split]} files' if split in sized else f'{split}, in one pass'
-            for split in splits
+            f'{key}, {len(sized[key]):,} examples to {shards[key]} files'
+            if key in sized
+            else f'{", ".join(_names(key))}, in one pass'
+            for key in splits
         ]
         tf.logging.info('Writing %s: %s.', self._directory, '; '.join(planned))
         total = sum(map(len, sized.values())) if len(sized) == len(splits) else None
         with make_bar(total=total, unit='ex', desc=f'Writing {self._directory}') as self._bar:
             written = self._write(splits, sized, shards)
-        num_groups = {split: NUM_SHARDS for split in splits if split not in sized}
+        num_groups = {split: groups.NUM_SHARDS for split in written if split not in sized}
         manifest.save(self._directory, written, num_groups, self._fingerprint)
         items = [item for of_split in written.values() for item in of_split]
-        for name in {*self._obsolete, *self._kept} - {item['name'] for item in items}:
+        for name in {*self._obsolete, *self._progress.names} - {item['name'] for item in items}:
             self._remove(name)
-        self._remove(_PROGRESS)
+        self._remove(progress.NAME)
         count = sum(item['count'] for item in items)
         if count < self._items:
             tf.logging.warning('%s: %d of %d examples were skipped.', self._directory, self._items - count, self._items)
@@ -76,6 +75,7 @@ class Conversion:
 
     def _write(self, splits, sized, shards):
         """Writes all splits, those with a length in threads; returns {split: entries in the manifest}."""
+        written: dict[str, Any] = {}
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             futures = {
                 split: [pool.submit(self._write_shard, split, examples, shard, shards[split]) for shard in range(shards[split])]
@@ -83,29 +83,32 @@ class Conversion:
             }
             try:
                 # In this thread, to which the source, such as a database, may belong.
-                passes = {split: self._write_pass(split, splits[split]) for split in splits if split not in sized}
+                for key, examples in splits.items():
+                    if key not in sized:
+                        written |= self._write_pass(key, examples)
                 for future in concurrent.futures.as_completed(sum(futures.values(), [])):
                     future.result()
             finally:
                 self._stop.set()  # Stops the other threads after an error or Ctrl-C.
-        return {split: [future.result() for future in futures[split]] if split in sized else passes[split] for split in splits}
+        written |= {split: [future.result() for future in futures[split]] for split in sized}
+        return {split: written[split] for key in splits for split in _names(key)}
 
     def _estimate_shards(self, split, examples):
         """Estimates the number of files from the size of some examples."""
         numbers = range(0, len(examples), max(len(examples) // _SAMPLE, 1))[:_SAMPLE]
         sample = [self._make(split, number, lambda i=number: examples[i]) for number in numbers]
-        size = sum(map(_size, sample)) / max(len(sample), 1) * len(examples)
-        return min(max(round(size / SHARD_BYTES), NUM_SHARDS), MAX_SHARDS)
+        size = sum(map(groups.size_of, sample)) / max(len(sample), 1) * len(examples)
+        return min(max(round(size / groups.SHARD_BYTES), groups.NUM_SHARDS), MAX_SHARDS)
 
     def _write_shard(self, split, examples, shard, num_shards):
         """Writes the examples of a sequence whose index modulo num_shards is `shard`; returns the file's manifest entry."""
         name = f'{split}-{shard:05d}-of-{num_shards:05d}.tfrecord'
         numbers = range(shard, len(examples), num_shards)
-        kept = self._find_kept([name])
+        kept = self._progress.find([name])
         if kept:
             self._count(len(numbers))
             return kept[0]
-        with self._writing([name]) as ((writer,), entries):
+        with groups.writing(self._directory, [name]) as ((writer,), entries):
             for position, number in enumerate(numbers, 1):
                 record = self._make(split, number, lambda i=number: examples[i])
                 if record is not None:
@@ -113,66 +116,36 @@ class Conversion:
                 if position % _REPORT_EVERY == 0:
                     self._count(_REPORT_EVERY)
             self._count(len(numbers) % _REPORT_EVERY)
-        self._keep(entries, len(numbers))
+        self._progress.add(entries, len(numbers))
         return entries[0]
 
-    def _write_pass(self, split, examples):
-        """Writes an iterable to groups of NUM_SHARDS files, one group after the other; returns their entries."""
-        items = self._numbered(split, examples)
-        written: list[dict[str, Any]] = []
-        while True:
-            names = [f'{split}-{shard:05d}.tfrecord' for shard in range(len(written), len(written) + NUM_SHARDS)]
-            kept = self._find_kept(names)
-            if kept:
-                collections.deque(itertools.islice(items, self._kept[names[0]]['items']), maxlen=0)  # Skips them.
-                written += kept
-                continue
-            first = list(itertools.islice(items, 1))
-            if written and not first:
-                return written
-            written += self._write_group(split, names, itertools.chain(first, items))
-
-    def _write_group(self, split, names, items):
-        """Writes items to files in turn, until these are full; returns their entries."""
-        size, count, num_items = 0, 0, 0
-        with self._writing(names) as (writers, entries):
-            for number, item in items:
-                record = item if type(item) is bytes else self._make(split, number, lambda item=item: item)
-                num_items += 1
-                if record is not None:
-                    writers[count % NUM_SHARDS].write(record)
-                    size += _size(record)
-                    count += 1
-                if size >= NUM_SHARDS * SHARD_BYTES:
+    def _write_pass(self, key, examples):
+        """Writes an iterable of examples of one split, or of several splits together; returns {split: entries}."""
+        splits = _names(key)
+        with contextlib.ExitStack() as cleanup:
+            found = {split: cleanup.enter_context(self._groups(split)) for split in splits}
+            iterator, last = iter(examples), 0
+            while True:
+                try:
+                    item = next(iterator)
+                except StopIteration:
                     break
-        self._keep(entries, num_items)
-        return entries
+                except Exception as error:
+                    raise self._error(splits[0], found[splits[0]].count, error) from None
+                for split, added in [(key, item)] if isinstance(key, str) else item.items():
+                    found[split].add(added if type(added) is list else [added])
+                count = sum(each.count for each in found.values())
+                if count - last >= _REPORT_EVERY:
+                    self._count(count - last)
+                    last = count
+            self._count(sum(each.count for each in found.values()) - last)
+        return {split: each.entries for split, each in found.items()}
 
-    def _numbered(self, split, examples):
-        """Yields (number, example), and counts them."""
-        iterator, number = iter(examples), 0
-        while True:
-            try:
-                example = next(iterator)
-            except StopIteration:
-                break
-            except Exception as error:
-                raise self._error(split, number, error) from None
-            yield number, example
-            number += 1
-            if number % _REPORT_EVERY == 0:
-                self._count(_REPORT_EVERY)
-        self._count(number % _REPORT_EVERY)
+    def _groups(self, split):
+        def encode(number, example):
+            return self._make(split, number, lambda: example)
 
-    @contextlib.contextmanager
-    def _writing(self, names):
-        """Yields a writer per file, and a list that gets their manifest entries when the block ends."""
-        entries: list[dict[str, Any]] = []
-        with contextlib.ExitStack() as stack:
-            parts = [stack.enter_context(files.atomic_path(os.path.join(self._directory, name))) for name in names]
-            with contextlib.ExitStack() as open_files:
-                yield [open_files.enter_context(tf.io.TFRecordWriter(part)) for part in parts], entries
-            entries += [manifest.describe(name, tfrecord.scan(part)) for name, part in zip(names, parts)]
+        return groups.Groups(self._directory, split, self._progress, encode)
 
     def _make(self, split, number, make):
         """Returns an example, serialized; None for one to skip. Raises RunError if creating it fails."""
@@ -194,53 +167,16 @@ class Conversion:
             before, self._items = self._items, self._items + number
             self._bar.update(self._items - before)
 
-    def _load_progress(self):
-        """Finds the files finished by an interrupted run."""
-        try:
-            progress = files.read_json(os.path.join(self._directory, _PROGRESS))
-            kept = {
-                os.path.basename(name): {'sha256': str(item['sha256']), 'items': int(item['items'])}
-                for name, item in progress['files'].items()
-                if name.endswith('.tfrecord')
-            }
-            is_same = self._fingerprint is not None and progress['fingerprint'] == self._fingerprint
-        except (ValueError, KeyError, TypeError, AttributeError):
-            kept, is_same = {}, False
-        self._kept: dict[str, Any] = kept if is_same else {}
-        self._obsolete |= set() if is_same else {*kept}
-        if self._kept:
-            tf.logging.info('%s: continuing a conversion that was interrupted.', self._directory)
-
-    def _find_kept(self, names):
-        """Returns the entries of files finished by an interrupted run; None if one is missing or has changed."""
-        entries = []
-        for name in names:
-            path = os.path.join(self._directory, name)
-            if name not in self._kept or not tf.io.gfile.exists(path):
-                return None
-            entries.append(manifest.describe(name, tfrecord.scan(path)))
-            if entries[-1]['sha256'] != self._kept[name]['sha256']:
-                return None
-        return entries
-
-    def _keep(self, entries, items):
-        """Records finished files and the number of items in them together."""
-        if self._fingerprint is None:
-            return
-        with self._lock:
-            self._kept.update({entry['name']: {'sha256': entry['sha256'], 'items': items} for entry in entries})
-            path = os.path.join(self._directory, _PROGRESS)
-            files.write_json(path, {'fingerprint': self._fingerprint, 'files': self._kept})
-
     def _remove(self, name):
         path = os.path.join(self._directory, name)
         if tf.io.gfile.exists(path):
             tf.io.gfile.remove(path)
 
 
+def _names(key):
+    """Returns the splits of a key: a split, or several that are written together."""
+    return (key,) if isinstance(key, str) else key
+
+
 def _is_sized(examples: Sequence | Iterable) -> bool:
     return hasattr(examples, '__len__') and hasattr(examples, '__getitem__')
-
-
-def _size(record):
-    return 0 if record is None else len(record) + tfrecord.FRAMING

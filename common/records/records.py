@@ -63,7 +63,7 @@ def _set(feature, name, value):
 
 def write(
     directory: str,
-    splits: Mapping[str, Sequence[Mapping[str, Any] | None] | Iterable[Mapping[str, Any] | None]],
+    splits: Mapping[Any, Sequence[Mapping[str, Any] | None] | Iterable[Any]],
     num_shards: int | None = None,
     fingerprint: str | None = None,
 ) -> None:
@@ -79,7 +79,8 @@ def write(
           index it, so a sequence that creates its items on access works in parallel. None, such as for an unreadable picture,
           is skipped. Any other iterable, such as a generator over the rows of a large file, is written in one pass: by one
           thread, to groups of four files of about 150 MB, numbered in the order of the examples; after an interruption it is
-          iterated over again, skipping written examples.
+          iterated over again, skipping written examples. It may yield lists of serialized examples instead; for a key of
+          several splits, which are then written in the same pass, it yields {split: such a list}.
       num_shards: number of files per split, for a sequence. Example i goes to file i modulo num_shards. By default, files have
         about 150 MB, as estimated from some of the examples, and there are at least 4, and at most 512.
       fingerprint: identifies the input, such as the path, size and time of the source and the options: the same fingerprint

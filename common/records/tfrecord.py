@@ -25,6 +25,7 @@ _HEADER = 12
 _EMPTY = bytes.fromhex('000000000000000029039807')  # The header of an empty record. Zeros, as after a crash, are none.
 INDEXED_BYTES = 1 << 16  # Bytes per entry of an index, of which a file of 150 MB has at most _MAX_INDEX.
 _MAX_INDEX = 512
+_length_at = struct.Struct('<Q').unpack_from
 FRAMING = 16  # Bytes of a record in addition to its data.
 
 
@@ -63,9 +64,11 @@ def scan(path: str) -> Scan:
             size += len(block)
             while end + _HEADER <= size:
                 offsets.append(end)
-                length = struct.unpack_from('<Q', data, end - begin)[0]
-                is_wrong = not length and data[end - begin : end - begin + _HEADER] != _EMPTY
-                end = sys.maxsize if is_wrong else end + FRAMING + length
+                length = _length_at(data, end - begin)[0]
+                if not length and data[end - begin : end - begin + _HEADER] != _EMPTY:
+                    end = sys.maxsize
+                else:
+                    end += FRAMING + length
             rest = data[end - begin :] if end < size else b''  # The beginning of a header.
     if end < size:
         offsets.append(end)  # Less than a header.

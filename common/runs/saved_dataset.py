@@ -16,7 +16,7 @@ from estimator_trainer.common.pipeline.specs import Specs, from_json, to_json
 from estimator_trainer.common.plugins.traceback_filter import in_a_line, original
 from estimator_trainer.common.records import shards
 from estimator_trainer.common.storage.run_dir import dataset_path
-from estimator_trainer.hparams.build import add_metadata
+from estimator_trainer.hparams.build import HParams, add_metadata
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,9 +119,13 @@ def facts(source: DataSource) -> dict[str, str]:
 def prepare(source: DataSource, saved: SavedDataset | None, trains: bool) -> DataSource:
     """Prepares the data, and returns the dataset with its metadata: that saved with the model, or else the data's.
 
+    The module's functions get the saved metadata, if any, by which they may read the data as the model learned to.
+
     Raises:
       RunError: the data differs from the model's training data. Errors of the module's functions.
     """
+    if saved:
+        source = dataclasses.replace(source, params=HParams(source.params, saved.metadata, source.params.batch_start))
     source.prepare()
     metadata = source.metadata()
     if saved:

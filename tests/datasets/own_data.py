@@ -19,10 +19,18 @@ class Prepared:
     def __init__(self, module, data_dir, *hparams):
         params = build.make_hparams('m', {}, module.__name__, module.get_params(), text=','.join(hparams))
         module.prepare(str(data_dir), params)
-        self.module = module
-        self.metadata = module.metadata(str(data_dir), params)
-        self.params = build.HParams(params, self.metadata)
-        self.source = DataSource(module, str(data_dir), self.params)
+        metadata = module.metadata(str(data_dir), params)
+        self._set(DataSource(module, str(data_dir), build.HParams(params, metadata)))
+
+    @classmethod
+    def of(cls, source):
+        """Returns that of a DataSource that is prepared."""
+        found = cls.__new__(cls)
+        found._set(source)
+        return found
+
+    def _set(self, source):
+        self.module, self.params, self.metadata, self.source = source.module, source.params, source.params.metadata, source
 
     def read(self, split, mode=EVAL):
         return parse(self.module, self.params, lambda: self.source.read(split), mode)

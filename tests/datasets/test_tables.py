@@ -30,7 +30,9 @@ from estimator_trainer.common.own_data.splits import SplitFile, find_files, find
 from estimator_trainer.common.own_data.table_facts import describe
 from estimator_trainer.common.own_data.tables import open_table
 from estimator_trainer.common.own_data.vocabulary import ValueCounts, class_ids, column_ids, sorted_classes
+from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.records import records
+from estimator_trainer.common.runs import saved_dataset
 from estimator_trainer.datasets import csv
 from estimator_trainer.datasets import table as dataset
 from estimator_trainer.hparams import build
@@ -457,6 +459,23 @@ def test_only_probable_mistakes_cause_warnings(facts, caplog):
     assert 'the target y has 3 different integers, taken as classes; give "task": "regression" in' in caplog.text
 
 
+def test_a_regression_of_fractions_and_a_last_row_of_totals_are_warned_of(facts, caplog):
+    cities = [('Rome', 'Oslo', 'Bonn')[i % 3] for i in range(60)]
+    is_regression, has_totals = (
+        'the target y has fractions, so its numbers are taken as amounts',
+        'in the last row: if that has',
+    )
+    for rows, schema, said in (
+        ([(city, i % 7 + 0.5) for i, city in enumerate(cities)], {}, [True, False]),
+        ([(city, i % 7 + 0.5) for i, city in enumerate(cities)], {'task': 'regression'}, [False, False]),
+        ([(city, i) for i, city in enumerate(cities)] + [('Total:', 1770)], {}, [False, True]),
+        ([('total' if i % 3 else 'part', i) for i in range(60)], {}, [False, False]),
+    ):
+        caplog.clear()
+        facts('city,y', rows, schema)
+        assert [is_regression in caplog.text, has_totals in caplog.text] == said
+
+
 def test_a_bad_cell_among_numbers_is_a_bad_row(facts, caplog):
     for cell in ('inf', '9' * 400, 'n.a.'):
         for header in ('x,y', 'y,x'):
@@ -722,6 +741,63 @@ def test_data_with_other_columns_than_in_training_is_rejected(tmp_path, prepared
         other = prepared(write(path, header, [('cde'[i % 3], 'ab'[i % 2]) for i in range(60)]), 'target=kind')
         with pytest.raises(UsageError, match=f'{path}: the column x, on which the model was trained as numeric, {message}'):
             dataset.read('eval', str(tmp_path / 'data'), build.HParams(other.params, trained))
+
+
+def test_a_trained_model_has_its_table_read_as_it_learned_to(tmp_path, prepared, caplog):
+    path = tmp_path / 'a.csv'
+    rows = [(i % 7, f'2024-01-{i % 9 + 1:02}', f'{i % 5} kg', i, 'ab'[i % 2]) for i in range(60)]
+    write(path, 'x,day,mass,id,kind', rows)
+    schema = make_schema(tmp_path, columns={'day': 'categorical', 'mass': 'categorical'})
+    learned = prepared(path, 'target=kind', schema)
+    shutil.rmtree(tmp_path / 'data')
+    params = build.make_hparams('m', {}, 'table', dataset.get_params(), text=f'table_file={path},target=kind')
+    source = DataSource(dataset, str(tmp_path / 'data'), params)
+    saved = saved_dataset.SavedDataset(learned.metadata, None, None, None)
+    for _ in range(2):  # Converted, and reused.
+        caplog.clear()
+        found = saved_dataset.prepare(source, saved, trains=True)
+        assert [record.getMessage() for record in caplog.records if record.levelname == 'WARNING'] == [
+            f'{path}: a new run would read some columns as other kinds; this run reads them as the model learned to.'
+        ]
+        assert found.params.metadata == learned.metadata
+        for split in ('train', 'eval'):
+            of_run, of_model = (each.read(split) for each in (Prepared.of(found), learned))
+            np.testing.assert_equal(of_run, of_model)
+    assert ''.join(found.summary().split()).count('categorical') == 2
+    write(path, 'x,day,mass,id,kind', [(8, *rest) for _, *rest in rows[:59]])
+    with pytest.raises(RunError, match='columns differs from that of the data that the model was trained on'):
+        saved_dataset.prepare(source, saved, trains=True)
+    write(path, 'x,day,id,kind', [(x, day, i, kind) for x, day, _, i, kind in rows])
+    with pytest.raises(UsageError, match=f'the columns of the trained model: {path} has no column mass'):
+        saved_dataset.prepare(source, saved, trains=True)
+
+
+def test_a_trained_model_whose_table_is_read_alike_today_shares_the_conversion_of_new_runs(tmp_path, prepared, caplog):
+    path = write(tmp_path / 'a.csv', 'x,id,kind', [(i % 7, i, 'ab'[i % 2]) for i in range(60)])
+    learned = prepared(path, 'target=kind')
+    for is_kept in (True, False):
+        if not is_kept:
+            shutil.rmtree(tmp_path / 'data')
+        saved = saved_dataset.SavedDataset(learned.metadata, None, None, None)
+        source = DataSource(dataset, str(tmp_path / 'data'), build.HParams(learned.params))
+        assert saved_dataset.prepare(source, saved, trains=True).params.metadata == learned.metadata
+        assert len(os.listdir(tmp_path / 'data')) == 1
+    prepared(path, 'target=kind')
+    assert len(os.listdir(tmp_path / 'data')) == 1 and 'WARNING' not in caplog.text
+
+
+def test_warnings_of_a_conversion_are_said_again_when_it_is_used_again(tmp_path, prepared, caplog):
+    rows = [(f'{i % 9} kg', ('n/v' if i == 5 else i % 4), 'ab'[i % 2]) for i in range(60)]
+    path = write(tmp_path / 'a.csv', 'mass,number,kind', [*rows, ('1 kg', 2)])
+    said = []
+    for _ in range(3):
+        caplog.clear()
+        prepared(path, 'target=kind', 'max_bad_share=0.1')
+        said.append([record.getMessage() for record in caplog.records if record.levelname == 'WARNING'])
+    assert said[0] == said[1] == said[2]
+    assert [
+        any(text in line for line in said[0]) for text in ('read as numbers', "'n/v' is not a number", 'rows are skipped')
+    ] == 3 * [True]
 
 
 def test_csv_is_another_name_of_table(splits, tmp_path):

@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.commands import records as command_line
 from estimator_trainer.common.commands.trainer import SCRIPT
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.records import conversion, manifest, records, shards, tfrecord, verified
+from estimator_trainer.common.records import conversion, groups, manifest, records, shards, tfrecord, verified
 from estimator_trainer.common.records.elements import elements
 from tests import forked
 from tests.shared import DAMAGES
@@ -194,7 +194,7 @@ def files(directory):
 
 @pytest.fixture
 def shards_of_300_bytes(monkeypatch):
-    monkeypatch.setattr(conversion, 'SHARD_BYTES', 300)
+    monkeypatch.setattr(groups, 'SHARD_BYTES', 300)
 
 
 def test_the_number_of_files_follows_from_the_size_of_the_examples(tmp_path, shards_of_300_bytes, monkeypatch):
@@ -202,13 +202,15 @@ def test_the_number_of_files_follows_from_the_size_of_the_examples(tmp_path, sha
     for count, num_files in ((10, 4), (60, 6), (1000, 20)):
         write(tmp_path, Lazy(count, lambda i: {'id': 5}))  # 31 bytes each, of which 16 are the record's.
         assert (len(files(tmp_path)), len(read_ids(tmp_path))) == (num_files, count)
-    for count, groups in ((0, 1), (3, 1), (39, 1), (85, 3)):  # Of an iterable, which is written in one pass.
+    for count, num_groups in ((0, 1), (3, 1), (39, 1), (85, 3)):  # Of an iterable, which is written in one pass.
         example = {}  # The only one: each is written before the next is asked for.
         write(tmp_path, (example.update(id=5 + i % 100) or example for i in range(count)))
         assert read_ids(tmp_path) == [5 + i % 100 for i in range(count)]
         sizes = [path.stat().st_size for path in sorted(tmp_path.glob('*.tfrecord'))]
-        assert len(sizes) == 4 * groups
-        assert all(sum(sizes[i : i + 4]) == 39 * 31 for i in range(0, 4 * groups - 4, 4))  # The first that are 4 * 300 or more.
+        assert len(sizes) == 4 * num_groups
+        assert all(
+            sum(sizes[i : i + 4]) == 39 * 31 for i in range(0, 4 * num_groups - 4, 4)
+        )  # The first that are 4 * 300 or more.
 
 
 def test_an_example_that_is_none_is_skipped_and_the_log_says_what_is_written_where(tmp_path, caplog):
@@ -270,6 +272,28 @@ def test_a_pass_over_an_iterable_resumes_after_an_interruption(tmp_path, shards_
     assert read_ids(tmp_path) == list(range(120))
     assert encoded == list(range(encoded[0], 120)) and encoded[0] > 70
     assert '1 of 121 examples were skipped' in caplog.text
+
+
+def test_several_splits_are_written_in_one_pass_in_lists_and_resume_after_an_interruption(tmp_path, shards_of_300_bytes):
+    def lists(count):
+        made = [records.encode(example) for example in examples(count)]
+        for begin in range(0, count, 50):  # Lists that groups end within.
+            block = made[begin : begin + 50]
+            yield {'train': [record for i, record in enumerate(block, begin) if i % 5], 'eval': block[::5]}
+
+    def interrupted():
+        yield from lists(250)
+        raise KeyboardInterrupt
+
+    write(tmp_path / 'apart', examples(2), {'eval': (example for example in examples(300) if not example['id'] % 5)})
+    with pytest.raises(KeyboardInterrupt):
+        records.write(str(tmp_path / 'both'), {('train', 'eval'): interrupted()}, fingerprint='v1')
+    before = files(tmp_path / 'both')
+    records.write(str(tmp_path / 'both'), {('train', 'eval'): lists(300)}, fingerprint='v1')
+    assert len(before) > 8 and before.items() <= files(tmp_path / 'both').items()
+    assert read_ids(tmp_path / 'both') == [i for i in range(300) if i % 5]
+    assert read_ids(tmp_path / 'both', 'eval') == [*range(0, 300, 5)]
+    assert manifest.load(str(tmp_path / 'both'), 'eval') == manifest.load(str(tmp_path / 'apart'), 'eval')
 
 
 def test_shards_are_written_in_parallel_but_a_second_process_waits_and_uses_the_result(tmp_path, caplog):
