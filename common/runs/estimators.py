@@ -31,8 +31,7 @@ def make_estimators(
     Raises:
       UsageError: an option does not go with a module that makes its own training step.
     """
-    if makes_step(model):
-        _check_options(source, len(devices), training.options, training.task)
+    _check_options(model, source, len(devices), training.options, training.task)
     make = _own_estimator if makes_step(model) else _estimator
     with quiet():  # The Estimator logs its entire configuration.
         trained = make(model, source, devices, training, config)
@@ -56,8 +55,16 @@ def _own_estimator(model, source, devices, training, config):
     return estimator_contract.wrap_model_fn(made, wrap)
 
 
-def _check_options(source: DataSource, num_towers: int, options: Options, task: TrainingTask) -> None:
-    """Raises UsageError if an option requires that the framework makes the training step."""
+def _check_options(model: types.ModuleType, source: DataSource, num_towers: int, options: Options, task: TrainingTask) -> None:
+    """Raises UsageError if an option requires that the framework makes the batches or the training step."""
+    if source.has_input_fn() and (options.overfit_batches or task.batch_parts > 1):
+        name = '--overfit_batches' if options.overfit_batches else 'a cluster without parameter servers'
+        raise UsageError(
+            f'--dataset={source.params.dataset} makes its own batches, which excludes {name}: omit it, or define read() and '
+            'parse() in place of input_fn()'
+        )
+    if not makes_step(model):
+        return
     given = {
         '--num_towers' if options.num_towers > 1 else '--num_gpus': num_towers > 0,
         f'--freeze={options.freeze}': bool(options.freeze),

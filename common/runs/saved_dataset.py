@@ -100,7 +100,9 @@ def _described(source):
     try:
         return {'records': to_json(specs.records), 'features': to_json(specs.features)}
     except TypeError as error:
-        tf.logging.warning('%s: --input and export will need the data: its records contain %s, not only tensors', flag, error)
+        tf.logging.warning(
+            '%s: --input and export will need the data: its records or features contain %s, not only tensors', flag, error
+        )
         return {}
 
 

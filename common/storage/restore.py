@@ -114,7 +114,8 @@ def unknown_variables(checkpoint_path: str, trains: bool = False, with_slots: bo
         and a name may contain that of a variable anywhere.
       with_slots: whether those about its variables count, too.
     """
-    known = {re.sub(r'/part_\d+(?=/|$)', '', variable.op.name) for variable in tf.global_variables()}
+    names = [_saved_name(variable) for variable in tf.global_variables()]
+    known = {*names, *(re.sub(r'/part_\d+(?=/|$)', '', name) for name in names)}
     known |= {spec.name for saved in tf.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS) for spec in saved.specs}  # Of tables.
 
     def is_known(parts):
@@ -125,6 +126,12 @@ def unknown_variables(checkpoint_path: str, trains: bool = False, with_slots: bo
     shapes = open_checkpoint(checkpoint_path).get_variable_to_shape_map()
     wanted = [name for name, shape in shapes.items() if shape or trains and not _OF_OPTIMIZER.search(name)]
     return sorted(name for name in wanted if not is_known(name.split('/')))
+
+
+def _saved_name(variable):
+    """Returns the name of a variable in checkpoints; the slots of a partitioned one have another than their op."""
+    part = getattr(variable, '_save_slice_info', None)
+    return part.full_name if part else variable.op.name
 
 
 def check_variables(checkpoint_path: str) -> None:

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.storage import checkpoints
-from estimator_trainer.common.storage.restore import CheckpointGone, restore, without_suffix
+from estimator_trainer.common.storage.restore import CheckpointGone, restore, unknown_variables, without_suffix
 from estimator_trainer.common.training.saving import CheckpointSaver
 from tests.shared import DAMAGES, POLYNOMIAL, assert_equal, read_weights
 from tests.storage.test_best_checkpoint import keep, save
@@ -261,3 +261,14 @@ def test_waiting_is_logged_each_minute_until_the_timeout(monkeypatch, caplog):
     with pytest.raises(RunError, match='^x: no new checkpoint for 60 seconds, and there has been none; '):
         next(checkpoints.new_checkpoints('x', 5, timeout=7))
     assert waits == [60, 60, 7]
+
+
+def test_the_slots_of_a_partitioned_variable_are_no_unknown_variables(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        with tf.variable_scope('linear', partitioner=tf.fixed_size_partitioner(2)):
+            weights = tf.convert_to_tensor(tf.get_variable('weights', [4, 1]))
+        with tf.variable_scope('linear'):  # As canned linear Estimators do: the slots' ops begin with linear/linear.
+            tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_sum(weights))
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Saver().save(session, str(tmp_path / 'model.ckpt'), global_step=1)
+        assert unknown_variables(path, trains=True, with_slots=True) == []
