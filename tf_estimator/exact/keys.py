@@ -78,7 +78,7 @@ def _iteration(graph, context):
             return None
         with graph.control_dependencies(None):
             graph._set_control_flow_context(context.outer_context)
-            context._exact_iteration = context.AddForwardLoopCounter(None)[1]
+            context._exact_iteration = context.AddForwardLoopCounter(None)[1].op.inputs[0]  # Not of the next one.
     return context._exact_iteration
 
 
@@ -135,7 +135,7 @@ def path(graph: Any) -> tuple[int, ...]:
 def is_of_dataset(graph: Any) -> bool:
     """Whether a function's graph is that of a dataset's function."""
     if not hasattr(graph, '_exact_is_of_dataset'):
-        graph._exact_is_of_dataset = bool(_traced) and graph.outer_graph is _traced[-1]
+        graph._exact_is_of_dataset = any(graph.outer_graph is each for each in _traced)
     return graph._exact_is_of_dataset
 
 
