@@ -42,7 +42,9 @@ def input_fn():
 
 
 def generated():
-    return tf2.data.Dataset.from_generator(lambda: iter([([1.0, 2.0, 3.0], 1)] * 999), (tf.float32, tf.int64), ([3], [])).batch(4)
+    return tf2.data.Dataset.from_generator(lambda: iter([([1.0, 2.0, 3.0], 1)] * 999), (tf.float32, tf.int64), ([3], [])).batch(
+        4
+    )
 
 
 def model_fn(features, labels, mode, params):

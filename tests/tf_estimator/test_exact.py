@@ -4,6 +4,7 @@ import fcntl
 import os
 
 import tf_estimator  # noqa: F401 - before TensorFlow
+from tf_estimator.exact import checkpoints, datasets, keys, random_ops, repeats
 
 import numpy as np
 import pytest
@@ -12,8 +13,6 @@ import tensorflow.compat.v1 as tf
 
 from tests.tf_estimator import exact_program
 from tests.tf_estimator.programs import run_fresh
-
-from tf_estimator.exact import checkpoints, datasets, keys, random_ops, repeats
 
 
 def run_program(directory, *runs):
@@ -52,7 +51,9 @@ def test_what_is_corrupt_locked_not_finite_or_without_state_is_said_and_costs_no
     assert codes == [1, 0], err
     assert 'model.ckpt-10 is corrupt: the training resumes from ' in err
     assert 'Training ends at step 15: not finite: dense/bias' in err and 'step 10 stays the last one saved' in err
-    assert tf.train.latest_checkpoint(str(tmp_path / 'a')).endswith('-10') and checkpoints.is_whole(str(tmp_path / 'a/model.ckpt-10'))
+    assert tf.train.latest_checkpoint(str(tmp_path / 'a')).endswith('-10') and checkpoints.is_whole(
+        str(tmp_path / 'a/model.ckpt-10')
+    )
     assert (tmp_path / 'a' / 'model.ckpt-5.index').stat().st_mtime_ns == older.st_mtime_ns  # Not rewritten.
     assert 'checkpoint names no checkpoint: the training resumes from ' in err
     assert f'{tmp_path}/g has no state of the input at step 10: the input begins anew.' in err

@@ -81,7 +81,9 @@ def _used_nodes(function):
 
 def _types(nodes, library):
     """Returns the types of nodes, and of those in the functions that they call."""
-    waiting, types, seen = [*nodes], set(), set()
+    waiting = [*nodes]
+    types: set[str] = set()
+    seen: set[str] = set()
     while waiting:
         node = waiting.pop()
         types.add(node.op)

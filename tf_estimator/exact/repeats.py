@@ -1,7 +1,7 @@
 """Datasets that are repeated: each epoch's seeds follow from its number.
 
-TensorFlow counts the epochs of a shuffle in the shuffle's iterator, whose state is lost as soon as it has ended, though its last
-elements still wait in a buffer behind it.
+TensorFlow counts the epochs of a shuffle in the shuffle's iterator, whose state is lost as soon as it has ended, though its
+last elements still wait in a buffer behind it.
 """
 
 import functools
@@ -86,6 +86,8 @@ def _is_seed(op):
 def _is_constant(op):
     """Whether all epochs of a dataset are the same."""
     attributes = op.node_def.attr
-    return op.type.startswith(('Cache', 'RandomDataset')) and op.type != 'RandomDatasetV2' or any(
-        flag in attributes and not attributes[flag].b for flag in _FLAGS
+    return (
+        op.type.startswith(('Cache', 'RandomDataset'))
+        and op.type != 'RandomDatasetV2'
+        or any(flag in attributes and not attributes[flag].b for flag in _FLAGS)
     )

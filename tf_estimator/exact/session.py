@@ -111,7 +111,7 @@ class ExactHook(tf.train.SessionRunHook):
             self._save_and_exit(run_context.session)
 
     def _save_and_exit(self, session):
-        name, step = signal.Signals(self._stop.number).name, session.run(self._step)
+        name, step = signal.Signals(self._stop.number or 0).name, session.run(self._step)
         if self._saver_hook:
             hook = self._saver_hook
             hook._get_saver().save(session, hook._save_path, global_step=step, write_meta_graph=hook._save_graph_def)

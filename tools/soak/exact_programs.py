@@ -1,4 +1,4 @@
-"""Programs for --exact, in all forms of input and of random ops: each is killed at random moments, and ends like an undisturbed run.
+"""Programs for --exact, in all forms of input and of random ops: killed at random moments, each ends as undisturbed.
 
     python -m tools.soak.exact_programs --times=5 [--tf1] [NAME...]
 
@@ -46,7 +46,7 @@ def model_fn(features, labels, mode, params):
     logits = tf.layers.dense(hidden, 2)
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
     train = params.get('train', lambda loss: tf.train.AdamOptimizer(0.01).minimize(loss, tf.train.get_global_step()))
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train(loss), training_hooks=params.get('hooks', lambda: [])())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train(loss), training_hooks=params.get('hooks', list)())
 
 
 def make(directory, **params):
@@ -231,7 +231,9 @@ def accumulated_gradients(directory):
         applied = optimizer.minimize(loss)
         with tf.control_dependencies([applied]):
             count = tf.assign_add(count, 1)
-        return tf.cond(tf.equal(count % 3, 0), lambda: tf.assign_add(tf.train.get_global_step(), 1), lambda: tf.constant(0, tf.int64))
+        return tf.cond(
+            tf.equal(count % 3, 0), lambda: tf.assign_add(tf.train.get_global_step(), 1), lambda: tf.constant(0, tf.int64)
+        )
 
     train(directory, train=accumulate)
 
