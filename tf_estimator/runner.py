@@ -25,7 +25,10 @@ class Modes(NamedTuple):
     exact: bool = False
 
 
-def run_script(script: str, arguments: list[str], modes: Modes = Modes()) -> None:
+_PLAIN = Modes()
+
+
+def run_script(script: str, arguments: list[str], modes: Modes = _PLAIN) -> None:
     """Runs a script like `python SCRIPT ARGS...`; raises CommandError if it cannot start.
 
     Args:
@@ -74,7 +77,7 @@ class _ScriptLoader(importlib.machinery.SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)  # Once, as pipes cannot be read again.
 
 
-def run_module(module: str, arguments: list[str], modes: Modes = Modes()) -> None:
+def run_module(module: str, arguments: list[str], modes: Modes = _PLAIN) -> None:
     """Runs a module, or a package's __main__, like `python -m MODULE ARGS...`; raises CommandError if there is none."""
     package = module.partition('.')[0]
     found = importlib.util.find_spec(package) if package else None

@@ -16,7 +16,7 @@ def enable() -> None:
 @functools.cache  # Once.
 def prepare() -> None:
     """Makes the ops and datasets that are created from now on exact in graphs for which `keys.begin` is called."""
-    from tf_estimator.exact import datasets, iterators, random_ops
+    from tf_estimator.exact import datasets, iterators, random_ops, repeats
 
-    for module in (random_ops, datasets, iterators):
+    for module in (random_ops, datasets, repeats, iterators):
         module.mend()

@@ -32,7 +32,7 @@ def is_whole(checkpoint: str) -> bool:
         reader = tf.train.load_checkpoint(checkpoint)
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
-    except (tf.errors.OpError, ValueError, RuntimeError):
+    except (tf.errors.OpError, LookupError, RuntimeError, ValueError):  # By kind of damage.
         return False
     return True
 

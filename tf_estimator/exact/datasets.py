@@ -146,7 +146,7 @@ def _with_keys(dataset: Any) -> Any:
 
 
 def _of_pair(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function of an element and its key for which `function` of the element draws its random numbers by the key."""
+    """Returns the function of an element and its key that calls `function`, whose random numbers then follow from the key."""
     converted = _converted(function)
 
     @autograph.do_not_convert

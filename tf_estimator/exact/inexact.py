@@ -67,9 +67,23 @@ def _inputs(ops: Iterable[Any]) -> list[Any]:
     return [op.node_def for op in seen]
 
 
+def _used_nodes(function):
+    """Returns the nodes on which the results of a FunctionDef depend: not the trials of datasets.py."""
+    nodes = {node.name: node for node in function.node_def}
+    waiting, used = [*function.ret.values(), *function.control_ret.values()], {}
+    while waiting:
+        name = waiting.pop().lstrip('^').partition(':')[0]
+        if name in nodes and name not in used:
+            used[name] = nodes[name]
+            waiting += nodes[name].input
+    return used.values()
+
+
 def _types(nodes, library):
     """Returns the types of nodes, and of those in the functions that they call."""
-    waiting, types, seen = [*nodes], set(), set()
+    waiting = [*nodes]
+    types: set[str] = set()
+    seen: set[str] = set()
     while waiting:
         node = waiting.pop()
         types.add(node.op)
@@ -79,5 +93,5 @@ def _types(nodes, library):
             called.append(node.op)
         for name in {*called} - seen:
             seen.add(name)
-            waiting += library[name].node_def if name in library else ()
+            waiting += _used_nodes(library[name]) if name in library else ()
     return types

@@ -71,8 +71,10 @@ class Iterators:
 
     def save(self, session: tf.Session, path: str) -> None:
         """Saves the state as the checkpoint files PATH.*; raises tf.errors.OpError if that cannot be."""
+        assert self._saver
         self._saver.save(session, path, write_meta_graph=False, write_state=False)
 
     def restore(self, session: tf.Session, path: str) -> None:
         """Restores what `save` saved; raises tf.errors.OpError or ValueError if that cannot be."""
+        assert self._saver
         self._saver.restore(session, path)

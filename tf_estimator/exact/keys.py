@@ -1,7 +1,7 @@
 """The keys of random ops in a training's graph: what an op draws is a function of its seeds and of a key.
 
-In the graph itself, a key is a number that each run of the session feeds. In a function of a dataset, it belongs to the element;
-in a loop, to the iteration; in another function, to the call.
+In the graph itself, a key is a number that each run of the session feeds. In a function of a dataset, it belongs to the
+element; in a loop, to the iteration; in another function, to the call.
 """
 
 from collections.abc import Iterator
@@ -68,7 +68,12 @@ def _root_key(graph):
     """A key that is drawn unless it is fed: for initial values of variables, and for the threads of queues."""
     if not hasattr(graph, '_exact_key'):
         with contextlib.ExitStack() as stack:
-            for context in (graph.as_default(), graph.control_dependencies(None), graph.name_scope('exact/'), tf.device('/cpu:0')):
+            for context in (
+                graph.as_default(),
+                graph.control_dependencies(None),
+                graph.name_scope('exact/'),
+                tf.device('/cpu:0'),
+            ):
                 stack.enter_context(context)
             stack.enter_context(graph.colocate_with(None, ignore_existing=True))
             low, high = tf.constant(0, tf.int64), tf.constant(1 << 62, tf.int64)
@@ -84,7 +89,7 @@ def _iteration(graph, context):
             return None
         with graph.control_dependencies(None):
             graph._set_control_flow_context(context.outer_context)
-            context._exact_iteration = context.AddForwardLoopCounter(None)[1]
+            context._exact_iteration = context.AddForwardLoopCounter(None)[1].op.inputs[0]  # Not of the next one.
     return context._exact_iteration
 
 
@@ -107,7 +112,7 @@ def _function_key(graph):
 
 
 def _capture_at_call(graph):
-    """A placeholder in a function's graph whose value each call computes; like capture_call_time_value, but in TensorFlow 1, too."""
+    """A placeholder in a function's graph whose value each call computes; capture_call_time_value needs TensorFlow 2."""
     with graph.as_default(), graph.control_dependencies(None):
         placeholder = tf.placeholder(tf.int64, [], 'key')
 
@@ -115,7 +120,7 @@ def _capture_at_call(graph):
         key, caller = current(), ops.get_default_graph()
         return [tf.random.uniform([], 0, 1 << 62, tf.int64) if key is None else fold(key, next_number(caller))]
 
-    key_of_call.output_spec = _SPEC
+    setattr(key_of_call, 'output_spec', _SPEC)  # noqa: B010 - functions have none for mypy.
     graph._function_captures.add_or_replace(
         key=key_of_call, external=key_of_call, internal=placeholder, tracetype=_SPEC, is_by_ref=True
     )
@@ -141,7 +146,7 @@ def path(graph: Any) -> tuple[int, ...]:
 def is_of_dataset(graph: Any) -> bool:
     """Whether a function's graph is that of a dataset's function."""
     if not hasattr(graph, '_exact_is_of_dataset'):
-        graph._exact_is_of_dataset = bool(_traced) and graph.outer_graph is _traced[-1]
+        graph._exact_is_of_dataset = any(graph.outer_graph is each for each in _traced)
     return graph._exact_is_of_dataset
 
 

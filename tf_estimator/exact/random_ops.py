@@ -30,7 +30,7 @@ def mend() -> None:
 @contextlib.contextmanager
 def seeding_keras(seed: int) -> Iterator[None]:
     """Within the block, seeds that Keras draws in Python follow from `seed`."""
-    modules = [sys.modules.get(name) for name in ('tf_keras.src.backend', 'keras.src.backend')]
+    modules: list[Any] = [sys.modules.get(name) for name in ('tf_keras.src.backend', 'keras.src.backend')]
     generators = [module._SEED_GENERATOR for module in modules if hasattr(module, '_SEED_GENERATOR')]
     previous = [getattr(each, 'generator', None) for each in generators]
     for each in generators:

@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.training.basic_session_run_hooks import NanLossDuringTrainingError
 
 _KEY = 'exact/key:0'
+_BETWEEN_RUNS = 1 << 23
 
 
 def mend() -> None:
@@ -46,7 +47,7 @@ class ExactHook(tf.train.SessionRunHook):
         self._first_step, self._resumes, self._seed, self._stop = first_step, resumes, seed, stop
         self._saved_step = first_step  # The step of the newest checkpoint, which is never rewritten.
         self._is_ready = self._is_running = False  # A step stays running if the input has ended.
-        self._runs, self._within_run = 0, itertools.count()
+        self._runs, self._within_run = 0, itertools.count(_BETWEEN_RUNS)
         self._saver_hook = None
 
     def begin(self):
@@ -67,6 +68,7 @@ class ExactHook(tf.train.SessionRunHook):
         self._iterators.initialize(session)
         if self._can_save and (self._resumes or step not in (self._first_step, 0)):
             self._restore_input(session, step, found)
+        self._within_run = itertools.count(_BETWEEN_RUNS)
         self._follow(session)
         self._is_ready, self._is_running = True, False  # A session that was lost may have been running.
 
@@ -104,12 +106,12 @@ class ExactHook(tf.train.SessionRunHook):
         self._within_run = itertools.count()
 
     def after_run(self, run_context, run_values):
-        self._within_run = itertools.count(1 << 23)
+        self._within_run = itertools.count(_BETWEEN_RUNS)
         if self._stop.number is not None:
             self._save_and_exit(run_context.session)
 
     def _save_and_exit(self, session):
-        name, step = signal.Signals(self._stop.number).name, session.run(self._step)
+        name, step = signal.Signals(self._stop.number or 0).name, session.run(self._step)
         if self._saver_hook:
             hook = self._saver_hook
             hook._get_saver().save(session, hook._save_path, global_step=step, write_meta_graph=hook._save_graph_def)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 import contextlib
 import signal
 import threading
+from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
@@ -32,7 +33,8 @@ def watching() -> Iterator[Stop]:
 
     A program's own handlers stay, and threads other than the main one have none.
     """
-    stop, previous = Stop(), {}
+    stop = Stop()
+    previous: dict[signal.Signals, Any] = {}
 
     def handle(number, frame):
         restore()

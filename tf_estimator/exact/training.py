@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow_estimator.python.estimator import estimator as estimators
 
 _stops: list[Stop] = []  # Of the trainings that run.
-# The step at which a training of this process has ended in a directory. A program that trains again there begins its input anew.
+# The step at which a training of this process has ended in a directory. The next one there begins its input anew.
 _ended: dict[str, int | None] = {}
 
 

@@ -1,4 +1,4 @@
-"""Programs for --exact, in all forms of input and of random ops: each is killed at random moments, and ends like an undisturbed run.
+"""Programs for --exact, in all forms of input and of random ops: killed at random moments, each ends as undisturbed.
 
     python -m tools.soak.exact_programs --times=5 [--tf1] [NAME...]
 
@@ -46,7 +46,7 @@ def model_fn(features, labels, mode, params):
     logits = tf.layers.dense(hidden, 2)
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
     train = params.get('train', lambda loss: tf.train.AdamOptimizer(0.01).minimize(loss, tf.train.get_global_step()))
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train(loss), training_hooks=params.get('hooks', lambda: [])())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train(loss), training_hooks=params.get('hooks', list)())
 
 
 def make(directory, **params):
@@ -231,7 +231,9 @@ def accumulated_gradients(directory):
         applied = optimizer.minimize(loss)
         with tf.control_dependencies([applied]):
             count = tf.assign_add(count, 1)
-        return tf.cond(tf.equal(count % 3, 0), lambda: tf.assign_add(tf.train.get_global_step(), 1), lambda: tf.constant(0, tf.int64))
+        return tf.cond(
+            tf.equal(count % 3, 0), lambda: tf.assign_add(tf.train.get_global_step(), 1), lambda: tf.constant(0, tf.int64)
+        )
 
     train(directory, train=accumulate)
 
@@ -365,6 +367,12 @@ def ends(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def step_of(directory):
+    """The step of the newest checkpoint."""
+    names = os.listdir(directory) if os.path.exists(directory) else []
+    return max([int(name[11:-6]) for name in names if name.startswith('model.ckpt-') and name.endswith('.index')], default=-1)
+
+
 def variables(directory):
     reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(directory))
     return {name: reader.get_tensor(name).tobytes() for name in reader.get_variable_to_shape_map()}
@@ -373,20 +381,23 @@ def variables(directory):
 def soak(name, directory, times, is_tf1):
     """Returns what to say of a program, and whether all is well."""
     undisturbed, killed = f'{directory}/{name}-a', f'{directory}/{name}-b'
-    start = time.monotonic()
     if code := ends(run(name, undisturbed, is_tf1)):
         return f'exit code {code}: see {undisturbed}.log', False
-    seconds, kills = time.monotonic() - start, 0
-    for _ in range(times):
+    last, steps = step_of(undisturbed), []
+    for step in sorted(random.sample(range(last), times)):
         child = run(name, killed, is_tf1)
-        time.sleep(random.uniform(0.5, 0.8) * seconds)
-        os.kill(child, signal.SIGKILL)
-        kills += ends(child) == -signal.SIGKILL
+        deadline = time.monotonic() + 60
+        while step_of(killed) < step and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(random.uniform(0, 0.05))
+        os.kill(child, signal.SIGKILL)  # It may have ended, but has not been waited for.
+        ends(child)
+        steps.append(step_of(killed))
     if code := ends(run(name, killed, is_tf1)):
         return f'exit code {code}: see {killed}.log', False
     found, expected = variables(killed), variables(undisturbed)
     differ = [each for each in {**found, **expected} if found.get(each) != expected.get(each)]
-    return f'{kills} kills, {len(differ)} of {len(expected)} variables differ', not differ
+    return f'killed after steps {steps}: {len(differ)} of {len(expected)} variables differ', not differ
 
 
 def main():

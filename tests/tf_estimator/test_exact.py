@@ -1,0 +1,155 @@
+"""With --exact, a training that was killed or stopped ends like an undisturbed one, in every bit."""
+
+import fcntl
+import os
+
+import tf_estimator  # noqa: F401 - before TensorFlow
+from tf_estimator.exact import checkpoints, datasets, keys, random_ops, repeats
+
+import numpy as np
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from tests.tf_estimator import exact_program
+from tests.tf_estimator.programs import run_fresh
+
+
+def run_program(directory, *runs):
+    """Returns the exit codes of runs of exact_program.py, and the warnings and errors."""
+    code, out, err = run_fresh(exact_program.__file__, directory, text='\n'.join(runs))
+    assert len(out.split()) == len(runs), err
+    lines = [line for line in err.splitlines() if 'global step' not in line]
+    return [int(each) for each in out.split()], '\n'.join(line for line in lines if not line.startswith('INFO'))
+
+
+def values(directory):
+    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(directory)))
+    return {name: reader.get_tensor(name).tobytes() for name in reader.get_variable_to_shape_map()}
+
+
+def test_a_killed_and_a_stopped_training_end_like_an_undisturbed_one(tmp_path):
+    runs = ('whole 30 none', 'cut 30 SIGKILL', 'cut 30 SIGTERM', 'cut 20 none', 'cut 30 none')
+    codes, err = run_program(tmp_path, *runs)
+    assert codes == [0, -9, 143, 0, 0], err
+    assert 'SIGTERM: the training ends, and step 13 is saved.' in err
+    assert 'resume exactly' not in err and 'begins anew' not in err
+    assert values(tmp_path / 'cut') == values(tmp_path / 'whole')
+    states = {name.partition('.')[0] for name in os.listdir(tmp_path / 'cut' / 'exact_state')}
+    assert states == {'25', '30', 'lock'}  # Those of the checkpoints.
+
+
+def test_what_is_corrupt_locked_not_finite_or_without_state_is_said_and_costs_no_checkpoint(tmp_path):
+    assert run_program(tmp_path, 'a 10 none', 'g 10 generator')[0] == [0, 0]
+    last = tmp_path / 'a' / 'model.ckpt-10.data-00000-of-00001'
+    last.write_bytes(last.read_bytes()[:-9])
+    older = (tmp_path / 'a' / 'model.ckpt-5.index').stat()
+    (tmp_path / 'g' / 'checkpoint').write_text('garbage')
+    for path in (tmp_path / 'g' / 'exact_state').iterdir():
+        path.unlink()
+    codes, err = run_program(tmp_path, 'a 30 nan', 'g 15 none')
+    assert codes == [1, 0], err
+    assert 'model.ckpt-10 is corrupt: the training resumes from ' in err
+    assert 'Training ends at step 15: not finite: dense/bias' in err and 'step 10 stays the last one saved' in err
+    assert tf.train.latest_checkpoint(str(tmp_path / 'a')).endswith('-10') and checkpoints.is_whole(
+        str(tmp_path / 'a/model.ckpt-10')
+    )
+    assert (tmp_path / 'a' / 'model.ckpt-5.index').stat().st_mtime_ns == older.st_mtime_ns  # Not rewritten.
+    assert 'checkpoint names no checkpoint: the training resumes from ' in err
+    assert f'{tmp_path}/g has no state of the input at step 10: the input begins anew.' in err
+    assert checkpoints.steps(str(tmp_path / 'g')) == [5, 10, 15]
+
+    with open(tmp_path / 'a' / 'exact_state' / 'lock', 'r+') as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        file.truncate(0)
+        file.write('process 7 on here')
+        file.flush()
+        codes, err = run_program(tmp_path, 'a 30 none', 'g 20 generator')
+    assert codes == [1, 0]
+    assert f'{tmp_path}/a: process 7 on here is training in it.' in err
+    assert 'This does not resume exactly: Dataset.from_generator, whose state cannot be saved: the input begins anew.' in err
+
+
+@pytest.fixture(scope='module')
+def mended():
+    for module in (random_ops, datasets, repeats):  # These leave graphs alone that are no training's.
+        module.mend()
+
+
+def draw(function, runs=20):
+    """Returns what a function draws in the first runs of a session."""
+    with tf.Graph().as_default() as graph:
+        keys.begin(graph)
+        graph.seed = 7
+        drawn = function()
+        with tf.Session() as session:
+            return np.array([session.run(drawn, {'exact/key:0': number << 24}) for number in range(1, runs + 1)])
+
+
+def test_random_ops_have_their_distributions(mended):
+    uniform = draw(lambda: tf.random.uniform([2000], -2.0, 3.0))
+    assert -2 <= uniform.min() < -1.99 and 2.99 < uniform.max() < 3
+    np.testing.assert_allclose([uniform.mean(), uniform.var()], [0.5, 25 / 12], atol=0.05)
+    counts = np.bincount(draw(lambda: tf.random.uniform([2000], 3, 8, tf.int32)).ravel())
+    np.testing.assert_allclose(counts, [0, 0, 0, 8000, 8000, 8000, 8000, 8000], rtol=0.05)
+    normal = draw(lambda: tf.random.normal([2000], 1.0, 2.0))
+    np.testing.assert_allclose([normal.mean(), normal.std()], [1, 2], rtol=0.03)
+    truncated = draw(lambda: tf.random.truncated_normal([2000]))
+    assert 1.99 < abs(truncated).max() <= 2
+    np.testing.assert_allclose(truncated.std(), 0.8796, rtol=0.03)  # sqrt(1 - 4 * pdf(2) / (2 * cdf(2) - 1)).
+    for drawn in (draw(lambda: tf.random.gamma([2000], [2.0, 5.0])), draw(lambda: tf.random.poisson([2.0, 5.0], [2000]))):
+        assert drawn.shape == (20, 2000, 2)
+        np.testing.assert_allclose([drawn.mean((0, 1)), drawn.var((0, 1))], [[2, 5], [2, 5]], rtol=0.06)
+    chosen = draw(lambda: tf.random.categorical(tf.log([[0.1, 0.2, 0.7]]), 2000))
+    np.testing.assert_allclose(np.bincount(chosen.ravel()) / chosen.size, [0.1, 0.2, 0.7], rtol=0.06)
+    shuffled = draw(lambda: tf.stack([tf.random.shuffle(tf.range(4)) for _ in range(500)])).reshape(-1, 4)
+    assert (np.sort(shuffled) == np.arange(4)).all()
+    np.testing.assert_allclose([np.bincount(column) for column in shuffled.T], np.full([4, 4], 2500), rtol=0.1)
+    dropped = draw(lambda: tf.nn.dropout(tf.ones([2000]), rate=0.5))
+    assert {*np.unique(dropped)} == {0, 2} and abs(dropped.mean() - 1) < 0.03
+
+
+def in_loop():
+    start, shapes = [0, tf.zeros([0, 900])], [tf.TensorShape([]), tf.TensorShape([None, 900])]
+    return tf.while_loop(
+        lambda i, _: i < 3, lambda i, x: (i + 1, tf.concat([x, tf.random.normal([1, 900])], 0)), start, shapes
+    )[1]
+
+
+def in_functions():
+    function = tf2.function(lambda: tf.random.normal([900]))
+    branch = tf.cond(tf.constant(True), lambda: tf.random.normal([900]), lambda: tf.zeros([900]))
+    nested = tf.map_fn(lambda _: in_loop(), tf.zeros([2]))
+    return tf.concat([[function(), function(), branch, tf.random.normal([900])], tf.reshape(nested, [-1, 900])], 0)
+
+
+@pytest.mark.parametrize('is_v2', [False, True])
+@pytest.mark.parametrize('function', [in_loop, in_functions])
+def test_ops_iterations_calls_and_runs_draw_independent_numbers(mended, function, is_v2):
+    (tf.enable_control_flow_v2 if is_v2 else tf.disable_control_flow_v2)()
+    try:
+        drawn = draw(function, 3).reshape(-1, 900)
+    finally:
+        tf.enable_control_flow_v2()
+    assert abs(np.corrcoef(drawn) - np.eye(len(drawn))).max() < 0.2  # Six standard deviations.
+
+
+def test_ops_of_the_same_seed_draw_the_same_numbers(mended):
+    first, second = draw(lambda: tf.stack([tf.random.normal([9], seed=3), tf.random.normal([9], seed=3)]), 1)[0]
+    assert (first == second).all()
+
+
+def test_elements_of_all_epochs_draw_independent_numbers(mended):
+    def read(i):
+        return tf2.data.Dataset.range(2).map(lambda x: tf.random.normal([900]), num_parallel_calls=2).repeat(2)
+
+    with tf.Graph().as_default() as graph:
+        keys.begin(graph)
+        graph.seed = 7
+        data = tf2.data.Dataset.range(2).interleave(read, 2).map(lambda x: (x, tf.random.normal([900]))).repeat(2)
+        iterator = tf.data.make_initializable_iterator(data)
+        element = iterator.get_next()
+        with tf.Session() as session:
+            session.run(iterator.initializer)
+            drawn = np.array([session.run(element) for _ in range(16)]).reshape(-1, 900)
+    assert abs(np.corrcoef(drawn) - np.eye(len(drawn))).max() < 0.2
