@@ -24,14 +24,21 @@ def mend() -> None:
 def _start_server(start):
     @functools.wraps(start)
     def started(self, config):
-        task = config.task_type, config.task_id
-        if None in task or not config.cluster_spec or not config.master or not config.session_config:
+        is_whole = config.cluster_spec and config.master and config.task_type and config.task_id is not None
+        if not is_whole or config.session_config is None:
             return start(self, config)
         options = tf.ConfigProto()
         options.CopyFrom(config.session_config)
         del options.device_filters[:]  # They are for sessions.
         tf.logging.info('Start Tensorflow server.')
-        server = server_lib.Server(config.cluster_spec, *task, protocol=config.protocol, config=options, start=False)
+        server = server_lib.Server(
+            config.cluster_spec,
+            job_name=config.task_type,
+            task_index=config.task_id,
+            config=options,
+            protocol=config.protocol,
+            start=False,
+        )
         server.start()
         return server
 
@@ -76,7 +83,7 @@ def _serve(self):
     with tf.Graph().as_default(), tf.Session(server.target, config=options) as session:
         queue = _queue(config.task_id)
         size, get = queue.size(), queue.dequeue()
-        ended = set()
+        ended: set[str] = set()
         while ended != trainers.keys():
             time.sleep(_POLL_SECONDS)
             ended |= {session.run(get).decode() for _ in range(session.run(size))}
