@@ -7,8 +7,10 @@ from tf_estimator.traps import (
     by_steps,
     early_stopping,
     evaluation,
+    kept_evaluation,
     memory,
     optimizers,
+    prediction,
     saving,
     servers,
     training,
@@ -21,7 +23,20 @@ from tensorflow_estimator.python.estimator.api._v2 import estimator as v2
 _FORESTS = 'TensorFlow has dropped it; the package tensorflow_decision_forests has gradient boosted trees.'
 
 # Once, when this package is imported; memory first, so that the others see only a program's hooks.
-for _module in (memory, training, optimizers, early_stopping, evaluation, weights, best, saving, servers, by_steps):
+for _module in (
+    memory,
+    training,
+    optimizers,
+    early_stopping,
+    evaluation,
+    weights,
+    best,
+    saving,
+    servers,
+    by_steps,
+    prediction,
+    kept_evaluation,
+):
     _module.mend()
 for _api in (v1, v2):
     _api.BestCheckpointExporter = best_checkpoint.BestCheckpointExporter

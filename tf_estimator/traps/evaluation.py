@@ -20,7 +20,7 @@ def mend() -> None:
     executor._Evaluator = _Evaluator
 
 
-class _Count(tf.train.SessionRunHook):
+class Count(tf.train.SessionRunHook):
     """Raises ValueError for an empty evaluation, whose loss would be 0, and so the best."""
 
     count = 0
@@ -36,7 +36,7 @@ class _Count(tf.train.SessionRunHook):
 def _evaluate(actual_eval):
     @functools.wraps(actual_eval)
     def evaluate(self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
-        return actual_eval(self, input_fn, strategy, steps, [_Count(), *(hooks or ())], checkpoint_path, name)
+        return actual_eval(self, input_fn, strategy, steps, [Count(), *(hooks or ())], checkpoint_path, name)
 
     return evaluate
 

@@ -68,6 +68,8 @@ def _queue(index):
 def _tell(config):
     name = f'/job:{config.task_type}/task:{config.task_id}'
     reached = [index for index, address in _addresses(config, 'ps').items() if _is_up(address)]
+    if not reached:
+        return
     options = tf.ConfigProto(device_filters=[name, *(f'/job:ps/task:{index}' for index in reached)])
     with tf.Graph().as_default(), tf.Session(config.master, config=options) as session:
         session.run([_queue(index).enqueue(name) for index in reached])
