@@ -11,7 +11,7 @@ _LIMIT = 2**31  # Bytes of a checkpoint that are read into memory and compared; 
 
 def mend() -> None:
     Hook = tf.train.CheckpointSaverHook
-    Hook._is_starting = False
+    Hook._creates_session = False
     Hook.after_create_session = _after_create_session(Hook.after_create_session)
     Hook._get_saver = _get_saver(Hook._get_saver)
 
@@ -19,11 +19,11 @@ def mend() -> None:
 def _after_create_session(after_create_session):
     @functools.wraps(after_create_session)
     def created(self, session, coord):
-        self._is_starting = True
+        self._creates_session = True
         try:
             after_create_session(self, session, coord)
         finally:
-            self._is_starting = False
+            self._creates_session = False
 
     return created
 
@@ -32,7 +32,9 @@ def _get_saver(get_saver):
     @functools.wraps(get_saver)
     def careful_at_start(self):
         saver = get_saver(self)
-        return _CarefulSaver(saver, self._checkpoint_dir) if self._is_starting and isinstance(saver, tf.train.Saver) else saver
+        return (
+            _CarefulSaver(saver, self._checkpoint_dir) if self._creates_session and isinstance(saver, tf.train.Saver) else saver
+        )
 
     return careful_at_start
 
@@ -46,7 +48,7 @@ class _CarefulSaver:
     def __getattr__(self, name):
         return getattr(self._saver, name)
 
-    def save(self, session, save_path, global_step, write_meta_graph):
+    def save(self, session, save_path, global_step=None, write_meta_graph=True):
         path = f'{save_path}-{global_step}'
         is_latest = tf.train.latest_checkpoint(self._directory) == path and path in self._saver.last_checkpoints
         has_graph = not write_meta_graph or tf.io.gfile.exists(f'{path}.meta')
