@@ -1,5 +1,6 @@
 """train_and_evaluate evaluates by steps, and keeps the best checkpoint."""
 
+import inspect
 import json
 import os
 
@@ -50,6 +51,7 @@ def test_an_evaluator_task_evaluates_the_checkpoints_that_are_due(tmp_path, monk
 
 def test_every_steps_is_part_of_an_eval_spec():
     assert (spec().every_steps, spec(every_steps=3)._replace(name='a').every_steps) == (None, 3)
+    assert 'every_steps' in inspect.signature(est.EvalSpec).parameters
     with pytest.raises(ValueError, match='every_steps of an EvalSpec must be at least 1, not 0'):
         spec(every_steps=0)
 

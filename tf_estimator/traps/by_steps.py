@@ -1,6 +1,7 @@
 """EvalSpec(every_steps=...): train_and_evaluate evaluates by steps, rather than by seconds."""
 
 import functools
+import inspect
 import time
 
 import tensorflow.compat.v1 as tf
@@ -44,6 +45,9 @@ def _new(new):
         spec.every_steps = every_steps
         return spec
 
+    signature = inspect.signature(new)
+    more = inspect.Parameter('every_steps', inspect.Parameter.KEYWORD_ONLY, default=None)
+    with_steps.__signature__ = signature.replace(parameters=[*signature.parameters.values(), more])  # type: ignore[attr-defined]
     return with_steps
 
 
