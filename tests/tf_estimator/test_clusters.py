@@ -16,6 +16,7 @@ if sys.platform != 'linux':
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute.distribute_config import DistributeConfig
+from tensorflow_estimator.python.estimator import training
 
 from tests import forked
 from tests.cluster.tasks import addresses, tf_config, wait_until
@@ -73,13 +74,12 @@ def last_evaluation(err):
     return int(step), float(slope)
 
 
-def test_a_cluster_trains_on_its_parameter_server_and_evaluates(start, tmp_path):
+def test_a_cluster_trains_on_its_parameter_server_which_ends_with_it_and_evaluates(start, tmp_path):
     cluster = addresses(ps=1, chief=1, evaluator=1, worker=1)
-    (server,) = start(cluster, ['ps'], tmp_path, 200, 'none').values()
-    tasks = start(cluster, ['chief', 'evaluator'], tmp_path, 200, 'none')
+    tasks = start(cluster, ['ps'], tmp_path, 200, 'none')
+    tasks |= start(cluster, ['chief', 'evaluator'], tmp_path, 200, 'none')
     wait_until((tmp_path / 'checkpoint').exists)  # A worker that comes before the chief is ready tries again after 30 seconds.
     outputs = ended(tasks | start(cluster, ['worker'], tmp_path, 200, 'none'))
-    assert server.poll() is None  # A parameter server of tf.estimator does not end by itself.
     learned = pytest.approx(2, abs=0.01)
     for index, name in enumerate([('chief', 0), ('worker', 0)]):
         ((seen,), _) = outputs[name]
@@ -87,6 +87,15 @@ def test_a_cluster_trains_on_its_parameter_server_and_evaluates(start, tmp_path)
         assert seen == {'task': task, 'counts': [2, 1], 'device': '/job:ps/task:0', 'slope': learned}
     step, slope = last_evaluation(outputs['evaluator', 0][1])
     assert step >= 200 and slope == learned
+
+
+def test_the_server_of_a_task_takes_the_session_config(monkeypatch, tmp_path):
+    monkeypatch.setenv('TF_CONFIG', tf_config(addresses(ps=1, chief=1), 'ps'))
+    options = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=3, device_filters=['/job:ps'])
+    config = tf.estimator.RunConfig(str(tmp_path), session_config=options)
+    estimator = tf.estimator.Estimator(lambda features: None, config=config)
+    server = training._TrainingExecutor(estimator, tf.estimator.TrainSpec(dict), None)._start_std_server(config)
+    assert server.server_def.default_session_config == tf.compat.v1.ConfigProto(intra_op_parallelism_threads=3)
 
 
 def test_workers_learn_from_the_examples_of_all_and_go_on_after_a_kill_and_the_evaluator_evaluates(start, tmp_path):

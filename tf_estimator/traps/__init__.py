@@ -1,7 +1,21 @@
 """Estimator's silent traps: it now says at WARNING what went unsaid, or does what the program meant."""
 
 from tf_estimator import refusals
-from tf_estimator.traps import early_stopping, evaluation, memory, optimizers, training, weights
+from tf_estimator.traps import (
+    best,
+    best_checkpoint,
+    by_steps,
+    early_stopping,
+    evaluation,
+    kept_evaluation,
+    memory,
+    optimizers,
+    prediction,
+    saving,
+    servers,
+    training,
+    weights,
+)
 
 from tensorflow_estimator.python.estimator.api._v1 import estimator as v1
 from tensorflow_estimator.python.estimator.api._v2 import estimator as v2
@@ -9,9 +23,23 @@ from tensorflow_estimator.python.estimator.api._v2 import estimator as v2
 _FORESTS = 'TensorFlow has dropped it; the package tensorflow_decision_forests has gradient boosted trees.'
 
 # Once, when this package is imported; memory first, so that the others see only a program's hooks.
-for _module in (memory, training, optimizers, early_stopping, evaluation, weights):
+for _module in (
+    memory,
+    training,
+    optimizers,
+    early_stopping,
+    evaluation,
+    weights,
+    best,
+    saving,
+    servers,
+    by_steps,
+    prediction,
+    kept_evaluation,
+):
     _module.mend()
 for _api in (v1, v2):
+    _api.BestCheckpointExporter = best_checkpoint.BestCheckpointExporter
     for _name in ('BoostedTreesClassifier', 'BoostedTreesEstimator', 'BoostedTreesRegressor'):
         if not hasattr(_api, _name):
             setattr(_api, _name, refusals.unavailable(f'tf.estimator.{_name}', _FORESTS))

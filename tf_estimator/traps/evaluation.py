@@ -2,6 +2,7 @@
 
 import functools
 
+from tf_estimator.traps import by_steps
 from tf_estimator.traps.early_stopping import STOP
 from tf_estimator.traps.log import warn
 
@@ -19,7 +20,7 @@ def mend() -> None:
     executor._Evaluator = _Evaluator
 
 
-class _Count(tf.train.SessionRunHook):
+class Count(tf.train.SessionRunHook):
     """Raises ValueError for an empty evaluation, whose loss would be 0, and so the best."""
 
     count = 0
@@ -35,7 +36,7 @@ class _Count(tf.train.SessionRunHook):
 def _evaluate(actual_eval):
     @functools.wraps(actual_eval)
     def evaluate(self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
-        return actual_eval(self, input_fn, strategy, steps, [_Count(), *(hooks or ())], checkpoint_path, name)
+        return actual_eval(self, input_fn, strategy, steps, [Count(), *(hooks or ())], checkpoint_path, name)
 
     return evaluate
 
@@ -67,7 +68,7 @@ def _with_several(init):
         if isinstance(eval_spec, list):
             first, *others = eval_spec
             eval_spec = _Specs._make(first)
-            eval_spec.others = tuple(others)
+            eval_spec.others, eval_spec.every_steps = tuple(others), first.every_steps
         init(self, estimator, train_spec, eval_spec, *args, **kwargs)
 
     return initialized
@@ -80,6 +81,17 @@ class _Evaluator(training._TrainingExecutor._Evaluator):  # type: ignore[name-de
         super().__init__(estimator, eval_spec, max_training_steps)
         self._others = [_Evaluator(estimator, spec, max_training_steps) for spec in getattr(eval_spec, 'others', ())]
         self._result = None
+
+    @property
+    def every_steps(self):
+        return self._eval_spec.every_steps
+
+    def is_due(self):
+        """Whether the latest checkpoint is to be evaluated, by every_steps."""
+        step, last = estimators._load_global_step_from_checkpoint_dir(self._estimator.model_dir), 0
+        if self._result:
+            last = self._result.metrics[tf.GraphKeys.GLOBAL_STEP]
+        return step >= (self._max_training_steps or float('inf')) or by_steps.is_due(step, last, self.every_steps)
 
     def evaluate_and_export(self):
         result, exports = super().evaluate_and_export()
@@ -110,9 +122,13 @@ def _mend_listener(listener):
 
     def counting_begin(self):
         begin(self)
+        if isinstance(self._evaluator, _Evaluator) and self._evaluator.every_steps:
+            self._timer = by_steps.Timer(self._evaluator.every_steps)
         self._saved = self._evaluated = 0
 
     def counting_after_save(self, session, global_step_value):
+        if self._is_first_run and isinstance(self._timer, by_steps.Timer):
+            self._timer.first_step = global_step_value
         self._saved += not self._is_first_run
         last = self._timer.last_triggered_step()
         result = after_save(self, session, global_step_value)
@@ -120,14 +136,16 @@ def _mend_listener(listener):
         return result
 
     def exporting_end(self, session, global_step_value):
-        missed, throttle = self._saved - self._evaluated, self._eval_throttle_secs
+        missed, every = self._saved - self._evaluated, f'{self._eval_throttle_secs} seconds'
+        if isinstance(self._timer, by_steps.Timer):
+            every = f'{self._evaluator.every_steps} steps'
         if missed > 0 and session and any(op.name == STOP for op in session.graph.get_operations()):
             warn(
-                'Early stopping has not seen %d of %d checkpoints, as they are evaluated every %s seconds at most. '
+                'Early stopping has not seen %d of %d checkpoints, as they are evaluated every %s at most. '
                 'EvalSpec(throttle_secs=0) evaluates each.',
                 missed,
                 self._saved,
-                throttle,
+                every,
             )
         end(self, session, global_step_value)
         self._evaluator.export_final(global_step_value)

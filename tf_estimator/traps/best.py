@@ -1,0 +1,79 @@
+"""The best of the evaluations, which exporters remember over a restart of the program."""
+
+from collections.abc import Mapping
+import contextlib
+import functools
+import json
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+from tensorflow_estimator.python.estimator import exporter
+
+_RESULT = 'assets.extra/eval_result.json'  # Of each export: SavedModels have this folder for files of programs.
+
+
+def mend() -> None:
+    exporter.BestExporter.export = _export(exporter.BestExporter.export)
+
+
+def write_result(path: str, result: Mapping[str, Any]) -> None:
+    """Writes the numbers and arrays of an evaluation as JSON."""
+    with tf.io.gfile.GFile(f'{path}.new', 'w') as file:
+        json.dump({name: np.asarray(value).tolist() for name, value in result.items() if not isinstance(value, bytes)}, file)
+    tf.io.gfile.rename(f'{path}.new', path, overwrite=True)
+
+
+def read_result(path: str) -> dict[str, Any]:
+    with tf.io.gfile.GFile(path) as file:
+        return json.load(file)
+
+
+def _export(export):
+    """Makes a BestExporter compare with what it has exported, rather than export its first evaluation in any case."""
+
+    @functools.wraps(export)
+    def remembering(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
+        if self._model_dir != estimator.model_dir:
+            self._model_dir = estimator.model_dir
+            self._best_eval_result = _find_best(self, export_path, eval_result)
+            self._has_exported = self._best_eval_result is not None
+        exported = export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
+        directory = tf.compat.as_str_any(exported or '')
+        if directory and tf.io.gfile.isdir(directory):
+            path = os.path.join(directory, _RESULT)
+            tf.io.gfile.makedirs(os.path.dirname(path))
+            write_result(path, eval_result)
+        return exported
+
+    return remembering
+
+
+def _find_best(best_exporter, export_path, eval_result):
+    """Returns the evaluation of the newest export; of exports without one, the best in the event files; or None."""
+    exports = tf.io.gfile.listdir(export_path) if tf.io.gfile.isdir(export_path) else []
+    exports = sorted((name for name in (each.rstrip('/') for each in exports) if name.isdigit()), reverse=True)
+    for path in (os.path.join(export_path, name, _RESULT) for name in exports):
+        if tf.io.gfile.exists(path):
+            return read_result(path)
+    if not exports or not best_exporter._event_file_pattern:
+        return None
+    return _find_best_event(
+        best_exporter, os.path.join(best_exporter._model_dir, best_exporter._event_file_pattern), eval_result or {}
+    )
+
+
+def _find_best_event(best_exporter, pattern, eval_result):
+    """Returns the best of the earlier evaluations in event files; hooks may write others there, without all metrics."""
+    best, step = None, eval_result.get('global_step')
+    names = {name for name, value in eval_result.items() if np.ndim(value) == 0 and not isinstance(value, bytes)}
+    for path in sorted(tf.io.gfile.glob(pattern)):
+        with contextlib.suppress(tf.errors.DataLossError):  # Of a killed program.
+            for event in tf.train.summary_iterator(path):
+                found = {value.tag: value.simple_value for value in event.summary.value if value.HasField('simple_value')}
+                if event.step == step or not names - {'global_step'} <= found.keys():
+                    continue
+                if best is None or best_exporter._compare_fn(best_eval_result=best, current_eval_result=found):
+                    best = found
+    return best

@@ -1,0 +1,136 @@
+"""Graphs that are kept for further calls: what they are made of, and whether their results depend on their inputs alone."""
+
+import os
+from typing import Any
+
+from tf_estimator.traps.state import State, UnknownError
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.framework import op_def_registry
+
+# Types of stateful ops that change nothing, and read only variables and tables that a checkpoint or constants have set.
+READING = {
+    *('VarHandleOp', 'ReadVariableOp', 'ResourceGather', 'ResourceGatherNd', 'VarIsInitializedOp', 'VariableV2', 'Assert'),
+    *('HashTableV2', 'LookupTableFindV2', 'LookupTableSizeV2'),
+}
+# Of functions and control flow, which count as stateful if anything in them does: it is looked at.
+_CALLING = {
+    'StatefulPartitionedCall',
+    'PartitionedCall',
+    'If',
+    'While',
+    'Case',
+    'StatelessIf',
+    'StatelessWhile',
+    'StatelessCase',
+}
+
+
+class Kept:
+    """What an Estimator keeps: the situation of its last call, and the model of several in one. Copies keep nothing."""
+
+    situation = model = None
+    is_refused = False
+
+    def __deepcopy__(self, memo):
+        return Kept()
+
+    def __reduce__(self):
+        return Kept, ()
+
+    def is_again(self, situation: Any) -> bool:
+        """Whether the situation is that of the last call, and a model may be kept for it; it is noted."""
+        if self.situation is not None and self.situation == situation:
+            return not self.is_refused
+        self.situation, self.model, self.is_refused = situation, None, False
+        return False  # A model that is not used again is not kept.
+
+
+def situation(estimator: Any, *more: Any) -> Any:
+    """Returns what a model depends on, to compare it; None if it cannot be told."""
+    try:
+        return os.getpid(), State(estimator._model_fn, estimator._params, estimator._config, *more)
+    except (UnknownError, ValueError):  # A cell of a closure may be empty.
+        return None
+
+
+def flatten(values: Any) -> list[Any]:
+    return tf.nest.flatten(values, expand_composites=True)
+
+
+def signature(values: Any) -> Any:
+    """Returns the structure of tensors, with their dtypes and static shapes; None unless all are tensors that can be fed."""
+    flat = flatten(values)
+    if not flat or not all(isinstance(each, tf.Tensor) and each.graph.is_feedable(each) for each in flat):
+        return None
+    if any(each.dtype in (tf.variant, tf.resource) for each in flat):
+        return None
+    kinds = tf.nest.map_structure(lambda each: type(each).__name__, values)
+    return kinds, [(each.dtype, str(each.shape)) for each in flat]
+
+
+def is_simple_input(graph: tf.Graph, features: Any) -> bool:
+    """Whether features come from datasets alone, and nothing else of their graph, which has a global step, is of use."""
+    with graph.as_default():
+        has_variables = len(tf.global_variables()) > 1 or tf.local_variables()
+    keys = {*graph.get_all_collection_keys()} - {'variables', 'global_step', 'cond_context', 'while_context'}
+    types = {op.type for op in reached(flatten(features), [])}
+    return not has_variables and keys <= {'table_initializer', 'iterators', 'saveable_objects'} and 'IteratorGetNext' in types
+
+
+def reached(tensors: list[Any], ends: list[Any]) -> set[Any]:
+    """Returns the ops that tensors or ops depend on; it does not look beyond the tensors `ends`."""
+    names = {end.name for end in ends}
+    waiting = [getattr(each, 'op', each) for each in tensors if each.name not in names]
+    seen: set[tf.Operation] = set()
+    while waiting:
+        op = waiting.pop()
+        if op not in seen:
+            seen.add(op)
+            waiting += [*(each.op for each in op.inputs if each.name not in names), *op.control_inputs]
+    return seen
+
+
+def only_reads(graph: tf.Graph, ops: Any) -> bool:
+    """Whether ops of a graph have no state but what READING reads."""
+    functions = {each.signature.name: each for each in graph.as_graph_def().library.function}
+    waiting, seen = [op.node_def for op in ops], {''}
+    while waiting:
+        node = waiting.pop()
+        definition = op_def_registry.get(node.op)
+        if node.op not in _CALLING | READING and (definition is None or definition.is_stateful):
+            return False
+        for name in {each.func.name for each in node.attr.values() if each.HasField('func')} - seen:
+            seen.add(name)
+            if name not in functions:
+                return False
+            waiting += functions[name].node_def
+    return True
+
+
+def starts_alike(graph: tf.Graph, scaffold: Any) -> bool:
+    """Whether sessions of the graph start alike from a checkpoint, without code of the program or threads."""
+    own = (scaffold.init_fn, scaffold.init_op, scaffold.local_init_op, scaffold.init_feed_dict) if scaffold else ()
+    return not any(each is not None for each in own) and not graph.get_collection(tf.GraphKeys.QUEUE_RUNNERS)
+
+
+class Input:
+    """An input_fn's graph with its session, which yields values for the inputs of another graph."""
+
+    def __init__(self, graph, values, hooks, config):
+        self._flat = flatten(values)
+        with graph.as_default():
+            for hook in hooks:
+                hook.begin()
+            tables = tf.tables_initializer()
+        self._session = tf.Session(graph=graph, config=config)
+        self._session.run(tables)
+        for hook in hooks:
+            hook.after_create_session(self._session, None)
+
+    def next(self):
+        """Returns the next values; raises tf.errors.OutOfRangeError at the end."""
+        return self._session.run(self._flat)
+
+    def close(self):
+        self._session.close()

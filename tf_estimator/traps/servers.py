@@ -1,0 +1,107 @@
+"""The servers of a cluster's tasks: they take the whole session_config, and parameter servers end with the training."""
+
+import contextlib
+import functools
+import socket
+import sys
+import time
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.training import server_lib
+from tensorflow_estimator.python.estimator import estimator as estimators
+from tensorflow_estimator.python.estimator import training
+
+_POLL_SECONDS = 1
+
+
+def mend() -> None:
+    executor = training._TrainingExecutor
+    executor._start_std_server = _start_server(executor._start_std_server)
+    executor.run_ps = _serve
+    estimators.Estimator.train = _train(estimators.Estimator.train)
+
+
+def _start_server(start):
+    @functools.wraps(start)
+    def started(self, config):
+        is_whole = config.cluster_spec and config.master and config.task_type and config.task_id is not None
+        if not is_whole or config.session_config is None:
+            return start(self, config)
+        options = tf.ConfigProto()
+        options.CopyFrom(config.session_config)
+        del options.device_filters[:]  # They are for sessions.
+        tf.logging.info('Start Tensorflow server.')
+        server = server_lib.Server(
+            config.cluster_spec,
+            job_name=config.task_type,
+            task_index=config.task_id,
+            config=options,
+            protocol=config.protocol,
+            start=False,
+        )
+        server.start()
+        return server
+
+    return started
+
+
+def _train(train):
+    """Tells the parameter servers when the training of this task has ended."""
+
+    @functools.wraps(train)
+    def telling(self, *args, **kwargs):
+        result = train(self, *args, **kwargs)
+        config = self.config
+        if config.master and config.cluster_spec and config.num_ps_replicas:
+            _tell(config)
+        return result
+
+    return telling
+
+
+def _queue(index):
+    """Returns the queue on a parameter server, in which tasks put their names when they have ended."""
+    with tf.device(f'/job:ps/task:{index}'):
+        return tf.FIFOQueue(-1, tf.string, [], shared_name='tf_estimator_ended')
+
+
+def _tell(config):
+    name = f'/job:{config.task_type}/task:{config.task_id}'
+    reached = [index for index, address in _addresses(config, 'ps').items() if _is_up(address)]
+    if not reached:
+        return
+    options = tf.ConfigProto(device_filters=[name, *(f'/job:ps/task:{index}' for index in reached)])
+    with tf.Graph().as_default(), tf.Session(config.master, config=options) as session:
+        session.run([_queue(index).enqueue(name) for index in reached])
+
+
+def _serve(self):
+    """Runs a parameter server until all tasks that train have ended, and their processes, too; then exits."""
+    config = self._estimator.config
+    server = self._start_std_server(config)
+    jobs = {*training._TRAINER_JOBS} & {*config.cluster_spec.jobs}
+    trainers = {f'/job:{job}/task:{index}': each for job in jobs for index, each in _addresses(config, job).items()}
+    options = tf.ConfigProto(device_filters=[f'/job:ps/task:{config.task_id}'])
+    with tf.Graph().as_default(), tf.Session(server.target, config=options) as session:
+        queue = _queue(config.task_id)
+        size, get = queue.size(), queue.dequeue()
+        ended: set[str] = set()
+        while ended != trainers.keys():
+            time.sleep(_POLL_SECONDS)
+            ended |= {session.run(get).decode() for _ in range(session.run(size))}
+    while any(map(_is_up, trainers.values())):  # The program may train again.
+        time.sleep(_POLL_SECONDS)
+    tf.logging.info('All tasks have ended their training: so does this parameter server.')
+    sys.exit()  # The rest of the program has never run in a parameter server.
+
+
+def _addresses(config, job):
+    cluster = config.cluster_spec
+    return {index: cluster.task_address(job, index) for index in cluster.task_indices(job)}
+
+
+def _is_up(address):
+    host, _, port = address.rpartition(':')
+    with contextlib.suppress(OSError), socket.create_connection((host.strip('[]'), int(port)), timeout=10):
+        return True
+    return False
