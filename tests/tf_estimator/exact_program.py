@@ -3,7 +3,7 @@
     python exact_program.py DIRECTORY
 
 runs, for each line of stdin, such as `cut 30 SIGKILL`, the program up to a step in a folder of the directory, with a fault at
-step 13, and prints its exit code.
+step 13, or 14 for `nan`, and prints its exit code.
 """
 
 import os
@@ -22,7 +22,7 @@ class Fault(tf.train.SessionRunHook):
         self._fault = fault
 
     def after_run(self, run_context, run_values):
-        if run_context.session.run(tf.train.get_global_step()) == 13:
+        if run_context.session.run(tf.train.get_global_step()) == (14 if self._fault == 'nan' else 13):
             if self._fault == 'nan':
                 run_context.session.run('spoil')
             elif self._fault.startswith('SIG'):

