@@ -190,7 +190,10 @@ def test_resuming_with_other_data_warns(tmp_path, make, caplog):
     [
         (lambda params, _: params.metadata['no_such'], r"predict and export will fail: --dataset=d: .*'no_such' \(.*, line"),
         (lambda *_: tf.sparse.from_dense([1]), 'predict and export will fail: .* x must be a tensor, not a SparseTensor'),
-        (lambda _, record: record['i'], '--dataset=d: --input and export will need the data: its records or features contain Ragged'),
+        (
+            lambda _, record: record['i'],
+            '--dataset=d: --input and export will need the data: its records or features contain Ragged',
+        ),
     ],
 )
 def test_restrictions_without_the_data_are_logged(tmp_path, make, caplog, parse, message):
