@@ -17,6 +17,8 @@ _ARGUMENTS = {
         'get_params': '',
         'model': 'features, labels, mode, params',
         'eval_metrics': 'features, labels, predictions, params',
+        'variables': 'params',
+        'loss_steps': 'params',
         'optimizer': 'rate, params',
         'learning_rate': 'step, total_steps, params',
         'hooks': 'mode, params',
@@ -117,6 +119,8 @@ def check_module(kind: str, name: str, module: Any) -> None:
         raise UsageError(f'--{kind}={name}: {source} must define {", ".join(missing)}; see docs/modules.md')
     if kind == 'dataset' and bool(functions['raw_specs']) != bool(functions['from_raw']):
         raise UsageError(f'--{kind}={name}: raw_specs() and from_raw() belong together: define both, or neither')
+    if kind == 'model' and functions['loss_steps'] and not functions['variables']:
+        raise UsageError(f'--{kind}={name}: loss_steps() needs variables(), which says what each loss is for')
     if kind == 'model' and hasattr(module, 'FREE_HPARAMS'):
         raise UsageError(f'--{kind}={name}: FREE_HPARAMS is now called INFERENCE_HPARAMS')
     for attribute in ('INFERENCE_HPARAMS', 'OVERRIDABLE_HPARAMS'):

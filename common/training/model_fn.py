@@ -104,14 +104,14 @@ class ModelFn:
             variables = [v for v in tf.global_variables() if v is not tf.train.get_global_step()]
             options = self.options
             warm_start(options.warm_start_from, variables, options.warm_start_names, options.warm_start_exclude, networks)
-        return self._train_spec(features, predictions, example_loss, metrics, params, config)
+        return self._train_spec(features, predictions, example_loss, losses, metrics, params, config)
 
-    def _train_spec(self, features, predictions, example_loss, metrics, params, config):
+    def _train_spec(self, features, predictions, example_loss, losses, metrics, params, config):
         loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
         with self.task.local():
             waited, count_wait = measure_wait(features)
         means = self.task.means(loss)
-        train_op = make_train_op(self.model, loss, metrics, count_wait, self.total_steps, self.options, params, means)
+        train_op = make_train_op(self.model, loss, losses, metrics, count_wait, self.total_steps, self.options, params, means)
         with self.task.local():
             mean_loss, count_loss = tf.metrics.mean(means.loss)
         train_op = tf.group(train_op, count_loss)
