@@ -12,6 +12,8 @@ _ARGUMENTS = {
         'get_params': '',
         'model': 'features, labels, mode, params',
         'eval_metrics': 'features, labels, predictions, params',
+        'variables': 'params',
+        'loss_steps': 'params',
         'optimizer': 'rate, params',
         'learning_rate': 'step, total_steps, params',
         'hooks': 'mode, params',
@@ -39,7 +41,7 @@ _ARGUMENTS = {
     },
 }
 _MODELS = ('model', 'model_fn', 'estimator')
-_OF_MODEL = ('eval_metrics', 'optimizer', 'learning_rate', 'hooks')
+_OF_MODEL = ('eval_metrics', 'variables', 'loss_steps', 'optimizer', 'learning_rate', 'hooks')
 _OF_MODEL_FN = {'labels', 'mode', 'params', 'config'}  # Each is optional, as in Estimator.
 _OF_READ = ('parse', 'parse_batch', 'image_features', 'raw_specs', 'read_input', 'read_labeled', 'places')
 
@@ -110,6 +112,8 @@ def _check_model(flag, module):
     for attribute in ('INFERENCE_HPARAMS', 'OVERRIDABLE_HPARAMS'):
         if isinstance(getattr(module, attribute, ()), str):
             raise UsageError(f'{flag}: {attribute} must be a tuple of names, such as ("drop_rate",)')
+    if _defined(module, ['loss_steps']) and not _defined(module, ['variables']):
+        raise UsageError(f'{flag}: loss_steps() needs variables(), which says what each loss is for')
     if not makes_step(module):
         return
     (made_by,) = _defined(module, _MODELS)

@@ -67,7 +67,7 @@ def run(
     params, schedule = source.params, SCHEDULES[options.schedule]
     is_worker = cluster is not None and cluster.is_worker
     if cluster and schedule.trains and not schedule.is_dry_run:
-        options = _for_cluster(options, params, cluster)
+        options = _for_cluster(model, options, params, cluster)
         schedule = SCHEDULES[options.schedule]
     elif cluster and (is_worker or cluster.job == PS or cluster.job == EVALUATOR and options.schedule != 'continuous_eval'):
         tf.logging.info('--schedule=%s: the chief runs it alone.', options.schedule)
@@ -193,10 +193,10 @@ def _with_history(params, history, task):
     return params.with_batch_start(batch_start)
 
 
-def _for_cluster(options, params, cluster):
+def _for_cluster(model, options, params, cluster):
     """Returns the options of this task, checked."""
     if cluster.addresses.get(PS):
-        _check_asynchronous(params, options)
+        _check_asynchronous(model, params, options)
     is_evaluator, has_evaluator = cluster.job == EVALUATOR, bool(cluster.addresses.get(EVALUATOR))
     if (is_evaluator or has_evaluator) and options.early_stopping_patience:
         raise UsageError('--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster')
@@ -206,13 +206,14 @@ def _for_cluster(options, params, cluster):
     return dataclasses.replace(options, schedule='train') if is_only_training else options
 
 
-def _check_asynchronous(params, options):
-    """Raises UsageError if an option or a hyper-parameter requires synchronous steps."""
+def _check_asynchronous(model, params, options):
+    """Raises UsageError if an option, a hyper-parameter or the model requires synchronous steps."""
     is_given = {
         '--steps_per_loop': options.steps_per_loop > 1,
         '--precision=float16': options.precision == 'float16',
         'gradient_accumulation_steps': params.gradient_accumulation_steps > 1,
         'group_by_length': params.group_by_length,
+        f'loss_steps() of --model={params.model}': bool(getattr(model, 'loss_steps', None)),
     }
     given = [name for name, value in is_given.items() if value]
     if given:

@@ -31,7 +31,7 @@ from estimator_trainer.common.storage.metrics import (
     warn_of_nan,
 )
 from estimator_trainer.common.storage.restore import CheckpointGone
-from estimator_trainer.common.training.optimizer import LOSS_SCALING_VARIABLES
+from estimator_trainer.common.training.minimize import LOSS_SCALING_VARIABLES
 from estimator_trainer.common.training.saving import NOT_FINITE_HINT, EvaluateAfterSave
 
 if typing.TYPE_CHECKING:  # It imports this module.
@@ -68,7 +68,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
         reason = f'has no variable {name}: the code has changed since; restore it'
         if saved_flags.load(output_dir).get('freeze', experiment.options.freeze) != experiment.options.freeze:
             reason = f'has no variable {name}: use the --freeze with which the run began'
-        if name in LOSS_SCALING_VARIABLES:
+        if name.rpartition('/')[2] in LOSS_SCALING_VARIABLES:
             reason = 'was not trained with --precision=float16, and has no loss scale: use the --precision it was trained with'
         raise RunError(
             f'{checkpoint}: {reason}, or start from it in another --output_dir, with --warm_start_from={checkpoint}'

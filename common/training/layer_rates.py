@@ -15,8 +15,8 @@ def check(params: HParams) -> None:
     _parse(params)
 
 
-def variable_factors(variables: Sequence[tf.Variable], params: HParams) -> list[float]:
-    """Returns each variable's factor: that of the first expression that matches its name, or 1.
+def variable_factors(variables: Sequence[tf.Variable], params: HParams) -> dict[str, float]:
+    """Returns {name: factor} of the variables: that of the first expression that matches the name, or 1.
 
     Raises:
       UsageError: an expression matches no variable.
@@ -28,7 +28,7 @@ def variable_factors(variables: Sequence[tf.Variable], params: HParams) -> list[
             raise UsageError(
                 f'learning_rate_factors: {pattern.pattern} matches none of the trainable variables: {", ".join(names)}'
             )
-    return [next((factor for pattern, factor in pairs if pattern.search(name)), 1.0) for name in names]
+    return {name: next((factor for pattern, factor in pairs if pattern.search(name)), 1.0) for name in names}
 
 
 class LayerRatesOptimizer(tf.train.Optimizer):
@@ -59,23 +59,20 @@ class LayerRatesOptimizer(tf.train.Optimizer):
 def with_factors(
     make_optimizer: Callable[[tf.Tensor, HParams], tf.train.Optimizer],
     rate: tf.Tensor,
-    variables: Sequence[tf.Variable],
+    factors: Mapping[str, float],
     params: HParams,
 ) -> tf.train.Optimizer:
-    """Returns an optimizer of the variables with learning rates multiplied by learning_rate_factors.
+    """Returns an optimizer whose learning rate is multiplied by a factor for each variable.
 
     Args:
       make_optimizer: function from a learning rate, float32 scalar, and the hyper-parameters to an optimizer.
       rate: float32 scalar tensor.
-
-    Raises:
-      UsageError: see `variable_factors`.
+      factors: {name of a variable: factor}; see `variable_factors`.
     """
-    factors = variable_factors(variables, params)
-    if set(factors) <= {1.0}:
+    distinct = set(factors.values())
+    if distinct <= {1.0}:
         return make_optimizer(rate, params)
-    optimizers = {factor: make_optimizer(rate * factor, params) for factor in set(factors)}
-    return LayerRatesOptimizer(optimizers, {variable.op.name: factor for variable, factor in zip(variables, factors)})
+    return LayerRatesOptimizer({factor: make_optimizer(rate * factor, params) for factor in distinct}, factors)
 
 
 def _parse(params):

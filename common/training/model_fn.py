@@ -87,15 +87,15 @@ class ModelFn:
         for line in describe(features, labels, tf.trainable_variables()):
             tf.logging.info(line)
         warm_start(self.training.options, networks)
-        return self._train_spec(features, predictions, example_loss, metrics, params, config)
+        return self._train_spec(features, predictions, example_loss, losses, metrics, params, config)
 
-    def _train_spec(self, features, predictions, example_loss, metrics, params, config):
-        training = self.training
+    def _train_spec(self, features, predictions, example_loss, losses, metrics, params, config):
+        training, options = self.training, self.training.options
         loss = tf.reduce_mean(example_loss) + tf.losses.get_regularization_loss()
         with training.task.local():
             waited, count_wait = measure_wait(features)
         means = training.task.means(loss)
-        train_op = make_train_op(self.model, loss, metrics, count_wait, training.total_steps, training.options, params, means)
+        train_op = make_train_op(self.model, loss, losses, metrics, count_wait, training.total_steps, options, params, means)
         hooks = model_contract.make_hooks(self.model, ModeKeys.TRAIN, params)
         step = Step(features, predictions, means, train_op, metrics, waited, hooks, max(len(self.devices), 1))
         return training.make_spec(step, params, config)

@@ -12,14 +12,16 @@ from estimator_trainer.common import graphs
 from estimator_trainer.common.cluster.training_task import Means
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.table import Options
-from estimator_trainer.common.plugins import model_contract
+from estimator_trainer.common.plugins import loss_contract, model_contract
 from estimator_trainer.common.training import learning_rate, optimizer
+from estimator_trainer.common.training.minimize import Objective, minimize
 from estimator_trainer.hparams.build import HParams
 
 
 def make_train_op(
     model: types.ModuleType,
     loss: tf.Tensor,
+    losses: Mapping[str, tf.Tensor],
     metrics: Mapping[str, Any],
     wait: tf.Operation,
     total_steps: int,
@@ -30,8 +32,9 @@ def make_train_op(
     """Returns the op that runs a training step.
 
     Args:
-      model: the model module, which may define its own optimizer and learning rate.
+      model: the model module, which may define its own optimizer and learning rate, and the variables of its losses.
       loss: float32 scalar, of this process's share of the batch.
+      losses: {name: float32 [batch]}, whose mean is in `loss`, with the regularization losses.
       metrics: {name: (value, update_op)}, computed with the weights before the step.
       wait: an op that precedes the step.
       total_steps: the step at which training ends.
@@ -53,8 +56,24 @@ def make_train_op(
     reads = _weight_reads([*tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in metrics.values())])
     with tf.control_dependencies([*tf.get_collection(tf.GraphKeys.UPDATE_OPS), wait, *reads]):
         trained = _unfrozen(tf.trainable_variables(), options.freeze)
-        is_scaled = options.precision == 'float16'
-        return optimizer.minimize(loss, trained, rate, step, params, is_scaled, means, make_optimizer)
+        objectives = _objectives(model, loss, losses, trained, params)
+        return minimize(objectives, rate, step, params, options.precision == 'float16', means, make_optimizer)
+
+
+def _objectives(model, loss, losses, trained, params):
+    """Returns what to minimize: the loss, or, if the model defines `variables`, each loss over its own variables."""
+    if not getattr(model, 'variables', None):
+        return [Objective(loss, trained)]
+    penalty = tf.losses.get_regularization_loss()  # Of its gradient, each loss uses that of its variables.
+    of_losses = loss_contract.loss_variables(model, losses, tf.trainable_variables(), params)
+    steps = loss_contract.loss_steps(model, losses, params)
+    objectives, start = [], 0
+    for name, loss_of_examples in losses.items():
+        variables = [variable for variable in of_losses[name] if variable in trained]
+        turn, cycle = (range(start, start + steps[name]), sum(steps.values())) if steps else (range(1), 1)
+        objectives.append(Objective(tf.reduce_mean(loss_of_examples) + penalty, variables, name, turn, cycle))
+        start = turn.stop
+    return [objective for objective in objectives if objective.variables]  # The others' are frozen.
 
 
 def _unfrozen(variables, freeze):

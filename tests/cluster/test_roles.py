@@ -41,6 +41,7 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
 
 
 def test_each_task_rejects_options_that_clusters_do_not_support(run_as, tmp_path):
+    turns = '--model=tests.training.model_in_turns'
     for cluster, job, flag, message in (
         (WITH_EVALUATOR, 'chief', PATIENCE, NEEDS_EVALUATIONS),
         ({'worker': ['a:1', 'b:1']}, 'evaluator', PATIENCE, NEEDS_EVALUATIONS),
@@ -48,6 +49,7 @@ def test_each_task_rejects_options_that_clusters_do_not_support(run_as, tmp_path
         (WITH_SERVER, 'ps', '--precision=float16', f'--precision=float16 {NOT_WITH_SERVERS}'),
         (WITH_SERVER, 'worker', '--hparams=gradient_accumulation_steps=2', f'gradient_accumulation_steps {NOT_WITH_SERVERS}'),
         (WITH_SERVER, 'worker', '--hparams=group_by_length=true', f'group_by_length {NOT_WITH_SERVERS}'),
+        (WITH_SERVER, 'worker', turns, f'loss_steps() of {turns} {NOT_WITH_SERVERS}'),
     ):
         assert run_as(cluster, job, flag, f'--data_dir={tmp_path}/data')[::2] == (2, f'trainer.py: {message}\n')
         assert list(tmp_path.iterdir()) == []

@@ -15,6 +15,8 @@ IMAGES = np.random.RandomState(0).uniform(size=[11, 9, 8, 1]).astype(np.float32)
 NUM_PARAMETERS = {
     # Three convolutions, two dense layers, each with biases.
     'alexnet': 10 * 32 + 289 * 64 + 577 * 128 + (3 * 3 * 128 + 1) * 512 + 513 * 10,
+    # The generator: a dense layer, two transposed convolutions, scales and offsets, a convolution; the discriminator.
+    'gan': 64 * 7 * 7 * 64 + 16 * (64 * 32 + 32 * 16) + 2 * (64 + 32 + 16) + 9 * 16 + 1 + 17 * 32 + 513 * 64 + 49 * 64 + 1,
     # Three numbers and two embeddings of 8; two hidden layers; two classes.
     'mlp': (5 + 7) * 8 + (3 + 2 * 8 + 1) * 256 + (256 + 1) * 128 + (128 + 1) * 2,
     'polynomial': 3,
@@ -28,6 +30,7 @@ NUM_PARAMETERS = {
 }
 FEATURES = {
     'alexnet': {'image': ([28, 28, 1], tf.float32)},
+    'gan': {'image': ([28, 28, 1], tf.float32)},
     'mlp': {'x': ([3], tf.float32), 'id': ([2], tf.int32)},
     'polynomial': {'x': ([], tf.float32)},
     'resnet': {'image': ([28, 28, 1], tf.float32)},
@@ -88,6 +91,8 @@ def test_a_hyperparameter_out_of_its_bounds_is_one_line():
         ('alexnet', 'must be at least 1', ['filters=[8, 0]', 'dense_units=0', 'num_classes=0']),
         ('alexnet', DROP_RATE, ['drop_rate=1.0', 'drop_rate=-0.1']),
         ('alexnet', 'is none of NHWC, NCHW', ['data_format=CHW']),
+        ('gan', 'must be at least 1', ['noise_units=0']),
+        ('gan', 'must be at least 2', ['filters=1']),
         ('mlp', 'must be at least 1', ['hidden_units=[0]', 'embedding_size=0', 'num_classes=0']),
         ('mlp', DROP_RATE, ['drop_rate=1.0', 'drop_rate=-0.1']),
         ('mlp', 'is not one of classification, regression', ['task=guessing']),

@@ -48,6 +48,7 @@ def test_what_a_module_must_not_have_is_named_and_a_dataset_parses_records_or_ba
         ({'get_params': lambda name: {}}, 'get_params() must be a function of ()'),
         ({'model': lambda features, labels: None}, 'model() must be a function of (features, labels, mode, params)'),
         ({'hooks': 3}, 'hooks() must be a function of (mode, params)'),
+        ({'loss_steps': lambda params: {}}, 'loss_steps() needs variables(), which says what each loss is for'),
     ):
         assert refused(check, 'model', MODEL | changes) == f'--model=m: {message}'
     check('dataset', DATASET | {'parse': lambda mode, params, record: None})

@@ -217,7 +217,7 @@ def test_factors_are_found_by_expressions_and_those_that_mean_nothing_are_refuse
     a, b, c = (tf.get_variable(name, []) for name in ('a', 'b', 'c/w'))
     # The first expression that fits counts; it may have colons.
     params = types.SimpleNamespace(learning_rate_factors=['(?:b):2', 'b|c:3'])
-    assert layer_rates.variable_factors([a, b, c], params) == [1, 2, 3]
+    assert layer_rates.variable_factors([a, b, c], params) == {'a': 1, 'b': 2, 'c/w': 3}
     no_factor = 'is not a regular expression and a positive number, such as dense:0.1; --freeze keeps'
     for item, message in (
         ('c:2', 'c matches none of the trainable variables: a, b'),

@@ -8,6 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.training import learning_rate, optimizer
+from estimator_trainer.common.training.minimize import Objective, minimize
 from estimator_trainer.hparams.defaults import DEFAULTS
 from tests.shared import refused
 
@@ -39,7 +40,7 @@ def make_params(**changes):
 
 def make_step(loss, rate=RATE, loss_scaling=False, **changes):
     step, rate = tf.train.get_or_create_global_step(), tf.convert_to_tensor(rate)
-    return optimizer.minimize(loss, tf.trainable_variables(), rate, step, make_params(**changes), loss_scaling)
+    return minimize([Objective(loss, tf.trainable_variables())], rate, step, make_params(**changes), loss_scaling)
 
 
 def run_step(session, train):

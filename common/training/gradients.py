@@ -1,0 +1,64 @@
+"""Gradients, dense and sparse: their form, their type, their accumulation over steps."""
+
+from collections.abc import Callable, Sequence
+import math
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+_MAX_DENSE = 2**18  # Elements; up to here Adam's one op for dense gradients is faster than its twelve for sparse ones.
+
+
+def is_small(variable: tf.Variable) -> bool:
+    """Whether a dense gradient costs less than the ops of a sparse one; those of parameter servers are sent each step."""
+    return (variable.shape.num_elements() or math.inf) <= _MAX_DENSE and '/job:ps' not in variable.device
+
+
+def make_dense(gradient: Any, variable: tf.Variable) -> tf.Tensor:
+    """Returns the gradient of a variable as a tensor."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
+
+
+def merge_duplicates(gradient: Any) -> Any:
+    """Sums slices of the same row in a sparse gradient, such as an embedding's, to correct its norm."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    rows, segment_ids = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, segment_ids, tf.size(rows))
+    return tf.IndexedSlices(values, rows, gradient.dense_shape)
+
+
+def in_one_type(gradients: Sequence[Any]) -> list[Any]:
+    """Returns gradients in the widest of their types, as required by tf.global_norm and tf.clip_by_global_norm."""
+    widest = max((gradient.dtype for gradient in gradients), key=lambda dtype: dtype.size)
+    return [tf.cast(gradient, widest) for gradient in gradients]
+
+
+def accumulate(
+    gradients: Sequence[Any],
+    variables: Sequence[tf.Variable],
+    step: tf.Variable,
+    count: int,
+    update: Callable[[Sequence[Any]], tf.Operation],
+) -> tf.Operation:
+    """Returns the op that accumulates the gradients, and at every count-th step applies `update` to their mean."""
+    sums = [
+        tf.get_variable(
+            f'{variable.op.name}/accumulated_gradient',
+            variable.shape,
+            variable.dtype.base_dtype,
+            tf.zeros_initializer(),
+            trainable=False,
+        )
+        for variable in variables
+    ]
+
+    def update_and_reset():
+        with tf.control_dependencies([update([total / count for total in sums])]):
+            return tf.group(*[tf.assign(total, tf.zeros_like(total)) for total in sums])
+
+    added = [tf.assign_add(total, tf.convert_to_tensor(gradient)) for total, gradient in zip(sums, gradients)]
+    with tf.control_dependencies(added):
+        return tf.cond(tf.equal((step + 1) % count, 0), update_and_reset, tf.no_op)
