@@ -94,7 +94,7 @@ def as_in_programs(
 
 
 def check_batches(source: str, made: Any) -> Any:
-    """Returns the result of an `input_fn`: a tf.data.Dataset of batches, or tensors (features, labels).
+    """Returns the result of an `input_fn`: a tf.data.Dataset of batches, or tensors (features, labels); labels may be None.
 
     Raises:
       UsageError: it is something else; the message begins with `source`.
@@ -103,6 +103,8 @@ def check_batches(source: str, made: Any) -> Any:
         return made
     if isinstance(made, (tuple, list)) and len(made) == 2 and _is_batch(made[0]):
         return tuple(made)
+    if not isinstance(made, (tuple, list)) and _is_batch(made):
+        return made, None
     raise UsageError(
         f'{source}: input_fn() must return a tf.data.Dataset of batches, or tensors (features, labels), not {describe(made)}'
     )

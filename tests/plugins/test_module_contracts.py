@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.plugins import dataset_contract, model_contract
+from estimator_trainer.common.plugins import dataset_contract, estimator_contract, model_contract
 from estimator_trainer.hparams import build
 from tests.shared import refused
 
@@ -258,3 +258,12 @@ def test_a_learning_rate_is_a_number_or_a_scalar_tensor(session):
     ):
         message = f'--model=m: learning_rate() must return a number or a scalar tensor, not {shown}'
         assert refused(call_rate, rate) == message
+
+
+def test_tensors_of_an_input_fn_are_features_alone_or_with_labels(session):
+    x, y = zeros(2, 3), zeros(2)
+    for made, features, labels in ((x, x, None), ({'x': x}, {'x': x}, None), ((x, y), x, y), ([{'x': x}, y], {'x': x}, y)):
+        found = estimator_contract.check_batches('d', made)
+        assert isinstance(found, tuple) and found[0] == features and found[1] is labels
+    for made in (3, {}, {'x': 3}, (x, y, x), [x]):
+        assert refused(estimator_contract.check_batches, 'd', made).startswith('d: input_fn() must return ')

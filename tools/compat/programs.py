@@ -35,7 +35,7 @@ def main() -> None:
     for row in rows:
         if arguments.repositories and row['repository'] not in arguments.repositories:
             continue
-        folder = _checkout(arguments.work.resolve(), arguments.source, row['repository'], row['commit'])
+        folder = checkout(arguments.work.resolve(), arguments.source, row['repository'], row['commit'])
         outcome = row['outcome']
         if row['command']:
             found = _run(folder, row['command'].split())
@@ -46,7 +46,7 @@ def main() -> None:
     sys.exit(int(has_changed))
 
 
-def _checkout(work, source, repository, commit):
+def checkout(work, source, repository, commit):
     """Returns the folder of a repository at a commit, cloned if necessary."""
     folder = work / repository.replace('/', '-')
     owner, name = repository.split('/')
