@@ -25,6 +25,7 @@ def make_estimator(model: Any, config: tf.estimator.RunConfig, params: HParams) 
     Raises:
       UsageError: `estimator` returns something else, one with another directory, or one that trains in its own way.
     """
+    tf.enable_resource_variables()  # Without them, a program of TensorFlow 1 may read a variable while it changes.
     if hasattr(model, 'model_fn'):
         return tf.estimator.Estimator(_model_fn(model, params), config=config, params=params)
     source = f'--model={params.model}: estimator()'

@@ -58,6 +58,8 @@ class EstimatorFn:
             return self._with_outputs(spec)
         if not is_training:
             return spec
+        if exact_program.has_begun():
+            exact_program.read_before_changes(spec.train_op)
         check_effects(self.params, self.names_read, makes_step=True, makes_batches=self.training.has_input_fn)
         for line in describe(named(features, 'features'), named(labels, 'label'), tf.trainable_variables()):
             tf.logging.info(line)

@@ -4,6 +4,7 @@ Their random ops become functions of seed, op and global step, those of datasets
 iterators is saved with each checkpoint. The framework's own models and datasets need nothing of this.
 """
 
+import collections
 from collections.abc import Callable
 import contextlib
 import itertools
@@ -18,9 +19,12 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import first_line
 from estimator_trainer.common.files import names_in
+from estimator_trainer.common.graphs import ancestors, search
 
 _FOLDER = 'input_state'
 _RUNS = 2**24  # More than a step has.
+_READS = ('ReadVariableOp', 'ResourceGather', 'ResourceGatherNd')  # Of variables: the first input is the variable.
+_CHANGES = ('Assign', 'ResourceApply', 'ResourceScatter', 'ResourceSparseApply')
 
 
 def begin() -> None:
@@ -35,6 +39,29 @@ def begin() -> None:
 def has_begun() -> bool:
     """Whether the default graph is that of an exact training."""
     return keys.is_in_training(tf.get_default_graph())
+
+
+def read_before_changes(train_op: tf.Operation | tf.Tensor) -> None:
+    """Makes the ops of a training step that change a variable wait for those that read it and need none of the changes.
+
+    Programs that assign the global step beside the optimizer, or run two optimizers side by side, leave this order open: their
+    numbers would depend on the threads. Ops inside control flow stay as they are.
+    """
+    parts = ancestors([train_op])
+    users = {op: op.inputs[0].name for op in parts if op.inputs and op._get_control_flow_context() is None}
+    changes = [op for op in users if op.type.startswith(_CHANGES)]
+    later = search(
+        changes, lambda op: [*op._control_outputs, *(consumer for tensor in op.outputs for consumer in tensor.consumers())]
+    )
+    reads = collections.defaultdict(list)
+    for op, variable in users.items():
+        if op.type in _READS and op not in later:
+            reads[variable].append(op)
+    key, step = keys.fed_key(train_op.graph), tf.train.get_global_step()
+    if key is not None and key.op in parts and hasattr(step, 'handle'):  # It reads the global step in a condition.
+        reads[step.handle.name].append(key.op)
+    for op in changes:
+        op._add_control_inputs(reads[users[op]])
 
 
 def recorded(input_fn: Callable[..., Any]) -> Callable[..., Any]:
