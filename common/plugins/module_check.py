@@ -59,6 +59,8 @@ def check_module(kind: str, name: str, module: Any) -> None:
     (_check_model if kind == 'model' else _check_dataset)(flag, module)
     for function, arguments in _ARGUMENTS[kind].items():
         value = getattr(module, function, None)
+        if isinstance(value, types.ModuleType):  # An import of the same name, such as that of a program's model.py.
+            continue
         if value is not None and not _takes(value, arguments.split(', ')):
             raise UsageError(f'{flag}: {function}() must be a function of ({arguments})')
 

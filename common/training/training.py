@@ -141,7 +141,8 @@ class Training:
         if not self.has_input_fn:
             return params.batch_size
         shapes = [tensor.shape for tensor in tf.nest.flatten(features)]
-        return next((shape[0] or 0 for shape in shapes if shape.rank), 0)
+        sizes = (shape.as_list()[0] or 0 for shape in shapes if shape.rank)  # shape[0] of TensorFlow 1 is no int.
+        return next(sizes, 0)
 
 
 def _overrides_model(options):

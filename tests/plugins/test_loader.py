@@ -67,7 +67,7 @@ def test_modules_of_estimator_programs_have_one_function_that_makes_the_step_or_
         pass
 
     check('model', {'model_fn': model_fn})
-    check('model', {'estimator': lambda config, params: None, 'model': None})
+    check('model', {'estimator': lambda config, params: None, 'model': types})  # It imports a program's model.py.
     check('dataset', {'input_fn': input_fn, 'prepare': DATASET['prepare']})
     for kind, functions, message in (
         ('model', MODEL | {'model_fn': model_fn}, 'm must define only one of model, model_fn; see docs/modules.md'),
