@@ -15,6 +15,8 @@ parse_batch = table.parse_batch
 raw_specs = table.raw_specs
 from_raw = table.from_raw
 cell_readers = table.cell_readers
+by_column = table.by_column
+feature_columns = table.feature_columns
 read_input = table.read_input
 read_labeled = table.read_labeled
 

@@ -13,6 +13,7 @@ from estimator_trainer.common.files import dumps, read_json, write_json
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import find_specs
 from estimator_trainer.common.pipeline.specs import Specs, from_json, to_json
+from estimator_trainer.common.plugins.estimator_contract import named
 from estimator_trainer.common.plugins.traceback_filter import in_a_line, original
 from estimator_trainer.common.records import shards
 from estimator_trainer.common.storage.run_dir import dataset_path
@@ -64,7 +65,7 @@ def _from_json(value):
     if 'features' not in value:
         return SavedDataset(metadata, None, sha256, data_dir)
     features = from_json(value['features'])
-    if not all(isinstance(spec, tf.TensorSpec) for spec in tf.nest.flatten(features)):
+    if not all(isinstance(spec, tf.TensorSpec) for spec in named(features, 'features').values()):
         raise TypeError
     return SavedDataset(metadata, Specs(from_json(value['records']), features), sha256, data_dir)
 
@@ -98,6 +99,9 @@ def _described(source):
         tf.logging.warning('--schedule=predict and export will fail: %s', reason)
         return {}
     try:
+        for spec in named(specs.features, 'features').values():
+            if not isinstance(spec, tf.TensorSpec):
+                raise TypeError(spec)
         return {'records': to_json(specs.records), 'features': to_json(specs.features)}
     except TypeError as error:
         tf.logging.warning(

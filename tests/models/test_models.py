@@ -5,6 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.plugins import loader
+from estimator_trainer.hparams import build
 from estimator_trainer.models import alexnet
 from tests.evaluated import evaluate
 from tests.models.shared import ModeKeys, make_params
@@ -17,6 +18,8 @@ NUM_PARAMETERS = {
     'alexnet': 10 * 32 + 289 * 64 + 577 * 128 + (3 * 3 * 128 + 1) * 512 + 513 * 10,
     # The generator: a dense layer, two transposed convolutions, scales and offsets, a convolution; the discriminator.
     'gan': 64 * 7 * 7 * 64 + 16 * (64 * 32 + 32 * 16) + 2 * (64 + 32 + 16) + 9 * 16 + 1 + 17 * 32 + 513 * 64 + 49 * 64 + 1,
+    # Weights of three numbers and of the ids of two columns, and a bias.
+    'linear': 3 + 5 + 7 + 1,
     # Three numbers and two embeddings of 8; two hidden layers; two classes.
     'mlp': (5 + 7) * 8 + (3 + 2 * 8 + 1) * 256 + (256 + 1) * 128 + (128 + 1) * 2,
     'polynomial': 3,
@@ -27,6 +30,8 @@ NUM_PARAMETERS = {
     'seq2seq': 256 * 32 + 3 * (32 + 128 + 1) * 3 * 128 + (256 + 1 + 256 + 128 + 256 + 1) * 128 + (128 + 1) * 256,
     # The embedding, 100 filters of each width, two classes.
     'text_cnn': 50 * 128 + (3 + 4 + 5) * 128 * 100 + 3 * 100 + (300 + 1) * 2,
+    # The linear model; embeddings of 8, two hidden layers, the logit.
+    'wide_deep': 16 + (5 + 7) * 8 + (3 + 2 * 8 + 1) * 128 + (128 + 1) * 64 + 64 + 1,
 }
 FEATURES = {
     'alexnet': {'image': ([28, 28, 1], tf.float32)},
@@ -38,11 +43,23 @@ FEATURES = {
     'text_cnn': {'text': ([None], tf.int32)},
 }
 METADATA = {'mlp': {'vocabulary_sizes': {'id': [5, 7]}}, 'text_cnn': {'vocabulary_size': 50}}
+COLUMNS = [  # Of canned Estimators.
+    {'name': 'x', 'kind': 'numeric', 'values': 3},
+    {'name': 'i', 'kind': 'categorical', 'vocabulary': ['a', 'b', 'c', 'd']},
+    {'name': 'j', 'kind': 'categorical', 'vocabulary': ['a', 'b', 'c', 'd', 'e', 'f']},
+]
 DROP_RATE = 'must be at least 0 and less than 1'
 
 
 def tensors(features):
     return {name: tf.placeholder(dtype, [None, *shape]) for name, (shape, dtype) in features.items()}
+
+
+def build_canned(model):
+    params = build.make_hparams('m', model.get_params(), 'tfrecord', {})
+    made = model.estimator(tf.estimator.RunConfig(), build.HParams(params, {'features': COLUMNS}))
+    features = {'x': tf.zeros([2, 3]), 'i': tf.zeros([2], tf.int64), 'j': tf.zeros([2], tf.int64)}
+    made.model_fn(features, None, ModeKeys.PREDICT, made.config)
 
 
 @pytest.mark.parametrize('name', sorted({*loader.available('model')} - {'keras'}))  # Its networks are the user's.
@@ -52,7 +69,10 @@ def test_models_have_as_many_parameters_as_worked_out_by_hand(name):
     cases = [('', expected), *([('batch_norm=true', expected + 3 * (32 + 64 + 128 + 512))] if name == 'alexnet' else [])]
     for text, count in cases:
         with tf.Graph().as_default():
-            model.model(tensors(FEATURES[name]), None, ModeKeys.PREDICT, make_params(model, text, METADATA.get(name)))
+            if hasattr(model, 'estimator'):
+                build_canned(model)
+            else:
+                model.model(tensors(FEATURES[name]), None, ModeKeys.PREDICT, make_params(model, text, METADATA.get(name)))
             variables = tf.global_variables() if text else tf.trainable_variables()
             assert sum(variable.shape.num_elements() for variable in variables) == count
 

@@ -48,14 +48,14 @@ class _CarefulSaver:
     def __getattr__(self, name):
         return getattr(self._saver, name)
 
-    def save(self, session, save_path, global_step=None, write_meta_graph=True):
+    def save(self, session, save_path, global_step=None, **options):
         path = f'{save_path}-{global_step}'
         is_latest = tf.train.latest_checkpoint(self._directory) == path and path in self._saver.last_checkpoints
-        has_graph = not write_meta_graph or tf.io.gfile.exists(f'{path}.meta')
+        has_graph = not options.get('write_meta_graph', True) or tf.io.gfile.exists(f'{path}.meta')
         if is_latest and has_graph and _is_saved(self._saver, session, path):
             tf.logging.info('%s has just been restored: it is not written again.', path)
         else:
-            self._saver.save(session, save_path, global_step=global_step, write_meta_graph=write_meta_graph)
+            self._saver.save(session, save_path, global_step=global_step, **options)
 
 
 def _is_saved(saver, session, path):
