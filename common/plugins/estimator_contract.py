@@ -45,8 +45,7 @@ def make_estimator(model: Any, config: tf.estimator.RunConfig, params: HParams) 
 
 def _check_config(source, found, config):
     """Raises UsageError if an Estimator's RunConfig is not the given one, but for settings of the program; warns of others."""
-    of_task = ('is_chief', 'master', 'device_fn', 'task_type', 'task_id')
-    if found.tf_random_seed is None or any(getattr(found, name) != getattr(config, name) for name in of_task):
+    if found.tf_random_seed is None or _task_of(found) != _task_of(config):
         raise UsageError(f'{source} must pass on its config: write config.replace(...) in place of a RunConfig of its own')
     if found.train_distribute or found.eval_distribute:
         raise UsageError(
@@ -56,6 +55,11 @@ def _check_config(source, found, config):
         tf.logging.warning('%s: --save_checkpoints_steps decides when to save, not its RunConfig.', source)
     if config.session_config and found.session_config != config.session_config:
         tf.logging.warning('%s: --precision, --xla and the numbers of threads do not count: it sets session_config.', source)
+
+
+def _task_of(config):
+    """Returns what a RunConfig knows of the task; copies of a device_fn may differ."""
+    return config.is_chief, config.master, config.device_fn is None, config.task_type, config.task_id
 
 
 def _model_fn(model, params):

@@ -14,11 +14,11 @@ PARAMS = build.make_hparams('m', {}, 'd', {})
 CONFIG = tf.estimator.RunConfig('/nowhere', tf_random_seed=1, save_checkpoints_secs=None, session_config=tf.ConfigProto())
 
 
-def make(config):
+def make(config, given=CONFIG):
     def estimator(_, params):
         return tf.estimator.Estimator(lambda features: None, config=config)
 
-    return make_estimator(types.SimpleNamespace(estimator=estimator), CONFIG, PARAMS)
+    return make_estimator(types.SimpleNamespace(estimator=estimator), given, PARAMS)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,13 @@ def test_batches_of_three_parts_are_refused():
     batches = tf.data.Dataset.from_tensors(([1.0], [2], [3.0]))
     message = refused(check_batches, '--dataset=d', batches)
     assert message == '--dataset=d: input_fn() must return batches (features, labels), not of 3 parts'
+
+
+class Place:
+    def __call__(self, op):
+        return '/cpu:0'
+
+
+def test_a_copy_of_the_config_of_a_task_is_the_same_task():
+    of_task = CONFIG.replace(device_fn=Place())
+    assert make(of_task.replace(keep_checkpoint_max=2), of_task).config.keep_checkpoint_max == 2
