@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, listed
 from estimator_trainer.common.graphs import ancestors
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.summaries import measure_wait
@@ -112,6 +112,7 @@ class EstimatorFn:
         task = self.training.task
         if task.has_scaffold and not _is_plain(spec.scaffold):
             raise UsageError(f'--model={self.params.model}: a Scaffold of its own excludes parameter servers: leave it out')
+        _check_saver(f'--model={self.params.model}', spec.scaffold.saver)
         with task.local():
             waited, count_wait = measure_wait(features)
         hooks = [StepCounts(f'--model={self.params.model}', task.count > 1), *spec.training_hooks]
@@ -143,6 +144,18 @@ class EstimatorFn:
             outputs = {name: output for name, output in outputs.items() if isinstance(output, predict_output)}
             outputs[_DEFAULT] = predict_output(with_class_name(predictions, self.params))
         return spec._replace(predictions=predictions, export_outputs=outputs)
+
+
+def _check_saver(source, saver):
+    """Raises UsageError if a Scaffold's saver leaves out variables, without which a run cannot resume."""
+    items = tf.nest.flatten(saver._var_list or []) if saver else []
+    if not items or not all(hasattr(item, 'op') for item in items):  # Not known yet.
+        return
+    saved = {item.op.name for item in items}
+    if left := [variable.op.name for variable in tf.global_variables() if variable.op.name not in saved]:
+        raise UsageError(
+            f'{source}: the saver of its Scaffold leaves out {listed(left, 3)}: make it after minimize(), of all variables'
+        )
 
 
 def _is_plain(scaffold):

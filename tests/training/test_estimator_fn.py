@@ -170,3 +170,20 @@ def test_weights_of_examples_that_the_training_step_does_not_read_are_warned_of(
         caplog.clear()
         make(model_fn, tmp_path / name, has_input_fn=False).train(input_fn, max_steps=1)
         assert ('--model=m: does not read the feature weight' in caplog.text) == (name == 'linear')
+
+
+@pytest.mark.parametrize('is_late', [True, False])
+def test_a_saver_that_leaves_out_variables_is_refused(tmp_path, is_late):
+    def model_fn(features, labels, mode, params):
+        tf.train.get_or_create_global_step()
+        saver = None if is_late else tf.train.Saver()
+        spec = linear(features, labels, mode, params)
+        return spec._replace(scaffold=tf.train.Scaffold(saver=saver or tf.train.Saver()))
+
+    train = functools.partial(make(model_fn, tmp_path).train, batches, max_steps=1)
+    if is_late:
+        train()
+    else:
+        assert refused(train).startswith(
+            '--model=m: the saver of its Scaffold leaves out dense/kernel, dense/bias: make it after'
+        )
