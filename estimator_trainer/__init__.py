@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from estimator_trainer.common.commands.api import Predictor, Run, load, train
     from estimator_trainer.common.errors import RunError, UsageError
     from estimator_trainer.common.pipeline.example_seed import example_seed
-    from estimator_trainer.common.plugins.feature_columns import feature_columns
+    from estimator_trainer.common.plugins.feature_columns import feature_columns, weight_column
     from estimator_trainer.common.records import records
     from estimator_trainer.common.training.parallel import make_parallel
 
@@ -31,6 +31,7 @@ __all__ = [
     'make_parallel',
     'records',
     'train',
+    'weight_column',
 ]
 __version__ = '0.2.0'
 
@@ -41,6 +42,7 @@ _MODULES = {
     'feature_columns': 'plugins.feature_columns',
     'make_parallel': 'training.parallel',
     'records': 'records.records',
+    'weight_column': 'plugins.feature_columns',
 }
 
 importlib.import_module(f'{__name__}.common.import_names').install(CHECKOUT)

@@ -28,12 +28,15 @@ def get_params() -> dict[str, Any]:
 def estimator(config: tf.estimator.RunConfig, params: HParams) -> tf.estimator.Estimator:
     """Returns the Estimator, whose inputs are the dataset's feature columns."""
     columns = estimator_trainer.feature_columns(params, is_dense=False)
+    weights = estimator_trainer.weight_column(params)
     optimizer = tf.train.FtrlOptimizer(
         params.learning_rate, l1_regularization_strength=params.ftrl_l1, l2_regularization_strength=params.ftrl_l2
     )
     if params.task == 'regression':
         # LinearEstimator takes a head only with a Keras optimizer.
         return tf.estimator.DNNLinearCombinedEstimator(
-            regression_head(params), linear_feature_columns=columns, linear_optimizer=optimizer, config=config
+            regression_head(params, weights), linear_feature_columns=columns, linear_optimizer=optimizer, config=config
         )
-    return tf.estimator.LinearClassifier(columns, n_classes=params.num_classes, optimizer=optimizer, config=config)
+    return tf.estimator.LinearClassifier(
+        columns, n_classes=params.num_classes, weight_column=weights, optimizer=optimizer, config=config
+    )

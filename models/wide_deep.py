@@ -35,6 +35,7 @@ def estimator(config: tf.estimator.RunConfig, params: HParams) -> tf.estimator.E
         'dnn_optimizer': tf.train.AdamOptimizer(params.learning_rate),
         'config': config,
     }
+    weights = estimator_trainer.weight_column(params)
     if params.task == 'regression':
-        return tf.estimator.DNNLinearCombinedEstimator(regression_head(params), **parts)
-    return tf.estimator.DNNLinearCombinedClassifier(n_classes=params.num_classes, **parts)
+        return tf.estimator.DNNLinearCombinedEstimator(regression_head(params, weights), **parts)
+    return tf.estimator.DNNLinearCombinedClassifier(n_classes=params.num_classes, weight_column=weights, **parts)

@@ -3,6 +3,7 @@
 import traceback
 
 from absl import flags
+import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, error_line, first_line, printable
 from estimator_trainer.common.plugins.traceback_filter import made_at, original, user_traceback
@@ -19,8 +20,8 @@ def report(program: str, error: Exception, FLAGS: flags.FlagValues) -> tuple[int
         return 0, _traceback(error, FLAGS)
     made = original(error)
     text, location = user_traceback(error), made_at(made)
-    if not text and location:
-        text = error_line(program, f'{first_line(made)} ({location})') + '\n'
+    if not text and (location or isinstance(made, tf.errors.OpError)):
+        text = error_line(program, f'{first_line(made)} ({location or "--full_traceback shows where"})') + '\n'
     return (1, printable(text)) if text else (0, ''.join(traceback.format_exception(error)))
 
 

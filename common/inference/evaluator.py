@@ -89,16 +89,29 @@ class Evaluator:
                     done += 1
                     if session.should_stop():
                         break
+            if not done:
+                raise RunError(
+                    f'the split {self.split} has no batch to evaluate, or a Python function of the dataset raises StopIteration'
+                )
             if done < self._at_least and not session.should_stop():
                 raise RunError(
                     f'the split {self.split} ended after {done} of {self._at_least} batches: a Python function of the dataset '
                     'may have raised StopIteration'
                 )
-            for hook in self._hooks:
-                hook.end(self._session)
+            self._end_hooks()
             step, values = self._session.run((self._global_step, self._values))
             self._write(step, values)
         return {'global_step': int(step), **values}
+
+    def _end_hooks(self):
+        for hook in self._hooks:
+            try:
+                hook.end(self._session)
+            except tf.errors.OutOfRangeError:
+                raise UsageError(
+                    f'the evaluation hook {type(hook).__name__} computes tensors of a batch in end(), after the last batch '
+                    f'of the split {self.split}: use after_run(), or leave out at_end=True, or set --eval_steps'
+                ) from None
 
     def batches(self, choose: Callable[..., dict[str, tf.Tensor]]) -> Iterator[dict[str, np.ndarray]]:
         """Yields chosen tensors of the evaluated batches as {name: array}, computed with the last evaluated weights.

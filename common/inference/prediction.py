@@ -84,8 +84,22 @@ def _predict_batches(estimator, source, split, checkpoint_path):
     with tf.Graph().as_default(), tf.Session() as session:
         if session.run(open_input(input_fn()).cardinality()) == INFINITE:
             raise UsageError(f'--predict_split={split}: the split is infinite')
-    for number, values in enumerate(estimator.predict(input_fn, checkpoint_path=checkpoint_path)):
+    for number, values in enumerate(_by_example(estimator, source, input_fn, checkpoint_path)):
         yield Prediction({'split': split, 'example': number}, values)
+
+
+def _by_example(estimator, source, input_fn, checkpoint_path):
+    """Yields {name: array} of each example; raises UsageError if a prediction is not of shape [batch, ...]."""
+    for batch in estimator.predict(input_fn, checkpoint_path=checkpoint_path, yield_single_examples=False):
+        shapes = {name: np.shape(value) for name, value in batch.items()}
+        sizes = {shape[:1] for shape in shapes.values()}
+        if len(sizes) > 1 or () in sizes:
+            found = ', '.join(f'{name} {[*shape]}' for name, shape in shapes.items())
+            raise UsageError(
+                f'--model={source.params.model}: predictions must have the shape [batch, ...]; a batch has: {found}'
+            )
+        for i in range(*next(iter(sizes))):
+            yield {name: value[i] for name, value in batch.items()}
 
 
 def read_labels(source: DataSource, split: str) -> Iterator[Any]:

@@ -53,6 +53,12 @@ def signatures_of(source: DataSource) -> dict[str, Signature]:
 def _of_batches(source, specs):
     """Returns the Signature of the features of an `input_fn`, by name; raises UsageError if some are not dense tensors."""
     structure = get_specs(source).features
+    for name in specs if isinstance(structure, Mapping) else ():
+        if name not in structure:
+            raise UsageError(
+                f'--dataset={source.params.dataset}: the feature {name} is within another, which an export or run.predict '
+                'cannot have: return a dict of tensors'
+            )
     for name, spec in specs.items():
         if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank:
             raise UsageError(

@@ -68,13 +68,18 @@ def _categories(stored) -> list[tuple[str, int]]:
 
 
 def _names(stored) -> dict[str, str]:
-    """Returns {name: a distinct one that the name of a variable may contain}."""
-    taken = {'text', 'image'}
+    """Returns {name: a distinct one that the name of a variable may contain}, and none that a feature has anyway."""
+    taken = {*_JOINED, 'image', 'weight'}
     found = {}
     for feature in stored:
         base = re.sub(r'[^A-Za-z0-9_.\-]', '_', feature['name'])
         base = base if re.match('[A-Za-z0-9.]', base) else f'column{base}'
-        name = next(name for i in itertools.count(1) if (name := base if i == 1 else f'{base}_{i}') not in taken)
-        taken.add(name)
+        suffixes = ['', '_missing'] if feature.get('indicator') else ['']
+        for i in itertools.count(1):
+            name = base if i == 1 else f'{base}_{i}'
+            names = {name + suffix for suffix in suffixes}
+            if not names & taken:
+                break
+        taken |= names
         found[feature['name']] = name
     return found

@@ -34,6 +34,7 @@ def make_estimator(model: Any, config: tf.estimator.RunConfig, params: HParams) 
         raise UsageError(f'{source} must return a tf.estimator.Estimator, not {describe(made)}')
     if made.model_dir != config.model_dir:
         raise UsageError(f'{source} must pass on its config: the Estimator has the model_dir {made.model_dir}')
+    _check_config(source, made.config, config)
     kind = type(made)
     if kind.train not in _TRAINS:
         raise UsageError(
@@ -41,6 +42,25 @@ def make_estimator(model: Any, config: tf.estimator.RunConfig, params: HParams) 
             'program by python -m tf_estimator'
         )
     return made
+
+
+def _check_config(source, found, config):
+    """Raises UsageError if an Estimator's RunConfig is not the given one, but for settings of the program; warns of others."""
+    if found.tf_random_seed is None or _task_of(found) != _task_of(config):
+        raise UsageError(f'{source} must pass on its config: write config.replace(...) in place of a RunConfig of its own')
+    if found.train_distribute or found.eval_distribute:
+        raise UsageError(
+            f'{source}: the trainer has no distribution strategies: leave out train_distribute and eval_distribute'
+        )
+    if found.save_checkpoints_steps or found.save_checkpoints_secs:
+        tf.logging.warning('%s: --save_checkpoints_steps decides when to save, not its RunConfig.', source)
+    if config.session_config and found.session_config != config.session_config:
+        tf.logging.warning('%s: --precision, --xla and the numbers of threads do not count: it sets session_config.', source)
+
+
+def _task_of(config):
+    """Returns what a RunConfig knows of the task; copies of a device_fn may differ."""
+    return config.is_chief, config.master, config.device_fn is None, config.task_type, config.task_id
 
 
 def _model_fn(model, params):
@@ -101,6 +121,10 @@ def check_batches(source: str, made: Any) -> Any:
       UsageError: it is something else; the message begins with `source`.
     """
     if isinstance(made, (tf2.data.Dataset, tf.data.Dataset)):
+        if isinstance(made.element_spec, tuple) and len(made.element_spec) != 2:
+            raise UsageError(
+                f'{source}: input_fn() must return batches (features, labels), not of {len(made.element_spec)} parts'
+            )
         return made
     if isinstance(made, (tuple, list)) and len(made) == 2 and _is_batch(made[0]):
         return tuple(made)
@@ -130,11 +154,24 @@ def split_batch(element: Any) -> tuple[Any, Any]:
 
 
 def named(values: Any, kind: str) -> dict[str, Any]:
-    """Returns tensors by name: of a dict by its keys, a lone one by `kind`, those of a tuple by kind_0, ...; none of None."""
+    """Returns tensors by name: of a dict by its keys, a lone one by `kind`, those of a tuple by kind_0, ...; none of None.
+
+    Names within nested structures, and keys that are tuples, as those of a MultiHead's predictions, are joined by /.
+    """
     if values is None:
         return {}
     if isinstance(values, Mapping):
-        return dict(values)
+        return dict(_paths(values))
     if isinstance(values, (tuple, list)):
-        return {f'{kind}_{i}': value for i, value in enumerate(values)}
+        return dict(_paths({f'{kind}_{i}': value for i, value in enumerate(values)}))
     return {kind: values}
+
+
+def _paths(values, prefix=''):
+    """Yields (name, tensor) of a nested structure."""
+    for key, value in values.items() if isinstance(values, Mapping) else enumerate(values):
+        name = f'{prefix}{"/".join(map(str, key)) if isinstance(key, tuple) else key}'
+        if isinstance(value, (Mapping, tuple, list)):
+            yield from _paths(value, f'{name}/')
+        else:
+            yield name, value

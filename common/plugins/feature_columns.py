@@ -1,5 +1,6 @@
-"""The feature columns of the dataset of a run, for canned Estimators in model modules."""
+"""The feature columns and the weight column of the dataset of a run, for canned Estimators in model modules."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -26,6 +27,16 @@ def feature_columns(params: HParams, is_dense: bool = True) -> list[Any]:
         raise UsageError(f'--dataset={params.dataset}: has no feature_columns(); list the columns in the model module')
     columns = module.feature_columns(params)
     return [_embedded(column) for column in columns] if is_dense else columns
+
+
+def weight_column(params: HParams) -> str | None:
+    """Returns 'weight', the feature with the weights of the examples, float32 [batch], if the dataset has a column of them.
+
+    Args:
+      params: of the run, with the metadata.
+    """
+    stored = [*params.metadata.get('columns', ()), *params.metadata.get('features', ())]
+    return 'weight' if any(isinstance(item, Mapping) and item.get('kind') == 'weight' for item in stored) else None
 
 
 def _embedded(column):

@@ -7,11 +7,12 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.training_task import TrainingTask
 from estimator_trainer.common.console import quiet
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, first_line
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins import estimator_contract
 from estimator_trainer.common.plugins.module_check import makes_step
+from estimator_trainer.common.storage.checkpoints import has_checkpoint
 from estimator_trainer.common.training.estimator_fn import EstimatorFn
 from estimator_trainer.common.training.model_fn import ModelFn
 from estimator_trainer.common.training.numerics import check_numerics
@@ -47,12 +48,27 @@ def _estimator(model, source, devices, training, config):
 def _own_estimator(model, source, devices, training, config):
     del devices
     made = estimator_contract.make_estimator(model, config, ReadHParams(source.params, source.names_read))
+    _check_warm_start(f'--model={source.params.model}: estimator()', made)
 
     def wrap(model_fn):
         wrapped = EstimatorFn(model_fn, source.module, training, source.params, source.names_read)
         return check_numerics(wrapped) if training.options.debug_numerics else wrapped
 
     return estimator_contract.wrap_model_fn(made, wrap)
+
+
+def _check_warm_start(source: str, estimator: tf.estimator.Estimator) -> None:
+    """Raises UsageError if the checkpoint of an Estimator's warm_start_from is missing; a run that resumes needs none."""
+    if not estimator._warm_start_settings:
+        return
+    if has_checkpoint(estimator.model_dir):
+        estimator._warm_start_settings = None
+        return
+    path = estimator._warm_start_settings.ckpt_to_initialize_from
+    try:
+        tf.train.load_checkpoint(path)
+    except (ValueError, tf.errors.OpError) as error:
+        raise UsageError(f'{source}: warm_start_from={path}: is no checkpoint: {first_line(error)}') from None
 
 
 def _check_options(model: types.ModuleType, source: DataSource, num_towers: int, options: Options, task: TrainingTask) -> None:

@@ -2,14 +2,17 @@
 
 from collections.abc import Collection
 import dataclasses
+import re
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, listed
+from estimator_trainer.common.graphs import ancestors
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.summaries import measure_wait
 from estimator_trainer.common.plugins.estimator_contract import ModelFunction, as_in_programs, named
+from estimator_trainer.common.plugins.traceback_filter import in_a_line, user_traceback
 from estimator_trainer.common.training import augmentation, exact_program
 from estimator_trainer.common.training.class_names import with_class_name
 from estimator_trainer.common.training.effects import check_effects
@@ -20,6 +23,8 @@ from estimator_trainer.hparams.build import HParams
 
 ModeKeys = tf.estimator.ModeKeys
 _DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+_UPDATES = ('AssignSub', 'AssignSubVariableOp')  # Of moving averages.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,29 +52,69 @@ class EstimatorFn:
         """Builds the EstimatorSpec for tf.estimator.Estimator, whose own params the wrapped function knows."""
         del params
         is_training = mode == ModeKeys.TRAIN
+        has_weight = not self.training.has_input_fn and 'weight' in (labels or {})
         if not self.training.has_input_fn:
             features, labels = as_in_programs(self.dataset, self.params, features, labels)
             if is_training:
                 augmentation.change_image(features, self.params)
         if is_training and not self.training.task.has_scaffold:
             exact_program.begin()
-        spec = self.model_fn(features, labels, mode, config)
+        spec = self._call(features, labels, mode, config)
         if mode == ModeKeys.PREDICT:
             return self._with_outputs(spec)
         if not is_training:
+            self._check_metrics(spec.eval_metric_ops)
             return spec
         if exact_program.has_begun():
             exact_program.read_before_changes(spec.train_op)
         check_effects(self.params, self.names_read, makes_step=True, makes_batches=self.training.has_input_fn)
         for line in describe(named(features, 'features'), named(labels, 'label'), tf.trainable_variables()):
             tf.logging.info(line)
+        self._warn_of_updates(spec.train_op)
+        if has_weight and not features['weight'].consumers():
+            tf.logging.warning(
+                '--model=%s: does not read the feature weight, so the weights of the examples have no effect.',
+                self.params.model,
+            )
         warm_start(self.training.options)
         return self._train_spec(spec, features, config)
+
+    def _call(self, features, labels, mode, config):
+        """Calls the program's model_fn; raises UsageError for an exception in which no line of the program is involved."""
+        try:
+            return self.model_fn(features, labels, mode, config)
+        except (ValueError, TypeError, LookupError, AttributeError, tf.errors.OpError) as error:
+            if user_traceback(error):
+                raise
+            text = re.sub(r'\w+: in user code: .*(?=\b\w+Error: )', '', in_a_line(error))  # Keras means its own code.
+            raise UsageError(f'--model={self.params.model}: its Estimator raises {text}') from error
+
+    def _check_metrics(self, metrics):
+        """Raises UsageError if a metric has the name of one that each evaluation adds, as in Estimator.evaluate."""
+        for name in ('loss', 'global_step'):
+            if name in metrics:
+                raise UsageError(
+                    f'--model={self.params.model}: eval_metric_ops has {name}, which each evaluation has anyway: rename it'
+                )
+
+    def _warn_of_updates(self, train_op):
+        """Warns if the training step leaves out updates, such as those of batch norm, without which evaluation is wrong."""
+        updates = [getattr(update, 'op', update) for update in tf.get_collection(tf.GraphKeys.UPDATE_OPS)]
+        updates += [op for op in tf.get_default_graph().get_operations() if op.type in _UPDATES]  # Of Keras layers.
+        left = {*updates} - {*ancestors([train_op])}
+        if left:
+            tf.logging.warning(
+                '--model=%s: its train_op leaves out %s, as of the averages of batch norm: call minimize() under '
+                'tf.control_dependencies() of tf.get_collection(tf.GraphKeys.UPDATE_OPS), or of the updates of Keras layers.',
+                self.params.model,
+                'an update' if len(left) == 1 else f'{len(left)} updates',
+            )
 
     def _train_spec(self, spec, features, config):
         task = self.training.task
         if task.has_scaffold and not _is_plain(spec.scaffold):
             raise UsageError(f'--model={self.params.model}: a Scaffold of its own excludes parameter servers: leave it out')
+        _check_saver(f'--model={self.params.model}', spec.scaffold.saver)
         with task.local():
             waited, count_wait = measure_wait(features)
         hooks = [StepCounts(f'--model={self.params.model}', task.count > 1), *spec.training_hooks]
@@ -101,6 +146,18 @@ class EstimatorFn:
             outputs = {name: output for name, output in outputs.items() if isinstance(output, predict_output)}
             outputs[_DEFAULT] = predict_output(with_class_name(predictions, self.params))
         return spec._replace(predictions=predictions, export_outputs=outputs)
+
+
+def _check_saver(source, saver):
+    """Raises UsageError if a Scaffold's saver leaves out variables, without which a run cannot resume."""
+    items = tf.nest.flatten(saver._var_list or []) if saver else []
+    if not items or not all(hasattr(item, 'op') for item in items):  # Not known yet.
+        return
+    saved = {item.op.name for item in items}
+    if left := [variable.op.name for variable in tf.global_variables() if variable.op.name not in saved]:
+        raise UsageError(
+            f'{source}: the saver of its Scaffold leaves out {listed(left, 3)}: make it after minimize(), of all variables'
+        )
 
 
 def _is_plain(scaffold):

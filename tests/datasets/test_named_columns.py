@@ -41,3 +41,16 @@ def test_each_column_is_a_feature_under_a_name_that_a_variable_may_have_and_feat
     sizes = {name: column.num_buckets for name, column in columns.items() if hasattr(column, 'num_buckets')}
     assert sizes == {'age_in_years_2': 3, 'Gr__e': 4, 'text': 7}
     assert columns['pixels'].shape == (2,)
+
+
+def test_columns_do_not_take_the_names_of_the_weight_of_joined_features_or_of_indicators():
+    names = ['weight', 'numeric', 'age', 'age_missing']
+    stored = [{'name': name, 'kind': 'numeric', 'values': 1, 'indicator': name == 'age'} for name in names]
+    found = named_columns.by_column(PARAMS, {'numeric': tf.constant([[1.0, 2, 3, 4, 5]])}, stored)
+    assert {name: [*map(float, value[0])] for name, value in found.items()} == {
+        'weight_2': [1],
+        'numeric_2': [2],
+        'age': [3],
+        'age_missing_2': [4],
+        'age_missing': [5],
+    }

@@ -38,6 +38,29 @@ def test_a_split_that_ends_early_is_an_error(trained, tmp_path):
     make_evaluator(trained, steps=50, at_least=3).evaluate(f'{tmp_path}/model.ckpt-4')
 
 
+def test_a_split_without_batches_is_an_error(trained, tmp_path):
+    evaluator = Evaluator(trained, lambda: input_fn(repeat=False)().take(0), 'eval', 0, 0)
+    with pytest.raises(RunError, match='^the split eval has no batch to evaluate'):
+        evaluator.evaluate(f'{tmp_path}/model.ckpt-4')
+
+
+def test_a_hook_that_needs_a_batch_after_the_last_one_is_named(trained, tmp_path, monkeypatch):
+    def at_end(mode, params):
+        return [
+            tf.train.LoggingTensorHook(
+                [tf.reduce_mean(tf.get_default_graph().get_tensor_by_name('IteratorGetNext:0'))], at_end=True
+            )
+        ]
+
+    monkeypatch.setattr(MODEL, 'hooks', at_end, raising=False)
+    path = f'{tmp_path}/model.ckpt-4'
+    with pytest.raises(
+        UsageError, match=r'^the evaluation hook LoggingTensorHook computes tensors of a batch in end\(\), after'
+    ):
+        make_evaluator(trained, steps=0).evaluate(path)
+    assert make_evaluator(trained, steps=1).evaluate(path)['global_step'] == 4
+
+
 def test_a_batch_that_no_memory_could_hold_is_refused(trained, tmp_path):
     with pytest.raises(
         UsageError, match=f'^with a batch of {10**15}, .* of memory is available: use a smaller eval_batch_size'

@@ -106,6 +106,13 @@ def test_models_that_cannot_be_exported_are_named(tmp_path):
     assert 'the feature grid must have a shape whose first dimension' in refused(serving_input_fn)
 
 
+def test_nested_features_of_an_input_fn_cannot_be_exported():
+    batches = tf.data.Dataset.from_tensor_slices({'a': {'x': [1.0]}}).batch(1)
+    dataset = types.SimpleNamespace(input_fn=lambda split, params: batches)
+    message = refused(signatures_of, DataSource(dataset, '', build.make_hparams('m', {}, 'd', {})))
+    assert message.startswith('--dataset=d: the feature a/x is within another')
+
+
 def fields(content):
     """Returns (number, bytes) of the fields of a serialized message."""
     return [(field.field_number, field.data) for field in unknown_fields.UnknownFieldSet(empty_pb2.Empty.FromString(content))]

@@ -329,3 +329,20 @@ def test_unreadable_inputs_are_named(tmp_path):
     tensors = {'read': lambda *_: tf.data.Dataset.range(2), 'parse': lambda mode, params, i: ({'x': i}, {})}
     with pytest.raises(UsageError, match=r'--dataset=d takes no files: it has no read_input'):
         open_rows(tmp_path / 'in', **tensors)
+
+
+@pytest.mark.parametrize('wrong', [lambda x: tf.reduce_sum(x), lambda x: x[:1]])
+def test_a_prediction_of_the_batches_of_an_input_fn_that_has_not_one_value_per_example_is_named(tmp_path, wrong):
+    def model_fn(features, labels, mode):
+        tf.get_variable('w', initializer=1.0)
+        step = tf.assign_add(tf.train.get_global_step(), 1)
+        return tf.estimator.EstimatorSpec(mode, {'x': features, 'y': wrong(features)}, tf.constant(0.0), step)
+
+    dataset = types.SimpleNamespace(input_fn=lambda split, params: tf.data.Dataset.from_tensor_slices((X, X)).batch(5))
+    source = DataSource(dataset, '', build.make_hparams('m', {}, 'd', {}))
+    estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+    estimator.train(lambda: source.make_batches('train'), steps=1)
+    with pytest.raises(
+        UsageError, match=r'^--model=m: predictions must have the shape \[batch, ...\]; a batch has: x \[5, 2\]'
+    ):
+        list(predict_split(estimator, source, 'eval', estimator.latest_checkpoint()))

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import command
 from estimator_trainer.common.commands import flags as run_flags
+from estimator_trainer.common.commands.report import report
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.plugins import model_contract
 from estimator_trainer.common.plugins.traceback_filter import in_a_line, user_traceback
@@ -136,3 +137,9 @@ def test_an_exception_without_a_line_of_the_users_is_shown_whole_and_one_in_a_li
     assert re.fullmatch(line, in_a_line(error.value))
     end = "raise RunError('one\\ntwo')\nestimator_trainer.common.errors.RunError: one two\n"
     assert user_traceback(error.value).endswith(end)
+
+
+def test_a_tensorflow_error_in_no_line_of_the_user_is_one_line():
+    error = tf.errors.InvalidArgumentError(None, None, 'the shape is wrong\n\t [[node]]')
+    code, text = report('trainer.py', error, types.SimpleNamespace(full_traceback=False))
+    assert (code, text) == (1, 'trainer.py: the shape is wrong (--full_traceback shows where)\n')

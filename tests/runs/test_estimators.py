@@ -144,3 +144,31 @@ def test_a_model_of_the_framework_takes_the_batches_of_an_input_fn(run, program,
     assert code == 0, err
     code, _, err = run(*flags, '--hparams=hidden_units=[2],batch_size=7', '--schedule=dry_run')
     assert code == 2 and '--dataset=own.program: batch_size=7 has no effect, as the module makes the batches' in err
+
+
+def test_a_warm_start_of_an_estimator_needs_its_checkpoint_until_the_run_has_its_own(run, tmp_path, monkeypatch):
+    (tmp_path / 'warm').mkdir()
+    (tmp_path / 'warm' / 'program.py').write_text(
+        PROGRAM
+        + textwrap.dedent(f"""
+            network = model_fn
+            del model_fn
+
+            def estimator(config, params):
+                return tf.estimator.Estimator(network, config=config, warm_start_from={str(tmp_path / 'old')!r})
+        """)
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    flags = ('--model=warm.program', '--dataset=warm.program', '--schedule=train')
+    code, _, err = run(*flags, '--train_steps=1')
+    assert code == 2 and f'estimator(): warm_start_from={tmp_path}/old: is no checkpoint' in err
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.get_variable('dense/kernel', initializer=[[5.0], [6.0]])
+        tf.get_variable('dense/bias', initializer=[7.0])
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver().save(session, str(tmp_path / 'old' / 'model.ckpt'))
+    assert run(*flags, '--train_steps=1')[0] == 0
+    (path,) = tmp_path.glob('**/model.ckpt-1.index')
+    np.testing.assert_allclose(read_weights(path.parent)['dense/kernel'], [[5], [6]], atol=0.11)  # One step of Adam.
+    (tmp_path / 'old').rename(tmp_path / 'gone')
+    assert run(*flags, '--train_steps=2')[0] == 0

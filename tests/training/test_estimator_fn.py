@@ -1,5 +1,6 @@
 """The model_fn of a program's own Estimator, in a bare graph."""
 
+import functools
 import types
 
 import pytest
@@ -97,3 +98,92 @@ def test_a_canned_classifiers_class_has_its_name_among_exported_outputs_and_only
         assert session.run(spec.predictions['class']).tolist() == [0]
         assert {*spec.export_outputs} == {'predict', 'serving_default'}
         assert session.run(spec.export_outputs['serving_default'].outputs['class_name']).tolist() == [b'no']
+
+
+def test_an_exception_of_a_canned_estimator_is_one_line_and_that_of_the_programs_code_is_its_own(tmp_path):
+    canned = tf.estimator.LinearClassifier([tf.feature_column.numeric_column('z', [2])], model_dir=str(tmp_path))
+    training = Training(Options(), total_steps=3, has_input_fn=True)
+    params = build.make_hparams('m', {}, 'd', {}, '', '')
+    wrapped = EstimatorFn(canned.model_fn, types.SimpleNamespace(), training, params, set())
+    message = refused(wrapped, {'x': X}, None, ModeKeys.PREDICT, {}, canned.config)
+    assert message == '--model=m: its Estimator raises ValueError: Feature z is not in features dictionary.'
+    with pytest.raises(KeyError, match='x'):
+        make(linear, tmp_path).model_fn({}, Y, ModeKeys.EVAL, canned.config)
+
+
+def test_a_training_step_that_leaves_out_updates_is_warned_of(tmp_path, caplog):
+    def model_fn(features, labels, mode, params, layer, runs):
+        normed = layer(features['x'])
+        with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS) if runs else []):
+            return linear({'x': normed}, labels, mode, params)
+
+    def tf_layer(x):
+        return tf.layers.batch_normalization(x, training=True)
+
+    def keras_layer(x):
+        return tf.keras.layers.BatchNormalization()(x, training=True)
+
+    for i, (layer, runs) in enumerate([(tf_layer, True), (tf_layer, False), (keras_layer, False)]):
+        caplog.clear()
+        fn = functools.partial(model_fn, layer=layer, runs=runs)
+        make(lambda *args, fn=fn: fn(*args), tmp_path / str(i)).train(batches, max_steps=1)
+        assert ('--model=m: its train_op leaves out 2 updates, as of the averages of batch norm' in caplog.text) == (not runs)
+
+
+@pytest.mark.parametrize('name', ['loss', 'global_step'])
+def test_a_metric_with_the_name_of_one_that_each_evaluation_adds_is_refused(tmp_path, name):
+    def model_fn(features, labels, mode, params):
+        return tf.estimator.EstimatorSpec(mode, loss=tf.constant(1.0), eval_metric_ops={name: tf.metrics.mean(labels)})
+
+    estimator = make(model_fn, tmp_path)
+    message = refused(estimator.model_fn, {'x': X}, Y, ModeKeys.EVAL, estimator.config)
+    assert message.startswith(f'--model=m: eval_metric_ops has {name}, which each evaluation has')
+
+
+def test_nested_features_are_listed_by_their_paths_and_predictions_with_tuples_as_keys_too(tmp_path, caplog):
+    def nested(features, labels, mode, params):
+        return linear({'x': features['a']['x']}, labels, mode, params)
+
+    tf.logging.set_verbosity(tf.logging.INFO)
+    make(nested, tmp_path).train(lambda: batches().map(lambda features, labels: ({'a': features}, labels)), max_steps=1)
+    assert 'Input a/x: float32' in caplog.text
+
+    def heads(features, labels, mode, params):
+        return tf.estimator.EstimatorSpec(mode, {('one', 'y'): features['x'], ('two', 'y'): features['x']})
+
+    estimator = make(heads, tmp_path)
+    with tf.Graph().as_default():
+        spec = estimator.model_fn({'x': tf.constant(X)}, None, ModeKeys.PREDICT, estimator.config)
+    assert [*spec.predictions] == ['one/y', 'two/y']
+
+
+def test_weights_of_examples_that_the_training_step_does_not_read_are_warned_of(tmp_path, caplog):
+    def weighted(features, labels, mode, params):
+        loss = tf.reduce_mean(features['weight'] * tf.square(labels - tf.layers.dense(features['x'], 1)[:, 0]))
+        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    def input_fn():
+        return batches().map(lambda features, labels: (features, {'y': labels, 'weight': tf.ones_like(labels)}))
+
+    for name, model_fn in {'weighted': weighted, 'linear': linear}.items():
+        caplog.clear()
+        make(model_fn, tmp_path / name, has_input_fn=False).train(input_fn, max_steps=1)
+        assert ('--model=m: does not read the feature weight' in caplog.text) == (name == 'linear')
+
+
+@pytest.mark.parametrize('is_late', [True, False])
+def test_a_saver_that_leaves_out_variables_is_refused(tmp_path, is_late):
+    def model_fn(features, labels, mode, params):
+        tf.train.get_or_create_global_step()
+        saver = None if is_late else tf.train.Saver()
+        spec = linear(features, labels, mode, params)
+        return spec._replace(scaffold=tf.train.Scaffold(saver=saver or tf.train.Saver()))
+
+    train = functools.partial(make(model_fn, tmp_path).train, batches, max_steps=1)
+    if is_late:
+        train()
+    else:
+        assert refused(train).startswith(
+            '--model=m: the saver of its Scaffold leaves out dense/kernel, dense/bias: make it after'
+        )

@@ -1,0 +1,26 @@
+"""The models that are canned Estimators."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.hparams import build
+from estimator_trainer.models import linear, wide_deep
+
+NUMBER, WEIGHT = {'name': 'x', 'kind': 'numeric', 'values': 1}, {'name': 'w', 'kind': 'weight'}
+
+
+@pytest.mark.parametrize('model', [linear, wide_deep])
+@pytest.mark.parametrize('task', ['classification', 'regression'])
+@pytest.mark.parametrize(('stored', 'expected'), [([NUMBER], 0.5), ([NUMBER, WEIGHT], 0.25)])
+def test_weights_of_examples_count_if_the_data_has_them(tmp_path, model, task, stored, expected):
+    params = build.make_hparams('m', model.get_params(), 'tfrecord', {}, '', f'task={task}')
+    params = build.add_metadata(params, {'features': stored})
+    made = model.estimator(tf.estimator.RunConfig(str(tmp_path)), params)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.create_global_step()
+        features = {'x': tf.constant([[1.0], [2.0]]), 'weight': tf.constant([3.0, 1.0])}
+        labels = tf.constant([0, 1], tf.int32 if task == 'classification' else tf.float32)
+        mean, update = made.model_fn(features, labels, tf.estimator.ModeKeys.EVAL, made.config).eval_metric_ops['label/mean']
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        session.run(update)
+        assert session.run(mean) == pytest.approx(expected)
