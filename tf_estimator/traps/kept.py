@@ -1,12 +1,15 @@
 """Graphs that are kept for further calls: what they are made of, and whether their results depend on their inputs alone."""
 
 import os
+import sys
 from typing import Any
 
-from tf_estimator.traps.state import State, UnknownError
+from tf_estimator.traps.reads import UnknownError
+from tf_estimator.traps.state import State
 
+import numpy as np
 import tensorflow.compat.v1 as tf
-from tensorflow.python.framework import op_def_registry
+from tensorflow.python.framework import op_def_registry, tensor_util
 
 # Types of stateful ops that change nothing, and read only variables and tables that a checkpoint or constants have set.
 READING = {
@@ -24,13 +27,28 @@ _CALLING = {
     'StatelessWhile',
     'StatelessCase',
 }
+_KERAS = [
+    f'{package}.src.{name}'
+    for package in ('keras', 'tf_keras')
+    for name in ('backend_config', 'backend.config', 'saving.object_registration')
+]
+_OF_KERAS = ('_EPSILON', '_FLOATX', '_IMAGE_DATA_FORMAT', '_GLOBAL_CUSTOM_OBJECTS')
+
+
+class Situation:
+    """What a call depends on but for its input, and the model that is kept for it."""
+
+    model: Any = None
+    is_refused = False
+
+    def __init__(self, facts: Any):
+        self.facts = facts
 
 
 class Kept:
-    """What an Estimator keeps: the situation of its last call, and the model of several in one. Copies keep nothing."""
+    """What an Estimator keeps: the situation of its last call. Copies keep nothing."""
 
-    situation = model = None
-    is_refused = False
+    _last = Situation(None)
 
     def __deepcopy__(self, memo):
         return Kept()
@@ -38,20 +56,30 @@ class Kept:
     def __reduce__(self):
         return Kept, ()
 
-    def is_again(self, situation: Any) -> bool:
-        """Whether the situation is that of the last call, and a model may be kept for it; it is noted."""
-        if self.situation is not None and self.situation == situation:
-            return not self.is_refused
-        self.situation, self.model, self.is_refused = situation, None, False
-        return False  # A model that is not used again is not kept.
+    def again(self, facts: Any) -> Situation | None:
+        """Returns the situation if it is that of the last call, and a model may be kept for it; otherwise notes it.
+
+        A call that runs meanwhile, in a thread or an input_fn, has a situation of its own.
+        """
+        last = self._last
+        if last.facts is not None and last.facts == facts:
+            return None if last.is_refused else last
+        self._last = Situation(facts)
+        return None  # A model that is not used again is not kept.
 
 
 def situation(estimator: Any, *more: Any) -> Any:
     """Returns what a model depends on, to compare it; None if it cannot be told."""
     try:
-        return os.getpid(), State(estimator._model_fn, estimator._params, estimator._config, *more)
-    except (UnknownError, ValueError):  # A cell of a closure may be empty.
+        return os.getpid(), State(estimator._model_fn, estimator._params, estimator._config, _keras(), *more)
+    except (UnknownError, ValueError, TypeError, RecursionError):  # A cell of a closure may be empty.
         return None
+
+
+def _keras():
+    """Returns the settings of Keras, and the functions that it knows by name."""
+    modules = [vars(module) for name in _KERAS if (module := sys.modules.get(name))]
+    return [module.get(name) for module in modules for name in _OF_KERAS]
 
 
 def flatten(values: Any) -> list[Any]:
@@ -59,21 +87,31 @@ def flatten(values: Any) -> list[Any]:
 
 
 def signature(values: Any) -> Any:
-    """Returns the structure of tensors, with their dtypes and static shapes; None unless all are tensors that can be fed."""
+    """Returns the structure of tensors, their dtypes, static shapes and values; None unless all are tensors that can be fed."""
     flat = flatten(values)
     if not flat or not all(isinstance(each, tf.Tensor) and each.graph.is_feedable(each) for each in flat):
         return None
     if any(each.dtype in (tf.variant, tf.resource) for each in flat):
         return None
-    kinds = tf.nest.map_structure(lambda each: type(each).__name__, values)
-    return kinds, [(each.dtype, str(each.shape)) for each in flat]
+    kinds = tf.nest.map_structure(lambda each: '' if isinstance(each, tf.Tensor) else tf.type_spec_from_value(each), values)
+    return repr(kinds), [(each.dtype, str(each.shape), _known(each)) for each in flat]  # A dict's order counts.
+
+
+def _known(tensor):
+    """Returns what a model_fn can read of a tensor's value."""
+    return repr(np.asarray(tensor_util.constant_value(tensor, partial=True)).tolist())
 
 
 def is_simple_input(graph: tf.Graph, features: Any) -> bool:
     """Whether features come from datasets alone, and nothing else of their graph, which has a global step, is of use."""
     with graph.as_default():
         has_variables = len(tf.global_variables()) > 1 or tf.local_variables()
-    keys = {*graph.get_all_collection_keys()} - {'variables', 'global_step', 'cond_context', 'while_context'}
+    keys = {key for key in graph.get_all_collection_keys() if graph.get_collection_ref(key)} - {
+        'variables',
+        'global_step',
+        'cond_context',
+        'while_context',
+    }
     types = {op.type for op in reached(flatten(features), [])}
     return not has_variables and keys <= {'table_initializer', 'iterators', 'saveable_objects'} and 'IteratorGetNext' in types
 
@@ -106,6 +144,13 @@ def only_reads(graph: tf.Graph, ops: Any) -> bool:
                 return False
             waiting += functions[name].node_def
     return True
+
+
+def runs_python(graph: tf.Graph) -> bool:
+    """Whether a graph has Python functions, which may have a state of their own."""
+    nodes = [each.node_def for each in graph.as_graph_def().library.function]
+    types = {op.type for op in graph.get_operations()} | {node.op for each in nodes for node in each}
+    return any('PyFunc' in each for each in types)
 
 
 def starts_alike(graph: tf.Graph, scaffold: Any) -> bool:

@@ -24,8 +24,8 @@ def _actual_eval(actual_eval):
     def keeping(self, input_fn, strategy=None, steps=None, hooks=None, checkpoint_path=None, name=None):
         checkpoint = checkpoint_path or self.latest_checkpoint()
         is_plain = strategy or hooks or not checkpoint or self._config.evaluation_master
-        keep = vars(self).setdefault('_kept_evaluation', kept.Kept())
-        if not keep.is_again(None if is_plain else kept.situation(self)):
+        keep = vars(self).setdefault('_kept_evaluation', kept.Kept()).again(None if is_plain else kept.situation(self))
+        if keep is None:
             return actual_eval(self, input_fn, strategy, steps, hooks, checkpoint_path, name)
         with context.graph_mode():
             return _evaluate(self, keep, input_fn, steps, checkpoint, self.eval_dir(name))
@@ -106,8 +106,7 @@ def _depends_on_inputs_alone(model, of_input, spec):
         return False
     results = [tensor for tensor in model.results.values() if tensor is not None]
     ops = kept.reached([model.update, *results], kept.flatten(model._inputs))
-    runs_python = any('PyFunc' in op.type for op in model.graph.get_operations())
-    return not runs_python and not ops & of_input and not kept.reached(results, []) & of_input
+    return not kept.runs_python(model.graph) and not ops & of_input and not kept.reached(results, []) & of_input
 
 
 def _plain(estimator, model, spec, hooks, checkpoint, directory):

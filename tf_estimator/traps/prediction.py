@@ -45,8 +45,8 @@ def _predict(predict):
     def keeping(self, input_fn, predict_keys=None, hooks=None, checkpoint_path=None, yield_single_examples=True):
         checkpoint = checkpoint_path or self.latest_checkpoint()
         situation = None if hooks or self._config.master else _situation(self, checkpoint, predict_keys)
-        keep = vars(self).setdefault('_kept_prediction', kept.Kept())
-        if not keep.is_again(situation):
+        keep = vars(self).setdefault('_kept_prediction', kept.Kept()).again(situation)
+        if keep is None:
             yield from predict(self, input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples)
         else:
             for batch in _batches(self, keep, input_fn, predict_keys, checkpoint):
@@ -58,10 +58,11 @@ def _predict(predict):
 def _situation(estimator, checkpoint, predict_keys):
     """Returns what predictions depend on but for the input, to compare it; None without a checkpoint, or if it is unknown."""
     try:
-        index = tf.io.gfile.stat(f'{checkpoint}.index')
+        with tf.io.gfile.GFile(f'{checkpoint}.index', 'rb') as file:
+            index = file.read()  # It has the checksums of all values.
     except tf.errors.OpError:
         return None
-    return kept.situation(estimator, checkpoint, index.mtime_nsec, index.length, list(predict_keys or ()))
+    return kept.situation(estimator, checkpoint, index, list(predict_keys or ()))
 
 
 def _examples(estimator, batch):
