@@ -27,12 +27,20 @@ _CALLING = {
     'StatelessWhile',
     'StatelessCase',
 }
-_KERAS = [
-    f'{package}.src.{name}'
-    for package in ('keras', 'tf_keras')
-    for name in ('backend_config', 'backend.config', 'saving.object_registration')
-]
-_OF_KERAS = ('_EPSILON', '_FLOATX', '_IMAGE_DATA_FORMAT', '_GLOBAL_CUSTOM_OBJECTS')
+# The settings of libraries that their functions read, by modules.
+_SETTINGS = {
+    'tf_slim.ops.arg_scope': ('_ARGSTACK',),
+    **{
+        f'{package}.src.{name}': attributes
+        for package in ('keras', 'tf_keras')
+        for name, attributes in (
+            ('backend_config', ('_EPSILON', '_FLOATX', '_IMAGE_DATA_FORMAT')),
+            ('backend.config', ('_EPSILON', '_FLOATX', '_IMAGE_DATA_FORMAT')),
+            ('mixed_precision.policy', ('_global_policy',)),
+            ('saving.object_registration', ('_GLOBAL_CUSTOM_OBJECTS',)),
+        )
+    },
+}
 
 
 class Situation:
@@ -71,15 +79,15 @@ class Kept:
 def situation(estimator: Any, *more: Any) -> Any:
     """Returns what a model depends on, to compare it; None if it cannot be told."""
     try:
-        return os.getpid(), State(estimator._model_fn, estimator._params, estimator._config, _keras(), *more)
+        return os.getpid(), State(estimator._model_fn, estimator._params, estimator._config, _settings(), *more)
     except (UnknownError, ValueError, TypeError, RecursionError):  # A cell of a closure may be empty.
         return None
 
 
-def _keras():
-    """Returns the settings of Keras, and the functions that it knows by name."""
-    modules = [vars(module) for name in _KERAS if (module := sys.modules.get(name))]
-    return [module.get(name) for module in modules for name in _OF_KERAS]
+def _settings():
+    """Returns the settings of libraries that are imported."""
+    modules = [(vars(module), names) for path, names in _SETTINGS.items() if (module := sys.modules.get(path))]
+    return [values.get(name) for values, names in modules for name in names]
 
 
 def flatten(values: Any) -> list[Any]:
