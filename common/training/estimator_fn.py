@@ -62,32 +62,34 @@ class EstimatorFn:
         spec = self._call(features, labels, mode, config)
         if mode == ModeKeys.PREDICT:
             return self._with_outputs(spec)
-        if not is_training:
+        if mode == ModeKeys.EVAL:
             self._check_metrics(spec.eval_metric_ops)
             return spec
-        if exact_program.has_begun():
-            exact_program.read_before_changes(spec.train_op)
-        check_effects(self.params, self.names_read, makes_step=True, makes_batches=self.training.has_input_fn)
-        for line in describe(named(features, 'features'), named(labels, 'label'), tf.trainable_variables()):
-            tf.logging.info(line)
-        self._warn_of_updates(spec.train_op)
         if has_weight and not features['weight'].consumers():
             tf.logging.warning(
                 '--model=%s: does not read the feature weight, so the weights of the examples have no effect.',
                 self.params.model,
             )
-        warm_start(self.training.options)
+        for line in describe(named(features, 'features'), named(labels, 'label'), tf.trainable_variables()):
+            tf.logging.info(line)
         return self._train_spec(spec, features, config)
 
     def _call(self, features, labels, mode, config):
-        """Calls the program's model_fn; raises UsageError for an exception in which no line of the program is involved."""
+        """Calls the program's model_fn.
+
+        Raises:
+          UsageError: it raises an exception in which no line of the program is involved, or its spec is of another mode.
+        """
         try:
-            return self.model_fn(features, labels, mode, config)
+            spec = self.model_fn(features, labels, mode, config)
         except (ValueError, TypeError, LookupError, AttributeError, tf.errors.OpError) as error:
             if user_traceback(error):
                 raise
             text = re.sub(r'\w+: in user code: .*(?=\b\w+Error: )', '', in_a_line(error))  # Keras means its own code.
             raise UsageError(f'--model={self.params.model}: its Estimator raises {text}') from error
+        if spec.mode != mode:
+            raise UsageError(f'--model={self.params.model}: model_fn() returns a spec of mode {spec.mode} where mode is {mode}')
+        return spec
 
     def _check_metrics(self, metrics):
         """Raises UsageError if a metric has the name of one that each evaluation adds, as in Estimator.evaluate."""
@@ -99,9 +101,13 @@ class EstimatorFn:
 
     def _warn_of_updates(self, train_op):
         """Warns if the training step leaves out updates, such as those of batch norm, without which evaluation is wrong."""
+        parts = {*ancestors([train_op])}
+        weights = {variable.handle.op for variable in tf.trainable_variables() if hasattr(variable, 'handle')}
+        if not parts & weights:  # Hooks train, as those of TF-GAN.
+            return
         updates = [getattr(update, 'op', update) for update in tf.get_collection(tf.GraphKeys.UPDATE_OPS)]
         updates += [op for op in tf.get_default_graph().get_operations() if op.type in _UPDATES]  # Of Keras layers.
-        left = {*updates} - {*ancestors([train_op])}
+        left = {*updates} - parts
         if left:
             tf.logging.warning(
                 '--model=%s: its train_op leaves out %s, as of the averages of batch norm: call minimize() under '
@@ -112,6 +118,11 @@ class EstimatorFn:
 
     def _train_spec(self, spec, features, config):
         task = self.training.task
+        if exact_program.has_begun():
+            exact_program.read_before_changes(spec.train_op)
+        check_effects(self.params, self.names_read, makes_step=True, makes_batches=self.training.has_input_fn)
+        self._warn_of_updates(spec.train_op)
+        warm_start(self.training.options)
         if task.has_scaffold and not _is_plain(spec.scaffold):
             raise UsageError(f'--model={self.params.model}: a Scaffold of its own excludes parameter servers: leave it out')
         _check_saver(f'--model={self.params.model}', spec.scaffold.saver)

@@ -187,3 +187,19 @@ def test_a_saver_that_leaves_out_variables_is_refused(tmp_path, is_late):
         assert refused(train).startswith(
             '--model=m: the saver of its Scaffold leaves out dense/kernel, dense/bias: make it after'
         )
+
+
+def test_a_spec_of_another_mode_is_refused(tmp_path):
+    estimator = make(lambda features, labels, mode, params: linear(features, labels, ModeKeys.TRAIN, params), tmp_path)
+    message = refused(estimator.evaluate, lambda: batches().take(1))
+    assert message == '--model=m: model_fn() returns a spec of mode train where mode is eval'
+
+
+def test_updates_of_a_program_whose_hooks_train_are_not_missed(tmp_path, caplog):
+    def model_fn(features, labels, mode, params):
+        spec = linear(features, labels, mode, params)
+        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_sub(tf.get_variable('mean', [], trainable=False), 0.1))
+        return spec._replace(train_op=tf.assign_add(tf.train.get_global_step(), 1))
+
+    make(model_fn, tmp_path).train(batches, max_steps=1)
+    assert 'leaves out' not in caplog.text
