@@ -1,5 +1,6 @@
 """dataset.json in an output_dir: facts about the training data for evaluation, prediction and export."""
 
+from collections.abc import Mapping
 import dataclasses
 import hashlib
 import os
@@ -13,7 +14,6 @@ from estimator_trainer.common.files import dumps, read_json, write_json
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import find_specs
 from estimator_trainer.common.pipeline.specs import Specs, from_json, to_json
-from estimator_trainer.common.plugins.estimator_contract import named
 from estimator_trainer.common.plugins.traceback_filter import in_a_line, original
 from estimator_trainer.common.records import shards
 from estimator_trainer.common.storage.run_dir import dataset_path
@@ -65,8 +65,7 @@ def _from_json(value):
     if 'features' not in value:
         return SavedDataset(metadata, None, sha256, data_dir)
     features = from_json(value['features'])
-    if not all(isinstance(spec, tf.TensorSpec) for spec in named(features, 'features').values()):
-        raise TypeError
+    _check_flat(features)
     return SavedDataset(metadata, Specs(from_json(value['records']), features), sha256, data_dir)
 
 
@@ -99,15 +98,21 @@ def _described(source):
         tf.logging.warning('--schedule=predict and export will fail: %s', reason)
         return {}
     try:
-        for spec in named(specs.features, 'features').values():
-            if not isinstance(spec, tf.TensorSpec):
-                raise TypeError(spec)
+        _check_flat(specs.features)
         return {'records': to_json(specs.records), 'features': to_json(specs.features)}
     except TypeError as error:
         tf.logging.warning(
             '%s: --input and export will need the data: its records or features contain %s, not only tensors', flag, error
         )
         return {}
+
+
+def _check_flat(features):
+    """Raises TypeError unless features are a dict or a tuple of tf.TensorSpec, or one of them."""
+    items = features.values() if isinstance(features, Mapping) else features if isinstance(features, tuple) else [features]
+    for spec in items:
+        if not isinstance(spec, tf.TensorSpec):
+            raise TypeError(spec)
 
 
 def _checksum(value):
