@@ -10,9 +10,6 @@ import sys
 from tf_estimator.errors import CommandError
 from tf_estimator.traps.log import warn
 
-if sys.platform != 'win32':
-    import fcntl
-
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
@@ -29,6 +26,8 @@ def lock(path: str) -> Iterator[None]:
     if sys.platform == 'win32':
         yield
         return
+    import fcntl  # Windows has none.
+
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
