@@ -6,19 +6,16 @@ iterators is saved with each checkpoint. The framework's own models and datasets
 
 import collections
 from collections.abc import Callable
-import contextlib
 import itertools
 import os
-import re
 from typing import Any
 
 from tf_estimator import exact
-from tf_estimator.exact import inexact, iterators, keys
+from tf_estimator.exact import inexact, iterators, keys, state
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import first_line
-from estimator_trainer.common.files import names_in
 from estimator_trainer.common.graphs import ancestors, search
 
 _FOLDER = 'input_state'
@@ -165,20 +162,16 @@ class ProgramState(tf.train.SessionRunHook):
 
     def delete_old(self) -> None:
         """Deletes the states at steps whose checkpoints are gone."""
-        folder = os.path.join(self._output_dir, _FOLDER)
-        for name in names_in(folder) if self._iterators else ():
-            step = re.match(r'(\d+)\.', name)
-            if step and not tf.io.gfile.exists(os.path.join(self._output_dir, f'model.ckpt-{step[1]}.index')):
-                with contextlib.suppress(tf.errors.NotFoundError):
-                    tf.io.gfile.remove(os.path.join(folder, name))
+        if self._iterators and tf.io.gfile.isdir(os.path.join(self._output_dir, _FOLDER)):
+            state.delete_old(self._output_dir, _FOLDER)
 
     def _path(self, step):
-        return os.path.join(self._output_dir, _FOLDER, f'{step}.input')
+        return state.input_path(self._output_dir, step, _FOLDER)
 
 
 class _Restoring(tf.train.SessionRunHook):
-    def __init__(self, state):
-        self._state = state
+    def __init__(self, program_state):
+        self._program_state = program_state
 
     def after_create_session(self, session, coord):
-        self._state.restore(session)
+        self._program_state.restore(session)

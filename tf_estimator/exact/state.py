@@ -2,11 +2,10 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 import re
-from typing import Any
 
+from tf_estimator import json_files
 from tf_estimator.exact import checkpoints
 
 import tensorflow.compat.v1 as tf
@@ -27,36 +26,32 @@ class State:
     has_input: bool
 
 
-def input_path(directory: str, step: int) -> str:
+def input_path(directory: str, step: int, folder: str = FOLDER) -> str:
     """Returns the prefix of the files with the state of the iterators at a step."""
-    return os.path.join(directory, FOLDER, f'{step}.input')
+    return os.path.join(directory, folder, f'{step}.input')
 
 
 def write(directory: str, step: int, state: State) -> None:
-    path = _path(directory, step)
-    with tf.io.gfile.GFile(f'{path}.new', 'w') as file:
-        file.write(json.dumps(dataclasses.asdict(state)))
-    tf.io.gfile.rename(f'{path}.new', path, overwrite=True)
+    json_files.write(_path(directory, step), dataclasses.asdict(state))
 
 
 def read(directory: str, step: int) -> State | None:
     """Returns the state at a step, or None if it is not there or no state."""
     with contextlib.suppress(tf.errors.OpError, ValueError, TypeError):
-        with tf.io.gfile.GFile(_path(directory, step)) as file:
-            values: Any = json.load(file)
+        values = json_files.read(_path(directory, step))
         if [type(values[field.name]) for field in dataclasses.fields(State)] == [int, int, bool]:
             return State(**values)
     return None
 
 
-def delete_old(directory: str) -> None:
+def delete_old(directory: str, folder: str = FOLDER) -> None:
     """Deletes the states of checkpoints that are no longer there."""
-    folder, kept = os.path.join(directory, FOLDER), {*checkpoints.steps(directory)}
-    for name in tf.io.gfile.listdir(folder):
+    path, kept = os.path.join(directory, folder), {*checkpoints.steps(directory)}
+    for name in tf.io.gfile.listdir(path):
         found = re.match(r'(\d+)\.', name)
         if found and int(found[1]) not in kept:
             with contextlib.suppress(tf.errors.NotFoundError):
-                tf.io.gfile.remove(os.path.join(folder, name))
+                tf.io.gfile.remove(os.path.join(path, name))
 
 
 def _path(directory, step):

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 import contextlib
 import functools
-import json
 import os
 from typing import Any
+
+from tf_estimator import json_files
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -20,14 +21,7 @@ def mend() -> None:
 
 def write_result(path: str, result: Mapping[str, Any]) -> None:
     """Writes the numbers and arrays of an evaluation as JSON."""
-    with tf.io.gfile.GFile(f'{path}.new', 'w') as file:
-        json.dump({name: np.asarray(value).tolist() for name, value in result.items() if not isinstance(value, bytes)}, file)
-    tf.io.gfile.rename(f'{path}.new', path, overwrite=True)
-
-
-def read_result(path: str) -> dict[str, Any]:
-    with tf.io.gfile.GFile(path) as file:
-        return json.load(file)
+    json_files.write(path, {name: np.asarray(value).tolist() for name, value in result.items() if not isinstance(value, bytes)})
 
 
 def _export(export):
@@ -56,7 +50,7 @@ def _find_best(best_exporter, export_path, eval_result):
     exports = sorted((name for name in (each.rstrip('/') for each in exports) if name.isdigit()), reverse=True)
     for path in (os.path.join(export_path, name, _RESULT) for name in exports):
         if tf.io.gfile.exists(path):
-            return read_result(path)
+            return json_files.read(path)
     if not exports or not best_exporter._event_file_pattern:
         return None
     return _find_best_event(

@@ -4,7 +4,8 @@ from collections.abc import Callable
 import os
 from typing import Any
 
-from tf_estimator.traps.best import read_result, write_result
+from tf_estimator import json_files
+from tf_estimator.traps.best import write_result
 from tf_estimator.traps.log import warn
 
 import tensorflow.compat.v1 as tf
@@ -41,7 +42,7 @@ class BestCheckpointExporter(exporter.Exporter):
         directory = os.path.join(estimator.model_dir, self.name)
         best = tf.train.latest_checkpoint(directory)
         if best:
-            result = read_result(os.path.join(os.path.dirname(best), _RESULT))
+            result = json_files.read(os.path.join(os.path.dirname(best), _RESULT))
             if not self._compare_fn(best_eval_result=result, current_eval_result=eval_result):
                 return None
         try:
