@@ -43,14 +43,15 @@ def _repeat(repeat):
     @functools.wraps(repeat)
     def repeated(input_dataset, count, name):
         variant = input_dataset._variant_tensor
-        if not keys.is_in_training(ops.get_default_graph()) or not _has_seed(variant, {}):
+        seeded: dict[Any, bool] = {}
+        if not keys.is_in_training(ops.get_default_graph()) or not _has_seed(variant, seeded):
             return repeat(input_dataset, count, name)
         count = tf.cast(-1 if count is None else count, tf.int64)
         epochs = tf.data.Dataset.range(tf.where(count < 0, tf.int64.max, count))
 
         @tf.autograph.experimental.do_not_convert
         def epoch(number):
-            return tf.data.experimental.from_variant(_of_epoch(variant, number, {}), input_dataset.element_spec)
+            return tf.data.experimental.from_variant(_of_epoch(variant, number, seeded, {}), input_dataset.element_spec)
 
         return epochs.flat_map(epoch, name=name)
 
@@ -65,18 +66,18 @@ def _has_seed(tensor: Any, known: dict[Any, bool]) -> bool:
     return known[op]
 
 
-def _of_epoch(tensor: Any, number: Any, known: dict[Any, Any]) -> Any:
+def _of_epoch(tensor: Any, number: Any, seeded: dict[Any, bool], copies: dict[Any, Any]) -> Any:
     """Copies to the default graph what depends on a seed, with the seeds of an epoch."""
     op = tensor.op
-    if not _has_seed(tensor, {}):
+    if not _has_seed(tensor, seeded):
         return tensor
     if _is_seed(op):
         return _mark(keys.fold(tensor, number))
-    if op not in known:
-        inputs = [_of_epoch(each, number, known) for each in op.inputs]
+    if op not in copies:
+        inputs = [_of_epoch(each, number, seeded, copies) for each in op.inputs]
         types = [each.dtype for each in op.outputs]
-        known[op] = ops.get_default_graph().create_op(op.type, inputs, types, attrs=dict(op.node_def.attr))
-    return known[op].outputs[tensor.value_index]
+        copies[op] = ops.get_default_graph().create_op(op.type, inputs, types, attrs=dict(op.node_def.attr))
+    return copies[op].outputs[tensor.value_index]
 
 
 def _is_seed(op):
