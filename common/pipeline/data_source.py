@@ -1,5 +1,6 @@
 """Dataset modules with the arguments of their functions."""
 
+import contextlib
 import dataclasses
 import types
 from typing import Any
@@ -55,11 +56,8 @@ class DataSource:
         """
         flag = f'--dataset={self.params.dataset}'
         try:
-            records = self.module.read(split, self.data_dir, self.params)
-        except KeyError as error:
-            if error.args != (split,):
-                raise
-            raise UsageError(f'{flag}: unknown split {split}') from None
+            with self._finding(split):
+                records = self.module.read(split, self.data_dir, self.params)
         except (OSError, tf.errors.OpError) as error:
             raise RunError(f'{flag}: read(): the split {split} in {self.data_dir} cannot be read: {in_a_line(error)}') from None
         if not isinstance(records, tf2.data.Dataset):
@@ -72,14 +70,19 @@ class DataSource:
         Raises:
           UsageError: there is no such split, or it returns something else.
         """
-        flag = f'--dataset={self.params.dataset}'
-        try:
+        with self._finding(split):
             made = self.module.input_fn(split, ReadHParams(self.params, self.names_read))
+        return estimator_contract.check_batches(f'--dataset={self.params.dataset}', made)
+
+    @contextlib.contextmanager
+    def _finding(self, split):
+        """Within the block, a module's KeyError of a split is a UsageError."""
+        try:
+            yield
         except KeyError as error:
             if error.args != (split,):
                 raise
-            raise UsageError(f'{flag}: unknown split {split}') from None
-        return estimator_contract.check_batches(flag, made)
+            raise UsageError(f'--dataset={self.params.dataset}: unknown split {split}') from None
 
     def has_input_fn(self) -> bool:
         """Whether the module has `input_fn`, which makes batches, in place of `read` and `parse`."""

@@ -14,7 +14,6 @@ from estimator_trainer.common.plugins.contract import DENSE
 from estimator_trainer.common.plugins.dataset_contract import EXAMPLE_ID
 from estimator_trainer.hparams.build import HParams
 
-ModeKeys = tf.estimator.ModeKeys
 _TRAINS = (tf.estimator.Estimator.train, TPUEstimator.train)
 ModelFunction = Callable[..., tf.estimator.EstimatorSpec]
 
@@ -141,16 +140,8 @@ def _is_batch(features):
 
 
 def split_batch(element: Any) -> tuple[Any, Any]:
-    """Returns the features and the labels of an element of an `input_fn`; labels of None if there are none.
-
-    Raises:
-      UsageError: it is a tuple of another length.
-    """
-    if not isinstance(element, (tuple, list)):
-        return element, None
-    if len(element) != 2:
-        raise UsageError(f'input_fn() must return batches (features, labels), not of {len(element)} parts')
-    return element[0], element[1]
+    """Returns the features and the labels, None if there are none, of a batch that `check_batches` has checked, or its spec."""
+    return element if isinstance(element, tuple) else (element, None)
 
 
 def named(values: Any, kind: str) -> dict[str, Any]:

@@ -51,9 +51,9 @@ class EstimatorFn:
     def __call__(self, features, labels, mode, params, config) -> tf.estimator.EstimatorSpec:
         """Builds the EstimatorSpec for tf.estimator.Estimator, whose own params the wrapped function knows."""
         del params
-        is_training = mode == ModeKeys.TRAIN
-        has_weight = not self.training.has_input_fn and 'weight' in (labels or {})
+        is_training, has_weight = mode == ModeKeys.TRAIN, False
         if not self.training.has_input_fn:
+            has_weight = 'weight' in (labels or {})
             features, labels = as_in_programs(self.dataset, self.params, features, labels)
             if is_training:
                 augmentation.change_image(features, self.params)
