@@ -23,18 +23,10 @@ _TIME_LIMIT = 600  # Seconds.
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('repositories', nargs='*', metavar='OWNER/NAME')
-    parser.add_argument('--source', default='https://github.com/{owner}/{name}', help='of a repository (default: %(default)s)')
-    parser.add_argument('--work', default=Path(tempfile.gettempdir(), 'programs'), type=Path, help='default: %(default)s')
-    arguments = parser.parse_args()
-    with PROGRAMS.open(encoding='utf-8') as file:
-        rows = list(csv.DictReader(file, delimiter='\t'))
+    arguments = parse_arguments(__doc__, 'programs', metavar='OWNER/NAME')
     print('| repository | commit | file | --check | what happened |\n| --- | --- | --- | --- | --- |')
     has_changed = False
-    for row in rows:
-        if arguments.repositories and row['repository'] not in arguments.repositories:
-            continue
+    for row in chosen_rows(PROGRAMS, 'repository', arguments.names):
         folder = checkout(arguments.work.resolve(), arguments.source, row['repository'], row['commit'])
         outcome = row['outcome']
         if row['command']:
@@ -44,6 +36,23 @@ def main() -> None:
         cells = (row['repository'], row['commit'], row['file'], _check(folder, row['file']), outcome)
         print(f'| {" | ".join(cells)} |', flush=True)
     sys.exit(int(has_changed))
+
+
+def parse_arguments(doc, folder, metavar):
+    """Returns the arguments of a command on public programs: names, the source of repositories, and a folder to work in."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('names', nargs='*', metavar=metavar)
+    parser.add_argument('--source', default='https://github.com/{owner}/{name}', help='of a repository (default: %(default)s)')
+    parser.add_argument('--work', default=Path(tempfile.gettempdir(), folder), type=Path, help='default: %(default)s')
+    return parser.parse_args()
+
+
+def chosen_rows(path, column, names):
+    """Yields the rows of a table, {column: value}; only those with these names, if any are given."""
+    with path.open(encoding='utf-8') as file:
+        for row in csv.DictReader(file, delimiter='\t'):
+            if not names or row[column] in names:
+                yield row
 
 
 def checkout(work, source, repository, commit):

@@ -7,8 +7,6 @@ packages are installed in DIR, and small data is written into the checkouts. Pri
 differ in any bit, and metrics that differ from those of the program's own Estimator. Exits with 1 if any do.
 """
 
-import argparse
-import csv
 import json
 import os
 from pathlib import Path
@@ -21,7 +19,7 @@ import numpy as np
 
 from tests.shared import ROOT, read_weights
 from tools.compat import small_data
-from tools.compat.programs import checkout
+from tools.compat.programs import checkout, chosen_rows, parse_arguments
 
 MODULES = Path(__file__).with_name('trainer_modules')
 _STEPS, _SAVE_STEPS = 60, 10
@@ -29,20 +27,13 @@ _TOLERANCE = 1e-5  # Relative, of a metric: the trainer writes six digits.
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('modules', nargs='*', metavar='MODULE')
-    parser.add_argument('--source', default='https://github.com/{owner}/{name}', help='of a repository (default: %(default)s)')
-    parser.add_argument('--work', default=Path(tempfile.gettempdir(), 'under_trainer'), type=Path, help='default: %(default)s')
-    arguments = parser.parse_args()
-    with MODULES.with_suffix('.tsv').open(encoding='utf-8') as file:
-        rows = list(csv.DictReader(file, delimiter='\t'))
+    arguments = parse_arguments(__doc__, 'under_trainer', metavar='MODULE')
     print('| program | lines | killed at step | variables that differ | metrics that differ |\n| --- | --- | --- | --- | --- |')
     is_same = True
-    for row in rows:
-        if not arguments.modules or row['module'] in arguments.modules:
-            cells = _compare(arguments.work.resolve(), arguments.source, row)
-            is_same &= all(cell.startswith(('0 ', 'none')) for cell in cells[-2:])
-            print(f'| {row["repository"]} {row["commit"]}, {row["program"]} | {" | ".join(cells)} |', flush=True)
+    for row in chosen_rows(MODULES.with_suffix('.tsv'), 'module', arguments.names):
+        cells = _compare(arguments.work.resolve(), arguments.source, row)
+        is_same &= all(cell.startswith(('0 ', 'none')) for cell in cells[-2:])
+        print(f'| {row["repository"]} {row["commit"]}, {row["program"]} | {" | ".join(cells)} |', flush=True)
     sys.exit(int(not is_same))
 
 
