@@ -57,4 +57,5 @@ def _setup(FLAGS, params):
     """Returns the setup that trials must share to be comparable."""
     space = {f'the space of {name}': values for name, values in read_json(FLAGS.space).items()}
     same = {f'--{name}': FLAGS[name].value for name in names_with(Trait.SAME_IN_TRIALS)}
+    same['--best_metric'] = FLAGS.best_metric or 'loss:min'  # As in studies of older versions.
     return {**params, **space, **same}

@@ -17,6 +17,7 @@ class Trait(enum.Flag):
     SAME_IN_TASKS: the tasks of a cluster must agree on it.
     SAME_IN_TRIALS: the trials of a sweep must agree on it.
     CHANGES_RESULT: other weights result from another value; a run that resumes with another value warns of it.
+    KEPT: a run keeps it in flags.json; a training that resumes it takes it from there if the flag is not given.
     SET_IN_TRIALS: the sweep gives each trial its value.
     NOT_IN_TRIALS: trials have no use for it.
     """
@@ -31,6 +32,7 @@ class Trait(enum.Flag):
     SET_IN_TRIALS = enum.auto()
     NOT_IN_TRIALS = enum.auto()
     CHANGES_RESULT = enum.auto()
+    KEPT = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)

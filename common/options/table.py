@@ -21,7 +21,7 @@ MAX_DEVICES = 1024  # And threads: more than any machine has, but not enough to 
 PRECISIONS = ('float32', 'bfloat16', 'float16')
 PATH, LOCAL_PATH, NOT_EMPTY, COMMAND_LINE = Trait.PATH, Trait.LOCAL_PATH, Trait.NOT_EMPTY, Trait.COMMAND_LINE
 LAUNCHER, SAME_IN_TASKS, SAME_IN_TRIALS = Trait.LAUNCHER, Trait.SAME_IN_TASKS, Trait.SAME_IN_TRIALS
-SET_IN_TRIALS, NOT_IN_TRIALS, CHANGES_RESULT = Trait.SET_IN_TRIALS, Trait.NOT_IN_TRIALS, Trait.CHANGES_RESULT
+SET_IN_TRIALS, NOT_IN_TRIALS, CHANGES_RESULT, KEPT = Trait.SET_IN_TRIALS, Trait.NOT_IN_TRIALS, Trait.CHANGES_RESULT, Trait.KEPT
 _TRAINING = ('train_and_evaluate', 'train')
 _STOPPING = ('train_and_evaluate', 'dry_run')
 
@@ -43,7 +43,7 @@ class Options:
         'train_and_evaluate',
         f'What to do: {"; ".join(f"{name} {facts.help}" for name, facts in SCHEDULES.items())}.',
         choices=tuple(SCHEDULES),
-        traits=NOT_IN_TRIALS,
+        traits=NOT_IN_TRIALS | KEPT,
     )
     help: bool = flag(
         False, 'List the flags; with --model or --dataset, their hyper-parameters instead.', traits=COMMAND_LINE, short_name='h'
@@ -100,39 +100,39 @@ class Options:
         default_text='an epoch',
         group='Execution',
         bounds=(1, MAX_STEPS),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | KEPT,
     )
     save_summary_steps: int = flag(
-        100, 'Steps between log lines, and between points in TensorBoard.', bounds=(1, MAX_STEPS), traits=SAME_IN_TASKS
+        100, 'Steps between log lines, and between points in TensorBoard.', bounds=(1, MAX_STEPS), traits=SAME_IN_TASKS | KEPT
     )
-    keep_checkpoint_max: int = flag(5, 'Number of recent checkpoints to keep; 0 keeps all.', bounds=(0, MAX_INT))
+    keep_checkpoint_max: int = flag(5, 'Number of recent checkpoints to keep; 0 keeps all.', bounds=(0, MAX_INT), traits=KEPT)
     num_gpus: int = flag(
         0,
         'Number of towers, on GPUs 0 to N-1.',
         bounds=(0, MAX_DEVICES),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT,
     )
     num_towers: int = flag(
         1,
         'Number of towers, on GPUs if there are any, else on logical CPU devices.',
         bounds=(1, MAX_DEVICES),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT,
     )
     steps_per_loop: int = flag(
         1,
         'Steps to run in one session call: faster where steps are short, with the same results; not for models with stateful '
         'random ops such as tf.nn.dropout.',
         bounds=(1, MAX_INT),
-        traits=SAME_IN_TASKS,
+        traits=SAME_IN_TASKS | KEPT,
     )
     precision: str = flag(
         'float32',
         'Compute precision of matrix products and convolutions: bfloat16 is faster on CPUs that support it; float16, with loss '
         'scaling, is for GPUs.',
         choices=PRECISIONS,
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT,
     )
-    xla: bool = flag(False, 'Compile with XLA, for GPUs.', traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT)
+    xla: bool = flag(False, 'Compile with XLA, for GPUs.', traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT)
     inter_op_threads: int = flag(0, 'Ops that run in parallel; 0 lets TensorFlow choose.', bounds=(0, MAX_DEVICES))
     intra_op_threads: int = flag(0, 'Threads within an op; 0 lets TensorFlow choose.', bounds=(0, MAX_DEVICES))
     profile_steps: str = flag(
@@ -146,33 +146,33 @@ class Options:
         0,
         'Train on only this many batches, the first ones, to see whether the model can learn them; 0 trains on all.',
         bounds=(0, MAX_STEPS),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT,
     )
     warm_start_from: str = flag(
         '',
         'Initialize the weights from another run: a checkpoint, an output_dir, a SavedModel, or a .h5 or .keras file of '
         'tf.keras; the log lists the loaded variables.',
-        traits=PATH | SAME_IN_TRIALS,
+        traits=PATH | SAME_IN_TRIALS | KEPT,
     )
     warm_start_names: Sequence[str] = flag(
         (),
         'Variables that have other names there: OLD:NEW; OLD/:NEW/ for a whole scope; an empty side removes or adds a scope.',
         check=parse_names,
         requires='warm_start_from',
-        traits=SAME_IN_TRIALS,
+        traits=SAME_IN_TRIALS | KEPT,
     )
     warm_start_exclude: str = flag(
         '',
         'Regular expression; variables whose names match it anywhere are initialized from scratch.',
         check=regular_expression('warm_start_exclude'),
         requires='warm_start_from',
-        traits=SAME_IN_TRIALS,
+        traits=SAME_IN_TRIALS | KEPT,
     )
     freeze: str = flag(
         '',
         'Regular expression; variables whose names match it anywhere are not trained.',
         check=regular_expression('freeze'),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT,
     )
     debug_numerics: bool = flag(
         False, 'Stop at the first op that produces a NaN or an infinity, and name it; slower.', traits=SAME_IN_TASKS
@@ -217,10 +217,10 @@ class Options:
         default_text='each checkpoint',
         group='Evaluation',
         bounds=(1, MAX_STEPS),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | KEPT,
     )
     eval_steps: int = flag(
-        0, 'Number of evaluation batches; 0 evaluates the whole split.', bounds=(0, MAX_STEPS), traits=SAME_IN_TRIALS
+        0, 'Number of evaluation batches; 0 evaluates the whole split.', bounds=(0, MAX_STEPS), traits=SAME_IN_TRIALS | KEPT
     )
     eval_timeout: int = flag(
         0,
@@ -231,23 +231,28 @@ class Options:
         traits=NOT_IN_TRIALS,
     )
     eval_splits: Sequence[str] = flag(
-        ('eval',), 'Splits to evaluate, such as eval,train.', check=check_splits, traits=NOT_EMPTY | SAME_IN_TRIALS
+        ('eval',), 'Splits to evaluate, such as eval,train.', check=check_splits, traits=NOT_EMPTY | SAME_IN_TRIALS | KEPT
     )
-    best_metric: str = flag(
-        'loss:min',
+    best_metric: str | None = flag(
+        None,
         'The metric of the checkpoint kept in output_dir/best: METRIC:min or METRIC:max, on the first split.',
+        default_text='loss:min',
         schedules=('train_and_evaluate', 'continuous_eval', 'dry_run'),
-        traits=SAME_IN_TRIALS,
+        traits=SAME_IN_TRIALS | KEPT,
     )
     early_stopping_patience: int = flag(
         0,
         'Evaluations without a better best_metric after which training stops; 0 disables early stopping.',
         bounds=(0, MAX_STEPS),
         schedules=_STOPPING,
-        traits=SAME_IN_TRIALS,
+        traits=SAME_IN_TRIALS | KEPT,
     )
     early_stopping_min_delta: float = flag(
-        0.0, 'Smallest improvement of best_metric that counts.', bounds=(0, None), schedules=_STOPPING, traits=SAME_IN_TRIALS
+        0.0,
+        'Smallest improvement of best_metric that counts.',
+        bounds=(0, None),
+        schedules=_STOPPING,
+        traits=SAME_IN_TRIALS | KEPT,
     )
     checkpoint: str = flag(
         'latest',

@@ -140,7 +140,7 @@ def opened(
         params = _with_history(source.params, history, task)
         experiment = make_experiment(model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics)
         if not step or step < experiment.train_steps:
-            (saved_flags.warn_of_changes if step else saved_flags.save)(output_dir, options, task.count)
+            (saved_flags.update if step else saved_flags.save)(output_dir, options, task.count)
             overrides.save(params, history, run_dir.hparams_path(output_dir))
         cleanup.callback(close_writers, output_dir)
         yield experiment

@@ -1,4 +1,7 @@
-"""flags.json in an output_dir: the flags and the number of tasks with which a run began, on which its result depends."""
+"""flags.json in an output_dir: the flags of its training, which a resume takes over, and the number of tasks.
+
+Those on which the result depends stay as the run began; the others are those of the last start.
+"""
 
 from typing import Any
 
@@ -13,7 +16,7 @@ from estimator_trainer.hparams.build import differences
 
 
 def save(output_dir: str, options: Options, num_tasks: int) -> None:
-    """Writes the file.
+    """Writes the file for a run that begins.
 
     Args:
       num_tasks: number of processes that train.
@@ -21,8 +24,19 @@ def save(output_dir: str, options: Options, num_tasks: int) -> None:
     write_json(flags_path(output_dir), _values(options, num_tasks))
 
 
+def update(output_dir: str, options: Options, num_tasks: int) -> None:
+    """Writes the file for a run that resumes; logs which flags differ from those with which it began, if the result depends on
+    them. Arguments as for `save`.
+    """
+    now, saved = _values(options, num_tasks), load(output_dir)
+    began = {name: saved[name] for name in (*names_with(Trait.CHANGES_RESULT), 'num_tasks') if name in saved}
+    if changes := differences(began, now, now.keys() - began.keys()):
+        tf.logging.warning('This run began otherwise: %s. Its result differs from that without these changes.', changes)
+    write_json(flags_path(output_dir), {**now, **began})
+
+
 def _values(options, num_tasks):
-    return {**{name: getattr(options, name) for name in names_with(Trait.CHANGES_RESULT)}, 'num_tasks': num_tasks}
+    return {**{name: getattr(options, name) for name in names_with(Trait.KEPT)}, 'num_tasks': num_tasks}
 
 
 def load(output_dir: str) -> dict[str, Any]:
@@ -37,10 +51,3 @@ def load(output_dir: str) -> dict[str, Any]:
         return read_json(flags_path(output_dir))
     except ValueError as error:
         raise UsageError(f'{error}; delete it, or choose another --output_dir') from None
-
-
-def warn_of_changes(output_dir: str, options: Options, num_tasks: int) -> None:
-    """Logs what differs from that with which the run began; arguments as for `save`."""
-    began, now = load(output_dir), _values(options, num_tasks)
-    if changes := differences({name: value for name, value in began.items() if name in now}, now, now.keys() - began.keys()):
-        tf.logging.warning('This run began otherwise: %s. Its result differs from that without these changes.', changes)

@@ -32,13 +32,13 @@ class Objective(typing.NamedTuple):
         return (max if self.is_max else min)(numbers, default=None)
 
 
-def parse_objective(text: str) -> Objective:
-    """Parses text such as 'loss:min' or 'accuracy:max'.
+def parse_objective(text: str | None) -> Objective:
+    """Parses text such as 'accuracy:max'; None is 'loss:min'.
 
     Raises:
       UsageError: the text is not of this form.
     """
-    metric, _, direction = text.rpartition(':')
+    metric, _, direction = ('loss:min' if text is None else text).rpartition(':')
     if not metric or direction not in ('min', 'max'):
         raise UsageError(f'--best_metric={text} is not of the form METRIC:min or METRIC:max, such as accuracy:max')
     return Objective(metric, direction == 'max')

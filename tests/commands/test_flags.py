@@ -77,6 +77,12 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
             num_gpus num_towers precision xla""",
         ),
         (Trait.CHANGES_RESULT, 'num_gpus num_towers precision xla overfit_batches freeze'),
+        (
+            Trait.KEPT,
+            """schedule num_gpus num_towers precision xla overfit_batches freeze steps_per_loop save_checkpoints_steps
+            save_summary_steps keep_checkpoint_max eval_every_steps eval_steps eval_splits best_metric early_stopping_patience
+            early_stopping_min_delta warm_start_from warm_start_names warm_start_exclude""",
+        ),
         (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file'),
         (
             Trait.NOT_IN_TRIALS,
