@@ -98,7 +98,8 @@ def check_names(FLAGS: flags.FlagValues) -> None:
         raise missing_set(name)
     for flag in ('hparams', 'override_hparams'):
         parse(FLAGS[flag].value or '', f'--{flag}')
-    if SCHEDULES[FLAGS.schedule].trains:  # Other schedules may take model and dataset from the output_dir.
+    names_model = FLAGS['model'].present or FLAGS['dataset'].present or not FLAGS.output_dir
+    if SCHEDULES[FLAGS.schedule].trains and names_model:  # Otherwise the run in the output_dir may have others.
         _check_hparams(FLAGS)
 
 

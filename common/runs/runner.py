@@ -1,8 +1,9 @@
 """The run of a schedule in its output_dir."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import dataclasses
+import functools
 import random
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import Options, names_with
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.runs import saved_dataset, saved_flags
+from estimator_trainer.common.runs import saved_dataset, saved_flags, start_over
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
 from estimator_trainer.common.runs.schedules import RUN
@@ -45,6 +46,7 @@ def run(
     stop: StopOnSignal,
     cluster: ClusterConfig | None = None,
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
+    kept: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> Any:
     """Runs the schedule of the options, saves its result in results.json, and returns it; a summary of the data is text.
 
@@ -59,6 +61,7 @@ def run(
       stop: already entered.
       cluster: this process's place in a cluster.
       on_metrics: see `common.commands.api.train`.
+      kept: what flags.json keeps of a training: the flags as given, also where the cluster changes them.
 
     Raises:
       UsageError: the options, hyper-parameters, modules or the directory are invalid or incompatible.
@@ -84,7 +87,7 @@ def run(
                 options = dataclasses.replace(options, warm_start_from='')
         if schedule.is_dry_run or is_worker:
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
-        experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics))
+        experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics, kept))
         with name_the_op(), diagnose_errors(experiment):
             result = RUN[options.schedule](experiment)
             if experiment.evaluators and not options.input:
@@ -109,6 +112,7 @@ def opened(
     stop: StopOnSignal,
     task: TrainingTask = ALONE,
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
+    kept: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> Iterator[Experiment]:
     """Yields the Experiment of a run after checking its output_dir, which is locked within the block if the run trains.
 
@@ -116,42 +120,47 @@ def opened(
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
     changed = tuple(parse(options.override_hparams, '--override_hparams'))
-    is_resumed = checkpoints.has_checkpoint(output_dir)
+    is_resumed = checkpoints.has_checkpoint(output_dir) and not options.overwrite
+    advise = functools.partial(overrides.advise, getattr(model, 'OVERRIDABLE_HPARAMS', ())) if schedule.trains else None
     of_inference = () if schedule.trains else ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
     with contextlib.ExitStack() as cleanup:
         # Both may fail, so they precede creating the directory.
         config = make_run_config(output_dir, params.seed, options, task)
-        saved = _saved(source, output_dir, (*changed, *of_inference)) if is_resumed else None
+        saved = _saved(source, output_dir, (*changed, *of_inference), advise) if is_resumed else None
         if schedule.trains:
-            cleanup.enter_context(_locked_and_recovered(output_dir))
+            cleanup.enter_context(start_over.locked(output_dir, options))
         elif schedule.needs_checkpoint:
             checkpoints.require_checkpoint(output_dir)
         cleanup.enter_context(_seeded(params.seed))
         source = _with_data(source, saved, options)
         if not schedule.trains:
             if is_resumed and not saved:
-                build.compare(source.params, run_dir.hparams_path(output_dir), (*changed, *of_inference))
+                build.compare(source.params, run_dir.hparams_path(output_dir), (*changed, *of_inference), advise)
             yield make_experiment(model, source, config, options, stop, task, on_metrics)
             return
-        if task.is_chief and (text := source.summary()):
+        text = source.summary() if task.is_chief else ''
+        if text:
             tf.logging.info('%s', text)
-            run_dir.save_summary(output_dir, text)
-        history, step = _history(source.params, output_dir, changed)
+        history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, advise)
         params = _with_history(source.params, history, task)
         experiment = make_experiment(model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics)
+        if options.overwrite and task.is_chief:  # Once nothing is left to check.
+            start_over.delete(output_dir)
+        if text:
+            run_dir.save_summary(output_dir, text)
         if not step or step < experiment.train_steps:
-            (saved_flags.update if step else saved_flags.save)(output_dir, options, task.count)
+            (saved_flags.update if step else saved_flags.save)(output_dir, kept, task.count)
             overrides.save(params, history, run_dir.hparams_path(output_dir))
         cleanup.callback(close_writers, output_dir)
         yield experiment
 
 
-def _saved(source, output_dir, free):
+def _saved(source, output_dir, free, advise):
     """Returns the SavedDataset of a run, or None; checks that its hyper-parameters are the same, except those in `free`."""
     saved = saved_dataset.load(output_dir)
     if saved or not source.has_metadata():  # Otherwise the data must be prepared first.
         params = build.add_metadata(source.params, saved.metadata) if saved else source.params
-        build.compare(params, run_dir.hparams_path(output_dir), free)
+        build.compare(params, run_dir.hparams_path(output_dir), free, advise)
     return saved
 
 
@@ -169,11 +178,11 @@ def _reads_data(options):
     return schedule.trains or (schedule.evaluates or schedule.predicts) and not options.input
 
 
-def _history(params, output_dir, names):
+def _history(params, output_dir, names, advise):
     """Returns the history of a run's hyper-parameters, including changes on resuming, and the step of the change."""
     path, history, step = run_dir.hparams_path(output_dir), [], 0
     if checkpoints.has_checkpoint(output_dir):
-        saved = build.compare(params, path, names)
+        saved = build.compare(params, path, names, advise)
         step = checkpoints.global_step(tf.train.latest_checkpoint(output_dir))
         history = overrides.add_entry(overrides.read_history(path), saved, params, names, step)
         for entry in history:
@@ -197,6 +206,8 @@ def _for_cluster(model, options, params, cluster):
     """Returns the options of this task, checked."""
     if cluster.addresses.get(PS):
         _check_asynchronous(model, params, options)
+    if options.overwrite and cluster.addresses.get(EVALUATOR):
+        raise UsageError('--overwrite: the evaluator of the cluster may still read the old checkpoints: delete them before')
     is_evaluator, has_evaluator = cluster.job == EVALUATOR, bool(cluster.addresses.get(EVALUATOR))
     if (is_evaluator or has_evaluator) and options.early_stopping_patience:
         raise UsageError('--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster')
@@ -263,13 +274,3 @@ def _joined(cluster, params, options):
         yield task
     finally:
         task.end_watch()
-
-
-@contextlib.contextmanager
-def _locked_and_recovered(output_dir):
-    """Locks a directory for this process's run, and recovers it if an earlier run was killed."""
-    run_dir.check_empty(output_dir)
-    run_dir.ensure_writable(output_dir)
-    with run_dir.lock(output_dir):
-        checkpoints.recover(output_dir)
-        yield
