@@ -106,6 +106,12 @@ class Options:
         100, 'Steps between log lines, and between points in TensorBoard.', bounds=(1, MAX_STEPS), traits=SAME_IN_TASKS | KEPT
     )
     keep_checkpoint_max: int = flag(5, 'Number of recent checkpoints to keep; 0 keeps all.', bounds=(0, MAX_INT), traits=KEPT)
+    keep_checkpoint_every: int = flag(
+        0,
+        'Save a checkpoint at each multiple of this step, and keep it beside the recent ones; 0 for none.',
+        bounds=(0, MAX_STEPS),
+        traits=SAME_IN_TASKS | KEPT,
+    )
     num_gpus: int = flag(
         0,
         'Number of towers, on GPUs 0 to N-1.',

@@ -209,6 +209,7 @@ def _for_cluster(model, options, params, cluster):
 def _check_asynchronous(model, params, options):
     """Raises UsageError if an option, a hyper-parameter or the model requires synchronous steps."""
     is_given = {
+        '--keep_checkpoint_every': options.keep_checkpoint_every > 0,
         '--steps_per_loop': options.steps_per_loop > 1,
         '--precision=float16': options.precision == 'float16',
         'gradient_accumulation_steps': params.gradient_accumulation_steps > 1,

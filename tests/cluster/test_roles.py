@@ -46,6 +46,7 @@ def test_each_task_rejects_options_that_clusters_do_not_support(run_as, tmp_path
         (WITH_EVALUATOR, 'chief', PATIENCE, NEEDS_EVALUATIONS),
         ({'worker': ['a:1', 'b:1']}, 'evaluator', PATIENCE, NEEDS_EVALUATIONS),
         (WITH_SERVER, 'chief', '--steps_per_loop=2', f'--steps_per_loop {NOT_WITH_SERVERS}'),
+        (WITH_SERVER, 'chief', '--keep_checkpoint_every=2', f'--keep_checkpoint_every {NOT_WITH_SERVERS}'),
         (WITH_SERVER, 'ps', '--precision=float16', f'--precision=float16 {NOT_WITH_SERVERS}'),
         (WITH_SERVER, 'worker', '--hparams=gradient_accumulation_steps=2', f'gradient_accumulation_steps {NOT_WITH_SERVERS}'),
         (WITH_SERVER, 'worker', '--hparams=group_by_length=true', f'group_by_length {NOT_WITH_SERVERS}'),
