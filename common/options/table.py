@@ -260,9 +260,10 @@ class Options:
         schedules=_STOPPING,
         traits=SAME_IN_TRIALS | KEPT,
     )
-    checkpoint: str = flag(
-        'latest',
+    checkpoint: str | None = flag(
+        None,
         'The checkpoint to evaluate, predict with or export: latest, best, or a path.',
+        default_text='best, if the training had --best_metric or --early_stopping_patience; else latest',
         schedules=('evaluate', 'predict', 'export'),
         traits=PATH | NOT_IN_TRIALS,
     )

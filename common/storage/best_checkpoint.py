@@ -14,9 +14,11 @@ from estimator_trainer.common.files import names_in, read_json, write_json
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.storage.metrics import Objective
-from estimator_trainer.common.storage.restore import paths_of
+from estimator_trainer.common.storage.restore import is_intact, paths_of
 
 _RECORD = 'best.json'
+# Of the entries of best.json besides the evaluation.
+_TYPES: Mapping[str, Any] = {'checkpoint': str, 'split': str, 'metric': str, 'is_max': bool, 'value': (int, float)}
 
 
 def best_dir(output_dir: str) -> str:
@@ -105,6 +107,18 @@ def find_best(output_dir: str) -> str | None:
     return record and os.path.join(directory, record['checkpoint'])
 
 
+def intact_best(output_dir: str) -> str | None:
+    """Returns the path of the best checkpoint, without suffix, if it is intact, or None."""
+    path = find_best(output_dir)
+    return path if path and is_intact(path) else None
+
+
+def evaluation(output_dir: str) -> dict[str, Any] | None:
+    """Returns the evaluation of the best checkpoint, {'global_step': int, split: {metric: value}}, or None."""
+    record = _read(best_dir(output_dir))
+    return record and {key: value for key, value in record.items() if key not in _TYPES}
+
+
 def _read(directory):
     path = os.path.join(directory, _RECORD)
     if not tf.io.gfile.exists(path):
@@ -115,7 +129,6 @@ def _read(directory):
         raise RunError(f'{error}: delete {directory}') from None
     if record.get('value') in ('Infinity', '-Infinity', 'NaN'):
         record['value'] = float(record['value'])
-    types: dict[str, Any] = {'checkpoint': str, 'split': str, 'metric': str, 'is_max': bool, 'value': (int, float)}
-    if not all(isinstance(record.get(key), expected) for key, expected in types.items()):
+    if not all(isinstance(record.get(key), expected) for key, expected in _TYPES.items()):
         raise RunError(f'{path}: does not describe a checkpoint: delete {directory}')
     return record
