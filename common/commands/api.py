@@ -46,7 +46,7 @@ from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
 from estimator_trainer.common.runs.diagnosis import find_cause
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
-from estimator_trainer.common.storage.metrics import read_metrics
+from estimator_trainer.common.storage.metrics import read_evaluation, read_metrics
 
 _FLAG = re.compile(r'(?<![\w-])--([a-z]\w*)')  # Its name is that of an argument.
 
@@ -154,12 +154,7 @@ class Run:
         If the training had best_metric or early_stopping_patience, 'best' is the same of the best checkpoint.
         """
         rows = read_metrics(self.output_dir)  # Ordered by step.
-        latest = [row for row in rows if row['global_step'] == rows[-1]['global_step']]
-        found: dict[str, Any] = {'global_step': int(latest[0]['global_step'])} if latest else {}
-        for row in latest:
-            found[row['split']] = {
-                name: json.loads(text) for name, text in row.items() if text and name not in ('global_step', 'split')
-            }
+        found = read_evaluation(self.output_dir, int(rows[-1]['global_step'])) if rows else {}
         return chosen_checkpoint.with_best(found, self.output_dir, saved_flags.load(self.output_dir))
 
     def evaluate(self, split: str = 'eval', checkpoint: str | None = None, **options: Any) -> dict[str, Any]:

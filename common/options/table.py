@@ -76,6 +76,14 @@ class Options:
         schedules=_TRAINING,
         traits=NOT_IN_TRIALS,
     )
+    from_step: int | str | None = flag(
+        None,
+        'Go back to the checkpoint of this step, or to the best one: what is newer moves to output_dir/abandoned, and training '
+        'goes on from there. The same command, given again, resumes.',
+        default_text='the latest',
+        schedules=_TRAINING,
+        traits=NOT_IN_TRIALS,
+    )
     train_steps: int | None = flag(
         None,
         'The step at which training ends; takes precedence over num_epochs.',

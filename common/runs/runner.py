@@ -24,7 +24,7 @@ from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import Options, names_with
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.runs import saved_dataset, saved_flags
+from estimator_trainer.common.runs import rollback, saved_dataset, saved_flags
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
 from estimator_trainer.common.runs.schedules import RUN
@@ -81,9 +81,11 @@ def run(
         if cluster and schedule.trains and not schedule.is_dry_run and len(cluster.members) > 1:
             task = cleanup.enter_context(_joined(cluster, params, options))
             if is_worker:  # The chief has the weights.
-                options = dataclasses.replace(options, warm_start_from='')
+                options = dataclasses.replace(options, warm_start_from='', from_step=None)
         if schedule.is_dry_run or is_worker:
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
+        if schedule.follows and options.from_step is not None:
+            rollback.wait(output_dir, options)
         experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics))
         with name_the_op(), diagnose_errors(experiment):
             result = RUN[options.schedule](experiment)
@@ -121,9 +123,12 @@ def opened(
     with contextlib.ExitStack() as cleanup:
         # Both may fail, so they precede creating the directory.
         config = make_run_config(output_dir, params.seed, options, task)
-        saved = _saved(source, output_dir, (*changed, *of_inference)) if is_resumed else None
+        back_to = rollback.target(output_dir, options) if schedule.trains else None
+        saved = _saved(source, output_dir, (*changed, *of_inference), back_to) if is_resumed else None
         if schedule.trains:
             cleanup.enter_context(_locked_and_recovered(output_dir))
+            back_to = rollback.target(output_dir, options)  # Another process may have trained there meanwhile.
+            rollback.say_if_done(output_dir, options)
         elif schedule.needs_checkpoint:
             checkpoints.require_checkpoint(output_dir)
         cleanup.enter_context(_seeded(params.seed))
@@ -136,9 +141,11 @@ def opened(
         if task.is_chief and (text := source.summary()):
             tf.logging.info('%s', text)
             run_dir.save_summary(output_dir, text)
-        history, step = _history(source.params, output_dir, changed)
+        history, step = _history(source.params, output_dir, changed, back_to)
         params = _with_history(source.params, history, task)
         experiment = make_experiment(model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics)
+        if back_to is not None:  # Once nothing is left to check.
+            rollback.roll_back(output_dir, back_to, options)
         if not step or step < experiment.train_steps:
             (saved_flags.update if step else saved_flags.save)(output_dir, options, task.count)
             overrides.save(params, history, run_dir.hparams_path(output_dir))
@@ -146,12 +153,12 @@ def opened(
         yield experiment
 
 
-def _saved(source, output_dir, free):
+def _saved(source, output_dir, free, back_to):
     """Returns the SavedDataset of a run, or None; checks that its hyper-parameters are the same, except those in `free`."""
     saved = saved_dataset.load(output_dir)
     if saved or not source.has_metadata():  # Otherwise the data must be prepared first.
         params = build.add_metadata(source.params, saved.metadata) if saved else source.params
-        build.compare(params, run_dir.hparams_path(output_dir), free)
+        build.compare(params, run_dir.hparams_path(output_dir), free, back_to)
     return saved
 
 
@@ -169,13 +176,19 @@ def _reads_data(options):
     return schedule.trains or (schedule.evaluates or schedule.predicts) and not options.input
 
 
-def _history(params, output_dir, names):
-    """Returns the history of a run's hyper-parameters, including changes on resuming, and the step of the change."""
+def _history(params, output_dir, names, back_to):
+    """Returns the history of a run's hyper-parameters, including changes on resuming, and the step of the change.
+
+    Args:
+      back_to: the step to which the run goes back, without the changes since, or None.
+    """
     path, history, step = run_dir.hparams_path(output_dir), [], 0
     if checkpoints.has_checkpoint(output_dir):
-        saved = build.compare(params, path, names)
-        step = checkpoints.global_step(tf.train.latest_checkpoint(output_dir))
-        history = overrides.add_entry(overrides.read_history(path), saved, params, names, step)
+        saved = build.compare(params, path, names, back_to)
+        latest = checkpoints.global_step(tf.train.latest_checkpoint(output_dir))
+        history, step = overrides.read_history(path), latest if back_to is None else back_to
+        history = [entry for entry in history if back_to is None or entry['global_step'] < back_to]
+        history = overrides.add_entry(history, saved, params, names, step)
         for entry in history:
             for name, (old, new) in entry['hparams'].items():
                 tf.logging.info('From step %d on: %s is %s; it was %s.', entry['global_step'], name, dumps(new), dumps(old))
@@ -272,5 +285,6 @@ def _locked_and_recovered(output_dir):
     run_dir.check_empty(output_dir)
     run_dir.ensure_writable(output_dir)
     with run_dir.lock(output_dir):
+        rollback.finish(output_dir)
         checkpoints.recover(output_dir)
         yield

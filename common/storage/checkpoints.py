@@ -106,6 +106,15 @@ def steps(output_dir: str) -> list[int]:
     return sorted(step for step, path in _list(output_dir) if tf.io.gfile.exists(f'{path}.index'))
 
 
+def abandon(output_dir: str, step: int, folder: str) -> None:
+    """Moves the checkpoints later than a step to a folder; the Estimator then resumes from that step."""
+    found = [path for saved, path in reversed(_list(output_dir)) if saved <= step and tf.io.gfile.exists(f'{path}.index')]
+    tf.train.update_checkpoint_state(output_dir, os.path.join(output_dir, f'model.ckpt-{step}'), found)
+    for name in names_in(output_dir):
+        if (file := re.fullmatch(r'model\.ckpt-(\d+)\..+', name)) and int(file[1]) > step:
+            tf.io.gfile.rename(os.path.join(output_dir, name), os.path.join(folder, name), overwrite=True)
+
+
 def require_checkpoint(output_dir: str) -> None:
     """Raises UsageError if there is no checkpoint to load."""
     if not has_checkpoint(output_dir):

@@ -32,6 +32,8 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
     code, found, _ = run_as(WITH_EVALUATOR, 'evaluator')
     assert code == 0 and found['global_step'] == 3 and found['eval']
     assert json.loads((tmp_path / 'output' / 'results.json').read_text()) == found
+    assert run_as(WITH_EVALUATOR, 'chief', '--from_step=0')[1] == {'global_step': 3}
+    assert run_as(WITH_EVALUATOR, 'evaluator', '--from_step=0')[1] == found  # It does not wait, or else forever.
     assert run_as({'master': ['a:1']}, 'master')[1] == found  # Like a host with the only task.
     code, result, _ = run_as(WITH_SERVER, 'chief', '--schedule=evaluate')
     assert code == 0 and result['global_step'] == 3

@@ -86,8 +86,8 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
         (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file'),
         (
             Trait.NOT_IN_TRIALS,
-            """schedule override_hparams checkpoint eval_timeout input predict_split predictions visualize local_cluster
-            restarts""",
+            """schedule override_hparams from_step checkpoint eval_timeout input predict_split predictions visualize
+            local_cluster restarts""",
         ),
     ],
 )
