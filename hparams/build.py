@@ -1,6 +1,6 @@
 """Read-only hyper-parameters: merged from layers, parsed from text, saved and compared."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 import json
 import types
 from typing import Any
@@ -159,6 +159,7 @@ def make_hparams(
     set_name: str = '',
     text: str = '',
     given: Mapping[str, Any] = types.MappingProxyType({}),
+    saved: Mapping[str, Any] | None = None,
     **flags: Any,
 ) -> HParams:
     """Merges the layers: defaults, the model's, the dataset's, the set, `--hparams`, other flags; later ones take precedence.
@@ -171,20 +172,30 @@ def make_hparams(
       set_name: a file of hparams/ or a path to a JSON file; '' is MODEL_DATASET if that file exists.
       text: such as 'learning_rate=0.01,filters=[16,32]'.
       given: hyper-parameters of the same layer, with values of their types.
+      saved: the content of a run's hparams.json, which takes the place of the set MODEL_DATASET; names that no module has any
+        longer are left out.
       **flags: hyper-parameters with their own flags; None if not given.
 
     Raises:
       UsageError: an unknown name, a wrong type or a value out of range; the message names it and its layer.
     """
     values = of_modules(model_name, model_params, dataset_name, dataset_params)
-    default_set = f'{model_name}_{dataset_name}'
-    if set_name or default_set in available_sets():
-        name = set_name or default_set
+    if saved is not None:
+        own = {key: value for key, value in renamed(saved, values).items() if key in values}
+        values = apply(values, 'hparams.json of the run', own)
+    name = set_name or ('' if saved is not None else default_set(model_name, dataset_name))
+    if name:
         changes = _load_set(name, values)
         _check_same_plugins(name, values, changes)
         values = apply(values, f'--hparams_set={name}', changes)
     values = add_text(values, text, given)
     return HParams(apply(values, 'flags', {key: value for key, value in flags.items() if value is not None}))
+
+
+def default_set(model_name: str, dataset_name: str) -> str:
+    """Returns the name of the set for a model and a dataset; '' if there is none."""
+    name = f'{model_name}_{dataset_name}'
+    return name if name in available_sets() else ''
 
 
 def _check_same_plugins(name, values, changes):
@@ -210,10 +221,19 @@ def undone(saved: Mapping[str, Any], step: int) -> dict[str, Any]:
     return {**values, **({HISTORY: kept} if kept else {})}
 
 
-def compare(params: HParams, path: str, free: Iterable[str] = (), before: int | None = None) -> HParams:
+def compare(
+    params: HParams,
+    path: str,
+    free: Iterable[str] = (),
+    advise: Callable[[HParams, HParams, list[str]], str] | None = None,
+    before: int | None = None,
+) -> HParams:
     """Checks that a run resumes with its saved hyper-parameters, except for its length and those in `free`.
 
     Args:
+      path: of its hparams.json.
+      advise: returns the end of the message, from the saved ones, `params` and the names that differ; None if no training
+        resumes.
       before: see `undone`; None for the saved ones as they are.
 
     Returns:
@@ -228,17 +248,18 @@ def compare(params: HParams, path: str, free: Iterable[str] = (), before: int | 
         saved = HParams({**DEFAULTS, **added, **renamed(content, params)})  # Files of older versions lack some.
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
-    found = differences(saved, params, ('train_steps', 'num_epochs', *free))
-    if found:
+    names = _differing(saved, params, ('train_steps', 'num_epochs', *free))
+    names = [name for name in names if name in ('model', 'dataset')] or names  # Others follow from these.
+    if names:
         is_other_data = any(saved.get(key) and params[key] not in ('', saved[key]) for key in params if _names_data(key))
         hint = (
             '; other data can be predicted, with --input=FILES, and evaluated, with --eval_splits=test, if it is the split '
             'test of a directory that was trained on'
         )
-        raise UsageError(
-            f'{path}: {found}: reuse the saved values, with --hparams_set={path}, or choose another --output_dir'
-            f'{hint if is_other_data else ""}'
+        advice = (
+            advise(saved, params, names) if advise else "omit what differs to use the run's own, or choose another --output_dir"
         )
+        raise UsageError(f'{path}: {_changes(saved, params, names)}: {advice}{hint if is_other_data else ""}')
     return saved
 
 
@@ -249,11 +270,15 @@ def _names_data(key):
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str] = ()) -> str:
     """Describes the differences between two dicts, except for the keys in `free`; '' if there are none."""
-    return '; '.join(
-        f'{key} was {_text(old, key)}, now it is {_text(new, key)}'
-        for key in {**old, **new}
-        if key not in free and old.get(key) != new.get(key)
-    )
+    return _changes(old, new, _differing(old, new, free))
+
+
+def _differing(old, new, free):
+    return [key for key in {**old, **new} if key not in free and old.get(key) != new.get(key)]
+
+
+def _changes(old, new, names):
+    return '; '.join(f'{key} was {_text(old, key)}, now it is {_text(new, key)}' for key in names)
 
 
 def _text(values, key):

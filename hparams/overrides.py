@@ -1,6 +1,7 @@
 """Changes of hyper-parameters on resuming, and their history in hparams.json."""
 
 from collections.abc import Collection, Mapping
+import json
 from typing import Any
 
 from estimator_trainer.common.errors import UsageError
@@ -17,10 +18,34 @@ def check_names(names: Collection[str], of_model: Collection[str]) -> None:
       names: of hyper-parameters.
       of_model: OVERRIDABLE_HPARAMS of the model.
     """
-    known = [*(name for name, entry in TABLE.items() if entry.may_change), *of_model]
+    known = _known(of_model)
     for name in names:
         if name not in known:
             raise UsageError(f'--override_hparams: a run cannot change {name} when resuming; it can change {", ".join(known)}')
+
+
+def _known(of_model):
+    return [*(name for name, entry in TABLE.items() if entry.may_change), *of_model]
+
+
+def advise(of_model: Collection[str], saved: Mapping[str, Any], params: Mapping[str, Any], names: Collection[str]) -> str:
+    """Returns what a user can do about the names of hyper-parameters that differ from those of a run to resume.
+
+    Args:
+      of_model: as for `check_names`.
+      saved: those of the run.
+      params: the given ones.
+    """
+    is_same_code = all(name in saved and name in params for name in names)
+    ways = ["omit what differs to go on with the run's own" if is_same_code else 'restore the code']
+    if {*names} <= {*_known(of_model)}:
+        ways.append(f'change the run from here on, with --override_hparams={",".join(_assigned(n, params[n]) for n in names)}')
+    return ', or '.join([*ways, 'start over with --overwrite', 'choose another --output_dir'])
+
+
+def _assigned(name, value):
+    """Returns NAME=VALUE as --override_hparams takes it."""
+    return f'{name}={value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))}'
 
 
 def read_history(path: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@
 Mistakes raise UsageError, failures RunError, both with one line of text. A run restores signal handlers, loggers and the random
 states of Python and NumPy. Concurrent runs in several threads share these states, so the initial weights of Keras layers depend
 on both. In the main thread, Ctrl-C during training saves a checkpoint before it raises KeyboardInterrupt; to resume, call
-`train` again with the same arguments.
+`train` again with the same arguments, or `run.train()`.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster import tf_config
-from estimator_trainer.common.commands import flags, frames, request
+from estimator_trainer.common.commands import flags, frames, request, saved_run
+from estimator_trainer.common.commands.arguments_text import to_arguments
 from estimator_trainer.common.errors import RunError, UsageError, check_utf8, describe, show
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.inference.predictor import Predictor
@@ -48,8 +49,6 @@ from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.metrics import read_evaluation, read_metrics
 
-_FLAG = re.compile(r'(?<![\w-])--([a-z]\w*)')  # Its name is that of an argument.
-
 __all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'load', 'train']
 
 
@@ -65,6 +64,9 @@ def train(
 ) -> 'Run':
     """Trains a model, or resumes its run, and evaluates it; skips work already done in the output_dir.
 
+    A run goes on with its own hyper-parameters and options where none are given. To give others is a mistake, unless the run
+    starts over, with overwrite=True, or changes them from here on, with override_hparams={...}.
+
     Args:
       model: the name of a model, a module, or any object with the functions of a model module; see docs/modules.md. Also a
         function of its own: model_fn(features, labels, mode, params, config), or estimator(config, params).
@@ -78,7 +80,7 @@ def train(
       **options: the flags of trainer.py, such as train_steps=1000 or data_dir='data'; schedule='train' does not evaluate.
 
     Raises:
-      UsageError: an argument, a module or a hyper-parameter is wrong, or the output_dir belongs to another model.
+      UsageError: an argument, a module or a hyper-parameter is wrong, or the output_dir has a run with others.
       RunError: files are missing or corrupt, memory or disk space is insufficient, or training fails.
     """
     if on_metrics is not None and not callable(on_metrics):
@@ -111,7 +113,7 @@ def load(output_dir: str, model: Any = None, dataset: Any = None, data_dir: str 
     output_dir = _path('output_dir', output_dir)
     with _reported():
         checkpoints.require_checkpoint(output_dir)
-        found = request.settings(output_dir)
+        found = saved_run.settings(output_dir)
     if not all([model or 'model' in found, dataset or 'dataset' in found]):
         raise UsageError(f'{output_dir}: has no hparams.json that names the model and the dataset: give both')
     return Run(output_dir, model or found.get('model'), dataset or found.get('dataset'), data_dir)
@@ -156,6 +158,32 @@ class Run:
         rows = read_metrics(self.output_dir)  # Ordered by step.
         found = read_evaluation(self.output_dir, int(rows[-1]['global_step'])) if rows else {}
         return chosen_checkpoint.with_best(found, self.output_dir, saved_flags.load(self.output_dir))
+
+    def train(
+        self,
+        steps: int | None = None,
+        *,
+        num_epochs: float | None = None,
+        on_metrics: Callable[[dict[str, Any]], None] | None = None,
+        **options: Any,
+    ) -> 'Run':
+        """Trains on, with the run's own hyper-parameters and options where none are given, and returns the run.
+
+        Args:
+          steps: the step at which training ends, counted from the beginning of the run, as train_steps of `train`; by default,
+            that of the run.
+          num_epochs: the epochs after which it ends, likewise.
+          on_metrics, **options: as for `train`.
+
+        Raises:
+          UsageError, RunError: there is no checkpoint, or as for `train`.
+        """
+        if options.get('overwrite'):
+            raise UsageError('overwrite is not an option here: a run that starts over is another one, of train()')
+        with _reported():
+            checkpoints.require_checkpoint(self.output_dir)
+        self._execute({'train_steps': steps, 'num_epochs': num_epochs}, options, on_metrics, names=())
+        return self
 
     def evaluate(self, split: str = 'eval', checkpoint: str | None = None, **options: Any) -> dict[str, Any]:
         """Evaluates a split, and returns {metric: value}, with 'global_step'.
@@ -265,10 +293,10 @@ class Run:
         """
         return self._execute({'schedule': 'export', 'checkpoint': checkpoint}, options)['export']
 
-    def _execute(self, fixed, options, on_metrics=None):
+    def _execute(self, fixed, options, on_metrics=None, names=('model', 'dataset')):
         try:
             with _reported(), StopInProgram() as stop:
-                FLAGS, objects = self._settings(fixed, options, on_metrics)
+                FLAGS, objects = self._settings(fixed, options, on_metrics, names)
                 return request.run(FLAGS, stop, None, objects)
         except _OfProgram as error:
             raise error.error from None
@@ -280,8 +308,8 @@ class Run:
             with request.opened(FLAGS, objects, stop) as experiment:
                 yield experiment
 
-    def _settings(self, fixed, options, on_metrics=None):
-        """Returns the flags, and the request.Objects."""
+    def _settings(self, fixed, options, on_metrics=None, names=('model', 'dataset')):
+        """Returns the flags, with those of model and dataset in `names`, and the request.Objects."""
         check_not_forked()
         tf_config.refuse(os.environ, 'a Python program')
         for name in options:
@@ -289,7 +317,8 @@ class Run:
                 raise UsageError(f'{name} is an option of trainer.py only')
             if name in fixed or name in self._flags:
                 raise UsageError(f'{name} is not an option here: it is given otherwise')
-        values = {**self._flags, **{name: _to_python(value) for name, value in {**fixed, **options}.items()}}
+        own = {name: value for name, value in self._flags.items() if name in (*names, 'data_dir', 'output_dir')}
+        values = {**own, **{name: _to_python(value) for name, value in {**fixed, **options}.items()}}
         for name in {'hparams', 'override_hparams'} & values.keys():
             value = values[name]
             if not isinstance(value, (str, Mapping)) or not all(isinstance(key, str) for key in value):
@@ -308,7 +337,12 @@ class Run:
 
 @contextlib.contextmanager
 def _reported():
-    """Within the block, replaces an exception with the error that names its cause and arguments, or with the module's own."""
+    """Within the block, replaces an exception with the error that names its cause and arguments, or with the module's own.
+
+    The log names arguments, too.
+    """
+    logger = tf.get_logger()
+    logger.addFilter(_name_arguments)
     try:
         yield
     except SystemExit as error:
@@ -317,10 +351,18 @@ def _reported():
     except Exception as error:
         found = find_cause(error) or original(error)
         if isinstance(found, (UsageError, RunError)):
-            found.args = (_FLAG.sub(r'\1', str(found)),)
+            found.args = (to_arguments(str(found)),)
         if found is error:
             raise
         raise found from found.__cause__
+    finally:
+        logger.removeFilter(_name_arguments)
+
+
+def _name_arguments(record):
+    """Puts arguments in place of flags in a record of the log; a filter that keeps all."""
+    record.msg, record.args = to_arguments(record.getMessage()), ()
+    return True
 
 
 class _OfProgram(Exception):

@@ -88,6 +88,8 @@ def check(FLAGS: flags.FlagValues) -> None:
     for name in ('predict_split', 'eval_splits'):
         if FLAGS.input and FLAGS[name].present:
             raise UsageError(f'--input={FLAGS.input} excludes {FLAGS[name].serialize()}: give one of the two')
+    if FLAGS.overwrite and FLAGS.from_step is not None:
+        raise UsageError('--overwrite starts over, and --from_step goes on from a checkpoint: give one of the two')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics is incompatible with --schedule=export: the checks would become part of the model')
     if FLAGS.local_cluster:
@@ -114,7 +116,8 @@ def check_names(FLAGS: flags.FlagValues) -> None:
         raise missing_set(name)
     for flag in ('hparams', 'override_hparams'):
         parse(FLAGS[flag].value or '', f'--{flag}')
-    if SCHEDULES[FLAGS.schedule].trains:  # Other schedules may take model and dataset from the output_dir.
+    names_model = FLAGS['model'].present or FLAGS['dataset'].present or not FLAGS.output_dir
+    if SCHEDULES[FLAGS.schedule].trains and names_model:  # Otherwise the run in the output_dir may have others.
         _check_hparams(FLAGS)
 
 

@@ -1,4 +1,4 @@
-"""From flags to a run: modules, hyper-parameters, and the saved flags of the run in an output_dir."""
+"""From flags to a run: modules and hyper-parameters, those of the run in the output_dir if it resumes."""
 
 from collections.abc import Callable, Mapping
 import contextlib
@@ -7,13 +7,13 @@ import os
 from typing import Any
 
 from absl import flags
-import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster import local, local_tasks, tf_config
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
+from estimator_trainer.common.commands import saved_run
 from estimator_trainer.common.commands.flags import arguments, to_options
-from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.files import check_scheme, read_json
+from estimator_trainer.common.commands.saved_run import SavedRun
+from estimator_trainer.common.files import check_scheme
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import names_with
@@ -21,7 +21,7 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins import loader
 from estimator_trainer.common.plugins.module_check import check_module, params_of
 from estimator_trainer.common.records import manifest
-from estimator_trainer.common.runs import runner, saved_dataset
+from estimator_trainer.common.runs import runner, saved_flags, start_over
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
@@ -43,8 +43,11 @@ class Objects:
     on_metrics: Callable[[dict[str, Any]], None] | None = None
 
 
-def load(FLAGS: flags.FlagValues, objects: Objects = Objects()) -> tuple[Any, Any, build.HParams]:
+def load(FLAGS: flags.FlagValues, objects: Objects = Objects(), run: SavedRun | None = None) -> tuple[Any, Any, build.HParams]:
     """Returns the model and dataset modules that the flags name, or the objects, and their hyper-parameters.
+
+    Args:
+      run: the run to resume, which has the hyper-parameters that are not given.
 
     Raises:
       UsageError: there is no such module, it lacks a function, or a hyper-parameter is wrong.
@@ -53,7 +56,16 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects()) -> tuple[Any, An
     dataset = _module('dataset', FLAGS.dataset, objects.dataset)
     for name in names_with(Trait.PATH):  # Checked late, as the modules may register file systems.
         check_scheme(name, FLAGS[name].value or '')
-    params = build.make_hparams(
+    params = _given(FLAGS, objects, model, dataset, run)
+    params, overridden = build.add_overrides(params, FLAGS.override_hparams)
+    overrides.check_names(overridden, getattr(model, 'OVERRIDABLE_HPARAMS', ()))
+    check_hparams(params)
+    return model, dataset, params
+
+
+def _given(FLAGS, objects, model, dataset, run):
+    """Returns the hyper-parameters before --override_hparams."""
+    return build.make_hparams(
         FLAGS.model,
         params_of(model),
         FLAGS.dataset,
@@ -61,14 +73,11 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects()) -> tuple[Any, An
         FLAGS.hparams_set,
         FLAGS.hparams,
         objects.hparams,
+        run and run.hparams,
         train_steps=FLAGS.train_steps,
         num_epochs=FLAGS.num_epochs,
         seed=FLAGS.seed,
     )
-    params, overridden = build.add_overrides(params, FLAGS.override_hparams)
-    overrides.check_names(overridden, getattr(model, 'OVERRIDABLE_HPARAMS', ()))
-    check_hparams(params)
-    return model, dataset, params
 
 
 def _module(kind, name, given):
@@ -87,36 +96,31 @@ def run(
     FLAGS: flags.FlagValues, stop: StopOnSignal, cluster: ClusterConfig | None = None, objects: Objects = Objects()
 ) -> dict[str, Any]:
     """Runs the schedule that the flags select and returns the result; see `common.runs.runner.run`."""
-    model, source = _prepare(FLAGS, objects)
-    return runner.run(model, source, output_dir(FLAGS), to_options(FLAGS), stop, cluster, objects.on_metrics)
+    model, source, kept = _prepare(FLAGS, objects)
+    return runner.run(model, source, output_dir(FLAGS), to_options(FLAGS), stop, cluster, objects.on_metrics, kept)
 
 
 def opened(FLAGS: flags.FlagValues, objects: Objects, stop: StopOnSignal) -> contextlib.AbstractContextManager[Experiment]:
     """Returns the context manager of the Experiment that the flags select; see `common.runs.runner.opened`."""
-    model, source = _prepare(FLAGS, objects)
+    model, source, _ = _prepare(FLAGS, objects)
     return runner.opened(model, source, output_dir(FLAGS), to_options(FLAGS), stop)
 
 
 def _prepare(FLAGS, objects):
-    """Returns the model module and the DataSource."""
-    if not SCHEDULES[FLAGS.schedule].trains:
-        _take_from_run(FLAGS)
+    """Returns the model module, the DataSource, and what flags.json keeps of a training."""
+    directory = output_dir(FLAGS)
+    saved = saved_run.take(FLAGS, directory)
     if FLAGS.verify_data:
         manifest.clear_cache()
-    model, dataset, params = load(FLAGS, objects)
-    return model, DataSource(dataset, FLAGS.data_dir, params)
-
-
-def _take_from_run(FLAGS):
-    """Sets flags that are not given to those of the run in the output_dir."""
-    found = settings(output_dir(FLAGS))
-    if any(FLAGS[name].present and FLAGS[name].value != found.get(name) for name in ('model', 'dataset')):
-        return  # The comparison with the saved hyper-parameters reports the differences.
-    taken = [name for name in found if not FLAGS[name].present]
-    for name in taken:
-        FLAGS[name].value = found[name]
-    if taken:
-        tf.logging.info('From the run: %s.', ', '.join(f'--{name}={found[name]}' for name in taken))
+    model, dataset, params = load(FLAGS, objects, saved)
+    kept = {name: FLAGS[name].value for name in names_with(Trait.KEPT)}
+    if SCHEDULES[FLAGS.schedule].trains:
+        defaults = build.make_hparams(FLAGS.model, params_of(model), FLAGS.dataset, params_of(dataset))
+        kept[saved_flags.REPLACED] = saved_run.replaced(params, defaults)
+    if saved and saved.has_begun and SCHEDULES[FLAGS.schedule].trains:
+        now, _ = build.add_overrides(_given(FLAGS, objects, model, dataset, None), FLAGS.override_hparams)
+        saved_run.warn_of_defaults(saved, directory, params, now, saved_run.is_alone(FLAGS))
+    return model, DataSource(dataset, FLAGS.data_dir, params), kept
 
 
 def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
@@ -134,33 +138,11 @@ def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str
 
 def _run_local_cluster(script, FLAGS, stop):
     tf_config.refuse(os.environ, '--local_cluster')
-    load(FLAGS)  # Finds most mistakes before any task starts.
     directory = output_dir(FLAGS)
+    load(FLAGS, run=saved_run.take(FLAGS, directory))  # Finds most mistakes before any task starts.
     run_dir.ensure_writable(directory)
+    if FLAGS.overwrite:
+        with start_over.locked(directory, to_options(FLAGS)):
+            start_over.delete(directory)
     command = [script, *arguments(FLAGS, but_for=Trait.LAUNCHER)]
     return local.run(command, local_tasks.parse(FLAGS.local_cluster), directory, FLAGS.restarts, stop)
-
-
-def settings(output_dir: str) -> dict[str, str]:
-    """Returns the flags model, dataset, data_dir and hparams_set saved by a run.
-
-    Empty if there is no run; runs of older versions lack data_dir.
-
-    Raises:
-      UsageError: hparams.json is corrupt.
-      RunError: dataset.json is corrupt.
-    """
-    path = run_dir.hparams_path(output_dir)
-    try:
-        if not tf.io.gfile.exists(path):
-            return {}
-        params = read_json(path)
-    except tf.errors.UnimplementedError:  # The model's module may register the file system.
-        return {}
-    except ValueError as error:
-        raise UsageError(f'{error}; choose another --output_dir') from None
-    found = {name: params[name] for name in ('model', 'dataset') if isinstance(params.get(name), str)}
-    saved = saved_dataset.load(output_dir)
-    if saved and saved.data_dir:
-        found['data_dir'] = saved.data_dir
-    return {**found, 'hparams_set': path}

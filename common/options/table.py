@@ -84,6 +84,12 @@ class Options:
         schedules=_TRAINING,
         traits=NOT_IN_TRIALS,
     )
+    overwrite: bool = flag(
+        False,
+        'Start over: delete what the trainer wrote into output_dir, and nothing else, before training.',
+        schedules=_TRAINING,
+        traits=LAUNCHER | SAME_IN_TASKS | NOT_IN_TRIALS,
+    )
     train_steps: int | None = flag(
         None,
         'The step at which training ends; takes precedence over num_epochs.',

@@ -79,14 +79,15 @@ def make_experiment(
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
     devices = tower_devices(options)
-    is_resumed = schedule.trains and checkpoints.has_checkpoint(config.model_dir)
+    has_checkpoint = checkpoints.has_checkpoint(config.model_dir) and not options.overwrite
+    is_resumed = schedule.trains and has_checkpoint
     share = Share(task.index, task.count, has_whole_batches=task.batch_parts < task.count)
     _check_batch(params, task.batch_parts, len(devices), is_resumed)
     objective = parse_objective(options.best_metric)
     length = measure(source, options)
     may_cache = schedule.trains and not schedule.is_dry_run and not source.has_input_fn()
     cache = may_cache and fits_cache(source, length.trained_examples, share.count)
-    if options.warm_start_from and checkpoints.has_checkpoint(config.model_dir):
+    if options.warm_start_from and has_checkpoint:
         tf.logging.info('--warm_start_from is not used: %s has its own checkpoint to resume from.', config.model_dir)
         options = dataclasses.replace(options, warm_start_from='')
     training = Training(

@@ -1,8 +1,9 @@
 """The run of a schedule in its output_dir."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import dataclasses
+import functools
 import random
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import Options, names_with
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.runs import rollback, saved_dataset, saved_flags
+from estimator_trainer.common.runs import rollback, saved_dataset, saved_flags, start_over
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
 from estimator_trainer.common.runs.schedules import RUN
@@ -45,6 +46,7 @@ def run(
     stop: StopOnSignal,
     cluster: ClusterConfig | None = None,
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
+    kept: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> Any:
     """Runs the schedule of the options, saves its result in results.json, and returns it; a summary of the data is text.
 
@@ -59,6 +61,7 @@ def run(
       stop: already entered.
       cluster: this process's place in a cluster.
       on_metrics: see `common.commands.api.train`.
+      kept: what flags.json keeps of a training: the flags as given, also where the cluster changes them.
 
     Raises:
       UsageError: the options, hyper-parameters, modules or the directory are invalid or incompatible.
@@ -86,7 +89,7 @@ def run(
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
         if schedule.follows and options.from_step is not None:
             rollback.wait(output_dir, options)
-        experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics))
+        experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics, kept))
         with name_the_op(), diagnose_errors(experiment):
             result = RUN[options.schedule](experiment)
             if experiment.evaluators and not options.input:
@@ -111,6 +114,7 @@ def opened(
     stop: StopOnSignal,
     task: TrainingTask = ALONE,
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
+    kept: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> Iterator[Experiment]:
     """Yields the Experiment of a run after checking its output_dir, which is locked within the block if the run trains.
 
@@ -118,15 +122,16 @@ def opened(
     """
     params, schedule = source.params, SCHEDULES[options.schedule]
     changed = tuple(parse(options.override_hparams, '--override_hparams'))
-    is_resumed = checkpoints.has_checkpoint(output_dir)
+    is_resumed = checkpoints.has_checkpoint(output_dir) and not options.overwrite
+    advise = functools.partial(overrides.advise, getattr(model, 'OVERRIDABLE_HPARAMS', ())) if schedule.trains else None
     of_inference = () if schedule.trains else ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
     with contextlib.ExitStack() as cleanup:
         # Both may fail, so they precede creating the directory.
         config = make_run_config(output_dir, params.seed, options, task)
         back_to = rollback.target(output_dir, options) if schedule.trains else None
-        saved = _saved(source, output_dir, (*changed, *of_inference), back_to) if is_resumed else None
+        saved = _saved(source, output_dir, (*changed, *of_inference), advise, back_to) if is_resumed else None
         if schedule.trains:
-            cleanup.enter_context(_locked_and_recovered(output_dir))
+            cleanup.enter_context(start_over.locked(output_dir, options))
             back_to = rollback.target(output_dir, options)  # Another process may have trained there meanwhile.
             rollback.say_if_done(output_dir, options)
         elif schedule.needs_checkpoint:
@@ -135,30 +140,34 @@ def opened(
         source = _with_data(source, saved, options)
         if not schedule.trains:
             if is_resumed and not saved:
-                build.compare(source.params, run_dir.hparams_path(output_dir), (*changed, *of_inference))
+                build.compare(source.params, run_dir.hparams_path(output_dir), (*changed, *of_inference), advise)
             yield make_experiment(model, source, config, options, stop, task, on_metrics)
             return
-        if task.is_chief and (text := source.summary()):
+        text = source.summary() if task.is_chief else ''
+        if text:
             tf.logging.info('%s', text)
-            run_dir.save_summary(output_dir, text)
-        history, step = _history(source.params, output_dir, changed, back_to)
+        history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, advise, back_to)
         params = _with_history(source.params, history, task)
         experiment = make_experiment(model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics)
-        if back_to is not None:  # Once nothing is left to check.
+        if options.overwrite and task.is_chief:  # Once nothing is left to check.
+            start_over.delete(output_dir)
+        if back_to is not None:
             rollback.roll_back(output_dir, back_to, options)
+        if text:
+            run_dir.save_summary(output_dir, text)
         if not step or step < experiment.train_steps:
-            (saved_flags.update if step else saved_flags.save)(output_dir, options, task.count)
+            (saved_flags.update if step else saved_flags.save)(output_dir, kept, task.count)
             overrides.save(params, history, run_dir.hparams_path(output_dir))
         cleanup.callback(close_writers, output_dir)
         yield experiment
 
 
-def _saved(source, output_dir, free, back_to):
+def _saved(source, output_dir, free, advise, back_to):
     """Returns the SavedDataset of a run, or None; checks that its hyper-parameters are the same, except those in `free`."""
     saved = saved_dataset.load(output_dir)
     if saved or not source.has_metadata():  # Otherwise the data must be prepared first.
         params = build.add_metadata(source.params, saved.metadata) if saved else source.params
-        build.compare(params, run_dir.hparams_path(output_dir), free, back_to)
+        build.compare(params, run_dir.hparams_path(output_dir), free, advise, back_to)
     return saved
 
 
@@ -176,7 +185,7 @@ def _reads_data(options):
     return schedule.trains or (schedule.evaluates or schedule.predicts) and not options.input
 
 
-def _history(params, output_dir, names, back_to):
+def _history(params, output_dir, names, advise, back_to):
     """Returns the history of a run's hyper-parameters, including changes on resuming, and the step of the change.
 
     Args:
@@ -184,7 +193,7 @@ def _history(params, output_dir, names, back_to):
     """
     path, history, step = run_dir.hparams_path(output_dir), [], 0
     if checkpoints.has_checkpoint(output_dir):
-        saved = build.compare(params, path, names, back_to)
+        saved = build.compare(params, path, names, advise, back_to)
         latest = checkpoints.global_step(tf.train.latest_checkpoint(output_dir))
         history, step = overrides.read_history(path), latest if back_to is None else back_to
         history = [entry for entry in history if back_to is None or entry['global_step'] < back_to]
@@ -210,6 +219,8 @@ def _for_cluster(model, options, params, cluster):
     """Returns the options of this task, checked."""
     if cluster.addresses.get(PS):
         _check_asynchronous(model, params, options)
+    if options.overwrite and cluster.addresses.get(EVALUATOR):
+        raise UsageError('--overwrite: the evaluator of the cluster may still read the old checkpoints: delete them before')
     is_evaluator, has_evaluator = cluster.job == EVALUATOR, bool(cluster.addresses.get(EVALUATOR))
     if (is_evaluator or has_evaluator) and options.early_stopping_patience:
         raise UsageError('--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster')
@@ -277,14 +288,3 @@ def _joined(cluster, params, options):
         yield task
     finally:
         task.end_watch()
-
-
-@contextlib.contextmanager
-def _locked_and_recovered(output_dir):
-    """Locks a directory for this process's run, and recovers it if an earlier run was killed."""
-    run_dir.check_empty(output_dir)
-    run_dir.ensure_writable(output_dir)
-    with run_dir.lock(output_dir):
-        rollback.finish(output_dir)
-        checkpoints.recover(output_dir)
-        yield

@@ -30,7 +30,13 @@ from estimator_trainer.common.storage.metrics import (
     read_metrics,
     warn_of_nan,
 )
-from estimator_trainer.common.storage.restore import CheckpointGone
+from estimator_trainer.common.storage.restore import (
+    CheckpointGone,
+    ModelChanged,
+    new_variables,
+    unknown_variables,
+    without_slots,
+)
 from estimator_trainer.common.training.minimize import LOSS_SCALING_VARIABLES
 from estimator_trainer.common.training.saving import NOT_FINITE_HINT, EvaluateAfterSave
 
@@ -64,19 +70,34 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
         missing = re.search(r'Key (\S+) not found in checkpoint', error.message)
         if not missing:
             raise
-        checkpoint, name = experiment.estimator.latest_checkpoint(), missing.group(1)
-        reason = f'has no variable {name}: the code has changed since; restore it'
-        if saved_flags.load(output_dir).get('freeze', experiment.options.freeze) != experiment.options.freeze:
-            reason = f'has no variable {name}: use the --freeze with which the run began'
-        if name.rpartition('/')[2] in LOSS_SCALING_VARIABLES:
-            reason = 'was not trained with --precision=float16, and has no loss scale: use the --precision it was trained with'
-        raise RunError(
-            f'{checkpoint}: {reason}, or start from it in another --output_dir, with --warm_start_from={checkpoint}'
-        ) from None
+        raise _unlike_checkpoint(experiment, missing.group(1), error.op.graph) from None
+    except ModelChanged as error:
+        raise _changed(experiment, error.checkpoint_path, error.changes) from None
     finally:
         experiment.stop.end(None)  # Even after an error, whose diagnosis may take long.
     experiment.stop.exit_if_received()
     return {'global_step': _latest_step(experiment) if task.is_chief else task.last_step}
+
+
+def _unlike_checkpoint(experiment, name, graph):
+    """Returns the error for a checkpoint without variables of the training graph, one of which has this name."""
+    checkpoint, freeze = experiment.estimator.latest_checkpoint(), experiment.options.freeze
+    again = f'or start from it in another --output_dir, with --warm_start_from={checkpoint}'
+    if name.rpartition('/')[2] in LOSS_SCALING_VARIABLES:
+        reason = 'was not trained with --precision=float16, and has no loss scale: use the --precision it was trained with'
+        return RunError(f'{checkpoint}: {reason}, {again}')
+    if saved_flags.load(experiment.estimator.model_dir).get('freeze', freeze) != freeze:
+        return RunError(f'{checkpoint}: has no variable {name}: use the --freeze with which the run began, {again}')
+    with graph.as_default():
+        found = {'new': new_variables(checkpoint), 'gone': without_slots(unknown_variables(checkpoint, trains=True))}
+    return _changed(experiment, checkpoint, '; '.join(f'{kind}: {", ".join(names)}' for kind, names in found.items() if names))
+
+
+def _changed(experiment, checkpoint, changes):
+    return RunError(
+        f'{checkpoint}: --model={experiment.source.params.model} has changed since this run ({changes}): restore its code, '
+        f'continue in another --output_dir with --warm_start_from={checkpoint}, or start over with --overwrite'
+    )
 
 
 def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Loading a checkpoint's weights into a session."""
 
+from collections.abc import Sequence
 import functools
 import os
 import re
@@ -17,6 +18,19 @@ class CheckpointGone(RunError):
 
     def __init__(self, checkpoint_path: str):
         super().__init__(f'{checkpoint_path}: a file of it is missing: choose another checkpoint')
+
+
+class ModelChanged(RunError):
+    """The variables of a model are no longer those of the checkpoint from which its training resumes.
+
+    Attributes:
+      checkpoint_path: without suffix.
+      changes: text, such as 'new: extra/kernel'.
+    """
+
+    def __init__(self, checkpoint_path: str, changes: str):
+        super().__init__(f'{checkpoint_path}: the code of the model has changed since ({changes})')
+        self.checkpoint_path, self.changes = checkpoint_path, changes
 
 
 def without_suffix(path: str) -> str:
@@ -128,6 +142,17 @@ def unknown_variables(checkpoint_path: str, trains: bool = False, with_slots: bo
     return sorted(name for name in wanted if not is_known(name.split('/')))
 
 
+def new_variables(checkpoint_path: str) -> list[str]:
+    """Returns the names of the variables of the default graph that a checkpoint lacks, without slots of these."""
+    saved = open_checkpoint(checkpoint_path).get_variable_to_shape_map()
+    return without_slots([name for name in map(_saved_name, tf.global_variables()) if name not in saved])
+
+
+def without_slots(names: Sequence[str]) -> list[str]:
+    """Returns the names of variables but for those of optimizers' slots, and moving averages, of others among them."""
+    return [name for name in names if not any(name.startswith(f'{other}/') for other in names)]
+
+
 def _saved_name(variable):
     """Returns the name of a variable in checkpoints; the slots of a partitioned one have another than their op."""
     part = getattr(variable, '_save_slice_info', None)
@@ -139,16 +164,21 @@ def check_variables(checkpoint_path: str) -> None:
 
     A tf.train.Saver would give a variable the checkpoint's shape.
     """
+    if differences := different_variables(checkpoint_path):
+        raise RunError(f'{checkpoint_path}: does not match the model: {"; ".join(differences)}')
+
+
+def different_variables(checkpoint_path: str) -> list[str]:
+    """Returns a text for each variable of the default graph, but slots, whose shape or type is another in a checkpoint."""
     reader = open_checkpoint(checkpoint_path)
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
-    differences = []
+    differences: dict[str, str] = {}
     for variable in tf.global_variables():
         name, dtype = variable.op.name, variable.dtype.base_dtype
         if name in shapes and not variable.shape.is_compatible_with(shapes[name]):
-            differences.append(
+            differences[name] = (
                 f'{name} has shape {shapes[name]} in the checkpoint, but {variable.shape.as_list()} in the model'
             )
         elif name in dtypes and dtypes[name] != dtype:
-            differences.append(f'{name} has type {dtypes[name].name} in the checkpoint, but {dtype.name} in the model')
-    if differences:
-        raise RunError(f'{checkpoint_path}: does not match the model: {"; ".join(differences)}')
+            differences[name] = f'{name} has type {dtypes[name].name} in the checkpoint, but {dtype.name} in the model'
+    return [differences[name] for name in without_slots([*differences])]

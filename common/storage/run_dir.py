@@ -93,7 +93,7 @@ def check_empty(output_dir: str) -> None:
     for path, record in ((best_dir(output_dir), best_record(output_dir)), (metrics_path(output_dir),) * 2):
         if tf.io.gfile.exists(record) and not has_checkpoint(output_dir):
             raise RunError(
-                f'{path} belongs to a run with no checkpoints: delete it to start over, or choose another --output_dir'
+                f'{path} belongs to a run with no checkpoints: start over with --overwrite, or choose another --output_dir'
             )
 
 

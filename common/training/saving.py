@@ -12,10 +12,9 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.paths import check_identity, identify
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import retention
-from estimator_trainer.common.storage.restore import check_variables, unknown_variables
+from estimator_trainer.common.storage.restore import ModelChanged, different_variables, unknown_variables, without_slots
 from estimator_trainer.common.training.exact_program import ProgramState
 
-_CHANGED = 'the code has changed since; restore it, or choose another --output_dir'
 NOT_FINITE_HINT = 'lower learning_rate, or find the op or the input that made it with --debug_numerics'
 _MAX_STARTS = 5  # Of a session that fails at the same run.
 
@@ -135,7 +134,8 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
     def begin(self):
         super().begin()
         if latest := tf.train.latest_checkpoint(self._checkpoint_dir):
-            self._check_code(latest)
+            if differences := different_variables(latest):
+                raise ModelChanged(latest, '; '.join(differences))
         with tf.name_scope('is_finite'):
             self._are_finite = {
                 variable.op.name: tf.reduce_all(tf.math.is_finite(variable))
@@ -162,19 +162,14 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         self._starts[-1] = latest, runs + 1
         super().after_run(run_context, run_values)
 
-    def _check_code(self, checkpoint_path):
-        try:
-            check_variables(checkpoint_path)
-        except RunError as error:
-            raise RunError(f'{error}: {_CHANGED}') from None
-
     def _check_unknown(self, checkpoint_path):
-        """Once hooks have made their variables, raises RunError, or warns, if others are in the checkpoint."""
-        names = ', '.join(unknown_variables(checkpoint_path, trains=True, with_slots=not self._may_drop_slots))
+        """Once hooks have made their variables, raises ModelChanged, or warns, if others are in the checkpoint."""
+        found = unknown_variables(checkpoint_path, trains=True, with_slots=not self._may_drop_slots)
+        names = ', '.join(without_slots(found))
         if names and self._may_drop_variables:
             tf.logging.warning('%s: variables that the model no longer has are dropped: %s.', checkpoint_path, names)
         elif names:
-            raise RunError(f'{checkpoint_path}: does not match the model, which has no {names}: {_CHANGED}')
+            raise ModelChanged(checkpoint_path, f'gone: {names}')
 
     def _check_restarts(self, latest):
         """Raises RunError if errors that TensorFlow takes for a lost connection come again and again at the same place.

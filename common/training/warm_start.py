@@ -86,6 +86,12 @@ def start_from(
         tf.train.init_from_checkpoint(weights.checkpoint, targets)
 
 
+def check_source(path: str) -> None:
+    """Raises UsageError if --warm_start_from names nothing to start from."""
+    if not keras_weights.is_of_keras(path):
+        _find(path)
+
+
 class _Weights:
     """The weights to start from.
 

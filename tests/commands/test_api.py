@@ -196,6 +196,67 @@ def test_an_exception_of_the_program_ends_training_and_is_not_changed(tmp_path):
     assert train(tmp_path, steps=8).metrics['global_step'] == 8
 
 
+def test_a_run_trains_on_and_other_hyper_parameters_start_over_or_count_from_here_on(tmp_path, caplog):
+    hparams = {**SLOPE, 'learning_rate': 0.01}
+    run = api.train(Line(), line_data(), tmp_path / 'x', hparams=hparams, train_steps=4, eval_every_steps=2)
+    assert run.train(6) is run and run.metrics['global_step'] == 6
+    run.train(num_epochs=2, on_metrics=(seen := []).append)
+    assert [metrics['global_step'] for metrics in seen if 'eval' in metrics] == [8] and run.metrics['global_step'] == 8
+    whole = api.train(Line(), line_data(), tmp_path / 'whole', hparams=hparams, train_steps=8)
+    assert_equal(read_weights(tmp_path / 'x'), read_weights(tmp_path / 'whole'))
+
+    ways = "override_hparams={'learning_rate': 0.5}, or start over with overwrite=True, or choose another output_dir"
+    with pytest.raises(api.UsageError, match=f'learning_rate was 0.01, now it is 0.5: omit .*, with {ways}'):
+        train(tmp_path / 'x', 9)
+    again = train(tmp_path / 'x', 9, overwrite=True)
+    assert (
+        again.metrics == train(tmp_path / 'other', 9).metrics != whole.metrics and len(os.listdir(tmp_path / 'x' / 'eval')) == 1
+    )
+    api.train(Line(), line_data(), tmp_path / 'x', train_steps=10)
+    own = 'batch_size=16, learning_rate=0.5, optimizer="sgd"'
+    assert f'goes on with its own {own}; the default now has' in caplog.text and '--' not in caplog.text
+    for call, message in (
+        (lambda: run.train(9, overwrite=True), 'overwrite is not an option here'),
+        (
+            lambda: run.train(9, hparams={'shuffle_buffer': 5}),
+            r"now it is 5: omit what differs to go on with the run's own, or start over with overwrite=True",
+        ),
+        (lambda: run.train(9, train_steps=9), 'train_steps is not an option here'),
+        (lambda: shutil.rmtree(tmp_path / 'x') or run.train(9), 'contains no checkpoint'),
+    ):
+        with pytest.raises(api.UsageError, match=message):
+            call()
+
+
+def test_layers_that_were_added_or_removed_in_the_code_are_named(tmp_path):
+    class Changed(Line):
+        __name__ = 'Line'
+
+        def model(self, features, labels, mode, params):
+            predictions, losses = super().model(features, labels, mode, params)
+            for name in names:
+                predictions['y'] *= tf.get_variable(name, shape)
+            return predictions, None if labels is None else tf.square(predictions['y'] - labels['y'])
+
+    def refusal(*given):
+        nonlocal names, shape
+        *names, shape = given
+        with pytest.raises(api.RunError) as raised:
+            train(tmp_path, 8, Changed())
+        return str(raised.value)
+
+    names, shape = ['a', 'b'], [1]
+    train(tmp_path, 4, Changed())
+    path = tmp_path / 'model.ckpt-4'
+    cure = f"restore its code, continue in another output_dir with warm_start_from='{path}', or start over with overwrite=True"
+    start = f'{path}: model=Line has changed since this run '
+    assert refusal('a', 'b', 'c', 'd', [1]) == f'{start}(new: c, d): {cure}'
+    assert refusal('a', [1]) == f'{start}(gone: b): {cure}'
+    assert refusal('b', 'c', [1]) == f'{start}(new: c; gone: a): {cure}'
+    shapes = (f'{name} has shape [1] in the checkpoint, but [16] in the model' for name in 'ab')
+    assert refusal('a', 'b', [16]) == f'{start}({"; ".join(shapes)}): {cure}'
+
+
 def test_lone_functions_of_an_estimator_program_train_and_predict(tmp_path):
     def model_fn(features, labels, mode, params):
         slope = tf.get_variable('slope', [], initializer=tf.zeros_initializer())

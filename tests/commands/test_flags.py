@@ -64,11 +64,11 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
     [
         (Trait.PATH, 'output_dir data_dir hparams_set warm_start_from checkpoint input predictions visualize'),
         (Trait.COMMAND_LINE, 'help list version verbosity log_file full_traceback cluster_timeout local_cluster restarts'),
-        (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts'),
+        (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts overwrite'),
         (
             Trait.SAME_IN_TASKS,
             """num_gpus num_towers precision xla save_checkpoints_steps save_summary_steps steps_per_loop profile_steps
-            overfit_batches freeze debug_numerics eval_every_steps keep_checkpoint_every""",
+            overfit_batches freeze debug_numerics eval_every_steps keep_checkpoint_every overwrite""",
         ),
         (
             Trait.SAME_IN_TRIALS,
@@ -87,7 +87,7 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
         (
             Trait.NOT_IN_TRIALS,
             """schedule override_hparams from_step checkpoint eval_timeout input predict_split predictions visualize
-            local_cluster restarts""",
+            local_cluster restarts overwrite""",
         ),
     ],
 )

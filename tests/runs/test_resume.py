@@ -133,7 +133,9 @@ def test_with_another_batch_size_the_epoch_continues(tmp_path, caplog):
     recorder.train('found', 12, 'batch_size=10')
     path = tmp_path / 'found' / 'hparams.json'
     before = path.read_bytes()
-    with pytest.raises(api.UsageError, match='batch_size=7 is not divisible by 2 towers: use override_hparams=batch_size=6'):
+    with pytest.raises(
+        api.UsageError, match="batch_size=7 is not divisible by 2 towers: use override_hparams={'batch_size': 6} or 8"
+    ):
         recorder.train('found', 14, 'batch_size=7', num_towers=2)
     recorder.train('found', 12, 'batch_size=7')  # There is nothing to train.
     assert path.read_bytes() == before
@@ -160,9 +162,14 @@ def test_a_changed_rate_counts_from_its_step_on_and_resumes_exactly(tmp_path):
     assert_equal(read_weights(tmp_path / 'found'), read_weights(tmp_path / 'expected'))
     changes = {'learning_rate': [0.01, 0.001], 'weight_decay': [0.0, 0.1]}
     assert saved['override_history'] == [{'global_step': 4, 'hparams': changes}] and saved['learning_rate'] == 0.001
-    reuse = f'reuse the saved values, with hparams_set={tmp_path}/found/hparams.json, or choose another output_dir$'
-    with pytest.raises(api.UsageError, match=f'learning_rate was 0.001, now it is 0.01: {reuse}'):
+    ways = (
+        "omit what differs to go on with the run's own, or change the run from here on, with "
+        "override_hparams={'learning_rate': 0.01}, or start over with overwrite=True, or choose another output_dir"
+    )
+    with pytest.raises(api.UsageError) as raised:
         recorder.train('found', 13, 'weight_decay=0.1')
+    path = tmp_path / 'found' / 'hparams.json'
+    assert str(raised.value) == f'{path}: learning_rate was 0.001, now it is 0.01: {ways}'
     saved = recorder.train('found', 13, 'learning_rate=0.01,weight_decay=0.1')
     assert [entry['global_step'] for entry in saved['override_history']] == [4, 12]
 

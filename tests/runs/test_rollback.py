@@ -247,11 +247,14 @@ def test_a_training_goes_back_and_ends_as_before_or_otherwise_with_other_hyper_p
     history = json.loads((output / 'hparams.json').read_text())['override_history']
     assert code == 0 and history == [{'global_step': 5, 'hparams': {'learning_rate': [0.5, 0.02]}}], log
     assert (read_weights(output)['w'] != read_weights(output / 'abandoned' / '2' / 'model.ckpt-15')['w']).all()
-    code, _, err = run(*flags, '--train_steps=20', '--from_step=10')  # The changed rate is from before step 10.
+    code, _, err = run('--hparams=learning_rate=0.5', '--from_step=10')  # The changed rate is from before step 10.
     assert code == 2 and 'learning_rate was 0.02, now it is 0.5' in err and left_in(output)[-1] == 15
-    assert run(*flags, '--train_steps=20', '--from_step=5')[0] == 0
+    code, _, log = run('--from_step=5', '--train_steps=20')  # By the directory alone: with the rate of that step.
+    assert code == 0, log
     assert_equal(read_weights(output), whole)
     assert (output / 'hparams.json').read_text() == saved
+    code, _, err = run('--from_step=5', '--overwrite')
+    assert code == 2 and '--overwrite starts over, and --from_step goes on from a checkpoint: give one of the two' in err
     assert sorted(os.listdir(output / 'abandoned')) == ['1', '2', '3']
 
 

@@ -169,7 +169,7 @@ def test_a_checkpoint_is_restored_to_a_model_with_its_variables(tmp_path):
         tf.get_variable('w', [], tf.float64)
         tf.train.create_global_step()
         message = 'v has shape .* in the model; w has type float32 in the checkpoint, but float64 in the model; global_step .*'
-        with pytest.raises(RunError, match=f'^{path}: does not match the model: {message}: the code has changed'):
+        with pytest.raises(RunError, match=f'^{path}: the code of the model has changed since .{message}'):
             CheckpointSaver(str(tmp_path), [1]).begin()
     with pytest.raises(RunError, match='model.ckpt-4: has no scalar global_step, so no run has saved it'):
         checkpoints.global_step(save(tmp_path, 4))
@@ -203,7 +203,7 @@ def test_variables_that_the_model_lacks_end_training_and_are_warned_of_by_others
             session.run(step.initializer)
             saver.after_create_session(session, None)
 
-    with pytest.raises(RunError, match=f'^{path}: does not match the model, which has no {lost}, {slots}: the code has'):
+    with pytest.raises(RunError, match=f'^{path}: the code of the model has changed since .gone: {lost}, {slots}.$'):
         resume()
     with mock.patch.object(tf.train.CheckpointSaverHook, 'after_create_session'):
         resume(may_drop_variables=True, may_drop_slots=True)

@@ -1,0 +1,159 @@
+"""What a command takes from the run in its output_dir, and what it refuses to change there."""
+
+import json
+import os
+
+import pytest
+
+from estimator_trainer.common.commands import flags as run_flags
+from estimator_trainer.common.commands import saved_run
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.runs import saved_flags
+from estimator_trainer.hparams import build, sets
+from tests.shared import POLYNOMIAL, assert_equal, read_weights
+
+KEPT = {
+    'schedule': 'train',
+    'num_towers': 2,
+    'eval_splits': ['train', 'eval'],
+    'eval_steps': 3,
+    'best_metric': 'loss:max',
+    'warm_start_from': '/weights',
+    'xla': True,
+}
+EVALUATION = {'eval_splits', 'eval_steps', 'best_metric'}
+MODEL = {'model', 'dataset'}
+
+
+@pytest.fixture
+def directory(tmp_path):
+    """Makes an output_dir: directory(has_checkpoint, **changed flags) -> its path."""
+
+    def call(has_checkpoint=True, **changed):
+        build.save({'model': 'mlp', 'dataset': 'table', 'batch_size': 7}, str(tmp_path / 'hparams.json'))
+        (tmp_path / 'flags.json').write_text(json.dumps({**KEPT, **changed}))
+        if has_checkpoint:
+            (tmp_path / 'model.ckpt-5.index').write_text('')
+        return str(tmp_path)
+
+    return call
+
+
+def taken(output_dir, *given):
+    """Returns the names of the flags that a command takes from a run, all with the run's values, and the SavedRun."""
+    FLAGS = run_flags.define()
+    FLAGS(['trainer.py', f'--output_dir={output_dir}', *given])
+    before = {name: FLAGS[name].value for name in FLAGS}
+    found = saved_run.take(FLAGS, output_dir)
+    names = {name for name, value in before.items() if FLAGS[name].value != value}
+    own = {**KEPT, 'model': 'mlp', 'dataset': 'table'}
+    assert {name: FLAGS[name].value for name in names} == {name: own[name] for name in names}
+    return names, found
+
+
+@pytest.mark.parametrize(
+    'given, has_checkpoint, expected',
+    [
+        ((), True, MODEL | KEPT.keys() - {'warm_start_from'}),
+        ((), False, MODEL | KEPT.keys()),
+        (('--model=mlp',), True, {'dataset'} | KEPT.keys() - {'warm_start_from', 'schedule'}),
+        (('--model=mlp',), False, set()),  # It starts anew.
+        (('--num_towers=1', '--noxla', '--schedule=train'), True, MODEL | EVALUATION),
+        (('--model=alexnet',), True, set()),  # The comparison refuses it.
+        (('--schedule=dry_run',), True, MODEL | EVALUATION | {'num_towers', 'xla'}),
+        (('--schedule=continuous_eval',), False, MODEL | EVALUATION),
+        (('--schedule=evaluate', '--dataset=table'), True, {'model'}),
+        (('--overwrite', '--model=mlp', '--dataset=table'), True, set()),
+    ],
+)
+def test_flags_that_are_not_given_are_those_of_the_run(directory, given, has_checkpoint, expected):
+    names, found = taken(directory(has_checkpoint), *given)
+    assert names == expected
+    assert (found and found.hparams['batch_size']) == (7 if expected else None)
+
+
+@pytest.mark.parametrize(
+    'given, changed, message',
+    [
+        (
+            ['--early_stopping_patience=3'],
+            {},
+            '--early_stopping_patience requires --schedule=train_and_evaluate or dry_run, not',
+        ),
+        ([], {'num_towers': 0}, '/flags.json: num_towers: 0 is not an integer in the range'),
+        ([], {'eval_steps': 'x'}, '/flags.json: eval_steps: '),
+        (['--overwrite'], {}, ' has --model=mlp and --dataset=table: give both, or others, to start over'),
+        (['--overwrite', '--model=mlp'], {}, ' has --model=mlp and --dataset=table: give both'),
+    ],
+)
+def test_flags_that_do_not_go_with_those_of_the_run_are_named(directory, given, changed, message):
+    with pytest.raises(UsageError) as raised:
+        taken(directory(**changed), *given)
+    assert message in str(raised.value)
+
+
+def test_flags_that_change_the_result_stay_as_the_run_began_and_others_are_those_of_the_last_start(tmp_path, caplog):
+    began = {'num_towers': 2, 'eval_steps': 3, saved_flags.REPLACED: {'batch_size': 8}}
+    saved_flags.save(str(tmp_path), began, 1)
+    now = {'num_towers': 4, 'eval_steps': 5, saved_flags.REPLACED: {'batch_size': 9, 'seed': 1}}
+    saved_flags.update(str(tmp_path), now, 3)
+    expected = {'num_towers': 2, 'eval_steps': 5, saved_flags.REPLACED: {'batch_size': 8, 'seed': 1}, 'num_tasks': 1}
+    assert saved_flags.load(str(tmp_path)) == expected
+    assert 'This run began otherwise: num_towers was 2, now it is 4; num_tasks was 1, now it is 3.' in caplog.text
+
+
+def test_a_run_goes_on_by_its_directory_alone_with_the_same_result_though_defaults_have_changed(run, tmp_path, monkeypatch):
+    given = (
+        '--hparams=num_samples=640,learning_rate=0.02,learning_rate_schedule=constant',
+        '--schedule=train',
+        '--num_towers=2',
+        '--save_checkpoints_steps=4',
+    )
+    assert run(*POLYNOMIAL, *given, '--train_steps=8', output_dir=tmp_path / 'whole')[0] == 0
+    assert run(*POLYNOMIAL, *given, '--train_steps=3')[0] == 0
+    code, result, log = run('--train_steps=6')
+    assert (code, result) == (0, {'global_step': 6}) and 'WARNING' not in log
+    assert (
+        'From the run: --model=polynomial, --dataset=polynomial, --schedule=train, --save_checkpoints_steps=4, --num_to' in log
+    )
+    code, result, log = run()
+    assert (code, result) == (0, {'global_step': 6})
+    assert 'Nothing to train: step 6 is reached, and training ends at 6; raise --train_steps or --num_epochs to' in log
+
+    with open(sets.set_path('polynomial_polynomial')) as file:
+        changed = {**json.load(file), 'momentum': 0.75}
+    (tmp_path / 'polynomial_polynomial.json').write_text(json.dumps(changed))
+    monkeypatch.setattr(sets, 'SETS_DIR', str(tmp_path))
+    own, now = 'its own momentum=0.9; the set polynomial_polynomial now has momentum=0.75:', changed['learning_rate']
+    assert f'WARNING This run goes on with {own} --override_hparams changes some, --overwrite starts over.' in run()[2]
+    code, _, log = run(*POLYNOMIAL, '--train_steps=8', '--eval_steps=1', '--hparams=num_samples=640')
+    assert code == 0 and ('learning_rate=0.02' in log and f'learning_rate={now}' in log) == (now != 0.02)
+    assert_equal(read_weights(tmp_path / 'output'), read_weights(tmp_path / 'whole'))
+
+    for hparams, message in (
+        (
+            'learning_rate=0.5',
+            ', or change the run from here on, with --override_hparams=learning_rate=0.5, or start over with --ov',
+        ),
+        (
+            'num_samples=20',
+            "num_samples was 640, now it is 20: omit what differs to go on with the run's own, or start over with --",
+        ),
+    ):
+        code, _, err = run('--train_steps=9', f'--hparams={hparams}')
+        assert code == 2 and message in err.splitlines()[-1]
+    code, _, err = run('--model=alexnet', '--train_steps=9')
+    assert (
+        code == 2 and f'{os.sep}hparams.json: model was "polynomial", now it is "alexnet"; dataset was' in err.splitlines()[-1]
+    )
+
+
+def test_data_that_is_gone_from_its_old_place_is_looked_for_in_the_default_one(directory, tmp_path, caplog):
+    output_dir, data = directory(), tmp_path / 'data'
+    (tmp_path / 'dataset.json').write_text(json.dumps({'metadata': {}, 'sha256': 'a', 'data_dir': str(data)}))
+    taken(output_dir)
+    assert f'The data of this run was in {data}, which is gone: --data_dir=data is used.' in caplog.text
+    data.mkdir()
+    FLAGS = run_flags.from_values({'output_dir': output_dir})
+    saved_run.take(FLAGS, output_dir)
+    assert FLAGS.data_dir == str(data)
