@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.files import copy, names_in
+from estimator_trainer.common.storage.run_dir import hparams_path
 
 _HEADER, _CHECKSUM = struct.Struct('<Q4x'), 4  # The length of a record, and the bytes of a checksum.
 
@@ -24,8 +25,7 @@ def abandon(output_dir: str, step: int, folder: str) -> None:
     TensorBoard itself discards later events where a training starts again, but not those of evaluations, nor, with its fast
     loader, those of tags that do not come again.
     """
-    subdirectories = [name for name in names_in(output_dir) if re.fullmatch('eval(_.+)?', name)]
-    for subdirectory in ('', *subdirectories):
+    for subdirectory in ('', *_of_evaluations(output_dir)):
         directory, target = os.path.join(output_dir, subdirectory), os.path.join(folder, subdirectory)
         for path in (os.path.join(directory, name) for name in names_in(directory) if 'tfevents' in name):
             if any(found > step for found, _ in _events(path)):
@@ -34,6 +34,12 @@ def abandon(output_dir: str, step: int, folder: str) -> None:
                 if not tf.io.gfile.exists(whole):
                     copy(path, whole)
                 _cut(path, step, os.path.join(folder, 'cut.part'))
+
+
+def _of_evaluations(output_dir):
+    """Returns the names of the directories of `events_dir`; leaves out those that are output_dirs of other runs."""
+    names = [name for name in names_in(output_dir) if re.fullmatch('eval(_.+)?', name)]
+    return [name for name in names if not tf.io.gfile.exists(hparams_path(os.path.join(output_dir, name)))]
 
 
 def _cut(path, step, part):

@@ -53,6 +53,8 @@ def output(tmp_path):
     write_events(f'{output}', range(1, 9))
     write_events(f'{output}/eval', LOSSES)
     write_events(f'{output}/evaluated_by_another_program', LOSSES)
+    write_events(f'{output}/eval_of_another_run', LOSSES)
+    (output / 'eval_of_another_run' / 'hparams.json').write_text('{}')
     saved = {'learning_rate': 0.4, 'batch_size': 16, 'override_history': CHANGES}
     (output / 'hparams.json').write_text(json.dumps(saved))
     for name in ('results.json', 'export/1/saved_model.pb', 'predictions.jsonl', 'graph.pbtxt'):
@@ -103,8 +105,8 @@ def test_what_is_newer_is_left_behind_whole_and_the_run_is_as_it_was_at_the_step
     assert json.loads((output / 'hparams.json').read_text()) == saved
     for name in ('metrics.csv', 'hparams.json', 'results.json', 'best/best.json'):
         assert (abandoned / name).read_bytes() == whole[name]
-    kept = [name for name in whole if name.startswith(('export', 'predictions', 'graph', 'evaluated_by'))]
-    assert len(kept) == 4 and all(contents(output)[name] == whole[name] for name in kept)
+    kept = [name for name in whole if name.startswith(('export', 'predictions', 'graph', 'evaluated_by', 'eval_of'))]
+    assert len(kept) == 6 and all(contents(output)[name] == whole[name] for name in kept)
     assert not (output / 'rollback.json').exists() and not (output / 'results.json').exists()
 
 
