@@ -77,6 +77,28 @@ def remove_abandoned(part: str) -> None:
             os.close(descriptor)
 
 
+def copy(source: str, target: str) -> None:
+    """Copies a file that may be replaced but is never changed: a hard link, where possible. The copy appears whole."""
+    if is_remote(target) or not _link(os.path.realpath(source), target):
+        with atomic_path(target) as part:
+            tf.io.gfile.copy(source, part, overwrite=True)
+
+
+def _link(source, target):
+    """Makes the target a hard link; returns False if the file system refuses."""
+    part = f'{target}.{uuid.uuid4().hex}.part'
+    try:
+        os.link(source, part)
+    except OSError:
+        return os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target)
+    try:
+        os.rename(part, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(part)  # It remains if it was the same file as the target.
+    return True
+
+
 def write(path: str, content: str | bytes) -> None:
     """Writes a file atomically; str as UTF-8."""
     with atomic_path(path) as part, tf.io.gfile.GFile(part, 'wb') as file:

@@ -210,11 +210,23 @@ def save(params: Mapping[str, Any], path: str) -> None:
     write_json(path, dict(params))
 
 
+def undone(saved: Mapping[str, Any], step: int) -> dict[str, Any]:
+    """Returns the content of an hparams.json as it was when a step was saved: without the changes since, in its history."""
+    values = dict(saved)
+    history = values.pop(HISTORY, [])
+    for entry in reversed(history):
+        for name, (old, _) in entry['hparams'].items() if entry['global_step'] >= step else ():
+            values[name if name in values else RENAMED.get(name, name)] = old
+    kept = [entry for entry in history if entry['global_step'] < step]
+    return {**values, **({HISTORY: kept} if kept else {})}
+
+
 def compare(
     params: HParams,
     path: str,
     free: Iterable[str] = (),
     advise: Callable[[HParams, HParams, list[str]], str] | None = None,
+    before: int | None = None,
 ) -> HParams:
     """Checks that a run resumes with its saved hyper-parameters, except for its length and those in `free`.
 
@@ -222,6 +234,7 @@ def compare(
       path: of its hparams.json.
       advise: returns the end of the message, from the saved ones, `params` and the names that differ; None if no training
         resumes.
+      before: see `undone`; None for the saved ones as they are.
 
     Returns:
       The saved ones.
@@ -231,7 +244,8 @@ def compare(
     """
     try:
         added = {key: value for key, value in ADDED.items() if key in params}
-        saved = HParams({**DEFAULTS, **added, **renamed(read_json(path), params)})  # Files of older versions lack some.
+        content = read_json(path) if before is None else undone(read_json(path), before)
+        saved = HParams({**DEFAULTS, **added, **renamed(content, params)})  # Files of older versions lack some.
     except ValueError as error:
         raise UsageError(f'{error}; choose another --output_dir') from None
     names = _differing(saved, params, ('train_steps', 'num_epochs', *free))

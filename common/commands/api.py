@@ -43,10 +43,11 @@ from estimator_trainer.common.paths import expand, is_remote
 from estimator_trainer.common.plugins import module_check
 from estimator_trainer.common.plugins.traceback_filter import check_exit, original
 from estimator_trainer.common.processes import check_not_forked
+from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
 from estimator_trainer.common.runs.diagnosis import find_cause
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
-from estimator_trainer.common.storage.metrics import read_metrics
+from estimator_trainer.common.storage.metrics import read_evaluation, read_metrics
 
 __all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'load', 'train']
 
@@ -150,15 +151,13 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """The latest evaluation: {'global_step': int, split: {metric: value}}; {} if there is none."""
+        """The latest evaluation: {'global_step': int, split: {metric: value}}; {} if there is none.
+
+        If the training had best_metric or early_stopping_patience, 'best' is the same of the best checkpoint.
+        """
         rows = read_metrics(self.output_dir)  # Ordered by step.
-        latest = [row for row in rows if row['global_step'] == rows[-1]['global_step']]
-        found: dict[str, Any] = {'global_step': int(latest[0]['global_step'])} if latest else {}
-        for row in latest:
-            found[row['split']] = {
-                name: json.loads(text) for name, text in row.items() if text and name not in ('global_step', 'split')
-            }
-        return found
+        found = read_evaluation(self.output_dir, int(rows[-1]['global_step'])) if rows else {}
+        return chosen_checkpoint.with_best(found, self.output_dir, saved_flags.load(self.output_dir))
 
     def train(
         self,
@@ -186,12 +185,13 @@ class Run:
         self._execute({'train_steps': steps, 'num_epochs': num_epochs}, options, on_metrics, names=())
         return self
 
-    def evaluate(self, split: str = 'eval', checkpoint: str = 'latest', **options: Any) -> dict[str, Any]:
+    def evaluate(self, split: str = 'eval', checkpoint: str | None = None, **options: Any) -> dict[str, Any]:
         """Evaluates a split, and returns {metric: value}, with 'global_step'.
 
         Args:
           split: of the dataset.
-          checkpoint: latest, best, or the path of a checkpoint.
+          checkpoint: latest, best, or the path of a checkpoint; by default best, if the training had best_metric or
+            early_stopping_patience, else latest.
           **options: flags of trainer.py, such as eval_steps=10.
 
         Raises:
@@ -200,7 +200,7 @@ class Run:
         result = self._execute({'schedule': 'evaluate', 'eval_splits': [split], 'checkpoint': checkpoint}, options)
         return {'global_step': result['global_step'], **result[split]}
 
-    def evaluate_files(self, pattern: str, checkpoint: str = 'latest', **options: Any) -> dict[str, Any]:
+    def evaluate_files(self, pattern: str, checkpoint: str | None = None, **options: Any) -> dict[str, Any]:
         """Evaluates files of the dataset's kind, with labels, and returns {metric: value}, with 'global_step'.
 
         The run's own metrics do not change.
@@ -216,7 +216,9 @@ class Run:
         return {'global_step': result['global_step'], **result['input']}
 
     def predict(self, inputs: Any) -> dict[str, np.ndarray]:
-        """Returns predictions of the latest checkpoint for a batch or a single example, as `Predictor.predict` does.
+        """Returns predictions for a batch or a single example, as `Predictor.predict` does.
+
+        They are those of the newest checkpoint that `predictor()` chooses.
 
         Args:
           inputs: for a dataset with raw inputs, as in its files. Of a table or TFRecord files: a DataFrame of pandas or polars,
@@ -236,22 +238,23 @@ class Run:
         self._predictor.reload()
         return self._predictor.predict(inputs)
 
-    def predictor(self, checkpoint: str = 'latest') -> Predictor:
+    def predictor(self, checkpoint: str | None = None) -> Predictor:
         """Returns a Predictor, which any number of threads may use.
 
-        Its inputs are those of `predict`.
+        Its inputs are those of `predict`. `reload()` loads the best checkpoint if this one is the best, else the latest.
+
+        Args:
+          checkpoint: as for `evaluate`.
 
         Raises:
           UsageError, RunError: as for `evaluate`.
         """
         with self._opened({'schedule': 'export', 'checkpoint': checkpoint}) as experiment:
-            return checkpoints.use_checkpoint(
-                self.output_dir,
-                experiment.options.checkpoint,
-                functools.partial(make_predictor, experiment.estimator, experiment.source),
-            )
+            which = chosen_checkpoint.choose(self.output_dir, checkpoint)
+            make = functools.partial(make_predictor, experiment.estimator, experiment.source, follows_best=which == 'best')
+            return checkpoints.use_checkpoint(self.output_dir, which, make)
 
-    def predict_split(self, split: str = 'eval', checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:
+    def predict_split(self, split: str = 'eval', checkpoint: str | None = None, **options: Any) -> list[dict[str, Any]]:
         """Predicts all examples of a split, in its order.
 
         Args:
@@ -268,7 +271,7 @@ class Run:
         """
         return self._predict_all({'predict_split': split, 'checkpoint': checkpoint}, options)
 
-    def predict_files(self, pattern: str, checkpoint: str = 'latest', **options: Any) -> list[dict[str, Any]]:
+    def predict_files(self, pattern: str, checkpoint: str | None = None, **options: Any) -> list[dict[str, Any]]:
         """Predicts files of the dataset's kind, such as '*.png'; see `predict_split`. A bad example has an 'error'."""
         return self._predict_all({'input': _pattern(pattern), 'checkpoint': checkpoint}, options)
 
@@ -279,8 +282,11 @@ class Run:
             with tf.io.gfile.GFile(path) as file:
                 return [json.loads(line) for line in file]
 
-    def export(self, checkpoint: str = 'latest', **options: Any) -> str:
+    def export(self, checkpoint: str | None = None, **options: Any) -> str:
         """Writes a SavedModel below output_dir/export, and returns its directory.
+
+        Args:
+          checkpoint, **options: as for `evaluate`.
 
         Raises:
           UsageError, RunError: the model cannot be exported, or as for `evaluate`.

@@ -30,6 +30,19 @@ class _PathParser(flags.ArgumentParser):
         return 'string'
 
 
+class _StepParser(flags.ArgumentParser):
+    """Parses a step, or `best`."""
+
+    def parse(self, argument):
+        text = str(argument)
+        if text != 'best' and not (text.isascii() and text.isdecimal()):
+            raise ValueError('must be the step of a checkpoint, such as 2000, or best')
+        return text if text == 'best' else int(text)
+
+    def flag_type(self):
+        return 'step'
+
+
 _DEFINE: Mapping[Any, Any] = {
     str: flags.DEFINE_string,
     int: flags.DEFINE_integer,
@@ -52,8 +65,11 @@ def define(FLAGS: flags.FlagValues | None = None, options: Any = Options) -> fla
             flags.DEFINE_enum(name, default, entry.choices, text, **facts)
             continue
         kind = types[name] if types[name] in _DEFINE else typing.get_args(types[name])[0]  # Of an optional one.
-        if (Trait.PATH | Trait.LOCAL_PATH) & entry.traits:
-            flags.DEFINE(_PathParser(), name, default, text, serializer=flags.ArgumentSerializer(), **facts)
+        is_path = (Trait.PATH | Trait.LOCAL_PATH) & entry.traits
+        if is_path or types[name] == int | str | None:
+            flags.DEFINE(
+                _PathParser() if is_path else _StepParser(), name, default, text, serializer=flags.ArgumentSerializer(), **facts
+            )
             continue
         if kind in (int, float):
             facts |= dict(zip(('lower_bound', 'upper_bound'), entry.bounds))
@@ -72,6 +88,8 @@ def check(FLAGS: flags.FlagValues) -> None:
     for name in ('predict_split', 'eval_splits'):
         if FLAGS.input and FLAGS[name].present:
             raise UsageError(f'--input={FLAGS.input} excludes {FLAGS[name].serialize()}: give one of the two')
+    if FLAGS.overwrite and FLAGS.from_step is not None:
+        raise UsageError('--overwrite starts over, and --from_step goes on from a checkpoint: give one of the two')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics is incompatible with --schedule=export: the checks would become part of the model')
     if FLAGS.local_cluster:

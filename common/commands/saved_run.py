@@ -8,13 +8,13 @@ from typing import Any
 from absl import flags
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.commands.flags import check
+from estimator_trainer.common.commands.flags import check, to_options
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import dumps, read_json
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import names_with
-from estimator_trainer.common.runs import saved_dataset, saved_flags
+from estimator_trainer.common.runs import rollback, saved_dataset, saved_flags
 from estimator_trainer.common.storage import checkpoints, run_dir
 from estimator_trainer.hparams import build
 
@@ -28,6 +28,7 @@ class SavedRun:
     """What a run recorded: its hparams.json, and the flags of its training in flags.json; the flags are {} if it has none.
 
     Attributes:
+      hparams: with --from_step, those of that step.
       has_begun: whether it has a checkpoint.
     """
 
@@ -90,7 +91,8 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
         'From the run: %s.', ', '.join([*(FLAGS[name].serialize() for name in taken), f'hyper-parameters of {path}'])
     )
     check(FLAGS)
-    return run
+    back_to = rollback.target(output_dir, to_options(FLAGS)) if schedule.trains else None
+    return run if back_to is None else dataclasses.replace(run, hparams=build.undone(params, back_to))
 
 
 def _check_names(FLAGS, output_dir):

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 import contextlib
 import itertools
-import os
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -17,6 +16,7 @@ from estimator_trainer.common.inference.evaluated_input import open_input
 from estimator_trainer.common.memory_check import check_fits
 from estimator_trainer.common.plugins.estimator_contract import named
 from estimator_trainer.common.records.elements import INFINITE
+from estimator_trainer.common.storage.event_files import events_dir
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
 ModeKeys = tf.estimator.ModeKeys
@@ -50,7 +50,7 @@ class Evaluator:
         writes_events: bool = True,
     ):
         self.split = split
-        self.events_dir = os.path.join(estimator.model_dir, 'eval' if split == 'eval' else f'eval_{split}')
+        self.events_dir = events_dir(estimator.model_dir, split)
         self._estimator = estimator
         self._input_fn = input_fn
         self._steps = steps

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import describe, first_line
+from estimator_trainer.common.errors import RunError, describe, first_line
 from estimator_trainer.common.files import stamp
 from estimator_trainer.common.inference.arrays import cast, wrong
 from estimator_trainer.common.processes import check_not_forked
+from estimator_trainer.common.storage.best_checkpoint import find_best, intact_best
 from estimator_trainer.common.storage.checkpoints import latest_intact
 from estimator_trainer.common.storage.restore import make_saver, make_session, restore
 
@@ -30,6 +31,7 @@ class Predictor:
       make_batch: function from the argument of `predict` to {name: array [batch, ...]} of the inputs, and whether that is a
         single example; it raises ValueError. By default `predict` takes such arrays.
       class_names: adds 'class_name', str, to predictions of a 'class'.
+      follows_best: whether `reload` loads the best checkpoint of the model's directory by default, not the latest.
 
     Raises:
       RunError: the checkpoint is corrupt, or belongs to another model.
@@ -43,11 +45,15 @@ class Predictor:
         make_features: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]] = dict,
         make_batch: Callable[[Any], tuple[dict[str, np.ndarray], bool]] | None = None,
         class_names: Sequence[str] = (),
+        follows_best: bool = False,
     ):
         self._estimator = estimator
         self._specs = dict(input_specs)
         self._make_batch, self._takes_raw = make_batch or self._check_batch, make_batch is not None
         self._class_names = class_names
+        # Functions from the model's directory to the path of its newest checkpoint, or None: at once, and after reading it.
+        self._find: Callable[[str], str | None] = find_best if follows_best else tf.train.latest_checkpoint
+        self._find_intact = intact_best if follows_best else latest_intact
         self._lock = threading.Lock()
         config = estimator.config
         with tf.Graph().as_default() as self._graph:
@@ -119,7 +125,7 @@ class Predictor:
         return {**found, 'class_name': np.array([names.get(i, '') for i in number.tolist()], object)}
 
     def reload(self, checkpoint_path: str | None = None) -> str:
-        """Loads a checkpoint, by default the latest intact one of the model's directory, and returns its path.
+        """Loads a checkpoint, by default the newest intact one of the model's directory, and returns its path.
 
         Predictions in progress keep their weights, so memory holds the weights twice meanwhile.
 
@@ -137,14 +143,15 @@ class Predictor:
         return path
 
     def _newest(self):
-        """Returns the path of the latest intact checkpoint, and whether it is new; reads checkpoints only if so."""
+        """Returns the path of the best or latest intact checkpoint, and whether it is new; reads checkpoints only if so."""
         latest: Any = None
-        with contextlib.suppress(ValueError, OSError, tf.errors.OpError):  # Another process may be writing or deleting it.
-            path = self._estimator.latest_checkpoint()
+        # Another process may be writing or deleting it.
+        with contextlib.suppress(ValueError, OSError, RunError, tf.errors.OpError):
+            path = self._find(self._estimator.model_dir)
             latest = path and (path, stamp(f'{path}.index'))
         if latest in (None, self._latest):
             return self._checkpoint_path, False
         is_first, self._latest = self._latest is None, latest
-        intact = latest_intact(self._estimator.model_dir)
+        intact = self._find_intact(self._estimator.model_dir)
         is_new = intact is not None and (intact != self._checkpoint_path or not is_first)
         return intact if is_new else self._checkpoint_path, is_new

@@ -10,15 +10,24 @@ from estimator_trainer.common.inference.signatures import DEFAULT, EXAMPLES, joi
 from estimator_trainer.common.pipeline.data_source import DataSource
 
 
-def make_predictor(estimator: tf.estimator.Estimator, source: DataSource, checkpoint_path: str) -> Predictor:
-    """Returns a Predictor of a model's checkpoint that takes pictures, rows of raw inputs, or the dataset's features."""
+def make_predictor(
+    estimator: tf.estimator.Estimator, source: DataSource, checkpoint_path: str, follows_best: bool = False
+) -> Predictor:
+    """Returns a Predictor of a model's checkpoint that takes pictures, rows of raw inputs, or the dataset's features.
+
+    Args:
+      checkpoint_path, follows_best: see Predictor.
+    """
+    make = functools.partial(Predictor, estimator, checkpoint_path=checkpoint_path, follows_best=follows_best)
     names, signatures = source.params.metadata.get('class_names', ()), signatures_of(source)
     default = signatures[DEFAULT]
     if source.has_images():
         used = [default, *([signatures[EXAMPLES]] if source.reads_input() else [])]
         specs = {name: spec for signature in used for name, spec in signature.specs.items()}
         make_batch = pictures.batch_maker(source)
-        return Predictor(estimator, specs, checkpoint_path, lambda inputs: join(used, [inputs] * len(used)), make_batch, names)
+        return make(
+            specs, make_features=lambda inputs: join(used, [inputs] * len(used)), make_batch=make_batch, class_names=names
+        )
     readers = source.module.cell_readers(source.params) if hasattr(source.module, 'cell_readers') else {}
     raw = functools.partial(rows.make_batch, specs=default.specs, readers=readers) if source.takes_raw() else None
-    return Predictor(estimator, default.specs, checkpoint_path, default.to_features, raw, names)
+    return make(default.specs, make_features=default.to_features, make_batch=raw, class_names=names)

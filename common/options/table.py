@@ -76,6 +76,14 @@ class Options:
         schedules=_TRAINING,
         traits=NOT_IN_TRIALS,
     )
+    from_step: int | str | None = flag(
+        None,
+        'Go back to the checkpoint of this step, or to the best one: what is newer moves to output_dir/abandoned, and training '
+        'goes on from there. The same command, given again, resumes.',
+        default_text='the latest',
+        schedules=_TRAINING,
+        traits=NOT_IN_TRIALS,
+    )
     overwrite: bool = flag(
         False,
         'Start over: delete what the trainer wrote into output_dir, and nothing else, before training.',
@@ -112,6 +120,12 @@ class Options:
         100, 'Steps between log lines, and between points in TensorBoard.', bounds=(1, MAX_STEPS), traits=SAME_IN_TASKS | KEPT
     )
     keep_checkpoint_max: int = flag(5, 'Number of recent checkpoints to keep; 0 keeps all.', bounds=(0, MAX_INT), traits=KEPT)
+    keep_checkpoint_every: int = flag(
+        0,
+        'Save a checkpoint at each multiple of this step, and keep it beside the recent ones; 0 for none.',
+        bounds=(0, MAX_STEPS),
+        traits=SAME_IN_TASKS | KEPT,
+    )
     num_gpus: int = flag(
         0,
         'Number of towers, on GPUs 0 to N-1.',
@@ -260,9 +274,10 @@ class Options:
         schedules=_STOPPING,
         traits=SAME_IN_TRIALS | KEPT,
     )
-    checkpoint: str = flag(
-        'latest',
+    checkpoint: str | None = flag(
+        None,
         'The checkpoint to evaluate, predict with or export: latest, best, or a path.',
+        default_text='best, if the training had --best_metric or --early_stopping_patience; else latest',
         schedules=('evaluate', 'predict', 'export'),
         traits=PATH | NOT_IN_TRIALS,
     )

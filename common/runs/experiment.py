@@ -94,7 +94,7 @@ def make_experiment(
         options,
         total_steps=length.train_steps,
         num_examples=max(length.num_examples, 0),
-        checkpoint_periods=[length.save_steps, length.eval_every_steps],
+        checkpoint_periods=[*filter(None, [length.save_steps, length.eval_every_steps, options.keep_checkpoint_every])],
         task=task,
         has_input_fn=source.has_input_fn(),
         stop=stop,

@@ -25,7 +25,7 @@ from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import Options, names_with
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.runs import saved_dataset, saved_flags, start_over
+from estimator_trainer.common.runs import rollback, saved_dataset, saved_flags, start_over
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
 from estimator_trainer.common.runs.schedules import RUN
@@ -84,9 +84,11 @@ def run(
         if cluster and schedule.trains and not schedule.is_dry_run and len(cluster.members) > 1:
             task = cleanup.enter_context(_joined(cluster, params, options))
             if is_worker:  # The chief has the weights.
-                options = dataclasses.replace(options, warm_start_from='')
+                options = dataclasses.replace(options, warm_start_from='', from_step=None)
         if schedule.is_dry_run or is_worker:
             output_dir = cleanup.enter_context(tempfile.TemporaryDirectory())
+        if schedule.follows and options.from_step is not None:
+            rollback.wait(output_dir, options)
         experiment = cleanup.enter_context(opened(model, source, output_dir, options, stop, task, on_metrics, kept))
         with name_the_op(), diagnose_errors(experiment):
             result = RUN[options.schedule](experiment)
@@ -126,9 +128,12 @@ def opened(
     with contextlib.ExitStack() as cleanup:
         # Both may fail, so they precede creating the directory.
         config = make_run_config(output_dir, params.seed, options, task)
-        saved = _saved(source, output_dir, (*changed, *of_inference), advise) if is_resumed else None
+        back_to = rollback.target(output_dir, options) if schedule.trains else None
+        saved = _saved(source, output_dir, (*changed, *of_inference), advise, back_to) if is_resumed else None
         if schedule.trains:
             cleanup.enter_context(start_over.locked(output_dir, options))
+            back_to = rollback.target(output_dir, options)  # Another process may have trained there meanwhile.
+            rollback.say_if_done(output_dir, options)
         elif schedule.needs_checkpoint:
             checkpoints.require_checkpoint(output_dir)
         cleanup.enter_context(_seeded(params.seed))
@@ -141,11 +146,13 @@ def opened(
         text = source.summary() if task.is_chief else ''
         if text:
             tf.logging.info('%s', text)
-        history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, advise)
+        history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, advise, back_to)
         params = _with_history(source.params, history, task)
         experiment = make_experiment(model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics)
         if options.overwrite and task.is_chief:  # Once nothing is left to check.
             start_over.delete(output_dir)
+        if back_to is not None:
+            rollback.roll_back(output_dir, back_to, options)
         if text:
             run_dir.save_summary(output_dir, text)
         if not step or step < experiment.train_steps:
@@ -155,12 +162,12 @@ def opened(
         yield experiment
 
 
-def _saved(source, output_dir, free, advise):
+def _saved(source, output_dir, free, advise, back_to):
     """Returns the SavedDataset of a run, or None; checks that its hyper-parameters are the same, except those in `free`."""
     saved = saved_dataset.load(output_dir)
     if saved or not source.has_metadata():  # Otherwise the data must be prepared first.
         params = build.add_metadata(source.params, saved.metadata) if saved else source.params
-        build.compare(params, run_dir.hparams_path(output_dir), free, advise)
+        build.compare(params, run_dir.hparams_path(output_dir), free, advise, back_to)
     return saved
 
 
@@ -178,13 +185,19 @@ def _reads_data(options):
     return schedule.trains or (schedule.evaluates or schedule.predicts) and not options.input
 
 
-def _history(params, output_dir, names, advise):
-    """Returns the history of a run's hyper-parameters, including changes on resuming, and the step of the change."""
+def _history(params, output_dir, names, advise, back_to):
+    """Returns the history of a run's hyper-parameters, including changes on resuming, and the step of the change.
+
+    Args:
+      back_to: the step to which the run goes back, without the changes since, or None.
+    """
     path, history, step = run_dir.hparams_path(output_dir), [], 0
     if checkpoints.has_checkpoint(output_dir):
-        saved = build.compare(params, path, names, advise)
-        step = checkpoints.global_step(tf.train.latest_checkpoint(output_dir))
-        history = overrides.add_entry(overrides.read_history(path), saved, params, names, step)
+        saved = build.compare(params, path, names, advise, back_to)
+        latest = checkpoints.global_step(tf.train.latest_checkpoint(output_dir))
+        history, step = overrides.read_history(path), latest if back_to is None else back_to
+        history = [entry for entry in history if back_to is None or entry['global_step'] < back_to]
+        history = overrides.add_entry(history, saved, params, names, step)
         for entry in history:
             for name, (old, new) in entry['hparams'].items():
                 tf.logging.info('From step %d on: %s is %s; it was %s.', entry['global_step'], name, dumps(new), dumps(old))
@@ -220,6 +233,7 @@ def _for_cluster(model, options, params, cluster):
 def _check_asynchronous(model, params, options):
     """Raises UsageError if an option, a hyper-parameter or the model requires synchronous steps."""
     is_given = {
+        '--keep_checkpoint_every': options.keep_checkpoint_every > 0,
         '--steps_per_loop': options.steps_per_loop > 1,
         '--precision=float16': options.precision == 'float16',
         'gradient_accumulation_steps': params.gradient_accumulation_steps > 1,

@@ -21,7 +21,7 @@ from estimator_trainer.common.inference.prediction import predict_files, predict
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.monitoring import hparams_tab
 from estimator_trainer.common.pipeline.size import count_examples
-from estimator_trainer.common.runs import saved_dataset, saved_flags
+from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset, saved_flags
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, export_versions
 from estimator_trainer.common.storage.metrics import (
     add_metrics,
@@ -107,7 +107,7 @@ def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> di
     """
     output_dir = experiment.estimator.model_dir
     if not checkpoint_path:
-        return checkpoints.use_checkpoint(output_dir, experiment.options.checkpoint, functools.partial(evaluate, experiment))
+        return chosen_checkpoint.use(output_dir, experiment.options.checkpoint, functools.partial(evaluate, experiment))
     result: dict[str, Any] = {}
     for evaluator in experiment.evaluators:
         metrics = evaluator.evaluate(checkpoint_path)
@@ -126,6 +126,10 @@ def evaluate(experiment: 'Experiment', checkpoint_path: str | None = None) -> di
 
 def train_and_evaluate(experiment: 'Experiment') -> dict[str, Any]:
     """Trains, evaluates its checkpoints, keeps the best, and stops early if the objective does not improve."""
+    return _with_best(experiment, _train_and_evaluate(experiment))
+
+
+def _train_and_evaluate(experiment):
     result = _evaluate_and_keep(experiment) if _has_missed_an_evaluation(experiment) else None
     if _should_stop(experiment):
         return result or _evaluate_and_keep(experiment)
@@ -134,6 +138,10 @@ def train_and_evaluate(experiment: 'Experiment') -> dict[str, Any]:
     )
     train(experiment, [listener])
     return listener.result or result or _evaluate_and_keep(experiment)  # The latter if there was nothing left to train.
+
+
+def _with_best(experiment, result):
+    return chosen_checkpoint.with_best(result, experiment.estimator.model_dir, vars(experiment.options))
 
 
 def _has_missed_an_evaluation(experiment):
@@ -184,7 +192,7 @@ def continuous_eval(experiment: 'Experiment') -> dict[str, Any]:
             tf.logging.warning('%s was deleted before it could be evaluated; a larger --keep_checkpoint_max keeps more.', path)
             continue
         if result['global_step'] >= experiment.train_steps:
-            return result
+            return _with_best(experiment, result)
     raise AssertionError('the iterator has no end')
 
 
@@ -195,7 +203,7 @@ def predict(experiment: 'Experiment') -> dict[str, Any]:
     """
     path = _predictions_path(experiment)
     write = functools.partial(_write_predictions, experiment, _predictions(experiment), path)
-    return checkpoints.use_checkpoint(experiment.estimator.model_dir, experiment.options.checkpoint, write)
+    return chosen_checkpoint.use(experiment.estimator.model_dir, experiment.options.checkpoint, write)
 
 
 def _predictions_path(experiment):
@@ -255,7 +263,7 @@ def _predictions(experiment):
 
 def dry_run(experiment: 'Experiment') -> dict[str, Any]:
     """Trains and evaluates one step, and predicts one batch."""
-    result = train_and_evaluate(experiment)
+    result = _train_and_evaluate(experiment)
     checkpoint = experiment.estimator.latest_checkpoint()
     next(predict_split(experiment.estimator, experiment.source, experiment.options.eval_splits[0], checkpoint))
     return result
@@ -267,7 +275,7 @@ def export(experiment: 'Experiment') -> dict[str, Any]:
     Its directory assets.extra has a model card, class names, an example request and a warmup request.
     """
     output_dir, options = experiment.estimator.model_dir, experiment.options
-    return checkpoints.use_checkpoint(output_dir, options.checkpoint, functools.partial(_export, experiment))
+    return chosen_checkpoint.use(output_dir, options.checkpoint, functools.partial(_export, experiment))
 
 
 def _export(experiment, checkpoint):

@@ -10,6 +10,7 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.monitoring.summaries import close_writers
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.runs import rollback
 from estimator_trainer.common.storage import checkpoints, run_dir, run_files
 from estimator_trainer.common.training.warm_start import check_source
 
@@ -29,6 +30,7 @@ def locked(output_dir: str, options: Options) -> Iterator[None]:
     run_dir.ensure_writable(output_dir)
     with run_dir.lock(output_dir):
         if not is_overwritten:
+            rollback.finish(output_dir)
             checkpoints.recover(output_dir)
         yield
 

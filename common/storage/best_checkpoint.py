@@ -1,22 +1,21 @@
 """output_dir/best: the best checkpoint, with its metrics."""
 
 from collections.abc import Mapping
-import contextlib
 import math
 import os
 from typing import Any
-import uuid
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
-from estimator_trainer.common.files import names_in, read_json, write_json
+from estimator_trainer.common.files import copy, names_in, read_json, write_json
 from estimator_trainer.common.locks import taking_turns
-from estimator_trainer.common.paths import is_remote
-from estimator_trainer.common.storage.metrics import Objective
-from estimator_trainer.common.storage.restore import paths_of
+from estimator_trainer.common.storage.metrics import Objective, read_evaluation, read_metrics
+from estimator_trainer.common.storage.restore import is_intact, paths_of
 
 _RECORD = 'best.json'
+# Of the entries of best.json besides the evaluation.
+_TYPES: Mapping[str, Any] = {'checkpoint': str, 'split': str, 'metric': str, 'is_max': bool, 'value': (int, float)}
 
 
 def best_dir(output_dir: str) -> str:
@@ -79,23 +78,10 @@ def _copy(source, target):
 
     Saving the same step again replaces a weights file, but never changes it. It changes the index.
     """
-    if '.data-' not in os.path.basename(target) or is_remote(target) or not _link(os.path.realpath(source), target):
+    if '.data-' in os.path.basename(target):
+        copy(source, target)
+    else:
         tf.io.gfile.copy(source, target, overwrite=True)
-
-
-def _link(source, target):
-    """Makes the target a hard link; returns False if the file system refuses."""
-    part = f'{target}.{uuid.uuid4().hex}.part'
-    try:
-        os.link(source, part)
-    except OSError:
-        return os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target)
-    try:
-        os.rename(part, target)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(part)  # It remains if it was the same file as the target.
-    return True
 
 
 def find_best(output_dir: str) -> str | None:
@@ -103,6 +89,75 @@ def find_best(output_dir: str) -> str | None:
     directory = best_dir(output_dir)
     record = _read(directory)
     return record and os.path.join(directory, record['checkpoint'])
+
+
+def intact_best(output_dir: str) -> str | None:
+    """Returns the path of the best checkpoint, without suffix, if it is intact, or None."""
+    path = find_best(output_dir)
+    return path if path and is_intact(path) else None
+
+
+def best_step(output_dir: str) -> int | None:
+    """Returns the step of the best checkpoint, or None."""
+    path = find_best(output_dir)
+    return int(path.rpartition('-')[2]) if path else None
+
+
+def copy_back(output_dir: str) -> None:
+    """Copies the best checkpoint to its run, which has deleted it."""
+    best = find_best(output_dir)
+    assert best
+    for path in sorted(paths_of(best), key=lambda path: path.endswith('.index')):  # The index makes it whole.
+        _copy(path, os.path.join(output_dir, os.path.basename(path)))
+
+
+def abandon(output_dir: str, step: int, folder: str) -> None:
+    """Moves the best checkpoint to a folder if it is later than a step, and takes the best of the remaining ones.
+
+    These are the checkpoints in output_dir that metrics.csv has evaluations of. May be repeated if it is interrupted.
+    """
+    directory, target = best_dir(output_dir), os.path.join(folder, 'best')
+    record = _read(directory)
+    if record and (best_step(output_dir) or 0) > step:
+        tf.io.gfile.makedirs(target)
+        tf.io.gfile.rename(best_record(output_dir), os.path.join(target, _RECORD), overwrite=True)
+    abandoned = _read(target)
+    if not abandoned or tf.io.gfile.exists(best_record(output_dir)):
+        return
+    for path in paths_of(os.path.join(directory, abandoned['checkpoint'])):
+        tf.io.gfile.rename(path, os.path.join(target, os.path.basename(path)), overwrite=True)
+    _decide_again(output_dir, Objective(abandoned['metric'], abandoned['is_max']), abandoned['split'])
+
+
+def _decide_again(output_dir, objective, split):
+    steps = {int(row['global_step']) for row in read_metrics(output_dir) if row['split'] == split and row.get(objective.metric)}
+    results = [read_evaluation(output_dir, step) for step in sorted(steps)]
+    left = [result for result in results if tf.io.gfile.exists(f'{_path(output_dir, result)}.index')]
+    best, best_left = (_best_of(found, objective, split) for found in (results, left))
+    if best_left:  # Once: a process that is killed leaves the best one, or none.
+        keep_if_best(_path(output_dir, best_left), output_dir, objective, split, best_left)
+    if best and best is not best_left:
+        tf.logging.warning(
+            '%s: the best evaluation that remains, %s=%s at step %d, has no checkpoint any longer: the best of those that are '
+            'left takes its place.',
+            *(best_dir(output_dir), objective.metric, best[split][objective.metric], best['global_step']),
+        )
+
+
+def _path(output_dir, result):
+    return os.path.join(output_dir, f'model.ckpt-{result["global_step"]}')
+
+
+def _best_of(results, objective, split):
+    """Returns the first of the best evaluations; None if all are NaN, or there are none."""
+    best = objective.best(result[split][objective.metric] for result in results)
+    return next((result for result in results if result[split][objective.metric] == best), None)
+
+
+def evaluation(output_dir: str) -> dict[str, Any] | None:
+    """Returns the evaluation of the best checkpoint, {'global_step': int, split: {metric: value}}, or None."""
+    record = _read(best_dir(output_dir))
+    return record and {key: value for key, value in record.items() if key not in _TYPES}
 
 
 def _read(directory):
@@ -115,7 +170,6 @@ def _read(directory):
         raise RunError(f'{error}: delete {directory}') from None
     if record.get('value') in ('Infinity', '-Infinity', 'NaN'):
         record['value'] = float(record['value'])
-    types: dict[str, Any] = {'checkpoint': str, 'split': str, 'metric': str, 'is_max': bool, 'value': (int, float)}
-    if not all(isinstance(record.get(key), expected) for key, expected in types.items()):
+    if not all(isinstance(record.get(key), expected) for key, expected in _TYPES.items()):
         raise RunError(f'{path}: does not describe a checkpoint: delete {directory}')
     return record

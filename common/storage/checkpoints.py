@@ -101,6 +101,20 @@ def _latest_by_state(output_dir):
         return None
 
 
+def steps(output_dir: str) -> list[int]:
+    """Returns the steps of the checkpoints in a directory, intact or not, in ascending order."""
+    return sorted(step for step, path in _list(output_dir) if tf.io.gfile.exists(f'{path}.index'))
+
+
+def abandon(output_dir: str, step: int, folder: str) -> None:
+    """Moves the checkpoints later than a step to a folder; the Estimator then resumes from that step."""
+    found = [path for saved, path in reversed(_list(output_dir)) if saved <= step and tf.io.gfile.exists(f'{path}.index')]
+    tf.train.update_checkpoint_state(output_dir, os.path.join(output_dir, f'model.ckpt-{step}'), found)
+    for name in names_in(output_dir):
+        if (file := re.fullmatch(r'model\.ckpt-(\d+)\..+', name)) and int(file[1]) > step:
+            tf.io.gfile.rename(os.path.join(output_dir, name), os.path.join(folder, name), overwrite=True)
+
+
 def require_checkpoint(output_dir: str) -> None:
     """Raises UsageError if there is no checkpoint to load."""
     if not has_checkpoint(output_dir):
@@ -138,7 +152,7 @@ def find_checkpoint(output_dir: str, which: str) -> str:
 
 
 def use_checkpoint(output_dir: str, which: str, use: Callable[[str], T]) -> T:
-    """Returns what `use` returns for a checkpoint; if a run deletes the latest one meanwhile, for the next latest.
+    """Returns what `use` returns for a checkpoint; if a run deletes the latest or best one meanwhile, for the next.
 
     Args:
       which: as for `find_checkpoint`.
@@ -150,7 +164,7 @@ def use_checkpoint(output_dir: str, which: str, use: Callable[[str], T]) -> T:
             return use(path)
         except CheckpointGone:
             gone, path = path, find_checkpoint(output_dir, which)
-            if which != 'latest' or path == gone:
+            if which not in ('latest', 'best') or path == gone:
                 raise
             tf.logging.info('%s was deleted meanwhile; using %s.', gone, path)
 

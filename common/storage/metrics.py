@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 import csv
 import io
+import json
 import math
 import os
 import typing
@@ -11,7 +12,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import write
+from estimator_trainer.common.files import copy, write
 from estimator_trainer.common.locks import taking_turns
 
 
@@ -85,12 +86,28 @@ def add_metrics(output_dir: str, result: Mapping[str, Any]) -> None:
             for row in read_metrics(output_dir)
             if (int(row['global_step']), row['split']) not in [(step, row['split']) for row in new]
         ]
-        rows = sorted(old + new, key=lambda row: int(row['global_step']))
-        text = io.StringIO()
-        writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator='\n')
-        writer.writeheader()
-        writer.writerows(rows)
-        write(metrics_path(output_dir), text.getvalue())
+        _write(output_dir, old + new)
+
+
+def abandon(output_dir: str, step: int, folder: str) -> None:
+    """Drops the rows later than a step, after copying the whole file to a folder, unless that has it."""
+    whole = os.path.join(folder, os.path.basename(metrics_path(output_dir)))
+    with taking_turns(metrics_path(output_dir)):
+        rows = read_metrics(output_dir)
+        kept = [row for row in rows if int(row['global_step']) <= step]
+        if len(kept) < len(rows):
+            if not tf.io.gfile.exists(whole):
+                copy(metrics_path(output_dir), whole)
+            _write(output_dir, kept)
+
+
+def _write(output_dir, rows):
+    rows = sorted(rows, key=lambda row: int(row['global_step']))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator='\n')
+    writer.writeheader()
+    writer.writerows(rows)
+    write(metrics_path(output_dir), text.getvalue())
 
 
 def read_metrics(output_dir: str) -> list[dict[str, str]]:
@@ -126,6 +143,27 @@ def read_metric(output_dir: str, split: str, metric: str, last_step: float = mat
         return [float(text) for text in texts]
     except ValueError:
         raise RunError(f'{metrics_path(output_dir)}: {metric} has values that are not numbers: delete it') from None
+
+
+def read_evaluation(output_dir: str, step: int) -> dict[str, Any]:
+    """Returns the evaluation of a step, {'global_step': step, split: {metric: value}}.
+
+    Raises:
+      RunError: metrics.csv is corrupt.
+    """
+    found: dict[str, Any] = {'global_step': step}
+    for row in read_metrics(output_dir):
+        if int(row['global_step']) == step:
+            names = [name for name, text in row.items() if text and name not in ('global_step', 'split')]
+            found[row['split']] = {name: _value(row[name]) for name in names}
+    return found
+
+
+def _value(text):
+    try:
+        return json.loads(text)
+    except ValueError:  # nan and inf.
+        return float(text)
 
 
 def metrics_path(output_dir: str) -> str:

@@ -27,6 +27,20 @@ def flags_path(output_dir: str) -> str:
     return os.path.join(output_dir, 'flags.json')
 
 
+def abandoned_dir(output_dir: str) -> str:
+    """Returns the directory of what roll-backs left behind: a folder for each, named by its number."""
+    return os.path.join(output_dir, 'abandoned')
+
+
+def rollback_path(directory: str) -> str:
+    """Returns the path of the record of a roll-back: in the output_dir until it has ended, then in its folder."""
+    return os.path.join(directory, 'rollback.json')
+
+
+def results_path(output_dir: str) -> str:
+    return os.path.join(output_dir, 'results.json')
+
+
 def save_summary(output_dir: str, text: str) -> None:
     """Writes data_summary.txt, about the training data."""
     write(os.path.join(output_dir, 'data_summary.txt'), text)
@@ -85,4 +99,4 @@ def check_empty(output_dir: str) -> None:
 
 def save_results(output_dir: str, results: Mapping[str, Any]) -> None:
     """Writes results.json."""
-    write_json(os.path.join(output_dir, 'results.json'), results)
+    write_json(results_path(output_dir), results)

@@ -18,11 +18,12 @@ _EVENTS = r'events\.out\.tfevents\..+'
 # Regular expressions of a subdirectory, '' is the output_dir itself, and of names in it; those with / at the end are of whole
 # directories. Locks stay, as another process may hold one; `checkpoints.recover` deletes temporary files.
 _WRITTEN = (
+    ('', r'rollback\.json'),  # Of a roll-back that was interrupted; without checkpoints, it could not be finished.
     ('', _CHECKPOINT),
     ('', rf'checkpoint|graph\.pbtxt|predictions\.jsonl|data_summary\.txt|results\.json|status\.json|{_EVENTS}'),
     ('eval(_.+)?', rf'{_EVENTS}|projector_config\.pbtxt|embedding(_labels)?\.tsv|embedding_images\.png'),
     ('input_state', r'\d+\.input\..+'),
-    ('abandoned', rf'{_CHECKPOINT}|metrics\.csv'),
+    ('abandoned', r'\d+/'),
     ('cluster', r'(chief|worker|ps|evaluator)-\d+\.log'),
     ('export', r'(\d+|temp-\d+)/'),
     ('plugins/profile', r'\d{4}(_\d\d){5}/'),

@@ -6,6 +6,7 @@ iterators is saved with each checkpoint. The framework's own models and datasets
 
 import collections
 from collections.abc import Callable
+import contextlib
 import itertools
 import os
 from typing import Any
@@ -15,8 +16,10 @@ from tf_estimator.exact import inexact, iterators, keys, state
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import first_line
+from estimator_trainer.common.errors import RunError, first_line
+from estimator_trainer.common.files import names_in
 from estimator_trainer.common.graphs import ancestors, search
+from estimator_trainer.common.storage.best_checkpoint import best_step
 
 _FOLDER = 'input_state'
 _RUNS = 2**24  # More than a step has.
@@ -78,6 +81,15 @@ def _step_or_zero():
     return tf.cond(
         tf.is_variable_initialized(step), lambda: tf.cast(step.read_value(), tf.int64), lambda: tf.zeros([], tf.int64)
     )
+
+
+def abandon(output_dir: str, step: int, folder: str) -> None:
+    """Moves the states of the input later than a step to a folder."""
+    directory, target = (os.path.join(parent, _FOLDER) for parent in (output_dir, folder))
+    for name in names_in(directory):
+        if (number := name.partition('.')[0]).isdecimal() and int(number) > step:
+            tf.io.gfile.makedirs(target)
+            tf.io.gfile.rename(os.path.join(directory, name), os.path.join(target, name), overwrite=True)
 
 
 class ProgramState(tf.train.SessionRunHook):
@@ -161,9 +173,10 @@ class ProgramState(tf.train.SessionRunHook):
             tf.logging.warning('The state of the input cannot be saved, so a resumed run starts it anew: %s', error.message)
 
     def delete_old(self) -> None:
-        """Deletes the states at steps whose checkpoints are gone."""
+        """Deletes the states at steps whose checkpoints are gone, but for that of the best one, to which a run may return."""
         if self._iterators and tf.io.gfile.isdir(os.path.join(self._output_dir, _FOLDER)):
-            state.delete_old(self._output_dir, _FOLDER)
+            with contextlib.suppress(RunError):  # best.json is damaged, which the next evaluation reports.
+                state.delete_old(self._output_dir, _FOLDER, best_step(self._output_dir))
 
     def _path(self, step):
         return state.input_path(self._output_dir, step, _FOLDER)

@@ -11,6 +11,7 @@ from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.paths import check_identity, identify
 from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage import retention
 from estimator_trainer.common.storage.restore import ModelChanged, different_variables, unknown_variables, without_slots
 from estimator_trainer.common.training.exact_program import ProgramState
 
@@ -105,6 +106,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
       may_drop_slots: whether its optimizer may lack some, as other variables are trained.
       scaffold: that of the session, whose saver saves; by default, the graph's only saver does.
       state: what else to save with each checkpoint.
+      keep_every: the checkpoints at multiples of this step are never deleted; 0 for none.
     """
 
     def __init__(
@@ -116,12 +118,14 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         may_drop_slots: bool = False,
         scaffold: tf.train.Scaffold | None = None,
         state: ProgramState | None = None,
+        keep_every: int = 0,
     ):
         # This class writes the graph faster.
         super().__init__(directory, save_steps=1, scaffold=scaffold, listeners=[*listeners], save_graph_def=False)
         self._timer = _MultiplesTimer(periods)
         self._may_drop_variables, self._may_drop_slots = may_drop_variables, may_drop_slots
         self._state = state
+        self._keep_every = keep_every
         # The last starts of the session: the latest checkpoint, and the number of runs that followed.
         self._starts: collections.deque[tuple[str | None, int]] = collections.deque(maxlen=_MAX_STARTS)
         self._is_starting = False
@@ -145,6 +149,8 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
             with session.graph.as_default():
                 self._check_unknown(latest)
         self._check_restarts(latest)
+        if len(self._starts) == 1:
+            retention.warn_of_space(self._checkpoint_dir, session.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES))
         # As equivalent text from C++: Python's text_format takes 0.1 s and more.
         files.write(f'{self._checkpoint_dir}/graph.pbtxt', str(session.graph.as_graph_def(add_shapes=True)))
         self._is_starting = True
@@ -188,7 +194,9 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
             tf.logging.info('Saving checkpoints for %d into %s.', step, self._save_path)
             if self._state and step:
                 self._state.save(session, step)
-            self._get_saver().save(session, self._save_path, global_step=step)
+            saver = self._get_saver()
+            retention.delete_excess(saver, self._keep_every)
+            saver.save(session, self._save_path, global_step=step)
             if self._state:
                 self._state.delete_old()
         return any([listener.after_save(session, step) for listener in self._listeners])  # noqa: C419 - all must be called

@@ -130,6 +130,7 @@ class Training:
                 may_drop_slots=bool(options.freeze),
                 scaffold=None if task.has_scaffold else step.scaffold,
                 state=state,
+                keep_every=options.keep_checkpoint_every,
             )
             hooks += [summaries, saver, ProgressBar(step.means.loss, length)]
             hooks += [Profiler(self._profiled(), output_dir)] if self._profiled() else []

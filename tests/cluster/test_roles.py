@@ -34,6 +34,8 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
     code, found, _ = run_as(WITH_EVALUATOR, 'evaluator')
     assert code == 0 and found['global_step'] == 3 and found['eval']
     assert json.loads((tmp_path / 'output' / 'results.json').read_text()) == found
+    assert run_as(WITH_EVALUATOR, 'chief', '--from_step=0')[1] == {'global_step': 3}
+    assert run_as(WITH_EVALUATOR, 'evaluator', '--from_step=0')[1] == found  # It does not wait, or else forever.
     assert run_as({'master': ['a:1']}, 'master')[1] == found  # Like a host with the only task.
     code, result, _ = run_as(WITH_SERVER, 'chief', '--schedule=evaluate')
     assert code == 0 and result['global_step'] == 3
@@ -49,6 +51,7 @@ def test_each_task_rejects_options_that_clusters_do_not_support(run_as, tmp_path
         (WITH_EVALUATOR, 'evaluator', '--overwrite', OLD_CHECKPOINTS),
         ({'worker': ['a:1', 'b:1']}, 'evaluator', PATIENCE, NEEDS_EVALUATIONS),
         (WITH_SERVER, 'chief', '--steps_per_loop=2', f'--steps_per_loop {NOT_WITH_SERVERS}'),
+        (WITH_SERVER, 'chief', '--keep_checkpoint_every=2', f'--keep_checkpoint_every {NOT_WITH_SERVERS}'),
         (WITH_SERVER, 'ps', '--precision=float16', f'--precision=float16 {NOT_WITH_SERVERS}'),
         (WITH_SERVER, 'worker', '--hparams=gradient_accumulation_steps=2', f'gradient_accumulation_steps {NOT_WITH_SERVERS}'),
         (WITH_SERVER, 'worker', '--hparams=group_by_length=true', f'group_by_length {NOT_WITH_SERVERS}'),

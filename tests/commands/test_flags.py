@@ -17,7 +17,7 @@ RANGES = {
     **dict.fromkeys(['train_steps', 'steps_per_loop'], (1, INT32)),
     **dict.fromkeys(['seed', 'keep_checkpoint_max', 'restarts', 'eval_timeout'], (0, INT32)),
     **dict.fromkeys(['save_checkpoints_steps', 'save_summary_steps', 'eval_every_steps'], (1, STEPS)),
-    **dict.fromkeys(['overfit_batches', 'eval_steps', 'early_stopping_patience'], (0, STEPS)),
+    **dict.fromkeys(['overfit_batches', 'eval_steps', 'early_stopping_patience', 'keep_checkpoint_every'], (0, STEPS)),
     **dict.fromkeys(['num_gpus', 'inter_op_threads', 'intra_op_threads'], (0, 1024)),
     'num_towers': (1, 1024),
 }
@@ -68,7 +68,7 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
         (
             Trait.SAME_IN_TASKS,
             """num_gpus num_towers precision xla save_checkpoints_steps save_summary_steps steps_per_loop profile_steps
-            overfit_batches freeze debug_numerics eval_every_steps overwrite""",
+            overfit_batches freeze debug_numerics eval_every_steps keep_checkpoint_every overwrite""",
         ),
         (
             Trait.SAME_IN_TRIALS,
@@ -80,14 +80,14 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
         (
             Trait.KEPT,
             """schedule num_gpus num_towers precision xla overfit_batches freeze steps_per_loop save_checkpoints_steps
-            save_summary_steps keep_checkpoint_max eval_every_steps eval_steps eval_splits best_metric early_stopping_patience
-            early_stopping_min_delta warm_start_from warm_start_names warm_start_exclude""",
+            save_summary_steps keep_checkpoint_max keep_checkpoint_every eval_every_steps eval_steps eval_splits best_metric
+            early_stopping_patience early_stopping_min_delta warm_start_from warm_start_names warm_start_exclude""",
         ),
         (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file'),
         (
             Trait.NOT_IN_TRIALS,
-            """schedule override_hparams checkpoint eval_timeout input predict_split predictions visualize local_cluster
-            restarts overwrite""",
+            """schedule override_hparams from_step checkpoint eval_timeout input predict_split predictions visualize
+            local_cluster restarts overwrite""",
         ),
     ],
 )

@@ -4,6 +4,7 @@ import concurrent.futures
 import itertools
 import os
 import re
+import shutil
 import threading
 import types
 
@@ -19,6 +20,8 @@ from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins import loader
 from estimator_trainer.common.records import records
+from estimator_trainer.common.storage.best_checkpoint import keep_if_best
+from estimator_trainer.common.storage.metrics import Objective
 from estimator_trainer.hparams import build
 from tests import tfrecords
 from tests.linear import MODEL, X, make_estimator
@@ -235,6 +238,22 @@ def test_threads_predict_with_the_weights_of_one_checkpoint_while_another_is_loa
                 break
         is_over.set()
     assert not any(answers) and kinds == {(1.0,) * 20, (2.0,) * 20}
+
+
+def test_a_predictor_of_the_best_checkpoint_loads_another_best_one_when_there_is_one(trained, tmp_path):
+    def keep(step, loss):
+        result = {'global_step': step, 'eval': {'loss': loss}}
+        keep_if_best(f'{tmp_path}/model.ckpt-{step}', str(tmp_path), Objective('loss', False), 'eval', result)
+        return f'{tmp_path}/best/model.ckpt-{step}'
+
+    first = keep(2, 1.0)
+    predictor = Predictor(trained, SPECS, first, follows_best=True)
+    assert predictor.reload() == first  # The latest is that of step 4.
+    last = keep(4, 0.5)
+    assert predictor.reload() == last
+    np.testing.assert_allclose(predictor.predict({'x': X})['y'], expected(tmp_path, 4, X), rtol=1e-5)
+    shutil.rmtree(tmp_path / 'best')
+    assert predictor.reload() == last
 
 
 def test_a_predictor_keeps_its_weights_when_another_checkpoint_is_damaged(trained, tmp_path):

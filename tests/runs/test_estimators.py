@@ -96,11 +96,13 @@ def test_shuffles_and_random_ops_of_a_program_resume_exactly_also_in_loops(run, 
     flags = ('--model=own.program', '--dataset=own.program', '--schedule=train')
     assert run(*flags, '--train_steps=20', output_dir=tmp_path / 'whole')[0] == 0
     for steps in (7, 13, 20):
-        code, _, err = run(*flags, f'--train_steps={steps}', '--steps_per_loop=4', '--keep_checkpoint_max=1')
+        kept = ('--keep_checkpoint_max=1', '--keep_checkpoint_every=10')
+        code, _, err = run(*flags, f'--train_steps={steps}', '--steps_per_loop=4', *kept)
         assert code == 0 and 'anew' not in err, err
     assert_equal(read_weights(tmp_path / 'output'), read_weights(tmp_path / 'whole'))
     state = tmp_path / 'output' / 'input_state'
-    assert {path.name.partition('.')[0] for path in state.iterdir()} == {'20'}
+    assert {path.name for path in (tmp_path / 'output').glob('*.index')} == {f'model.ckpt-{i}.index' for i in (0, 10, 20)}
+    assert {path.name.partition('.')[0] for path in state.iterdir()} == {'10', '20'}
     for path in state.iterdir():
         path.unlink()
     code, _, err = run(*flags, '--train_steps=21')

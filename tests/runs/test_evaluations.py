@@ -1,7 +1,11 @@
 """Evaluations during training, the best checkpoint, and early stopping."""
 
+import json
 import re
 
+import numpy as np
+
+from estimator_trainer.common.commands import api
 from estimator_trainer.common.inference.evaluator import Evaluator
 from tests.shared import DAMAGES, POLYNOMIAL, rows
 
@@ -42,6 +46,33 @@ def test_the_best_checkpoint_is_kept_across_restarts_and_can_be_asked(run, tmp_p
         assert (result['global_step'], result['eval']['loss']) == (step, losses_by_step[step])
     for schedule in ('predict', 'export'):
         assert run(*flags, f'--schedule={schedule}', '--checkpoint=best')[1]['global_step'] == 3
+    code, result, log = run(*flags, '--schedule=evaluate')  # As the training had no --best_metric.
+    assert (code, result['global_step'], 'best checkpoint' in log) == (0, 7, False)
+
+
+def test_the_best_is_the_result_of_a_training_that_was_asked_for_it(run, tmp_path):
+    flags = (f'{RATE},piecewise_boundaries=[3],piecewise_factors=[100.0]', '--save_checkpoints_steps=1', '--eval_steps=2')
+    output = tmp_path / 'output'
+    code, result, _ = run(*POLYNOMIAL, *flags, '--train_steps=5', '--best_metric=loss:min')
+    table = {int(row['global_step']): float(row['loss']) for row in rows(output / 'metrics.csv')}
+    assert code == 0 and (result['global_step'], result['eval']['loss']) == (5, table[5])
+    assert (result['best']['global_step'], result['best']['eval']['loss']) == (3, table[3]) and table[3] < table[5]
+    assert json.loads((output / 'results.json').read_text()) == result
+    warning = 'WARNING Using the best checkpoint, model.ckpt-3, as --best_metric or --early_stopping_patience was given in '
+    for schedule in ('evaluate', 'predict', 'export'):
+        code, found, log = run(f'--schedule={schedule}', '--eval_steps=2' if schedule == 'evaluate' else '--verbosity=info')
+        assert (code, found['global_step']) == (0, 3), log
+        assert log.count(f'{warning}training; --checkpoint=latest uses that of step 5.') == 1
+    assert run('--schedule=predict', '--checkpoint=latest')[1]['global_step'] == 5
+    trained = api.load(str(output))
+    assert trained.metrics == result and trained.evaluate(eval_steps=2) == {'global_step': 3, **result['best']['eval']}
+    inputs = {'x': np.ones([2], np.float32)}
+    np.testing.assert_array_equal(trained.predict(inputs)['y'], trained.predictor('best').predict(inputs)['y'])
+    assert (trained.predict(inputs)['y'] != trained.predictor('latest').predict(inputs)['y']).all()
+    DAMAGES['flipped'](output / 'best' / 'model.ckpt-3.data-00000-of-00001')
+    code, found, log = run('--schedule=predict')
+    assert (code, found['global_step']) == (0, 5)
+    assert f'WARNING Using the latest checkpoint in place of the best: {output}/best has no intact one.' in log
 
 
 def test_training_ends_early_where_nothing_better_comes_also_after_a_restart(run, tmp_path):
@@ -49,7 +80,7 @@ def test_training_ends_early_where_nothing_better_comes_also_after_a_restart(run
     flags = (*POLYNOMIAL, *flags, '--eval_every_steps=2', '--eval_steps=2', '--train_steps=40', '--eval_splits=eval,train')
     code, result, log = run(*flags, '--early_stopping_patience=3')
     # The weights stand still from step 5 on: step 6 is the last that is better than the one before.
-    assert code == 0 and result['global_step'] == 12
+    assert code == 0 and (result['global_step'], result['best']['global_step']) == (12, 6)
     assert log.count('Stopping early: mean_absolute_error has not improved for 3 evaluations (--early_stopping_pat') == 1
     code, again, log = run(*flags, '--early_stopping_patience=3')
     assert code == 0 and again == result and 'loss = ' not in re.sub('Saving dict.*', '', log)

@@ -67,8 +67,8 @@ def test_continuous_eval_waits_for_its_timeout_and_passes_over_what_is_deleted(r
     trained_run('polynomial')
     found, waits = [f'{tmp_path}/output/model.ckpt-{step}' for step in (15, 20)], []
     monkeypatch.setattr(tf.train, 'checkpoints_iterator', lambda _, timeout, **other: waits.append(timeout) or iter(found))
-    code, result, log = run(*FLAGS, '--schedule=continuous_eval', '--eval_timeout=7')
-    assert code == 0 and result['global_step'] == 20 and waits == [7]
+    code, result, log = run(*FLAGS, '--schedule=continuous_eval', '--eval_timeout=7', '--best_metric=loss:min')
+    assert code == 0 and result['global_step'] == result['best']['global_step'] == 20 and waits == [7]
     assert 'model.ckpt-15 was deleted before it could be evaluated' in log
 
 

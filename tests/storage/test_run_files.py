@@ -17,8 +17,8 @@ model.ckpt-0.data-00000-of-00001 model.ckpt-0.meta model.ckpt-10.index model.ckp
 eval/events.out.tfevents.2.vm eval/embedding.tsv eval/embedding_labels.tsv eval/embedding_images.png
 eval/projector_config.pbtxt eval_train/events.out.tfevents.2.vm best/best.json best/model.ckpt-10.index
 best/model.ckpt-10.data-00000-of-00001 export/17/saved_model.pb export/17/variables/v export/temp-18/x
-input_state/10.input.index cluster/worker-0.log abandoned/model.ckpt-12.index
-plugins/profile/2026_11_26_19_07_28/vm.xplane.pb""".split()
+input_state/10.input.index cluster/worker-0.log abandoned/2/model.ckpt-12.index abandoned/2/eval/events.out.tfevents.1.vm
+rollback.json plugins/profile/2026_11_26_19_07_28/vm.xplane.pb""".split()
 
 
 def make(root, names):

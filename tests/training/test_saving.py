@@ -1,6 +1,7 @@
 """Saving and evaluation of checkpoints, and the errors that end training."""
 
 import contextlib
+import shutil
 import types
 
 from google.protobuf import text_format
@@ -105,6 +106,15 @@ def test_a_variable_that_is_not_finite_is_not_saved(tmp_path):
     assert error.startswith('bad is not finite after step 0, which is not saved: lower learning_rate, or find the')
     assert not [*tmp_path.glob('model.ckpt*')]
     assert train(tmp_path, [4], 0, 5, good=1.0, count=3) == [0, 4, 5]
+
+
+def test_a_disk_that_is_almost_full_is_said_at_the_start(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(shutil, 'disk_usage', lambda path: types.SimpleNamespace(free=50))
+    train(tmp_path, [4], 0, 9, w=[1.0, 2.0])  # 8 bytes, and 8 of the global step.
+    assert f'{tmp_path}: a checkpoint takes about 16 bytes, and 50 bytes is free' not in caplog.text
+    monkeypatch.setattr(shutil, 'disk_usage', lambda path: types.SimpleNamespace(free=47))
+    train(tmp_path, [4], 9, 13, w=[1.0, 2.0])
+    assert caplog.text.count(f'{tmp_path}: a checkpoint takes about 16 bytes, and 47 bytes is free on the disk') == 1
 
 
 def test_nothing_is_saved_into_a_directory_that_was_replaced(tmp_path):

@@ -44,9 +44,9 @@ def read(directory: str, step: int) -> State | None:
     return None
 
 
-def delete_old(directory: str, folder: str = FOLDER) -> None:
-    """Deletes the states of checkpoints that are no longer there."""
-    path, kept = os.path.join(directory, folder), {*checkpoints.steps(directory)}
+def delete_old(directory: str, folder: str = FOLDER, also: int | None = None) -> None:
+    """Deletes the states of checkpoints that are no longer there, but for that of one step."""
+    path, kept = os.path.join(directory, folder), {*checkpoints.steps(directory), also}
     for name in tf.io.gfile.listdir(path):
         found = re.match(r'(\d+)\.', name)
         if found and int(found[1]) not in kept:

@@ -1,0 +1,64 @@
+"""The best checkpoint as the result of a run whose training asked for it: --best_metric or --early_stopping_patience."""
+
+from collections.abc import Callable, Mapping
+import os
+import typing
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.runs import saved_flags
+from estimator_trainer.common.storage import best_checkpoint, checkpoints
+
+T = typing.TypeVar('T')
+
+
+def choose(output_dir: str, given: str | None) -> str:
+    """Returns which checkpoint a command uses: 'latest', 'best' or a path.
+
+    Args:
+      given: --checkpoint. If None, the best one of a run whose training asked for it, else the latest. That the best is not the
+        latest, or cannot be used, is a warning.
+    """
+    if given is not None:
+        return given
+    if not _ask_for_best(saved_flags.load(output_dir)):
+        return 'latest'
+    problem = f'{best_checkpoint.best_dir(output_dir)} has no intact one'
+    try:
+        best = best_checkpoint.intact_best(output_dir)
+    except RunError as error:
+        best, problem = None, str(error)
+    if not best:
+        tf.logging.warning('Using the latest checkpoint in place of the best: %s.', problem)
+        return 'latest'
+    latest = checkpoints.steps(output_dir)[-1]
+    is_latest = best.endswith(f'-{latest}')
+    tf.logging.log(
+        tf.logging.INFO if is_latest else tf.logging.WARN,
+        'Using the best checkpoint, %s, as --best_metric or --early_stopping_patience was given in training%s',
+        os.path.basename(best),
+        '.' if is_latest else f'; --checkpoint=latest uses that of step {latest}.',
+    )
+    return 'best'
+
+
+def use(output_dir: str, given: str | None, function: Callable[[str], T]) -> T:
+    """Returns what a function returns for the path of the chosen checkpoint; see `checkpoints.use_checkpoint`."""
+    return checkpoints.use_checkpoint(output_dir, choose(output_dir, given), function)
+
+
+def with_best(result: dict[str, Any], output_dir: str, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the result of a training with the evaluation of the best checkpoint as 'best', if it was asked for.
+
+    Args:
+      result: {'global_step': int, split: {metric: value}}; a split named best stays.
+      flags: of the training, {name: value}.
+    """
+    best = best_checkpoint.evaluation(output_dir) if _ask_for_best(flags) else None
+    return {**result, 'best': best} if best and 'best' not in result else result
+
+
+def _ask_for_best(flags):
+    return bool(flags.get('best_metric') or flags.get('early_stopping_patience'))

@@ -1,0 +1,144 @@
+"""--from_step: a run goes back to one of its checkpoints.
+
+What is newer moves to a folder of output_dir/abandoned. Meanwhile, rollback.json in the output_dir names the step and the
+folder: if the process is killed, the next training there finishes the roll-back, whose parts may be repeated. In the end, the
+file moves to the folder, where it shows the same command, given again, that it has nothing to do.
+"""
+
+import json
+import os
+import time
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import copy, dumps, names_in, read_json, write_json
+from estimator_trainer.common.monitoring.summaries import close_writers
+from estimator_trainer.common.options.entry import Trait
+from estimator_trainer.common.options.table import Options, names_with
+from estimator_trainer.common.storage import best_checkpoint, checkpoints, event_files, metrics, run_dir
+from estimator_trainer.common.storage.restore import is_intact
+from estimator_trainer.common.training import exact_program
+from estimator_trainer.hparams import build, overrides
+from estimator_trainer.hparams.text import parse
+
+_REPORT_SECONDS = 60
+
+
+def target(output_dir: str, options: Options) -> int | None:
+    """Returns the step to which a run has to go back; None if --from_step is not given, or this command did so before.
+
+    Raises:
+      UsageError: there is no intact checkpoint of this step, or hparams.json or a rollback.json is corrupt.
+      RunError: best.json is corrupt.
+    """
+    if options.from_step is None or _is_done(output_dir, options):
+        return None
+    best = best_checkpoint.best_step(output_dir)
+    step = best if options.from_step == 'best' else int(options.from_step)
+    if step is None:
+        raise UsageError(f'--from_step=best: there is none in {best_checkpoint.best_dir(output_dir)}: give a step')
+    in_best = step == best and best_checkpoint.intact_best(output_dir)
+    if not in_best and not is_intact(_checkpoint(output_dir, step)):
+        steps = ', '.join(map(str, checkpoints.steps(output_dir))) or 'none'
+        raise UsageError(
+            f'--from_step={options.from_step}: {output_dir} has no intact checkpoint of step {step}; it has {steps}'
+            f'{"" if best is None else f", and the best, of step {best}"}'
+        )
+    overrides.read_history(run_dir.hparams_path(output_dir))  # Raises if it is corrupt.
+    return step
+
+
+def _checkpoint(output_dir, step):
+    return os.path.join(output_dir, f'model.ckpt-{step}')
+
+
+def _is_done(output_dir, options):
+    """Whether the last roll-back was that of the same command: with the same numbers, another would make the same run again."""
+    path = _record_path(output_dir, _last_folder(output_dir))
+    return tf.io.gfile.exists(path) and _read(path).get('command') == _command(options)
+
+
+def _last_folder(output_dir):
+    """Returns the number of the last roll-back; 0 if there is none."""
+    names = names_in(run_dir.abandoned_dir(output_dir))
+    return max((int(name) for name in names if name.isascii() and name.isdecimal()), default=0)
+
+
+def _record_path(output_dir, folder):
+    return run_dir.rollback_path(os.path.join(run_dir.abandoned_dir(output_dir), str(folder)))
+
+
+def _read(path):
+    try:
+        return read_json(path)
+    except ValueError as error:
+        raise UsageError(f'{error}; delete it') from None
+
+
+def _command(options):
+    """Returns what makes a roll-back differ from another, as JSON has it."""
+    flags = {name: getattr(options, name) for name in ('from_step', *names_with(Trait.CHANGES_RESULT))}
+    return json.loads(dumps({**flags, 'override_hparams': parse(options.override_hparams, '--override_hparams')}))
+
+
+def roll_back(output_dir: str, step: int, options: Options) -> None:
+    """Goes back to the step that `target` returned; only for the process that holds the lock of the directory."""
+    number = _last_folder(output_dir) + 1
+    record = {'step': step, 'from': checkpoints.steps(output_dir)[-1], 'folder': number, 'command': _command(options)}
+    write_json(run_dir.rollback_path(output_dir), record)
+    finish(output_dir)
+
+
+def finish(output_dir: str) -> None:
+    """Finishes a roll-back that has begun, if there is one; only for the process that holds the lock of the directory."""
+    record_path = run_dir.rollback_path(output_dir)
+    if not tf.io.gfile.exists(record_path):
+        return
+    record = _read(record_path)
+    step, folder = record['step'], os.path.join(run_dir.abandoned_dir(output_dir), str(record['folder']))
+    tf.io.gfile.makedirs(folder)
+    close_writers(output_dir)
+    if not is_intact(_checkpoint(output_dir, step)):
+        best_checkpoint.copy_back(output_dir)
+    for part in (checkpoints, exact_program, event_files, metrics, best_checkpoint):
+        part.abandon(output_dir, step, folder)
+    _undo_changes(run_dir.hparams_path(output_dir), step, folder)
+    results = run_dir.results_path(output_dir)
+    if tf.io.gfile.exists(results):
+        tf.io.gfile.rename(results, os.path.join(folder, os.path.basename(results)), overwrite=True)
+    for directory, _, names in tf.io.gfile.walk(folder):
+        for name in names:
+            if name.endswith('.part'):  # Of a process that was killed.
+                tf.io.gfile.remove(os.path.join(directory, name))
+    tf.io.gfile.rename(record_path, run_dir.rollback_path(folder), overwrite=True)
+    tf.logging.info('The run is back at step %d; what was newer is in %s.', step, folder)
+
+
+def _undo_changes(path, step, folder):
+    """Drops the changes of hyper-parameters since a step, after copying hparams.json to a folder, unless that has it."""
+    saved = read_json(path)
+    if (content := build.undone(saved, step)) != saved:
+        whole = os.path.join(folder, os.path.basename(path))
+        if not tf.io.gfile.exists(whole):
+            copy(path, whole)
+        build.save(content, path)
+
+
+def say_if_done(output_dir: str, options: Options) -> None:
+    """Logs that a command resumes, in place of going back again."""
+    if options.from_step is not None and _is_done(output_dir, options):
+        tf.logging.warning(
+            '--from_step=%s: this command went back before, and now resumes; to go back again, delete %s.',
+            *(options.from_step, _record_path(output_dir, _last_folder(output_dir))),
+        )
+
+
+def wait(output_dir: str, options: Options) -> None:
+    """Waits until the chief of a cluster has gone back; logs every minute that it does."""
+    next_report = time.monotonic()
+    while target(output_dir, options) is not None or tf.io.gfile.exists(run_dir.rollback_path(output_dir)):
+        if time.monotonic() >= next_report:
+            tf.logging.info('Waiting for the chief to go back to --from_step=%s.', options.from_step)
+            next_report += _REPORT_SECONDS
+        time.sleep(1)
