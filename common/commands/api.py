@@ -311,7 +311,7 @@ def _reported():
     except Exception as error:
         found = find_cause(error) or original(error)
         if isinstance(found, (UsageError, RunError)):
-            found.args = (_FLAG.sub(r'\1', str(found)),)
+            found.args = tuple(_FLAG.sub(r'\1', str(text)) for text in found.args)
         if found is error:
             raise
         raise found from found.__cause__

@@ -1,6 +1,7 @@
 """The flags of a command line, built from the table in common/options, and their compatibility."""
 
 from collections.abc import Mapping, Sequence
+import functools
 import math
 import os
 import typing
@@ -10,14 +11,15 @@ from absl import flags
 
 from estimator_trainer.common import paths
 from estimator_trainer.common.cluster import local_tasks
-from estimator_trainer.common.errors import UsageError, check_utf8
+from estimator_trainer.common.commands import guidance
+from estimator_trainer.common.errors import UsageError, check_all, check_utf8
 from estimator_trainer.common.options.entry import Trait, flags_of
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import TABLE, Options
 from estimator_trainer.common.plugins import loader, module_source
 from estimator_trainer.hparams import merge
 from estimator_trainer.hparams.sets import missing_set, set_path
-from estimator_trainer.hparams.text import nearest, parse
+from estimator_trainer.hparams.text import parse
 
 
 class _PathParser(flags.ArgumentParser):
@@ -63,19 +65,22 @@ def define(FLAGS: flags.FlagValues | None = None, options: Any = Options) -> fla
 
 def check(FLAGS: flags.FlagValues) -> None:
     """Raises UsageError if flags are empty or incompatible."""
-    for name, entry in TABLE.items():
-        if FLAGS[name].present and entry.schedules and FLAGS.schedule not in entry.schedules:
-            raise UsageError(f'--{name} requires --schedule={" or ".join(entry.schedules)}, not {FLAGS.schedule}')
-        if FLAGS[name].value and entry.requires and not FLAGS[entry.requires].value:
-            raise UsageError(f'--{name} requires --{entry.requires}')
-        _check_value(name, FLAGS[name].value, entry)
-    for name in ('predict_split', 'eval_splits'):
-        if FLAGS.input and FLAGS[name].present:
-            raise UsageError(f'--input={FLAGS.input} excludes {FLAGS[name].serialize()}: give one of the two')
-    if FLAGS.debug_numerics and FLAGS.schedule == 'export':
+    check_all(functools.partial(_check_flag, FLAGS, name, entry) for name, entry in TABLE.items())
+
+
+def _check_flag(FLAGS, name, entry):
+    flag = FLAGS[name]
+    if flag.present and entry.schedules and FLAGS.schedule not in entry.schedules:
+        raise UsageError(f'--{name} requires --schedule={" or ".join(entry.schedules)}, not {FLAGS.schedule}')
+    if flag.value and entry.requires and not FLAGS[entry.requires].value:
+        raise UsageError(f'--{name} requires --{entry.requires}')
+    _check_value(name, flag.value, entry)
+    if name in ('predict_split', 'eval_splits') and FLAGS.input and flag.present:
+        raise UsageError(f'--input={FLAGS.input} excludes {flag.serialize()}: give one of the two')
+    if name == 'debug_numerics' and flag.value and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics is incompatible with --schedule=export: the checks would become part of the model')
-    if FLAGS.local_cluster:
-        local_tasks.parse(FLAGS.local_cluster)
+    if name == 'local_cluster' and flag.value:
+        local_tasks.parse(flag.value)
         if paths.is_remote(FLAGS.output_dir or ''):
             raise UsageError(f'--output_dir={FLAGS.output_dir}: --local_cluster needs a local directory for its logs')
 
@@ -90,21 +95,32 @@ def _check_value(name, value, entry):
 
 
 def check_names(FLAGS: flags.FlagValues) -> None:
-    """Raises UsageError if a model, dataset or set of hyper-parameters does not exist, or --hparams is malformed."""
-    for kind in ('model', 'dataset'):
-        loader.check_name(kind, FLAGS[kind].value or '')
-    name = FLAGS.hparams_set
+    """Raises UsageError if a model, dataset or set of hyper-parameters does not exist, or --hparams is malformed or wrong."""
+    check_all(
+        [
+            lambda: _check_module('model', FLAGS.model),
+            lambda: _check_module('dataset', FLAGS.dataset),
+            lambda: _check_set(FLAGS.hparams_set),
+            lambda: _check_hparams(FLAGS),
+            lambda: parse(FLAGS.override_hparams or '', '--override_hparams'),
+        ]
+    )
+
+
+def _check_module(kind, name):
+    if name:  # `check` names an empty one.
+        loader.check_name(kind, name)
+
+
+def _check_set(name):
     if name and not paths.is_remote(name) and not os.path.exists(set_path(name)):
         raise missing_set(name)
-    for flag in ('hparams', 'override_hparams'):
-        parse(FLAGS[flag].value or '', f'--{flag}')
-    if SCHEDULES[FLAGS.schedule].trains:  # Other schedules may take model and dataset from the output_dir.
-        _check_hparams(FLAGS)
 
 
 def _check_hparams(FLAGS):
     """Raises UsageError if --hparams has an unknown name or a wrong value, as far as known without TensorFlow."""
-    if not FLAGS.hparams:
+    given = parse(FLAGS.hparams or '')
+    if not given or not SCHEDULES[FLAGS.schedule].trains:  # Others may take model and dataset from the output_dir.
         return
     model, dataset = module_source.read('model', FLAGS.model), module_source.read('dataset', FLAGS.dataset)
     if model and dataset:
@@ -118,23 +134,26 @@ def from_values(values: Mapping[str, Any]) -> flags.FlagValues:
       UsageError: there is no such flag, or the value has another type or is out of range.
     """
     FLAGS = define()
-    for name, value in values.items():
-        if name not in FLAGS:
-            raise UsageError(f'there is no option {name}{nearest(name, FLAGS)}')
-        if value is None:
-            continue
-        if isinstance(value, list) and not all(isinstance(item, str) for item in value):
-            raise UsageError(f'{name}={value} must be a list of strings')
-        check_utf8(item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str))
-        try:
-            FLAGS[name].parse(value)
-        except flags.Error as error:
-            raise UsageError(str(error).removeprefix('flag --')) from None
-        except ValueError:
-            raise UsageError(f'{name} is out of range') from None  # An integer of more than 4,300 digits.
+    check_all(functools.partial(_set, FLAGS, name, value) for name, value in values.items())
     FLAGS.mark_as_parsed()
     check(FLAGS)
     return FLAGS
+
+
+def _set(FLAGS, name, value):
+    if name not in FLAGS:
+        raise UsageError(f'there is no option {name}{guidance.option(name, value, FLAGS)}')
+    if value is None:
+        return
+    if isinstance(value, list) and not all(isinstance(item, str) for item in value):
+        raise UsageError(f'{name}={value} must be a list of strings')
+    check_utf8(item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str))
+    try:
+        FLAGS[name].parse(value)
+    except flags.Error as error:
+        raise UsageError(guidance.flag_error(error).removeprefix('flag --')) from None
+    except ValueError:
+        raise UsageError(f'{name} is out of range') from None  # An integer of more than 4,300 digits.
 
 
 def to_options(FLAGS: flags.FlagValues) -> Options:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 import contextlib
 import dataclasses
+import functools
 import os
 from typing import Any
 
@@ -12,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.cluster import local, local_tasks, tf_config
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.commands.flags import arguments, to_options
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.files import check_scheme, read_json
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
@@ -51,8 +52,8 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects()) -> tuple[Any, An
     """
     model = _module('model', FLAGS.model, objects.model)
     dataset = _module('dataset', FLAGS.dataset, objects.dataset)
-    for name in names_with(Trait.PATH):  # Checked late, as the modules may register file systems.
-        check_scheme(name, FLAGS[name].value or '')
+    # Checked late, as the modules may register file systems.
+    check_all(functools.partial(check_scheme, name, FLAGS[name].value or '') for name in names_with(Trait.PATH))
     params = build.make_hparams(
         FLAGS.model,
         params_of(model),
@@ -66,8 +67,8 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects()) -> tuple[Any, An
         seed=FLAGS.seed,
     )
     params, overridden = build.add_overrides(params, FLAGS.override_hparams)
-    overrides.check_names(overridden, getattr(model, 'OVERRIDABLE_HPARAMS', ()))
-    check_hparams(params)
+    overridable = getattr(model, 'OVERRIDABLE_HPARAMS', ())
+    check_all([lambda: overrides.check_names(overridden, overridable), lambda: check_hparams(params)])
     return model, dataset, params
 
 

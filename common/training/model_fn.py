@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.keras.layers import collect_keras_layers
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.summaries import measure_wait
@@ -28,8 +28,7 @@ ModeKeys = tf.estimator.ModeKeys
 
 def check_hparams(params: HParams) -> None:
     """Raises UsageError if the hyper-parameters of the learning rate or the optimizer are invalid."""
-    learning_rate.check(params)
-    optimizer.check(params)
+    check_all([lambda: learning_rate.check(params), lambda: optimizer.check(params)])
 
 
 class _Inputs(dict):

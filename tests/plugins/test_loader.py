@@ -38,6 +38,15 @@ def test_a_dotted_path_is_any_importable_module_and_an_unknown_one_lists_the_kno
         message = refused(loader.load, 'model', name)
         assert message.startswith(f'--model={name}: no module {path}; the models are: alexnet, ')
         assert message.endswith('; give your own by its dotted path, such as my_package.my_model')
+    (tmp_path / 'alone.py').touch()
+    for name, fix in (
+        ('outside/whole.py', ', did you mean --model=outside.whole? The models are: '),
+        ('./models/mlp.py', ', did you mean --model=mlp? The models are: '),
+        ('mlp.py', ', did you mean --model=mlp? The models are: '),
+        ('alone.py', '; move alone.py into a folder, such as own/alone.py, which is --model=own.alone'),
+        ('alone', '; move alone.py into a folder, such as own/alone.py, which is --model=own.alone'),
+    ):
+        assert fix in refused(loader.load, 'model', name) and fix in refused(loader.check_name, 'model', name)
 
 
 def test_what_a_module_must_not_have_is_named_and_a_dataset_parses_records_or_batches_of_them():
