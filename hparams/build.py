@@ -141,7 +141,21 @@ def renamed(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]
     return expanded(found)
 
 
-def _load_set(name, known):
+def find_set(model_name: str, dataset_name: str, name: str) -> str:
+    """Returns the name of a set, for '' that of MODEL_DATASET if its file exists."""
+    default_set = f'{model_name}_{dataset_name}'
+    return name or (default_set if default_set in available_sets() else '')
+
+
+def load_set(name: str, known: Collection[str]) -> dict[str, Any]:
+    """Returns the hyper-parameters of a set, with their current names.
+
+    Args:
+      known: the defined names.
+
+    Raises:
+      UsageError: there is no such set, or it is not JSON.
+    """
     path = set_path(name)
     if not tf.io.gfile.exists(path):
         raise missing_set(name)
@@ -177,10 +191,8 @@ def make_hparams(
       UsageError: an unknown name, a wrong type or a value out of range; the message names it and its layer.
     """
     values = of_modules(model_name, model_params, dataset_name, dataset_params)
-    default_set = f'{model_name}_{dataset_name}'
-    if set_name or default_set in available_sets():
-        name = set_name or default_set
-        changes = _load_set(name, values)
+    if name := find_set(model_name, dataset_name, set_name):
+        changes = load_set(name, values)
         _check_same_plugins(name, values, changes)
         values = apply(values, f'--hparams_set={name}', changes)
     values = add_text(values, text, given)

@@ -28,6 +28,7 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.training.model_fn import check_hparams
 from estimator_trainer.hparams import build, overrides
+from estimator_trainer.hparams.origins import origins
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +106,8 @@ def _prepare(FLAGS, objects):
     if FLAGS.verify_data:
         manifest.clear_cache()
     model, dataset, params = load(FLAGS, objects)
-    return model, DataSource(dataset, FLAGS.data_dir, params)
+    given = origins(params, FLAGS.hparams_set, FLAGS.hparams, objects.hparams, FLAGS.override_hparams)
+    return model, DataSource(dataset, FLAGS.data_dir, params, given=given)
 
 
 def _take_from_run(FLAGS):
