@@ -1,6 +1,6 @@
 """The flags of a command line, built from the table in common/options, and their compatibility."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 import functools
 import math
 import os
@@ -15,7 +15,7 @@ from estimator_trainer.common.commands import guidance
 from estimator_trainer.common.errors import UsageError, check_all, check_utf8
 from estimator_trainer.common.options.entry import Trait, flags_of
 from estimator_trainer.common.options.schedule import SCHEDULES
-from estimator_trainer.common.options.table import TABLE, Options
+from estimator_trainer.common.options.table import TABLE, Options, names_with
 from estimator_trainer.common.plugins import loader, module_source
 from estimator_trainer.hparams import merge
 from estimator_trainer.hparams.sets import missing_set, set_path
@@ -125,6 +125,25 @@ def _check_hparams(FLAGS):
     model, dataset = module_source.read('model', FLAGS.model), module_source.read('dataset', FLAGS.dataset)
     if model and dataset:
         merge.add_text(merge.of_modules(FLAGS.model, model.params, FLAGS.dataset, dataset.params), FLAGS.hparams)
+
+
+def without_effect(FLAGS: flags.FlagValues, hparams: Collection[str] = ()) -> list[str]:
+    """Returns a line for each given flag or hyper-parameter that has no effect beside other flags.
+
+    Args:
+      hparams: the names that --hparams gives.
+    """
+    schedule = SCHEDULES[FLAGS.schedule]
+    idle = [] if schedule.trains else names_with(Trait.OF_TRAINING)
+    idle += [] if schedule.trains or schedule.evaluates else names_with(Trait.OF_EVALUATION)
+    lines = [f'--{name} has no effect with --schedule={FLAGS.schedule}' for name in idle if FLAGS[name].present]
+    if FLAGS.early_stopping_min_delta and not FLAGS.early_stopping_patience:
+        lines.append('--early_stopping_min_delta has no effect without --early_stopping_patience')
+    lengths = ('train_steps', 'num_epochs')
+    if all(name in hparams or FLAGS[name].present for name in lengths):
+        lines.append('num_epochs has no effect: train_steps takes precedence')
+    twice = [name for name in lengths if name in hparams and FLAGS[name].present]
+    return lines + [f'--hparams: {name} has no effect: --{name} takes precedence' for name in twice]
 
 
 def from_values(values: Mapping[str, Any]) -> flags.FlagValues:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 import contextlib
 import dataclasses
 import functools
+import itertools
 import os
 from typing import Any
 
@@ -12,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster import local, local_tasks, tf_config
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
-from estimator_trainer.common.commands.flags import arguments, to_options
+from estimator_trainer.common.commands.flags import arguments, to_options, without_effect
 from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.files import check_scheme, read_json
 from estimator_trainer.common.options.entry import Trait
@@ -20,7 +21,7 @@ from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins import loader
-from estimator_trainer.common.plugins.module_check import check_module, params_of
+from estimator_trainer.common.plugins.module_check import check_module, made_of, params_of
 from estimator_trainer.common.records import manifest
 from estimator_trainer.common.runs import runner, saved_dataset
 from estimator_trainer.common.runs.experiment import Experiment
@@ -29,6 +30,7 @@ from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.training.model_fn import check_hparams
 from estimator_trainer.hparams import build, overrides
 from estimator_trainer.hparams.origins import origins
+from estimator_trainer.hparams.text import parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,11 +105,28 @@ def _prepare(FLAGS, objects):
     """Returns the model module and the DataSource."""
     if not SCHEDULES[FLAGS.schedule].trains:
         _take_from_run(FLAGS)
+    for line in without_effect(FLAGS, {*parse(FLAGS.hparams), *objects.hparams}):
+        tf.logging.warning('%s.', line)
     if FLAGS.verify_data:
         manifest.clear_cache()
     model, dataset, params = load(FLAGS, objects)
+    if SCHEDULES[FLAGS.schedule].trains:
+        _tell_of_sets(FLAGS, model, dataset)
     given = origins(params, FLAGS.hparams_set, FLAGS.hparams, objects.hparams, FLAGS.override_hparams)
     return model, DataSource(dataset, FLAGS.data_dir, params, given=given)
+
+
+def _tell_of_sets(FLAGS, model, dataset):
+    """Logs that the set of a model or dataset does not apply to a module that is made of it."""
+    if build.find_set(FLAGS.model, FLAGS.dataset, FLAGS.hparams_set):
+        return
+    pairs = itertools.product(made_of('model', FLAGS.model, model), made_of('dataset', FLAGS.dataset, dataset))
+    for of_model, of_dataset in pairs:
+        if name := build.find_set(of_model, of_dataset, ''):
+            tf.logging.info(
+                'The set %s of --model=%s and --dataset=%s is not used: --hparams_set=%s gives its values.',
+                *(name, of_model, of_dataset, name),
+            )
 
 
 def _take_from_run(FLAGS):

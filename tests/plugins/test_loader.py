@@ -5,6 +5,7 @@ import types
 import pytest
 
 from estimator_trainer.common.plugins import loader, module_check
+from estimator_trainer.models import alexnet, mlp
 from tests.shared import refused
 
 MODEL = {'get_params': dict, 'model': lambda features, labels, mode, params: None}
@@ -99,3 +100,9 @@ def test_modules_of_estimator_programs_have_one_function_that_makes_the_step_or_
         ),
     ):
         assert refused(check, kind, functions) == f'--{kind}=m: {message}'
+
+
+def test_a_module_is_made_of_the_modules_that_it_has_or_has_functions_of():
+    own = types.SimpleNamespace(model=mlp.model, other=alexnet, name='x', np=types)
+    assert module_check.made_of('model', 'own.model', own) == ['own.model', 'alexnet', 'mlp']
+    assert module_check.made_of('dataset', 'own.model', own) == ['own.model']
