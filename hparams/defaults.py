@@ -257,6 +257,7 @@ ELSEWHERE: Mapping[str, str] = types.MappingProxyType(
         'bf16': 'precision=bfloat16',
         **dict.fromkeys(['verbose', 'debug'], 'verbosity=debug'),
         **dict.fromkeys(['cpus', 'threads', 'num_threads'], 'intra_op_threads'),
+        **dict.fromkeys(['csv', 'csv_file', 'file', 'data_file', 'train_file'], 'table_file'),
         'log_level': 'verbosity',
     }
 )

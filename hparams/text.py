@@ -11,12 +11,13 @@ from estimator_trainer.hparams.defaults import ELSEWHERE, RENAMED, TABLE
 
 
 def find(name: str, known: Iterable[str]) -> str:
-    """Returns the known name that a mistyped one, a former one or one of other tools stands for; '' if there is none."""
+    """Returns the known name, or NAME=VALUE, that a mistyped, former or other tools' one stands for; '' if there is none."""
     known, plain = [*known], name.replace('-', '_').lower()
     for meant in (plain, RENAMED.get(plain, ''), ELSEWHERE.get(plain, '')):
-        if meant.partition('=')[0] in known:
-            return meant
-    return next(iter(difflib.get_close_matches(name, known, n=1)), '')
+        found, _, value = meant.partition('=')
+        if found in known or value in known:  # Of all names, or of the choices of one.
+            return meant if found in known else value
+    return next(iter(difflib.get_close_matches(plain, known, n=1)), '')
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -38,7 +39,8 @@ def parse(text: str, source: str = '--hparams') -> dict[str, str]:
         name = name.strip()
         if not equals or not name:
             comma = ': a value with a comma can be given in a JSON file, with --hparams_set=FILE' if pairs else ''
-            mistakes.append(f'{source}: {item!r} is not of the form name=value{comma}')
+            json = '; JSON can be given in a file, with --hparams_set=FILE' if text.startswith('{') else ''
+            mistakes.append(f'{source}: {item!r} is not of the form name=value{comma or json}')
         elif name in pairs:
             mistakes.append(f'{source}: {name} is given twice')
         pairs[name] = value.strip()

@@ -9,7 +9,22 @@ from absl import flags
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.plugins import module_source
 from estimator_trainer.hparams.defaults import DEFAULTS
-from estimator_trainer.hparams.text import find
+from estimator_trainer.hparams.text import find, nearest
+
+# In place of Python's and absl's words.
+_WORDS = {
+    r'invalid literal for int\(\).*': 'must be an integer',
+    'could not convert string to float.*': 'must be a number',
+    r"\('Non-boolean argument to boolean flag', .*": 'must be true or false',
+}
+# Flags of other tools that need no counterpart.
+_NEEDLESS = {
+    **dict.fromkeys(
+        ['resume', 'continue', 'restore', 'resume_from', 'resume_from_checkpoint'], 'a run resumes from its --output_dir'
+    ),
+    **dict.fromkeys(['workers', 'num_workers', 'n_workers'], 'data is read by as many threads as help'),
+    'shuffle': 'training data is shuffled in each epoch',
+}
 
 
 def mistakes(arguments: Sequence[str], FLAGS: flags.FlagValues) -> list[str]:
@@ -32,17 +47,22 @@ def mistakes(arguments: Sequence[str], FLAGS: flags.FlagValues) -> list[str]:
     known = _hparams(FLAGS)
     meant = [_meant(name, text, known, FLAGS) for _, name, text in unknown]
     hparams = ','.join(filter(None, [FLAGS['hparams'].value, *(text for is_flag, text in meant if not is_flag)]))
-    for (argument, _, _), (is_flag, text) in zip(unknown, meant):
+    for (argument, name, _), (is_flag, text) in zip(unknown, meant):
         problem = 'unknown flag' if argument.startswith('-') else 'every argument is a flag, --name=value'
         flag = f'--{text}' if is_flag else f'--hparams={hparams}'
-        lines.append(f'{argument}: {problem}{f", did you mean {flag}?" if text else "; see --help"}')
+        other = _NEEDLESS.get(name.replace('-', '_'), 'see --help')
+        lines.append(f'{argument}: {problem}{f", did you mean {flag}?" if text else f"; {other}"}')
     return lines
 
 
 def flag_error(error: Exception) -> str:
     """Returns the text of an error of absl, with the wanted type in place of Python's words."""
-    text = re.sub(r'invalid literal for int\(\).*', 'must be an integer', str(error))
-    return re.sub('could not convert string to float.*', 'must be a number', text)
+    text = str(error)
+    for pattern, words in _WORDS.items():
+        text = re.sub(pattern, words, text)
+    if choices := re.search('=([^=]*): value should be one of <(.*)>$', text):
+        text += nearest(choices[1], choices[2].split('|'))
+    return text
 
 
 def option(name: str, value: Any, FLAGS: flags.FlagValues) -> str:
@@ -73,13 +93,14 @@ def _with_values(arguments: Sequence[str], FLAGS: flags.FlagValues) -> Iterator[
 def _hparams(FLAGS):
     """Returns the names of the hyper-parameters, as far as known without importing the modules."""
     found = [module_source.read(kind, FLAGS[kind].value or '') for kind in ('model', 'dataset')]
-    return {*DEFAULTS, *(name for source in found if source for name in source.params)}
+    return [*DEFAULTS, *(name for source in found if source for name in source.params)]
 
 
 def _meant(name, text, hparams, FLAGS):
     """Returns whether an unknown name stands for a flag, not for a hyper-parameter, and NAME=VALUE; '' if for neither."""
-    if name in SCHEDULES or name.replace('-', '_') in SCHEDULES:
-        return True, f'schedule={name.replace("-", "_")}'
+    plain = name.replace('-', '_')
+    if plain in SCHEDULES or plain in _NEEDLESS:
+        return True, f'schedule={plain}' if plain in SCHEDULES else ''
     found = find(name, [*FLAGS, *hparams])
     is_flag = found.partition('=')[0] in FLAGS
     if not found or '=' in found or is_flag and FLAGS[found].boolean and not text:

@@ -123,10 +123,8 @@ def _tell_of_sets(FLAGS, model, dataset):
     pairs = itertools.product(made_of('model', FLAGS.model, model), made_of('dataset', FLAGS.dataset, dataset))
     for of_model, of_dataset in pairs:
         if name := build.find_set(of_model, of_dataset, ''):
-            tf.logging.info(
-                'The set %s of --model=%s and --dataset=%s is not used: --hparams_set=%s gives its values.',
-                *(name, of_model, of_dataset, name),
-            )
+            used_by = f'--model={of_model} and --dataset={of_dataset}'
+            tf.logging.info('The set of %s is not used: --hparams_set=%s gives its values.', used_by, name)
 
 
 def _take_from_run(FLAGS):

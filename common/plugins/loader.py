@@ -12,6 +12,11 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.plugins.module_check import check_module
 from estimator_trainer.hparams.text import find
 
+_OF_SUFFIX = {
+    **dict.fromkeys(['.csv', '.tsv', '.parquet', '.arrow', '.feather', '.jsonl'], ('table', 'table_file')),
+    **dict.fromkeys(['.txt'], ('text', 'text_file')),
+}
+
 
 def _path(kind):
     return f'estimator_trainer.{kind}s'
@@ -69,7 +74,7 @@ def check_name(kind: str, name: str) -> None:
 
 def _missing(kind, name):
     path = name if '.' in name or '/' in name else f'{kind}s.{name}'
-    meant, stem = _of_file(kind, name), name.removesuffix('.py')
+    meant, stem = _of_file(kind, name) or _of_data(kind, name), name.removesuffix('.py')
     own = f'give your own by its dotted path, such as my_package.my_{kind}'
     if not meant and stem.isidentifier() and os.path.isfile(f'{stem}.py'):
         own = f'move {stem}.py into a folder, such as own/{stem}.py, which is --{kind}=own.{stem}'
@@ -87,3 +92,12 @@ def _of_file(kind, name):
     if stem in available(kind) and folders[-1:] in ([], [f'{kind}s']):
         return stem
     return '.'.join(parts) if folders and os.path.isfile(name) and all(map(str.isidentifier, parts)) else ''
+
+
+def _of_data(kind, name):
+    """Returns the dataset of the kind of a data file, or of a folder, with the flag that names it; or ''."""
+    if kind != 'dataset' or not os.path.exists(name):
+        return ''
+    suffix = os.path.splitext(name)[1].lower()
+    dataset, hparam = ('image_folder', 'image_dir') if os.path.isdir(name) else _OF_SUFFIX.get(suffix, ('', ''))
+    return dataset and f'{dataset} --hparams={hparam}={name}'

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.hparams.build import HParams
+from estimator_trainer.hparams.text import nearest
 
 
 def constant(step: tf.Tensor, total_steps: int, params: HParams) -> float:
@@ -80,7 +81,9 @@ def check(params: HParams) -> None:
 
 def _check_schedule(params):
     if params.learning_rate_schedule not in RATE_SCHEDULES:
-        raise UsageError(f'learning_rate_schedule={params.learning_rate_schedule} is not one of {", ".join(RATE_SCHEDULES)}')
+        name = params.learning_rate_schedule
+        meant = nearest(name, RATE_SCHEDULES)
+        raise UsageError(f'learning_rate_schedule={name} is not one of {", ".join(RATE_SCHEDULES)}{meant}')
 
 
 def _check_pieces(params):

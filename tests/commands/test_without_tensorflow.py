@@ -42,6 +42,15 @@ MISTAKES = [
     (['--fp16'], '--fp16: unknown flag, did you mean --precision=float16?'),
     (['--dry-run'], '--dry-run: unknown flag, did you mean --schedule=dry_run?'),
     (['train'], 'train: every argument is a flag, --name=value, did you mean --schedule=train?'),
+    (['--resume'], '--resume: unknown flag; a run resumes from its --output_dir'),
+    (
+        ['--schedule=eval'],
+        'flag --schedule=eval: value should be one of <train_and_evaluate|train|evaluate|continuous_eval|predict|'
+        'export|describe|dry_run>, did you mean evaluate?',
+    ),
+    (['--precision=fp16'], 'flag --precision=fp16: value should be one of <float32|bfloat16|float16>, did you mean float16?'),
+    (['--list=models'], 'flag --list=models: must be true or false'),
+    (['--hparams={"seed": 1}'], '--hparams: \'{"seed": 1}\' is not of the form name=value; JSON can be given in a file'),
     (['--hparams=lr=0.1'], '--hparams: unknown hyper-parameter lr, did you mean learning_rate?'),
     (['--model=models/alexnet.py'], '--model=models/alexnet.py: no module models/alexnet.py, did you mean --model=alexnet?'),
     (

@@ -40,6 +40,12 @@ def test_a_dotted_path_is_any_importable_module_and_an_unknown_one_lists_the_kno
         assert message.startswith(f'--model={name}: no module {path}; the models are: alexnet, ')
         assert message.endswith('; give your own by its dotted path, such as my_package.my_model')
     (tmp_path / 'alone.py').touch()
+    (tmp_path / 'Own.CSV').touch()
+    for name, fix in (
+        ('Own.CSV', 'table --hparams=table_file=Own.CSV'),
+        ('./outside', 'image_folder --hparams=image_dir=./outside'),
+    ):
+        assert f', did you mean --dataset={fix}? The datasets are: ' in refused(loader.load, 'dataset', name)
     for name, fix in (
         ('outside/whole.py', ', did you mean --model=outside.whole? The models are: '),
         ('./models/mlp.py', ', did you mean --model=mlp? The models are: '),
