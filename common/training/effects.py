@@ -42,7 +42,7 @@ def check_effects(
 ) -> None:
     """Checks that hyper-parameters have an effect if they were given, or if a module takes over what they are for.
 
-    Only warns of those of a set, which may be for other models, too, and, if the run has begun with them, of --hparams.
+    Only warns of those of a set, which may be for other models, too. A run that has begun goes on: it warns of --hparams.
 
     Args:
       model: the model module; None if it makes the training step.
@@ -62,7 +62,7 @@ def check_effects(
             line = f'{given[name]}: {name}={to_text(params[name])} has no effect{_reason(name, model, params)}'
             if given[name] == '--override_hparams' or given[name] == '--hparams' and not has_begun:
                 mistakes.append(line)
-            else:
+            elif given[name] == '--hparams' or not has_begun:
                 tf.logging.warning('%s', line)
     if mistakes:
         raise UsageError(*mistakes)

@@ -100,16 +100,19 @@ def test_what_has_an_effect_is_shown_and_all_of_the_modules():
     assert {'batch_size', 'cache'} < {*effects.used(params, names_read, makes_batches=False)}
 
 
-def test_a_run_that_began_with_a_value_without_effect_resumes_with_a_warning(caplog):
+def test_a_run_that_began_with_a_value_without_effect_resumes_with_a_warning_of_a_flag_that_gives_it(caplog):
     params = build.make_hparams('m', {}, 'd', {}, '', 'momentum=0.5')
-    for given, is_refused in (('--hparams', False), ('--override_hparams', True)):
+
+    def check(given):
         caplog.clear()
-        try:
-            effects.check_effects(types.SimpleNamespace(), params, {*TABLE} - {'momentum'}, False, {'momentum': given}, True)
-        except UsageError:
-            assert is_refused
-        else:
-            assert not is_refused and 'momentum=0.5 has no effect' in caplog.text
+        effects.check_effects(
+            types.SimpleNamespace(), params, {*TABLE} - {'momentum'}, False, {'momentum': given}, has_begun=True
+        )
+        return caplog.text
+
+    assert 'momentum=0.5 has no effect' in check('--hparams') and not check('--hparams_set=x')
+    with pytest.raises(UsageError, match='^--override_hparams: momentum=0.5 has no effect with optimizer=adam'):
+        check('--override_hparams')
 
 
 def test_what_was_given_is_known_by_its_place_and_the_hparams_of_a_run_give_nothing(tmp_path):
