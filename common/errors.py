@@ -1,6 +1,6 @@
 """Errors reported in one line instead of a traceback, and the formatting of values in messages."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import contextlib
 import itertools
 import json
@@ -16,20 +16,42 @@ _CONTROL = re.compile(r'[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2
 
 class _InOneLine(Exception):
     def __str__(self):
-        return in_one_line(str(self.args[0]) if self.args else '')
+        return '\n'.join(in_one_line(str(text)) for text in self.args)
 
 
 class UsageError(_InOneLine):
-    """The command line, a hyper-parameter or a plug-in is wrong. The message names it and the fix; exit code 2."""
+    """The command line, a hyper-parameter or a plug-in is wrong. The message names it and the fix; exit code 2.
+
+    Several mistakes are several arguments, a line of the message each.
+    """
 
 
 class RunError(_InOneLine):
     """The data, a checkpoint or the disk makes the run fail. The message names the file and the fix; exit code 1."""
 
 
+def check_all(checks: Iterable[Callable[[], Any]]) -> None:
+    """Calls all functions; raises UsageError with the mistakes of all those that raise it."""
+    found: list[UsageError] = []
+    for check in checks:
+        try:
+            check()
+        except UsageError as error:
+            found.append(error)
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        raise UsageError(*dict.fromkeys(text for error in found for text in error.args))
+
+
 def error_line(program: str, error: BaseException | str) -> str:
     """Returns an error as one line that a terminal can show."""
     return f'{os.path.basename(program)}: {in_one_line(str(error))}'
+
+
+def error_lines(program: str, error: UsageError | RunError) -> str:
+    """Returns a line for each mistake that an error names."""
+    return ''.join(f'{error_line(program, text)}\n' for text in error.args)
 
 
 def in_one_line(text: str) -> str:

@@ -141,7 +141,21 @@ def renamed(values: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]
     return expanded(found)
 
 
-def _load_set(name, known):
+def find_set(model_name: str, dataset_name: str, name: str) -> str:
+    """Returns the name of a set, for '' that of MODEL_DATASET if its file exists."""
+    default_set = f'{model_name}_{dataset_name}'
+    return name or (default_set if default_set in available_sets() else '')
+
+
+def load_set(name: str, known: Collection[str]) -> dict[str, Any]:
+    """Returns the hyper-parameters of a set, with their current names.
+
+    Args:
+      known: the defined names.
+
+    Raises:
+      UsageError: there is no such set, or it is not JSON.
+    """
     path = set_path(name)
     if not tf.io.gfile.exists(path):
         raise missing_set(name)
@@ -183,19 +197,12 @@ def make_hparams(
     if saved is not None:
         own = {key: value for key, value in renamed(saved, values).items() if key in values}
         values = apply(values, 'hparams.json of the run', own)
-    name = set_name or ('' if saved is not None else default_set(model_name, dataset_name))
-    if name:
-        changes = _load_set(name, values)
+    if name := set_name if saved is not None else find_set(model_name, dataset_name, set_name):
+        changes = load_set(name, values)
         _check_same_plugins(name, values, changes)
         values = apply(values, f'--hparams_set={name}', changes)
     values = add_text(values, text, given)
     return HParams(apply(values, 'flags', {key: value for key, value in flags.items() if value is not None}))
-
-
-def default_set(model_name: str, dataset_name: str) -> str:
-    """Returns the name of the set for a model and a dataset; '' if there is none."""
-    name = f'{model_name}_{dataset_name}'
-    return name if name in available_sets() else ''
 
 
 def _check_same_plugins(name, values, changes):

@@ -18,6 +18,7 @@ class HParam(NamedTuple):
         datasets check their own hyper-parameters.
       may_change: whether --override_hparams may change it on resuming; models add their own by OVERRIDABLE_HPARAMS.
       by_name: whether a dict {name: number} may replace the list.
+      only_with: a hyper-parameter that chooses whether this one counts, and the choices with which it does.
     """
 
     default: Any
@@ -28,6 +29,12 @@ class HParam(NamedTuple):
     above: float | None = None
     below: float | None = None
     by_name: bool = False
+    only_with: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The help, after the choices with which the hyper-parameter counts."""
+        return ': '.join([*filter(None, [', '.join(self.only_with[1:])]), self.help])
 
 
 TABLE: Mapping[str, HParam] = types.MappingProxyType(
@@ -58,7 +65,13 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
             by_name=True,
         ),
         # Learning rate; see common/training/learning_rate.py.
-        'learning_rate': HParam(0.001, 'The base learning rate, which the schedule scales.', minimum=0, may_change=True),
+        'learning_rate': HParam(
+            0.001,
+            'The base learning rate, which the schedule scales.',
+            minimum=0,
+            may_change=True,
+            only_with=('learning_rate_schedule',),
+        ),
         'learning_rate_schedule': HParam(
             'constant',
             'constant; exponential; piecewise; cosine, to 0 at the end; cyclic, up and down; one_cycle, up, then to 0.',
@@ -66,36 +79,74 @@ TABLE: Mapping[str, HParam] = types.MappingProxyType(
         ),
         'warmup_steps': HParam(0, 'Steps over which a factor on the rate rises linearly to 1.', minimum=0, may_change=True),
         'decay_steps': HParam(
-            1000, 'exponential: the rate decays continuously, by decay_rate over this many steps.', minimum=1, may_change=True
+            1000,
+            'the rate decays continuously, by decay_rate over this many steps.',
+            minimum=1,
+            may_change=True,
+            only_with=('learning_rate_schedule', 'exponential'),
         ),
-        'decay_rate': HParam(0.9, 'exponential: see decay_steps.', minimum=0, may_change=True),
+        'decay_rate': HParam(
+            0.9, 'see decay_steps.', minimum=0, may_change=True, only_with=('learning_rate_schedule', 'exponential')
+        ),
         'piecewise_boundaries': HParam(
-            [1000, 2000], 'piecewise: steps from which the factors apply.', minimum=0, may_change=True
+            [1000, 2000],
+            'steps from which the factors apply.',
+            minimum=0,
+            may_change=True,
+            only_with=('learning_rate_schedule', 'piecewise'),
         ),
         'piecewise_factors': HParam(
-            [0.1, 0.01], 'piecewise: factors of learning_rate from each boundary on.', minimum=0, may_change=True
+            [0.1, 0.01],
+            'factors of learning_rate from each boundary on.',
+            minimum=0,
+            may_change=True,
+            only_with=('learning_rate_schedule', 'piecewise'),
         ),
         'initial_lr_factor': HParam(
-            0.04, 'cyclic, one_cycle: the starting rate, as a share of learning_rate.', minimum=0, may_change=True, maximum=1
+            0.04,
+            'the starting rate, as a share of learning_rate.',
+            minimum=0,
+            may_change=True,
+            maximum=1,
+            only_with=('learning_rate_schedule', 'cyclic', 'one_cycle'),
         ),
-        'cycle_steps': HParam(1000, 'cyclic: steps of a cycle.', minimum=1, may_change=True),
+        'cycle_steps': HParam(
+            1000, 'steps of a cycle.', minimum=1, may_change=True, only_with=('learning_rate_schedule', 'cyclic')
+        ),
         'warmup_fraction': HParam(
-            0.3, 'one_cycle: the share of the run in which the rate rises.', minimum=0, may_change=True, maximum=1
+            0.3,
+            'the share of the run in which the rate rises.',
+            minimum=0,
+            may_change=True,
+            maximum=1,
+            only_with=('learning_rate_schedule', 'one_cycle'),
         ),
         'learning_rate_factors': HParam(
             [], 'Items REGULAR_EXPRESSION:FACTOR multiply the rates of variables whose names match; the first match counts.'
         ),
         # Optimizer; see common/training/optimizer.py.
         'optimizer': HParam('adam', 'adam, adamw, adagrad, ftrl (with a constant rate), momentum, rmsprop or sgd.'),
-        'momentum': HParam(0.9, 'momentum: decay of the accumulated gradients.', minimum=0, maximum=1),
-        'adam_beta1': HParam(0.9, 'adam, adamw: decay of the mean of gradients.', minimum=0, below=1),
-        'adam_beta2': HParam(0.999, 'adam, adamw: decay of the mean of squared gradients.', minimum=0, below=1),
-        'adam_epsilon': HParam(1e-8, 'adam, adamw: added to the denominator.', minimum=0),
-        'adagrad_initial_accumulator': HParam(0.1, 'adagrad: initial value of the sums of squared gradients.', above=0),
-        'ftrl_l1': HParam(0.0, 'ftrl: strength of the L1 regularization.', minimum=0),
-        'ftrl_l2': HParam(0.0, 'ftrl: strength of the L2 regularization.', minimum=0),
-        'rmsprop_decay': HParam(0.9, 'rmsprop: decay of the mean of squared gradients.', minimum=0, maximum=1),
-        'rmsprop_epsilon': HParam(1e-10, 'rmsprop: added to the mean of squares, under the root.', minimum=0),
+        'momentum': HParam(
+            0.9, 'decay of the accumulated gradients.', minimum=0, maximum=1, only_with=('optimizer', 'momentum')
+        ),
+        'adam_beta1': HParam(
+            0.9, 'decay of the mean of gradients.', minimum=0, below=1, only_with=('optimizer', 'adam', 'adamw')
+        ),
+        'adam_beta2': HParam(
+            0.999, 'decay of the mean of squared gradients.', minimum=0, below=1, only_with=('optimizer', 'adam', 'adamw')
+        ),
+        'adam_epsilon': HParam(1e-8, 'added to the denominator.', minimum=0, only_with=('optimizer', 'adam', 'adamw')),
+        'adagrad_initial_accumulator': HParam(
+            0.1, 'initial value of the sums of squared gradients.', above=0, only_with=('optimizer', 'adagrad')
+        ),
+        'ftrl_l1': HParam(0.0, 'strength of the L1 regularization.', minimum=0, only_with=('optimizer', 'ftrl')),
+        'ftrl_l2': HParam(0.0, 'strength of the L2 regularization.', minimum=0, only_with=('optimizer', 'ftrl')),
+        'rmsprop_decay': HParam(
+            0.9, 'decay of the mean of squared gradients.', minimum=0, maximum=1, only_with=('optimizer', 'rmsprop')
+        ),
+        'rmsprop_epsilon': HParam(
+            1e-10, 'added to the mean of squares, under the root.', minimum=0, only_with=('optimizer', 'rmsprop')
+        ),
         'weight_decay': HParam(
             0.0, 'For matrices and filters: decoupled with adamw, L2 with the others.', minimum=0, may_change=True
         ),
@@ -157,4 +208,56 @@ ADDED: Mapping[str, Any] = types.MappingProxyType(
 # Old names in the files of older runs. A module may define its own hyper-parameters of these names.
 RENAMED: Mapping[str, str] = types.MappingProxyType(
     {'low_factor': 'initial_lr_factor', 'rise_share': 'warmup_fraction', 'max_shift': 'augment_shift'}
+)
+# What other tools call flags and hyper-parameters; for suggestions.
+ELSEWHERE: Mapping[str, str] = types.MappingProxyType(
+    {
+        **dict.fromkeys(
+            ['epochs', 'epoch', 'num_epoch', 'n_epochs', 'nb_epoch', 'max_epochs', 'num_train_epochs'], 'num_epochs'
+        ),
+        **dict.fromkeys(
+            ['steps', 'step', 'max_steps', 'num_steps', 'num_train_steps', 'max_iter', 'iterations'], 'train_steps'
+        ),
+        **dict.fromkeys(['lr', 'eta', 'rate', 'initial_lr', 'base_lr', 'init_lr'], 'learning_rate'),
+        **dict.fromkeys(
+            ['lr_schedule', 'scheduler', 'lr_scheduler', 'lr_scheduler_type', 'lr_policy'], 'learning_rate_schedule'
+        ),
+        **dict.fromkeys(['bs', 'batch', 'train_batch_size', 'per_device_train_batch_size'], 'batch_size'),
+        **dict.fromkeys(['test_batch_size', 'val_batch_size', 'per_device_eval_batch_size'], 'eval_batch_size'),
+        **dict.fromkeys(['opt', 'optim'], 'optimizer'),
+        **dict.fromkeys(['wd', 'l2', 'decay'], 'weight_decay'),
+        **dict.fromkeys(['dropout', 'dropout_rate', 'drop'], 'drop_rate'),
+        **dict.fromkeys(['warmup', 'num_warmup_steps'], 'warmup_steps'),
+        **dict.fromkeys(
+            ['clip', 'clip_norm', 'grad_clip', 'clip_grad', 'clip_grad_norm', 'max_grad_norm'], 'gradient_clip_norm'
+        ),
+        **dict.fromkeys(['accumulation_steps', 'grad_accum', 'accumulate_grad_batches'], 'gradient_accumulation_steps'),
+        **dict.fromkeys(['hidden', 'hidden_size', 'hidden_layers', 'layers', 'units'], 'hidden_units'),
+        **dict.fromkeys(
+            ['model_dir', 'job_dir', 'log_dir', 'logdir', 'save_dir', 'checkpoint_dir', 'ckpt_dir', 'out'], 'output_dir'
+        ),
+        **dict.fromkeys(['out_dir', 'output', 'output_path', 'export_dir', 'train_dir', 'workdir', 'work_dir'], 'output_dir'),
+        **dict.fromkeys(['data_path', 'data_root', 'dataset_dir', 'dataset_path'], 'data_dir'),
+        **dict.fromkeys(['arch', 'net', 'network', 'model_name'], 'model'),
+        **dict.fromkeys(['data', 'dataset_name'], 'dataset'),
+        **dict.fromkeys(['mode', 'task', 'action', 'command'], 'schedule'),
+        **dict.fromkeys(['random_seed', 'rng_seed'], 'seed'),
+        **dict.fromkeys(['gpus', 'ngpus', 'num_gpu', 'n_gpu'], 'num_gpus'),
+        **dict.fromkeys(['patience', 'early_stopping'], 'early_stopping_patience'),
+        **dict.fromkeys(['save_steps', 'save_every', 'checkpoint_every', 'save_freq'], 'save_checkpoints_steps'),
+        **dict.fromkeys(['log_steps', 'log_every', 'log_interval', 'logging_steps', 'print_freq'], 'save_summary_steps'),
+        **dict.fromkeys(['eval_every', 'eval_interval', 'eval_freq'], 'eval_every_steps'),
+        **dict.fromkeys(['pretrained', 'init_checkpoint', 'load', 'load_weights', 'weights', 'warm_start'], 'warm_start_from'),
+        **dict.fromkeys(['params', 'hparam', 'hp', 'hyperparams', 'hyper_params', 'hyperparameters'], 'hparams'),
+        **dict.fromkeys(['config', 'config_file', 'hparams_file'], 'hparams_set'),
+        **dict.fromkeys(['fp16', 'amp', 'mixed_precision'], 'precision=float16'),
+        **dict.fromkeys(['eval', 'test', 'validate', 'evaluation'], 'schedule=evaluate'),
+        **dict.fromkeys(['infer', 'inference', 'prediction'], 'schedule=predict'),
+        **dict.fromkeys(['fit', 'training'], 'schedule=train_and_evaluate'),
+        'bf16': 'precision=bfloat16',
+        **dict.fromkeys(['verbose', 'debug'], 'verbosity=debug'),
+        **dict.fromkeys(['cpus', 'threads', 'num_threads'], 'intra_op_threads'),
+        **dict.fromkeys(['csv', 'csv_file', 'file', 'data_file', 'train_file'], 'table_file'),
+        'log_level': 'verbosity',
+    }
 )

@@ -2,6 +2,7 @@
 
 import collections.abc
 from collections.abc import Mapping
+import functools
 import json
 import operator
 import struct
@@ -9,7 +10,7 @@ import sys
 import types
 from typing import Any
 
-from estimator_trainer.common.errors import UsageError, describe, show
+from estimator_trainer.common.errors import UsageError, check_all, describe, show
 from estimator_trainer.common.paths import expand
 from estimator_trainer.hparams.defaults import DEFAULTS, MAX_FLOAT, MAXIMUM, TABLE, HParam
 from estimator_trainer.hparams.text import nearest, parse, typed
@@ -20,6 +21,7 @@ _BOUNDS: Mapping[str, tuple[str, Any]] = {
     'above': ('more than', operator.gt),
     'below': ('less than', operator.lt),
 }
+_FLAGS = ('model', 'dataset', 'seed')  # Which have no other way to be given.
 _SEED, _NONE = HParam(1, '', minimum=0), HParam(0, '')
 
 
@@ -46,10 +48,15 @@ def add_text(values: Mapping[str, Any], text: str, given: Mapping[str, Any] = ty
       UsageError: an unknown name, a wrong type or a value out of range.
     """
     parsed = parse(text)
-    for key in ('model', 'dataset', 'seed'):
-        if key in parsed or key in given:
-            raise UsageError(f'--hparams: {key} has its own flag, --{key}')
-    return apply(values, '--hparams', {**typed(values, parsed), **given})
+    others = {key: value for key, value in {**typed(values, parsed), **given}.items() if key not in _FLAGS}
+    merged: dict[str, Any] = {}
+    check_all([lambda: _check_flags([*parsed, *given]), lambda: merged.update(apply(values, '--hparams', others))])
+    return merged
+
+
+def _check_flags(names):
+    if found := [name for name in _FLAGS if name in names]:
+        raise UsageError(*(f'--hparams: {name} has its own flag, --{name}' for name in found))
 
 
 def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,31 +66,39 @@ def apply(values: Mapping[str, Any], origin: str, changes: Mapping[str, Any]) ->
       UsageError: a change has an unknown name or the wrong type, or is out of range; the message begins with `origin`.
     """
     merged = dict(values)
-    for key, value in changes.items():
-        if key not in values:
-            raise UsageError(f'{origin}: unknown hyper-parameter {key}{nearest(key, values)}')
-        entry = _SEED if key == 'seed' else TABLE.get(key, _NONE)
-        default = entry.default if entry.by_name else values[key]
-        is_named = entry.by_name and isinstance(value, collections.abc.Mapping)
-        if not _has_type([*value.values()] if is_named else value, default):
-            names = ', or {name: number}' if entry.by_name else ''
-            raise UsageError(f'{origin}: {key}={_given(value)} must be {_type_name(default)}{names}')
-        items = [*value.values()] if is_named else value if isinstance(value, (list, tuple)) else [value]
-        if not all(isinstance(item, str) or _is_in_range(item) for item in items):
-            limit = MAX_FLOAT if isinstance(items[0], float) else MAXIMUM
-            raise UsageError(f'{origin}: {key}={_given(value)} must be between -{limit} and {limit}')
-        rounded = [_float32(item) if isinstance(item, float) else item for item in items]
-        if any(item and not number for item, number in zip(items, rounded)):
-            raise UsageError(f'{origin}: {key}={_given(value)} would be 0 in float32')
-        for field, (words, holds) in _BOUNDS.items():
-            limit = getattr(entry, field)
-            if limit is not None and not all(holds(number, limit) for number in rounded):
-                raise UsageError(f'{origin}: {key}={_given(value)} must be {words} {limit}')
+
+    def merge(key, value):
+        _check(values, origin, key, value)
         merged[key] = float(value) if isinstance(values[key], float) else value
+
+    check_all(functools.partial(merge, key, value) for key, value in changes.items())
     merged = expanded(merged)
     if 'num_epochs' in changes and 'train_steps' not in changes:
         merged['train_steps'] = 0  # Steps take precedence over epochs, but not those of an earlier layer.
     return merged
+
+
+def _check(values, origin, key, value):
+    """Raises UsageError if a change has an unknown name or the wrong type, or is out of range."""
+    if key not in values:
+        raise UsageError(f'{origin}: unknown hyper-parameter {key}{nearest(key, values)}')
+    entry = _SEED if key == 'seed' else TABLE.get(key, _NONE)
+    default = entry.default if entry.by_name else values[key]
+    is_named = entry.by_name and isinstance(value, collections.abc.Mapping)
+    if not _has_type([*value.values()] if is_named else value, default):
+        names = ', or {name: number}' if entry.by_name else ''
+        raise UsageError(f'{origin}: {key}={_given(value)} must be {_type_name(default)}{names}')
+    items = [*value.values()] if is_named else value if isinstance(value, (list, tuple)) else [value]
+    if not all(isinstance(item, str) or _is_in_range(item) for item in items):
+        limit = MAX_FLOAT if isinstance(items[0], float) else MAXIMUM
+        raise UsageError(f'{origin}: {key}={_given(value)} must be between -{limit} and {limit}')
+    rounded = [_float32(item) if isinstance(item, float) else item for item in items]
+    if any(item and not number for item, number in zip(items, rounded)):
+        raise UsageError(f'{origin}: {key}={_given(value)} would be 0 in float32')
+    for field, (words, holds) in _BOUNDS.items():
+        limit = getattr(entry, field)
+        if limit is not None and not all(holds(number, limit) for number in rounded):
+            raise UsageError(f'{origin}: {key}={_given(value)} must be {words} {limit}')
 
 
 def is_path(name: str) -> bool:

@@ -19,9 +19,10 @@ def check_names(names: Collection[str], of_model: Collection[str]) -> None:
       of_model: OVERRIDABLE_HPARAMS of the model.
     """
     known = _known(of_model)
-    for name in names:
-        if name not in known:
-            raise UsageError(f'--override_hparams: a run cannot change {name} when resuming; it can change {", ".join(known)}')
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(
+            f'--override_hparams: a run cannot change {", ".join(unknown)} when resuming; it can change {", ".join(known)}'
+        )
 
 
 def _known(of_model):

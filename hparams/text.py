@@ -7,13 +7,23 @@ from typing import Any
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.json_text import Misread, loads, to_float
-from estimator_trainer.hparams.defaults import RENAMED, TABLE
+from estimator_trainer.hparams.defaults import ELSEWHERE, RENAMED, TABLE
+
+
+def find(name: str, known: Iterable[str]) -> str:
+    """Returns the known name, or NAME=VALUE, that a mistyped, former or other tools' one stands for; '' if there is none."""
+    known, plain = [*known], name.replace('-', '_').lower()
+    for meant in (plain, RENAMED.get(plain, ''), ELSEWHERE.get(plain, '')):
+        found, _, value = meant.partition('=')
+        if found in known or value in known:  # Of all names, or of the choices of one.
+            return meant if found in known else value
+    return next(iter(difflib.get_close_matches(plain, known, n=1)), '')
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns ', did you mean X?' for the known name most similar to a mistyped one, or '' if none is similar."""
-    found = [RENAMED[name]] if name in RENAMED else difflib.get_close_matches(name, list(known), n=1)
-    return f', did you mean {found[0]}?' if found else ''
+    """Returns ', did you mean X?' for the known name that another stands for, or '' if there is none."""
+    found = find(name, known)
+    return f', did you mean {found}?' if found else ''
 
 
 def parse(text: str, source: str = '--hparams') -> dict[str, str]:
@@ -23,15 +33,19 @@ def parse(text: str, source: str = '--hparams') -> dict[str, str]:
       UsageError: an item is not of the form name=value, or a name is repeated.
     """
     pairs: dict[str, str] = {}
+    mistakes = []
     for item in filter(None, _split(text)):
         name, equals, value = item.partition('=')
         name = name.strip()
         if not equals or not name:
             comma = ': a value with a comma can be given in a JSON file, with --hparams_set=FILE' if pairs else ''
-            raise UsageError(f'{source}: {item!r} is not of the form name=value{comma}')
-        if name in pairs:
-            raise UsageError(f'{source}: {name} is given twice')
+            json = '; JSON can be given in a file, with --hparams_set=FILE' if text.startswith('{') else ''
+            mistakes.append(f'{source}: {item!r} is not of the form name=value{comma or json}')
+        elif name in pairs:
+            mistakes.append(f'{source}: {name} is given twice')
         pairs[name] = value.strip()
+    if mistakes:
+        raise UsageError(*mistakes)
     return pairs
 
 

@@ -58,7 +58,7 @@ def hparams() -> str:
     for name, entry in TABLE.items():
         limits = {'≥': entry.minimum, '>': entry.above, '≤': entry.maximum, '<': entry.below}
         bounds = ', '.join(f'{sign} {limit}' for sign, limit in limits.items() if limit is not None)
-        rows.append((f'`{name}`', entry.help, f'`{to_text(entry.default)}`', bounds, 'yes' if entry.may_change else ''))
+        rows.append((f'`{name}`', entry.text, f'`{to_text(entry.default)}`', bounds, 'yes' if entry.may_change else ''))
     return _table(('hyper-parameter', 'meaning', 'default', 'bounds', 'may change on resuming'), *rows)
 
 

@@ -351,7 +351,7 @@ def _reported():
     except Exception as error:
         found = find_cause(error) or original(error)
         if isinstance(found, (UsageError, RunError)):
-            found.args = (to_arguments(str(found)),)
+            found.args = tuple(to_arguments(str(text)) for text in found.args)
         if found is error:
             raise
         raise found from found.__cause__

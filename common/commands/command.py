@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from estimator_trainer.common.errors import RunError, UsageError, check_utf8, discard_output, error_line, print_to_stderr
+from estimator_trainer.common.commands import guidance
+from estimator_trainer.common.errors import RunError, UsageError, check_utf8, discard_output, error_lines, print_to_stderr
 
 if TYPE_CHECKING:
     from estimator_trainer.common.stop import StopOnSignal
@@ -111,7 +112,7 @@ def _report(program, error, FLAGS):
     """Returns the exit code for an exception and its text; code 0 requests its own traceback."""
     is_wrapped = error.__cause__ or hasattr(error, 'ag_error_metadata')  # By a module's exception, or by AutoGraph.
     if isinstance(error, (UsageError, RunError)) and not is_wrapped:
-        return 2 if isinstance(error, UsageError) else 1, f'{error_line(program, error)}\n'
+        return 2 if isinstance(error, UsageError) else 1, error_lines(program, error)
 
     import tf_estimator  # noqa: F401 - before TensorFlow
 
@@ -147,10 +148,13 @@ def print_output(text: str | None) -> None:
 def _parse(argv, FLAGS):
     check_utf8(argv)
     try:
-        arguments = FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
         # Some editors begin a --flagfile with a mark.
-        rest = FLAGS([*argv[:1], *(argument.removeprefix('\ufeff') for argument in arguments)])[1:]
+        arguments = [item.removeprefix('\ufeff') for item in FLAGS.read_flags_from_files(argv[1:], force_gnu=False)]
     except flags.Error as error:
         raise UsageError(str(error)) from None
+    try:
+        rest = FLAGS([*argv[:1], *arguments])[1:]
+    except (flags.Error, ValueError) as error:
+        raise UsageError(*(guidance.mistakes(arguments, FLAGS) or [str(error)])) from None
     if rest:
-        raise UsageError(f'{rest[0]}: every argument is a flag, --name=value; see --help')
+        raise UsageError(*guidance.mistakes(arguments, FLAGS))

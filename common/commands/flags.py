@@ -1,6 +1,7 @@
 """The flags of a command line, built from the table in common/options, and their compatibility."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+import functools
 import math
 import os
 import typing
@@ -10,14 +11,15 @@ from absl import flags
 
 from estimator_trainer.common import paths
 from estimator_trainer.common.cluster import local_tasks
-from estimator_trainer.common.errors import UsageError, check_utf8
+from estimator_trainer.common.commands import guidance
+from estimator_trainer.common.errors import UsageError, check_all, check_utf8
 from estimator_trainer.common.options.entry import Trait, flags_of
 from estimator_trainer.common.options.schedule import SCHEDULES
-from estimator_trainer.common.options.table import TABLE, Options
+from estimator_trainer.common.options.table import TABLE, Options, names_with
 from estimator_trainer.common.plugins import loader, module_source
 from estimator_trainer.hparams import merge
 from estimator_trainer.hparams.sets import missing_set, set_path
-from estimator_trainer.hparams.text import nearest, parse
+from estimator_trainer.hparams.text import parse
 
 
 class _PathParser(flags.ArgumentParser):
@@ -79,21 +81,24 @@ def define(FLAGS: flags.FlagValues | None = None, options: Any = Options) -> fla
 
 def check(FLAGS: flags.FlagValues) -> None:
     """Raises UsageError if flags are empty or incompatible."""
-    for name, entry in TABLE.items():
-        if FLAGS[name].present and entry.schedules and FLAGS.schedule not in entry.schedules:
-            raise UsageError(f'--{name} requires --schedule={" or ".join(entry.schedules)}, not {FLAGS.schedule}')
-        if FLAGS[name].value and entry.requires and not FLAGS[entry.requires].value:
-            raise UsageError(f'--{name} requires --{entry.requires}')
-        _check_value(name, FLAGS[name].value, entry)
-    for name in ('predict_split', 'eval_splits'):
-        if FLAGS.input and FLAGS[name].present:
-            raise UsageError(f'--input={FLAGS.input} excludes {FLAGS[name].serialize()}: give one of the two')
-    if FLAGS.overwrite and FLAGS.from_step is not None:
+    check_all(functools.partial(_check_flag, FLAGS, name, entry) for name, entry in TABLE.items())
+
+
+def _check_flag(FLAGS, name, entry):
+    flag = FLAGS[name]
+    if flag.present and entry.schedules and FLAGS.schedule not in entry.schedules:
+        raise UsageError(f'--{name} requires --schedule={" or ".join(entry.schedules)}, not {FLAGS.schedule}')
+    if flag.value and entry.requires and not FLAGS[entry.requires].value:
+        raise UsageError(f'--{name} requires --{entry.requires}')
+    _check_value(name, flag.value, entry)
+    if name in ('predict_split', 'eval_splits') and FLAGS.input and flag.present:
+        raise UsageError(f'--input={FLAGS.input} excludes {flag.serialize()}: give one of the two')
+    if name == 'overwrite' and flag.value and FLAGS.from_step is not None:
         raise UsageError('--overwrite starts over, and --from_step goes on from a checkpoint: give one of the two')
-    if FLAGS.debug_numerics and FLAGS.schedule == 'export':
+    if name == 'debug_numerics' and flag.value and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics is incompatible with --schedule=export: the checks would become part of the model')
-    if FLAGS.local_cluster:
-        local_tasks.parse(FLAGS.local_cluster)
+    if name == 'local_cluster' and flag.value:
+        local_tasks.parse(flag.value)
         if paths.is_remote(FLAGS.output_dir or ''):
             raise UsageError(f'--output_dir={FLAGS.output_dir}: --local_cluster needs a local directory for its logs')
 
@@ -108,26 +113,56 @@ def _check_value(name, value, entry):
 
 
 def check_names(FLAGS: flags.FlagValues) -> None:
-    """Raises UsageError if a model, dataset or set of hyper-parameters does not exist, or --hparams is malformed."""
-    for kind in ('model', 'dataset'):
-        loader.check_name(kind, FLAGS[kind].value or '')
-    name = FLAGS.hparams_set
+    """Raises UsageError if a model, dataset or set of hyper-parameters does not exist, or --hparams is malformed or wrong."""
+    check_all(
+        [
+            lambda: _check_module('model', FLAGS.model),
+            lambda: _check_module('dataset', FLAGS.dataset),
+            lambda: _check_set(FLAGS.hparams_set),
+            lambda: _check_hparams(FLAGS),
+            lambda: parse(FLAGS.override_hparams or '', '--override_hparams'),
+        ]
+    )
+
+
+def _check_module(kind, name):
+    if name:  # `check` names an empty one.
+        loader.check_name(kind, name)
+
+
+def _check_set(name):
     if name and not paths.is_remote(name) and not os.path.exists(set_path(name)):
         raise missing_set(name)
-    for flag in ('hparams', 'override_hparams'):
-        parse(FLAGS[flag].value or '', f'--{flag}')
-    names_model = FLAGS['model'].present or FLAGS['dataset'].present or not FLAGS.output_dir
-    if SCHEDULES[FLAGS.schedule].trains and names_model:  # Otherwise the run in the output_dir may have others.
-        _check_hparams(FLAGS)
 
 
 def _check_hparams(FLAGS):
     """Raises UsageError if --hparams has an unknown name or a wrong value, as far as known without TensorFlow."""
-    if not FLAGS.hparams:
+    given = parse(FLAGS.hparams or '')
+    names_model = FLAGS['model'].present or FLAGS['dataset'].present or not FLAGS.output_dir
+    if not given or not SCHEDULES[FLAGS.schedule].trains or not names_model:  # The run in the output_dir may have others.
         return
     model, dataset = module_source.read('model', FLAGS.model), module_source.read('dataset', FLAGS.dataset)
     if model and dataset:
         merge.add_text(merge.of_modules(FLAGS.model, model.params, FLAGS.dataset, dataset.params), FLAGS.hparams)
+
+
+def without_effect(FLAGS: flags.FlagValues, hparams: Collection[str] = ()) -> list[str]:
+    """Returns a line for each given flag or hyper-parameter that has no effect beside other flags.
+
+    Args:
+      hparams: the names that --hparams gives.
+    """
+    schedule = SCHEDULES[FLAGS.schedule]
+    idle = [] if schedule.trains else names_with(Trait.OF_TRAINING)
+    idle += [] if schedule.trains or schedule.evaluates else names_with(Trait.OF_EVALUATION)
+    lines = [f'--{name} has no effect with --schedule={FLAGS.schedule}' for name in idle if FLAGS[name].present]
+    if FLAGS.early_stopping_min_delta and not FLAGS.early_stopping_patience:
+        lines.append('--early_stopping_min_delta has no effect without --early_stopping_patience')
+    lengths = ('train_steps', 'num_epochs')
+    if all(name in hparams or FLAGS[name].present for name in lengths):
+        lines.append('num_epochs has no effect: train_steps takes precedence')
+    twice = [name for name in lengths if name in hparams and FLAGS[name].present]
+    return lines + [f'--hparams: {name} has no effect: --{name} takes precedence' for name in twice]
 
 
 def from_values(values: Mapping[str, Any]) -> flags.FlagValues:
@@ -137,23 +172,26 @@ def from_values(values: Mapping[str, Any]) -> flags.FlagValues:
       UsageError: there is no such flag, or the value has another type or is out of range.
     """
     FLAGS = define()
-    for name, value in values.items():
-        if name not in FLAGS:
-            raise UsageError(f'there is no option {name}{nearest(name, FLAGS)}')
-        if value is None:
-            continue
-        if isinstance(value, list) and not all(isinstance(item, str) for item in value):
-            raise UsageError(f'{name}={value} must be a list of strings')
-        check_utf8(item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str))
-        try:
-            FLAGS[name].parse(value)
-        except flags.Error as error:
-            raise UsageError(str(error).removeprefix('flag --')) from None
-        except ValueError:
-            raise UsageError(f'{name} is out of range') from None  # An integer of more than 4,300 digits.
+    check_all(functools.partial(_set, FLAGS, name, value) for name, value in values.items())
     FLAGS.mark_as_parsed()
     check(FLAGS)
     return FLAGS
+
+
+def _set(FLAGS, name, value):
+    if name not in FLAGS:
+        raise UsageError(f'there is no option {name}{guidance.option(name, value, FLAGS)}')
+    if value is None:
+        return
+    if isinstance(value, list) and not all(isinstance(item, str) for item in value):
+        raise UsageError(f'{name}={value} must be a list of strings')
+    check_utf8(item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str))
+    try:
+        FLAGS[name].parse(value)
+    except flags.Error as error:
+        raise UsageError(guidance.flag_error(error).removeprefix('flag --')) from None
+    except ValueError:
+        raise UsageError(f'{name} is out of range') from None  # An integer of more than 4,300 digits.
 
 
 def to_options(FLAGS: flags.FlagValues) -> Options:

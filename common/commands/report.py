@@ -5,7 +5,7 @@ import traceback
 from absl import flags
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, error_line, first_line, printable
+from estimator_trainer.common.errors import UsageError, error_line, error_lines, first_line, printable
 from estimator_trainer.common.plugins.traceback_filter import made_at, original, user_traceback
 from estimator_trainer.common.runs.diagnosis import find_cause
 
@@ -15,7 +15,7 @@ def report(program: str, error: Exception, FLAGS: flags.FlagValues) -> tuple[int
     found = find_cause(error)
     if found:
         of_user = _traceback(found.__cause__, FLAGS) if found.__cause__ else ''  # An exception in the user's Python code.
-        return 2 if isinstance(found, UsageError) else 1, f'{printable(of_user)}{error_line(program, found)}\n'
+        return 2 if isinstance(found, UsageError) else 1, f'{printable(of_user)}{error_lines(program, found)}'
     if FLAGS.full_traceback:
         return 0, _traceback(error, FLAGS)
     made = original(error)

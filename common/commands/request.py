@@ -3,23 +3,27 @@
 from collections.abc import Callable, Mapping
 import contextlib
 import dataclasses
+import functools
+import itertools
 import os
 from typing import Any
 
 from absl import flags
+import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster import local, local_tasks, tf_config
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.commands import saved_run
-from estimator_trainer.common.commands.flags import arguments, to_options
+from estimator_trainer.common.commands.flags import arguments, to_options, without_effect
 from estimator_trainer.common.commands.saved_run import SavedRun
+from estimator_trainer.common.errors import check_all
 from estimator_trainer.common.files import check_scheme
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins import loader
-from estimator_trainer.common.plugins.module_check import check_module, params_of
+from estimator_trainer.common.plugins.module_check import check_module, made_of, params_of
 from estimator_trainer.common.records import manifest
 from estimator_trainer.common.runs import runner, saved_flags, start_over
 from estimator_trainer.common.runs.experiment import Experiment
@@ -27,6 +31,8 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.training.model_fn import check_hparams
 from estimator_trainer.hparams import build, overrides
+from estimator_trainer.hparams.origins import origins
+from estimator_trainer.hparams.text import parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,12 +60,12 @@ def load(FLAGS: flags.FlagValues, objects: Objects = Objects(), run: SavedRun | 
     """
     model = _module('model', FLAGS.model, objects.model)
     dataset = _module('dataset', FLAGS.dataset, objects.dataset)
-    for name in names_with(Trait.PATH):  # Checked late, as the modules may register file systems.
-        check_scheme(name, FLAGS[name].value or '')
+    # Checked late, as the modules may register file systems.
+    check_all(functools.partial(check_scheme, name, FLAGS[name].value or '') for name in names_with(Trait.PATH))
     params = _given(FLAGS, objects, model, dataset, run)
     params, overridden = build.add_overrides(params, FLAGS.override_hparams)
-    overrides.check_names(overridden, getattr(model, 'OVERRIDABLE_HPARAMS', ()))
-    check_hparams(params)
+    overridable = getattr(model, 'OVERRIDABLE_HPARAMS', ())
+    check_all([lambda: overrides.check_names(overridden, overridable), lambda: check_hparams(params)])
     return model, dataset, params
 
 
@@ -110,17 +116,32 @@ def _prepare(FLAGS, objects):
     """Returns the model module, the DataSource, and what flags.json keeps of a training."""
     directory = output_dir(FLAGS)
     saved = saved_run.take(FLAGS, directory)
+    for line in without_effect(FLAGS, {*parse(FLAGS.hparams), *objects.hparams}):
+        tf.logging.warning('%s.', line)
     if FLAGS.verify_data:
         manifest.clear_cache()
     model, dataset, params = load(FLAGS, objects, saved)
     kept = {name: FLAGS[name].value for name in names_with(Trait.KEPT)}
     if SCHEDULES[FLAGS.schedule].trains:
+        _tell_of_sets(FLAGS, model, dataset)
         defaults = build.make_hparams(FLAGS.model, params_of(model), FLAGS.dataset, params_of(dataset))
         kept[saved_flags.REPLACED] = saved_run.replaced(params, defaults)
     if saved and saved.has_begun and SCHEDULES[FLAGS.schedule].trains:
         now, changed = build.add_overrides(_given(FLAGS, objects, model, dataset, None), FLAGS.override_hparams)
         saved_run.warn_of_defaults(saved, directory, params, now, changed, saved_run.is_alone(FLAGS))
-    return model, DataSource(dataset, FLAGS.data_dir, params), kept
+    given = origins(params, FLAGS.hparams_set, FLAGS.hparams, objects.hparams, FLAGS.override_hparams)
+    return model, DataSource(dataset, FLAGS.data_dir, params, given=given), kept
+
+
+def _tell_of_sets(FLAGS, model, dataset):
+    """Logs that the set of a model or dataset does not apply to a module that is made of it."""
+    if build.find_set(FLAGS.model, FLAGS.dataset, FLAGS.hparams_set):
+        return
+    pairs = itertools.product(made_of('model', FLAGS.model, model), made_of('dataset', FLAGS.dataset, dataset))
+    for of_model, of_dataset in pairs:
+        if name := build.find_set(of_model, of_dataset, ''):
+            used_by = f'--model={of_model} and --dataset={of_dataset}'
+            tf.logging.info('The set of %s is not used: --hparams_set=%s gives its values.', used_by, name)
 
 
 def launch(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:

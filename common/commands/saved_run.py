@@ -163,7 +163,7 @@ def warn_of_defaults(
         then = build.HParams({**params, **run.flags[saved_flags.REPLACED]})
         found = {name: value for name, value in found.items() if then[name] != value}
     if found:
-        origin = build.default_set(params.model, params.dataset)
+        origin = build.find_set(params.model, params.dataset, '')
         tf.logging.warning(
             'This run goes on with its own %s; %s now has %s: --override_hparams changes some, --overwrite starts over.',
             ', '.join(f'{name}={dumps(params[name])}' for name in found),

@@ -8,6 +8,7 @@ from absl import flags
 import estimator_trainer
 from estimator_trainer.common.commands import command
 from estimator_trainer.common.commands.flags import check, check_names, define
+from estimator_trainer.common.errors import check_all
 from estimator_trainer.common.plugins.module_help import describe_framework, describe_module
 from estimator_trainer.common.plugins.module_list import list_modules
 
@@ -31,8 +32,7 @@ def help_text(FLAGS: flags.FlagValues, doc: str | None = __doc__) -> str:
 
 def check_command(FLAGS: flags.FlagValues) -> None:
     """Raises UsageError if flags are empty or incompatible, or name something that does not exist."""
-    check(FLAGS)
-    check_names(FLAGS)
+    check_all([lambda: check(FLAGS), lambda: check_names(FLAGS)])
 
 
 def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:

@@ -20,6 +20,8 @@ class Trait(enum.Flag):
     KEPT: a run keeps it in flags.json; a training that resumes it takes it from there if the flag is not given.
     SET_IN_TRIALS: the sweep gives each trial its value.
     NOT_IN_TRIALS: trials have no use for it.
+    OF_TRAINING: it has an effect only if the schedule trains.
+    OF_EVALUATION: it has an effect only if the schedule trains or evaluates.
     """
 
     PATH = enum.auto()
@@ -32,6 +34,8 @@ class Trait(enum.Flag):
     SET_IN_TRIALS = enum.auto()
     NOT_IN_TRIALS = enum.auto()
     CHANGES_RESULT = enum.auto()
+    OF_TRAINING = enum.auto()
+    OF_EVALUATION = enum.auto()
     KEPT = enum.auto()
 
 

@@ -22,6 +22,7 @@ PRECISIONS = ('float32', 'bfloat16', 'float16')
 PATH, LOCAL_PATH, NOT_EMPTY, COMMAND_LINE = Trait.PATH, Trait.LOCAL_PATH, Trait.NOT_EMPTY, Trait.COMMAND_LINE
 LAUNCHER, SAME_IN_TASKS, SAME_IN_TRIALS = Trait.LAUNCHER, Trait.SAME_IN_TASKS, Trait.SAME_IN_TRIALS
 SET_IN_TRIALS, NOT_IN_TRIALS, CHANGES_RESULT, KEPT = Trait.SET_IN_TRIALS, Trait.NOT_IN_TRIALS, Trait.CHANGES_RESULT, Trait.KEPT
+OF_TRAINING, OF_EVALUATION = Trait.OF_TRAINING, Trait.OF_EVALUATION
 _TRAINING = ('train_and_evaluate', 'train')
 _STOPPING = ('train_and_evaluate', 'dry_run')
 
@@ -114,17 +115,22 @@ class Options:
         default_text='an epoch',
         group='Execution',
         bounds=(1, MAX_STEPS),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | KEPT,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | KEPT | OF_TRAINING,
     )
     save_summary_steps: int = flag(
-        100, 'Steps between log lines, and between points in TensorBoard.', bounds=(1, MAX_STEPS), traits=SAME_IN_TASKS | KEPT
+        100,
+        'Steps between log lines, and between points in TensorBoard.',
+        bounds=(1, MAX_STEPS),
+        traits=SAME_IN_TASKS | KEPT | OF_TRAINING,
     )
-    keep_checkpoint_max: int = flag(5, 'Number of recent checkpoints to keep; 0 keeps all.', bounds=(0, MAX_INT), traits=KEPT)
+    keep_checkpoint_max: int = flag(
+        5, 'Number of recent checkpoints to keep; 0 keeps all.', bounds=(0, MAX_INT), traits=KEPT | OF_TRAINING
+    )
     keep_checkpoint_every: int = flag(
         0,
         'Save a checkpoint at each multiple of this step, and keep it beside the recent ones; 0 for none.',
         bounds=(0, MAX_STEPS),
-        traits=SAME_IN_TASKS | KEPT,
+        traits=SAME_IN_TASKS | KEPT | OF_TRAINING,
     )
     num_gpus: int = flag(
         0,
@@ -143,7 +149,7 @@ class Options:
         'Steps to run in one session call: faster where steps are short, with the same results; not for models with stateful '
         'random ops such as tf.nn.dropout.',
         bounds=(1, MAX_INT),
-        traits=SAME_IN_TASKS | KEPT,
+        traits=SAME_IN_TASKS | KEPT | OF_TRAINING,
     )
     precision: str = flag(
         'float32',
@@ -160,39 +166,39 @@ class Options:
         'Steps to profile, such as 100:110 (the end is exclusive); viewing them in TensorBoard needs the package '
         'tensorboard-plugin-profile.',
         check=parse_steps,
-        traits=SAME_IN_TASKS,
+        traits=SAME_IN_TASKS | OF_TRAINING,
     )
     overfit_batches: int = flag(
         0,
         'Train on only this many batches, the first ones, to see whether the model can learn them; 0 trains on all.',
         bounds=(0, MAX_STEPS),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT | OF_TRAINING,
     )
     warm_start_from: str = flag(
         '',
         'Initialize the weights from another run: a checkpoint, an output_dir, a SavedModel, or a .h5 or .keras file of '
         'tf.keras; the log lists the loaded variables.',
-        traits=PATH | SAME_IN_TRIALS | KEPT,
+        traits=PATH | SAME_IN_TRIALS | KEPT | OF_TRAINING,
     )
     warm_start_names: Sequence[str] = flag(
         (),
         'Variables that have other names there: OLD:NEW; OLD/:NEW/ for a whole scope; an empty side removes or adds a scope.',
         check=parse_names,
         requires='warm_start_from',
-        traits=SAME_IN_TRIALS | KEPT,
+        traits=SAME_IN_TRIALS | KEPT | OF_TRAINING,
     )
     warm_start_exclude: str = flag(
         '',
         'Regular expression; variables whose names match it anywhere are initialized from scratch.',
         check=regular_expression('warm_start_exclude'),
         requires='warm_start_from',
-        traits=SAME_IN_TRIALS | KEPT,
+        traits=SAME_IN_TRIALS | KEPT | OF_TRAINING,
     )
     freeze: str = flag(
         '',
         'Regular expression; variables whose names match it anywhere are not trained.',
         check=regular_expression('freeze'),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT | OF_TRAINING,
     )
     debug_numerics: bool = flag(
         False, 'Stop at the first op that produces a NaN or an infinity, and name it; slower.', traits=SAME_IN_TASKS
@@ -237,10 +243,13 @@ class Options:
         default_text='each checkpoint',
         group='Evaluation',
         bounds=(1, MAX_STEPS),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | KEPT,
+        traits=SAME_IN_TASKS | SAME_IN_TRIALS | KEPT | OF_EVALUATION,
     )
     eval_steps: int = flag(
-        0, 'Number of evaluation batches; 0 evaluates the whole split.', bounds=(0, MAX_STEPS), traits=SAME_IN_TRIALS | KEPT
+        0,
+        'Number of evaluation batches; 0 evaluates the whole split.',
+        bounds=(0, MAX_STEPS),
+        traits=SAME_IN_TRIALS | KEPT | OF_EVALUATION,
     )
     eval_timeout: int = flag(
         0,
@@ -251,7 +260,10 @@ class Options:
         traits=NOT_IN_TRIALS,
     )
     eval_splits: Sequence[str] = flag(
-        ('eval',), 'Splits to evaluate, such as eval,train.', check=check_splits, traits=NOT_EMPTY | SAME_IN_TRIALS | KEPT
+        ('eval',),
+        'Splits to evaluate, such as eval,train.',
+        check=check_splits,
+        traits=NOT_EMPTY | SAME_IN_TRIALS | KEPT | OF_EVALUATION,
     )
     best_metric: str | None = flag(
         None,

@@ -1,5 +1,6 @@
 """Dataset modules with the arguments of their functions."""
 
+from collections.abc import Mapping
 import contextlib
 import dataclasses
 import types
@@ -20,7 +21,8 @@ class DataSource:
     """A dataset module, and the data_dir and HParams that its functions take.
 
     specs is given if the data may be missing, as for the export of a model trained elsewhere. names_read are the
-    hyper-parameters that `input_fn` has read.
+    hyper-parameters that `input_fn`, the model and its training step have read; given says where a user gave some, see
+    `hparams.origins`.
     """
 
     module: types.ModuleType
@@ -28,6 +30,7 @@ class DataSource:
     params: HParams
     specs: Specs | None = None
     names_read: set[str] = dataclasses.field(default_factory=set, compare=False)
+    given: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     def metadata(self) -> dict[str, Any]:
         """Returns the module's metadata, empty if it has none; its `prepare` must have run.

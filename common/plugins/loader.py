@@ -10,6 +10,12 @@ import types
 from estimator_trainer.common import import_names
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.plugins.module_check import check_module
+from estimator_trainer.hparams.text import find
+
+_OF_SUFFIX = {
+    **dict.fromkeys(['.csv', '.tsv', '.parquet', '.arrow', '.feather', '.jsonl'], ('table', 'table_file')),
+    **dict.fromkeys(['.txt'], ('text', 'text_file')),
+}
 
 
 def _path(kind):
@@ -59,14 +65,39 @@ def load(kind: str, name: str) -> types.ModuleType:
 
 
 def check_name(kind: str, name: str) -> None:
-    """Raises UsageError if there is no such module under models/ or datasets/; accepts any dotted path."""
+    """Raises UsageError if there is no such module under models/ or datasets/, or a file is named; accepts any dotted path."""
+    if '/' in name or name.endswith('.py') and (_of_file(kind, name) or os.path.isfile(name)):
+        raise _missing(kind, name)
     if '.' not in name and not (name.isidentifier() and import_names.exists(f'{_path(kind)}.{name}')):
         raise _missing(kind, name)
 
 
 def _missing(kind, name):
-    path = name if '.' in name else f'{kind}s.{name}'
+    path = name if '.' in name or '/' in name else f'{kind}s.{name}'
+    meant, stem = _of_file(kind, name) or _of_data(kind, name), name.removesuffix('.py')
+    own = f'give your own by its dotted path, such as my_package.my_{kind}'
+    if not meant and stem.isidentifier() and os.path.isfile(f'{stem}.py'):
+        own = f'move {stem}.py into a folder, such as own/{stem}.py, which is --{kind}=own.{stem}'
+    else:
+        meant = meant or find(name, available(kind))
     return UsageError(
-        f'--{kind}={name}: no module {path}; the {kind}s are: {", ".join(available(kind))}; '
-        f'give your own by its dotted path, such as my_package.my_{kind}'
+        f'--{kind}={name}: no module {path}{f", did you mean --{kind}={meant}? T" if meant else "; t"}he {kind}s are: '
+        f'{", ".join(available(kind))}; {own}'
     )
+
+
+def _of_file(kind, name):
+    """Returns the name of the module that a file has, or ''."""
+    *folders, stem = parts = os.path.normpath(name).removesuffix('.py').split('/')
+    if stem in available(kind) and folders[-1:] in ([], [f'{kind}s']):
+        return stem
+    return '.'.join(parts) if folders and os.path.isfile(name) and all(map(str.isidentifier, parts)) else ''
+
+
+def _of_data(kind, name):
+    """Returns the dataset of the kind of a data file, or of a folder, with the flag that names it; or ''."""
+    if kind != 'dataset' or not os.path.exists(name):
+        return ''
+    suffix = os.path.splitext(name)[1].lower()
+    dataset, hparam = ('image_folder', 'image_dir') if os.path.isdir(name) else _OF_SUFFIX.get(suffix, ('', ''))
+    return dataset and f'{dataset} --hparams={hparam}={name}'

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError, describe, listed, show
 from estimator_trainer.common.plugins.contract import DENSE, check_dict, check_pair, not_a_tensor_error
+from estimator_trainer.common.plugins.traceback_filter import in_a_line, user_traceback
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.text import nearest
 
@@ -29,7 +30,16 @@ def call_model(
       UsageError: they are not a dict of tensors [batch, ...], and a float32 tensor [batch] or a dict of such.
     """
     source = f'--model={params.model}: model()'
-    predictions, loss = check_pair(source, '(predictions, loss)', model.model(features, labels, mode, params))
+    try:
+        returned = model.model(features, labels, mode, params)
+    except (AttributeError, TypeError) as error:
+        if labels is None and _reads_labels(error):
+            raise UsageError(
+                f'{source}: labels are None in prediction, which it does not expect: {in_a_line(error)}: '
+                'return (predictions, None) before'
+            ) from None
+        raise
+    predictions, loss = check_pair(source, '(predictions, loss)', returned)
     check_dict(source, 'predictions', predictions)
     if not predictions:
         raise UsageError(f'{source} must return predictions, not an empty dict')
@@ -48,6 +58,12 @@ def call_model(
     if losses is None or labels is None:
         return dict(predictions), None
     return dict(predictions), {name: _weighted(loss, labels, params) for name, loss in losses.items()}
+
+
+def _reads_labels(error):
+    """Whether an exception of a model is probably that its labels are None: a line that led to it mentions them."""
+    lines = [line for line in user_traceback(error).splitlines() if line.startswith('    ')]
+    return 'NoneType' in str(error) and any('label' in line for line in lines)
 
 
 def _weighted(loss, labels, params):

@@ -83,6 +83,19 @@ def params_of(module: Any) -> dict[str, Any]:
     return module.get_params() if hasattr(module, 'get_params') else {}
 
 
+def made_of(kind: str, name: str, module: Any) -> list[str]:
+    """Returns the names of the modules under models/ or datasets/ that a module has functions of, after its own.
+
+    Args:
+      kind: 'model' or 'dataset'.
+      name: the value of the flag.
+    """
+    package = f'estimator_trainer.{kind}s.'
+    values = getattr(module, '__dict__', {}).values()
+    found = {value.__name__ if isinstance(value, types.ModuleType) else getattr(value, '__module__', '') for value in values}
+    return [name, *sorted(other.removeprefix(package) for other in found if str(other).startswith(package))]
+
+
 def makes_step(module: Any) -> bool:
     """Whether a model module makes its own training step, by `model_fn` or `estimator`."""
     return not _defined(module, ['model'])

@@ -36,7 +36,7 @@ def describe_module(kind: str, name: str) -> str:
 
 def describe_framework() -> str:
     """Returns the hyper-parameters common to all models and datasets, with their defaults."""
-    lines = [line for name, entry in TABLE.items() for line in _lines(name, entry.default, entry.help)]
+    lines = [line for name, entry in TABLE.items() for line in _lines(name, entry.default, entry.text)]
     return '\n'.join(["The framework's hyper-parameters:", '', *lines])
 
 

@@ -42,7 +42,7 @@ def make_estimators(
 def _estimator(model, source, devices, training, config):
     model_fn = ModelFn(model, devices, training, source.names_read)
     checked = check_numerics(model_fn) if training.options.debug_numerics else model_fn
-    return tf.estimator.Estimator(checked, config=config, params=source.params)
+    return tf.estimator.Estimator(checked, config=config, params=ReadHParams(source.params, source.names_read))
 
 
 def _own_estimator(model, source, devices, training, config):
@@ -51,7 +51,8 @@ def _own_estimator(model, source, devices, training, config):
     _check_warm_start(f'--model={source.params.model}: estimator()', made)
 
     def wrap(model_fn):
-        wrapped = EstimatorFn(model_fn, source.module, training, source.params, source.names_read)
+        params = ReadHParams(source.params, source.names_read)
+        wrapped = EstimatorFn(model_fn, source.module, training, params, source.names_read)
         return check_numerics(wrapped) if training.options.debug_numerics else wrapped
 
     return estimator_contract.wrap_model_fn(made, wrap)

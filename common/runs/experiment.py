@@ -99,6 +99,7 @@ def make_experiment(
         has_input_fn=source.has_input_fn(),
         stop=stop,
         on_metrics=on_metrics,
+        given=source.given,
     )
     estimator, evaluated = make_estimators(model, source, devices, training, config)
     is_part = bool(options.overfit_batches)

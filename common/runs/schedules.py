@@ -37,6 +37,7 @@ from estimator_trainer.common.storage.restore import (
     unknown_variables,
     without_slots,
 )
+from estimator_trainer.common.training.effects import used
 from estimator_trainer.common.training.minimize import LOSS_SCALING_VARIABLES
 from estimator_trainer.common.training.saving import NOT_FINITE_HINT, EvaluateAfterSave
 
@@ -47,7 +48,7 @@ if typing.TYPE_CHECKING:  # It imports this module.
 def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.CheckpointSaverListener] = ()) -> dict[str, Any]:
     """Trains up to train_steps, resuming from the latest checkpoint."""
     step, output_dir = _latest_step(experiment), experiment.estimator.model_dir
-    task = experiment.task
+    task, source = experiment.task, experiment.source
     if task.is_chief and (step < experiment.train_steps or not saved_dataset.load(output_dir)):
         saved_dataset.save(output_dir, experiment.source, is_resumed=step > 0)
     if step >= experiment.train_steps:
@@ -60,9 +61,9 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
         tf.logging.info('The chief has nothing to train.')
         return {'global_step': step}
     try:
-        with task.naming_lost_tasks(), hparams_tab.session(output_dir, experiment.source.params):
+        with task.naming_lost_tasks(), hparams_tab.session(output_dir, functools.partial(_used_hparams, source)) as shown:
             experiment.estimator.train(
-                experiment.train_input_fn, max_steps=experiment.train_steps, saving_listeners=list(saving_listeners)
+                experiment.train_input_fn, [shown], max_steps=experiment.train_steps, saving_listeners=list(saving_listeners)
             )
     except tf.estimator.NanLossDuringTrainingError:  # On a worker, whose own hooks follow the Estimator's.
         raise RunError(f'the loss of a step after step {max(task.last_step, step)} is nan: {NOT_FINITE_HINT}') from None
@@ -77,6 +78,10 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
         experiment.stop.end(None)  # Even after an error, whose diagnosis may take long.
     experiment.stop.exit_if_received()
     return {'global_step': _latest_step(experiment) if task.is_chief else task.last_step}
+
+
+def _used_hparams(source):
+    return used(source.params, source.names_read, source.has_input_fn())
 
 
 def _unlike_checkpoint(experiment, name, graph):

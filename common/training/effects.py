@@ -1,33 +1,93 @@
 """The hyper-parameters of the framework that have an effect on a training."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.hparams.build import HParams
-from estimator_trainer.hparams.defaults import DEFAULTS
+from estimator_trainer.hparams.defaults import DEFAULTS, TABLE
+from estimator_trainer.hparams.text import to_text
 
 _ALWAYS = {'train_steps', 'num_epochs', 'train_split', 'eval_batch_size'}
 _OF_BATCHES = {'batch_size', 'shuffle_buffer', 'cache', 'group_by_length'}
-_OF_IMAGES = {name for name in DEFAULTS if name.startswith('augment_')}
+_REPLACED_BY = {'optimizer': 'optimizer', 'learning_rate_schedule': 'learning_rate'}  # A function of the model module.
 
 
-def check_effects(params: HParams, names_read: Collection[str], makes_step: bool, makes_batches: bool) -> None:
-    """Raises UsageError if a hyper-parameter differs from its default although nothing uses it.
+def unused(names_read: Collection[str], makes_batches: bool) -> list[str]:
+    """Returns the names of the framework's hyper-parameters without effect.
 
     Args:
-      names_read: what the modules have read.
-      makes_step: whether the model module makes the training step, in place of the framework.
-      makes_batches: whether the dataset module makes the batches.
+      names_read: what the modules, and the framework in a training step, have read.
+      makes_batches: whether the dataset module makes the batches, in place of the framework.
     """
-    if makes_step:
-        unused = {*DEFAULTS} - _ALWAYS - (set() if makes_batches else _OF_BATCHES | _OF_IMAGES)
+    used = {*_ALWAYS, *names_read, *(() if makes_batches else _OF_BATCHES)}
+    return [name for name in DEFAULTS if name not in used]
+
+
+def used(params: HParams, names_read: Collection[str], makes_batches: bool) -> dict[str, Any]:
+    """Returns the framework's hyper-parameters that have an effect, and all others; arguments as for `unused`."""
+    left = unused(names_read, makes_batches)
+    return {name: value for name, value in params.items() if name not in left}
+
+
+def check_effects(
+    model: Any,
+    params: HParams,
+    names_read: Collection[str],
+    makes_batches: bool,
+    given: Mapping[str, str],
+    has_begun: bool = False,
+) -> None:
+    """Checks that hyper-parameters have an effect if they were given, or if a module takes over what they are for.
+
+    Only warns of those of a set, which may be for other models, too. A run that has begun goes on: it warns of --hparams.
+
+    Args:
+      model: the model module; None if it makes the training step.
+      names_read, makes_batches: as for `unused`.
+      given: {name: where it was given}, from `hparams.origins`.
+      has_begun: whether the run resumes.
+
+    Raises:
+      UsageError: some have none.
+    """
+    defaults, mistakes = HParams(DEFAULTS), []
+    for name in unused(names_read, makes_batches):
+        replaced = _replaced(name, model, params, makes_batches)
+        if replaced and params[name] != defaults[name]:
+            mistakes.append(replaced)
+        elif name in given:
+            line = f'{given[name]}: {name}={to_text(params[name])} has no effect{_reason(name, model, params)}'
+            if given[name] == '--override_hparams' or given[name] == '--hparams' and not has_begun:
+                mistakes.append(line)
+            elif given[name] == '--hparams' or not has_begun:
+                tf.logging.warning('%s', line)
+    if mistakes:
+        raise UsageError(*mistakes)
+
+
+def _replaced(name, model, params, makes_batches):
+    """Returns what is wrong if a module makes what a hyper-parameter is for; '' if none does."""
+    if name in _OF_BATCHES and makes_batches:
+        kind, made = 'dataset', 'the batches'
+    elif model is None:
+        kind, made = 'model', 'the training step'
     else:
-        unused = _OF_BATCHES if makes_batches else set()
-    defaults = HParams(DEFAULTS)
-    for name in DEFAULTS:
-        if name in unused and name not in names_read and params[name] != defaults[name]:
-            kind, made = ('dataset', 'the batches') if name in _OF_BATCHES else ('model', 'the training step')
-            raise UsageError(
-                f'--{kind}={params[kind]}: {name}={params[name]} has no effect, as the module makes {made} and does not read '
-                f'it: omit it, or use params.{name} there'
-            )
+        return ''
+    return (
+        f'--{kind}={params[kind]}: {name}={params[name]} has no effect, as the module makes {made} and does not read '
+        f'it: omit it, or use params.{name} there'
+    )
+
+
+def _reason(name, model, params):
+    """Returns why a hyper-parameter has no effect, and the cure."""
+    choice, *values = TABLE[name].only_with or (name,)
+    function = _REPLACED_BY.get(choice, '')
+    if getattr(model, function, None):
+        return f', as --model={params.model} has its own {function}(), which does not read it: omit it'
+    if values:
+        return f' with {choice}={params[choice]}: omit it, or give {choice}={" or ".join(values)}'
+    return ', as nothing reads it: omit it'

@@ -15,7 +15,6 @@ from estimator_trainer.common.plugins.estimator_contract import ModelFunction, a
 from estimator_trainer.common.plugins.traceback_filter import in_a_line, user_traceback
 from estimator_trainer.common.training import augmentation, exact_program
 from estimator_trainer.common.training.class_names import with_class_name
-from estimator_trainer.common.training.effects import check_effects
 from estimator_trainer.common.training.saving import StepCounts
 from estimator_trainer.common.training.training import Step, Training
 from estimator_trainer.common.training.warm_start import warm_start
@@ -120,7 +119,7 @@ class EstimatorFn:
         task = self.training.task
         if exact_program.has_begun():
             exact_program.read_before_changes(spec.train_op)
-        check_effects(self.params, self.names_read, makes_step=True, makes_batches=self.training.has_input_fn)
+        self.training.check_effects(None, self.params, self.names_read, config.model_dir)
         self._warn_of_updates(spec.train_op)
         warm_start(self.training.options)
         if task.has_scaffold and not _is_plain(spec.scaffold):

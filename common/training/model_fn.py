@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.keras.layers import collect_keras_layers
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.summaries import measure_wait
@@ -16,7 +16,6 @@ from estimator_trainer.common.plugins import dataset_contract, model_contract
 from estimator_trainer.common.plugins.estimator_contract import named
 from estimator_trainer.common.training import augmentation, learning_rate, moving_average, optimizer
 from estimator_trainer.common.training.class_names import with_class_name
-from estimator_trainer.common.training.effects import check_effects
 from estimator_trainer.common.training.parallel import make_parallel
 from estimator_trainer.common.training.step import make_train_op
 from estimator_trainer.common.training.training import Step, Training
@@ -28,8 +27,7 @@ ModeKeys = tf.estimator.ModeKeys
 
 def check_hparams(params: HParams) -> None:
     """Raises UsageError if the hyper-parameters of the learning rate or the optimizer are invalid."""
-    learning_rate.check(params)
-    optimizer.check(params)
+    check_all([lambda: learning_rate.check(params), lambda: optimizer.check(params)])
 
 
 class _Inputs(dict):
@@ -59,7 +57,7 @@ class ModelFn:
       model: module with `model(features, labels, mode, params)` and, optionally, further functions; see docs/modules.md.
       devices: one per tower; empty without towers. Prediction does not use towers, so that exported models load on any machine.
       training: how it is trained.
-      names_read: the hyper-parameters that the dataset's `input_fn` has read.
+      names_read: the hyper-parameters that the dataset's `input_fn` and this function have read, if given a ReadHParams.
     """
 
     model: types.ModuleType
@@ -83,7 +81,6 @@ class ModelFn:
         if mode == ModeKeys.EVAL:
             hooks = model_contract.make_hooks(self.model, mode, params)
             return _eval_spec(predictions, example_loss, metrics, hooks, params)
-        check_effects(params, self.names_read, makes_step=False, makes_batches=self.training.has_input_fn)
         for line in describe(features, labels, tf.trainable_variables()):
             tf.logging.info(line)
         warm_start(self.training.options, networks)
@@ -97,6 +94,7 @@ class ModelFn:
         means = training.task.means(loss)
         train_op = make_train_op(self.model, loss, losses, metrics, count_wait, training.total_steps, options, params, means)
         hooks = model_contract.make_hooks(self.model, ModeKeys.TRAIN, params)
+        training.check_effects(self.model, params, self.names_read, config.model_dir)
         step = Step(features, predictions, means, train_op, metrics, waited, hooks, max(len(self.devices), 1))
         return training.make_spec(step, params, config)
 

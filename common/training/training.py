@@ -1,6 +1,6 @@
 """The part of a training that all kinds of models share: its hooks, and the EstimatorSpec with them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
 from typing import Any, NamedTuple
 
@@ -14,7 +14,9 @@ from estimator_trainer.common.monitoring.summaries import Length, TrainingSummar
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import parse_steps
 from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage.checkpoints import has_checkpoint
 from estimator_trainer.common.training import exact_program, saving
+from estimator_trainer.common.training.effects import check_effects
 from estimator_trainer.common.training.multi_step import MultiStepHook
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 from estimator_trainer.hparams.build import HParams
@@ -60,6 +62,7 @@ class Training:
       task: this process's. Only the chief's hooks write.
       has_input_fn: whether the dataset's `input_fn` makes the batches, which may end, and have another size than batch_size.
       on_metrics: see TrainingSummaries.
+      given: see `hparams.origins`.
     """
 
     options: Options
@@ -70,6 +73,12 @@ class Training:
     has_input_fn: bool = False
     stop: StopOnSignal = dataclasses.field(default_factory=StopOnSignal)
     on_metrics: Callable[[dict[str, Any]], None] | None = None
+    given: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def check_effects(self, model: Any, params: HParams, names_read: Collection[str], output_dir: str) -> None:
+        """Checks that hyper-parameters have an effect, see `effects`; only the chief knows whether the run is new."""
+        has_begun = not self.task.is_chief or has_checkpoint(output_dir)
+        check_effects(model, params, names_read, self.has_input_fn, self.given, has_begun)
 
     def make_spec(self, step: Step, params: HParams, config: tf.estimator.RunConfig) -> tf.estimator.EstimatorSpec:
         """Returns the EstimatorSpec of a step, with its hooks. Adds the step's loss to the mean for the log."""
@@ -93,7 +102,8 @@ class Training:
         if not self.has_input_fn:  # ProgramState warns of its ops.
             warn_of_random_ops(step.train_op)
         fetched = [step.train_op, *tf.get_collection(tf.GraphKeys.SUMMARIES), *(update for _, update in step.metrics.values())]
-        check_fits(fetched, params.batch_size // (step.towers * self.task.batch_parts))
+        size = self._batch_size(step.features, params) or params.batch_size
+        check_fits(fetched, size // (step.towers * self.task.batch_parts))
         return spec
 
     def _step_hook(self, train_op):

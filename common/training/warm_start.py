@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -17,6 +17,7 @@ from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import is_scope, parse_names
 from estimator_trainer.common.storage.checkpoints import latest_intact
 from estimator_trainer.common.storage.restore import is_intact, open_checkpoint, without_suffix
+from estimator_trainer.common.training.whole_layers import incomplete, layer_of
 
 _AVERAGE = '/ExponentialMovingAverage'
 
@@ -33,6 +34,7 @@ def start_from(
 ) -> None:
     """Initializes variables from those of the same name and shape in a checkpoint, and logs the loaded ones.
 
+    Of a layer, either all variables are loaded, but for those to exclude, or none, with a warning; see `whole_layers`.
     Loads moving averages of the weights if the checkpoint has them, as evaluation used them.
 
     Args:
@@ -47,40 +49,30 @@ def start_from(
       UsageError: there is no checkpoint at the path, none of its variables matches, or a name or `exclude` matches none.
       RunError: the checkpoint is corrupt.
     """
-    excluded = {variable.op.name for variable in variables if exclude and re.search(exclude, variable.op.name)}
-    if exclude and not excluded:
-        raise UsageError(f'--warm_start_exclude={exclude}: matches none of the variables: {_list_names(variables)}')
-    pairs = parse_names(names)
-    for old, new in pairs:
-        if not any(_renamed(variable.op.name, old, new) for variable in variables):
-            raise UsageError(f'--warm_start_names: {old}:{new}: the model has no {new}; it has: {_list_names(variables)}')
+    pairs, excluded = parse_names(names), {v.op.name for v in variables if exclude and re.search(exclude, v.op.name)}
+    _check_names(variables, pairs, exclude, excluded)
     weights = _Weights(path, networks)
     tf.logging.info('Starting from the weights in %s:', path if weights.keras else weights.checkpoint)
+    sources = {v.op.name: _find_source(weights, v, pairs, v.op.name in excluded) for v in variables}
+    for pair in sorted({*pairs} - {source.pair for source in sources.values() if source.key in weights.shapes}):
+        raise UsageError(
+            f'--warm_start_names: {":".join(pair)}: {weights.checkpoint} has no {pair[0]} for a variable of the model'
+        )
+    layers = incomplete({name: source.problem for name, source in sources.items() if name not in excluded})
     matching: dict[str, list[tf.Variable]] = {}
-    missing: list[str] = []
-    unused = set(pairs)
     for variable in variables:
-        name, shape = variable.op.name, variable.shape.as_list()
-        pair = next((pair for pair in pairs if _renamed(name, *pair)), None)
-        key = weights.key(name, pair)
-        saved_shape = weights.shapes.get(key)
-        if saved_shape is not None and pair:
-            unused.discard(pair)
-        if name in excluded:
-            outcome = 'skipped: excluded'
-        elif saved_shape is None:
-            outcome = 'skipped: missing' if key == name else f'skipped: {key} is missing'
-            missing.append(name)
-        elif saved_shape != shape:
-            outcome = f'skipped: its shape is {saved_shape}, not {shape}'
-        else:
-            saved_name = weights.shown(key)
-            outcome = 'loaded' if saved_name in (name, f'{name}{_AVERAGE}') else f'loaded from {saved_name}'
-            matching.setdefault(key, []).append(variable)
-        tf.logging.info('  %-40s %s', name, outcome)
-    for old, new in sorted(unused):
-        raise UsageError(f'--warm_start_names: {old}:{new}: {weights.checkpoint} has no {old} for a variable of the model')
-    _check_matching(path, weights, matching, missing)
+        source, layer = sources[variable.op.name], layer_of(variable.op.name, sources)
+        if not source.problem and layer in layers:
+            source = source._replace(problem=f'{layers[layer][0]} cannot be loaded')
+        if not source.problem:
+            matching.setdefault(source.key, []).append(variable)
+        tf.logging.info('  %-40s %s', variable.op.name, _outcome(variable.op.name, source, weights))
+    lines = [f'--warm_start_from={path}: {_of_layer(layer, names, sources)}' for layer, names in layers.items()]
+    if not matching and lines:
+        raise UsageError(*lines)
+    _check_matching(path, weights, matching, [name for name, source in sources.items() if source.is_missing])
+    for line in lines:
+        tf.logging.warning('%s', line)
     for i in range(max(map(len, matching.values()))):  # Several variables may have the same source.
         targets = {key: variables[i] for key, variables in matching.items() if i < len(variables)}
         tf.train.init_from_checkpoint(weights.checkpoint, targets)
@@ -90,6 +82,61 @@ def check_source(path: str) -> None:
     """Raises UsageError if --warm_start_from names nothing to start from."""
     if not keras_weights.is_of_keras(path):
         _find(path)
+
+
+def _check_names(variables, pairs, exclude, excluded):
+    """Raises UsageError if a flag names no variable of the model."""
+    if exclude and not excluded:
+        raise UsageError(f'--warm_start_exclude={exclude}: matches none of the variables: {_list_names(variables)}')
+    for old, new in pairs:
+        if not any(_renamed(variable.op.name, old, new) for variable in variables):
+            raise UsageError(f'--warm_start_names: {old}:{new}: the model has no {new}; it has: {_list_names(variables)}')
+
+
+class _Source(NamedTuple):
+    """Where a variable starts from.
+
+    Attributes:
+      key: in the checkpoint.
+      pair: of --warm_start_names, or None.
+      problem: why it is not loaded; '' if it is.
+      is_missing: whether the checkpoint lacks it.
+    """
+
+    key: str
+    pair: tuple[str, str] | None
+    problem: str
+    is_missing: bool = False
+
+
+def _find_source(weights, variable, pairs, is_excluded):
+    name, shape = variable.op.name, variable.shape.as_list()
+    pair = next((pair for pair in pairs if _renamed(name, *pair)), None)
+    key = weights.key(name, pair)
+    saved_shape = weights.shapes.get(key)
+    if is_excluded:
+        return _Source(key, pair, 'excluded')
+    if saved_shape is None:
+        return _Source(key, pair, 'missing' if key == name else f'{key} is missing', True)
+    return _Source(key, pair, '' if saved_shape == shape else f'its shape is {saved_shape}, not {shape}')
+
+
+def _outcome(name, source, weights):
+    if source.problem:
+        return f'skipped: {source.problem}'
+    saved_name = weights.shown(source.key)
+    return 'loaded' if saved_name in (name, f'{name}{_AVERAGE}') else f'loaded from {saved_name}'
+
+
+def _of_layer(layer, names, sources):
+    """Returns a line for a layer of which these variables cannot be loaded."""
+    reasons = ', '.join(f'{name} ({sources[name].problem})' for name in names)
+    other = f'map it with --warm_start_names=OLD:{names[0]}, or ' if sources[names[0]].is_missing else ''
+    only = '|'.join(f'^{name}$' for name in names)
+    return (
+        f'the layer {layer} starts from scratch, as a part of it cannot be loaded: {reasons}: {other}load the others with '
+        f"--warm_start_exclude='{only}'"
+    )
 
 
 class _Weights:

@@ -289,6 +289,10 @@ def test_lone_functions_of_an_estimator_program_train_and_predict(tmp_path):
 def test_a_mistake_is_one_line(tmp_path):
     for options, message in (
         ({'train_stepps': 5}, 'there is no option train_stepps, did you mean train_steps?'),
+        (
+            {'lr': 0.1, 'seed': -1},
+            "there is no option lr, did you mean hparams={'learning_rate': 0.1}?\nseed=-1: -1 is not an integer in",
+        ),
         ({'steps_per_loop': 0}, 'steps_per_loop=0: 0 is not an integer in the range [1, 2147483647]'),
         ({'local_cluster': 'worker:2'}, 'local_cluster is an option of trainer.py only'),
         ({'schedule': 'predict'}, 'schedule=predict: train() has train_and_evaluate and train'),

@@ -83,6 +83,12 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
             save_summary_steps keep_checkpoint_max keep_checkpoint_every eval_every_steps eval_steps eval_splits best_metric
             early_stopping_patience early_stopping_min_delta warm_start_from warm_start_names warm_start_exclude""",
         ),
+        (
+            Trait.OF_TRAINING,
+            """save_checkpoints_steps save_summary_steps keep_checkpoint_max steps_per_loop profile_steps overfit_batches
+            warm_start_from warm_start_names warm_start_exclude freeze""",
+        ),
+        (Trait.OF_EVALUATION, 'eval_every_steps eval_steps eval_splits'),
         (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file'),
         (
             Trait.NOT_IN_TRIALS,
@@ -93,6 +99,27 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
 )
 def test_tasks_trials_programs_and_the_launcher_compare_forward_or_reject_these_flags(trait, names):
     assert set(names_with(trait)) == set(names.split())
+
+
+@pytest.mark.parametrize(
+    'flags, hparams, lines',
+    [
+        (
+            {'freeze': 'a', 'eval_steps': 3, 'train_steps': 2, 'early_stopping_patience': 1, 'early_stopping_min_delta': 0.1},
+            [],
+            [],
+        ),
+        ({'schedule': 'evaluate', 'freeze': 'a', 'eval_steps': 3}, [], ['--freeze has no effect with --schedule=evaluate']),
+        ({'schedule': 'export', 'eval_steps': 3}, [], ['--eval_steps has no effect with --schedule=export']),
+        ({'early_stopping_min_delta': 0.1}, [], ['--early_stopping_min_delta has no effect without --early_stopping_patience']),
+        ({'train_steps': 3}, ['num_epochs'], ['num_epochs has no effect: train_steps takes precedence']),
+        ({'num_epochs': 3.0}, ['num_epochs'], ['--hparams: num_epochs has no effect: --num_epochs takes precedence']),
+    ],
+)
+def test_flags_without_effect_are_named(flags, hparams, lines):
+    FLAGS = run_flags.define()
+    FLAGS(['', *(f'--{name}={value}' for name, value in flags.items())])
+    assert run_flags.without_effect(FLAGS, hparams) == lines
 
 
 @pytest.mark.parametrize('name', [*RANGES, 'num_epochs', 'early_stopping_min_delta', 'cluster_timeout'])

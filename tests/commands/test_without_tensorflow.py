@@ -24,10 +24,39 @@ HELP = [
 ]
 MISTAKES = [
     # The parser refuses these.
-    (['--modle=alexnet'], "Unknown command line flag 'modle'. Did you mean: model"),
+    (['--modle=alexnet'], '--modle=alexnet: unknown flag, did you mean --model=alexnet?'),
     (['--schedule=nosuch'], 'flag --schedule=nosuch: value should be one of <train_and_evaluate|train|evaluate'),
     (['--precision=float8'], 'flag --precision=float8: value should be one of <float32|bfloat16|float16>'),
     (['nonsense'], 'nonsense: every argument is a flag'),
+    (['--train_steps=1e4'], 'flag --train_steps=1e4: must be an integer'),
+    (['--num_epochs=many'], 'flag --num_epochs=many: must be a number'),
+    (['--train_steps'], 'Missing value for flag --train_steps'),
+    (['--nolist=1'], '--nolist=1 does not take an argument'),
+    # What was meant: a flag, or else a hyper-parameter, also as other tools call them.
+    (['--learning_rate=0.1'], '--learning_rate=0.1: unknown flag, did you mean --hparams=learning_rate=0.1?'),
+    (['--lr', '0.1', '--hparams=cache=false'], '--lr: unknown flag, did you mean --hparams=cache=false,learning_rate=0.1?'),
+    (['--epochs=3'], '--epochs=3: unknown flag, did you mean --num_epochs=3?'),
+    (['--train-steps', '3'], '--train-steps: unknown flag, did you mean --train_steps=3?'),
+    (['--model=mlp', '--hidden-units=[3]'], '--hidden-units=[3]: unknown flag, did you mean --hparams=hidden_units=[3]?'),
+    (['--batch_size'], '--batch_size: unknown flag, did you mean --hparams=batch_size=...?'),
+    (['--fp16'], '--fp16: unknown flag, did you mean --precision=float16?'),
+    (['--dry-run'], '--dry-run: unknown flag, did you mean --schedule=dry_run?'),
+    (['train'], 'train: every argument is a flag, --name=value, did you mean --schedule=train?'),
+    (['--resume'], '--resume: unknown flag; a run resumes from its --output_dir'),
+    (
+        ['--schedule=eval'],
+        'flag --schedule=eval: value should be one of <train_and_evaluate|train|evaluate|continuous_eval|predict|'
+        'export|describe|dry_run>, did you mean evaluate?',
+    ),
+    (['--precision=fp16'], 'flag --precision=fp16: value should be one of <float32|bfloat16|float16>, did you mean float16?'),
+    (['--list=models'], 'flag --list=models: must be true or false'),
+    (['--hparams={"seed": 1}'], '--hparams: \'{"seed": 1}\' is not of the form name=value; JSON can be given in a file'),
+    (['--hparams=lr=0.1'], '--hparams: unknown hyper-parameter lr, did you mean learning_rate?'),
+    (['--model=models/alexnet.py'], '--model=models/alexnet.py: no module models/alexnet.py, did you mean --model=alexnet?'),
+    (
+        ['--dataset=tests/shared.py'],
+        '--dataset=tests/shared.py: no module tests/shared.py, did you mean --dataset=tests.shared?',
+    ),
     (['--output_dir=\udce4'], r'--output_dir=\udce4: is not UTF-8'),
     (['--model=a\x1b[31mb\n'], r'--model=a\x1b[31mb : no module models.a\x1b[31mb'),
     # Empty, malformed or incompatible flags.
@@ -76,11 +105,19 @@ MISTAKES = [
     *(([f'--{name}=a:b'], f'--{name} requires --warm_start_from') for name in ('warm_start_names', 'warm_start_exclude')),
     (['--output_dir=a[1]'], '--output_dir=a[1]: TensorFlow reads * ? [ ] \\ as glob patterns'),
     # Missing targets, or a wrong hyper-parameter.
-    (['--model=alexnex'], '--model=alexnex: no module models.alexnex; the models are: alexnet, '),
+    (['--model=alexnex'], '--model=alexnex: no module models.alexnex, did you mean --model=alexnet? The models are: alexnet, '),
     (['--dataset=nope'], '--dataset=nope: no module datasets.nope; the datasets are: addition, '),
     (['--hparams_set=nope'], '--hparams_set=nope: no file '),
     (['--hparams=drop_rat=0.1'], '--hparams: unknown hyper-parameter drop_rat, did you mean drop_rate?'),
     ([*POLYNOMIAL, '--hparams=batch_size=0'], '--hparams: batch_size=0 must be at least 1'),
+]
+SEVERAL = [  # Each mistake has a line.
+    (['--lr=0.1', '--steps=9', '--seed=x', '--batch-size', '8', '--precision=int8', '--list', 'oops'], 6),
+    (
+        ['--model=nope', '--dataset=nope', '--freeze=(', '--restarts=1', '--hparams_set=nope', '--hparams=a', '--eval_splits='],
+        7,
+    ),
+    ([*POLYNOMIAL, '--hparams=learning_rat=1,batch_size=0,seed=3,cache=5', '--override_hparams=x'], 5),
 ]
 CODE = """
 import contextlib, io, json, sys
@@ -97,8 +134,9 @@ WINDOWS = 'import os, signal, sys\nsys.modules.update(fcntl=None, resource=None)
 
 
 def test_help_and_mistakes_are_answered_without_tensorflow():
+    several = [('trainer', argv, '') for argv, _ in SEVERAL]
     mistakes = [('trainer', *row) for row in MISTAKES] + [('sweep', ['--model=polynomial'], '--space is missing')]
-    calls = json.dumps([row[:2] for row in HELP + mistakes])
+    calls = json.dumps([row[:2] for row in HELP + several + mistakes])
     process = subprocess.run([sys.executable, '-c', CODE], cwd=ROOT, input=calls, capture_output=True, text=True)
     assert (process.returncode, process.stderr) == (0, '')
     found = [json.loads(line) for line in process.stdout.splitlines()]
@@ -106,7 +144,9 @@ def test_help_and_mistakes_are_answered_without_tensorflow():
         assert re.search(rf'--(\[no\])?{name}:', found[0][1]), name
     for (_, argv, text), (code, out, err) in zip(HELP, found):
         assert (code, err) == (0, '') and re.search(text, out, re.DOTALL), argv
-    for (program, argv, text), (code, out, err) in zip(mistakes, found[len(HELP) :], strict=True):
+    for (_, count), (code, out, err) in zip(SEVERAL, found[len(HELP) :]):
+        assert (code, out, err.count('\n')) == (2, '', count) and err.count('trainer.py: ') == count, err
+    for (program, argv, text), (code, out, err) in zip(mistakes, found[len(HELP) + len(SEVERAL) :], strict=True):
         assert (code, out, err.count('\n')) == (2, '', 1) and err.startswith(f'{program}.py: {text}'), (argv, err)
 
 

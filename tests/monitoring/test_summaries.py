@@ -135,13 +135,16 @@ def read(directory):
 
 
 def test_the_hparams_tab_gets_the_hyperparameters_and_how_it_ended(tmp_path):
-    with hparams_tab.session(str(tmp_path), {'rate': 0.5, 'steps': 3, 'cache': True, 'model': 'm', 'filters': (1, 2)}):
+    params = {'rate': 0.5, 'steps': 3, 'cache': True, 'model': 'm', 'filters': (1, 2)}
+    with hparams_tab.session(str(tmp_path), lambda: params) as hook:
+        assert read(tmp_path) == []
+        hook.begin()
         assert len(read(tmp_path)) == 1
     start, end = read(tmp_path)
     values = start.session_start_info.hparams
     assert (values['rate'].number_value, values['steps'].number_value, values['cache'].bool_value) == (0.5, 3, True)
     assert (values['model'].string_value, values['filters'].string_value) == ('m', '[1, 2]')
     assert end.session_end_info.status == api_pb2.STATUS_SUCCESS
-    with pytest.raises(ZeroDivisionError), hparams_tab.session(f'{tmp_path}/failure', {'a': 1}):
+    with pytest.raises(ZeroDivisionError), hparams_tab.session(f'{tmp_path}/failure', dict):
         raise ZeroDivisionError
     assert read(f'{tmp_path}/failure')[-1].session_end_info.status == api_pb2.STATUS_FAILURE

@@ -5,6 +5,7 @@ import types
 import pytest
 
 from estimator_trainer.common.plugins import loader, module_check
+from estimator_trainer.models import alexnet, mlp
 from tests.shared import refused
 
 MODEL = {'get_params': dict, 'model': lambda features, labels, mode, params: None}
@@ -38,6 +39,21 @@ def test_a_dotted_path_is_any_importable_module_and_an_unknown_one_lists_the_kno
         message = refused(loader.load, 'model', name)
         assert message.startswith(f'--model={name}: no module {path}; the models are: alexnet, ')
         assert message.endswith('; give your own by its dotted path, such as my_package.my_model')
+    (tmp_path / 'alone.py').touch()
+    (tmp_path / 'Own.CSV').touch()
+    for name, fix in (
+        ('Own.CSV', 'table --hparams=table_file=Own.CSV'),
+        ('./outside', 'image_folder --hparams=image_dir=./outside'),
+    ):
+        assert f', did you mean --dataset={fix}? The datasets are: ' in refused(loader.load, 'dataset', name)
+    for name, fix in (
+        ('outside/whole.py', ', did you mean --model=outside.whole? The models are: '),
+        ('./models/mlp.py', ', did you mean --model=mlp? The models are: '),
+        ('mlp.py', ', did you mean --model=mlp? The models are: '),
+        ('alone.py', '; move alone.py into a folder, such as own/alone.py, which is --model=own.alone'),
+        ('alone', '; move alone.py into a folder, such as own/alone.py, which is --model=own.alone'),
+    ):
+        assert fix in refused(loader.load, 'model', name) and fix in refused(loader.check_name, 'model', name)
 
 
 def test_what_a_module_must_not_have_is_named_and_a_dataset_parses_records_or_batches_of_them():
@@ -90,3 +106,9 @@ def test_modules_of_estimator_programs_have_one_function_that_makes_the_step_or_
         ),
     ):
         assert refused(check, kind, functions) == f'--{kind}=m: {message}'
+
+
+def test_a_module_is_made_of_the_modules_that_it_has_or_has_functions_of():
+    own = types.SimpleNamespace(model=mlp.model, other=alexnet, name='x', np=types)
+    assert module_check.made_of('model', 'own.model', own) == ['own.model', 'alexnet', 'mlp']
+    assert module_check.made_of('dataset', 'own.model', own) == ['own.model']

@@ -267,3 +267,21 @@ def test_tensors_of_an_input_fn_are_features_alone_or_with_labels(session):
         assert isinstance(found, tuple) and found[0] == features and found[1] is labels
     for made in (3, {}, {'x': 3}, (x, y, x), [x]):
         assert refused(estimator_contract.check_batches, 'd', made).startswith('d: input_fn() must return ')
+
+
+def test_a_model_that_forgets_that_labels_may_be_none_is_told_so_with_its_line():
+    def model(features, labels, mode, params):
+        if 'own' in features:
+            features.get('size').bit_length()
+        return {'a': features['x']}, tf.cast(labels['label'], tf.float32)
+
+    def predict(features):
+        model_contract.call_model(types.SimpleNamespace(model=model), features, None, PREDICT, PARAMS)
+
+    line = model.__code__.co_firstlineno + 3
+    message = "labels are None in prediction, which it does not expect: TypeError: 'NoneType' object is not subscriptable ("
+    found = refused(predict, {'x': tf.zeros([1])})
+    assert found.startswith(f'--model=m: model(): {message}')
+    assert found.endswith(f'test_module_contracts.py, line {line}): return (predictions, None) before')
+    with pytest.raises(AttributeError, match="no attribute 'bit_length'"):  # Another None is an exception of its own.
+        predict({'own': 1})

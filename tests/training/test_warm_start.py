@@ -53,12 +53,44 @@ def test_a_checkpoint_is_found_by_its_directory_or_its_files_and_in_a_saved_mode
 
 
 def test_unmatched_or_excluded_variables_are_listed_and_initialized(started, saved):
-    lengths = {'a/kernel': 3, 'a/bias': 1, 'b/kernel': 2, 'c/bias': 1, 'c/other': 1, 'other': 1}
-    found, log = started(saved, lengths, ['b/bias:a/bias', 'a/:c/'], 'b/kern')
+    lengths = {'a/other': 3, 'a/bias': 1, 'b/kernel': 2, 'c/bias': 1, 'c/other': 1, 'other': 1}
+    found, log = started(saved, lengths, ['b/bias:a/bias', 'a/kernel:a/other', 'a/:c/'], 'b/kern')
     assert found == {name: [0] * length for name, length in lengths.items()} | {'a/bias': [6], 'c/bias': [3]}
     outcomes = ['skipped: its shape is [2], not [3]', 'loaded from b/bias', 'skipped: excluded', 'loaded from a/bias']
     outcomes += ['skipped: a/other is missing', 'skipped: missing']
     assert log[1:] == [f'  {name:40} {outcome}' for name, outcome in zip(lengths, outcomes)]
+
+
+def test_a_layer_is_loaded_as_a_whole_or_not_with_a_warning_that_says_how_to_load_a_part(started, tmp_path):
+    norm = {f'norm/{name}': [2.0] for name in ('gamma', 'beta', 'moving_mean')}
+    values = {
+        **SAVED,
+        **norm,
+        'table/0': [7.0],
+        'table/1': [8.0],
+        'a/bias/Adam': [9.0],
+        'b/bias/Adam': [9.0],
+        'beta1_power': [5.0],
+    }
+    path = save(tmp_path / 'model.ckpt', values)
+    lengths = {name: len(value) for name, value in values.items()} | {'a/kernel': 3, 'table/1': 3, 'norm/moving_variance': 1}
+    found, log = started(path, lengths)
+    # A layer whose kernel has another shape, and one without a variance, are left; tables of embeddings stand alone.
+    skipped = {name for name in lengths if name.startswith(('a/', 'norm/')) or name == 'table/1'}
+    assert found == {name: [0] * n if name in skipped else values[name] for name, n in lengths.items()}
+    assert {f'  {name:40} skipped: a/kernel cannot be loaded' for name in ('a/bias', 'a/bias/Adam')} <= {*log}
+    part = f'--warm_start_from={path}: the layer {{}} starts from scratch, as a part of it cannot be loaded: {{}}'
+    assert log[-2:] == [
+        part.format('a', "a/kernel (its shape is [2], not [3]): load the others with --warm_start_exclude='^a/kernel$'"),
+        part.format(
+            'norm',
+            'norm/moving_variance (missing): map it with --warm_start_names=OLD:norm/moving_variance, or load the others with '
+            "--warm_start_exclude='^norm/moving_variance$'",
+        ),
+    ]
+    found, log = started(path, {'a/kernel': 3, 'a/bias': 1}, [], '^a/kernel$')  # As it says.
+    assert found == {'a/kernel': [0, 0, 0], 'a/bias': [3]} and log[-1].endswith('loaded')
+    assert 'the layer a starts from scratch' in refused(started, path, {'a/kernel': 3, 'a/bias': 1})  # As nothing is left.
 
 
 def test_scopes_are_added_and_removed_and_a_variable_may_start_several(started, tmp_path):
