@@ -4,6 +4,7 @@
 
     run = api.train(model='alexnet', dataset='mnist', hparams={'learning_rate': 0.01}, output_dir='output/x', on_metrics=print)
     run.metrics['eval']['accuracy']
+    run.history.training['loss']
     run.evaluate('test')
     run.predict(images)
     api.load('output/x').export()
@@ -45,6 +46,7 @@ from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.runs.diagnosis import find_cause
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
+from estimator_trainer.common.storage.history import History, read_history
 from estimator_trainer.common.storage.metrics import read_metrics
 
 _FLAG = re.compile(r'(?<![\w-])--([a-z]\w*)')  # Its name is that of an argument.
@@ -154,9 +156,20 @@ class Run:
         found: dict[str, Any] = {'global_step': int(latest[0]['global_step'])} if latest else {}
         for row in latest:
             found[row['split']] = {
-                name: json.loads(text) for name, text in row.items() if text and name not in ('global_step', 'split')
+                name: _value(text) for name, text in row.items() if text and name not in ('global_step', 'split')
             }
         return found
+
+    @property
+    def history(self) -> History:
+        """The curves of the run so far, as NumPy arrays: `training` and `evaluations`, see `History`.
+
+            run.history.training['loss'], run.history.evaluations['eval']['loss']
+
+        Raises:
+          RunError: metrics.csv is corrupt.
+        """
+        return read_history(self.output_dir)
 
     def evaluate(self, split: str = 'eval', checkpoint: str = 'latest', **options: Any) -> dict[str, Any]:
         """Evaluates a split, and returns {metric: value}, with 'global_step'.
@@ -335,6 +348,14 @@ def _unchanged(function):
             raise _OfProgram(error) from error
 
     return call
+
+
+def _value(text):
+    """Returns the value of a cell of metrics.csv."""
+    try:
+        return json.loads(text)
+    except ValueError:  # nan and inf.
+        return float(text)
 
 
 def _pattern(value):

@@ -72,6 +72,8 @@ def check(FLAGS: flags.FlagValues) -> None:
     for name in ('predict_split', 'eval_splits'):
         if FLAGS.input and FLAGS[name].present:
             raise UsageError(f'--input={FLAGS.input} excludes {FLAGS[name].serialize()}: give one of the two')
+    if FLAGS.runs and FLAGS['output_dir'].present:
+        raise UsageError(f'--runs={FLAGS.runs} excludes {FLAGS["output_dir"].serialize()}: give one of the two')
     if FLAGS.debug_numerics and FLAGS.schedule == 'export':
         raise UsageError('--debug_numerics is incompatible with --schedule=export: the checks would become part of the model')
     if FLAGS.local_cluster:

@@ -27,6 +27,7 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.runs import saved_dataset, saved_flags
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
+from estimator_trainer.common.runs.recording import recorded
 from estimator_trainer.common.runs.schedules import RUN
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints, run_dir
@@ -122,8 +123,11 @@ def opened(
         # Both may fail, so they precede creating the directory.
         config = make_run_config(output_dir, params.seed, options, task)
         saved = _saved(source, output_dir, (*changed, *of_inference)) if is_resumed else None
+        status = None
         if schedule.trains:
             cleanup.enter_context(_locked_and_recovered(output_dir))
+            is_recorded = task.is_chief and not schedule.is_dry_run
+            status = cleanup.enter_context(recorded(output_dir if is_recorded else '', is_resumed, stop))
         elif schedule.needs_checkpoint:
             checkpoints.require_checkpoint(output_dir)
         cleanup.enter_context(_seeded(params.seed))
@@ -138,7 +142,9 @@ def opened(
             run_dir.save_summary(output_dir, text)
         history, step = _history(source.params, output_dir, changed)
         params = _with_history(source.params, history, task)
-        experiment = make_experiment(model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics)
+        experiment = make_experiment(
+            model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics, status
+        )
         if not step or step < experiment.train_steps:
             (saved_flags.update if step else saved_flags.save)(output_dir, options, task.count)
             overrides.save(params, history, run_dir.hparams_path(output_dir))

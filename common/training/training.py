@@ -10,6 +10,7 @@ from estimator_trainer.common.cluster.training_task import ALONE, Means, Trainin
 from estimator_trainer.common.memory_check import check_fits
 from estimator_trainer.common.monitoring.profiler import Profiler
 from estimator_trainer.common.monitoring.progress_bar import ProgressBar
+from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.monitoring.summaries import Length, TrainingSummaries
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import parse_steps
@@ -60,6 +61,7 @@ class Training:
       task: this process's. Only the chief's hooks write.
       has_input_fn: whether the dataset's `input_fn` makes the batches, which may end, and have another size than batch_size.
       on_metrics: see TrainingSummaries.
+      status: likewise.
     """
 
     options: Options
@@ -70,6 +72,7 @@ class Training:
     has_input_fn: bool = False
     stop: StopOnSignal = dataclasses.field(default_factory=StopOnSignal)
     on_metrics: Callable[[dict[str, Any]], None] | None = None
+    status: StatusFile = dataclasses.field(default_factory=StatusFile)
 
     def make_spec(self, step: Step, params: HParams, config: tf.estimator.RunConfig) -> tf.estimator.EstimatorSpec:
         """Returns the EstimatorSpec of a step, with its hooks. Adds the step's loss to the mean for the log."""
@@ -122,6 +125,7 @@ class Training:
                 output_dir,
                 step_hook,
                 self.on_metrics,
+                self.status,
             )
             saver = saving.CheckpointSaver(
                 output_dir,

@@ -62,8 +62,11 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
 @pytest.mark.parametrize(
     'trait, names',
     [
-        (Trait.PATH, 'output_dir data_dir hparams_set warm_start_from checkpoint input predictions visualize'),
-        (Trait.COMMAND_LINE, 'help list version verbosity log_file full_traceback cluster_timeout local_cluster restarts'),
+        (Trait.PATH, 'output_dir runs data_dir hparams_set warm_start_from checkpoint input predictions visualize'),
+        (
+            Trait.COMMAND_LINE,
+            'help list version runs watch verbosity log_file full_traceback cluster_timeout local_cluster restarts',
+        ),
         (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts'),
         (
             Trait.SAME_IN_TASKS,
@@ -87,7 +90,7 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
         (
             Trait.NOT_IN_TRIALS,
             """schedule override_hparams checkpoint eval_timeout input predict_split predictions visualize local_cluster
-            restarts""",
+            restarts runs watch""",
         ),
     ],
 )

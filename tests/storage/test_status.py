@@ -1,0 +1,48 @@
+"""status.json: what is read of it, and whether its process lives."""
+
+import os
+import socket
+import sys
+
+import pytest
+
+from estimator_trainer.common import files
+from estimator_trainer.common.storage import status
+from tests import forked
+
+UPDATED = '2026-01-31T09:20:00+00:00'
+
+
+def test_a_new_status_is_read_as_it_is_written():
+    written = {**status.new(), 'updated': UPDATED, 'examples/sec': 2.5, 'training': {'loss': float('nan')}}
+    assert status.parse(files.dumps(written)) == {**written, 'training': {'loss': 'NaN'}}
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        '',
+        '[]',
+        '{"state": "training"',
+        '{"state": "training"}',
+        '{"state": "nosuch", "updated": "2026-01-31T09:20:00+00:00"}',
+        '{"state": "training", "updated": "yesterday"}',
+        '{"state": "training", "updated": "2026-01-31T09:20:00"}',
+        '{"state": "training", "updated": "2026-01-31T09:20:00+00:00", "global_step": "x"}',
+        '{"state": "training", "updated": "2026-01-31T09:20:00+00:00", "pid": true}',
+    ],
+)
+def test_a_broken_status_is_none(text):
+    with pytest.raises(ValueError):
+        status.parse(text)
+
+
+def test_a_process_is_gone_when_it_has_ended_even_if_another_has_its_number():
+    own = status.new()
+    assert status.is_gone(own) is False and own['pid'] == os.getpid()
+    assert status.is_gone({**own, 'process_start': '1'}) is (os.path.exists('/proc/self/stat'))
+    assert status.is_gone({**own, 'host': f'not-{socket.gethostname()}'}) is None
+    process = forked.Popen([sys.executable, '-c', 'pass'])
+    other = {**own, 'pid': process.pid}
+    process.wait(100)
+    assert status.is_gone(other) is True and status.is_gone({**own, 'pid': 2**70}) is True
