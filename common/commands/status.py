@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from estimator_trainer.common.commands.columns import align
+from estimator_trainer.common.commands.columns import terminal_width, with_notes
 from estimator_trainer.common.commands.command import print_output
 from estimator_trainer.common.errors import UsageError, in_one_line
 from estimator_trainer.common.paths import is_remote
@@ -22,6 +22,7 @@ _SILENT_SECONDS = 600  # Longer than most evaluations.
 _REFRESH_SECONDS = 2
 _CLEAR = '\x1b[H\x1b[J'
 _MAX_METRICS = 2
+_KILLED = 'killed?'
 
 
 class Row(NamedTuple):
@@ -51,7 +52,7 @@ def show(pattern: str, is_watched: bool = False) -> None:
     if is_watched and not sys.stdout.isatty():
         raise UsageError('--watch needs a terminal: leave it out where the output goes to a file or a program')
     while True:
-        table = '\n'.join(align([Row._fields, *map(describe, find_runs(pattern))]))
+        table = '\n'.join(with_notes([Row._fields, *map(describe, find_runs(pattern))], terminal_width()))
         print_output(f'{_CLEAR}{table}' if is_watched else table)
         if not is_watched:
             return
@@ -95,6 +96,8 @@ def describe(directory: str) -> Row:
     except (OSError, ValueError) as error:
         return Row(run, 'unknown', _last_checkpoint(directory), note=in_one_line(f'status.json cannot be read: {error}'))
     state, note = _state(found)
+    if state == _KILLED and (step := _last_checkpoint(directory)):
+        note += f'; resumes from step {step}'
     return Row(
         run,
         state,
@@ -137,9 +140,9 @@ def _living(found):
     process, age = f'process {found["pid"]}', _age(found)
     is_gone, silence = status.is_gone(found), f'no news for {_duration(age)}'
     if is_gone:
-        return 'killed?', f'{process} is gone while {found["state"]}'
+        return _KILLED, f'{process} is gone while {found["state"]}'
     if is_gone is None and age > _SILENT_SECONDS:
-        return 'killed?', f'{silence} of {process} on {found["host"]}, while {found["state"]}'
+        return _KILLED, f'{silence} of {process} on {found["host"]}, while {found["state"]}'
     notes = [silence] * (age > _SILENT_SECONDS) + [f'on {found["host"]}'] * (found['host'] != socket.gethostname())
     notes += [f'resumed {_times(found["resumed"])}'] * bool(found['resumed'])
     return found['state'], ', '.join(notes)

@@ -1,4 +1,4 @@
-"""The status.json of a training, written at each change and each line of its log; see common/storage/status.py."""
+"""The status.json of a training, written at changes of its state and lines of its log; see common/storage/status.py."""
 
 from collections.abc import Mapping
 import time
@@ -10,7 +10,8 @@ from estimator_trainer.common import files, paths
 from estimator_trainer.common.storage import status
 from estimator_trainer.common.storage.status import State
 
-_REMOTE_SECONDS = 10  # Between writes at lines of the log, each of which may take a second there.
+# Between writes at lines of the log: the disk takes up to 5 ms to replace a file, a remote file system up to a second.
+_SECONDS, _REMOTE_SECONDS = 1, 10
 
 
 class StatusFile:
@@ -56,7 +57,7 @@ class StatusFile:
         self.enter(State.TRAINING)
 
     def log(self, step: int, metrics: Mapping[str, float], speed: float | None, seconds_left: float | None) -> None:
-        """Records a line of the log.
+        """Records a line of the log, which the file has after a second at most.
 
         Args:
           speed: examples per second.
@@ -64,7 +65,8 @@ class StatusFile:
         training = {'global_step': step, **_numbers(metrics)}
         self._values |= {'global_step': step, 'training': training}
         self._values |= {'examples/sec': speed and round(speed, 1), 'seconds_left': seconds_left and round(seconds_left, 1)}
-        if not paths.is_remote(self._output_dir) or time.monotonic() > self._written + _REMOTE_SECONDS:
+        pause = _REMOTE_SECONDS if paths.is_remote(self._output_dir) else _SECONDS
+        if time.monotonic() > self._written + pause:
             self._write(state=State.TRAINING.value)
 
     def evaluated(self, result: Mapping[str, Any]) -> None:

@@ -66,13 +66,13 @@ def write_rows(output_dir: str, rows: Iterable[Mapping[str, Any]], columns: Iter
     For the process that holds the lock of `taking_turns`.
     """
     rows = sorted(rows, key=lambda row: int(row['global_step']))
-    names = dict.fromkeys(['global_step', 'split', *columns, *(key for row in rows for key in row)])
-    write(metrics_path(output_dir), _line(names, dict(zip(names, names))) + ''.join(_line(names, row) for row in rows))
+    names = [*dict.fromkeys(['global_step', 'split', *columns, *(key for row in rows for key in row)])]
+    write(metrics_path(output_dir), _lines(names, [dict(zip(names, names)), *rows]))
 
 
-def _line(columns, row):
+def _lines(columns, rows):
     text = io.StringIO()
-    csv.DictWriter(text, columns, lineterminator='\n').writerow(row)
+    csv.writer(text, lineterminator='\n').writerows([row.get(name) for name in columns] for row in rows)
     return text.getvalue()
 
 
@@ -119,7 +119,7 @@ def _append(path, row):
             return False
         file.truncate(end)  # Without the line that a killed process or a full disk has cut.
         file.seek(end)
-        line = _line(columns, row).encode()
+        line = _lines(columns, [row]).encode()
         try:
             while line:  # Once, unless the disk is full.
                 line = line[file.write(line) :]

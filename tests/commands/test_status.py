@@ -9,7 +9,7 @@ import pytest
 
 from estimator_trainer.common import files
 from estimator_trainer.common.commands import status as command
-from estimator_trainer.common.commands.columns import align
+from estimator_trainer.common.commands.columns import align, with_notes
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.storage import status
 from tests.shared import ROOT
@@ -53,6 +53,8 @@ def test_the_state_of_a_run_is_that_of_its_process(tmp_path, values, state, note
     written(tmp_path, **values)
     row = command.describe(str(tmp_path))
     assert (row.state, row.note) == (state, note)
+    (tmp_path / 'model.ckpt-4000.index').write_text('')
+    assert command.describe(str(tmp_path)).note == note + '; resumes from step 4,000' * (state == 'killed?')
 
 
 def test_a_line_has_step_speed_time_left_and_metrics_but_no_speed_of_the_dead(tmp_path):
@@ -103,6 +105,13 @@ def test_columns_are_aligned_and_the_widest_are_cut_to_the_width():
     assert align(rows, 67) == ['RUN' + 34 * ' ' + 'NOTE', f'output/abcdefghijklmnopqrstuvwxyz/1  {"x" * 30}', 'a']
     assert align(rows, 42) == ['RUN' + 19 * ' ' + 'NOTE', f'output/ab...uvwxyz/1  {"x" * 17}...', 'a']
     assert align(rows, 10) == ['RUN', 'output/...', 'a']
+
+
+def test_notes_are_below_their_lines_where_they_do_not_fit():
+    rows = [('run', 'state', 'note'), ('a', 'failed', 'the loss is nan'), ('b', 'training', '')]
+    assert with_notes(rows, 30) == ['RUN  STATE     NOTE', 'a    failed    the loss is nan', 'b    training']
+    assert with_notes(rows, 29) == ['RUN  STATE', 'a    failed', '    the loss is nan', 'b    training']
+    assert with_notes(rows, 16)[2:4] == ['    the loss is', '    nan']
 
 
 CODE = """

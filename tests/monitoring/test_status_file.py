@@ -2,11 +2,14 @@
 
 import json
 import signal
+import time
 import types
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.monitoring import status_file
 from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.runs.recording import recorded
 from estimator_trainer.common.storage.status import State
@@ -19,7 +22,8 @@ def read(directory, *names):
     return [found[name] for name in names]
 
 
-def test_a_resumed_run_keeps_its_beginning_and_counts_once_per_process(tmp_path):
+def test_a_resumed_run_keeps_its_beginning_and_counts_once_per_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(status_file, '_SECONDS', -1)
     (tmp_path / 'status.json').write_text('{"state": "training"')  # Of nothing, so it is not read.
     first = StatusFile(str(tmp_path))
     first.begin(0, 100)
@@ -93,16 +97,21 @@ def test_a_directory_that_was_moved_ends_the_training_and_gets_no_status(tmp_pat
     assert not (directory / 'status.json').exists() and (tmp_path / 'moved' / 'status.json').exists()
 
 
-def test_a_remote_status_is_not_written_at_each_line_of_the_log(monkeypatch):
-    import tensorflow.compat.v1 as tf
-
-    tf.io.gfile.makedirs('ram://status')
-    file = StatusFile('ram://status')
+@pytest.mark.parametrize('directory, seconds', [('{tmp_path}', 1), ('ram://status', 10)])
+def test_lines_of_the_log_that_follow_at_once_do_not_write_the_file_again(tmp_path, monkeypatch, directory, seconds):
+    clock, directory = [100.0], directory.format(tmp_path=tmp_path)
+    monkeypatch.setattr(time, 'monotonic', lambda: clock[0])
+    tf.io.gfile.makedirs(directory)
+    file = StatusFile(directory)
     file.begin(0, 10)
-    for step in (1, 2):
+    for passed, step, seen in ((seconds - 0.1, 1, 0), (0.2, 2, 2), (0.2, 3, 2)):
+        clock[0] += passed
         file.log(step, {}, None, None)
-    with tf.io.gfile.GFile('ram://status/status.json') as content:
-        assert json.loads(content.read())['global_step'] == 0
+        assert step_in(directory) == seen
     file.enter(State.FINISHED)
-    with tf.io.gfile.GFile('ram://status/status.json') as content:
-        assert json.loads(content.read())['global_step'] == 2
+    assert step_in(directory) == 3
+
+
+def step_in(directory):
+    with tf.io.gfile.GFile(f'{directory}/status.json') as content:
+        return json.loads(content.read())['global_step']

@@ -11,7 +11,7 @@ import pytest
 from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.monitoring import hparams_tab, model_summary, summaries
+from estimator_trainer.common.monitoring import hparams_tab, model_summary, status_file, summaries
 from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.runs.diagnosis import find_cause
 from estimator_trainer.hparams.build import HParams
@@ -23,6 +23,7 @@ def test_training_records_its_speed_and_remaining_time(tmp_path, session, monkey
     clock, seen, steps = [1000.0], [], iter(range(5, 13))
     monkeypatch.setattr(time, 'perf_counter', lambda: clock[0])
     monkeypatch.setattr(time, 'time', lambda: clock[0])
+    monkeypatch.setattr(status_file, '_SECONDS', -1)
     caplog.set_level('INFO', 'tensorflow')
 
     def work():
