@@ -92,7 +92,7 @@ def describe(directory: str) -> Row:
         with open(status.status_path(directory), encoding='utf-8') as file:
             found = status.parse(file.read())
     except FileNotFoundError:
-        return Row(run, 'unknown', _last_checkpoint(directory), note='it has no status.json, as runs of older versions')
+        return Row(run, 'unknown', _last_checkpoint(directory), note='no status.json: not yet begun, or of an older version')
     except (OSError, ValueError) as error:
         return Row(run, 'unknown', _last_checkpoint(directory), note=in_one_line(f'status.json cannot be read: {error}'))
     state, note = _state(found)

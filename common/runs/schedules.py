@@ -46,6 +46,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
     if task.is_chief and (step < experiment.train_steps or not saved_dataset.load(output_dir)):
         saved_dataset.save(output_dir, experiment.source, is_resumed=step > 0)
     if step >= experiment.train_steps:
+        experiment.status.reach(step)
         tf.logging.info(
             f'Nothing to train: step {step} is reached, and training ends at {experiment.train_steps}; raise --train_steps or '
             '--num_epochs to continue.'

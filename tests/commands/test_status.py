@@ -75,7 +75,7 @@ def test_what_is_known_of_a_run_without_a_readable_status_is_said(tmp_path):
     for name in ('model.ckpt-90.index', 'model.ckpt-1200.index', 'model.ckpt-1300_temp'):
         (tmp_path / name).write_text('')
     assert command.describe(str(tmp_path))[1:3] == ('unknown', '1,200')
-    assert 'older versions' in command.describe(str(tmp_path)).note
+    assert 'older version' in command.describe(str(tmp_path)).note
     for content in (b'{"state": "trai', b'\xff', b'{}'):
         (tmp_path / 'status.json').write_bytes(content)
         row = command.describe(str(tmp_path))

@@ -2,13 +2,12 @@
 
 import os
 import socket
-import sys
+import subprocess
 
 import pytest
 
-from estimator_trainer.common import files
+from estimator_trainer.common import files, processes
 from estimator_trainer.common.storage import status
-from tests import forked
 
 UPDATED = '2026-01-31T09:20:00+00:00'
 
@@ -37,12 +36,26 @@ def test_a_broken_status_is_none(text):
         status.parse(text)
 
 
+@pytest.mark.skipif(not os.path.exists('/proc/uptime'), reason='needs /proc')
+def test_the_start_of_a_process_is_in_ticks_since_that_of_the_machine():
+    def uptime():
+        with open('/proc/uptime') as file:
+            return float(file.read().split()[0])
+
+    before = uptime()
+    with subprocess.Popen(['cat'], stdin=subprocess.PIPE) as process:
+        started = int(processes.start_of(process.pid)) / os.sysconf('SC_CLK_TCK')
+    assert before - 0.02 <= started <= uptime()  # It is rounded down.
+
+
 def test_a_process_is_gone_when_it_has_ended_even_if_another_has_its_number():
     own = status.new()
     assert status.is_gone(own) is False and own['pid'] == os.getpid()
     assert status.is_gone({**own, 'process_start': '1'}) is (os.path.exists('/proc/self/stat'))
     assert status.is_gone({**own, 'host': f'not-{socket.gethostname()}'}) is None
-    process = forked.Popen([sys.executable, '-c', 'pass'])
-    other = {**own, 'pid': process.pid}
-    process.wait(100)
-    assert status.is_gone(other) is True and status.is_gone({**own, 'pid': 2**70}) is True
+    assert status.is_gone({**own, 'pid': 2**70}) is True
+    process = subprocess.Popen(['true'])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # Its parent has not yet seen that it has ended.
+    assert status.is_gone({**own, 'pid': process.pid, 'process_start': None}) is True
+    process.wait()
+    assert status.is_gone({**own, 'pid': process.pid}) is True
