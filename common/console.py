@@ -1,6 +1,6 @@
 """Terminal output of a run: the log and the progress bars."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import logging
 import os
@@ -34,14 +34,15 @@ def _is_notebook():
     return bool(shell) and 'IPKernelApp' in shell.config
 
 
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def quiet() -> contextlib.AbstractContextManager[None]:
     """Within the block, TensorFlow logs only this thread's warnings and errors."""
     thread = threading.get_ident()
+    return filtered_log(lambda record: record.levelno >= logging.WARNING or record.thread != thread)
 
-    def is_kept(record):
-        return record.levelno >= logging.WARNING or record.thread != thread
 
+@contextlib.contextmanager
+def filtered_log(is_kept: Callable[[logging.LogRecord], bool]) -> Iterator[None]:
+    """Within the block, TensorFlow's log has only the records that are kept."""
     logger = tf.get_logger()
     logger.addFilter(is_kept)
     try:

@@ -1,6 +1,7 @@
 """Python processes: starting children, explaining their failures, and ending this one."""
 
 from collections.abc import Callable, Sequence
+import contextlib
 import os
 import re
 import signal
@@ -59,6 +60,21 @@ def explain(log_path: str, code: int, log_start: int = 0) -> str:
     else:
         cause = errors[-1] if errors else f'exit code {code}'
     return f'{cause} (log: {log_path})'
+
+
+def start_of(pid: int) -> str | None:
+    """Returns the time at which a process of this machine started, in ticks; '' if it is unknown, None if it has ended."""
+    with contextlib.suppress(OSError):  # It has ended, or the system has no /proc.
+        with open(f'/proc/{pid}/stat') as file:
+            state, *fields = file.read().rpartition(')')[2].split()  # Its name may have blanks.
+        return None if state in 'ZX' else fields[18]
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return None
+    except PermissionError:  # It is another user's.
+        pass
+    return ''
 
 
 def keep_threads() -> None:

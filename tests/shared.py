@@ -29,10 +29,10 @@ def without_log(err):
     return [line for line in err.splitlines() if not re.match(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (INFO|WARNING) ', line)]
 
 
-def rows(path):
-    """Returns the rows of a CSV file as dicts of str."""
+def rows(path, mode=None):
+    """Returns the rows of a CSV file as dicts of str; of metrics.csv those of evaluations, or with mode='train' the others."""
     with open(path) as file:
-        return list(csv.DictReader(file))
+        return [row for row in csv.DictReader(file) if (row.get('mode') or None) == mode]
 
 
 def read_weights(path):

@@ -4,6 +4,7 @@
 
     run = api.train(model='alexnet', dataset='mnist', hparams={'learning_rate': 0.01}, output_dir='output/x', on_metrics=print)
     run.metrics['eval']['accuracy']
+    run.history.training['loss']
     run.evaluate('test')
     run.predict(images)
     api.load('output/x').export()
@@ -47,6 +48,7 @@ from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
 from estimator_trainer.common.runs.diagnosis import find_cause
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
+from estimator_trainer.common.storage.history import History, read_history
 from estimator_trainer.common.storage.metrics import read_evaluation, read_metrics
 
 __all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'load', 'train']
@@ -158,6 +160,17 @@ class Run:
         rows = read_metrics(self.output_dir)  # Ordered by step.
         found = read_evaluation(self.output_dir, int(rows[-1]['global_step'])) if rows else {}
         return chosen_checkpoint.with_best(found, self.output_dir, saved_flags.load(self.output_dir))
+
+    @property
+    def history(self) -> History:
+        """The curves of the run so far, as NumPy arrays: `training` and `evaluations`, see `History`.
+
+            run.history.training['loss'], run.history.evaluations['eval']['loss']
+
+        Raises:
+          RunError: metrics.csv is corrupt.
+        """
+        return read_history(self.output_dir)
 
     def train(
         self,
@@ -383,6 +396,14 @@ def _unchanged(function):
             raise _OfProgram(error) from error
 
     return call
+
+
+def _value(text):
+    """Returns the value of a cell of metrics.csv."""
+    try:
+        return json.loads(text)
+    except ValueError:  # nan and inf.
+        return float(text)
 
 
 def _pattern(value):

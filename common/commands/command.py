@@ -22,6 +22,7 @@ def execute(
     help_text: Callable[[flags.FlagValues], str],
     check: Callable[[flags.FlagValues], None],
     run: Callable[[flags.FlagValues, 'StopOnSignal'], dict[str, Any]],
+    run_quickly: Callable[[flags.FlagValues], bool] = lambda FLAGS: False,
 ) -> int:
     """Runs a command and prints its result as a line of JSON.
 
@@ -29,6 +30,7 @@ def execute(
       FLAGS: includes the flags full_traceback, log_file and verbosity.
       help_text: returns text to print instead of running; '' to run.
       check: raises UsageError if flags are incompatible.
+      run_quickly: does what the flags ask if that needs no TensorFlow, and returns whether it did.
 
     Returns:
       The exit code: 0 on success, 1 on failure, 2 for wrong usage.
@@ -45,7 +47,8 @@ def execute(
             print_output(text)
             return 0
         check(FLAGS)
-        print_output(_run(FLAGS, run))
+        if not run_quickly(FLAGS):
+            print_output(_run(FLAGS, run))
     except Exception as error:
         code, text = _report(argv[0], error, FLAGS)
         _append(FLAGS['log_file'].value, text)  # The flags may not be parsed.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 import estimator_trainer
-from estimator_trainer.common.commands import command
+from estimator_trainer.common.commands import command, status
 from estimator_trainer.common.commands.flags import check, check_names, define
 from estimator_trainer.common.errors import check_all
 from estimator_trainer.common.plugins.module_help import describe_framework, describe_module
@@ -35,6 +35,13 @@ def check_command(FLAGS: flags.FlagValues) -> None:
     check_all([lambda: check(FLAGS), lambda: check_names(FLAGS)])
 
 
+def run_quickly(FLAGS: flags.FlagValues) -> bool:
+    """Prints the status of runs, if that is the schedule; returns whether it is."""
+    if FLAGS.schedule == 'status':
+        status.show(FLAGS.runs or FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}', FLAGS.watch)
+    return FLAGS.schedule == 'status'
+
+
 def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
     """Runs the schedule that the flags select and returns the result."""
     from estimator_trainer.common.commands import request  # Imports TensorFlow.
@@ -44,4 +51,4 @@ def run(FLAGS: flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
 
 def main(argv: list[str]) -> int:
     """Runs a command line and returns the exit code: 0 on success, 1 on failure, 2 for wrong usage."""
-    return command.execute(argv, define(), help_text, check_command, run)
+    return command.execute(argv, define(), help_text, check_command, run, run_quickly)

@@ -1,1 +1,1 @@
-"""Monitoring of a run: summaries, progress bar, profiler, TensorBoard plugins."""
+"""Monitoring of a run: summaries, status.json, progress bar, profiler, TensorBoard plugins."""

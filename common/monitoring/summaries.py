@@ -1,14 +1,16 @@
-"""Training summaries and log lines, from a session hook."""
+"""Training summaries, log lines, and the training's rows of metrics.csv, from a session hook."""
 
 from collections.abc import Callable, Mapping
 import dataclasses
 import sys
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 import tqdm
 
+from estimator_trainer.common.monitoring.status_file import StatusFile
+from estimator_trainer.common.storage import history
 from estimator_trainer.hparams.build import HParams
 
 
@@ -29,11 +31,18 @@ class Length:
         return f'{self.params.examples_at(step) / self.num_examples:.2f}' if self.num_examples else ''
 
 
+class _Speed(NamedTuple):
+    elapsed: float  # Seconds.
+    seconds_left: float
+    scalars: dict[str, float]
+
+
 class TrainingSummaries(tf.train.SessionRunHook):
     """Writes the summaries, the batch's metrics and the speed to TensorBoard, and the loss and the speed to the log.
 
     Writes at the first step after the start of training and every every_steps steps after it. Replaces the Estimator's own
-    hooks, which count session calls or must see every step.
+    hooks, which count session calls or must see every step. Each line of the log is a row of metrics.csv, too, with the batch's
+    metrics, the learning rate and the speed; and it updates the status.
 
     examples/sec covers training steps only: this hook precedes the one that saves checkpoints, so saving and evaluating are
     not timed. input/wait_fraction is the fraction of that time spent waiting for a batch.
@@ -46,6 +55,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
       every_steps: steps between writes.
       steps: the hook whose `next_visible_step()` returns the next step that hooks see.
       on_metrics: called with {'global_step': int, 'train': {name: float}} at each write; None for nothing.
+      status: of this training.
     """
 
     def __init__(
@@ -59,6 +69,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         output_dir: str,
         steps,
         on_metrics: Callable[[dict[str, Any]], None] | None,
+        status: StatusFile,
     ):
         self._loss = loss
         self._mean_loss = mean_loss
@@ -72,6 +83,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         self._output_dir = output_dir
         self._steps = steps
         self._on_metrics = on_metrics
+        self._status = status
 
     def begin(self):
         self._writer = tf.summary.FileWriterCache.get(self._output_dir)
@@ -79,8 +91,11 @@ class TrainingSummaries(tf.train.SessionRunHook):
         self._fetches = {'loss': self._loss, 'metrics': self._metrics, 'summaries': tf.summary.merge_all()}
 
     def after_create_session(self, session, coord):
+        step = int(session.run(self._global_step))
         # Makes TensorBoard discard later steps written by a killed run.
-        self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), int(session.run(self._global_step)) + 1)
+        self._writer.add_session_log(tf.SessionLog(status=tf.SessionLog.START), step + 1)
+        history.start_training(self._output_dir, step)
+        self._status.begin(step, self._length.total_steps)
         self._seconds: float = 0
         tf.logging.info('Running the first step, which optimizes the graph and waits for the first batch.')
 
@@ -98,34 +113,57 @@ class TrainingSummaries(tf.train.SessionRunHook):
             self._seconds = 0
 
     def _write(self, session, loss, metrics, summaries):
-        scalars = dict(metrics)
-        elapsed, steps = self._timer.update_last_triggered_step(self._step)
-        epoch = self._length.epoch(self._step)
-        progress = [f'epoch {epoch}'] if epoch else []
-        since = ''
-        if steps and elapsed > 0 and self._seconds > 0:  # The first step is mostly start-up, and clocks may stand or be reset.
-            rate = steps * self._length.batch_size / self._seconds
-            scalars |= {
-                'global_step/sec': steps / elapsed,
-                **({'examples/sec': rate} if rate else {}),
-                'input/wait_fraction': session.run(self._waited) / self._seconds,
-            }
-            since = f' ({elapsed:.3f} sec)'
-            tf.logging.info(f'global_step/sec: {steps / elapsed:g}')
-            left = max(self._length.total_steps - self._step, 0) * elapsed / steps
-            progress.append(f'{tqdm.tqdm.format_interval(left)} left')
+        speed = self._measure_speed(session)
         mean = session.run(self._mean_loss)
-        tf.logging.info(', '.join([f'loss = {mean!s}, step = {self._step - 1}{since}', *progress]))
-        self._writer.add_summary(summaries, self._step)
+        self._log(mean, speed)
+        summary = tf.Summary.FromString(summaries)
+        self._writer.add_summary(summary, self._step)
+        scalars = {**metrics, **(speed.scalars if speed else {})}
         self._writer.add_summary(
             tf.Summary(value=[tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]), self._step
         )
+        self._record({'loss': mean, **metrics}, _find(summary, 'learning_rate'), speed)
         if self._on_metrics:
             values = {name: float(value) for name, value in {'loss': loss, **scalars}.items()}
             self._on_metrics({'global_step': int(self._step), 'train': values})
 
+    def _measure_speed(self, session):
+        """Returns the _Speed since the last write; None at the first one, which is mostly start-up, or if a clock was reset."""
+        elapsed, steps = self._timer.update_last_triggered_step(self._step)
+        if not steps or elapsed <= 0 or self._seconds <= 0:
+            return None
+        rate = steps * self._length.batch_size / self._seconds
+        scalars = {
+            'global_step/sec': steps / elapsed,
+            **({'examples/sec': rate} if rate else {}),
+            'input/wait_fraction': session.run(self._waited) / self._seconds,
+        }
+        return _Speed(elapsed, max(self._length.total_steps - self._step, 0) * elapsed / steps, scalars)
+
+    def _log(self, mean, speed):
+        epoch = self._length.epoch(self._step)
+        progress = [f'epoch {epoch}'] if epoch else []
+        since = ''
+        if speed:
+            tf.logging.info(f'global_step/sec: {speed.scalars["global_step/sec"]:g}')
+            since = f' ({speed.elapsed:.3f} sec)'
+            progress.append(f'{tqdm.tqdm.format_interval(speed.seconds_left)} left')
+        tf.logging.info(', '.join([f'loss = {mean!s}, step = {self._step - 1}{since}', *progress]))
+
+    def _record(self, metrics, learning_rate, speed):
+        """Writes a row of metrics.csv, and the status."""
+        step, examples_per_second = int(self._step), speed and speed.scalars.get('examples/sec')
+        numbers = {**metrics, 'learning_rate': learning_rate, 'examples/sec': examples_per_second}
+        history.add_training(self._output_dir, self._length.params.train_split, step, numbers)
+        self._status.log(step, metrics, examples_per_second, speed and speed.seconds_left)
+
     def end(self, session):
         self._writer.flush()
+
+
+def _find(summary, tag):
+    """Returns the scalar of a tag in a tf.Summary, or None."""
+    return next((value.simple_value for value in summary.value if value.tag == tag and value.HasField('simple_value')), None)
 
 
 def close_writers(output_dir: str) -> None:

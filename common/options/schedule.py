@@ -38,6 +38,7 @@ SCHEDULES: Mapping[str, Schedule] = types.MappingProxyType(
         ),
         'export': Schedule('writes a SavedModel below output_dir/export', needs_checkpoint=True),
         'describe': Schedule('prints a summary of the data, if the dataset has one, and trains nothing'),
+        'status': Schedule('prints what the runs in --runs, or the one in --output_dir, do, or how they ended'),
         'dry_run': Schedule(
             'runs one training step, one evaluation step and one prediction batch, and keeps no output',
             trains=True,

@@ -60,6 +60,19 @@ class Options:
         check=check_directory,
         traits=PATH | NOT_EMPTY | SET_IN_TRIALS,
     )
+    runs: str = flag(
+        '',
+        "The runs to print the status of: a pattern of output_dirs, such as --runs='output/**', with all below output.",
+        default_text='output_dir',
+        schedules=('status',),
+        traits=PATH | COMMAND_LINE | NOT_IN_TRIALS,
+    )
+    watch: bool = flag(
+        False,
+        'Print the status again every two seconds, on a terminal, until Ctrl-C.',
+        schedules=('status',),
+        traits=COMMAND_LINE | NOT_IN_TRIALS,
+    )
     data_dir: str = flag('data', 'Where converted data goes.', traits=PATH | NOT_EMPTY)
     verify_data: bool = flag(False, 'Compare the checksums of all data files, even those already verified.')
 

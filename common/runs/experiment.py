@@ -12,6 +12,7 @@ from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference import labeled_files
 from estimator_trainer.common.inference.evaluator import Evaluator
+from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.options.schedule import SCHEDULES, Schedule
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
@@ -49,6 +50,7 @@ class Experiment:
     stop: StopOnSignal
     task: TrainingTask = ALONE
     on_metrics: Callable[[dict[str, Any]], None] | None = None
+    status: StatusFile = dataclasses.field(default_factory=StatusFile)
 
     @property
     def schedule(self) -> Schedule:
@@ -63,6 +65,7 @@ def make_experiment(
     stop: StopOnSignal,
     task: TrainingTask = ALONE,
     on_metrics: Callable[[dict[str, Any]], None] | None = None,
+    status: StatusFile | None = None,
 ) -> Experiment:
     """Builds the Estimator, its input functions and its evaluators.
 
@@ -71,13 +74,14 @@ def make_experiment(
       config: from `common.training.session_config.make_run_config` for these options.
       options: splits that the schedule does not need are not read.
       on_metrics: see `common.commands.api.train`.
+      status: of the training, if there is one.
 
     Raises:
       UsageError: the batch size is not divisible by the number of tasks and towers, epochs are undefined for an infinite
         dataset, or there is no such split or metric.
       RunError: a split is empty, or not even its shuffle buffer fits into memory.
     """
-    params, schedule = source.params, SCHEDULES[options.schedule]
+    params, schedule, status = source.params, SCHEDULES[options.schedule], status or StatusFile()
     devices = tower_devices(options)
     has_checkpoint = checkpoints.has_checkpoint(config.model_dir) and not options.overwrite
     is_resumed = schedule.trains and has_checkpoint
@@ -100,6 +104,7 @@ def make_experiment(
         stop=stop,
         on_metrics=on_metrics,
         given=source.given,
+        status=status,
     )
     estimator, evaluated = make_estimators(model, source, devices, training, config)
     is_part = bool(options.overfit_batches)
@@ -118,6 +123,7 @@ def make_experiment(
         stop=stop,
         task=task,
         on_metrics=on_metrics,
+        status=status,
     )
 
 

@@ -28,6 +28,7 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.runs import rollback, saved_dataset, saved_flags, start_over
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
+from estimator_trainer.common.runs.recording import recorded
 from estimator_trainer.common.runs.schedules import RUN
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints, run_dir
@@ -130,8 +131,11 @@ def opened(
         config = make_run_config(output_dir, params.seed, options, task)
         back_to = rollback.target(output_dir, options) if schedule.trains else None
         saved = _saved(source, output_dir, (*changed, *of_inference), advise, back_to) if is_resumed else None
+        status = None
         if schedule.trains:
             cleanup.enter_context(start_over.locked(output_dir, options))
+            is_recorded = task.is_chief and not schedule.is_dry_run
+            status = cleanup.enter_context(recorded(output_dir if is_recorded else '', is_resumed, stop))
             back_to = rollback.target(output_dir, options)  # Another process may have trained there meanwhile.
             rollback.say_if_done(output_dir, options)
         elif schedule.needs_checkpoint:
@@ -148,7 +152,9 @@ def opened(
             tf.logging.info('%s', text)
         history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, advise, back_to)
         params = _with_history(source.params, history, task)
-        experiment = make_experiment(model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics)
+        experiment = make_experiment(
+            model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics, status
+        )
         if options.overwrite and task.is_chief:  # Once nothing is left to check.
             start_over.delete(output_dir)
         if back_to is not None:

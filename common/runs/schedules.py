@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.console import make_bar
+from estimator_trainer.common.console import filtered_log, make_bar
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import atomic_path, dumps, to_json
 from estimator_trainer.common.inference import serving
@@ -37,6 +37,7 @@ from estimator_trainer.common.storage.restore import (
     unknown_variables,
     without_slots,
 )
+from estimator_trainer.common.storage.status import State
 from estimator_trainer.common.training.effects import used
 from estimator_trainer.common.training.minimize import LOSS_SCALING_VARIABLES
 from estimator_trainer.common.training.saving import NOT_FINITE_HINT, EvaluateAfterSave
@@ -52,6 +53,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
     if task.is_chief and (step < experiment.train_steps or not saved_dataset.load(output_dir)):
         saved_dataset.save(output_dir, experiment.source, is_resumed=step > 0)
     if step >= experiment.train_steps:
+        experiment.status.reach(step)
         tf.logging.info(
             f'Nothing to train: step {step} is reached, and training ends at {experiment.train_steps}; raise --train_steps or '
             '--num_epochs to continue.'
@@ -61,7 +63,11 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
         tf.logging.info('The chief has nothing to train.')
         return {'global_step': step}
     try:
-        with task.naming_lost_tasks(), hparams_tab.session(output_dir, functools.partial(_used_hparams, source)) as shown:
+        with (
+            task.naming_lost_tasks(),
+            hparams_tab.session(output_dir, functools.partial(_used_hparams, source)) as shown,
+            _final_loss(experiment.stop),
+        ):
             experiment.estimator.train(
                 experiment.train_input_fn, [shown], max_steps=experiment.train_steps, saving_listeners=list(saving_listeners)
             )
@@ -76,8 +82,15 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
         raise _changed(experiment, error.checkpoint_path, error.changes) from None
     finally:
         experiment.stop.end(None)  # Even after an error, whose diagnosis may take long.
+    step = _latest_step(experiment) if task.is_chief else task.last_step
+    experiment.status.reach(step)
     experiment.stop.exit_if_received()
-    return {'global_step': _latest_step(experiment) if task.is_chief else task.last_step}
+    return {'global_step': step}
+
+
+def _final_loss(stop):
+    """Within the returned context, the Estimator says its last loss only if training was not stopped: it would not be final."""
+    return filtered_log(lambda record: not (stop.received and str(record.msg).startswith('Loss for final step')))
 
 
 def _used_hparams(source):
@@ -163,7 +176,9 @@ def _has_missed_an_evaluation(experiment):
 def _evaluate_and_keep(experiment, checkpoint_path=None):
     output_dir = experiment.estimator.model_dir
     path = checkpoint_path or experiment.estimator.latest_checkpoint()
+    experiment.status.enter(State.EVALUATING)
     result = evaluate(experiment, path)
+    experiment.status.evaluated(result)
     best_checkpoint.keep_if_best(path, output_dir, experiment.objective, experiment.evaluators[0].split, result)
     return result
 

@@ -1,1 +1,1 @@
-"""The contents of an output_dir: checkpoints, the best one, metrics.csv, its lock."""
+"""The contents of an output_dir: checkpoints, the best one, metrics.csv, the format of status.json, its lock."""

@@ -1,8 +1,6 @@
-"""metrics.csv, and the objective: the metric for comparing checkpoints and trials."""
+"""The evaluations in metrics.csv, and the objective: the metric for comparing checkpoints and trials."""
 
 from collections.abc import Iterable, Mapping
-import csv
-import io
 import json
 import math
 import os
@@ -12,8 +10,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import copy, write
+from estimator_trainer.common.files import copy
 from estimator_trainer.common.locks import taking_turns
+from estimator_trainer.common.storage.metrics_file import MODE, is_of_training, metrics_path, read_rows, write_rows
 
 
 class Objective(typing.NamedTuple):
@@ -80,55 +79,36 @@ def add_metrics(output_dir: str, result: Mapping[str, Any]) -> None:
     """
     step = result['global_step']
     new = [{'global_step': step, 'split': split, **metrics} for split, metrics in result.items() if split != 'global_step']
+    replaced = [(step, row['split']) for row in new]
     with taking_turns(metrics_path(output_dir)):
         old = [
             row
-            for row in read_metrics(output_dir)
-            if (int(row['global_step']), row['split']) not in [(step, row['split']) for row in new]
+            for row in read_rows(output_dir)
+            if is_of_training(row) or (int(row['global_step']), row['split']) not in replaced
         ]
-        _write(output_dir, old + new)
+        write_rows(output_dir, old + new)
 
 
 def abandon(output_dir: str, step: int, folder: str) -> None:
     """Drops the rows later than a step, after copying the whole file to a folder, unless that has it."""
     whole = os.path.join(folder, os.path.basename(metrics_path(output_dir)))
     with taking_turns(metrics_path(output_dir)):
-        rows = read_metrics(output_dir)
+        rows = read_rows(output_dir)
         kept = [row for row in rows if int(row['global_step']) <= step]
         if len(kept) < len(rows):
             if not tf.io.gfile.exists(whole):
                 copy(metrics_path(output_dir), whole)
-            _write(output_dir, kept)
-
-
-def _write(output_dir, rows):
-    rows = sorted(rows, key=lambda row: int(row['global_step']))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, dict.fromkeys(key for row in rows for key in row), lineterminator='\n')
-    writer.writeheader()
-    writer.writerows(rows)
-    write(metrics_path(output_dir), text.getvalue())
+            write_rows(output_dir, kept, rows[0])
 
 
 def read_metrics(output_dir: str) -> list[dict[str, str]]:
-    """Returns the rows of metrics.csv, each with 'global_step', 'split' and the metrics, as text.
+    """Returns the evaluations in metrics.csv, ordered by step: each has 'global_step', 'split' and the metrics, as text.
 
     Raises:
       RunError: the file is corrupt.
     """
-    path = metrics_path(output_dir)
-    if not tf.io.gfile.exists(path):
-        return []
-    try:
-        with tf.io.gfile.GFile(path, 'rb') as file:
-            text = file.read().decode()
-        rows = list(csv.DictReader(io.StringIO(text)))
-    except (ValueError, csv.Error):
-        text, rows = '', [{}]
-    is_cut = not text.endswith('\n') or any(None in (*row, *row.values()) for row in rows)
-    if is_cut or not all((row.get('global_step') or '').isdecimal() and row.get('split') for row in rows):
-        raise RunError(f'{path}: is not a table of metrics: delete it')
-    return rows
+    rows = (row for row in read_rows(output_dir) if not is_of_training(row))
+    return [{name: text for name, text in row.items() if name != MODE} for row in rows]
 
 
 def read_metric(output_dir: str, split: str, metric: str, last_step: float = math.inf) -> list[float]:
@@ -164,7 +144,3 @@ def _value(text):
         return json.loads(text)
     except ValueError:  # nan and inf.
         return float(text)
-
-
-def metrics_path(output_dir: str) -> str:
-    return os.path.join(output_dir, 'metrics.csv')

@@ -12,7 +12,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import check_no_pipes, write, write_json
 from estimator_trainer.common.storage.best_checkpoint import best_dir, best_record
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
-from estimator_trainer.common.storage.metrics import metrics_path
+from estimator_trainer.common.storage.metrics_file import is_of_training, metrics_path, read_rows
 
 
 def hparams_path(output_dir: str) -> str:
@@ -90,11 +90,24 @@ def lock(output_dir: str) -> Iterator[None]:
 
 def check_empty(output_dir: str) -> None:
     """Raises RunError if the directory has results of a run but no checkpoint, so their origin is unknown."""
-    for path, record in ((best_dir(output_dir), best_record(output_dir)), (metrics_path(output_dir),) * 2):
-        if tf.io.gfile.exists(record) and not has_checkpoint(output_dir):
+    if has_checkpoint(output_dir):
+        return
+    found = {
+        best_dir(output_dir): tf.io.gfile.exists(best_record(output_dir)),
+        metrics_path(output_dir): _has_evaluations(output_dir),
+    }
+    for path, is_left in found.items():
+        if is_left:
             raise RunError(
                 f'{path} belongs to a run with no checkpoints: start over with --overwrite, or choose another --output_dir'
             )
+
+
+def _has_evaluations(output_dir):
+    try:
+        return not all(map(is_of_training, read_rows(output_dir)))
+    except RunError:  # The file is corrupt, so unknown.
+        return True
 
 
 def save_results(output_dir: str, results: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from estimator_trainer.common.cluster.training_task import ALONE, Means, Trainin
 from estimator_trainer.common.memory_check import check_fits
 from estimator_trainer.common.monitoring.profiler import Profiler
 from estimator_trainer.common.monitoring.progress_bar import ProgressBar
+from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.monitoring.summaries import Length, TrainingSummaries
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import parse_steps
@@ -62,6 +63,7 @@ class Training:
       task: this process's. Only the chief's hooks write.
       has_input_fn: whether the dataset's `input_fn` makes the batches, which may end, and have another size than batch_size.
       on_metrics: see TrainingSummaries.
+      status: likewise.
       given: see `hparams.origins`.
     """
 
@@ -73,6 +75,7 @@ class Training:
     has_input_fn: bool = False
     stop: StopOnSignal = dataclasses.field(default_factory=StopOnSignal)
     on_metrics: Callable[[dict[str, Any]], None] | None = None
+    status: StatusFile = dataclasses.field(default_factory=StatusFile)
     given: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def check_effects(self, model: Any, params: HParams, names_read: Collection[str], output_dir: str) -> None:
@@ -132,6 +135,7 @@ class Training:
                 output_dir,
                 step_hook,
                 self.on_metrics,
+                self.status,
             )
             saver = saving.CheckpointSaver(
                 output_dir,

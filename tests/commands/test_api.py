@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import random
@@ -19,6 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.records import records
+from estimator_trainer.common.storage.metrics import add_metrics
 from estimator_trainer.models import alexnet
 from tests.cluster.tasks import tf_config
 from tests.shared import SMALL, assert_equal, read_weights, refused
@@ -66,6 +68,10 @@ def test_objects_of_a_program_train_and_predict(tmp_path):
     assert [(metrics['global_step'], *metrics.keys() - {'global_step'}) for metrics in seen] == sorted(expected)
     losses = [metrics['train']['loss'] for metrics in seen if 'train' in metrics]
     assert losses[0] > 0.5 > 0.01 > losses[1] and seen[-1] == run.metrics
+    training, evaluations = run.history
+    assert (training['global_step'].tolist(), training['learning_rate'].tolist()) == ([1, 51], [0.5, 0.5])
+    assert training['loss'][0] == pytest.approx(losses[0], rel=1e-5) and losses[1] < training['loss'][1] < losses[0]
+    assert evaluations['eval']['loss'].tolist() == [metrics['eval']['loss'] for metrics in seen if 'eval' in metrics]
     assert run.metrics['eval']['loss'] < 1e-5 and run.output_dir == str(tmp_path / 'x')
     assert repr(run) == f'Run({run.output_dir!r})'
     np.testing.assert_allclose(run.predict([2.0, -1.0])['y'], [6, -3], atol=1e-2)
@@ -74,6 +80,12 @@ def test_objects_of_a_program_train_and_predict(tmp_path):
         assert [metrics['loss'] < 1e-5 for metrics in executor.map(run.evaluate, ['test', 'eval'])] == [True, True]
     assert run.evaluate('eval', eval_steps=1)['global_step'] == 100
     assert [line['y'] for line in run.predict_split('eval')] == pytest.approx((-3 * X).tolist(), abs=1e-2)
+
+
+def test_metrics_may_be_infinite_or_nan(tmp_path):
+    add_metrics(str(tmp_path), {'global_step': 1, 'eval': {'loss': math.inf, 'auc': math.nan, 'both': [1, 2]}})
+    found = api.Run(str(tmp_path), 'linear', 'csv').metrics['eval']
+    assert found['loss'] == math.inf and math.isnan(found['auc']) and found['both'] == [1, 2]
 
 
 def test_predictions_follow_training_even_after_a_restart_or_a_corrupt_checkpoint(tmp_path):

@@ -62,8 +62,11 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
 @pytest.mark.parametrize(
     'trait, names',
     [
-        (Trait.PATH, 'output_dir data_dir hparams_set warm_start_from checkpoint input predictions visualize'),
-        (Trait.COMMAND_LINE, 'help list version verbosity log_file full_traceback cluster_timeout local_cluster restarts'),
+        (Trait.PATH, 'output_dir runs data_dir hparams_set warm_start_from checkpoint input predictions visualize'),
+        (
+            Trait.COMMAND_LINE,
+            'help list version runs watch verbosity log_file full_traceback cluster_timeout local_cluster restarts',
+        ),
         (Trait.LAUNCHER, 'verbosity log_file local_cluster restarts overwrite'),
         (
             Trait.SAME_IN_TASKS,
@@ -85,15 +88,15 @@ def test_a_file_of_flags_may_begin_with_the_mark_of_an_editor(tmp_path):
         ),
         (
             Trait.OF_TRAINING,
-            """save_checkpoints_steps save_summary_steps keep_checkpoint_max steps_per_loop profile_steps overfit_batches
-            warm_start_from warm_start_names warm_start_exclude freeze""",
+            """save_checkpoints_steps save_summary_steps keep_checkpoint_max keep_checkpoint_every steps_per_loop profile_steps
+            overfit_batches warm_start_from warm_start_names warm_start_exclude freeze""",
         ),
         (Trait.OF_EVALUATION, 'eval_every_steps eval_steps eval_splits'),
         (Trait.SET_IN_TRIALS, 'model dataset output_dir hparams hparams_set train_steps num_epochs seed log_file'),
         (
             Trait.NOT_IN_TRIALS,
             """schedule override_hparams from_step checkpoint eval_timeout input predict_split predictions visualize
-            local_cluster restarts overwrite""",
+            local_cluster restarts runs watch overwrite""",
         ),
     ],
 )

@@ -84,7 +84,14 @@ MISTAKES = [
             ('eval_timeout=1', 'train_and_evaluate', 'continuous_eval'),
             ('early_stopping_patience=1', 'train', 'train_and_evaluate or dry_run'),
             ('early_stopping_min_delta=1', 'train', 'train_and_evaluate or dry_run'),
+            ('runs=x', 'train', 'status'),
+            ('watch=true', 'evaluate', 'status'),
         )
+    ),
+    (['--schedule=status', '--runs=a', '--output_dir=b'], '--runs=a excludes --output_dir=b: give one of the two'),
+    (
+        ['--schedule=status', '--output_dir=nowhere'],
+        "nowhere: there is no run: give the --output_dir of one, or --runs='output/**'",
     ),
     (['--schedule=predict', '--input=a', '--predict_split=eval'], '--input=a excludes --predict_split=eval: give one'),
     (['--schedule=evaluate', '--input=a', '--eval_splits=x,y'], '--input=a excludes --eval_splits=x,y: give one of the two'),

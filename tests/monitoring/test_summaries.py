@@ -1,5 +1,6 @@
 """Training summaries in TensorBoard and the log."""
 
+import json
 import threading
 import time
 import types
@@ -10,16 +11,19 @@ import pytest
 from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.monitoring import hparams_tab, model_summary, summaries
+from estimator_trainer.common.monitoring import hparams_tab, model_summary, status_file, summaries
+from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.runs.diagnosis import find_cause
 from estimator_trainer.hparams.build import HParams
 from tests.linear import scalars
+from tests.shared import rows
 
 
-def test_training_logs_its_speed_and_remaining_time(tmp_path, session, monkeypatch, caplog):
+def test_training_records_its_speed_and_remaining_time(tmp_path, session, monkeypatch, caplog):
     clock, seen, steps = [1000.0], [], iter(range(5, 13))
     monkeypatch.setattr(time, 'perf_counter', lambda: clock[0])
     monkeypatch.setattr(time, 'time', lambda: clock[0])
+    monkeypatch.setattr(status_file, '_SECONDS', -1)
     caplog.set_level('INFO', 'tensorflow')
 
     def work():
@@ -30,16 +34,19 @@ def test_training_logs_its_speed_and_remaining_time(tmp_path, session, monkeypat
     waited = tf.get_variable('waited', [], tf.float64, tf.zeros_initializer(), collections=collections)
     step = [tf.assign_add(global_step, 1), tf.assign_add(waited, 0.5), tf.numpy_function(work, [], [])]
     tf.summary.scalar('scalar', 3.0)
+    tf.summary.scalar('learning_rate', 0.125)
+    params = HParams({'batch_size': 32, 'train_split': 'all'})
     hook = summaries.TrainingSummaries(
         loss=tf.constant(0.5),
         mean_loss=tf.constant(0.25),
         metrics={'metric': (tf.constant(7.0), tf.constant(8.0)), 'vector': (0, tf.zeros([2])), 'op': (0, tf.no_op())},
         waited=waited,
         every_steps=2,
-        length=summaries.Length(HParams({'batch_size': 32}), num_examples=128, total_steps=14, batch_size=32),
+        length=summaries.Length(params, num_examples=128, total_steps=14, batch_size=32),
         output_dir=str(tmp_path),
         steps=types.SimpleNamespace(next_visible_step=lambda: next(steps)),
         on_metrics=seen.append,
+        status=StatusFile(str(tmp_path)),
     )
     scaffold = tf.train.Scaffold(init_op=tf.assign(global_step, 4))
     with tf.train.SingularMonitoredSession([hook], scaffold=scaffold) as training:
@@ -55,7 +62,15 @@ def test_training_logs_its_speed_and_remaining_time(tmp_path, session, monkeypat
     assert seen == [{'global_step': number, 'train': {**first, **(speed if number > 5 else {})}} for number in (5, 7, 9)] + [
         {'global_step': 11, 'train': first}
     ]
-    events = [event for path in tmp_path.iterdir() for event in tf.train.summary_iterator(str(path))]
+    row = {'split': 'all', 'mode': 'train', 'loss': '0.25', 'metric': '8.0', 'learning_rate': '0.125'}
+    speeds = {'5': '', '7': '16.0', '9': '16.0', '11': ''}
+    expected = [{'global_step': number, **row, 'examples/sec': speed} for number, speed in speeds.items()]
+    assert rows(tmp_path / 'metrics.csv', mode='train') == expected
+    status = json.loads((tmp_path / 'status.json').read_text())
+    names = ('state', 'global_step', 'train_steps', 'training', 'examples/sec', 'seconds_left')
+    training = {'global_step': 11, 'loss': 0.25, 'metric': 8.0}
+    assert [status[name] for name in names] == ['training', 11, 14, training, None, None]
+    events = [event for path in tmp_path.glob('events*') for event in tf.train.summary_iterator(str(path))]
     assert [event.step for event in events if event.session_log.status == tf.SessionLog.START] == [5]  # Forget later ones.
     found = scalars(tmp_path)
     assert found['scalar'] == {5: 3, 7: 3, 9: 3, 11: 3} and found['metric'] == {5: 8, 7: 8, 9: 8, 11: 8}

@@ -24,6 +24,8 @@ def test_evaluations_at_their_own_steps_on_several_splits(run, tmp_path):
     for split, row in (('eval', table[-2]), ('train', table[-1])):
         assert {name: float(row[name]) for name in result[split]} == result[split]
     assert result['eval']['loss'] != result['train']['loss']
+    assert json.loads((tmp_path / 'output' / 'status.json').read_text())['evaluation'] == result
+    assert [row['split'] for row in rows(tmp_path / 'output' / 'metrics.csv', mode='train')] == ['train']
     # A restart evaluates at the same steps; the row of a repeated step replaces the old one.
     assert run(*flags, '--train_steps=18')[0] == 0
     assert run(*flags, '--schedule=evaluate')[0] == 0

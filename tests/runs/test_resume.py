@@ -15,9 +15,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import api
+from estimator_trainer.common.commands import status as command_status
 from tests import forked
 from tests.linear import scalars
-from tests.shared import POLYNOMIAL, ROOT, assert_equal, losses, read_weights
+from tests.shared import POLYNOMIAL, ROOT, assert_equal, losses, read_weights, rows
 
 QUICK = (*POLYNOMIAL, '--schedule=train', '--hparams=num_samples=1280,learning_rate_schedule=constant')
 ENDLESS = ('--train_steps=1000000', '--save_checkpoints_steps=100', '--save_summary_steps=20')
@@ -37,6 +38,13 @@ def listening(pid):
     return [fields[1] for fields in sockets if fields[3] == '0A' and f'socket:[{fields[9]}]' in targets]
 
 
+def status_of(directory, name='state', **expected):
+    """Asserts values of status.json, and returns that of a name."""
+    found = json.loads((directory / 'status.json').read_text())
+    assert {name: found[name] for name in expected} == expected
+    return found[name]
+
+
 def test_a_run_listens_nowhere_excludes_others_and_resumes_exactly_after_a_stop(start, run, tmp_path):
     process = start(*QUICK, *ENDLESS)
     assert any('step = 20 ' in line for line in process.stderr)
@@ -44,14 +52,19 @@ def test_a_run_listens_nowhere_excludes_others_and_resumes_exactly_after_a_stop(
     code, _, err = run(*QUICK, *ENDLESS)
     assert code == 1
     assert re.match(rf'trainer.py: --output_dir=.*: process {process.pid} on .* is training there', err.splitlines()[-1])
+    started = status_of(tmp_path / 'output', 'started', state='training', pid=process.pid, resumed=0, train_steps=1000000)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate()
-    assert (process.returncode, out) == (143, '') and 'rerun the command to resume' in err
+    assert (process.returncode, out) == (143, '') and 'rerun the command to resume' in err and 'Loss for final step' not in err
     stopped_at = int(tf.train.load_variable(str(tmp_path / 'output'), 'global_step'))
     assert stopped_at > 20
+    status_of(tmp_path / 'output', state='stopped', reason='SIGTERM', global_step=stopped_at)
     flags = (*QUICK, f'--train_steps={stopped_at + 15}')
     code, result, log = run(*flags)
     assert (code, result) == (0, {'global_step': stopped_at + 15}) and min(losses(log)) == stopped_at
+    assert status_of(tmp_path / 'output', 'started', state='finished', resumed=1, global_step=stopped_at + 15) == started
+    steps = [int(row['global_step']) for row in rows(tmp_path / 'output' / 'metrics.csv', mode='train')]
+    assert steps == [1, *range(21, stopped_at + 1, 20), stopped_at + 1]
     assert run(*flags, output_dir=tmp_path / 'undisturbed')[0] == 0
     assert_equal(read_weights(tmp_path / 'output'), read_weights(tmp_path / 'undisturbed'))
 
@@ -80,8 +93,12 @@ def test_a_run_killed_during_a_save_resumes_exactly(run, data_dir, tmp_path):
     command = [sys.executable, '-c', KILLED, *EVERYTHING, f'--data_dir={data_dir}', f'--output_dir={output}']
     process = forked.run(command, env={**os.environ, 'PYTHONPATH': ROOT})
     assert process.returncode == -signal.SIGXFSZ, process.stderr
+    killed = command_status.describe(str(output))
+    assert killed.state == 'killed?' and killed.note.endswith(' is gone while training; resumes from step 0')
     assert (output / 'model.ckpt-10_temp').exists() and not (output / 'model.ckpt-10.index').exists()
     code, result, log = run(*EVERYTHING)
+    status_of(output, state='finished', resumed=1, global_step=20)
+    assert [row['global_step'] for row in rows(output / 'metrics.csv', mode='train')] == ['1']
     assert (code, result) == (0, {'global_step': 20}) and f'Restoring parameters from {output}/model.ckpt-0' in log
     assert run(*EVERYTHING, output_dir=tmp_path / 'undisturbed')[0] == 0
     assert_equal(read_weights(output), read_weights(tmp_path / 'undisturbed'))

@@ -12,6 +12,7 @@ import pytest
 from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, run_dir
+from estimator_trainer.common.storage.history import add_training
 from estimator_trainer.common.storage.metrics import Objective, add_metrics, read_metric
 from tests import forked
 from tests.storage.test_best_checkpoint import kept, save
@@ -71,6 +72,14 @@ def test_leftovers_of_a_run_without_checkpoints_are_not_mixed_in(tmp_path, name)
         run_dir.check_empty(str(tmp_path))
     (tmp_path / 'model.ckpt-1.index').write_text('')
     run_dir.check_empty(str(tmp_path))
+
+
+def test_rows_of_the_training_alone_are_no_results(tmp_path):
+    add_training(str(tmp_path), 'train', 1, {'loss': 1.0})
+    run_dir.check_empty(str(tmp_path))
+    add_metrics(str(tmp_path), {'global_step': 1, 'eval': {'loss': 1.0}})
+    with pytest.raises(RunError, match='metrics.csv belongs to a run with no checkpoints'):
+        run_dir.check_empty(str(tmp_path))
 
 
 def test_a_lock_names_its_holder_and_ends_with_its_block(tmp_path):

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from tests.shared import ROOT, read_weights
+from tests.shared import ROOT, read_weights, rows
 from tools.soak.bounded import end_after
 
 RUN = ('--model=tools.soak.ledger', '--dataset=tools.soak.ledger', '--train_steps=12', '--save_checkpoints_steps=4')
@@ -140,12 +140,14 @@ def live(directory):
 def outcome(directory):
     """Returns what a life leaves: weights, metrics, predictions, the best, whether all exports are complete, trials."""
     weights = {name: value.tolist() for name, value in read_weights(directory / 'run').items()}
-    files = {name: (directory / 'run' / name).read_text() for name in ('metrics.csv', 'predictions.jsonl')}
+    evaluations = rows(directory / 'run' / 'metrics.csv')  # Those of the training have its speed.
+    predictions = (directory / 'run' / 'predictions.jsonl').read_text()
     best = json.loads((directory / 'run' / 'best' / 'best.json').read_text())
     exports = all((path / 'saved_model.pb').exists() for path in (directory / 'run' / 'export').iterdir())
     # A sweep that resumes may sample other values, but trains as many trials as long.
-    trials = [len((path / 'metrics.csv').read_text().splitlines()) for path in (directory / 'sweep').glob('trial*')]
-    return {'weights': weights, **files, 'best': best, 'exports': exports, 'trials': trials}
+    trials = [len(rows(path / 'metrics.csv')) for path in (directory / 'sweep').glob('trial*')]
+    values = {'evaluations': evaluations, 'predictions': predictions, 'best': best, 'exports': exports, 'trials': trials}
+    return {'weights': weights, **values}
 
 
 def prepared(parent, name, is_disk=False):

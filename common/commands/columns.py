@@ -1,0 +1,53 @@
+"""Rows of text in aligned columns, which fit a terminal."""
+
+from collections.abc import Sequence
+import os
+import sys
+import textwrap
+from typing import Any
+
+_GAP = '  '
+_MIN_WIDTH = 16
+_NOTE: dict[str, Any] = {'initial_indent': '    ', 'subsequent_indent': '    '}
+
+
+def align(rows: Sequence[Sequence[str]], width: int = sys.maxsize) -> list[str]:
+    """Returns a line for each row, the first of which is the header. Columns without a cell are left out.
+
+    Args:
+      rows: cells, all of the same number; the first is a name. The widest columns are cut until the lines fit: names lose their
+        middle, other cells their end.
+      width: of the lines.
+    """
+    kept = [column for column in zip(*rows) if any(column[1:])]
+    columns = [[header.upper(), *cells] for header, *cells in kept]
+    widths = [max(map(len, column)) for column in columns]
+    while sum(widths) + len(_GAP) * (len(widths) - 1) > width and max(widths) > _MIN_WIDTH:
+        widths[widths.index(max(widths))] -= 1
+    fitted = [[_fit(cell, size, column is columns[0]).ljust(size) for cell in column] for column, size in zip(columns, widths)]
+    return [_GAP.join(cells)[:width].rstrip() for cells in zip(*fitted)]
+
+
+def _fit(cell, size, is_name):
+    """Returns a cell of at most that size."""
+    if len(cell) <= size:
+        return cell
+    end = (size - 3) // 2 if is_name else 0
+    return f'{cell[: size - 3 - end]}...{cell[len(cell) - end :]}'
+
+
+def with_notes(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Returns lines as `align` does for rows whose last cells are notes; notes are below their lines if they do not fit."""
+    lines = align(rows)
+    if max(map(len, lines)) <= width:
+        return lines
+    texts = [align([row[:-1] for row in rows], width), ['', *(row[-1] for row in rows[1:])]]
+    return [text for line, note in zip(*texts) for text in (line, *textwrap.wrap(note, width, **_NOTE))]
+
+
+def terminal_width() -> int:
+    """Returns the width of the terminal that shows stdout; unbounded for a file or a pipe."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or sys.maxsize  # 0 is unknown.
+    except (OSError, ValueError):  # A file, a pipe, or a stream of a program.
+        return sys.maxsize

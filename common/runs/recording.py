@@ -1,0 +1,33 @@
+"""The record of a training in status.json, from its start to its end."""
+
+from collections.abc import Iterator
+import contextlib
+import signal
+
+from estimator_trainer.common.monitoring.status_file import StatusFile
+from estimator_trainer.common.plugins.traceback_filter import in_a_line
+from estimator_trainer.common.runs.diagnosis import find_cause
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage.status import State
+
+
+@contextlib.contextmanager
+def recorded(output_dir: str, is_resumed: bool, stop: StopOnSignal) -> Iterator[StatusFile]:
+    """Yields the StatusFile of a training, which is the block, and records how it ends.
+
+    Args:
+      output_dir, is_resumed: see StatusFile.
+    """
+    file = StatusFile(output_dir, is_resumed)
+    file.enter(State.PREPARING)
+    try:
+        yield file
+    except BaseException as error:
+        with contextlib.suppress(Exception):  # The disk may be full, or the directory gone, which `error` says.
+            if stop.received:
+                file.enter(State.STOPPED, signal.Signals(stop.received).name)
+            else:
+                cause = find_cause(error) if isinstance(error, Exception) else None
+                file.enter(State.FAILED, str(cause) if cause else in_a_line(error))
+        raise
+    file.enter(State.FINISHED)

@@ -1,0 +1,137 @@
+"""The file metrics.csv: rows with 'global_step', 'split' and metrics, which are read, replaced, removed and appended.
+
+The rows of evaluations are written with the whole file, atomically. Those of the training, which may be 100,000, are appended;
+their `mode` is 'train', and empty in the others.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+import csv
+import io
+import os
+from typing import Any, BinaryIO
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.files import write
+from estimator_trainer.common.locks import taking_turns
+
+MODE = 'mode'  # The column.
+_OF_TRAINING = {MODE: tf.estimator.ModeKeys.TRAIN}
+_MAX_HEADER, _MAX_ROW = 1 << 16, 1 << 14  # Bytes.
+
+
+def metrics_path(output_dir: str) -> str:
+    return os.path.join(output_dir, 'metrics.csv')
+
+
+def is_of_training(row: Mapping[str, Any]) -> bool:
+    """Whether a row is of the training, not of an evaluation."""
+    return _OF_TRAINING.items() <= row.items()
+
+
+def read_rows(output_dir: str) -> list[dict[str, str]]:
+    """Returns all rows as text. A last line that a killed process or a full disk has cut is none.
+
+    Raises:
+      RunError: the file is corrupt.
+    """
+    path = metrics_path(output_dir)
+    if not tf.io.gfile.exists(path):
+        return []
+    try:
+        with tf.io.gfile.GFile(path, 'rb') as file:
+            text = _whole_lines(file.read()).decode()
+        rows = list(csv.DictReader(io.StringIO(text)))
+    except (ValueError, csv.Error):
+        text, rows = '', [{}]
+    is_cut = not text.endswith('\n') or any(None in (*row, *row.values()) for row in rows)
+    if is_cut or not all((row.get('global_step') or '').isdecimal() and row.get('split') for row in rows):
+        raise RunError(f'{path}: is not a table of metrics: delete it')
+    return rows
+
+
+def _whole_lines(content):
+    """Returns a file's content without its last line, if that is the beginning of a row of the training."""
+    lines, newline, last = content.rpartition(b'\n')
+    columns, cells = (line.decode(errors='replace').split(',') for line in (lines.partition(b'\n')[0], last))
+    mode = columns.index(MODE) if MODE in columns else -1
+    is_appended = mode >= 0 and (len(cells) <= mode + 1 or cells[mode] == _OF_TRAINING[MODE])
+    return lines + newline if is_appended else content
+
+
+def write_rows(output_dir: str, rows: Iterable[Mapping[str, Any]], columns: Iterable[str] = ()) -> None:
+    """Writes rows, ordered by step; the file has their columns, and those given.
+
+    For the process that holds the lock of `taking_turns`.
+    """
+    rows = sorted(rows, key=lambda row: int(row['global_step']))
+    names = [*dict.fromkeys(['global_step', 'split', *columns, *(key for row in rows for key in row)])]
+    write(metrics_path(output_dir), _lines(names, [dict(zip(names, names)), *rows]))
+
+
+def _lines(columns, rows):
+    text = io.StringIO()
+    csv.writer(text, lineterminator='\n').writerows([row.get(name) for name in columns] for row in rows)
+    return text.getvalue()
+
+
+def remove_rows(output_dir: str, is_removed: Callable[[dict[str, str]], bool]) -> list[dict[str, str]]:
+    """Removes rows from the file, and returns them.
+
+    Raises:
+      RunError: the file is corrupt.
+    """
+    with taking_turns(metrics_path(output_dir)):
+        rows = read_rows(output_dir)
+        removed = [row for row in rows if is_removed(row)]
+        if removed:
+            write_rows(output_dir, (row for row in rows if not is_removed(row)), rows[0])
+    return removed
+
+
+def append_training_row(output_dir: str, row: Mapping[str, Any]) -> None:
+    """Appends a row of the training, by a single write of its line; rewrites the file only if it lacks a column.
+
+    Args:
+      output_dir: a local directory.
+      row: with 'global_step' and 'split'.
+
+    Raises:
+      RunError: the file is corrupt.
+      OSError: it cannot be written.
+    """
+    path, row = metrics_path(output_dir), {'global_step': row['global_step'], 'split': row['split'], **_OF_TRAINING, **row}
+    with taking_turns(path):
+        if not _append(path, row):
+            write_rows(output_dir, [*read_rows(output_dir), row])
+
+
+def _append(path, row):
+    """Appends a row; returns False if the file is missing or corrupt, or lacks a column."""
+    if not os.path.exists(path):
+        return False
+    with open(path, 'r+b', buffering=0) as file:
+        header, newline, _ = file.read(_MAX_HEADER).partition(b'\n')
+        columns = next(csv.reader([header.decode(errors='replace')]), [])
+        end = _end_of_lines(file)
+        if not newline or not end or not row.keys() <= {*columns}:
+            return False
+        file.truncate(end)  # Without the line that a killed process or a full disk has cut.
+        file.seek(end)
+        line = _lines(columns, [row]).encode()
+        try:
+            while line:  # Once, unless the disk is full.
+                line = line[file.write(line) :]
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
+    return True
+
+
+def _end_of_lines(file: BinaryIO) -> int:
+    """Returns the size of a file without an incomplete last line; 0 if that is longer than any row."""
+    size = file.seek(0, os.SEEK_END)
+    start = max(size - _MAX_ROW, 0)
+    file.seek(start)
+    last = file.read(_MAX_ROW).rfind(b'\n')
+    return start + last + 1 if last >= 0 else 0
