@@ -153,9 +153,10 @@ def test_failed_trials_are_reported_and_end_nothing_but_a_sweep_without_others(s
     assert code == 1 and f' WARNING {tmp_path}/output/trial-0 failed: {line}' in err
     assert err.endswith(f'sweep.py: no trial completed; the last one: {line}')
 
-    code, result, _ = search(space, '--trials=4', '--jobs=2', '--train_steps=20')
+    code, result, err = search(space, '--trials=4', '--jobs=2', '--train_steps=20')
     states = {trial.params['learning_rate']: trial.state for trial in trials_of(tmp_path)}
-    assert code == 0 and states == {1e9: TrialState.PRUNED, 1e-4: TrialState.COMPLETE} and result['trials'] == 4
+    assert code == 0 and states == {1e9: TrialState.PRUNED, 1e-4: TrialState.COMPLETE} and result['trials'] == 2
+    assert 'All 2 points of the space are done.' in err
 
     code, _, err = search({'learning_rate': [0.1, 0.2]}, '--trials=4', '--train_steps=30', '--eval_every_steps=5')
     assert code == 2
