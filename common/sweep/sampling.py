@@ -11,7 +11,7 @@ from optuna.trial import TrialState
 
 from estimator_trainer.common.errors import UsageError
 
-_DRAWS = 100  # Of the sampler, before it gets the first point that is left.
+_DRAWS = 10  # Of the sampler, before it gets the first point that is left.
 _TRIED = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED)
 
 Space = Mapping[str, BaseDistribution]

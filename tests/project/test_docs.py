@@ -117,7 +117,9 @@ def test_the_sweep_has_a_good_command_line_and_its_spaces_are_of_alexnet_on_mnis
     FLAGS(['trainer.py'])
     (tmp_path / 'space.json').write_text(re.search('```json\n(.*?)```', SWEEPS, re.DOTALL)[1])
     for path in (tmp_path / 'space.json', os.path.join(ROOT, SWEEP.space)):
-        assert {'learning_rate', 'dense_units', 'filters'} <= make_space(read_space(str(path)), path, request.load(FLAGS)[2]).keys()
+        assert {'learning_rate', 'dense_units', 'filters'} <= make_space(
+            read_space(str(path)), path, request.load(FLAGS)[2]
+        ).keys()
 
 
 @pytest.mark.parametrize('terms', [COLUMNS, FEATURES])
