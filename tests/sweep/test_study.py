@@ -30,7 +30,11 @@ def test_a_study_refuses_another_setup_but_for_hyperparameters_that_came_later(t
     directory = tmp_path / '#a%41 {b}&c=d?e;f'  # Any name is one of a directory.
     directory.mkdir()
     setup = {**DEFAULTS, 'a': 1, 'b': (1,), '--warm_start_exclude': ''}
-    open_at(directory, setup={key: value for key, value in setup.items() if key not in ('momentum', '--warm_start_exclude')})
+    setup |= {'--seeds': 1, '--freeze': '', '--eval_splits': ['eval'], '--precision': 'bfloat16'}
+    later = ('momentum', '--warm_start_exclude', '--seeds', '--freeze', '--eval_splits', '--precision')
+    open_at(directory, setup={key: value for key, value in setup.items() if key not in later})
+    with pytest.raises(UsageError, match='--seeds was 1, now it is 3'):
+        open_at(directory, setup={**setup, '--seeds': 3})
     open_at(directory, setup=setup)
     with pytest.raises(UsageError, match='study.db: .*: use the same values, or choose another --output_dir$') as error:
         open_at(directory, setup={**setup, 'momentum': 0.5, 'a': 2, 'c': 3})
