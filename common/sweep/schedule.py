@@ -79,29 +79,24 @@ def run_trials(
     """
     running: list[_Run] = []
     with reporting_storage_errors(FILE), stop.defer_signals():
-        queue = deque(_stopped_runs(study, space, trial_runner.num_seeds))
+        waiting = deque(_stopped_runs(study, space, trial_runner.num_seeds))
         new = _new_trials(study, space, num_trials)
         try:
             while True:
-                while len(running) < jobs and (following := queue.popleft() if queue else next(new, None)):
+                while len(running) < jobs and (following := waiting.popleft() if waiting else next(new, None)):
                     started, index = following
                     running.append(_Run(started, index, trial_runner.start(started.trial, index)))
                 if not running:
                     return
                 time.sleep(_POLL_SECONDS)
                 stop.exit_if_received()
-                for run in list(running):
-                    has_ended = run.process.poll() is not None  # Before reading, so that nothing is written afterwards.
-                    values = trial_runner.read(run.of.trial, run.index)
-                    _report(run, values)
-                    if has_ended:
-                        running.remove(run)
-                        run.add_seconds()
-                        queue.extend(_follow_up(run, values, objective, trial_runner))
-                        if run.of.error:
-                            queue = deque(item for item in queue if item[0] is not run.of)
-                        if not any(of is run.of for of in [*(other.of for other in running), *(item[0] for item in queue)]):
-                            yield _finish(study, run.of)
+                for run in _poll(running, trial_runner):
+                    running.remove(run)
+                    waiting.extend(_follow_up(run, objective, trial_runner))
+                    if run.of.error:
+                        waiting = deque(item for item in waiting if item[0] is not run.of)
+                    if not any(of is run.of for of in (*(other.of for other in running), *(of for of, _ in waiting))):
+                        yield _finish(study, run.of)
         finally:
             _stop(running)
 
@@ -127,10 +122,22 @@ def _new_trials(study, space, num_trials):
         yield _Started(study.ask(space), 0), 0
 
 
+def _poll(running, trial_runner):
+    """Reports new evaluations to the study; returns the runs that have ended."""
+    ended = []
+    for run in running:
+        has_ended = run.process.poll() is not None  # Before reading, so that nothing is written afterwards.
+        if run.index == 0:
+            _report(run, trial_runner.read(run.of.trial, run.index))
+        if has_ended:
+            ended.append(run)
+    return ended
+
+
 def _report(run, values):
-    """Reports new evaluations of a trial's first run to the study, and stops it if the trial is to be pruned."""
+    """Reports new evaluations of a trial's first run, and stops it if the trial is to be pruned."""
     started = run.of
-    new = values[started.num_reported :] if run.index == 0 else []
+    new = values[started.num_reported :]
     for value in new:  # Counted in evaluations, as steps are not comparable if the space changes the batch size.
         started.num_reported += 1
         started.trial.report(value, started.num_reported)
@@ -139,9 +146,11 @@ def _report(run, values):
         run.process.terminate()
 
 
-def _follow_up(run, values, objective, trial_runner):
+def _follow_up(run, objective, trial_runner):
     """Records the value or the failure of a run that has ended; returns the runs of its trial that follow."""
-    trial, code, best = run.of.trial, run.process.returncode, objective.best(values)
+    run.add_seconds()
+    trial, code = run.of.trial, run.process.returncode
+    best = objective.best(trial_runner.read(trial, run.index))
     if run.of.is_pruned:
         return []
     if was_stopped(code):
@@ -170,4 +179,5 @@ def _stop(running):
         run.process.terminate()
     for run in running:
         run.process.wait()
+    for run in running:
         run.add_seconds()
