@@ -1,4 +1,4 @@
-"""A trainer on tf.estimator.Estimator, for Python programs: `train` and `load` runs, write and read `records`.
+"""A trainer on tf.estimator.Estimator, for Python programs: `train` and `load` runs, `sweep` spaces, write and read `records`.
 
 The names are imported when they are first used, since importing TensorFlow takes seconds.
 """
@@ -14,6 +14,7 @@ if CHECKOUT:
 
 if TYPE_CHECKING:
     from estimator_trainer.common.commands.api import Predictor, Run, load, train
+    from estimator_trainer.common.commands.sweep_api import Sweep, sweep
     from estimator_trainer.common.errors import RunError, UsageError
     from estimator_trainer.common.pipeline.example_seed import example_seed
     from estimator_trainer.common.plugins.feature_columns import feature_columns, weight_column
@@ -24,12 +25,14 @@ __all__ = [
     'Predictor',
     'Run',
     'RunError',
+    'Sweep',
     'UsageError',
     'example_seed',
     'feature_columns',
     'load',
     'make_parallel',
     'records',
+    'sweep',
     'train',
     'weight_column',
 ]
@@ -38,6 +41,7 @@ __version__ = '0.2.0'
 _MODULES = {
     **dict.fromkeys(['Predictor', 'Run', 'load', 'train'], 'commands.api'),
     **dict.fromkeys(['RunError', 'UsageError'], 'errors'),
+    **dict.fromkeys(['Sweep', 'sweep'], 'commands.sweep_api'),
     'example_seed': 'pipeline.example_seed',
     'feature_columns': 'plugins.feature_columns',
     'make_parallel': 'training.parallel',

@@ -18,7 +18,8 @@ def find_command(arguments: list[str]) -> tuple[Callable[[list[str]], int], list
     Raises:
       ModuleNotFoundError: a package that the command needs is not installed.
     """
-    name, rest = (arguments[0], arguments[1:]) if arguments[:1] in (['sweep'], ['records']) else ('trainer', arguments)
+    is_named = arguments[:1] in (['sweep'], ['records'], ['trials'])
+    name, rest = (arguments[0], arguments[1:]) if is_named else ('trainer', arguments)
     module = importlib.import_module(f'estimator_trainer.common.commands.{name}')
     return module.main, [f'{name}.py', *rest]
 

@@ -1,6 +1,7 @@
 """Searches hyper-parameters; each trial is a run, and several train in parallel: python sweep.py --help"""
 
 import dataclasses
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from absl import flags as absl_flags
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from estimator_trainer.common.stop import StopOnSignal
 
 
+SAMPLERS = ('tpe', 'grid')  # As in common/sweep/sampling.py, which imports Optuna.
+
+
 @dataclasses.dataclass(frozen=True)
 class SweepOptions:
     """The flags that trainer.py does not have."""
@@ -27,8 +31,17 @@ class SweepOptions:
         group='Sweep',
         traits=Trait.PATH,
     )
-    trials: int = flag(20, 'Total number of trials.', bounds=(1, MAXIMUM))
-    jobs: int = flag(1, 'Number of trials to run in parallel.', bounds=(1, MAX_DEVICES))
+    sampler: str = flag(
+        'tpe',
+        'How to choose the points of the space: tpe by the results of earlier trials, grid all in order. Neither repeats a '
+        'point of a finite space.',
+        choices=SAMPLERS,
+    )
+    trials: int | None = flag(None, 'Total number of trials.', default_text='20; of a grid, all points', bounds=(1, MAXIMUM))
+    seeds: int = flag(
+        1, 'Number of seeds, from --seed on, with which each point runs; its value is their mean.', bounds=(1, MAX_DEVICES)
+    )
+    jobs: int = flag(1, 'Number of runs in parallel.', bounds=(1, MAX_DEVICES))
 
 
 def define_flags() -> absl_flags.FlagValues:
@@ -40,23 +53,34 @@ def define_flags() -> absl_flags.FlagValues:
 
 def check_flags(FLAGS: absl_flags.FlagValues) -> None:
     """Raises UsageError if flags are empty or incompatible."""
+    check_trial_flags(FLAGS)
+    if not FLAGS.space:
+        raise UsageError('--space is missing: a JSON file of the search space, such as hparams/spaces/alexnet_mnist.json')
+
+
+def check_trial_flags(FLAGS: absl_flags.FlagValues) -> None:
+    """Raises UsageError if flags but --space are empty, incompatible, or not for trials."""
     for name in names_with(Trait.NOT_IN_TRIALS):
         if FLAGS[name].present:
             raise UsageError(f'--{name} is for trainer.py: each trial of a sweep trains and evaluates, in one process')
     trainer.check_command(FLAGS)
-    if not FLAGS.space:
-        raise UsageError('--space is missing: a JSON file of the search space, such as hparams/spaces/alexnet_mnist.json')
     if is_remote(FLAGS.output_dir or ''):
         raise UsageError(f'--output_dir={FLAGS.output_dir}: a sweep needs a local directory')
 
 
 def run(FLAGS: absl_flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
     """Runs the remaining trials and returns the result."""
+    request = load_request()
+    space = request.read_space(FLAGS.space)
+    return request.run(trainer.SCRIPT, FLAGS, stop, space, f'--space={FLAGS.space}')[0]
+
+
+def load_request() -> Any:
+    """Imports `commands.sweep_request`, with TensorFlow; raises RunError if a package that only sweeps need is missing."""
     try:
-        from estimator_trainer.common.commands import sweep_request  # Imports TensorFlow.
+        return importlib.import_module('estimator_trainer.common.commands.sweep_request')
     except ModuleNotFoundError as error:
         raise RunError(f"{error.name} is not installed: pip install -e '.[sweep]'") from None
-    return sweep_request.run(trainer.SCRIPT, FLAGS, stop)
 
 
 def main(argv: list[str]) -> int:

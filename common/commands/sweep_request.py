@@ -1,6 +1,8 @@
 """From the flags of sweep.py to a search."""
 
+from collections.abc import Mapping
 import os
+import types
 from typing import Any
 
 from absl import flags
@@ -8,34 +10,50 @@ from absl import flags
 from estimator_trainer.common.cluster import tf_config
 from estimator_trainer.common.commands import request
 from estimator_trainer.common.commands.flags import arguments
-from estimator_trainer.common.files import check_scheme, read_json
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import check_scheme
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.metrics import parse_objective
+from estimator_trainer.common.sweep import sampling
+from estimator_trainer.common.sweep import space as spaces
 from estimator_trainer.common.sweep.search import search
-from estimator_trainer.common.sweep.space import read_space
 from estimator_trainer.common.sweep.trials import TrialRunner
 from estimator_trainer.common.training.model_fn import check_hparams
 from estimator_trainer.hparams import build, merge
 from estimator_trainer.hparams.text import parse
 
+_TRIALS = 20
 
-def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, Any]:
-    """Runs the remaining trials and returns the result.
+
+def read_space(path: str) -> dict[str, Any]:
+    """Returns the values of --space; raises UsageError if they cannot be read."""
+    check_scheme('space', path)
+    return spaces.read_space(path)
+
+
+def run(
+    script: str,
+    FLAGS: flags.FlagValues,
+    stop: StopOnSignal,
+    values: Mapping[str, Any],
+    origin: str,
+    hparams: Mapping[str, Any] = types.MappingProxyType({}),
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Runs the remaining trials and returns the result and the table of all, see `common.sweep.search.search`.
 
     Args:
       script: trainer.py, run by trials.
       FLAGS: of sweep.py.
+      values: of the space, as in JSON.
+      origin: of the values, for errors.
+      hparams: with values of their types, in place of text in FLAGS.
     """
     tf_config.refuse(os.environ, 'sweep.py')
-    _, _, params = request.load(FLAGS)
-    check_scheme('space', FLAGS.space)
-    objective = parse_objective(FLAGS.best_metric)
-    space: dict[str, Any] = read_space(FLAGS.space, params, _given(FLAGS))
-    for name in space.keys() & {'optimizer', 'learning_rate_schedule'}:
-        for choice in space[name].choices:
-            check_hparams(build.HParams(merge.apply(params, '--space', {name: choice})))
+    _, _, params = request.load(FLAGS, request.Objects(hparams=hparams))
+    objective = parse_objective(FLAGS.best_metric or 'loss:min')
+    space = _make_space(FLAGS, values, origin, params, hparams)
     trial_runner = TrialRunner(
         script,
         [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *arguments(FLAGS, but_for=Trait.SET_IN_TRIALS)],
@@ -43,8 +61,22 @@ def run(script: str, FLAGS: flags.FlagValues, stop: StopOnSignal) -> dict[str, A
         FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}_sweep',
         FLAGS.eval_splits[0],
         objective,
+        FLAGS.seeds,
     )
-    return search(trial_runner, space, _setup(FLAGS, params), FLAGS.trials, FLAGS.jobs, stop)
+    num_trials = FLAGS.trials or (int(sampling.size(space)) if FLAGS.sampler == 'grid' else _TRIALS)
+    return search(trial_runner, space, FLAGS.sampler, _setup(FLAGS, params, values), num_trials, FLAGS.jobs, stop)
+
+
+def _make_space(FLAGS, values, origin, params, hparams):
+    space: dict[str, Any] = spaces.make_space(values, origin, params, {*_given(FLAGS), *hparams})
+    for name in space.keys() & {'optimizer', 'learning_rate_schedule'}:
+        for choice in space[name].choices:
+            check_hparams(build.HParams(merge.apply(params, origin, {name: choice})))
+    if 'seed' in space and FLAGS.seeds > 1:
+        raise UsageError(f'{origin}: seed is also set by --seeds={FLAGS.seeds}: remove one of the two')
+    if FLAGS.sampler == 'grid':
+        sampling.check_grid(space, origin)
+    return space
 
 
 def _given(FLAGS):
@@ -53,9 +85,10 @@ def _given(FLAGS):
     return {*given, 'train_steps', 'num_epochs'} if given & {'train_steps', 'num_epochs'} else given
 
 
-def _setup(FLAGS, params):
+def _setup(FLAGS, params, values):
     """Returns the setup that trials must share to be comparable."""
-    space = {f'the space of {name}': values for name, values in read_json(FLAGS.space).items()}
-    same = {f'--{name}': FLAGS[name].value for name in names_with(Trait.SAME_IN_TRIALS)}
+    space = {f'the space of {name}': of_name for name, of_name in values.items()}
+    names = [*names_with(Trait.SAME_IN_TRIALS), *names_with(Trait.CHANGES_RESULT)]
+    same = {f'--{name}': FLAGS[name].value for name in names}
     same['--best_metric'] = FLAGS.best_metric or 'loss:min'  # As in studies of older versions.
-    return {**params, **space, **same}
+    return {**params, **space, **same, '--seeds': FLAGS.seeds}

@@ -1,1 +1,1 @@
-"""Hyper-parameter search: the study, its space, a process per trial."""
+"""Hyper-parameter search: the study, its space, a process per run of a trial."""

@@ -6,7 +6,6 @@ import dataclasses
 import os
 from typing import Any
 
-import optuna
 from optuna.trial import TrialState
 import tensorflow.compat.v1 as tf
 
@@ -14,74 +13,111 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import to_json
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
-from estimator_trainer.common.sweep.study import lock, open_study, run_trials
-from estimator_trainer.common.sweep.trials import TrialRunner
+from estimator_trainer.common.sweep import sampling, table
+from estimator_trainer.common.sweep.schedule import ERROR, run_trials
+from estimator_trainer.common.sweep.study import lock, open_study
+from estimator_trainer.common.sweep.trials import TrialRunner, starting
 
 
 def search(
     trial_runner: TrialRunner,
-    space: dict[str, optuna.distributions.BaseDistribution],
+    space: sampling.Space,
+    sampler: str,
     setup: Mapping[str, Any],
     num_trials: int,
     jobs: int,
     stop: StopOnSignal,
-) -> dict[str, Any]:
-    """Runs the remaining trials and returns the result; saves it in results.json, and the best set in best_hparams.json.
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Runs the remaining trials; returns the result, and the table of all trials, see `table.make_table`.
+
+    The result is saved in results.json, the best set in best_hparams.json, and the table in trials.csv and trials.json, which
+    have the trials finished so far.
 
     Args:
       trial_runner: its output_dir is that of the search.
       space: from `read_space`.
+      sampler: one of `sampling.SAMPLERS`.
       setup: the setup that trials must share to be comparable, as JSON.
       num_trials: the total number of trials, including earlier ones.
-      jobs: number of trials to run in parallel.
+      jobs: number of runs in parallel.
 
     Raises:
       UsageError: the directory cannot be used, or the flags are wrong.
       RunError: another search is running there, a dry run fails, or no trial completed.
     """
-    output_dir, objective = trial_runner.output_dir, trial_runner.objective
+    output_dir, objective, seed = trial_runner.output_dir, trial_runner.objective, trial_runner.params['seed']
     run_dir.ensure_writable(output_dir)
     if os.path.exists(run_dir.hparams_path(output_dir)):
         raise UsageError(f'--output_dir={output_dir} is the output_dir of a run: choose another')
-    best_path = os.path.join(output_dir, 'best_hparams.json')
-    with lock(output_dir) as descriptor:
-        trial_runner = dataclasses.replace(trial_runner, lock=descriptor)
+    with (
+        lock(output_dir) as descriptor,
+        starting(trial_runner.script, descriptor, trial_runner.dry_run_log()) as start_trainer,
+    ):
+        trial_runner = dataclasses.replace(trial_runner, start_trainer=start_trainer)
         trial_runner.check(stop)
-        study = open_study(output_dir, objective, trial_runner.params['seed'], setup)
-        if len(study.trials) >= num_trials and not study.get_trials(states=[TrialState.RUNNING]):
-            tf.logging.info('Nothing to do: all %d trials are complete; raise --trials to continue.', len(study.trials))
+        # The seed includes the number of trials: otherwise, a resumed study would sample the same values again.
+        study = open_study(output_dir, objective, lambda count: sampling.make_sampler(sampler, space, seed + count), setup)
+        was_done = _is_done(study, space, num_trials)
         with contextlib.closing(run_trials(study, space, objective, num_trials, jobs, trial_runner, stop)) as trials:
             for trial in trials:
                 _log(trial, trial_runner)
-                _keep_best(study, trial_runner, best_path)
-        best = _keep_best(study, trial_runner, best_path)
+                _save(study, trial_runner)
+        _save(study, trial_runner)
+    _log_end(study, space, was_done)
+    return _result(study, trial_runner), table.make_table(study, trial_runner)
+
+
+def _is_done(study, space, num_trials):
+    has_all = len(study.trials) >= num_trials or not sampling.num_left(study, space)
+    return has_all and not study.get_trials(states=[TrialState.RUNNING])
+
+
+def _best_path(output_dir):
+    return os.path.join(output_dir, 'best_hparams.json')
+
+
+def _best(study):
+    """Returns the best complete trial, or None."""
+    return study.best_trial if study.get_trials(states=[TrialState.COMPLETE]) else None
+
+
+def _save(study, trial_runner):
+    """Writes the table of the trials so far, and the set of the best one."""
+    table.save(table.make_table(study, trial_runner), trial_runner.output_dir)
+    if best := _best(study):
+        trial_runner.save_hparams(best, _best_path(trial_runner.output_dir))
+
+
+def _result(study, trial_runner):
+    """Returns the result, and saves it in results.json."""
+    best = _best(study)
     if not best:
-        raise RunError(f'no trial completed; the last one: {study.trials[-1].user_attrs.get("error", "was pruned")}')
-    result = {
-        'trials': len(study.trials),
-        objective.metric: to_json(best.value),
-        'best': trial_runner.directory(best),
-        'hparams_set': best_path,
-    }
-    run_dir.save_results(output_dir, result)
+        raise RunError(f'no trial completed; the last one: {study.trials[-1].user_attrs.get(ERROR, "was pruned")}')
+    found, metric = table.of_seeds(best, trial_runner), trial_runner.objective.metric
+    result = {'trials': len(study.trials), metric: to_json(found['value'])}
+    if 'std' in found:
+        result[f'{metric}_std'] = to_json(found['std'])
+    result |= {'best': trial_runner.directory(best), 'hparams_set': _best_path(trial_runner.output_dir)}
+    run_dir.save_results(trial_runner.output_dir, result)
     return result
 
 
-def _keep_best(study, trial_runner, path):
-    """Writes the set of the best complete trial so far and returns the trial, or None."""
-    if not study.get_trials(states=[TrialState.COMPLETE]):
-        return None
-    best = study.best_trial
-    trial_runner.save_hparams(best, path)
-    return best
+def _log_end(study, space, was_done):
+    if not sampling.num_left(study, space):
+        tf.logging.info('All %d points of the space are done.', sampling.size(space))
+    elif was_done:
+        tf.logging.info('Nothing to do: all %d trials are complete; raise --trials to continue.', len(study.trials))
 
 
 def _log(trial, trial_runner):
     name = trial_runner.directory(trial)
-    if 'error' in trial.user_attrs:
-        tf.logging.warning('%s failed: %s', name, trial.user_attrs['error'])
+    if ERROR in trial.user_attrs:
+        tf.logging.warning('%s failed: %s', name, trial.user_attrs[ERROR])
         return
-    values, objective = list(trial.intermediate_values.values()), trial_runner.objective
-    outcome = 'completed' if trial.state == TrialState.COMPLETE else 'was pruned'
-    count = f'{len(values)} evaluation{"s" if len(values) > 1 else ""}'
-    tf.logging.info(f'{name} {outcome}: {objective.metric} = {to_json(objective.best(values))} after {count}')
+    found, metric, count = table.of_seeds(trial, trial_runner), trial_runner.objective.metric, len(trial.intermediate_values)
+    if trial.state == TrialState.PRUNED:
+        outcome = f'was pruned: {metric} = {to_json(found["value"])}'
+    else:
+        spread = f' \u00b1 {to_json(found["std"])} over {trial_runner.num_seeds} seeds' if 'std' in found else ''
+        outcome = f'completed: {metric} = {to_json(found["value"])}{spread}'
+    tf.logging.info(f'{name} {outcome} after {count} evaluation{"s" if count > 1 else ""}')

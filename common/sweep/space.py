@@ -1,4 +1,4 @@
-"""Search spaces of hyper-parameters, from JSON files."""
+"""Search spaces of hyper-parameters, as in JSON files."""
 
 from collections.abc import Collection, Mapping
 import json
@@ -14,13 +14,24 @@ from estimator_trainer.hparams.merge import apply
 _KEYS = ('low', 'high', 'log', 'step')
 
 
-def read_space(path: str, params: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, distributions.BaseDistribution]:
-    """Reads a file such as {"learning_rate": {"low": 1e-4, "high": 0.01, "log": true}, "filters": [[16, 32], [32, 64]]}.
+def read_space(path: str) -> dict[str, Any]:
+    """Returns the JSON object in the file of --space; raises UsageError if there is none."""
+    try:
+        return read_json(path)
+    except ValueError as error:
+        raise UsageError(f'--space: {error}') from None
+
+
+def make_space(
+    values: Mapping[str, Any], origin: str, params: Mapping[str, Any], fixed: Collection[str] = ()
+) -> dict[str, distributions.BaseDistribution]:
+    """Returns the space of values such as {"learning_rate": {"low": 1e-4, "high": 0.01, "log": true}, "units": [16, 32]}.
 
     A list contains choices. A number may have a range instead, with inclusive bounds: "log" makes it logarithmic, "step" sets
     increments from "low" on.
 
     Args:
+      origin: begins the messages of errors.
       params: the hyper-parameters that the space's values replace.
       fixed: names of hyper-parameters set by flags, which must not be searched.
 
@@ -28,21 +39,16 @@ def read_space(path: str, params: Mapping[str, Any], fixed: Collection[str] = ()
       {name: distribution}; `decode` converts sampled values to the hyper-parameters' types.
 
     Raises:
-      UsageError: the file is missing, or is not a valid space for these hyper-parameters.
+      UsageError: the values are not a valid space for these hyper-parameters.
     """
-    try:
-        space = read_json(path)
-    except ValueError as error:
-        raise UsageError(f'--space: {error}') from None
-    if not space:
-        raise UsageError(f'--space={path}: names no hyper-parameter')
-    origin = f'--space={path}'
-    for name in space:
+    if not values:
+        raise UsageError(f'{origin}: names no hyper-parameter')
+    for name in values:
         if name in ('model', 'dataset'):
             raise UsageError(f'{origin}: {name} has its own flag, --{name}')
         if name in fixed:
             raise UsageError(f'{origin}: {name} is also set by a flag: remove one of the two')
-    return {name: _distribution(origin, params, name, values) for name, values in space.items()}
+    return {name: _distribution(origin, params, name, of_name) for name, of_name in values.items()}
 
 
 def decode(name: str, value: Any, params: Mapping[str, Any]) -> Any:

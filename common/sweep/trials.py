@@ -1,6 +1,7 @@
-"""The trials of a sweep: the trainer in child processes."""
+"""The trials of a sweep: runs of the trainer in child processes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
 import dataclasses
 import os
 import subprocess
@@ -16,19 +17,45 @@ from estimator_trainer.common.files import read_json, to_json
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.storage.metrics import Objective, read_metric
+from estimator_trainer.common.sweep import forks
 from estimator_trainer.common.sweep.space import decode
 from estimator_trainer.hparams import build, merge
 
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.05
+
+AnyTrial = optuna.Trial | optuna.trial.FrozenTrial
+Process = subprocess.Popen | forks.Fork
+
+
+Start = Callable[[Sequence[str], str], Process]  # Of a trainer, from its flags and the path of its log.
+
+
+@contextlib.contextmanager
+def starting(script: str, lock: int, log_path: str) -> Iterator[Start]:
+    """Yields a function that starts the trainer: in a fork, or else in a new process, which takes seconds longer.
+
+    There are forks on Linux without GPUs: elsewhere, libraries may have state that a fork breaks.
+
+    Args:
+      script: the trainer's path.
+      lock: a file descriptor that every process keeps open.
+      log_path: of the server that forks.
+    """
+    if forks.can_fork() and not tf.config.list_physical_devices('GPU'):
+        with forks.Server([script, 'trials'], log_path, pass_fds=[lock]) as server:
+            yield server.start
+        return
+    yield lambda flags, path: processes.start([script, *flags], path, stdout=subprocess.DEVNULL, pass_fds=[lock])
 
 
 @dataclasses.dataclass(frozen=True)
 class TrialRunner:
-    """Starts trials and reads their results.
+    """Starts the runs of trials, one for each seed, and reads their results.
 
-    Each has the output_dir trial-NUMBER in the sweep's output_dir, with its hyper-parameters and its log. script is the
-    trainer's path, flags are passed to all trials, params are the hyper-parameters that a trial's values override; split and
-    objective select the metric; lock is a file descriptor kept open by every process, set by `search`.
+    A trial has the directory trial-NUMBER in the sweep's output_dir. That is the output_dir of its run; with several seeds, it
+    has an output_dir for each, seed-SEED. script is the trainer's path, flags are passed to all runs, params are the
+    hyper-parameters that a trial's values override; split and objective select the metric; num_seeds is the number of runs,
+    with the seed of params and the following ones; start_trainer is set by `search`.
     """
 
     script: str
@@ -37,11 +64,20 @@ class TrialRunner:
     output_dir: str
     split: str
     objective: Objective
-    lock: int = -1
+    num_seeds: int = 1
+    start_trainer: Start | None = None
 
-    def directory(self, trial: optuna.Trial | optuna.trial.FrozenTrial) -> str:
-        """Returns the output_dir of a trial."""
+    def directory(self, trial: AnyTrial) -> str:
+        """Returns the directory of a trial."""
         return os.path.join(self.output_dir, f'trial-{trial.number}')
+
+    def seed(self, index: int) -> int:
+        """Returns the seed of a trial's run."""
+        return self.params['seed'] + index
+
+    def dry_run_log(self) -> str:
+        """Returns the path of the log of the dry run, and of the server of trials."""
+        return os.path.join(self.output_dir, 'dry_run.txt')
 
     def check(self, stop: StopOnSignal) -> None:
         """Makes a dry run with the hyper-parameters that trials override, which also prepares the data; `stop` may end it.
@@ -50,7 +86,7 @@ class TrialRunner:
           UsageError: the flags are wrong.
           RunError: the dry run fails.
         """
-        hparams, log = (os.path.join(self.output_dir, name) for name in ('dry_run.json', 'dry_run.txt'))
+        hparams, log = os.path.join(self.output_dir, 'dry_run.json'), self.dry_run_log()
         build.save(self.params, hparams)
         with stop.defer_signals():
             process = self._start(hparams, log, '--schedule=dry_run')
@@ -65,50 +101,56 @@ class TrialRunner:
             error = UsageError if process.returncode == 2 else RunError
             raise error(f'a dry run failed: {processes.explain(log, process.returncode)}')
 
-    def start(self, trial: optuna.Trial) -> subprocess.Popen:
-        """Starts or resumes a trial, and returns its process.
+    def start(self, trial: optuna.Trial, index: int = 0) -> Process:
+        """Starts or resumes a run of a trial, and returns its process.
 
         Raises:
           RunError: its directory has a run with other hyper-parameters.
         """
-        directory = self.directory(trial)
+        directory = self._run_directory(trial, index)
         tf.logging.info('%s: %s', directory, ', '.join(f'{name}={to_json(value)}' for name, value in trial.params.items()))
         os.makedirs(directory, exist_ok=True)
-        hparams = run_dir.hparams_path(directory)
-        self._check_same(trial, hparams)
-        self.save_hparams(trial, hparams)
-        return self._start(hparams, os.path.join(directory, 'log.txt'), f'--output_dir={directory}')
+        path, hparams = run_dir.hparams_path(directory), self._hparams(trial, index)
+        _check_same(path, hparams)
+        build.save(hparams, path)
+        return self._start(path, os.path.join(directory, 'log.txt'), f'--output_dir={directory}')
 
-    def read(self, trial: optuna.Trial) -> list[float]:
-        """Returns the metric's values in a trial's evaluations so far."""
-        return read_metric(self.directory(trial), self.split, self.objective.metric)
+    def read(self, trial: optuna.Trial, index: int = 0) -> list[float]:
+        """Returns the metric's values in the evaluations of a run so far."""
+        return read_metric(self._run_directory(trial, index), self.split, self.objective.metric)
 
-    def explain(self, trial: optuna.Trial, code: int) -> str:
-        """Explains a failed trial's exit code, and names its log."""
-        return processes.explain(os.path.join(self.directory(trial), 'log.txt'), code)
+    def explain(self, trial: optuna.Trial, index: int, code: int) -> str:
+        """Explains the exit code of a failed run, and names its log."""
+        return processes.explain(os.path.join(self._run_directory(trial, index), 'log.txt'), code)
 
-    def save_hparams(self, trial: optuna.Trial | optuna.trial.FrozenTrial, path: str) -> None:
-        """Writes a trial's hyper-parameters as a set."""
+    def save_hparams(self, trial: AnyTrial, path: str) -> None:
+        """Writes a trial's hyper-parameters as a set, with its first seed."""
         build.save(self._hparams(trial), path)
 
-    def _hparams(self, trial):
-        chosen = {name: decode(name, value, self.params) for name, value in trial.params.items()}
-        return build.HParams(merge.apply(self.params, '--space', chosen))
+    def chosen(self, trial: AnyTrial) -> dict[str, Any]:
+        """Returns the hyper-parameters that a trial has chosen, with values of their types."""
+        return {name: decode(name, value, self.params) for name, value in trial.params.items()}
 
-    def _check_same(self, trial, path):
-        """Raises RunError if the saved hyper-parameters differ. The trainer cannot notice: this file is its set."""
-        if not os.path.exists(path):
-            return
-        try:
-            expected = self._hparams(trial)
-            found = build.differences(build.HParams(build.renamed(read_json(path), expected)), expected)
-        except ValueError as error:
-            found = str(error)
-        if found:
-            raise RunError(
-                f'{os.path.dirname(path)} belongs to another sweep ({found}): delete it, or choose another --output_dir'
-            )
+    def _hparams(self, trial, index=0):
+        seed = {'seed': self.seed(index)} if index else {}
+        return build.HParams(merge.apply(self.params, '--space', {**self.chosen(trial), **seed}))
+
+    def _run_directory(self, trial, index):
+        directory = self.directory(trial)
+        return directory if self.num_seeds == 1 else os.path.join(directory, f'seed-{self.seed(index)}')
 
     def _start(self, hparams, log_path, *flags):
-        arguments = [self.script, *self.flags, f'--hparams_set={hparams}', *flags]
-        return processes.start(arguments, log_path, stdout=subprocess.DEVNULL, pass_fds=[self.lock])
+        assert self.start_trainer
+        return self.start_trainer([*self.flags, f'--hparams_set={hparams}', *flags], log_path)
+
+
+def _check_same(path, expected):
+    """Raises RunError if saved hyper-parameters differ. The trainer cannot notice: this file is its set."""
+    if not os.path.exists(path):
+        return
+    try:
+        found = build.differences(build.HParams(build.renamed(read_json(path), expected)), expected)
+    except ValueError as error:
+        found = str(error)
+    if found:
+        raise RunError(f'{os.path.dirname(path)} belongs to another sweep ({found}): delete it, or choose another --output_dir')

@@ -18,7 +18,7 @@ from estimator_trainer.common.commands import request, sweep, trainer
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.own_data.schema import COLUMNS, FEATURES, read_schema
 from estimator_trainer.common.storage.metrics import read_metric
-from estimator_trainer.common.sweep.space import read_space
+from estimator_trainer.common.sweep.space import make_space, read_space
 from estimator_trainer.hparams.defaults import DEFAULTS
 from tests import forked
 from tests.shared import ROOT
@@ -141,7 +141,9 @@ def test_the_sweep_has_a_good_command_line_and_its_spaces_are_of_alexnet_on_mnis
     FLAGS(['trainer.py'])
     (tmp_path / 'space.json').write_text(re.search('```json\n(.*?)```', SWEEPS, re.DOTALL)[1])
     for path in (tmp_path / 'space.json', os.path.join(ROOT, SWEEP.space)):
-        assert {'learning_rate', 'dense_units', 'filters'} <= read_space(str(path), request.load(FLAGS)[2]).keys()
+        assert {'learning_rate', 'dense_units', 'filters'} <= make_space(
+            read_space(str(path)), path, request.load(FLAGS)[2]
+        ).keys()
 
 
 @pytest.mark.parametrize('terms', [COLUMNS, FEATURES])

@@ -6,6 +6,10 @@ import signal
 import sys
 import time
 
+from estimator_trainer.common.sweep import forks
+
+if sys.argv[1:] == ['trials']:
+    sys.argv[1:] = forks.serve() or sys.exit()
 flags = dict(flag.removeprefix('--').split('=', 1) for flag in sys.argv[1:])
 with open(flags['hparams_set']) as file:
     rate = json.load(file)['learning_rate']

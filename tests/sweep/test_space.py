@@ -6,7 +6,7 @@ import optuna
 import pytest
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.sweep.space import decode, read_space
+from estimator_trainer.common.sweep.space import decode, make_space, read_space
 from estimator_trainer.hparams import build, merge
 
 PARAMS = build.make_hparams('m', {'filters': [16, 32], 'units': 10, 'activation': 'relu', 'rate': 0.5, 'norm': False}, 'd', {})
@@ -15,7 +15,7 @@ PARAMS = build.make_hparams('m', {'filters': [16, 32], 'units': 10, 'activation'
 def space_of(tmp_path, space, fixed=()):
     path = tmp_path / 'space.json'
     path.write_text(space if isinstance(space, str) else json.dumps(space))
-    return read_space(str(path), PARAMS, fixed)
+    return make_space(read_space(str(path)), f'--space={path}', PARAMS, fixed)
 
 
 def drawn(tmp_path, space, count=200):

@@ -8,16 +8,21 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import optuna
 from optuna.trial import TrialState
 import pytest
 
 from estimator_trainer.common import processes
-from estimator_trainer.common.commands import sweep, trainer
+from estimator_trainer.common.commands import sweep, sweep_request, trainer, trials
+from estimator_trainer.common.options.entry import Trait
+from estimator_trainer.common.options.table import names_with
+from estimator_trainer.common.sweep import forks
+from estimator_trainer.hparams.build import HParams
 from tests import forked
 from tests.cluster import tiny_data
 from tests.cluster.tasks import TINY, tf_config, wait_until
-from tests.shared import POLYNOMIAL, ROOT, rows
+from tests.shared import POLYNOMIAL, ROOT, assert_equal, read_weights, rows
 
 RATES = {'learning_rate': {'low': 1e-4, 'high': 0.5, 'log': True}}
 FAKE, TRAINER = os.path.join(ROOT, 'tests', 'sweep', 'fake_trainer.py'), trainer.SCRIPT
@@ -52,6 +57,15 @@ def losses(directory, split='eval'):
     return [float(row['loss']) for row in rows(directory / 'metrics.csv') if row['split'] == split]
 
 
+def logged(log):
+    """Returns the lines of a log without times, rates and paths."""
+    return [re.sub(r'\S*/\S*|[\d.]+ sec|\d\d:\d\d left', '', line[20:]) for line in log.splitlines() if '/sec' not in line]
+
+
+def table_of(tmp_path):
+    return json.loads((tmp_path / 'output' / 'trials.json').read_text())
+
+
 def trials_of(tmp_path):
     return optuna.load_study(study_name='sweep', storage=f'sqlite:///{tmp_path}/output/study.db').trials
 
@@ -75,8 +89,10 @@ def test_the_best_set_trains_again_to_the_same_loss(search, run, tmp_path):
         assert saved['piecewise_boundaries'] == json.loads(trial.params['piecewise_boundaries'])
 
     again = tmp_path / 'again'
-    assert run(*POLYNOMIAL, *evaluations, f'--hparams_set={hparams}', output_dir=again)[0] == 0
-    assert losses(again, 'train') == losses(best, 'train')
+    code, _, log = run(*POLYNOMIAL, *evaluations, f'--hparams_set={hparams}', output_dir=again)
+    assert code == 0 and losses(again, 'train') == losses(best, 'train')
+    assert_equal(read_weights(again), read_weights(best))
+    assert logged(log) == logged((best / 'log.txt').read_text())
 
 
 def test_a_stopped_sweep_resumes_its_trials(search, tmp_path, monkeypatch):
@@ -103,7 +119,9 @@ def test_a_stopped_sweep_resumes_its_trials(search, tmp_path, monkeypatch):
     assert [row['global_step'] for row in rows(trial / 'metrics.csv')] == ['30', '60']
 
 
-def test_a_trial_starts_with_the_flags_of_a_run_in_its_own_session(search, tmp_path):
+@pytest.mark.parametrize('forks_are_safe', [True, False])
+def test_a_trial_starts_with_the_flags_of_a_run_in_its_own_session(search, tmp_path, monkeypatch, forks_are_safe):
+    monkeypatch.setattr(forks, 'can_fork', lambda: forks_are_safe)
     flags = ('--train_steps=20', '--hparams=momentum=0.5', '--seed=3', '--num_towers=2', '--best_metric=loss:max')
     code, result, err = search({'learning_rate': [0.25]}, '--trials=1', '--jobs=2', *flags, f'--log_file={tmp_path}/log')
     assert code == 0
@@ -153,9 +171,10 @@ def test_failed_trials_are_reported_and_end_nothing_but_a_sweep_without_others(s
     assert code == 1 and f' WARNING {tmp_path}/output/trial-0 failed: {line}' in err
     assert err.endswith(f'sweep.py: no trial completed; the last one: {line}')
 
-    code, result, _ = search(space, '--trials=4', '--jobs=2', '--train_steps=20')
+    code, result, err = search(space, '--trials=4', '--jobs=2', '--train_steps=20')
     states = {trial.params['learning_rate']: trial.state for trial in trials_of(tmp_path)}
-    assert code == 0 and states == {1e9: TrialState.PRUNED, 1e-4: TrialState.COMPLETE} and result['trials'] == 4
+    assert code == 0 and states == {1e9: TrialState.PRUNED, 1e-4: TrialState.COMPLETE} and result['trials'] == 2
+    assert 'All 2 points of the space are done.' in err
 
     code, _, err = search({'learning_rate': [0.1, 0.2]}, '--trials=4', '--train_steps=30', '--eval_every_steps=5')
     assert code == 2
@@ -202,6 +221,8 @@ def test_wrong_usage_of_a_sweep_and_a_cluster_are_one_line_and_exit_code_2(searc
         ('num_epochs is also set by a flag', {'num_epochs': [1.0]}, ['--train_steps=2']),
         ('train_steps is also set by a flag', {'train_steps': [1]}, ['--num_epochs=2']),
         ('seed is also set by a flag', {'seed': [1]}, ['--seed=2']),
+        ('learning_rate is a logarithmic range: give a list of choices for --sampler=grid', RATES, ['--sampler=grid']),
+        ('seed is also set by --seeds=2: remove one of the two', {'seed': [1]}, ['--seeds=2']),
         ('optimizer=adm is not one of adam', {'optimizer': ['sgd', 'adm']}, ['--trials=1']),
     ):
         for flag in flags:
@@ -219,3 +240,45 @@ def test_the_error_in_the_log_is_the_cause_of_a_failure_and_signals_that_ask_a_t
     log.write_text('INFO:tensorflow:loss = 3\nTraceback:\n  File "a.py"\na.b.OutOfMemoryError: OOM [Op:C]\nFile "c.py"\n')
     assert processes.explain(str(log), 1) == f'a.b.OutOfMemoryError: OOM [Op:C] (log: {log})'
     assert [code for code in range(-20, 160) if processes.was_stopped(code)] == [-15, -2, -1, 129, 130, 143]
+
+
+def test_the_table_has_a_row_for_each_finished_trial_with_its_seeds(search, tmp_path):
+    space = {'learning_rate': [0.25, 1e9, 0.5], 'filters': [[4, 8]]}
+    flags = ('--sampler=grid', '--seeds=2', '--seed=7', '--model=alexnet', '--dataset=mnist', '--train_steps=20')
+    assert search(space, *flags, '--trials=2')[0] == 0 and len(table_of(tmp_path)) == 2
+    code, result, err = search(space, *flags)
+    output = tmp_path / 'output'
+    assert code == 0 and (result['loss'], result['loss_std'], result['trials']) == (0.25, 0, 3)
+    found = table_of(tmp_path)
+    assert [(row['number'], row['state'], row['value'], row['std']) for row in found] == [
+        (0, 'complete', 0.25, 0),
+        (1, 'failed', None, None),
+        (2, 'complete', 0.5, 0),
+    ]
+    assert found[0]['values'] == {'7': 0.25, '8': 0.25} and found[1]['values'] == {'7': None, '8': None}
+    assert found[0]['hparams'] == {'learning_rate': 0.25, 'filters': [4, 8]} and found[0]['seconds'] > 0
+    assert found[0]['output_dir'] == f'{output}/trial-0' and 'the loss of step 3 is inf' in found[1]['error']
+    columns = ['number', 'state', 'value', 'std', 'seed_7', 'seed_8', 'learning_rate', 'filters']
+    table = rows(output / 'trials.csv')
+    assert [*table[0]] == [*columns, 'seconds', 'output_dir', 'error']
+    assert [table[2][name] for name in columns] == ['2', 'complete', '0.5', '0.0', '0.5', '0.5', '0.5', '[4, 8]']
+    seeds = [json.loads((output / 'trial-0' / f'seed-{seed}' / 'hparams.json').read_text())['seed'] for seed in (7, 8)]
+    assert seeds == [7, 8] and json.loads((output / 'best_hparams.json').read_text())['seed'] == 7
+
+
+def test_each_flag_that_changes_results_is_one_on_which_trials_agree(command):
+    FLAGS = sweep.define_flags()
+    FLAGS(command({}))
+    setup = sweep_request._setup(FLAGS, HParams({'seed': 1}), {'momentum': [1]})
+    assert {f'--{name}' for name in names_with(Trait.CHANGES_RESULT)} < setup.keys()
+
+
+def test_a_forked_trainer_draws_its_own_random_numbers(execute, monkeypatch):
+    monkeypatch.setattr(forks, 'serve', lambda: ['--version'])
+    monkeypatch.setattr(sys, 'argv', ['pytest'])
+    np.random.seed(0)
+    expected = np.random.RandomState(0).rand()
+    assert execute(trials.main, ['trials.py'])[0] == 0 and sys.argv == ['trainer.py', '--version']
+    assert np.random.rand() != expected
+    monkeypatch.setattr(forks, 'serve', lambda: None)
+    assert execute(trials.main, ['trials.py']) == (0, None, '')

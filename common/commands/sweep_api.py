@@ -1,0 +1,136 @@
+"""Python API of hyper-parameter search, equivalent to sweep.py.
+
+from estimator_trainer import sweep
+
+found = sweep({'learning_rate': [0.001, 0.01]}, model='alexnet', dataset='mnist', num_epochs=1, output_dir='output/x')
+found.best['hparams'], found.best['value']
+found.frame()
+"""
+
+from collections.abc import Mapping
+import json
+import os
+import types
+from typing import Any
+
+from absl import flags as absl_flags
+
+from estimator_trainer.common.commands import api, flags, frames, trainer
+from estimator_trainer.common.commands.sweep import SweepOptions, check_trial_flags, load_request
+from estimator_trainer.common.errors import RunError, UsageError, describe, show
+from estimator_trainer.common.files import dumps
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.stop import StopInProgram
+
+
+def sweep(
+    space: Mapping[str, Any] | str | os.PathLike,
+    model: Any,
+    dataset: Any,
+    output_dir: str | None = None,
+    *,
+    sampler: str = 'tpe',
+    trials: int | None = None,
+    seeds: int = 1,
+    jobs: int = 1,
+    hparams: Mapping[str, Any] | str = types.MappingProxyType({}),
+    target: str = '',
+    **options: Any,
+) -> 'Sweep':
+    """Searches hyper-parameters, or resumes the search in the output_dir; each trial is a run in a process of its own.
+
+    Ctrl-C stops the runs, each after saving a checkpoint, and raises KeyboardInterrupt; the same call resumes them.
+
+    Args:
+      space: for each hyper-parameter a list of choices, or a range such as {'low': 1e-4, 'high': 0.1, 'log': True}; or the path
+        of a JSON file with them.
+      model: the name of a model, or a module, which the processes import.
+      dataset: likewise; or a DataFrame or a table of Arrow, as for `train`.
+      output_dir: by default output/DATASET/MODEL_sweep; must be local.
+      sampler, trials, seeds, jobs: the flags of sweep.py.
+      hparams: of all trials, {name: value}, or text as for --hparams.
+      target: the column of a DataFrame to predict, if it is not named target or label.
+      **options: the flags of trainer.py, such as train_steps=1000 or best_metric='accuracy:max', the objective.
+
+    Raises:
+      UsageError: an argument is wrong, or the output_dir belongs to another search.
+      RunError: Optuna is not installed, another search is running there, or no trial completed.
+    """
+    data_dir = options.pop('data_dir', None)
+    if frames.is_frame(dataset):
+        path = frames.write(dataset, api._absolute('data_dir', Options.data_dir if data_dir is None else data_dir))
+        dataset, hparams = 'table', frames.add_file(hparams, path, target)
+    for kind, module in (('model', model), ('dataset', dataset)):
+        if not isinstance(module, (str, types.ModuleType)):
+            raise UsageError(
+                f'{kind} is {describe(module)}, but each trial is a process that imports it: give a name or a module'
+            )
+    output_dir = f'output/{api._name(dataset)}/{api._name(model)}_sweep' if output_dir is None else output_dir
+    run = api.Run(output_dir, model, dataset, data_dir)
+    with api._reported(), StopInProgram() as stop:
+        FLAGS, objects = run._settings({'hparams': hparams}, options)
+        _set(FLAGS, sampler=sampler, trials=trials, seeds=seeds, jobs=jobs)
+        check_trial_flags(FLAGS)
+        request = load_request()
+        if isinstance(space, (str, os.PathLike)):
+            values, origin = request.read_space(os.fspath(space)), f'space={space}'
+        else:
+            values, origin = _values(space), 'space'
+        result, table = request.run(trainer.SCRIPT, FLAGS, stop, values, origin, objects.hparams)
+    return Sweep(run.output_dir, result, table)
+
+
+def _set(FLAGS, **values):
+    """Adds the flags of sweep.py with values of the flags' types; raises UsageError if one is wrong."""
+    flags.define(FLAGS, SweepOptions)
+    for name, value in values.items():
+        try:
+            if value is not None:
+                FLAGS[name].parse(api._to_python(value))
+        except absl_flags.Error as error:
+            raise UsageError(str(error).removeprefix('flag --')) from None
+
+
+def _values(space):
+    """Returns a space as its JSON file would have it."""
+    if not isinstance(space, Mapping):
+        raise UsageError(f'space must be a dict of names and values, or the path of a JSON file, not {describe(space)}')
+    return json.loads(dumps({**space}, default=lambda value: _known(api._to_python(value))))
+
+
+def _known(value):
+    if not isinstance(value, (bool, int, float, str, list)):
+        raise UsageError(f'space: {show(value)} is no value of a hyper-parameter')
+    return value
+
+
+class Sweep:
+    """A finished search.
+
+    Attributes:
+      output_dir: its directory, to be passed to TensorBoard.
+      trials: a dict for each trial: number, state ('complete', 'pruned' or 'failed'), value, hparams, seconds, output_dir and
+        error; with several seeds also std and values. The same as trials.json.
+      best: that of the best complete trial. `load(best['output_dir'])` opens its run, if there is one seed.
+    """
+
+    def __init__(self, output_dir: str, result: Mapping[str, Any], table: list[dict[str, Any]]):
+        self.output_dir, self.trials = output_dir, table
+        self.best = next(row for row in table if row['output_dir'] == result['best'])
+
+    def __repr__(self):
+        return f'Sweep({self.output_dir!r})'
+
+    def frame(self) -> Any:
+        """Returns the trials as a DataFrame of pandas, with the columns of trials.csv.
+
+        Raises:
+          RunError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ModuleNotFoundError as error:
+            raise RunError(f'{error.name} is not installed: pip install pandas, or read .trials, a list of dicts') from None
+        from estimator_trainer.common.sweep.table import flat
+
+        return pandas.DataFrame([flat(row) for row in self.trials])

@@ -1,0 +1,35 @@
+"""The server of a sweep's trials: imports what the trainer needs, and forks one for each trial."""
+
+import gc
+import sys
+
+from estimator_trainer.common.commands import command, trainer
+from estimator_trainer.common.sweep import forks
+
+
+def main(argv: list[str]) -> int:
+    """Forks trainers until the sweep ends, and returns 0; in each fork, runs the trainer and returns its exit code."""
+    del argv
+    command.import_tensorflow()
+    _import_all()
+    flags = forks.serve()
+    if flags is None:
+        return 0
+    _draw_own_numbers()
+    sys.argv[:] = ['trainer.py', *flags]
+    return trainer.main(sys.argv)
+
+
+def _import_all():
+    """Imports what each run imports, but no module of a user: it may start threads, which forks do not have."""
+    from estimator_trainer.common import console  # noqa: F401
+    from estimator_trainer.common.commands import report, request  # noqa: F401
+
+    gc.freeze()  # Otherwise, each fork would traverse these objects, and copy them.
+
+
+def _draw_own_numbers():
+    """Seeds NumPy in a fork as in a new process; Python does so for its own generator."""
+    import numpy as np
+
+    np.random.seed()

@@ -1,0 +1,183 @@
+"""The trials of a study: each is a run per seed, in a process of its own; several run in parallel."""
+
+from collections import deque
+from collections.abc import Generator
+import dataclasses
+import statistics
+import time
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.processes import was_stopped
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.storage.metrics import Objective
+from estimator_trainer.common.sweep import sampling
+from estimator_trainer.common.sweep.study import FILE, reporting_storage_errors
+from estimator_trainer.common.sweep.trials import Process, TrialRunner
+
+_POLL_SECONDS = 0.05
+ERROR, VALUES, SECONDS = 'error', 'values', 'seconds'  # Attributes of a trial: the last two are of all its runs.
+
+
+@dataclasses.dataclass
+class _Started:
+    """A trial that has begun, with the number of evaluations already reported to the study."""
+
+    trial: optuna.Trial
+    num_reported: int
+    is_pruned: bool = False
+    error: str = ''
+
+
+@dataclasses.dataclass
+class _Run:
+    """A process of a trial, with one of its seeds."""
+
+    of: _Started
+    index: int  # Of the seed.
+    process: Process
+
+    def __post_init__(self):
+        self._start = time.monotonic()
+
+    def add_seconds(self) -> None:
+        """Adds the time of this run, which has ended, to its trial's."""
+        before = self.of.trial.user_attrs.get(SECONDS, 0)
+        self.of.trial.set_user_attr(SECONDS, before + time.monotonic() - self._start)
+
+
+def run_trials(
+    study: optuna.Study,
+    space: sampling.Space,
+    objective: Objective,
+    num_trials: int,
+    jobs: int,
+    trial_runner: TrialRunner,
+    stop: StopOnSignal,
+) -> Generator[FrozenTrial, None, None]:
+    """Runs trials until the study has num_trials, or all points of its space; first resumes those of an interrupted sweep.
+
+    A trial runs with its first seed, by whose evaluations it may be pruned, and then with the others. On any exit, stops all
+    runs, each after saving a checkpoint.
+
+    Args:
+      study: from `open_study`.
+      objective: determines a run's value, that of its best evaluation; a trial's is the mean of its runs.
+      num_trials: total, including those of earlier sweeps.
+      jobs: number of runs in parallel.
+      trial_runner: any object with the methods `start`, `read` and `explain`, and num_seeds.
+      stop: its signal ends the process.
+
+    Yields:
+      Each finished trial: complete or pruned; with a user attribute `error` if it failed.
+
+    Raises:
+      RunError: another process has stopped a run, or accessing the study's file fails.
+    """
+    running: list[_Run] = []
+    with reporting_storage_errors(FILE), stop.defer_signals():
+        waiting = deque(_stopped_runs(study, space, trial_runner.num_seeds))
+        new = _new_trials(study, space, num_trials)
+        try:
+            while True:
+                while len(running) < jobs and (following := waiting.popleft() if waiting else next(new, None)):
+                    started, index = following
+                    running.append(_Run(started, index, trial_runner.start(started.trial, index)))
+                if not running:
+                    return
+                time.sleep(_POLL_SECONDS)
+                stop.exit_if_received()
+                for run in _poll(running, trial_runner):
+                    running.remove(run)
+                    waiting.extend(_follow_up(run, objective, trial_runner))
+                    if run.of.error:
+                        waiting = deque(item for item in waiting if item[0] is not run.of)
+                    if not any(of is run.of for of in (*(other.of for other in running), *(of for of, _ in waiting))):
+                        yield _finish(study, run.of)
+        finally:
+            _stop(running)
+
+
+def _stopped_runs(study, space, num_seeds):
+    """Yields the runs of interrupted trials, to resume or start them, each as (_Started, index of its seed)."""
+    for frozen in study.get_trials(states=[TrialState.RUNNING]):
+        if frozen.params.keys() != space.keys():  # Interrupted before all its values were sampled.
+            study.tell(frozen.number, state=TrialState.FAIL)
+            continue
+        trial = optuna.Trial(study, frozen._trial_id)  # pylint: disable=protected-access; there is no public name.
+        left = [index for index in range(num_seeds) if str(index) not in frozen.user_attrs.get(VALUES, {})]
+        started = _Started(trial, len(frozen.intermediate_values))
+        for index in left[:1] if left[:1] == [0] else left or [num_seeds - 1]:
+            yield started, index
+
+
+def _new_trials(study, space, num_trials):
+    """Yields the first run of each new trial until the study has num_trials, or its space has no more points."""
+    for _ in range(num_trials - len([trial for trial in study.trials if trial.state != TrialState.WAITING])):
+        if not sampling.num_left(study, space):
+            return
+        yield _Started(study.ask(space), 0), 0
+
+
+def _poll(running, trial_runner):
+    """Reports new evaluations to the study; returns the runs that have ended."""
+    ended = []
+    for run in running:
+        has_ended = run.process.poll() is not None  # Before reading, so that nothing is written afterwards.
+        if run.index == 0:
+            _report(run, trial_runner.read(run.of.trial, run.index))
+        if has_ended:
+            ended.append(run)
+    return ended
+
+
+def _report(run, values):
+    """Reports new evaluations of a trial's first run, and stops it if the trial is to be pruned."""
+    started = run.of
+    new = values[started.num_reported :]
+    for value in new:  # Counted in evaluations, as steps are not comparable if the space changes the batch size.
+        started.num_reported += 1
+        started.trial.report(value, started.num_reported)
+    if new and run.process.poll() is None and started.trial.should_prune():
+        started.is_pruned = True
+        run.process.terminate()
+
+
+def _follow_up(run, objective, trial_runner):
+    """Records the value or the failure of a run that has ended; returns the runs of its trial that follow."""
+    run.add_seconds()
+    trial, code = run.of.trial, run.process.returncode
+    best = objective.best(trial_runner.read(trial, run.index))
+    if run.of.is_pruned:
+        return []
+    if was_stopped(code):
+        raise RunError(f'trial {trial.number} was interrupted: rerun the command to resume')
+    if code or best is None:
+        run.of.error = trial_runner.explain(trial, run.index, code) if code else f'{objective.metric} was never a number'
+        return []
+    trial.set_user_attr(VALUES, {**trial.user_attrs.get(VALUES, {}), str(run.index): best})
+    return [(run.of, index) for index in range(1, trial_runner.num_seeds)] if run.index == 0 else []
+
+
+def _finish(study, started):
+    trial = started.trial
+    if started.error:
+        trial.set_user_attr(ERROR, started.error)
+    if started.error or started.is_pruned:
+        # Not FAIL, which the sampler ignores: the cause is mostly the hyper-parameters, as when the loss diverges.
+        return study.tell(trial, state=TrialState.PRUNED)
+    return study.tell(trial, statistics.fmean(trial.user_attrs[VALUES].values()))
+
+
+def _stop(running):
+    if running:
+        tf.logging.info('Stopping %d runs after saving a checkpoint; rerun the command to resume.', len(running))
+    for run in running:
+        run.process.terminate()
+    for run in running:
+        run.process.wait()
+    for run in running:
+        run.add_seconds()

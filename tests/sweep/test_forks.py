@@ -1,0 +1,70 @@
+"""Forks of a server: what they get, how they end, and what remains."""
+
+import signal
+
+import pytest
+
+from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.sweep import forks
+from tests.cluster.tasks import wait_until
+from tests.shared import ROOT
+
+SCRIPT = f"""
+import os, signal, sys, time
+sys.path.insert(0, {ROOT!r})
+from estimator_trainer.common.sweep import forks
+arguments = forks.serve()
+if arguments:
+    exec(arguments[0])
+"""
+
+
+@pytest.fixture
+def server(tmp_path):
+    (tmp_path / 'script.py').write_text(SCRIPT)
+    with forks.Server([str(tmp_path / 'script.py')], str(tmp_path / 'server.txt')) as server:
+        yield server
+    assert server._process.returncode is not None
+
+
+def test_a_fork_has_the_exit_code_of_a_process_and_the_server_goes_on(server, tmp_path):
+    codes = {'': 0, 'sys.exit(2)': 2, 'os._exit(7)': 7, 'raise MemoryError': 1}
+    codes |= {f'os.kill(os.getpid(), {number})': -number for number in (signal.SIGKILL, signal.SIGSEGV)}
+    started = {code: server.start([code], str(tmp_path / 'log.txt')) for code in codes}
+    assert {code: fork.wait() for code, fork in started.items()} == codes
+    assert {code: fork.poll() for code, fork in started.items()} == codes
+
+
+def test_a_fork_has_what_a_new_process_would_have(server, tmp_path):
+    log = tmp_path / 'log.txt'
+    log.write_text('before\n')
+    found = (
+        'print([arguments[1], sys.stdin.read(), os.getsid(0) == os.getpid(), *signal.pthread_sigmask(0, [])], file=sys.stderr)'
+    )
+    waiting = server.start(['time.sleep(1000)'], str(tmp_path / 'other.txt'))
+    print_open = 'print(len(os.listdir("/proc/self/fd")), file=sys.stderr); print("out")'
+    for code in (found, print_open):
+        assert server.start([code, 'ä\n'], str(log)).wait() == 0
+    waiting.terminate()
+    assert waiting.wait() == -signal.SIGTERM
+    assert server.start([print_open], str(log)).wait() == 0
+    # The number of open files does not depend on other forks: a fork has only its own.
+    assert log.read_text().splitlines() == ['before', "['ä\\n', '', True]", *['4'] * 2]
+
+
+def test_forks_end_with_a_killed_server_and_no_other_starts(server, tmp_path):
+    ready = tmp_path / 'ready'
+    code = f'signal.signal(signal.SIGTERM, lambda *unused: sys.exit()); open({str(ready)!r}, "w"); time.sleep(1000)'
+    fork = server.start([code], str(tmp_path / 'log.txt'))
+    wait_until(ready.exists)
+    server._process.kill()
+    assert fork.wait() == -signal.SIGTERM  # Nobody knows the code.
+    with pytest.raises(RunError, match='no process can be started: was killed by SIGKILL .*server.txt'):
+        server.start([''], str(tmp_path / 'log.txt'))
+
+
+def test_an_error_of_the_server_is_named(tmp_path):
+    (tmp_path / 'script.py').write_text('raise ImportError("no such thing")')
+    with forks.Server([str(tmp_path / 'script.py')], str(tmp_path / 'log.txt')) as server:
+        with pytest.raises(RunError, match='no process can be started: ImportError: no such thing .*log.txt'):
+            server.start([''], str(tmp_path / 'log.txt'))
