@@ -1,25 +1,16 @@
 """Warm start: initialization of the weights from another run."""
 
-import atexit
 from collections.abc import Sequence
-import contextlib
-import os
 import re
-import shutil
-import tempfile
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.keras import weights as keras_weights
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.table import Options
-from estimator_trainer.common.options.values import is_scope, parse_names
-from estimator_trainer.common.storage.checkpoints import latest_intact
-from estimator_trainer.common.storage.restore import is_intact, open_checkpoint, without_suffix
+from estimator_trainer.common.options.values import parse_names
+from estimator_trainer.common.training.start_weights import AVERAGE, StartWeights, renamed
 from estimator_trainer.common.training.whole_layers import incomplete, layer_of
-
-_AVERAGE = '/ExponentialMovingAverage'
 
 
 def warm_start(options: Options, networks: Sequence[Any] = ()) -> None:
@@ -51,7 +42,7 @@ def start_from(
     """
     pairs, excluded = parse_names(names), {v.op.name for v in variables if exclude and re.search(exclude, v.op.name)}
     _check_names(variables, pairs, exclude, excluded)
-    weights = _Weights(path, networks)
+    weights = StartWeights(path, networks)
     tf.logging.info('Starting from the weights in %s:', path if weights.keras else weights.checkpoint)
     sources = {v.op.name: _find_source(weights, v, pairs, v.op.name in excluded) for v in variables}
     for pair in sorted({*pairs} - {source.pair for source in sources.values() if source.key in weights.shapes}):
@@ -89,7 +80,7 @@ def _check_names(variables, pairs, exclude, excluded):
     if exclude and not excluded:
         raise UsageError(f'--warm_start_exclude={exclude}: matches none of the variables: {_list_names(variables)}')
     for old, new in pairs:
-        if not any(_renamed(variable.op.name, old, new) for variable in variables):
+        if not any(renamed(variable.op.name, old, new) for variable in variables):
             raise UsageError(f'--warm_start_names: {old}:{new}: the model has no {new}; it has: {_list_names(variables)}')
 
 
@@ -111,7 +102,7 @@ class _Source(NamedTuple):
 
 def _find_source(weights, variable, pairs, is_excluded):
     name, shape = variable.op.name, variable.shape.as_list()
-    pair = next((pair for pair in pairs if _renamed(name, *pair)), None)
+    pair = next((pair for pair in pairs if renamed(name, *pair)), None)
     key = weights.key(name, pair)
     saved_shape = weights.shapes.get(key)
     if is_excluded:
@@ -125,7 +116,7 @@ def _outcome(name, source, weights):
     if source.problem:
         return f'skipped: {source.problem}'
     saved_name = weights.shown(source.key)
-    return 'loaded' if saved_name in (name, f'{name}{_AVERAGE}') else f'loaded from {saved_name}'
+    return 'loaded' if saved_name in (name, f'{name}{AVERAGE}') else f'loaded from {saved_name}'
 
 
 def _of_layer(layer, names, sources):
@@ -137,36 +128,6 @@ def _of_layer(layer, names, sources):
         f'the layer {layer} starts from scratch, as a part of it cannot be loaded: {reasons}: {other}load the others with '
         f"--warm_start_exclude='{only}'"
     )
-
-
-class _Weights:
-    """The weights to start from.
-
-    Attributes:
-      keras: weights saved by Keras, see common/keras/weights.py, or None.
-      checkpoint: the path of the checkpoint; for Keras weights, of their converted checkpoint.
-      shapes: {key in the checkpoint: shape}.
-    """
-
-    def __init__(self, path: str, networks: Sequence[Any]):
-        self.keras = keras_weights.read(path) if keras_weights.is_of_keras(path) else None
-        self.checkpoint = _converted(self.keras) if self.keras else _find(path)
-        if not is_intact(self.checkpoint):
-            raise RunError(f'--warm_start_from={path}: {self.checkpoint} is corrupt: choose another checkpoint')
-        self.shapes = open_checkpoint(self.checkpoint).get_variable_to_shape_map()
-        self._places = keras_weights.match(self.keras, networks) if self.keras else {}
-        self._shown = {key: name for name, key in self.keras.names.items()} if self.keras else {}
-
-    def key(self, name: str, pair: tuple[str, str] | None) -> str:
-        """Returns a variable's key in the checkpoint, possibly renamed by a pair of --warm_start_names."""
-        key = _renamed(name, *pair) if pair else name
-        if self.keras:
-            key = _of_name(key, self.keras.names) if pair or name not in self._places else self._places[name]
-        return f'{key}{_AVERAGE}' if f'{key}{_AVERAGE}' in self.shapes else key
-
-    def shown(self, key: str) -> str:
-        """Returns the user-visible name of a key."""
-        return self._shown.get(key, key)
 
 
 def _check_matching(path, weights, matching, missing):
@@ -192,20 +153,6 @@ def _check_matching(path, weights, matching, missing):
         )
 
 
-def _renamed(name, old, new):
-    """Returns the checkpoint's name of a model variable if NEW fits its name, else ''."""
-    if is_scope(new):
-        return old + name.removeprefix(new) if name.startswith(new) else ''
-    return old if name == new else ''
-
-
-def _of_name(source, names):
-    """Returns the key of a name in a Keras file, where names may lack the scopes of the graph."""
-    if source not in names:
-        source = max((name for name in names if source.endswith(f'/{name}')), key=len, default=source)
-    return names.get(source, source)
-
-
 def _shortened(names):
     names = sorted(names)
     return ', '.join(names[:10]) + (f' and {len(names) - 10} more' if len(names) > 10 else '')
@@ -213,22 +160,3 @@ def _shortened(names):
 
 def _list_names(variables):
     return ', '.join(variable.op.name for variable in variables)
-
-
-def _converted(weights):
-    """Returns the path of a checkpoint converted from Keras weights, which exists until this process ends."""
-    directory = tempfile.mkdtemp()
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return keras_weights.to_checkpoint(weights, directory)
-
-
-def _find(path):
-    """Returns the path of a checkpoint, without suffix."""
-    candidates = [without_suffix(path), os.path.join(path, 'variables', 'variables')]
-    if tf.io.gfile.isdir(path):
-        with contextlib.suppress(ValueError):  # The file `checkpoint` is corrupt.
-            candidates.append(latest_intact(path) or tf.train.latest_checkpoint(path))  # The latter finds any name.
-    for candidate in filter(None, candidates):
-        if tf.io.gfile.exists(f'{candidate}.index'):
-            return candidate
-    raise UsageError(f'--warm_start_from={path}: is neither a checkpoint, nor a directory of checkpoints, nor a SavedModel')
