@@ -12,6 +12,10 @@ from tests.shared import DAMAGES, POLYNOMIAL, rows
 RATE = '--hparams=optimizer=sgd,learning_rate=1e-5,learning_rate_schedule=piecewise'
 
 
+def status_in(directory, name):
+    return json.loads((directory / 'status.json').read_text())[name]
+
+
 def test_evaluations_at_their_own_steps_on_several_splits(run, tmp_path):
     flags = (*POLYNOMIAL, '--eval_every_steps=6', '--save_checkpoints_steps=10', '--eval_splits=eval,train', '--eval_steps=2')
     code, result, log = run(*flags, '--train_steps=15')
@@ -24,7 +28,7 @@ def test_evaluations_at_their_own_steps_on_several_splits(run, tmp_path):
     for split, row in (('eval', table[-2]), ('train', table[-1])):
         assert {name: float(row[name]) for name in result[split]} == result[split]
     assert result['eval']['loss'] != result['train']['loss']
-    assert json.loads((tmp_path / 'output' / 'status.json').read_text())['evaluation'] == result
+    assert status_in(tmp_path / 'output', 'evaluation') == result
     assert [row['split'] for row in rows(tmp_path / 'output' / 'metrics.csv', mode='train')] == ['train']
     # A restart evaluates at the same steps; the row of a repeated step replaces the old one.
     assert run(*flags, '--train_steps=18')[0] == 0
@@ -95,10 +99,17 @@ def test_training_ends_early_where_nothing_better_comes_also_after_a_restart(run
 
 def test_a_missed_evaluation_is_repeated(run, tmp_path, monkeypatch):
     flags = (*POLYNOMIAL, '--eval_every_steps=5', '--save_checkpoints_steps=5', '--eval_steps=1', '--train_steps=20')
-    whole, table = Evaluator.evaluate, tmp_path / 'output' / 'metrics.csv'
+    whole, table, states = Evaluator.evaluate, tmp_path / 'output' / 'metrics.csv', []
+
+    def evaluate(self, path):
+        states.append(status_in(tmp_path / 'output', 'state'))
+        return 1 / 0 if path.endswith('-10') else whole(self, path)
+
     with monkeypatch.context() as context:  # As if the process were killed in the evaluation of step 10.
-        context.setattr(Evaluator, 'evaluate', lambda self, path: 1 / 0 if path.endswith('-10') else whole(self, path))
+        context.setattr(Evaluator, 'evaluate', evaluate)
         assert run(*flags)[0] == 1
+    state, reason = (status_in(tmp_path / 'output', name) for name in ('state', 'reason'))
+    assert (state, states) == ('failed', ['evaluating', 'evaluating']) and reason.startswith('ZeroDivisionError: division by')
     assert [row['global_step'] for row in rows(table)] == ['5']
     assert run(*flags)[0] == 0
     assert [row['global_step'] for row in rows(table)] == ['5', '10', '15', '20']

@@ -75,6 +75,10 @@ def test_continuous_eval_waits_for_its_timeout_and_passes_over_what_is_deleted(r
 def test_a_finished_run_is_reported_evaluated_and_kept(run, trained_run):
     output_dir = trained_run('polynomial')
     shutil.rmtree(output_dir / 'best')
+    (output_dir / 'status.json').unlink()  # As of an older version.
+    assert run(*FLAGS, '--train_steps=3', '--schedule=train')[:2] == (0, {'global_step': 20})
+    status = json.loads((output_dir / 'status.json').read_text())
+    assert [status[name] for name in ('state', 'global_step', 'started', 'resumed')] == ['finished', 20, None, 0]
     code, result, log = run(*FLAGS, '--train_steps=3')
     assert code == 0 and result['global_step'] == 20 and 'loss' in result['eval']
     assert 'Nothing to train: step 20 is reached, and training ends at 3; raise --train_steps or --num_epochs' in log
