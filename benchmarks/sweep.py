@@ -29,6 +29,13 @@ def seconds_of_steps(steps: int) -> float:
     return max(steps / run['steps_per_second'] for run in runs)
 
 
+def cpu_of_run(steps: int) -> float:
+    """Returns the CPU time of trainer.py for a trial's steps, in a process of its own."""
+    cpu = cpu_of_children()
+    run_trainer(*MODEL, f'--train_steps={steps}', f'--save_checkpoints_steps={steps}')
+    return cpu_of_children() - cpu
+
+
 def run_sweep(steps: int) -> tuple[float, float]:
     """Returns the time and the CPU time of a sweep."""
     start, cpu = time.perf_counter(), cpu_of_children()
@@ -49,12 +56,14 @@ def run_sweep(steps: int) -> tuple[float, float]:
 def main() -> None:
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else STEPS
     alone = seconds_of_steps(steps * TRIALS // JOBS)
+    run_cpu = cpu_of_run(steps)
     seconds, cpu = run_sweep(steps)
     print('| what | seen |\n| --- | --- |')
     print(f'| {TRIALS} trials of {steps:,} steps, {JOBS} at a time, s | {seconds:.1f} |')
-    print(f'| CPU per trial, s | {cpu / TRIALS:.2f} |')
     print(f'| their steps alone, s | {alone:.1f} |')
     print(f'| the ratio | {seconds / alone:.2f} |')
+    print(f'| CPU per trial, s | {cpu / TRIALS:.2f} |')
+    print(f'| CPU of trainer.py with the same flags, s | {run_cpu:.2f} |')
 
 
 if __name__ == '__main__':
