@@ -118,8 +118,8 @@ def _prepare(FLAGS, objects):
         defaults = build.make_hparams(FLAGS.model, params_of(model), FLAGS.dataset, params_of(dataset))
         kept[saved_flags.REPLACED] = saved_run.replaced(params, defaults)
     if saved and saved.has_begun and SCHEDULES[FLAGS.schedule].trains:
-        now, _ = build.add_overrides(_given(FLAGS, objects, model, dataset, None), FLAGS.override_hparams)
-        saved_run.warn_of_defaults(saved, directory, params, now, saved_run.is_alone(FLAGS))
+        now, changed = build.add_overrides(_given(FLAGS, objects, model, dataset, None), FLAGS.override_hparams)
+        saved_run.warn_of_defaults(saved, directory, params, now, changed, saved_run.is_alone(FLAGS))
     return model, DataSource(dataset, FLAGS.data_dir, params), kept
 
 

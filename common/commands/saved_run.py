@@ -1,6 +1,6 @@
 """The run in an output_dir, from which a command takes what it does not give."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 import contextlib
 import dataclasses
 from typing import Any
@@ -140,26 +140,33 @@ def replaced(params: build.HParams, defaults: build.HParams) -> dict[str, Any]:
     return {name: value for name, value in defaults.items() if name not in _LENGTH and params[name] != value}
 
 
-def warn_of_defaults(run: SavedRun, output_dir: str, params: build.HParams, now: build.HParams, is_alone: bool) -> None:
+def warn_of_defaults(
+    run: SavedRun, output_dir: str, params: build.HParams, now: build.HParams, changed: Collection[str], is_alone: bool
+) -> None:
     """Logs the hyper-parameters of a resumed run in whose place the same command would start another run with other values.
+
+    Logs nothing if given ones differ from the run's, which a later comparison refuses.
 
     Args:
       run: as it was saved.
       params: those with which it goes on.
       now: those of a new run.
+      changed: the names of those that may differ from the run's.
       is_alone: whether the command has only the output_dir, so that only defaults that changed since the run began count.
     """
     saved = saved_dataset.load(output_dir)
+    own = build.HParams(build.renamed(run.hparams, params))
+    if any(name not in (*_LENGTH, *changed) and params.get(name) != value for name, value in own.items()):
+        return
     found = {name: value for name, value in replaced(params, now).items() if not saved or name not in saved.metadata}
     if is_alone and saved_flags.REPLACED in run.flags:
         then = build.HParams({**params, **run.flags[saved_flags.REPLACED]})
         found = {name: value for name, value in found.items() if then[name] != value}
     if found:
-        own = ', '.join(f'{name}={dumps(params[name])}' for name in found)
         origin = build.default_set(params.model, params.dataset)
         tf.logging.warning(
             'This run goes on with its own %s; %s now has %s: --override_hparams changes some, --overwrite starts over.',
-            own,
+            ', '.join(f'{name}={dumps(params[name])}' for name in found),
             f'the set {origin}' if origin else 'the default',
             ', '.join(f'{name}={dumps(value)}' for name, value in found.items()),
         )

@@ -220,7 +220,7 @@ def _for_cluster(model, options, params, cluster):
     if cluster.addresses.get(PS):
         _check_asynchronous(model, params, options)
     if options.overwrite and cluster.addresses.get(EVALUATOR):
-        raise UsageError('--overwrite: the evaluator of the cluster may still read the old checkpoints: delete them before')
+        raise UsageError('--overwrite: the evaluator of the cluster may read the old checkpoints: delete the run before')
     is_evaluator, has_evaluator = cluster.job == EVALUATOR, bool(cluster.addresses.get(EVALUATOR))
     if (is_evaluator or has_evaluator) and options.early_stopping_patience:
         raise UsageError('--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster')

@@ -173,6 +173,14 @@ def test_tasks_are_counted_by_job_get_a_gpu_each_if_there_are_enough_and_invalid
     assert local.share_gpus(2, 1, '') == local.share_gpus(2, 0, '-1') == [{}, {}]
 
 
+def test_the_launcher_starts_over_and_its_tasks_do_not(run, trained_run, monkeypatch):
+    output, seen = trained_run('polynomial'), []
+    monkeypatch.setattr(local, 'run', lambda command, *_: seen.append((command, sorted(os.listdir(output)))) or {})
+    assert run(*POLYNOMIAL, '--local_cluster=worker:2', '--overwrite', '--seed=3')[0] == 0
+    ((command, names),) = seen
+    assert '--seed=3' in command and '--overwrite' not in command and all(name.endswith('.lock') for name in names)
+
+
 def test_mistakes_are_found_before_anything_is_started(run, tmp_path, monkeypatch):
     code, _, err = run(*POLYNOMIAL, '--local_cluster=worker:2', '--hparams=batch_sise=3')
     assert code == 2 and err.startswith('trainer.py: --hparams: unknown hyper-parameter batch_sise')

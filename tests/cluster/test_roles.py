@@ -12,6 +12,7 @@ WITH_EVALUATOR = {'chief': ['a:1'], 'evaluator': ['b:1']}
 WITH_SERVER = {'chief': ['a:1'], 'worker': ['b:1'], 'ps': ['c:1']}
 PATIENCE = '--early_stopping_patience=2'
 NEEDS_EVALUATIONS = '--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster'
+OLD_CHECKPOINTS = '--overwrite: the evaluator of the cluster may read the old checkpoints: delete the run before'
 NOT_WITH_SERVERS = 'is incompatible with parameter servers: omit it, or leave ps out of the cluster'
 
 
@@ -32,6 +33,7 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
     code, result, log = run_as(WITH_EVALUATOR, 'chief')
     assert (code, result) == (0, {'global_step': 3}) and 'Saving dict' not in log
     assert not (tmp_path / 'output' / 'results.json').exists()
+    assert json.loads((tmp_path / 'output' / 'flags.json').read_text())['schedule'] == 'train_and_evaluate'  # As given.
     code, found, _ = run_as(WITH_EVALUATOR, 'evaluator')
     assert code == 0 and found['global_step'] == 3 and found['eval']
     assert json.loads((tmp_path / 'output' / 'results.json').read_text()) == found
@@ -53,6 +55,7 @@ def test_each_task_rejects_options_that_clusters_do_not_support(run_as, tmp_path
     turns = '--model=tests.training.model_in_turns'
     for cluster, job, flag, message in (
         (WITH_EVALUATOR, 'chief', PATIENCE, NEEDS_EVALUATIONS),
+        (WITH_EVALUATOR, 'evaluator', '--overwrite', OLD_CHECKPOINTS),
         ({'worker': ['a:1', 'b:1']}, 'evaluator', PATIENCE, NEEDS_EVALUATIONS),
         (WITH_SERVER, 'chief', '--steps_per_loop=2', f'--steps_per_loop {NOT_WITH_SERVERS}'),
         (WITH_SERVER, 'chief', '--keep_checkpoint_every=2', f'--keep_checkpoint_every {NOT_WITH_SERVERS}'),

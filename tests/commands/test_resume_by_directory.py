@@ -141,7 +141,7 @@ def test_a_run_goes_on_by_its_directory_alone_with_the_same_result_though_defaul
         ),
     ):
         code, _, err = run('--train_steps=9', f'--hparams={hparams}')
-        assert code == 2 and message in err.splitlines()[-1]
+        assert code == 2 and message in err.splitlines()[-1] and 'WARNING' not in err
     code, _, err = run('--model=alexnet', '--train_steps=9')
     assert (
         code == 2 and f'{os.sep}hparams.json: model was "polynomial", now it is "alexnet"; dataset was' in err.splitlines()[-1]

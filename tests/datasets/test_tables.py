@@ -844,7 +844,7 @@ def test_a_model_learns_numbers_and_is_used_on_other_data(run, tmp_path):
     assert described[:2] == (0, text) and 'x       numeric' in text and not (tmp_path / 'unused').exists()
     new, saved = write(tmp_path / 'new.csv', 'x,c', [(40, 'b'), (10, 'a')]), f'{tmp_path}/output/hparams.json'
     code, _, err = run(*flags, hparams.replace('lines', 'new'), '--schedule=evaluate')
-    assert code == 2 and f'{saved}: csv_file was "{path}", now it is "{new}": reuse the saved values, with --hparams_' in err
+    assert code == 2 and f'{saved}: csv_file was "{path}", now it is "{new}": omit what differs to use' in err
     assert 'other data can be predicted, with --input=FILES, and evaluated, with --eval_splits=test, if it is the split' in err
     assert run(*flags, '--schedule=evaluate')[1]['eval'] == result['eval']
     shutil.rmtree(tmp_path / 'data')

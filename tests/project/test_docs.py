@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import fnmatch
 import glob
 import os
 import re
@@ -13,9 +14,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import flags as run_flags
-from estimator_trainer.common.commands import request, sweep
+from estimator_trainer.common.commands import request, sweep, trainer
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.own_data.schema import COLUMNS, FEATURES, read_schema
+from estimator_trainer.common.storage.metrics import read_metric
 from estimator_trainer.common.sweep.space import read_space
 from estimator_trainer.hparams.defaults import DEFAULTS
 from tests import forked
@@ -28,7 +30,7 @@ def read(*names):
         return file.read()
 
 
-TEXT, SWEEPS = read('README.md'), read('docs', 'sweeps.md')
+TEXT, SWEEPS, RUNS = read('README.md'), read('docs', 'sweeps.md'), read('docs', 'runs.md')
 BLOCK = re.compile(r'```python\n(.*?)```', re.DOTALL)
 PAGES = [*(f'{ROOT}/{name}README.md' for name in ('', 'deploy/', 'tf_estimator/')), *sorted(glob.glob(f'{ROOT}/docs/*.md'))]
 OTHER_FLAGS = """inside_saves modules rounds signal times its own logdir follow build-arg no-cache-dir rm create-home home-dir
@@ -102,6 +104,28 @@ def test_the_links_lead_somewhere(path):
         if title:
             titles = re.findall(r'^#+ (.*)$', open(page).read(), re.MULTILINE)
             assert title in [title.lower().replace(' ', '-') for title in titles], target
+
+
+def test_the_commands_about_runs_do_what_is_written(execute, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    steps = []
+    for line in re.findall(r'^(?:python trainer\.py|mv) .*', RUNS, re.MULTILINE):
+        program, *argv = line.removeprefix('python ').split()
+        if program == 'mv':
+            os.rename(*argv)
+            continue
+        code, result, err = execute(trainer.main, [program, *argv])
+        assert code == 0 and ('--overwrite: deleting the run in runs/first' in err) == ('--overwrite' in argv), err
+        assert ('Starting from the weights in runs/first' in err) == ('--warm_start_from=runs/first' in argv)
+        steps.append(result['global_step'])
+    assert steps == [200, 200, 300, 400, 400, 200, 100, 300]
+    names = {}
+    exec(BLOCK.search(RUNS)[1], names)
+    assert names['run'].metrics['global_step'] == 100 and read_metric('runs/branch', 'eval', 'loss')
+    table = re.findall(r'^\| ([^|]*) \|', RUNS.partition('## Clean up')[2], re.MULTILINE)[2:]
+    known = re.findall(r'[^\s,]+', ' '.join(table).replace('\\', ''))
+    found = [name + '/' * os.path.isdir(f'runs/moved/{name}') for name in os.listdir('runs/moved')]
+    assert found and all(any(fnmatch.fnmatch(name, pattern) for pattern in known) for name in found)
 
 
 def test_what_replaces_packages_of_contrib_is_listed():
