@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from estimator_trainer.common.runs import rollback
 from tests.cluster.tasks import tf_config
 from tests.shared import POLYNOMIAL
 
@@ -26,7 +27,9 @@ def run_as(run, monkeypatch):
     return call
 
 
-def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_other_schedules_alone(run_as, tmp_path):
+def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_other_schedules_alone(
+    run_as, tmp_path, monkeypatch
+):
     code, result, log = run_as(WITH_EVALUATOR, 'chief')
     assert (code, result) == (0, {'global_step': 3}) and 'Saving dict' not in log
     assert not (tmp_path / 'output' / 'results.json').exists()
@@ -35,7 +38,11 @@ def test_an_evaluator_evaluates_for_a_chief_without_workers_and_the_chief_runs_o
     assert code == 0 and found['global_step'] == 3 and found['eval']
     assert json.loads((tmp_path / 'output' / 'results.json').read_text()) == found
     assert run_as(WITH_EVALUATOR, 'chief', '--from_step=0')[1] == {'global_step': 3}
-    assert run_as(WITH_EVALUATOR, 'evaluator', '--from_step=0')[1] == found  # It does not wait, or else forever.
+    with monkeypatch.context() as patch:
+        waited = []
+        patch.setattr(rollback, 'wait', lambda *arguments: waited.append(arguments))
+        assert run_as(WITH_EVALUATOR, 'evaluator', '--from_step=0')[1] == found and len(waited) == 1
+    assert run_as(WITH_EVALUATOR, 'evaluator', '--from_step=0')[1] == found  # The chief has gone back.
     assert run_as({'master': ['a:1']}, 'master')[1] == found  # Like a host with the only task.
     code, result, _ = run_as(WITH_SERVER, 'chief', '--schedule=evaluate')
     assert code == 0 and result['global_step'] == 3

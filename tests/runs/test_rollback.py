@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import types
 
@@ -13,7 +14,7 @@ from estimator_trainer.common.commands import api
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.runs import rollback
-from estimator_trainer.common.storage import best_checkpoint, checkpoints
+from estimator_trainer.common.storage import best_checkpoint, checkpoints, metrics
 from estimator_trainer.common.storage.metrics import Objective, add_metrics
 from tests.shared import DAMAGES, POLYNOMIAL, assert_equal, losses, read_weights, rows
 from tests.storage.test_best_checkpoint import save
@@ -230,11 +231,21 @@ def points(directory):
     return [event.step for event in accumulator.Tensors('loss')]
 
 
-def test_a_training_goes_back_and_ends_as_before_or_otherwise_with_other_hyper_parameters(run, tmp_path):
+def rename_events(directory):
+    """Gives event files the names of an earlier time: those that a run writes within the same second would replace them."""
+    for path in directory.rglob('*tfevents*'):
+        path.rename(path.with_name(re.sub(r'tfevents\.\d+', 'tfevents.1000000000', path.name)))
+
+
+def test_a_training_goes_back_and_ends_as_before_or_otherwise_with_other_hyper_parameters(run, tmp_path, monkeypatch):
     output, rate = tmp_path / 'output', '--override_hparams=learning_rate=0.02'
     flags = (*POLYNOMIAL, '--save_checkpoints_steps=5', '--save_summary_steps=1', '--eval_steps=2', '--keep_checkpoint_max=0')
     code, result, _ = run(*flags, '--train_steps=20')
     table, whole, saved = rows(output / 'metrics.csv'), read_weights(output), (output / 'hparams.json').read_text()
+    rename_events(output)
+    with monkeypatch.context() as patch:  # It is interrupted, and started again.
+        patch.setattr(metrics, 'abandon', lambda *arguments: 1 / 0)
+        assert run(*flags, '--train_steps=20', '--from_step=10')[0] == 1 and left_in(output)[-1] == 10
     code, again, log = run(*flags, '--train_steps=20', '--from_step=10')
     assert (code, again) == (0, result) and f'The run is back at step 10; what was newer is in {output}/abandoned/1.' in log
     assert min(losses(log)) == 10 and rows(output / 'metrics.csv') == table
@@ -280,7 +291,9 @@ def test_a_program_goes_back_to_the_best_step_with_the_state_of_its_input(tmp_pa
     assert result['best'] == {'global_step': 6, 'eval': result['best']['eval']} and left_in(tmp_path) == [12]
     with pytest.raises(UsageError, match=r'^from_step=4: .* it has 12, and the best, of step 6$'):
         api.train(model_fn, input_fn, str(tmp_path), from_step=4, **options)
+    run.evaluate(checkpoint='latest')  # This leaves a file of events open.
     again = api.train(model_fn, input_fn, str(tmp_path), from_step='best', **options)
+    assert {*points(tmp_path / 'eval')} >= {8, 10, 12}
     assert again.metrics == result and 'anew' not in caplog.text
     assert_equal(read_weights(tmp_path), whole)
     assert left_in(tmp_path / 'abandoned' / '1') == left_in(tmp_path) == [12]
