@@ -59,6 +59,12 @@ class Options:
         check=check_directory,
         traits=PATH | NOT_EMPTY | SET_IN_TRIALS,
     )
+    overwrite: bool = flag(
+        False,
+        'Start over: delete what the trainer wrote into output_dir, and nothing else, before training.',
+        schedules=_TRAINING,
+        traits=LAUNCHER | SAME_IN_TASKS | NOT_IN_TRIALS,
+    )
     data_dir: str = flag('data', 'Where converted data goes.', traits=PATH | NOT_EMPTY)
     verify_data: bool = flag(False, 'Compare the checksums of all data files, even those already verified.')
 
@@ -75,12 +81,6 @@ class Options:
         'Hyper-parameters to change when resuming, such as learning_rate=1e-4,batch_size=256.',
         schedules=_TRAINING,
         traits=NOT_IN_TRIALS,
-    )
-    overwrite: bool = flag(
-        False,
-        'Start over: delete what the trainer wrote into output_dir, and nothing else, before training.',
-        schedules=_TRAINING,
-        traits=LAUNCHER | SAME_IN_TASKS | NOT_IN_TRIALS,
     )
     train_steps: int | None = flag(
         None,
