@@ -13,6 +13,7 @@ from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.commands import saved_run
 from estimator_trainer.common.commands.flags import arguments, to_options
 from estimator_trainer.common.commands.saved_run import SavedRun
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import check_scheme
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
@@ -115,11 +116,12 @@ def _prepare(FLAGS, objects):
     model, dataset, params = load(FLAGS, objects, saved)
     kept = {name: FLAGS[name].value for name in names_with(Trait.KEPT)}
     if SCHEDULES[FLAGS.schedule].trains:
-        defaults = build.make_hparams(FLAGS.model, params_of(model), FLAGS.dataset, params_of(dataset))
-        kept[saved_flags.REPLACED] = saved_run.replaced(params, defaults)
-    if saved and saved.has_begun and SCHEDULES[FLAGS.schedule].trains:
-        now, changed = build.add_overrides(_given(FLAGS, objects, model, dataset, None), FLAGS.override_hparams)
-        saved_run.warn_of_defaults(saved, directory, params, now, changed, saved_run.is_alone(FLAGS))
+        with contextlib.suppress(UsageError):  # The default set may be wrong where another, or a run, takes its place.
+            defaults = build.make_hparams(FLAGS.model, params_of(model), FLAGS.dataset, params_of(dataset))
+            kept[saved_flags.REPLACED] = saved_run.replaced(params, defaults)
+            if saved and saved.has_begun:
+                now, changed = build.add_overrides(_given(FLAGS, objects, model, dataset, None), FLAGS.override_hparams)
+                saved_run.warn_of_defaults(saved, directory, params, now, changed, saved_run.is_alone(FLAGS))
     return model, DataSource(dataset, FLAGS.data_dir, params), kept
 
 
