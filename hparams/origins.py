@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from estimator_trainer.hparams.build import HParams, find_set, load_set
+from estimator_trainer.hparams.build import HParams, load_set
 from estimator_trainer.hparams.text import parse
 
 
@@ -13,15 +13,14 @@ def origins(params: HParams, set_name: str, text: str, given: Iterable[str], ove
 
     Args:
       params: all of them.
-      set_name: as for `make_hparams`.
+      set_name: of a set that is merged, also by default; '' for none.
       text: of --hparams.
       given: names beside those in `text`.
       overrides: of --override_hparams.
     """
-    name = find_set(params.model, params.dataset, set_name)
-    of_set = load_set(name, params) if name else {}
+    of_set = load_set(set_name, params) if set_name else {}
     return {
-        **({} if 'model' in of_set else dict.fromkeys(of_set, f'--hparams_set={name}')),
+        **({} if 'model' in of_set else dict.fromkeys(of_set, f'--hparams_set={set_name}')),
         **dict.fromkeys([*parse(text), *given], '--hparams'),
         **dict.fromkeys(parse(overrides, '--override_hparams'), '--override_hparams'),
     }

@@ -16,7 +16,7 @@ from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.commands import saved_run
 from estimator_trainer.common.commands.flags import arguments, to_options, without_effect
 from estimator_trainer.common.commands.saved_run import SavedRun
-from estimator_trainer.common.errors import check_all
+from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.files import check_scheme
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
@@ -124,12 +124,14 @@ def _prepare(FLAGS, objects):
     kept = {name: FLAGS[name].value for name in names_with(Trait.KEPT)}
     if SCHEDULES[FLAGS.schedule].trains:
         _tell_of_sets(FLAGS, model, dataset)
-        defaults = build.make_hparams(FLAGS.model, params_of(model), FLAGS.dataset, params_of(dataset))
-        kept[saved_flags.REPLACED] = saved_run.replaced(params, defaults)
-    if saved and saved.has_begun and SCHEDULES[FLAGS.schedule].trains:
-        now, changed = build.add_overrides(_given(FLAGS, objects, model, dataset, None), FLAGS.override_hparams)
-        saved_run.warn_of_defaults(saved, directory, params, now, changed, saved_run.is_alone(FLAGS))
-    given = origins(params, FLAGS.hparams_set, FLAGS.hparams, objects.hparams, FLAGS.override_hparams)
+        with contextlib.suppress(UsageError):  # The default set may be wrong where another, or a run, takes its place.
+            defaults = build.make_hparams(FLAGS.model, params_of(model), FLAGS.dataset, params_of(dataset))
+            kept[saved_flags.REPLACED] = saved_run.replaced(params, defaults)
+            if saved and saved.has_begun:
+                now, changed = build.add_overrides(_given(FLAGS, objects, model, dataset, None), FLAGS.override_hparams)
+                saved_run.warn_of_defaults(saved, directory, params, now, changed, saved_run.is_alone(FLAGS))
+    name = FLAGS.hparams_set if saved else build.find_set(FLAGS.model, FLAGS.dataset, FLAGS.hparams_set)
+    given = origins(params, name, FLAGS.hparams, objects.hparams, FLAGS.override_hparams)
     return model, DataSource(dataset, FLAGS.data_dir, params, given=given), kept
 
 

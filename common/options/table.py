@@ -60,6 +60,20 @@ class Options:
         check=check_directory,
         traits=PATH | NOT_EMPTY | SET_IN_TRIALS,
     )
+    overwrite: bool = flag(
+        False,
+        'Start over: delete what the trainer wrote into output_dir, and nothing else, before training.',
+        schedules=_TRAINING,
+        traits=LAUNCHER | SAME_IN_TASKS | NOT_IN_TRIALS,
+    )
+    from_step: int | str | None = flag(
+        None,
+        'Go back to the checkpoint of this step, or to the best one: what is newer moves to output_dir/abandoned, and training '
+        'goes on from there. The same command, given again, resumes.',
+        default_text='the latest',
+        schedules=_TRAINING,
+        traits=NOT_IN_TRIALS,
+    )
     runs: str = flag(
         '',
         "The runs to print the status of: a pattern of output_dirs, such as --runs='output/**', with all below output.",
@@ -89,20 +103,6 @@ class Options:
         'Hyper-parameters to change when resuming, such as learning_rate=1e-4,batch_size=256.',
         schedules=_TRAINING,
         traits=NOT_IN_TRIALS,
-    )
-    from_step: int | str | None = flag(
-        None,
-        'Go back to the checkpoint of this step, or to the best one: what is newer moves to output_dir/abandoned, and training '
-        'goes on from there. The same command, given again, resumes.',
-        default_text='the latest',
-        schedules=_TRAINING,
-        traits=NOT_IN_TRIALS,
-    )
-    overwrite: bool = flag(
-        False,
-        'Start over: delete what the trainer wrote into output_dir, and nothing else, before training.',
-        schedules=_TRAINING,
-        traits=LAUNCHER | SAME_IN_TASKS | NOT_IN_TRIALS,
     )
     train_steps: int | None = flag(
         None,

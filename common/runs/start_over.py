@@ -12,7 +12,7 @@ from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.paths import is_remote
 from estimator_trainer.common.runs import rollback
 from estimator_trainer.common.storage import checkpoints, run_dir, run_files
-from estimator_trainer.common.training.warm_start import check_source
+from estimator_trainer.common.training.start_weights import check_source
 
 
 @contextlib.contextmanager

@@ -63,6 +63,12 @@ def renamed(name: str, old: str, new: str) -> str:
     return old if name == new else ''
 
 
+def check_source(path: str) -> None:
+    """Raises UsageError if --warm_start_from names nothing to start from."""
+    if not keras_weights.is_of_keras(path):
+        _find(path)
+
+
 def _of_name(source, names):
     """Returns the key of a name in a Keras file, where names may lack the scopes of the graph."""
     if source not in names:

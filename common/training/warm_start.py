@@ -69,12 +69,6 @@ def start_from(
         tf.train.init_from_checkpoint(weights.checkpoint, targets)
 
 
-def check_source(path: str) -> None:
-    """Raises UsageError if --warm_start_from names nothing to start from."""
-    if not keras_weights.is_of_keras(path):
-        _find(path)
-
-
 def _check_names(variables, pairs, exclude, excluded):
     """Raises UsageError if a flag names no variable of the model."""
     if exclude and not excluded:

@@ -129,6 +129,8 @@ def test_a_run_goes_on_by_its_directory_alone_with_the_same_result_though_defaul
     code, _, log = run(*POLYNOMIAL, '--train_steps=8', '--eval_steps=1', '--hparams=num_samples=640')
     assert code == 0 and ('learning_rate=0.02' in log and f'learning_rate={now}' in log) == (now != 0.02)
     assert_equal(read_weights(tmp_path / 'output'), read_weights(tmp_path / 'whole'))
+    (tmp_path / 'polynomial_polynomial.json').write_text('{"nosuch": 1}')
+    assert run()[0] == 0
 
     for hparams, message in (
         (

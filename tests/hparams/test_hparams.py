@@ -34,6 +34,27 @@ def test_later_layers_of_hparams_win_and_their_epochs_over_steps(tmp_path):
     assert make(model=model, num_epochs=2.0, train_steps=9).train_steps == 9
 
 
+def test_the_values_of_a_run_come_before_the_set_that_is_given_and_in_place_of_the_default_one(tmp_path):
+    saved = {'model': 'm', 'dataset': 'd', 'batch_size': 7, 'momentum': 0.5, 'train_steps': 4, 'num_epochs': 2.0, 'gone': 1}
+    params = make('learning_rate=0.25', set_name=write_set(tmp_path, {'batch_size': 9}), saved=saved, num_epochs=3.0)
+    assert (params.batch_size, params.momentum, params.learning_rate, params.train_steps) == (9, 0.5, 0.25, 0)
+    assert make(saved=saved).train_steps == 4 and 'gone' not in make(saved=saved)
+    run = build.make_hparams('alexnet', {}, 'mnist', {}, saved={'learning_rate': 0.125})
+    assert run.learning_rate == 0.125 and run.batch_size == DEFAULTS['batch_size'] and build.default_set('alexnet', 'mnist')
+
+
+def test_the_ways_to_go_on_with_other_values_are_told():
+    saved, params = make(), make('learning_rate=0.5,class_weights={a:2}')
+    omit = "omit what differs to go on with the run's own, or "
+    ways = omit + 'change the run from here on, with --override_hparams={}, or start over'
+    for names, values in ((['learning_rate'], 'learning_rate=0.5'), (['batch_size', 'seed'], '')):
+        advice = overrides.advise((), saved, params, names)
+        expected = ways.format(values) if values else f'{omit}start over'
+        assert advice.startswith(expected) and advice.endswith(' with --overwrite, or choose another --output_dir')
+    assert '--override_hparams=depth=2,' in overrides.advise(['depth'], {'depth': 1}, {'depth': 2}, ['depth'])
+    assert overrides.advise((), {}, {'depth': 2}, ['depth']).startswith('restore the code, or start over')
+
+
 def test_text_of_hparams_is_read_as_the_type_of_the_default():
     model = {'an_int': 1, 'a_float': 1.0, 'a_bool': False, 'a_text': 'x', 'ints': [1], 'floats': [1.0], 'texts': ['x']}
     params = make('an_int=-3,a_float=2,a_bool=true,a_text=a b=c,ints=[1, 2,3],floats=[1,2.5e-3],texts=[a,b]', model=model)

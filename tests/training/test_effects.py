@@ -126,5 +126,5 @@ def test_what_was_given_is_known_by_its_place_and_the_hparams_of_a_run_give_noth
         'cache': '--hparams',
         'batch_size': '--override_hparams',
     }
-    assert origins(params, '', '', [], '')['piecewise_factors'] == '--hparams_set=resnet_cifar10'
+    assert origins(params, 'resnet_cifar10', '', [], '')['piecewise_factors'] == '--hparams_set=resnet_cifar10'
     assert origins(params, f'{tmp_path}/hparams.json', '', [], '') == {}
