@@ -88,7 +88,6 @@ def _given(FLAGS):
 def _setup(FLAGS, params, values):
     """Returns the setup that trials must share to be comparable."""
     space = {f'the space of {name}': of_name for name, of_name in values.items()}
-    names = [*names_with(Trait.SAME_IN_TRIALS), *names_with(Trait.CHANGES_RESULT)]
-    same = {f'--{name}': FLAGS[name].value for name in names}
+    same = {f'--{name}': FLAGS[name].value for name in names_with(Trait.SAME_IN_TRIALS)}
     same['--best_metric'] = FLAGS.best_metric or 'loss:min'  # As in studies of older versions.
     return {**params, **space, **same, '--seeds': FLAGS.seeds}

@@ -16,8 +16,9 @@ class Trait(enum.Flag):
     LAUNCHER: it is for the process that starts the tasks of a local cluster, not for the tasks.
     SAME_IN_TASKS: the tasks of a cluster must agree on it.
     SAME_IN_TRIALS: the trials of a sweep must agree on it.
-    CHANGES_RESULT: other weights result from another value; a run that resumes with another value warns of it.
     KEPT: a run keeps it in flags.json; a training that resumes it takes it from there if the flag is not given.
+    CHANGES_RESULT: other weights result from another value. So tasks and trials must agree on it, and a run keeps it, and warns
+      if it resumes with another value.
     SET_IN_TRIALS: the sweep gives each trial its value.
     NOT_IN_TRIALS: trials have no use for it.
     OF_TRAINING: it has an effect only if the schedule trains.
@@ -33,10 +34,11 @@ class Trait(enum.Flag):
     SAME_IN_TRIALS = enum.auto()
     SET_IN_TRIALS = enum.auto()
     NOT_IN_TRIALS = enum.auto()
-    CHANGES_RESULT = enum.auto()
     OF_TRAINING = enum.auto()
     OF_EVALUATION = enum.auto()
     KEPT = enum.auto()
+    _RESULT = enum.auto()
+    CHANGES_RESULT = _RESULT | SAME_IN_TASKS | SAME_IN_TRIALS | KEPT
 
 
 @dataclasses.dataclass(frozen=True)

@@ -149,13 +149,13 @@ class Options:
         0,
         'Number of towers, on GPUs 0 to N-1.',
         bounds=(0, MAX_DEVICES),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT,
+        traits=CHANGES_RESULT,
     )
     num_towers: int = flag(
         1,
         'Number of towers, on GPUs if there are any, else on logical CPU devices.',
         bounds=(1, MAX_DEVICES),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT,
+        traits=CHANGES_RESULT,
     )
     steps_per_loop: int = flag(
         1,
@@ -169,9 +169,9 @@ class Options:
         'Compute precision of matrix products and convolutions: bfloat16 is faster on CPUs that support it; float16, with loss '
         'scaling, is for GPUs.',
         choices=PRECISIONS,
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT,
+        traits=CHANGES_RESULT,
     )
-    xla: bool = flag(False, 'Compile with XLA, for GPUs.', traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT)
+    xla: bool = flag(False, 'Compile with XLA, for GPUs.', traits=CHANGES_RESULT)
     inter_op_threads: int = flag(0, 'Ops that run in parallel; 0 lets TensorFlow choose.', bounds=(0, MAX_DEVICES))
     intra_op_threads: int = flag(0, 'Threads within an op; 0 lets TensorFlow choose.', bounds=(0, MAX_DEVICES))
     profile_steps: str = flag(
@@ -185,7 +185,7 @@ class Options:
         0,
         'Train on only this many batches, the first ones, to see whether the model can learn them; 0 trains on all.',
         bounds=(0, MAX_STEPS),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT | OF_TRAINING,
+        traits=CHANGES_RESULT | OF_TRAINING,
     )
     warm_start_from: str = flag(
         '',
@@ -211,7 +211,7 @@ class Options:
         '',
         'Regular expression; variables whose names match it anywhere are not trained.',
         check=regular_expression('freeze'),
-        traits=SAME_IN_TASKS | SAME_IN_TRIALS | CHANGES_RESULT | KEPT | OF_TRAINING,
+        traits=CHANGES_RESULT | OF_TRAINING,
     )
     debug_numerics: bool = flag(
         False, 'Stop at the first op that produces a NaN or an infinity, and name it; slower.', traits=SAME_IN_TASKS
