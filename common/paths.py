@@ -20,6 +20,11 @@ def resolve(directory: str, name: str) -> str:
     return name if is_remote(name) else os.path.join(directory, name)
 
 
+def real(path: str) -> str:
+    """Returns the path without symbolic links, by which two paths can be compared."""
+    return os.path.normpath(path) if is_remote(path) else os.path.realpath(path)
+
+
 def identify(directory: str) -> tuple[int, int] | None:
     """Returns the device and inode of a local directory; None if it does not exist or is remote."""
     try:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from estimator_trainer.common.stop import StopOnSignal
 
 
-SAMPLERS = ('tpe', 'grid')  # As in common/sweep/sampling.py, which imports Optuna.
-
-
 @dataclasses.dataclass(frozen=True)
 class SweepOptions:
     """The flags that trainer.py does not have."""
@@ -35,7 +32,7 @@ class SweepOptions:
         'tpe',
         'How to choose the points of the space: tpe by the results of earlier trials, grid all in order. Neither repeats a '
         'point of a finite space.',
-        choices=SAMPLERS,
+        choices=('tpe', 'grid'),
     )
     trials: int | None = flag(None, 'Total number of trials.', default_text='20; of a grid, all points', bounds=(1, MAXIMUM))
     seeds: int = flag(

@@ -12,11 +12,11 @@ import time
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.common.files import copy, dumps, names_in, read_json, write_json
+from estimator_trainer.common.files import dumps, names_in, read_json, write_json
 from estimator_trainer.common.monitoring.summaries import close_writers
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import Options, names_with
-from estimator_trainer.common.storage import best_checkpoint, checkpoints, event_files, metrics, run_dir
+from estimator_trainer.common.storage import abandoned, best_checkpoint, checkpoints, event_files, metrics, run_dir
 from estimator_trainer.common.storage.restore import is_intact
 from estimator_trainer.common.training import exact_program
 from estimator_trainer.hparams import build, overrides
@@ -106,12 +106,12 @@ def finish(output_dir: str) -> None:
     _undo_changes(run_dir.hparams_path(output_dir), step, folder)
     results = run_dir.results_path(output_dir)
     if tf.io.gfile.exists(results):
-        tf.io.gfile.rename(results, os.path.join(folder, os.path.basename(results)), overwrite=True)
+        abandoned.move(results, folder)
     for directory, _, names in tf.io.gfile.walk(folder):
         for name in names:
             if name.endswith('.part'):  # Of a process that was killed.
                 tf.io.gfile.remove(os.path.join(directory, name))
-    tf.io.gfile.rename(record_path, run_dir.rollback_path(folder), overwrite=True)
+    abandoned.move(record_path, folder)
     tf.logging.info('The run is back at step %d; what was newer is in %s.', step, folder)
 
 
@@ -119,9 +119,7 @@ def _undo_changes(path, step, folder):
     """Drops the changes of hyper-parameters since a step, after copying hparams.json to a folder, unless that has it."""
     saved = read_json(path)
     if (content := build.undone(saved, step)) != saved:
-        whole = os.path.join(folder, os.path.basename(path))
-        if not tf.io.gfile.exists(whole):
-            copy(path, whole)
+        abandoned.keep_copy(path, folder)
         build.save(content, path)
 
 

@@ -65,7 +65,7 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
     try:
         with (
             task.naming_lost_tasks(),
-            hparams_tab.session(output_dir, functools.partial(_used_hparams, source)) as shown,
+            hparams_tab.session(output_dir, lambda: used(source.params, source.names_read, source.has_input_fn())) as shown,
             _final_loss(experiment.stop),
         ):
             experiment.estimator.train(
@@ -91,10 +91,6 @@ def train(experiment: 'Experiment', saving_listeners: Sequence[tf.train.Checkpoi
 def _final_loss(stop):
     """Within the returned context, the Estimator says its last loss only if training was not stopped: it would not be final."""
     return filtered_log(lambda record: not (stop.received and str(record.msg).startswith('Loss for final step')))
-
-
-def _used_hparams(source):
-    return used(source.params, source.names_read, source.has_input_fn())
 
 
 def _unlike_checkpoint(experiment, name, graph):

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 import contextlib
-import os
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.monitoring.summaries import close_writers
 from estimator_trainer.common.options.table import Options
-from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.paths import real
 from estimator_trainer.common.runs import rollback
 from estimator_trainer.common.storage import checkpoints, run_dir, run_files
 from estimator_trainer.common.training.start_weights import check_source
@@ -49,11 +48,7 @@ def _check_source(output_dir, warm_start_from):
     if not warm_start_from:
         return
     check_source(warm_start_from)
-    if f'{_real(warm_start_from)}/'.startswith(f'{_real(output_dir)}/'):
+    if f'{real(warm_start_from)}/'.startswith(f'{real(output_dir)}/'):
         raise UsageError(
             f'--warm_start_from={warm_start_from}: is in the directory that --overwrite deletes: choose another --output_dir'
         )
-
-
-def _real(path):
-    return os.path.normpath(path) if is_remote(path) else os.path.realpath(path)

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import copy, names_in, read_json, write_json
 from estimator_trainer.common.locks import taking_turns
+from estimator_trainer.common.storage.abandoned import move
 from estimator_trainer.common.storage.metrics import Objective, read_evaluation, read_metrics
 from estimator_trainer.common.storage.restore import is_intact, paths_of
 
@@ -119,13 +120,12 @@ def abandon(output_dir: str, step: int, folder: str) -> None:
     directory, target = best_dir(output_dir), os.path.join(folder, 'best')
     record = _read(directory)
     if record and (best_step(output_dir) or 0) > step:
-        tf.io.gfile.makedirs(target)
-        tf.io.gfile.rename(best_record(output_dir), os.path.join(target, _RECORD), overwrite=True)
+        move(best_record(output_dir), target)
     abandoned = _read(target)
     if not abandoned or tf.io.gfile.exists(best_record(output_dir)):
         return
     for path in paths_of(os.path.join(directory, abandoned['checkpoint'])):
-        tf.io.gfile.rename(path, os.path.join(target, os.path.basename(path)), overwrite=True)
+        move(path, target)
     _decide_again(output_dir, Objective(abandoned['metric'], abandoned['is_max']), abandoned['split'])
 
 

@@ -10,7 +10,8 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import check_no_pipes, names_in, remove_abandoned
-from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.paths import real
+from estimator_trainer.common.storage.abandoned import move
 from estimator_trainer.common.storage.best_checkpoint import best_dir, find_best
 from estimator_trainer.common.storage.restore import CheckpointGone, is_intact, open_checkpoint, paths_of, without_suffix
 
@@ -112,7 +113,7 @@ def abandon(output_dir: str, step: int, folder: str) -> None:
     tf.train.update_checkpoint_state(output_dir, os.path.join(output_dir, f'model.ckpt-{step}'), found)
     for name in names_in(output_dir):
         if (file := re.fullmatch(r'model\.ckpt-(\d+)\..+', name)) and int(file[1]) > step:
-            tf.io.gfile.rename(os.path.join(output_dir, name), os.path.join(folder, name), overwrite=True)
+            move(os.path.join(output_dir, name), folder)
 
 
 def require_checkpoint(output_dir: str) -> None:
@@ -171,11 +172,7 @@ def use_checkpoint(output_dir: str, which: str, use: Callable[[str], T]) -> T:
 
 def is_of(output_dir: str, checkpoint_path: str) -> bool:
     """Whether a checkpoint is in an output_dir or its best directory, even through symbolic links."""
-    return _real(os.path.dirname(checkpoint_path)) in (_real(output_dir), _real(best_dir(output_dir)))
-
-
-def _real(path):
-    return os.path.normpath(path) if is_remote(path) else os.path.realpath(path)
+    return real(os.path.dirname(checkpoint_path)) in (real(output_dir), real(best_dir(output_dir)))
 
 
 def _list(output_dir):

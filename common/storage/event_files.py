@@ -8,7 +8,8 @@ import struct
 from google.protobuf.message import DecodeError
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.files import copy, names_in
+from estimator_trainer.common.files import names_in
+from estimator_trainer.common.storage.abandoned import keep_copy
 from estimator_trainer.common.storage.run_dir import hparams_path
 
 _HEADER, _CHECKSUM = struct.Struct('<Q4x'), 4  # The length of a record, and the bytes of a checksum.
@@ -29,10 +30,7 @@ def abandon(output_dir: str, step: int, folder: str) -> None:
         directory, target = os.path.join(output_dir, subdirectory), os.path.join(folder, subdirectory)
         for path in (os.path.join(directory, name) for name in names_in(directory) if 'tfevents' in name):
             if any(found > step for found, _ in _events(path)):
-                tf.io.gfile.makedirs(target)
-                whole = os.path.join(target, os.path.basename(path))
-                if not tf.io.gfile.exists(whole):
-                    copy(path, whole)
+                keep_copy(path, target)
                 _cut(path, step, os.path.join(folder, 'cut.part'))
 
 

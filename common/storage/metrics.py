@@ -3,15 +3,14 @@
 from collections.abc import Iterable, Mapping
 import json
 import math
-import os
 import typing
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
-from estimator_trainer.common.files import copy
 from estimator_trainer.common.locks import taking_turns
+from estimator_trainer.common.storage.abandoned import keep_copy
 from estimator_trainer.common.storage.metrics_file import MODE, is_of_training, metrics_path, read_rows, write_rows
 
 
@@ -91,13 +90,11 @@ def add_metrics(output_dir: str, result: Mapping[str, Any]) -> None:
 
 def abandon(output_dir: str, step: int, folder: str) -> None:
     """Drops the rows later than a step, after copying the whole file to a folder, unless that has it."""
-    whole = os.path.join(folder, os.path.basename(metrics_path(output_dir)))
     with taking_turns(metrics_path(output_dir)):
         rows = read_rows(output_dir)
         kept = [row for row in rows if int(row['global_step']) <= step]
         if len(kept) < len(rows):
-            if not tf.io.gfile.exists(whole):
-                copy(metrics_path(output_dir), whole)
+            keep_copy(metrics_path(output_dir), folder)
             write_rows(output_dir, kept, rows[0])
 
 

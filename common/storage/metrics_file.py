@@ -76,18 +76,17 @@ def _lines(columns, rows):
     return text.getvalue()
 
 
-def remove_rows(output_dir: str, is_removed: Callable[[dict[str, str]], bool]) -> list[dict[str, str]]:
-    """Removes rows from the file, and returns them.
+def remove_rows(output_dir: str, is_removed: Callable[[dict[str, str]], bool]) -> None:
+    """Removes rows from the file.
 
     Raises:
       RunError: the file is corrupt.
     """
     with taking_turns(metrics_path(output_dir)):
         rows = read_rows(output_dir)
-        removed = [row for row in rows if is_removed(row)]
-        if removed:
-            write_rows(output_dir, (row for row in rows if not is_removed(row)), rows[0])
-    return removed
+        kept = [row for row in rows if not is_removed(row)]
+        if len(kept) < len(rows):
+            write_rows(output_dir, kept, rows[0])
 
 
 def append_training_row(output_dir: str, row: Mapping[str, Any]) -> None:

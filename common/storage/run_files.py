@@ -58,11 +58,12 @@ def delete(output_dir: str) -> None:
     For the only process that trains there. If it is interrupted, the same call continues. The oldest checkpoint goes first: as
     long as one is left, the run could still resume.
     """
-    names = [*_subdirectories(output_dir)]
+    subdirectories = [*_subdirectories(output_dir)]
     for directory, pattern in _WRITTEN:
-        for name in [''] if not directory else [name for name in names if re.fullmatch(directory, name)]:
-            _delete_matching(os.path.join(output_dir, name) if name else output_dir, pattern)
-    for name in sorted(names, reverse=True):  # Those within others first.
+        for name in ('', *subdirectories):
+            if re.fullmatch(directory, name):
+                _delete_matching(os.path.join(output_dir, name), pattern)
+    for name in sorted(subdirectories, reverse=True):  # Those within others first.
         _remove_if_empty(os.path.join(output_dir, name))
 
 

@@ -35,8 +35,8 @@ def search(
 
     Args:
       trial_runner: its output_dir is that of the search.
-      space: from `read_space`.
-      sampler: one of `sampling.SAMPLERS`.
+      space: from `make_space`.
+      sampler: see `sampling.make_sampler`.
       setup: the setup that trials must share to be comparable, as JSON.
       num_trials: the total number of trials, including earlier ones.
       jobs: number of runs in parallel.

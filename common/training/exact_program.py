@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, first_line
 from estimator_trainer.common.files import names_in
 from estimator_trainer.common.graphs import ancestors, search
+from estimator_trainer.common.storage.abandoned import move
 from estimator_trainer.common.storage.best_checkpoint import best_step
 
 _FOLDER = 'input_state'
@@ -85,11 +86,10 @@ def _step_or_zero():
 
 def abandon(output_dir: str, step: int, folder: str) -> None:
     """Moves the states of the input later than a step to a folder."""
-    directory, target = (os.path.join(parent, _FOLDER) for parent in (output_dir, folder))
+    directory = os.path.join(output_dir, _FOLDER)
     for name in names_in(directory):
         if (number := name.partition('.')[0]).isdecimal() and int(number) > step:
-            tf.io.gfile.makedirs(target)
-            tf.io.gfile.rename(os.path.join(directory, name), os.path.join(target, name), overwrite=True)
+            move(os.path.join(directory, name), os.path.join(folder, _FOLDER))
 
 
 class ProgramState(tf.train.SessionRunHook):
