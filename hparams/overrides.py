@@ -1,7 +1,6 @@
 """Changes of hyper-parameters on resuming, and their history in hparams.json."""
 
 from collections.abc import Collection, Mapping
-import json
 from typing import Any
 
 from estimator_trainer.common.errors import UsageError
@@ -9,6 +8,7 @@ from estimator_trainer.common.files import read_json
 from estimator_trainer.hparams import build
 from estimator_trainer.hparams.defaults import DEFAULTS, RENAMED, TABLE
 from estimator_trainer.hparams.merge import apply
+from estimator_trainer.hparams.text import to_text
 
 
 def check_names(names: Collection[str], of_model: Collection[str]) -> None:
@@ -40,13 +40,10 @@ def advise(of_model: Collection[str], saved: Mapping[str, Any], params: Mapping[
     is_same_code = all(name in saved and name in params for name in names)
     ways = ["omit what differs to go on with the run's own" if is_same_code else 'restore the code']
     if {*names} <= {*_known(of_model)}:
-        ways.append(f'change the run from here on, with --override_hparams={",".join(_assigned(n, params[n]) for n in names)}')
+        ways.append(
+            f'change the run from here on, with --override_hparams={",".join(f"{n}={to_text(params[n])}" for n in names)}'
+        )
     return ', or '.join([*ways, 'start over with --overwrite', 'choose another --output_dir'])
-
-
-def _assigned(name, value):
-    """Returns NAME=VALUE as --override_hparams takes it."""
-    return f'{name}={value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))}'
 
 
 def read_history(path: str) -> list[dict[str, Any]]:

@@ -20,7 +20,6 @@ import contextlib
 import functools
 import json
 import os
-import re
 import tempfile
 import threading
 import types
@@ -31,21 +30,13 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster import tf_config
-from estimator_trainer.common.commands import flags, frames, request, saved_run
-from estimator_trainer.common.commands.arguments_text import to_arguments
-from estimator_trainer.common.errors import RunError, UsageError, check_utf8, describe, show
-from estimator_trainer.common.files import dumps
+from estimator_trainer.common.commands import request, saved_run
+from estimator_trainer.common.commands.program import Settings, check_pattern, in_files, to_path
+from estimator_trainer.common.commands.report import naming_arguments
+from estimator_trainer.common.errors import RunError, UsageError, describe
 from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.raw_predictor import make_predictor
-from estimator_trainer.common.options.entry import Trait
-from estimator_trainer.common.options.table import Options, names_with
-from estimator_trainer.common.paths import expand, is_remote
-from estimator_trainer.common.plugins import module_check
-from estimator_trainer.common.plugins.traceback_filter import check_exit, original
-from estimator_trainer.common.processes import check_not_forked
 from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
-from estimator_trainer.common.runs.diagnosis import find_cause
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.history import History, read_history
@@ -85,16 +76,9 @@ def train(
       UsageError: an argument, a module or a hyper-parameter is wrong, or the output_dir has a run with others.
       RunError: files are missing or corrupt, memory or disk space is insufficient, or training fails.
     """
-    if on_metrics is not None and not callable(on_metrics):
-        raise UsageError(f'on_metrics must be a function of a dict, not {describe(on_metrics)}')
-    if options.setdefault('schedule', 'train_and_evaluate') not in ('train_and_evaluate', 'train'):
-        raise UsageError(f'schedule={options["schedule"]}: train() has train_and_evaluate and train')
+    _check_training(options, on_metrics)
     data_dir = options.pop('data_dir', None)
-    if frames.is_frame(dataset):
-        path = frames.write(dataset, _absolute('data_dir', Options.data_dir if data_dir is None else data_dir))
-        dataset, hparams = 'table', frames.add_file(hparams, path, target)
-    elif target:
-        raise UsageError('target is for a dataset that is a table in memory: give hparams={"target": ...}')
+    dataset, hparams = in_files(dataset, hparams, data_dir, target)
     run = Run(output_dir, model, dataset, data_dir)
     run._execute({'hparams': hparams}, options, on_metrics)
     return run
@@ -112,8 +96,8 @@ def load(output_dir: str, model: Any = None, dataset: Any = None, data_dir: str 
     Raises:
       UsageError, RunError: there is no run, or its files are corrupt.
     """
-    output_dir = _path('output_dir', output_dir)
-    with _reported():
+    output_dir = to_path('output_dir', output_dir)
+    with naming_arguments():
         checkpoints.require_checkpoint(output_dir)
         found = saved_run.settings(output_dir)
     if not all([model or 'model' in found, dataset or 'dataset' in found]):
@@ -129,22 +113,8 @@ class Run:
     """
 
     def __init__(self, output_dir: str | None, model: Any, dataset: Any, data_dir: str | None = None):
-        for kind, module in (('model', model), ('dataset', dataset)):
-            if module is None:
-                raise UsageError(f'{kind} is None: give the name of a {kind}, a module, or an object with its functions')
-        if output_dir is None and not all(isinstance(module, (str, types.ModuleType)) for module in (model, dataset)):
-            raise UsageError('output_dir is missing: objects other than modules have no default directory')
-        model, dataset = (module_check.of_function(kind, module) for kind, module in (('model', model), ('dataset', dataset)))
-        self._objects = {'model': _unless_name(model), 'dataset': _unless_name(dataset)}
-        self.output_dir = _absolute(
-            'output_dir', f'output/{_name(dataset)}/{_name(model)}' if output_dir is None else output_dir
-        )
-        self._flags = {
-            'model': _name(model),
-            'dataset': _name(dataset),
-            'data_dir': None if data_dir is None else _absolute('data_dir', data_dir),
-        }
-        self._flags['output_dir'] = self.output_dir
+        self._settings = Settings(output_dir, model, dataset, data_dir)
+        self.output_dir = self._settings.output_dir
         self._predictor: Predictor | None = None
         self._lock = threading.Lock()
 
@@ -191,11 +161,14 @@ class Run:
         Raises:
           UsageError, RunError: there is no checkpoint, or as for `train`.
         """
+        _check_training(options, on_metrics)
         if options.get('overwrite'):
             raise UsageError('overwrite is not an option here: a run that starts over is another one, of train()')
-        with _reported():
+        with naming_arguments():
             checkpoints.require_checkpoint(self.output_dir)
-        self._execute({'train_steps': steps, 'num_epochs': num_epochs}, options, on_metrics, names=())
+        # By its directory alone, as a command without model and dataset, so that its own schedule counts, too.
+        fixed = {'model': None, 'dataset': None, 'train_steps': steps, 'num_epochs': num_epochs}
+        self._execute(fixed, options, on_metrics)
         return self
 
     def evaluate(self, split: str = 'eval', checkpoint: str | None = None, **options: Any) -> dict[str, Any]:
@@ -225,7 +198,8 @@ class Run:
         Raises:
           UsageError, RunError: an example is invalid or has no label, or as for `evaluate`.
         """
-        result = self._execute({'schedule': 'evaluate', 'input': _pattern(pattern), 'checkpoint': checkpoint}, options)
+        check_pattern(pattern)
+        result = self._execute({'schedule': 'evaluate', 'input': pattern, 'checkpoint': checkpoint}, options)
         return {'global_step': result['global_step'], **result['input']}
 
     def predict(self, inputs: Any) -> dict[str, np.ndarray]:
@@ -286,7 +260,8 @@ class Run:
 
     def predict_files(self, pattern: str, checkpoint: str | None = None, **options: Any) -> list[dict[str, Any]]:
         """Predicts files of the dataset's kind, such as '*.png'; see `predict_split`. A bad example has an 'error'."""
-        return self._predict_all({'input': _pattern(pattern), 'checkpoint': checkpoint}, options)
+        check_pattern(pattern)
+        return self._predict_all({'input': pattern, 'checkpoint': checkpoint}, options)
 
     def _predict_all(self, fixed, options):
         with tempfile.TemporaryDirectory() as directory:  # Which no other prediction uses.
@@ -306,76 +281,28 @@ class Run:
         """
         return self._execute({'schedule': 'export', 'checkpoint': checkpoint}, options)['export']
 
-    def _execute(self, fixed, options, on_metrics=None, names=('model', 'dataset')):
+    def _execute(self, fixed, options, on_metrics=None):
         try:
-            with _reported(), StopInProgram() as stop:
-                FLAGS, objects = self._settings(fixed, options, on_metrics, names)
+            with naming_arguments(), StopInProgram() as stop:
+                FLAGS, objects = self._settings.to_flags(fixed, options, on_metrics and _unchanged(on_metrics))
                 return request.run(FLAGS, stop, None, objects)
         except _OfProgram as error:
             raise error.error from None
 
     @contextlib.contextmanager
     def _opened(self, fixed):
-        with _reported(), StopInProgram() as stop:
-            FLAGS, objects = self._settings(fixed, {})
+        with naming_arguments(), StopInProgram() as stop:
+            FLAGS, objects = self._settings.to_flags(fixed, {})
             with request.opened(FLAGS, objects, stop) as experiment:
                 yield experiment
 
-    def _settings(self, fixed, options, on_metrics=None, names=('model', 'dataset')):
-        """Returns the flags, with those of model and dataset in `names`, and the request.Objects."""
-        check_not_forked()
-        tf_config.refuse(os.environ, 'a Python program')
-        for name in options:
-            if name in names_with(Trait.COMMAND_LINE):
-                raise UsageError(f'{name} is an option of trainer.py only')
-            if name in fixed or name in self._flags:
-                raise UsageError(f'{name} is not an option here: it is given otherwise')
-        own = {name: value for name, value in self._flags.items() if name in (*names, 'data_dir', 'output_dir')}
-        values = {**own, **{name: _to_python(value) for name, value in {**fixed, **options}.items()}}
-        for name in {'hparams', 'override_hparams'} & values.keys():
-            value = values[name]
-            if not isinstance(value, (str, Mapping)) or not all(isinstance(key, str) for key in value):
-                raise UsageError(f'{name} must be a dict of names and values, or text, not {describe(value)}')
-        hparams = {}
-        if isinstance(values.get('hparams'), Mapping):
-            hparams = {name: _to_python(value) for name, value in values.pop('hparams').items()}
-        if isinstance(values.get('override_hparams'), Mapping):
-            values['override_hparams'] = ','.join(
-                f'{name}={value if isinstance(value, str) else dumps(_to_python(value), default=show)}'
-                for name, value in values['override_hparams'].items()
-            )
-        on_metrics = on_metrics and _unchanged(on_metrics)
-        return flags.from_values(values), request.Objects(**self._objects, hparams=hparams, on_metrics=on_metrics)
 
-
-@contextlib.contextmanager
-def _reported():
-    """Within the block, replaces an exception with the error that names its cause and arguments, or with the module's own.
-
-    The log names arguments, too.
-    """
-    logger = tf.get_logger()
-    logger.addFilter(_name_arguments)
-    try:
-        yield
-    except SystemExit as error:
-        check_exit(error)
-        raise
-    except Exception as error:
-        found = find_cause(error) or original(error)
-        if isinstance(found, (UsageError, RunError)):
-            found.args = tuple(to_arguments(str(text)) for text in found.args)
-        if found is error:
-            raise
-        raise found from found.__cause__
-    finally:
-        logger.removeFilter(_name_arguments)
-
-
-def _name_arguments(record):
-    """Puts arguments in place of flags in a record of the log; a filter that keeps all."""
-    record.msg, record.args = to_arguments(record.getMessage()), ()
-    return True
+def _check_training(options, on_metrics):
+    """Raises UsageError if what is given to `train` is not for a training."""
+    if on_metrics is not None and not callable(on_metrics):
+        raise UsageError(f'on_metrics must be a function of a dict, not {describe(on_metrics)}')
+    if (schedule := options.get('schedule')) not in (None, 'train_and_evaluate', 'train'):
+        raise UsageError(f'schedule={schedule}: train() has train_and_evaluate and train')
 
 
 class _OfProgram(Exception):
@@ -396,58 +323,3 @@ def _unchanged(function):
             raise _OfProgram(error) from error
 
     return call
-
-
-def _value(text):
-    """Returns the value of a cell of metrics.csv."""
-    try:
-        return json.loads(text)
-    except ValueError:  # nan and inf.
-        return float(text)
-
-
-def _pattern(value):
-    if not isinstance(value, (str, os.PathLike)):
-        raise UsageError(f'pattern is {describe(value)}, but must name files: write a table to one')
-    if not os.fspath(value):
-        raise UsageError('pattern is empty: give the name of a file, a folder, or a pattern such as *.png')
-    return value
-
-
-def _path(name, value):
-    """Returns a path as text; raises UsageError for another object, or one that is not UTF-8."""
-    try:
-        path = os.fsdecode(value)
-    except TypeError:
-        raise UsageError(f'{name} must be a path, not {describe(value)}') from None
-    check_utf8([path])
-    if not path:
-        raise UsageError(f'{name} is empty')
-    return expand(path)
-
-
-def _absolute(name, value):
-    """Returns a path that stays valid if the program changes its directory."""
-    path = _path(name, value)
-    return path if is_remote(path) else os.path.abspath(path)
-
-
-def _unless_name(module):
-    return None if isinstance(module, str) else module
-
-
-def _name(module):
-    """Returns the name of a model or dataset; for a module, the value of its flag."""
-    if isinstance(module, str):
-        return module
-    name = getattr(module, '__name__', type(module).__name__)
-    return re.sub(r'^estimator_trainer\.(models|datasets)\.(?=\w+$)', '', name)
-
-
-def _to_python(value):
-    """Converts NumPy numbers and arrays, tuples and paths to values of flags."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return list(value) if isinstance(value, tuple) else value

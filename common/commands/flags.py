@@ -21,6 +21,8 @@ from estimator_trainer.hparams import merge
 from estimator_trainer.hparams.sets import missing_set, set_path
 from estimator_trainer.hparams.text import parse
 
+DEFAULT_DIR = 'output/{dataset}/{model}'
+
 
 class _PathParser(flags.ArgumentParser):
     """Parses the path of a flag; see `paths.expand`."""
@@ -168,19 +170,20 @@ def without_effect(FLAGS: flags.FlagValues, hparams: Collection[str] = ()) -> li
 
 
 def from_values(values: Mapping[str, Any]) -> flags.FlagValues:
-    """Returns the flags with the given values, of the flags' types; None keeps a flag's default.
-
-    Raises:
-      UsageError: there is no such flag, or the value has another type or is out of range.
-    """
+    """Returns the flags with the given values, see `set_value`; raises UsageError if one is wrong, or they are incompatible."""
     FLAGS = define()
-    check_all(functools.partial(_set, FLAGS, name, value) for name, value in values.items())
+    check_all(functools.partial(set_value, FLAGS, name, value) for name, value in values.items())
     FLAGS.mark_as_parsed()
     check(FLAGS)
     return FLAGS
 
 
-def _set(FLAGS, name, value):
+def set_value(FLAGS: flags.FlagValues, name: str, value: Any) -> None:
+    """Gives a flag a value of its type; None keeps its default.
+
+    Raises:
+      UsageError: there is no such flag, or the value has another type or is out of range.
+    """
     if name not in FLAGS:
         raise UsageError(f'there is no option {name}{guidance.option(name, value, FLAGS)}')
     if value is None:
@@ -201,6 +204,11 @@ def to_options(FLAGS: flags.FlagValues) -> Options:
     values: dict[str, Any] = {name: FLAGS[name].value for name in TABLE}
     values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
     return Options(**values)
+
+
+def output_dir(FLAGS: flags.FlagValues, default: str = DEFAULT_DIR) -> str:
+    """Returns the output_dir that the flags select."""
+    return FLAGS.output_dir or default.format(dataset=FLAGS.dataset, model=FLAGS.model)
 
 
 def arguments(FLAGS: flags.FlagValues, but_for: Trait) -> list[str]:

@@ -1,12 +1,15 @@
-"""The formatting of exceptions for the user."""
+"""Exceptions as the user sees them: the text of a command, and the errors of a Python program."""
 
+from collections.abc import Iterator
+import contextlib
 import traceback
 
 from absl import flags
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError, error_line, error_lines, first_line, printable
-from estimator_trainer.common.plugins.traceback_filter import made_at, original, user_traceback
+from estimator_trainer.common.commands.arguments_text import to_arguments
+from estimator_trainer.common.errors import RunError, UsageError, error_line, error_lines, first_line, printable
+from estimator_trainer.common.plugins.traceback_filter import check_exit, made_at, original, user_traceback
 from estimator_trainer.common.runs.diagnosis import find_cause
 
 
@@ -27,3 +30,33 @@ def report(program: str, error: Exception, FLAGS: flags.FlagValues) -> tuple[int
 
 def _traceback(error, FLAGS):
     return ''.join(traceback.format_exception(error)) if FLAGS.full_traceback else user_traceback(error)
+
+
+@contextlib.contextmanager
+def naming_arguments() -> Iterator[None]:
+    """Within the block of a Python program, errors and the log name arguments in place of flags.
+
+    An exception is replaced with the error that names its cause, or with the module's own.
+    """
+    logger = tf.get_logger()
+    logger.addFilter(_name_arguments)
+    try:
+        yield
+    except SystemExit as error:
+        check_exit(error)
+        raise
+    except Exception as error:
+        found = find_cause(error) or original(error)
+        if isinstance(found, (UsageError, RunError)):
+            found.args = tuple(to_arguments(str(text)) for text in found.args)
+        if found is error:
+            raise
+        raise found from found.__cause__
+    finally:
+        logger.removeFilter(_name_arguments)
+
+
+def _name_arguments(record):
+    """Puts arguments in place of flags in a record of the log; a filter that keeps all."""
+    record.msg, record.args = to_arguments(record.getMessage()), ()
+    return True

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.cluster import local, local_tasks, tf_config
 from estimator_trainer.common.cluster.tf_config import ClusterConfig
 from estimator_trainer.common.commands import saved_run
-from estimator_trainer.common.commands.flags import arguments, to_options, without_effect
+from estimator_trainer.common.commands.flags import arguments, output_dir, to_options, without_effect
 from estimator_trainer.common.commands.saved_run import SavedRun
 from estimator_trainer.common.errors import UsageError, check_all
 from estimator_trainer.common.files import check_scheme
@@ -91,11 +91,6 @@ def _module(kind, name, given):
         return loader.load(kind, name)
     check_module(kind, name, given)
     return given
-
-
-def output_dir(FLAGS: flags.FlagValues) -> str:
-    """Returns the output_dir that the flags select."""
-    return FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}'
 
 
 def run(

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from estimator_trainer.common.stop import StopOnSignal
 
 
+DEFAULT_DIR = f'{flags.DEFAULT_DIR}_sweep'
+
+
 @dataclasses.dataclass(frozen=True)
 class SweepOptions:
     """The flags that trainer.py does not have."""

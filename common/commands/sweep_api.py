@@ -13,13 +13,14 @@ import os
 import types
 from typing import Any
 
-from absl import flags as absl_flags
+import tf_estimator  # noqa: F401 - before TensorFlow
 
-from estimator_trainer.common.commands import api, flags, frames, trainer
-from estimator_trainer.common.commands.sweep import SweepOptions, check_trial_flags, load_request
+from estimator_trainer.common.commands import flags, trainer
+from estimator_trainer.common.commands.program import Settings, in_files, to_python
+from estimator_trainer.common.commands.report import naming_arguments
+from estimator_trainer.common.commands.sweep import DEFAULT_DIR, SweepOptions, check_trial_flags, load_request
 from estimator_trainer.common.errors import RunError, UsageError, describe, show
 from estimator_trainer.common.files import dumps
-from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.stop import StopInProgram
 
 
@@ -57,19 +58,18 @@ def sweep(
       RunError: Optuna is not installed, another search is running there, or no trial completed.
     """
     data_dir = options.pop('data_dir', None)
-    if frames.is_frame(dataset):
-        path = frames.write(dataset, api._absolute('data_dir', Options.data_dir if data_dir is None else data_dir))
-        dataset, hparams = 'table', frames.add_file(hparams, path, target)
+    dataset, hparams = in_files(dataset, hparams, data_dir, target)
     for kind, module in (('model', model), ('dataset', dataset)):
         if not isinstance(module, (str, types.ModuleType)):
             raise UsageError(
                 f'{kind} is {describe(module)}, but each trial is a process that imports it: give a name or a module'
             )
-    output_dir = f'output/{api._name(dataset)}/{api._name(model)}_sweep' if output_dir is None else output_dir
-    run = api.Run(output_dir, model, dataset, data_dir)
-    with api._reported(), StopInProgram() as stop:
-        FLAGS, objects = run._settings({'hparams': hparams}, options)
-        _set(FLAGS, sampler=sampler, trials=trials, seeds=seeds, jobs=jobs)
+    settings = Settings(output_dir, model, dataset, data_dir, DEFAULT_DIR)
+    with naming_arguments(), StopInProgram() as stop:
+        FLAGS, objects = settings.to_flags({'hparams': hparams}, options)
+        flags.define(FLAGS, SweepOptions)
+        for name, value in (('sampler', sampler), ('trials', trials), ('seeds', seeds), ('jobs', jobs)):
+            flags.set_value(FLAGS, name, to_python(value))
         check_trial_flags(FLAGS)
         request = load_request()
         if isinstance(space, (str, os.PathLike)):
@@ -77,25 +77,14 @@ def sweep(
         else:
             values, origin = _values(space), 'space'
         result, table = request.run(trainer.SCRIPT, FLAGS, stop, values, origin, objects.hparams)
-    return Sweep(run.output_dir, result, table)
-
-
-def _set(FLAGS, **values):
-    """Adds the flags of sweep.py with values of the flags' types; raises UsageError if one is wrong."""
-    flags.define(FLAGS, SweepOptions)
-    for name, value in values.items():
-        try:
-            if value is not None:
-                FLAGS[name].parse(api._to_python(value))
-        except absl_flags.Error as error:
-            raise UsageError(str(error).removeprefix('flag --')) from None
+    return Sweep(settings.output_dir, result, table)
 
 
 def _values(space):
     """Returns a space as its JSON file would have it."""
     if not isinstance(space, Mapping):
         raise UsageError(f'space must be a dict of names and values, or the path of a JSON file, not {describe(space)}')
-    return json.loads(dumps({**space}, default=lambda value: _known(api._to_python(value))))
+    return json.loads(dumps({**space}, default=lambda value: _known(to_python(value))))
 
 
 def _known(value):

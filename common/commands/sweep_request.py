@@ -9,7 +9,8 @@ from absl import flags
 
 from estimator_trainer.common.cluster import tf_config
 from estimator_trainer.common.commands import request
-from estimator_trainer.common.commands.flags import arguments
+from estimator_trainer.common.commands.flags import arguments, output_dir
+from estimator_trainer.common.commands.sweep import DEFAULT_DIR
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import check_scheme
 from estimator_trainer.common.options.entry import Trait
@@ -58,7 +59,7 @@ def run(
         script,
         [f'--model={FLAGS.model}', f'--dataset={FLAGS.dataset}', *arguments(FLAGS, but_for=Trait.SET_IN_TRIALS)],
         params,
-        FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}_sweep',
+        output_dir(FLAGS, DEFAULT_DIR),
         FLAGS.eval_splits[0],
         objective,
         FLAGS.seeds,

@@ -7,7 +7,7 @@ from absl import flags
 
 import estimator_trainer
 from estimator_trainer.common.commands import command, status
-from estimator_trainer.common.commands.flags import check, check_names, define
+from estimator_trainer.common.commands.flags import check, check_names, define, output_dir
 from estimator_trainer.common.errors import check_all
 from estimator_trainer.common.plugins.module_help import describe_framework, describe_module
 from estimator_trainer.common.plugins.module_list import list_modules
@@ -38,7 +38,7 @@ def check_command(FLAGS: flags.FlagValues) -> None:
 def run_quickly(FLAGS: flags.FlagValues) -> bool:
     """Prints the status of runs, if that is the schedule; returns whether it is."""
     if FLAGS.schedule == 'status':
-        status.show(FLAGS.runs or FLAGS.output_dir or f'output/{FLAGS.dataset}/{FLAGS.model}', FLAGS.watch)
+        status.show(FLAGS.runs or output_dir(FLAGS), FLAGS.watch)
     return FLAGS.schedule == 'status'
 
 

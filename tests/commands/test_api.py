@@ -229,6 +229,8 @@ def test_a_run_trains_on_and_other_hyper_parameters_start_over_or_count_from_her
     assert f'goes on with its own {own}; the default now has' in caplog.text and '--' not in caplog.text
     for call, message in (
         (lambda: run.train(9, overwrite=True), 'overwrite is not an option here'),
+        (lambda: run.train(9, schedule='predict'), 'schedule=predict: train.* has train_and_evaluate and train'),
+        (lambda: run.train(9, on_metrics=3), 'on_metrics must be a function of a dict, not an int'),
         (
             lambda: run.train(9, hparams={'shuffle_buffer': 5}),
             r"now it is 5: omit what differs to go on with the run's own, or start over with overwrite=True",
@@ -316,7 +318,7 @@ def test_a_mistake_is_one_line(tmp_path):
         ({'train_steps': 10**5000}, 'train_steps is out of range'),
         ({'freeze': '\udcff'}, '\\udcff: is not UTF-8'),
         ({'override_hparams': {'learning_rate': []}}, 'override_hparams: learning_rate=[] must be a number'),
-        ({'override_hparams': {'learning_rate': object()}}, 'override_hparams: learning_rate="<object object at '),
+        ({'override_hparams': {'learning_rate': object()}}, 'override_hparams: learning_rate=<object object at '),
         ({'output_dir': '~/\0'}, '~/\\x00: has a NUL character'),
         ({'output_dir': ''}, 'output_dir is empty'),
         ({'hparams': {'batch_size': 10**5000}}, 'hparams: batch_size=an int must be between -'),

@@ -60,6 +60,7 @@ def test_a_mistake_is_one_line(search, tmp_path):
         ({'sampler': 'x'}, 'sampler=x: value should be one of <tpe|grid>'),
         ({'schedule': 'train'}, 'schedule is for trainer.py: each trial of a sweep trains and evaluates'),
         ({'model': object()}, 'model is an object, but each trial is a process that imports it: give a name or a module'),
+        ({'target': 'y'}, 'target is for a dataset that is a table in memory'),
         ({'space': 5}, 'space must be a dict of names and values, or the path of a JSON file, not an int'),
         ({'space': {'learning_rate': [object()]}}, 'space: <object object at'),
         ({'space': {}}, 'space: names no hyper-parameter'),

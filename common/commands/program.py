@@ -1,0 +1,150 @@
+"""What a Python program gives for a run, as flags and objects of a request."""
+
+from collections.abc import Mapping
+import os
+import re
+import types
+from typing import Any
+
+from absl import flags as absl_flags
+import numpy as np
+
+from estimator_trainer.common.cluster import tf_config
+from estimator_trainer.common.commands import flags, frames, request
+from estimator_trainer.common.errors import UsageError, check_utf8, describe, show
+from estimator_trainer.common.files import dumps
+from estimator_trainer.common.options.entry import Trait
+from estimator_trainer.common.options.table import Options, names_with
+from estimator_trainer.common.paths import expand, is_remote
+from estimator_trainer.common.plugins import module_check
+from estimator_trainer.common.processes import check_not_forked
+
+
+class Settings:
+    """The model, the dataset and the directories of a run.
+
+    Args:
+      output_dir: by default `default_dir`.
+      model, dataset: names, modules, or objects with the functions of a module.
+      data_dir: by default, that of the flag.
+      default_dir: a format, to which the names of model and dataset are passed.
+
+    Raises:
+      UsageError: one is missing or wrong.
+    """
+
+    def __init__(
+        self,
+        output_dir: str | None,
+        model: Any,
+        dataset: Any,
+        data_dir: str | None = None,
+        default_dir: str = flags.DEFAULT_DIR,
+    ):
+        for kind, module in (('model', model), ('dataset', dataset)):
+            if module is None:
+                raise UsageError(f'{kind} is None: give the name of a {kind}, a module, or an object with its functions')
+        if output_dir is None and not all(isinstance(module, (str, types.ModuleType)) for module in (model, dataset)):
+            raise UsageError('output_dir is missing: objects other than modules have no default directory')
+        given = {'model': module_check.of_function('model', model), 'dataset': module_check.of_function('dataset', dataset)}
+        names = {kind: _name(module) for kind, module in given.items()}
+        self._objects = {kind: None if isinstance(module, str) else module for kind, module in given.items()}
+        self.output_dir = _absolute('output_dir', default_dir.format(**names) if output_dir is None else output_dir)
+        data_dir = None if data_dir is None else _absolute('data_dir', data_dir)
+        self._flags = {**names, 'data_dir': data_dir, 'output_dir': self.output_dir}
+
+    def to_flags(
+        self, fixed: Mapping[str, Any], options: Mapping[str, Any], on_metrics: Any = None
+    ) -> tuple[absl_flags.FlagValues, request.Objects]:
+        """Returns the flags and the objects of a request.
+
+        Args:
+          fixed: flags that the program cannot choose; None for those that are not given.
+          options: those that it has chosen.
+          on_metrics: see `common.commands.api.train`.
+
+        Raises:
+          UsageError: an option is wrong.
+        """
+        check_not_forked()
+        tf_config.refuse(os.environ, 'a Python program')
+        for name in options:
+            if name in names_with(Trait.COMMAND_LINE):
+                raise UsageError(f'{name} is an option of trainer.py only')
+            if name in fixed or name in self._flags:
+                raise UsageError(f'{name} is not an option here: it is given otherwise')
+        values = {**self._flags, **{name: to_python(value) for name, value in {**fixed, **options}.items()}}
+        for name in {'hparams', 'override_hparams'} & values.keys():
+            value = values[name]
+            if not isinstance(value, (str, Mapping)) or not all(isinstance(key, str) for key in value):
+                raise UsageError(f'{name} must be a dict of names and values, or text, not {describe(value)}')
+        hparams = {}
+        if isinstance(values.get('hparams'), Mapping):
+            hparams = {name: to_python(value) for name, value in values.pop('hparams').items()}
+        if isinstance(values.get('override_hparams'), Mapping):
+            values['override_hparams'] = ','.join(f'{name}={_text(v)}' for name, v in values['override_hparams'].items())
+        return flags.from_values(values), request.Objects(**self._objects, hparams=hparams, on_metrics=on_metrics)
+
+
+def in_files(
+    dataset: Any, hparams: Mapping[str, Any] | str, data_dir: str | None, target: str
+) -> tuple[Any, Mapping[str, Any] | str]:
+    """Returns the dataset and the hyper-parameters; for a table in memory, those of a file of it, which is written to data_dir.
+
+    Raises:
+      UsageError: it cannot be written, or there is a target for another dataset.
+    """
+    if frames.is_frame(dataset):
+        path = frames.write(dataset, _absolute('data_dir', Options.data_dir if data_dir is None else data_dir))
+        return 'table', frames.add_file(hparams, path, target)
+    if target:
+        raise UsageError('target is for a dataset that is a table in memory: give hparams={"target": ...}')
+    return dataset, hparams
+
+
+def to_path(name: str, value: Any) -> str:
+    """Returns a path as text; raises UsageError for another object, or one that is not UTF-8."""
+    try:
+        path = os.fsdecode(value)
+    except TypeError:
+        raise UsageError(f'{name} must be a path, not {describe(value)}') from None
+    check_utf8([path])
+    if not path:
+        raise UsageError(f'{name} is empty')
+    return expand(path)
+
+
+def _absolute(name, value):
+    """Returns a path that stays valid if the program changes its directory."""
+    path = to_path(name, value)
+    return path if is_remote(path) else os.path.abspath(path)
+
+
+def check_pattern(value: Any) -> None:
+    """Raises UsageError if a value does not name files."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise UsageError(f'pattern is {describe(value)}, but must name files: write a table to one')
+    if not os.fspath(value):
+        raise UsageError('pattern is empty: give the name of a file, a folder, or a pattern such as *.png')
+
+
+def to_python(value: Any) -> Any:
+    """Converts NumPy numbers and arrays, tuples and paths to values of flags."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _text(value):
+    """Returns the value of a hyper-parameter as text for its flag."""
+    return value if isinstance(value, str) else dumps(to_python(value), default=show).replace('"', '')
+
+
+def _name(module):
+    """Returns the name of a model or dataset; for a module, the value of its flag."""
+    if isinstance(module, str):
+        return module
+    name = getattr(module, '__name__', type(module).__name__)
+    return re.sub(r'^estimator_trainer\.(models|datasets)\.(?=\w+$)', '', name)
