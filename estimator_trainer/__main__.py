@@ -1,4 +1,7 @@
-"""The command lines: python -m estimator_trainer, and with `sweep` or `records` as the first word, those of these names."""
+"""The command lines: python -m estimator_trainer, and with `sweep` or `records` as the first word, those of these names.
+
+`trials` is for sweeps, which start it: see common/commands/trials.py.
+"""
 
 import signal
 

@@ -12,6 +12,7 @@ from estimator_trainer.common.storage.status import State
 
 # Between writes at lines of the log: the disk takes up to 5 ms to replace a file, a remote file system up to a second.
 _SECONDS, _REMOTE_SECONDS = 1, 10
+_OF_RUN = ('global_step', 'train_steps', 'training', 'evaluation', 'started', 'resumed')  # Which a run that resumes keeps.
 
 
 class StatusFile:
@@ -26,22 +27,10 @@ class StatusFile:
         self._output_dir, self._is_resumed = output_dir, is_resumed
         self._identity = paths.identify(output_dir)
         self._written = -float('inf')
-        self._values = status.new()
-        if is_resumed:
-            self._values |= self._read()
-        else:
-            self._values['started'] = _time()
-        self._is_counted = False
-
-    def _read(self):
-        """Returns what a run that resumes keeps of its earlier status; {} if there is none, or it is broken."""
-        try:
-            with tf.io.gfile.GFile(status.status_path(self._output_dir), 'rb') as file:
-                earlier = status.parse(file.read().decode())
-        except (tf.errors.OpError, ValueError):
-            return {}
-        names = ('global_step', 'train_steps', 'training', 'evaluation', 'started', 'resumed')
-        return {name: earlier[name] for name in names if earlier[name] is not None}
+        self._earlier = _read(output_dir) if output_dir else {}
+        kept = {name: self._earlier[name] for name in _OF_RUN if self._earlier.get(name) is not None}
+        self._values = status.new() | (kept if is_resumed else {'started': _time()})
+        self._has_begun = False
 
     def enter(self, state: State, reason: str = '') -> None:
         """Changes the state; a process that trains no more has no speed."""
@@ -50,9 +39,9 @@ class StatusFile:
 
     def begin(self, step: int, train_steps: int) -> None:
         """Enters training, at a step."""
-        if self._is_resumed and not self._is_counted:  # A session may start several times in a process.
+        if self._is_resumed and not self._has_begun:  # A session may start several times in a process.
             self._values['resumed'] += 1
-        self._is_counted = True
+        self._has_begun = True
         self._values |= {'global_step': step, 'train_steps': train_steps}
         self.enter(State.TRAINING)
 
@@ -73,6 +62,13 @@ class StatusFile:
         """Records an evaluation, after which training continues."""
         self._write(state=State.TRAINING.value, global_step=result['global_step'], evaluation=dict(result))
 
+    def refuse(self, reason: str) -> None:
+        """Records that a mistake ended the process; before training begins, that changes nothing in an earlier run."""
+        if self._earlier and not self._has_begun:
+            files.write_json(status.status_path(self._output_dir), self._earlier)
+        else:
+            self.enter(State.FAILED, reason)
+
     def reach(self, step: int) -> None:
         """Records the last step."""
         self._values['global_step'] = step
@@ -84,6 +80,15 @@ class StatusFile:
         paths.check_identity(self._output_dir, self._identity)
         files.write_json(status.status_path(self._output_dir), {**self._values, 'updated': _time()})
         self._written = time.monotonic()
+
+
+def _read(output_dir):
+    """Returns the status of an earlier process; {} if there is none, or it is broken."""
+    try:
+        with tf.io.gfile.GFile(status.status_path(output_dir), 'rb') as file:
+            return status.parse(file.read().decode())
+    except (tf.errors.OpError, ValueError):
+        return {}
 
 
 def _numbers(metrics):

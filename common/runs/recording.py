@@ -4,6 +4,7 @@ from collections.abc import Iterator
 import contextlib
 import signal
 
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.plugins.traceback_filter import in_a_line
 from estimator_trainer.common.runs.diagnosis import find_cause
@@ -24,10 +25,12 @@ def recorded(output_dir: str, is_resumed: bool, stop: StopOnSignal) -> Iterator[
         yield file
     except BaseException as error:
         with contextlib.suppress(Exception):  # The disk may be full, or the directory gone, which `error` says.
+            cause = find_cause(error) if isinstance(error, Exception) else None
             if stop.received:
                 file.enter(State.STOPPED, signal.Signals(stop.received).name)
+            elif isinstance(cause, UsageError):
+                file.refuse(str(cause))
             else:
-                cause = find_cause(error) if isinstance(error, Exception) else None
                 file.enter(State.FAILED, str(cause) if cause else in_a_line(error))
         raise
     file.enter(State.FINISHED)

@@ -8,7 +8,7 @@ import types
 import pytest
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import RunError
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.monitoring import status_file
 from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.runs.recording import recorded
@@ -75,6 +75,24 @@ def test_the_end_of_a_training_is_recorded_with_its_reason(tmp_path, error, rece
         raise error
     found = read(tmp_path, 'state', 'reason', 'global_step', 'examples/sec', 'seconds_left')
     assert found[0] == state and found[1].startswith(reason) and found[2:] == [4, None, None]
+
+
+@pytest.mark.parametrize('is_resumed', [True, False])  # Not if it is to start over.
+def test_a_mistake_changes_nothing_in_the_status_of_an_earlier_run(tmp_path, is_resumed):
+    def refused(begins=False):
+        with pytest.raises(UsageError), recorded(str(tmp_path), is_resumed, RUNNING) as file:
+            if begins:
+                file.begin(3, 9)
+            raise UsageError('a mistake')
+        return (tmp_path / 'status.json').read_text()
+
+    refused()
+    assert read(tmp_path, 'state', 'reason') == ['failed', 'a mistake']
+    with recorded(str(tmp_path), is_resumed, RUNNING) as file:
+        file.begin(3, 9)
+    before = (tmp_path / 'status.json').read_text()
+    assert refused() == before
+    assert refused(begins=True) != before and read(tmp_path, 'state') == ['failed']
 
 
 def test_a_training_that_succeeds_is_finished_and_one_without_a_directory_writes_nothing(tmp_path, monkeypatch):

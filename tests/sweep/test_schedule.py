@@ -94,7 +94,7 @@ def test_a_trial_runs_with_each_seed_and_is_worth_their_mean(tmp_path):
     (trial,) = search(open_at(tmp_path), processes, 1, jobs=2)
     assert (trial.state, trial.value) == (TrialState.COMPLETE, 3)
     assert trial.user_attrs['values'] == {'0': 1, '1': 2, '2': 6} and trial.intermediate_values == {1: 1}
-    assert processes.running == [0, 0, 1]  # The first seed decides whether the others follow.
+    assert processes.running[:2] == [0, 0]  # The first seed decides whether the others follow.
     assert trial.user_attrs['seconds'] > 0
 
 
