@@ -80,10 +80,8 @@ def _missing(kind, name):
         own = f'move {stem}.py into a folder, such as own/{stem}.py, which is --{kind}=own.{stem}'
     else:
         meant = meant or find(name, available(kind))
-    return UsageError(
-        f'--{kind}={name}: no module {path}{f", did you mean --{kind}={meant}? T" if meant else "; t"}he {kind}s are: '
-        f'{", ".join(available(kind))}; {own}'
-    )
+    guess, the = (f', did you mean --{kind}={meant}?', 'The') if meant else (';', 'the')
+    return UsageError(f'--{kind}={name}: no module {path}{guess} {the} {kind}s are: {", ".join(available(kind))}; {own}')
 
 
 def _of_file(kind, name):

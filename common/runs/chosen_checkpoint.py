@@ -33,13 +33,12 @@ def choose(output_dir: str, given: str | None) -> str:
     if not best:
         tf.logging.warning('Using the latest checkpoint in place of the best: %s.', problem)
         return 'latest'
-    latest = checkpoints.steps(output_dir)[-1]
-    is_latest = best.endswith(f'-{latest}')
+    later = [step for step in checkpoints.steps(output_dir)[-1:] if not best.endswith(f'-{step}')]
     tf.logging.log(
-        tf.logging.INFO if is_latest else tf.logging.WARN,
+        tf.logging.WARN if later else tf.logging.INFO,
         'Using the best checkpoint, %s, as --best_metric or --early_stopping_patience was given in training%s',
         os.path.basename(best),
-        '.' if is_latest else f'; --checkpoint=latest uses that of step {latest}.',
+        f'; --checkpoint=latest uses that of step {later[0]}.' if later else '.',
     )
     return 'best'
 

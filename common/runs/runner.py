@@ -13,19 +13,16 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.cluster.asynchronous import AsynchronousTask, ParameterServer
-from estimator_trainer.common.cluster.synchronous import SynchronousTask
 from estimator_trainer.common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
 from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.monitoring import projector
 from estimator_trainer.common.monitoring.summaries import close_writers
-from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
-from estimator_trainer.common.options.table import Options, names_with
+from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
-from estimator_trainer.common.runs import rollback, saved_dataset, saved_flags, start_over
+from estimator_trainer.common.runs import cluster_task, rollback, saved_dataset, saved_flags, start_over
 from estimator_trainer.common.runs.diagnosis import diagnose_errors
 from estimator_trainer.common.runs.experiment import Experiment, make_experiment
 from estimator_trainer.common.runs.recording import recorded
@@ -33,8 +30,7 @@ from estimator_trainer.common.runs.schedules import RUN
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints, run_dir
 from estimator_trainer.common.training.numerics import name_the_op
-from estimator_trainer.common.training.parallel import tower_devices
-from estimator_trainer.common.training.session_config import make_run_config, make_session_config
+from estimator_trainer.common.training.session_config import make_run_config
 from estimator_trainer.hparams import build, overrides
 from estimator_trainer.hparams.text import parse
 
@@ -71,19 +67,19 @@ def run(
     params, schedule = source.params, SCHEDULES[options.schedule]
     is_worker = cluster is not None and cluster.is_worker
     if cluster and schedule.trains and not schedule.is_dry_run:
-        options = _for_cluster(model, options, params, cluster)
+        options = cluster_task.options_of_task(model, options, params, cluster)
         schedule = SCHEDULES[options.schedule]
     elif cluster and (is_worker or cluster.job == PS or cluster.job == EVALUATOR and options.schedule != 'continuous_eval'):
         tf.logging.info('--schedule=%s: the chief runs it alone.', options.schedule)
         return {}
     if cluster and cluster.job == PS:
-        return _serve(cluster, options, stop)
+        return cluster_task.serve(cluster, options, stop)
     if options.schedule == 'describe':
         return _describe(source)
     with contextlib.ExitStack() as cleanup:
         task: TrainingTask = ALONE
         if cluster and schedule.trains and not schedule.is_dry_run and len(cluster.members) > 1:
-            task = cleanup.enter_context(_joined(cluster, params, options))
+            task = cleanup.enter_context(cluster_task.joined(cluster, params, options))
             if is_worker:  # The chief has the weights.
                 options = dataclasses.replace(options, warm_start_from='', from_step=None)
         if schedule.is_dry_run or is_worker:
@@ -124,13 +120,14 @@ def opened(
     params, schedule = source.params, SCHEDULES[options.schedule]
     changed = tuple(parse(options.override_hparams, '--override_hparams'))
     is_resumed = checkpoints.has_checkpoint(output_dir) and not options.overwrite
+    free = changed if schedule.trains else (*changed, 'eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
     advise = functools.partial(overrides.advise, getattr(model, 'OVERRIDABLE_HPARAMS', ())) if schedule.trains else None
-    of_inference = () if schedule.trains else ('eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
+    compare = functools.partial(build.compare, path=run_dir.hparams_path(output_dir), free=free, advise=advise)
     with contextlib.ExitStack() as cleanup:
         # Both may fail, so they precede creating the directory.
         config = make_run_config(output_dir, params.seed, options, task)
         back_to = rollback.target(output_dir, options) if schedule.trains else None
-        saved = _saved(source, output_dir, (*changed, *of_inference), advise, back_to) if is_resumed else None
+        saved = _saved(source, output_dir, compare, back_to) if is_resumed else None
         status = None
         if schedule.trains:
             cleanup.enter_context(start_over.locked(output_dir, options))
@@ -144,36 +141,40 @@ def opened(
         source = _with_data(source, saved, options)
         if not schedule.trains:
             if is_resumed and not saved:
-                build.compare(source.params, run_dir.hparams_path(output_dir), (*changed, *of_inference), advise)
+                compare(source.params)
             yield make_experiment(model, source, config, options, stop, task, on_metrics)
             return
         text = source.summary() if task.is_chief else ''
         if text:
             tf.logging.info('%s', text)
-        history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, advise, back_to)
-        params = _with_history(source.params, history, task)
-        experiment = make_experiment(
-            model, dataclasses.replace(source, params=params), config, options, stop, task, on_metrics, status
-        )
-        if options.overwrite and task.is_chief:  # Once nothing is left to check.
-            start_over.delete(output_dir)
-        if back_to is not None:
-            rollback.roll_back(output_dir, back_to, options)
-        if text:
-            run_dir.save_summary(output_dir, text)
-        if not step or step < experiment.train_steps:
-            (saved_flags.update if step else saved_flags.save)(output_dir, kept, task.count)
-            overrides.save(params, history, run_dir.hparams_path(output_dir))
+        history, step = ([], 0) if options.overwrite else _history(source.params, output_dir, changed, compare, back_to)
+        source = dataclasses.replace(source, params=_with_history(source.params, history, task))
+        experiment = make_experiment(model, source, config, options, stop, task, on_metrics, status)
+        _begin(experiment, back_to, text, kept, history, step)
         cleanup.callback(close_writers, output_dir)
         yield experiment
 
 
-def _saved(source, output_dir, free, advise, back_to):
-    """Returns the SavedDataset of a run, or None; checks that its hyper-parameters are the same, except those in `free`."""
+def _begin(experiment, back_to, text, kept, history, step):
+    """Writes what a training begins with, once nothing is left to check; arguments as in `opened` and `_history`."""
+    output_dir, options = experiment.estimator.model_dir, experiment.options
+    if options.overwrite and experiment.task.is_chief:
+        start_over.delete(output_dir)
+    if back_to is not None:
+        rollback.roll_back(output_dir, back_to, options)
+    if text:
+        run_dir.save_summary(output_dir, text)
+    if not step or step < experiment.train_steps:
+        (saved_flags.update if step else saved_flags.save)(output_dir, kept, experiment.task.count)
+        overrides.save(experiment.source.params, history, run_dir.hparams_path(output_dir))
+
+
+def _saved(source, output_dir, compare, back_to):
+    """Returns the SavedDataset of a run, or None; checks that its hyper-parameters are the same."""
     saved = saved_dataset.load(output_dir)
     if saved or not source.has_metadata():  # Otherwise the data must be prepared first.
         params = build.add_metadata(source.params, saved.metadata) if saved else source.params
-        build.compare(params, run_dir.hparams_path(output_dir), free, advise, back_to)
+        compare(params, before=back_to)
     return saved
 
 
@@ -191,7 +192,7 @@ def _reads_data(options):
     return schedule.trains or (schedule.evaluates or schedule.predicts) and not options.input
 
 
-def _history(params, output_dir, names, advise, back_to):
+def _history(params, output_dir, names, compare, back_to):
     """Returns the history of a run's hyper-parameters, including changes on resuming, and the step of the change.
 
     Args:
@@ -199,7 +200,7 @@ def _history(params, output_dir, names, advise, back_to):
     """
     path, history, step = run_dir.hparams_path(output_dir), [], 0
     if checkpoints.has_checkpoint(output_dir):
-        saved = build.compare(params, path, names, advise, back_to)
+        saved = compare(params, before=back_to)
         latest = checkpoints.global_step(tf.train.latest_checkpoint(output_dir))
         history, step = overrides.read_history(path), latest if back_to is None else back_to
         history = [entry for entry in history if back_to is None or entry['global_step'] < back_to]
@@ -219,44 +220,6 @@ def _with_history(params, history, task):
             f'{"with group_by_length" if task.can_change_batch_size else "in a cluster"}: start over in another --output_dir'
         )
     return params.with_batch_start(batch_start)
-
-
-def _for_cluster(model, options, params, cluster):
-    """Returns the options of this task, checked."""
-    if cluster.addresses.get(PS):
-        _check_asynchronous(model, params, options)
-    if options.overwrite and cluster.addresses.get(EVALUATOR):
-        raise UsageError('--overwrite: the evaluator of the cluster may read the old checkpoints: delete the run before')
-    is_evaluator, has_evaluator = cluster.job == EVALUATOR, bool(cluster.addresses.get(EVALUATOR))
-    if (is_evaluator or has_evaluator) and options.early_stopping_patience:
-        raise UsageError('--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster')
-    if is_evaluator:
-        return dataclasses.replace(options, schedule='continuous_eval')
-    is_only_training = cluster.is_worker or has_evaluator
-    return dataclasses.replace(options, schedule='train') if is_only_training else options
-
-
-def _check_asynchronous(model, params, options):
-    """Raises UsageError if an option, a hyper-parameter or the model requires synchronous steps."""
-    is_given = {
-        '--keep_checkpoint_every': options.keep_checkpoint_every > 0,
-        '--steps_per_loop': options.steps_per_loop > 1,
-        '--precision=float16': options.precision == 'float16',
-        'gradient_accumulation_steps': params.gradient_accumulation_steps > 1,
-        'group_by_length': params.group_by_length,
-        f'loss_steps() of --model={params.model}': bool(getattr(model, 'loss_steps', None)),
-    }
-    given = [name for name, value in is_given.items() if value]
-    if given:
-        raise UsageError(f'{given[0]} is incompatible with parameter servers: omit it, or leave ps out of the cluster')
-
-
-def _serve(cluster, options, stop):
-    """Runs a parameter server until training has ended."""
-    number = ParameterServer(cluster, options.cluster_timeout).serve(stop)
-    if number:
-        sys.exit(128 + number)
-    return {}
 
 
 @contextlib.contextmanager
@@ -279,18 +242,3 @@ def _seeded(seed):
         for names, generator in zip(of_keras, generators):
             if generator:
                 names['generator'] = generator
-
-
-@contextlib.contextmanager
-def _joined(cluster, params, options):
-    """Yields this process's Task once all have joined."""
-    task_class = AsynchronousTask if cluster.addresses.get(PS) else SynchronousTask
-    task = task_class(cluster, options.cluster_timeout, make_session_config(tower_devices(options), options))
-    facts = {'TensorFlow': tf.__version__, **params}
-    facts |= {name: getattr(options, name) for name in names_with(Trait.SAME_IN_TASKS)}
-    facts['warm_start_from'] = 'given' if options.warm_start_from else 'not given'
-    try:
-        task.meet({name: dumps(value) for name, value in facts.items()})
-        yield task
-    finally:
-        task.end_watch()

@@ -110,7 +110,8 @@ def _stopped_runs(study, space, num_seeds):
         trial = optuna.Trial(study, frozen._trial_id)  # pylint: disable=protected-access; there is no public name.
         left = [index for index in range(num_seeds) if str(index) not in frozen.user_attrs.get(VALUES, {})]
         started = _Started(trial, len(frozen.intermediate_values))
-        for index in left[:1] if left[:1] == [0] else left or [num_seeds - 1]:
+        # The others follow the first; if none is left, the last one ends again at once, and with it the trial.
+        for index in [0] if 0 in left else left or [num_seeds - 1]:
             yield started, index
 
 

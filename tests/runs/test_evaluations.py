@@ -7,7 +7,11 @@ import numpy as np
 
 from estimator_trainer.common.commands import api
 from estimator_trainer.common.inference.evaluator import Evaluator
+from estimator_trainer.common.runs import chosen_checkpoint
+from estimator_trainer.common.storage import best_checkpoint
+from estimator_trainer.common.storage.metrics import Objective
 from tests.shared import DAMAGES, POLYNOMIAL, rows
+from tests.storage.test_best_checkpoint import save
 
 RATE = '--hparams=optimizer=sgd,learning_rate=1e-5,learning_rate_schedule=piecewise'
 
@@ -79,6 +83,14 @@ def test_the_best_is_the_result_of_a_training_that_was_asked_for_it(run, tmp_pat
     code, found, log = run('--schedule=predict')
     assert (code, found['global_step']) == (0, 5)
     assert f'WARNING Using the latest checkpoint in place of the best: {output}/best has no intact one.' in log
+
+
+def test_the_best_is_used_though_no_other_checkpoint_is_whole(tmp_path):
+    result = {'global_step': 3, 'eval': {'loss': 1.0}}
+    best_checkpoint.keep_if_best(save(tmp_path, 3), str(tmp_path), Objective('loss', False), 'eval', result)
+    (tmp_path / 'flags.json').write_text('{"best_metric": "loss:min"}')
+    (tmp_path / 'model.ckpt-3.index').unlink()
+    assert chosen_checkpoint.choose(str(tmp_path), None) == 'best'
 
 
 def test_training_ends_early_where_nothing_better_comes_also_after_a_restart(run, tmp_path):

@@ -1,0 +1,80 @@
+"""The part of a process in the training of a cluster: its options, its Task, or to be a parameter server."""
+
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import sys
+import types
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.cluster.asynchronous import AsynchronousTask, ParameterServer
+from estimator_trainer.common.cluster.synchronous import SynchronousTask
+from estimator_trainer.common.cluster.tf_config import EVALUATOR, PS, ClusterConfig
+from estimator_trainer.common.cluster.training_task import TrainingTask
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import dumps
+from estimator_trainer.common.options.entry import Trait
+from estimator_trainer.common.options.table import Options, names_with
+from estimator_trainer.common.stop import StopOnSignal
+from estimator_trainer.common.training.parallel import tower_devices
+from estimator_trainer.common.training.session_config import make_session_config
+from estimator_trainer.hparams.build import HParams
+
+
+def options_of_task(model: types.ModuleType, options: Options, params: HParams, cluster: ClusterConfig) -> Options:
+    """Returns the options of this task.
+
+    Raises:
+      UsageError: options, hyper-parameters or the model do not go with the cluster.
+    """
+    if cluster.addresses.get(PS):
+        _check_asynchronous(model, params, options)
+    if options.overwrite and cluster.addresses.get(EVALUATOR):
+        raise UsageError('--overwrite: the evaluator of the cluster may read the old checkpoints: delete the run before')
+    is_evaluator, has_evaluator = cluster.job == EVALUATOR, bool(cluster.addresses.get(EVALUATOR))
+    if (is_evaluator or has_evaluator) and options.early_stopping_patience:
+        raise UsageError('--early_stopping_patience needs evaluations by the chief: remove the evaluator from the cluster')
+    if is_evaluator:
+        return dataclasses.replace(options, schedule='continuous_eval')
+    is_only_training = cluster.is_worker or has_evaluator
+    return dataclasses.replace(options, schedule='train') if is_only_training else options
+
+
+def _check_asynchronous(model, params, options):
+    """Raises UsageError if an option, a hyper-parameter or the model requires synchronous steps."""
+    is_given = {
+        '--keep_checkpoint_every': options.keep_checkpoint_every > 0,
+        '--steps_per_loop': options.steps_per_loop > 1,
+        '--precision=float16': options.precision == 'float16',
+        'gradient_accumulation_steps': params.gradient_accumulation_steps > 1,
+        'group_by_length': params.group_by_length,
+        f'loss_steps() of --model={params.model}': bool(getattr(model, 'loss_steps', None)),
+    }
+    given = [name for name, value in is_given.items() if value]
+    if given:
+        raise UsageError(f'{given[0]} is incompatible with parameter servers: omit it, or leave ps out of the cluster')
+
+
+def serve(cluster: ClusterConfig, options: Options, stop: StopOnSignal) -> dict[str, Any]:
+    """Runs a parameter server until training has ended."""
+    number = ParameterServer(cluster, options.cluster_timeout).serve(stop)
+    if number:
+        sys.exit(128 + number)
+    return {}
+
+
+@contextlib.contextmanager
+def joined(cluster: ClusterConfig, params: HParams, options: Options) -> Iterator[TrainingTask]:
+    """Yields this process's Task once all have joined."""
+    task_class = AsynchronousTask if cluster.addresses.get(PS) else SynchronousTask
+    task = task_class(cluster, options.cluster_timeout, make_session_config(tower_devices(options), options))
+    facts = {'TensorFlow': tf.__version__, **params}
+    facts |= {name: getattr(options, name) for name in names_with(Trait.SAME_IN_TASKS)}
+    facts['warm_start_from'] = 'given' if options.warm_start_from else 'not given'
+    try:
+        task.meet({name: dumps(value) for name, value in facts.items()})
+        yield task
+    finally:
+        task.end_watch()
