@@ -51,7 +51,7 @@ MOMENTS = {
     'copy of the best': ('train', 'storage.best_checkpoint', '_copy', 2),
     'record of the best': ('train', 'storage.best_checkpoint', 'write_json', 1),
     'results': ('train', 'storage.run_dir', 'save_results', 1),
-    'predictions': ('predict', 'runs.schedules', 'count_examples', 1),
+    'predictions': ('predict', 'runs.inference_schedules', 'count_examples', 1),
     'export': ('export', 'inference.serving', 'remove_leftovers', 1),
     'second trial of a sweep': ('sweep', 'sweep.trials', 'TrialRunner.start', 2),
     'result of a trial': ('sweep', 'sweep.schedule', '_finish', 1),

@@ -1,0 +1,122 @@
+"""The schedules that use a trained model: prediction and export; see common/runs/schedules.py."""
+
+import functools
+import os
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from estimator_trainer.common.console import make_bar
+from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.files import atomic_path, dumps
+from estimator_trainer.common.inference import serving
+from estimator_trainer.common.inference.contact_sheet import ContactSheet
+from estimator_trainer.common.inference.input_files import open_files
+from estimator_trainer.common.inference.model_card import extra_assets, make_card
+from estimator_trainer.common.inference.prediction import predict_files, predict_split
+from estimator_trainer.common.locks import taking_turns
+from estimator_trainer.common.pipeline.size import count_examples
+from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset
+from estimator_trainer.common.runs.experiment import Experiment
+from estimator_trainer.common.storage import checkpoints, export_versions
+from estimator_trainer.common.storage.restore import CheckpointGone
+
+
+def predict(experiment: Experiment) -> dict[str, Any]:
+    """Writes one JSON object per line for each example of a split, or of the files of --input, to the file of --predictions.
+
+    An unreadable or unparsable example of a file has an `error` in place of predictions; the result counts them.
+    """
+    path = _predictions_path(experiment)
+    write = functools.partial(_write_predictions, experiment, _predictions(experiment), path)
+    return chosen_checkpoint.use(experiment.estimator.model_dir, experiment.options.checkpoint, write)
+
+
+def _predictions_path(experiment):
+    """Returns the path of the predictions; warns if earlier ones there will be lost, which --predictions does not name."""
+    path = experiment.options.predictions
+    if path:
+        directory = os.path.dirname(path) or '.'
+        if not tf.io.gfile.isdir(directory):
+            raise UsageError(f'--predictions={path}: there is no directory {directory}')
+        return path
+    path = os.path.join(experiment.estimator.model_dir, 'predictions.jsonl')
+    if tf.io.gfile.exists(path):
+        tf.logging.warning('%s: these earlier predictions will be replaced; --predictions=FILE.jsonl writes to another.', path)
+    return path
+
+
+def _write_predictions(experiment, predictions, path, checkpoint):
+    options = experiment.options
+    class_names = experiment.source.params.metadata.get('class_names')
+    sheet = None
+    if options.visualize:
+        sheet = ContactSheet(options.visualize, class_names)
+    errors = []
+    total = 0
+    with atomic_path(path) as part, tf.io.gfile.GFile(part, 'w') as file:
+        for prediction in make_bar(predictions(checkpoint), desc='Predicting', unit='ex', leave=False):
+            total += 1
+            if prediction.error:
+                errors.append(prediction.error)
+            elif sheet:
+                sheet.add(prediction)
+            file.write(dumps(prediction.to_json(class_names)) + '\n')
+        if not total:
+            raise UsageError(f'--input={options.input}: has no examples')
+        if len(errors) == total:
+            raise type(errors[0])(f'--input={options.input}: nothing to predict: {errors[0]}')
+    if errors:
+        tf.logging.warning('%d of %d examples cannot be predicted; %s has their errors.', len(errors), total, path)
+    result = {'global_step': checkpoints.global_step(checkpoint), 'predictions': path}
+    if sheet:
+        sheet.save()
+        result['visualize'] = options.visualize
+    return {**result, **({'errors': len(errors)} if errors else {})}
+
+
+def _predictions(experiment):
+    """Returns a function from a checkpoint's path to the predictions of --input, or else of --predict_split."""
+    options, source = experiment.options, experiment.source
+    if options.input:
+        files = open_files(source, options.input)
+        return lambda checkpoint: predict_files(experiment.estimator, files, source.params.eval_batch_size, checkpoint)
+    split = options.predict_split
+    if not source.has_input_fn() and count_examples(source, split, at_most=1) == tf.data.experimental.INFINITE_CARDINALITY:
+        raise UsageError(f'--predict_split={split}: the split is infinite')
+    return lambda checkpoint: predict_split(experiment.estimator, source, split, checkpoint)
+
+
+def export(experiment: Experiment) -> dict[str, Any]:
+    """Writes a SavedModel under output_dir/export; see common/inference/serving.py for its signatures.
+
+    Its directory assets.extra has a model card, class names, an example request and a warmup request.
+    """
+    output_dir, options = experiment.estimator.model_dir, experiment.options
+    return chosen_checkpoint.use(output_dir, options.checkpoint, functools.partial(_export, experiment))
+
+
+def _export(experiment, checkpoint):
+    estimator = experiment.estimator
+    serving_input_fn = serving.make_serving_input_fn(experiment.source)
+    serving.check_exportable(estimator, serving_input_fn, checkpoint)
+    inputs = serving.request_specs(experiment.source)
+    directory = os.path.join(estimator.model_dir, 'export')
+    with taking_turns(directory) as is_alone:
+        if is_alone:
+            serving.remove_leftovers(directory)
+        saved = saved_dataset.load(estimator.model_dir)
+        step, params = checkpoints.global_step(checkpoint), experiment.source.params
+        card = make_card(estimator.model_dir, step, params, saved.sha256 if saved else None)
+        with extra_assets(card, params.metadata.get('class_names'), inputs) as assets:
+            # The Estimator names a version by the clock, which may have gone back.
+            parent = os.path.join(directory, f'temp-{export_versions.next_version(directory)}')
+            try:
+                path = estimator.export_saved_model(parent, serving_input_fn, assets, checkpoint_path=checkpoint).decode()
+            except (tf.errors.NotFoundError, ValueError):
+                if tf.io.gfile.exists(f'{checkpoint}.index'):
+                    raise
+                raise CheckpointGone(checkpoint) from None
+            path = export_versions.publish(path, directory)
+            tf.io.gfile.rmtree(parent)
+    return {'global_step': step, 'export': path}
