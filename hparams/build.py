@@ -1,7 +1,6 @@
-"""Read-only hyper-parameters: merged from layers, parsed from text, saved and compared."""
+"""Read-only hyper-parameters: merged from layers, parsed from text, and saved."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-import json
+from collections.abc import Collection, Iterator, Mapping
 import types
 from typing import Any
 
@@ -9,8 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.files import read_json, write_json
-from estimator_trainer.hparams.defaults import ADDED, DEFAULTS, RENAMED
-from estimator_trainer.hparams.merge import add_text, apply, expanded, is_path, of_modules
+from estimator_trainer.hparams.defaults import DEFAULTS, RENAMED
+from estimator_trainer.hparams.merge import add_text, apply, expanded, of_modules
 from estimator_trainer.hparams.sets import available_sets, missing_set, set_path
 from estimator_trainer.hparams.text import nearest, parse, typed
 
@@ -215,78 +214,3 @@ def _check_same_plugins(name, values, changes):
 def save(params: Mapping[str, Any], path: str) -> None:
     """Writes hyper-parameters as JSON for `--hparams_set`."""
     write_json(path, dict(params))
-
-
-def undone(saved: Mapping[str, Any], step: int) -> dict[str, Any]:
-    """Returns the content of an hparams.json as it was when a step was saved: without the changes since, in its history."""
-    values = dict(saved)
-    history = values.pop(HISTORY, [])
-    for entry in reversed(history):
-        for name, (old, _) in entry['hparams'].items() if entry['global_step'] >= step else ():
-            values[name if name in values else RENAMED.get(name, name)] = old
-    kept = [entry for entry in history if entry['global_step'] < step]
-    return {**values, **({HISTORY: kept} if kept else {})}
-
-
-def compare(
-    params: HParams,
-    path: str,
-    free: Iterable[str] = (),
-    advise: Callable[[HParams, HParams, list[str]], str] | None = None,
-    before: int | None = None,
-) -> HParams:
-    """Checks that a run resumes with its saved hyper-parameters, except for its length and those in `free`.
-
-    Args:
-      path: of its hparams.json.
-      advise: returns the end of the message, from the saved ones, `params` and the names that differ; None if no training
-        resumes.
-      before: see `undone`; None for the saved ones as they are.
-
-    Returns:
-      The saved ones.
-
-    Raises:
-      UsageError: some differ, the message gives both values; or the file cannot be read.
-    """
-    try:
-        added = {key: value for key, value in ADDED.items() if key in params}
-        content = read_json(path) if before is None else undone(read_json(path), before)
-        saved = HParams({**DEFAULTS, **added, **renamed(content, params)})  # Files of older versions lack some.
-    except ValueError as error:
-        raise UsageError(f'{error}; choose another --output_dir') from None
-    names = _differing(saved, params, ('train_steps', 'num_epochs', *free))
-    names = [name for name in names if name in ('model', 'dataset')] or names  # Others follow from these.
-    if names:
-        is_other_data = any(saved.get(key) and params[key] not in ('', saved[key]) for key in params if _names_data(key))
-        hint = (
-            '; other data can be predicted, with --input=FILES, and evaluated, with --eval_splits=test, if it is the split '
-            'test of a directory that was trained on'
-        )
-        advice = (
-            advise(saved, params, names) if advise else "omit what differs to use the run's own, or choose another --output_dir"
-        )
-        raise UsageError(f'{path}: {_changes(saved, params, names)}: {advice}{hint if is_other_data else ""}')
-    return saved
-
-
-def _names_data(key):
-    """Whether a hyper-parameter is the path of a user's own data, such as table_file or image_dir."""
-    return is_path(key) and key not in ('raw_dir', 'schema')
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any], free: Collection[str] = ()) -> str:
-    """Describes the differences between two dicts, except for the keys in `free`; '' if there are none."""
-    return _changes(old, new, _differing(old, new, free))
-
-
-def _differing(old, new, free):
-    return [key for key in {**old, **new} if key not in free and old.get(key) != new.get(key)]
-
-
-def _changes(old, new, names):
-    return '; '.join(f'{key} was {_text(old, key)}, now it is {_text(new, key)}' for key in names)
-
-
-def _text(values, key):
-    return json.dumps(values[key]) if key in values else 'absent'

@@ -76,6 +76,17 @@ def read_history(path: str) -> list[dict[str, Any]]:
     return history
 
 
+def undone(saved: Mapping[str, Any], step: int) -> dict[str, Any]:
+    """Returns the content of an hparams.json as it was when a step was saved: without the changes since, in its history."""
+    values = dict(saved)
+    history = values.pop(build.HISTORY, [])
+    for entry in reversed(history):
+        for name, (old, _) in entry['hparams'].items() if entry['global_step'] >= step else ():
+            values[name if name in values else RENAMED.get(name, name)] = old
+    kept = [entry for entry in history if entry['global_step'] < step]
+    return {**values, **({build.HISTORY: kept} if kept else {})}
+
+
 def add_entry(
     history: list[dict[str, Any]], saved: Mapping[str, Any], params: Mapping[str, Any], names: Collection[str], step: int
 ) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.runs import rollback, saved_dataset, saved_flags
 from estimator_trainer.common.storage import checkpoints, run_dir
-from estimator_trainer.hparams import build
+from estimator_trainer.hparams import build, overrides
 
 _OF_EVALUATION = ('eval_splits', 'eval_steps', 'best_metric')
 _OF_START = ('warm_start_from', 'warm_start_names', 'warm_start_exclude')
@@ -92,7 +92,7 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
     )
     check(FLAGS)
     back_to = rollback.target(output_dir, to_options(FLAGS)) if schedule.trains else None
-    return run if back_to is None else dataclasses.replace(run, hparams=build.undone(params, back_to))
+    return run if back_to is None else dataclasses.replace(run, hparams=overrides.undone(params, back_to))
 
 
 def _check_names(FLAGS, output_dir):

@@ -118,7 +118,7 @@ def finish(output_dir: str) -> None:
 def _undo_changes(path, step, folder):
     """Drops the changes of hyper-parameters since a step, after copying hparams.json to a folder, unless that has it."""
     saved = read_json(path)
-    if (content := build.undone(saved, step)) != saved:
+    if (content := overrides.undone(saved, step)) != saved:
         abandoned.keep_copy(path, folder)
         build.save(content, path)
 

@@ -31,7 +31,7 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import checkpoints, run_dir
 from estimator_trainer.common.training.numerics import name_the_op
 from estimator_trainer.common.training.session_config import make_run_config
-from estimator_trainer.hparams import build, overrides
+from estimator_trainer.hparams import build, comparison, overrides
 from estimator_trainer.hparams.text import parse
 
 
@@ -122,7 +122,7 @@ def opened(
     is_resumed = checkpoints.has_checkpoint(output_dir) and not options.overwrite
     free = changed if schedule.trains else (*changed, 'eval_batch_size', *getattr(model, 'INFERENCE_HPARAMS', ()))
     advise = functools.partial(overrides.advise, getattr(model, 'OVERRIDABLE_HPARAMS', ())) if schedule.trains else None
-    compare = functools.partial(build.compare, path=run_dir.hparams_path(output_dir), free=free, advise=advise)
+    compare = functools.partial(comparison.compare, path=run_dir.hparams_path(output_dir), free=free, advise=advise)
     with contextlib.ExitStack() as cleanup:
         # Both may fail, so they precede creating the directory.
         config = make_run_config(output_dir, params.seed, options, task)

@@ -13,7 +13,7 @@ from estimator_trainer.common.files import read_json, write_json
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.storage.run_dir import flags_path
-from estimator_trainer.hparams.build import differences
+from estimator_trainer.hparams.comparison import differences
 
 REPLACED = 'replaced_defaults'  # Default hyper-parameters, {name: value}, in whose place the run began with other values.
 

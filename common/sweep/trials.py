@@ -19,7 +19,7 @@ from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.storage.metrics import Objective, read_metric
 from estimator_trainer.common.sweep import forks
 from estimator_trainer.common.sweep.space import decode
-from estimator_trainer.hparams import build, merge
+from estimator_trainer.hparams import build, comparison, merge
 
 _POLL_SECONDS = 0.05
 
@@ -149,7 +149,7 @@ def _check_same(path, expected):
     if not os.path.exists(path):
         return
     try:
-        found = build.differences(build.HParams(build.renamed(read_json(path), expected)), expected)
+        found = comparison.differences(build.HParams(build.renamed(read_json(path), expected)), expected)
     except ValueError as error:
         found = str(error)
     if found:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from estimator_trainer.common.errors import UsageError
-from estimator_trainer.hparams import build, overrides
+from estimator_trainer.hparams import build, comparison, overrides
 from estimator_trainer.hparams.defaults import DEFAULTS
 from estimator_trainer.hparams.sets import set_path
 
@@ -85,7 +85,7 @@ def test_weights_of_classes_are_a_list_or_have_names(text, weights, tmp_path):
     params = make(f'{text},seed_of_data=3', dataset={'seed_of_data': 1})
     assert (params.class_weights, params.seed_of_data) == (weights, 3)
     build.save(params, str(tmp_path / 'hparams.json'))
-    assert build.compare(params, str(tmp_path / 'hparams.json')).class_weights == weights
+    assert comparison.compare(params, str(tmp_path / 'hparams.json')).class_weights == weights
     assert make(set_name=write_set(tmp_path, {'class_weights': weights})).class_weights == weights
     assert build.add_overrides(make(), text)[0].class_weights == weights
 
@@ -104,7 +104,7 @@ def test_a_tilde_in_a_path_is_the_home_directory_in_all_layers_and_in_saved_ones
     assert make('image_dir=gs://b/~', dataset=dataset).image_dir == 'gs://b/~'
     assert make(dataset=dataset, given={'my_path': '~/x'}).my_path == '/home/me/x'
     build.save({**params, 'csv_file': '~/a.csv'}, str(tmp_path / 'hparams.json'))  # As older versions did.
-    assert build.compare(params, str(tmp_path / 'hparams.json')).csv_file == '/home/me/a.csv'
+    assert comparison.compare(params, str(tmp_path / 'hparams.json')).csv_file == '/home/me/a.csv'
 
 
 def test_a_set_may_begin_with_the_mark_of_an_editor(tmp_path):
@@ -211,33 +211,33 @@ def test_params_are_read_only_and_by_attribute_or_key():
 def test_saved_hparams_are_a_set_that_gives_equal_ones(tmp_path):
     path = str(tmp_path / 'hparams.json')
     with pytest.raises(UsageError, match='hparams.json: cannot be read.*; choose another --output_dir'):
-        build.compare(make(), path)
+        comparison.compare(make(), path)
     model = {'filters': [1, 2], 'name': 'x'}
     params = make('filters=[3],learning_rate=0.1,name=y', model=model, seed=5)
     build.save(params, path)
     assert make(set_name=path, model=model) == params
-    build.compare(params, path)
+    comparison.compare(params, path)
 
 
 def test_compare_names_each_differing_key_except_the_length_of_the_run(tmp_path):
     path = str(tmp_path / 'hparams.json')
     build.save(make(model={'filters': [1, 2], 'old': 1}), path)
     with pytest.raises(UsageError) as error:
-        build.compare(make('learning_rate=0.5', model={'filters': [1], 'new': 'x'}), path)
+        comparison.compare(make('learning_rate=0.5', model={'filters': [1], 'new': 'x'}), path)
     changes = ['filters was [1, 2], now it is [1]', 'learning_rate was 0.001, now it is 0.5']
     for part in (*changes, 'old was 1, now it is absent', 'new was absent, now it is "x"'):
         assert part in str(error.value)
     assert 'batch_size' not in str(error.value)
     build.save(make(), path)
-    build.compare(make('train_steps=5,num_epochs=7'), path)
-    assert build.compare(make('batch_size=5'), path, free=['batch_size']) == make()
+    comparison.compare(make('train_steps=5,num_epochs=7'), path)
+    assert comparison.compare(make('batch_size=5'), path, free=['batch_size']) == make()
     build.save({key: value for key, value in make().items() if key != 'ema_decay'}, path)  # As of an older version.
-    build.compare(make(), path)
-    build.compare(make(model={'decimal': '', 'missing': []}), path)  # Of a dataset that gained them.
+    comparison.compare(make(), path)
+    comparison.compare(make(model={'decimal': '', 'missing': []}), path)  # Of a dataset that gained them.
     with pytest.raises(UsageError, match='decimal was "", now it is "comma"'):
-        build.compare(make(model={'decimal': 'comma'}), path)
+        comparison.compare(make(model={'decimal': 'comma'}), path)
     with pytest.raises(UsageError, match='ema_decay was .*, now it is 0.5'):
-        build.compare(make('ema_decay=0.5'), path)
+        comparison.compare(make('ema_decay=0.5'), path)
 
 
 def test_files_of_older_runs_load_under_the_current_names(tmp_path):
@@ -245,9 +245,9 @@ def test_files_of_older_runs_load_under_the_current_names(tmp_path):
     old = {'warmup_fraction': 'rise_share', 'initial_lr_factor': 'low_factor'}
     build.save({old.get(key, key): value for key, value in make('warmup_fraction=0.5').items()}, str(path))
     assert make(set_name=str(path)).warmup_fraction == 0.5
-    build.compare(make('warmup_fraction=0.5'), str(path))
+    comparison.compare(make('warmup_fraction=0.5'), str(path))
     with pytest.raises(UsageError, match='warmup_fraction was 0.5, now it is 0.3'):
-        build.compare(make(), str(path))
+        comparison.compare(make(), str(path))
     with pytest.raises(UsageError, match='unknown hyper-parameter rise_share, did you mean warmup_fraction?'):
         make('rise_share=0.5')
 
@@ -258,7 +258,7 @@ def test_a_module_may_define_a_hyper_parameter_of_an_old_name(tmp_path):
     assert (found.max_shift, found.augment_shift, found.warmup_fraction) == (5, 0, 0.5)
     build.save(found, path)
     with pytest.raises(UsageError, match='max_shift was 5, now it is 3'):
-        build.compare(make('warmup_fraction=0.5', dataset={'max_shift': 3}), path)
+        comparison.compare(make('warmup_fraction=0.5', dataset={'max_shift': 3}), path)
 
 
 PARAMS = build.make_hparams('m', {'depth': 1}, 'd', {})
@@ -297,7 +297,7 @@ def test_the_history_has_the_changes_and_the_examples_seen(tmp_path):
     path = str(tmp_path / 'hparams.json')
     for saved, params in (([], PARAMS), (history, {**PARAMS, 'batch_size': 3, 'depth': 3})):
         overrides.save(params, saved, path)
-        assert overrides.read_history(path) == saved and build.compare(build.HParams(params), path) == params
+        assert overrides.read_history(path) == saved and comparison.compare(build.HParams(params), path) == params
     # Names of before, one of which is now another's.
     changes = {'low_factor': [0.2, 0.3]}, {'initial_lr_factor': [0.3, 0.4], 'dropped': [1, 2]}
     renamed = [{'global_step': step, 'hparams': change} for step, change in enumerate(changes)]
