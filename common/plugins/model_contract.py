@@ -15,7 +15,7 @@ from estimator_trainer.hparams.text import nearest
 
 LOSS_PREFIX = 'loss/'  # Of the metrics of named losses.
 _SHOWN_CLASSES = 20
-_RESERVED = ('loss', 'global_step', 'split')
+RESERVED = ('loss', 'global_step', 'split', 'mode')  # In metrics.csv.
 
 
 def call_model(
@@ -165,7 +165,7 @@ def call_eval_metrics(
             raise UsageError(
                 f'{source} must return pairs (value, update_op) of tensors, as tf.metrics makes them: {name} is {show(metric)}'
             )
-        if name in _RESERVED or name.startswith(LOSS_PREFIX):
+        if name in RESERVED or name.startswith(LOSS_PREFIX):
             raise UsageError(f'{source} must not name a metric {name}: the framework uses that name')
     return dict(metrics)
 

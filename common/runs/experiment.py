@@ -89,8 +89,7 @@ def make_experiment(
     _check_batch(params, task.batch_parts, len(devices), is_resumed)
     objective = parse_objective(options.best_metric)
     length = measure(source, options)
-    may_cache = schedule.trains and not schedule.is_dry_run and not source.has_input_fn()
-    cache = may_cache and fits_cache(source, length.trained_examples, share.count)
+    train_input_fn = _train_input_fn(source, options, length.trained_examples, share, task)
     if options.warm_start_from and has_checkpoint:
         tf.logging.info('--warm_start_from is not used: %s has its own checkpoint to resume from.', config.model_dir)
         options = dataclasses.replace(options, warm_start_from='')
@@ -107,10 +106,6 @@ def make_experiment(
         status=status,
     )
     estimator, evaluated = make_estimators(model, source, devices, training, config)
-    is_part = bool(options.overfit_batches)
-    train_input_fn = make_input_fn(source, ModeKeys.TRAIN, params.train_split, length.trained_examples, cache, is_part, share)
-    if source.has_input_fn() and not task.has_scaffold:
-        train_input_fn = exact_program.recorded(train_input_fn)
     return Experiment(
         estimator=estimator,
         source=source,
@@ -125,6 +120,14 @@ def make_experiment(
         on_metrics=on_metrics,
         status=status,
     )
+
+
+def _train_input_fn(source, options, num_examples, share, task):
+    schedule, is_part = SCHEDULES[options.schedule], bool(options.overfit_batches)
+    may_cache = schedule.trains and not schedule.is_dry_run and not source.has_input_fn()
+    cache = may_cache and fits_cache(source, num_examples, share.count)
+    input_fn = make_input_fn(source, ModeKeys.TRAIN, source.params.train_split, num_examples, cache, is_part, share)
+    return exact_program.recorded(input_fn) if source.has_input_fn() and not task.has_scaffold else input_fn
 
 
 def _make_evaluators(estimator, source, objective, options, towers):

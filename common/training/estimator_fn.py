@@ -12,6 +12,7 @@ from estimator_trainer.common.graphs import ancestors
 from estimator_trainer.common.monitoring.model_summary import describe
 from estimator_trainer.common.monitoring.summaries import measure_wait
 from estimator_trainer.common.plugins.estimator_contract import ModelFunction, as_in_programs, named
+from estimator_trainer.common.plugins.model_contract import RESERVED
 from estimator_trainer.common.plugins.traceback_filter import in_a_line, user_traceback
 from estimator_trainer.common.training import augmentation, exact_program
 from estimator_trainer.common.training.class_names import with_class_name
@@ -91,8 +92,8 @@ class EstimatorFn:
         return spec
 
     def _check_metrics(self, metrics):
-        """Raises UsageError if a metric has the name of one that each evaluation adds, as in Estimator.evaluate."""
-        for name in ('loss', 'global_step'):
+        """Raises UsageError if a metric has the name of a column that each evaluation has."""
+        for name in RESERVED:
             if name in metrics:
                 raise UsageError(
                     f'--model={self.params.model}: eval_metric_ops has {name}, which each evaluation has anyway: rename it'

@@ -221,7 +221,7 @@ def test_metrics_that_cannot_be_evaluated_are_named():
         (lambda: {'a': [zeros(), zeros()]}, f'{PAIRS} [<tf.Tensor'),
         *(
             (lambda name=name: {name: tf.metrics.mean(1.0)}, f'must not name a metric {name}: the framework uses that name')
-            for name in ('loss', 'global_step', 'split', 'loss/a')
+            for name in ('loss', 'global_step', 'split', 'mode', 'loss/a')
         ),
         (of_keras, 'makes the variable total, which nothing initializes, as tf.keras.metrics do: use tf.metrics'),
     ):

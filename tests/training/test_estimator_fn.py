@@ -130,7 +130,7 @@ def test_a_training_step_that_leaves_out_updates_is_warned_of(tmp_path, caplog):
         assert ('--model=m: its train_op leaves out 2 updates, as of the averages of batch norm' in caplog.text) == (not runs)
 
 
-@pytest.mark.parametrize('name', ['loss', 'global_step'])
+@pytest.mark.parametrize('name', ['loss', 'global_step', 'split', 'mode'])
 def test_a_metric_with_the_name_of_one_that_each_evaluation_adds_is_refused(tmp_path, name):
     def model_fn(features, labels, mode, params):
         return tf.estimator.EstimatorSpec(mode, loss=tf.constant(1.0), eval_metric_ops={name: tf.metrics.mean(labels)})
