@@ -14,7 +14,7 @@ from estimator_trainer.common.files import to_json
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.sweep import sampling, table
-from estimator_trainer.common.sweep.schedule import ERROR, run_trials
+from estimator_trainer.common.sweep.execution import ERROR, run_trials
 from estimator_trainer.common.sweep.study import lock, open_study
 from estimator_trainer.common.sweep.trials import TrialRunner, starting
 

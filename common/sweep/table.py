@@ -11,7 +11,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from estimator_trainer.common.files import write, write_json
-from estimator_trainer.common.sweep.schedule import ERROR, SECONDS, VALUES
+from estimator_trainer.common.sweep.execution import ERROR, SECONDS, VALUES
 from estimator_trainer.common.sweep.trials import TrialRunner
 
 

@@ -54,7 +54,7 @@ MOMENTS = {
     'predictions': ('predict', 'runs.inference_schedules', 'count_examples', 1),
     'export': ('export', 'inference.serving', 'remove_leftovers', 1),
     'second trial of a sweep': ('sweep', 'sweep.trials', 'TrialRunner.start', 2),
-    'result of a trial': ('sweep', 'sweep.schedule', '_finish', 1),
+    'result of a trial': ('sweep', 'sweep.execution', '_finish', 1),
 }
 DISTURBED = """
 import importlib, itertools, os, signal, sys
