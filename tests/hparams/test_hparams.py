@@ -40,7 +40,7 @@ def test_the_values_of_a_run_come_before_the_set_that_is_given_and_in_place_of_t
     assert (params.batch_size, params.momentum, params.learning_rate, params.train_steps) == (9, 0.5, 0.25, 0)
     assert make(saved=saved).train_steps == 4 and 'gone' not in make(saved=saved)
     run = build.make_hparams('alexnet', {}, 'mnist', {}, saved={'learning_rate': 0.125})
-    assert run.learning_rate == 0.125 and run.batch_size == DEFAULTS['batch_size'] and build.default_set('alexnet', 'mnist')
+    assert run.learning_rate == 0.125 and run.batch_size == DEFAULTS['batch_size'] and build.find_set('alexnet', 'mnist', '')
 
 
 def test_the_ways_to_go_on_with_other_values_are_told():
