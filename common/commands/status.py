@@ -69,8 +69,11 @@ def find_runs(pattern: str) -> list[str]:
         raise UsageError(f'{pattern}: is remote: mount it as a directory, and give that')
     path = pathlib.Path(pattern)
     root = pathlib.Path(path.anchor)
-    found = root.glob(str(path.relative_to(root))) if re.search(r'[*?[]', pattern) else [path]
-    runs = sorted(str(path) for path in found if _is_run(path))
+    try:
+        found = root.glob(str(path.relative_to(root))) if re.search(r'[*?[]', pattern) else [path]
+        runs = sorted(str(path) for path in found if _is_run(path))
+    except ValueError as error:
+        raise UsageError(f'{pattern}: {error}') from None
     if not runs:
         raise UsageError(
             f"{pattern}: there is no run: give the --output_dir of one, or --runs='output/**' for all below output"

@@ -78,7 +78,9 @@ def test_a_lost_chief_ends_the_others_which_do_not_name_a_previously_lost_worker
         run.send(task, signal.SIGKILL)
         run.processes[task].wait()
     assert run.wait() == [-signal.SIGKILL, 1, -signal.SIGKILL, 1]
-    assert [run.error(task) for task in ('worker0', 'ps0')] == [run.loss('chief')] * 2
+    assert run.error('ps0') == run.loss('chief')
+    # The parameter server may have ended, too, before the worker asked.
+    assert run.error('worker0').startswith('trainer.py: chief (') and 'worker 1' not in run.error('worker0')
 
 
 def test_a_signal_to_a_worker_while_the_chief_evaluates_stops_all_and_they_resume(train, tmp_path):

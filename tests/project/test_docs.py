@@ -6,6 +6,7 @@ import fnmatch
 import glob
 import os
 import re
+import shlex
 import sys
 
 from tf_estimator.replacements import CONTRIB
@@ -109,13 +110,16 @@ def test_the_links_lead_somewhere(path):
 def test_the_commands_about_runs_do_what_is_written(execute, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     steps = []
-    for line in re.findall(r'^(?:python trainer\.py(?! --schedule)|mv) .*', RUNS, re.MULTILINE):
-        program, *argv = line.removeprefix('python ').split()
+    for line in re.findall(r'^(?:python trainer\.py|mv) .*', RUNS, re.MULTILINE):
+        program, *argv = shlex.split(line.removeprefix('python '))
         if program == 'mv':
             os.rename(*argv)
             continue
         code, result, err = execute(trainer.main, [program, *argv])
         assert code == 0 and ('--overwrite: deleting the run in runs/first' in err) == ('--overwrite' in argv), err
+        if '--schedule=status' in argv:
+            assert re.findall(r'^runs/\S+ +finished', result, re.MULTILINE)
+            continue
         assert ('Starting from the weights in runs/first' in err) == ('--warm_start_from=runs/first' in argv)
         steps.append(result['global_step'])
     assert steps == [200, 200, 300, 400, 400, 200, 100, 300]
