@@ -11,7 +11,7 @@ import time
 
 import tensorflow.compat.v1 as tf
 
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import dumps, names_in, read_json, write_json
 from estimator_trainer.common.monitoring.summaries import close_writers
 from estimator_trainer.common.options.entry import Trait
@@ -26,20 +26,24 @@ _REPORT_SECONDS = 60
 
 
 def target(output_dir: str, options: Options) -> int | None:
-    """Returns the step to which a run has to go back; None if --from_step is not given, or this command did so before.
+    """Returns the step to which a run has to go back.
+
+    Without --from_step, or if this command went back before, that of a roll-back that was interrupted; None if there is none.
 
     Raises:
       UsageError: there is no intact checkpoint of this step, or hparams.json or a rollback.json is corrupt.
       RunError: best.json is corrupt.
     """
-    if options.from_step is None or _is_done(output_dir, options):
+    if options.overwrite:
         return None
+    begun = _begun(output_dir)
+    if options.from_step is None or _is_done(output_dir, options):
+        return begun and begun[0]
     best = best_checkpoint.best_step(output_dir)
     step = best if options.from_step == 'best' else int(options.from_step)
     if step is None:
         raise UsageError(f'--from_step=best: there is none in {best_checkpoint.best_dir(output_dir)}: give a step')
-    in_best = step == best and best_checkpoint.intact_best(output_dir)
-    if not in_best and not is_intact(_checkpoint(output_dir, step)):
+    if not _is_best(output_dir, step) and not is_intact(_checkpoint(output_dir, step)):
         steps = ', '.join(map(str, checkpoints.steps(output_dir))) or 'none'
         raise UsageError(
             f'--from_step={options.from_step}: {output_dir} has no intact checkpoint of step {step}; it has {steps}'
@@ -51,6 +55,11 @@ def target(output_dir: str, options: Options) -> int | None:
 
 def _checkpoint(output_dir, step):
     return os.path.join(output_dir, f'model.ckpt-{step}')
+
+
+def _is_best(output_dir, step):
+    """Whether the best checkpoint is of a step, and intact."""
+    return best_checkpoint.best_step(output_dir) == step and bool(best_checkpoint.intact_best(output_dir))
 
 
 def _is_done(output_dir, options):
@@ -65,8 +74,12 @@ def _last_folder(output_dir):
     return max((int(name) for name in names if name.isascii() and name.isdecimal()), default=0)
 
 
-def _record_path(output_dir, folder):
-    return run_dir.rollback_path(os.path.join(run_dir.abandoned_dir(output_dir), str(folder)))
+def _folder(output_dir, number):
+    return os.path.join(run_dir.abandoned_dir(output_dir), str(number))
+
+
+def _record_path(output_dir, number):
+    return run_dir.rollback_path(_folder(output_dir, number))
 
 
 def _read(path):
@@ -74,6 +87,18 @@ def _read(path):
         return read_json(path)
     except ValueError as error:
         raise UsageError(f'{error}; delete it') from None
+
+
+def _begun(output_dir):
+    """Returns the step and the folder's number of a roll-back that has begun and not ended, or None."""
+    path = run_dir.rollback_path(output_dir)
+    if not tf.io.gfile.exists(path):
+        return None
+    record = _read(path)
+    found = record.get('step'), record.get('folder')
+    if not all(type(value) is int and value >= 0 for value in found):
+        raise UsageError(f'{path}: does not describe a roll-back; delete it')
+    return found
 
 
 def _command(options):
@@ -91,15 +116,21 @@ def roll_back(output_dir: str, step: int, options: Options) -> None:
 
 
 def finish(output_dir: str) -> None:
-    """Finishes a roll-back that has begun, if there is one; only for the process that holds the lock of the directory."""
-    record_path = run_dir.rollback_path(output_dir)
-    if not tf.io.gfile.exists(record_path):
+    """Finishes a roll-back that has begun, if there is one; only for the process that holds the lock of the directory.
+
+    Raises:
+      UsageError: its rollback.json is corrupt.
+      RunError: the checkpoint is gone.
+    """
+    if not (begun := _begun(output_dir)):
         return
-    record = _read(record_path)
-    step, folder = record['step'], os.path.join(run_dir.abandoned_dir(output_dir), str(record['folder']))
+    record_path, step, folder = run_dir.rollback_path(output_dir), begun[0], _folder(output_dir, begun[1])
+    is_in_run = is_intact(_checkpoint(output_dir, step))
+    if not (is_in_run or _is_best(output_dir, step)):
+        raise RunError(f'{record_path}: there is no intact checkpoint of step {step} any longer: delete this file, to go on')
     tf.io.gfile.makedirs(folder)
     close_writers(output_dir)
-    if not is_intact(_checkpoint(output_dir, step)):
+    if not is_in_run:
         best_checkpoint.copy_back(output_dir)
     for part in (checkpoints, exact_program, event_files, metrics, best_checkpoint):
         part.abandon(output_dir, step, folder)

@@ -45,9 +45,13 @@ def load(output_dir: str) -> dict[str, Any]:
     Raises:
       UsageError: the file is corrupt.
     """
-    if not tf.io.gfile.exists(flags_path(output_dir)):
+    path = flags_path(output_dir)
+    if not tf.io.gfile.exists(path):
         return {}
     try:
-        return read_json(flags_path(output_dir))
+        found = read_json(path)
+        if not isinstance(found.get(REPLACED, {}), dict):
+            raise ValueError(f'{path}: {REPLACED} must be a JSON object')
     except ValueError as error:
         raise UsageError(f'{error}; delete it, or choose another --output_dir') from None
+    return found

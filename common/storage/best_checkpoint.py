@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 import math
 import os
+import re
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -170,6 +171,7 @@ def _read(directory):
         raise RunError(f'{error}: delete {directory}') from None
     if record.get('value') in ('Infinity', '-Infinity', 'NaN'):
         record['value'] = float(record['value'])
-    if not all(isinstance(record.get(key), expected) for key, expected in _TYPES.items()):
+    is_valid = all(isinstance(record.get(key), expected) for key, expected in _TYPES.items())
+    if not is_valid or not re.fullmatch(r'model\.ckpt-\d+', record['checkpoint']):
         raise RunError(f'{path}: does not describe a checkpoint: delete {directory}')
     return record

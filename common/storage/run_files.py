@@ -4,6 +4,7 @@ from collections.abc import Iterator
 import contextlib
 import os
 import re
+import shutil
 
 import tensorflow.compat.v1 as tf
 
@@ -84,8 +85,18 @@ def _delete_matching(directory, pattern):
     for name in sorted(found, key=_step):
         path = os.path.join(directory, name)
         if tf.io.gfile.isdir(path) == is_tree:
-            with contextlib.suppress(tf.errors.NotFoundError):
-                (tf.io.gfile.rmtree if is_tree else tf.io.gfile.remove)(path)
+            with contextlib.suppress(tf.errors.NotFoundError, FileNotFoundError):
+                (_delete_tree if is_tree else tf.io.gfile.remove)(path)
+
+
+def _delete_tree(path):
+    """Deletes a directory, but of links only themselves: TensorFlow would delete what they lead to."""
+    if is_remote(path):
+        tf.io.gfile.rmtree(path)
+    elif os.path.islink(path):
+        os.remove(path)
+    else:
+        shutil.rmtree(path)
 
 
 def _step(name):

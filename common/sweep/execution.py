@@ -68,7 +68,7 @@ def run_trials(
       objective: determines a run's value, that of its best evaluation; a trial's is the mean of its runs.
       num_trials: total, including those of earlier sweeps.
       jobs: number of runs in parallel.
-      trial_runner: any object with the methods `start`, `read` and `explain`, and num_seeds.
+      trial_runner: any object with the methods `start`, `read`, `has_result` and `explain`, and num_seeds.
       stop: its signal ends the process.
 
     Yields:
@@ -156,8 +156,13 @@ def _follow_up(run, objective, trial_runner):
         return []
     if was_stopped(code):
         raise RunError(f'trial {trial.number} was interrupted: rerun the command to resume')
-    if code or best is None:
-        run.of.error = trial_runner.explain(trial, run.index, code) if code else f'{objective.metric} was never a number'
+    if code:
+        run.of.error = trial_runner.explain(trial, run.index, code)
+    elif not trial_runner.has_result(trial, run.index):  # As by os._exit(0) of a library.
+        run.of.error = 'its process ended before its training, with exit code 0'
+    elif best is None:
+        run.of.error = f'{objective.metric} was never a number'
+    if run.of.error:
         return []
     trial.set_user_attr(VALUES, {**trial.user_attrs.get(VALUES, {}), str(run.index): best})
     return [(run.of, index) for index in range(1, trial_runner.num_seeds)] if run.index == 0 else []

@@ -119,6 +119,10 @@ class TrialRunner:
         """Returns the metric's values in the evaluations of a run so far."""
         return read_metric(self._run_directory(trial, index), self.split, self.objective.metric)
 
+    def has_result(self, trial: optuna.Trial, index: int = 0) -> bool:
+        """Whether a run has saved its result, as it does at its end."""
+        return os.path.exists(run_dir.results_path(self._run_directory(trial, index)))
+
     def explain(self, trial: optuna.Trial, index: int, code: int) -> str:
         """Explains the exit code of a failed run, and names its log."""
         return processes.explain(os.path.join(self._run_directory(trial, index), 'log.txt'), code)

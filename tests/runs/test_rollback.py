@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import TENSOR
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands import api
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.runs import rollback
 from estimator_trainer.common.storage import best_checkpoint, checkpoints, metrics
@@ -175,6 +175,34 @@ def test_a_roll_back_that_is_killed_at_any_moment_is_finished_by_the_next_traini
         assert go_back(output, from_step=step) in (None, step)  # Only if it was killed before it began.
         assert contents(output) == expected, number
     assert number > 10
+
+
+def test_a_roll_back_that_has_begun_counts_for_a_training_by_the_directory_alone(output):
+    with pytest.MonkeyPatch.context() as patch:
+        kill_at(4, patch)
+        with pytest.raises(Killed):
+            go_back(output)
+    assert rollback.target(str(output), Options()) == 4 and rollback.target(str(output), Options(overwrite=True)) is None
+    rollback.finish(str(output))
+    assert rollback.target(str(output), Options()) is None
+
+
+@pytest.mark.parametrize('text', ['{}', '{"step": "4", "folder": 1}', '{"step": 4, "folder": "../1"}', '{"step": 4', '[]'])
+def test_a_corrupt_record_of_a_roll_back_is_named_and_changes_nothing(output, text):
+    (output / 'rollback.json').write_text(text)
+    before = contents(output)
+    for function in (rollback.finish, lambda directory: rollback.target(directory, Options())):
+        with pytest.raises(UsageError, match=f'^{output}/rollback.json: .*; delete it$'):
+            function(str(output))
+    assert contents(output) == before
+
+
+def test_a_roll_back_that_has_begun_is_refused_if_its_checkpoint_is_gone(output):
+    (output / 'rollback.json').write_text('{"step": 5, "folder": 1}')
+    before = contents(output)
+    with pytest.raises(RunError, match=f'^{output}/rollback.json: there is no intact checkpoint of step 5 any longer: delete'):
+        rollback.finish(str(output))
+    assert contents(output) == before
 
 
 def test_a_step_without_an_intact_checkpoint_is_refused_with_those_that_there_are(output, tmp_path):

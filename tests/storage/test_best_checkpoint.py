@@ -112,7 +112,10 @@ def test_a_checkpoint_that_was_deleted_meanwhile_leaves_the_best_one_as_it_was(t
 RECORD = {'checkpoint': 'model.ckpt-1', 'split': 'eval', 'metric': 'loss', 'is_max': True, 'value': 1}
 
 
-@pytest.mark.parametrize('text', ['{', '{"a": 1}', *(json.dumps({**RECORD, key: None}) for key in RECORD)])
+@pytest.mark.parametrize(
+    'text',
+    ['{', '{"a": 1}', *(json.dumps({**RECORD, key: None}) for key in RECORD), json.dumps({**RECORD, 'checkpoint': '../x-1'})],
+)
 def test_a_damaged_record_of_the_best_checkpoint_is_named(tmp_path, text):
     (tmp_path / 'best').mkdir()
     (tmp_path / 'best' / 'best.json').write_text(text)

@@ -44,6 +44,16 @@ def test_what_the_trainer_wrote_is_deleted_and_nothing_else(tmp_path, is_remote)
     assert not any(tf.io.gfile.isdir(f'{root}/{name}') for name in ('eval', 'eval_train', 'input_state', 'plugins/profile'))
 
 
+def test_of_a_link_to_a_directory_only_the_link_is_deleted(tmp_path):
+    root, other = tmp_path / 'output', tmp_path / 'other'
+    make(root, ['hparams.json', 'export/2/saved_model.pb'])
+    make(other, ['mine'])
+    for link in (root / 'export' / '1', root / 'export' / '2' / 'within'):
+        link.symlink_to(other)
+    run_files.delete(str(root))
+    assert files_in(str(tmp_path)) == ['other/mine'] and not (root / 'export').exists()
+
+
 def test_a_killed_deletion_leaves_what_the_same_command_deletes(tmp_path, monkeypatch):
     class Killed(Exception):
         pass

@@ -33,3 +33,5 @@ with open(f'{directory}/metrics.new', 'w') as file:
 os.rename(f'{directory}/metrics.new', f'{directory}/metrics.csv')
 while mode == 'waits' and not os.path.exists(f'{directory}/../go'):
     time.sleep(0.01)
+with open(f'{directory}/results.json', 'w') as file:
+    json.dump({'global_step': 40}, file)

@@ -36,6 +36,9 @@ class Processes:
         path = self._directory(trial, index) / 'values'
         return [float(line) for line in path.read_text().split()] if path.exists() else []
 
+    def has_result(self, trial, index):
+        return not (self._directory(trial, index) / 'cut').exists()
+
     def explain(self, trial, index, code):
         return f'{trial.number} ended with {code}'
 
@@ -55,6 +58,11 @@ def test_a_trial_is_worth_its_best_evaluation(tmp_path, goal, best, others):
     assert (trial.state, trial.value) == (TrialState.COMPLETE, best)
     assert {step: value for step, value in trial.intermediate_values.items() if value == value} == {1: 2, 2: 1.5, 4: 3}
     assert 0 <= trial.params['x'] <= 1 and study.best_trial.number == 0
+
+
+def test_a_run_that_ends_before_its_training_has_no_value_though_its_exit_code_is_0(tmp_path):
+    (trial,) = search(open_at(tmp_path), Processes(tmp_path, 'echo 1 > values; touch cut'), 1)
+    assert trial.state == TrialState.PRUNED and trial.user_attrs['error'].endswith('before its training, with exit code 0')
 
 
 def test_as_many_trials_run_at_once_as_there_are_jobs(tmp_path):
@@ -89,7 +97,8 @@ def test_a_stopped_trial_ends_the_search_and_resumes_in_the_next(tmp_path):
 
 
 def test_a_trial_runs_with_each_seed_and_is_worth_their_mean(tmp_path):
-    script = 'case $PWD in *-0) echo 1;; *-1) echo 2;; *) echo 6;; esac > values'
+    waiting = 'until [ -e ../0-2/values ]; do sleep 0.01; done; echo 2'
+    script = f'case $PWD in *-0) echo 1;; *-1) {waiting};; *) echo 6;; esac > values'
     processes = Processes(tmp_path, script, num_seeds=3)
     (trial,) = search(open_at(tmp_path), processes, 1, jobs=2)
     assert (trial.state, trial.value) == (TrialState.COMPLETE, 3)
