@@ -192,7 +192,7 @@ class Run:
           UsageError, RunError: there is no checkpoint, or as for `train`.
         """
         if options.get('overwrite'):
-            raise UsageError('overwrite is not an option here: a run that starts over is another one, of train()')
+            raise UsageError('overwrite is not an option here: train(..., overwrite=True) starts over, with other settings, too')
         with _reported():
             checkpoints.require_checkpoint(self.output_dir)
         self._execute({'train_steps': steps, 'num_epochs': num_epochs}, options, on_metrics, names=())
