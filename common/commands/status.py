@@ -34,8 +34,8 @@ class Row(NamedTuple):
     speed: str = ''
     left: str = ''
     loss: str = ''
-    evaluation: str = ''
     updated: str = ''
+    evaluation: str = ''
     note: str = ''
 
 
@@ -105,8 +105,8 @@ def describe(directory: str) -> Row:
         f'{found["examples/sec"]:,.0f} ex/s' if found['examples/sec'] and state == found['state'] else '',
         _duration(found['seconds_left']) if found['seconds_left'] is not None and state == found['state'] else '',
         _number((found['training'] or {}).get('loss', '')),
-        _evaluation(found['evaluation'] or {}),
         f'{_duration(_age(found))} ago',
+        _evaluation(found['evaluation'] or {}),
         note,
     )
 
