@@ -40,7 +40,7 @@ from estimator_trainer.common.inference.predictor import Predictor
 from estimator_trainer.common.inference.raw_predictor import make_predictor
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import Options, names_with
-from estimator_trainer.common.paths import expand, is_remote
+from estimator_trainer.common.paths import absolute, expand
 from estimator_trainer.common.plugins import module_check
 from estimator_trainer.common.plugins.traceback_filter import check_exit, original
 from estimator_trainer.common.processes import check_not_forked
@@ -192,7 +192,9 @@ class Run:
           UsageError, RunError: there is no checkpoint, or as for `train`.
         """
         if options.get('overwrite'):
-            raise UsageError('overwrite is not an option here: train(..., overwrite=True) starts over, with other settings, too')
+            raise UsageError(
+                'overwrite is not an option here: train(..., overwrite=True) starts over, with other settings, too'
+            )
         with _reported():
             checkpoints.require_checkpoint(self.output_dir)
         self._execute({'train_steps': steps, 'num_epochs': num_epochs}, options, on_metrics, names=())
@@ -428,8 +430,7 @@ def _path(name, value):
 
 def _absolute(name, value):
     """Returns a path that stays valid if the program changes its directory."""
-    path = _path(name, value)
-    return path if is_remote(path) else os.path.abspath(path)
+    return absolute(_path(name, value))
 
 
 def _unless_name(module):

@@ -55,5 +55,7 @@ def test_the_notebook_shows_what_it_says(tmp_path, data_dir, monkeypatch):
     assert sheet.width > 500 and sheet.height > 500 and weights.size == (840, 84)
     assert text('ImageDraw.Draw(image)').strip().startswith('A vertical line is a 1')
     (error,) = notebook.cells[-1].outputs
-    assert error.ename == 'UsageError' and error.traceback == [f'UsageError: {error.evalue}'] and 'output_dir=none' in error.evalue
+    assert (
+        error.ename == 'UsageError' and error.traceback == [f'UsageError: {error.evalue}'] and 'output_dir=none' in error.evalue
+    )
     assert text('run.export()') == 'SavedModel: [1]\nloaded run: [1]\n'
