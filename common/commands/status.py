@@ -70,7 +70,10 @@ def find_runs(pattern: str) -> list[str]:
     path = pathlib.Path(pattern)
     root = pathlib.Path(path.anchor)
     found = root.glob(str(path.relative_to(root))) if re.search(r'[*?[]', pattern) else [path]
-    runs = sorted(str(path) for path in found if _is_run(path))
+    try:
+        runs = sorted(str(path) for path in found if _is_run(path))
+    except ValueError:  # Of older versions of Python.
+        raise UsageError(f'{pattern}: ** stands for whole folders, as in output/**: separate it by /') from None
     if not runs:
         raise UsageError(
             f"{pattern}: there is no run: give the --output_dir of one, or --runs='output/**' for all below output"

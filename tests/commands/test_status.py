@@ -93,8 +93,8 @@ def test_runs_are_found_by_patterns_without_following_links(tmp_path, monkeypatc
     assert command.find_runs('output/**') == every
     assert command.find_runs(f'{tmp_path}/output/b/*-?') == [f'{tmp_path}/{name}' for name in every[1:3]]
     assert command.find_runs('output/a/') == ['output/a']
-    for nothing in ('output', 'output/x*', 'nowhere'):
-        with pytest.raises(UsageError, match='there is no run'):
+    for nothing in ('output', 'output/x*', 'nowhere', 'output/x**'):
+        with pytest.raises(UsageError, match=r'there is no run|x\*\*: \*\* stands for whole folders'):
             command.find_runs(nothing)
     with pytest.raises(UsageError, match='gs://b/x: is remote'):
         command.find_runs('gs://b/x')
