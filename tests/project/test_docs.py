@@ -109,7 +109,7 @@ def test_the_links_lead_somewhere(path):
 def test_the_commands_about_runs_do_what_is_written(execute, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     steps = []
-    for line in re.findall(r'^(?:python trainer\.py|mv) .*', RUNS, re.MULTILINE):
+    for line in re.findall(r'^(?:python trainer\.py|mv) (?!--schedule=status).*', RUNS, re.MULTILINE):
         program, *argv = line.removeprefix('python ').split()
         if program == 'mv':
             os.rename(*argv)
