@@ -18,6 +18,10 @@ class _InOneLine(Exception):
     def __str__(self):
         return '\n'.join(in_one_line(str(text)) for text in self.args)
 
+    def _render_traceback_(self):
+        """Returns what IPython, and so a notebook, shows in place of a traceback, as lines."""
+        return f'{type(self).__name__}: {self}'.splitlines()
+
 
 class UsageError(_InOneLine):
     """The command line, a hyper-parameter or a plug-in is wrong. The message names it and the fix; exit code 2.

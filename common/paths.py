@@ -15,6 +15,11 @@ def expand(path: str) -> str:
     return os.path.expanduser(path)
 
 
+def absolute(path: str) -> str:
+    """Returns a path that stays valid if a program, or the next command, has another working directory."""
+    return path if is_remote(path) else os.path.abspath(path)
+
+
 def resolve(directory: str, name: str) -> str:
     """Returns the path of a file named relative to a directory, or by its own path."""
     return name if is_remote(name) else os.path.join(directory, name)

@@ -163,7 +163,9 @@ class Run:
         """
         _check_training(options, on_metrics)
         if options.get('overwrite'):
-            raise UsageError('overwrite is not an option here: a run that starts over is another one, of train()')
+            raise UsageError(
+                'overwrite is not an option here: train(..., overwrite=True) starts over, with other settings, too'
+            )
         with naming_arguments():
             checkpoints.require_checkpoint(self.output_dir)
         # By its directory alone, as a command without model and dataset, so that its own schedule counts, too.

@@ -15,17 +15,24 @@ def align(rows: Sequence[Sequence[str]], width: int = sys.maxsize) -> list[str]:
     """Returns a line for each row, the first of which is the header. Columns without a cell are left out.
 
     Args:
-      rows: cells, all of the same number; the first is a name. The widest columns are cut until the lines fit: names lose their
-        middle, other cells their end.
+      rows: cells, all of the same number; the first is a name, the last a text. The wider of these two columns is cut until the
+        lines fit: names lose their middle, texts their end. If that is not enough, the texts are left out.
       width: of the lines.
     """
     kept = [column for column in zip(*rows) if any(column[1:])]
     columns = [[header.upper(), *cells] for header, *cells in kept]
     widths = [max(map(len, column)) for column in columns]
-    while sum(widths) + len(_GAP) * (len(widths) - 1) > width and max(widths) > _MIN_WIDTH:
-        widths[widths.index(max(widths))] -= 1
+    while (is_wide := _sum(widths) > width) and max(widths[0], widths[-1]) > _MIN_WIDTH:
+        widths[0 if widths[0] >= widths[-1] else -1] -= 1
+    if is_wide:
+        del columns[-1], widths[-1]
     fitted = [[_fit(cell, size, column is columns[0]).ljust(size) for cell in column] for column, size in zip(columns, widths)]
     return [_GAP.join(cells)[:width].rstrip() for cells in zip(*fitted)]
+
+
+def _sum(widths):
+    """Returns the width of lines with such columns."""
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
 def _fit(cell, size, is_name):

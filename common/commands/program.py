@@ -15,7 +15,7 @@ from estimator_trainer.common.errors import UsageError, check_utf8, describe, sh
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import Options, names_with
-from estimator_trainer.common.paths import expand, is_remote
+from estimator_trainer.common.paths import absolute, expand
 from estimator_trainer.common.plugins import module_check
 from estimator_trainer.common.processes import check_not_forked
 
@@ -116,8 +116,7 @@ def to_path(name: str, value: Any) -> str:
 
 def _absolute(name, value):
     """Returns a path that stays valid if the program changes its directory."""
-    path = to_path(name, value)
-    return path if is_remote(path) else os.path.abspath(path)
+    return absolute(to_path(name, value))
 
 
 def check_pattern(value: Any) -> None:

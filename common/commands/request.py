@@ -21,6 +21,7 @@ from estimator_trainer.common.files import check_scheme
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.schedule import SCHEDULES
 from estimator_trainer.common.options.table import names_with
+from estimator_trainer.common.paths import absolute
 from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.plugins import loader
 from estimator_trainer.common.plugins.module_check import check_module, made_of, params_of
@@ -117,6 +118,7 @@ def _prepare(FLAGS, objects):
         manifest.clear_cache()
     model, dataset, params = load(FLAGS, objects, saved)
     kept = {name: FLAGS[name].value for name in names_with(Trait.KEPT)}
+    kept[saved_flags.DATA_DIR] = absolute(FLAGS.data_dir)
     if SCHEDULES[FLAGS.schedule].trains:
         _tell_of_sets(FLAGS, model, dataset)
         with contextlib.suppress(UsageError):  # The default set may be wrong where another, or a run, takes its place.

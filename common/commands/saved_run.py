@@ -77,12 +77,19 @@ def take(FLAGS: flags.FlagValues, output_dir: str) -> SavedRun | None:
         _check_names(FLAGS, output_dir)
         return None
     schedule, params = SCHEDULES[FLAGS.schedule], _hparams(output_dir)
+    if not params and schedule.trains and not schedule.is_dry_run and is_alone(FLAGS):
+        tf.logging.warning(
+            '%s has no run: --model=%s and --dataset=%s, the defaults, are trained there.',
+            output_dir,
+            FLAGS.model,
+            FLAGS.dataset,
+        )
     if not params or any(FLAGS[name].present and FLAGS[name].value != params.get(name) for name in ('model', 'dataset')):
         return None
     run = SavedRun(params, saved_flags.load(output_dir), checkpoints.has_checkpoint(output_dir))
     if schedule.trains and not run.has_begun and not is_alone(FLAGS) or schedule.is_dry_run and not FLAGS.output_dir:
         return None
-    found = {**settings(output_dir), **_data_dir(FLAGS, output_dir), **_kept(FLAGS, run)}
+    found = {**settings(output_dir), **_data_dir(FLAGS, output_dir, run), **_kept(FLAGS, run)}
     taken = [name for name, value in found.items() if not FLAGS[name].present and value not in (None, FLAGS[name].value)]
     for name in taken:
         FLAGS[name].value = _parsed(FLAGS, name, found[name], output_dir)
@@ -113,9 +120,11 @@ def _kept(FLAGS, run):
     return {name: run.flags[name] for name in names if name in run.flags and name not in left_out}
 
 
-def _data_dir(FLAGS, output_dir):
+def _data_dir(FLAGS, output_dir, run):
     """Returns the flag data_dir of the run, unless that directory is gone: it may have been moved along with the program's."""
     saved = saved_dataset.load(output_dir)
+    if not saved and not run.has_begun and saved_flags.DATA_DIR in run.flags:  # It may not have been prepared.
+        return {'data_dir': run.flags[saved_flags.DATA_DIR]}
     if not saved or not saved.data_dir or FLAGS['data_dir'].present:
         return {}
     if saved.sha256 and not tf.io.gfile.isdir(saved.data_dir):

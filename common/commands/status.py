@@ -34,8 +34,8 @@ class Row(NamedTuple):
     speed: str = ''
     left: str = ''
     loss: str = ''
-    evaluation: str = ''
     updated: str = ''
+    evaluation: str = ''
     note: str = ''
 
 
@@ -69,11 +69,11 @@ def find_runs(pattern: str) -> list[str]:
         raise UsageError(f'{pattern}: is remote: mount it as a directory, and give that')
     path = pathlib.Path(pattern)
     root = pathlib.Path(path.anchor)
+    found = root.glob(str(path.relative_to(root))) if re.search(r'[*?[]', pattern) else [path]
     try:
-        found = root.glob(str(path.relative_to(root))) if re.search(r'[*?[]', pattern) else [path]
         runs = sorted(str(path) for path in found if _is_run(path))
-    except ValueError as error:
-        raise UsageError(f'{pattern}: {error}') from None
+    except ValueError:  # Of older versions of Python.
+        raise UsageError(f'{pattern}: ** stands for whole folders, as in output/**: separate it by /') from None
     if not runs:
         raise UsageError(
             f"{pattern}: there is no run: give the --output_dir of one, or --runs='output/**' for all below output"
@@ -108,8 +108,8 @@ def describe(directory: str) -> Row:
         f'{found["examples/sec"]:,.0f} ex/s' if found['examples/sec'] and state == found['state'] else '',
         _duration(found['seconds_left']) if found['seconds_left'] is not None and state == found['state'] else '',
         _number((found['training'] or {}).get('loss', '')),
-        _evaluation(found['evaluation'] or {}),
         f'{_duration(_age(found))} ago',
+        _evaluation(found['evaluation'] or {}),
         note,
     )
 

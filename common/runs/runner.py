@@ -132,6 +132,10 @@ def opened(
         if schedule.trains:
             cleanup.enter_context(start_over.locked(output_dir, options))
             is_recorded = task.is_chief and not schedule.is_dry_run
+            if is_recorded and not options.overwrite and not checkpoints.has_checkpoint(output_dir):
+                # By which the directory alone restarts it, even if it is killed while the data is prepared.
+                saved_flags.save(output_dir, kept, task.count)
+                overrides.save(source.params, [], run_dir.hparams_path(output_dir))
             status = cleanup.enter_context(recorded(output_dir if is_recorded else '', is_resumed, stop))
             back_to = rollback.target(output_dir, options)  # Another process may have trained there meanwhile.
             rollback.say_if_done(output_dir, options)

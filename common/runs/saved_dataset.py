@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 import dataclasses
 import hashlib
-import os
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -75,7 +74,7 @@ def save(output_dir: str, source: DataSource, is_resumed: bool) -> None:
     with tf.Graph().as_default():
         files = _files(source)
         value: dict[str, Any] = {'metadata': dict(source.params.metadata), 'sha256': files and files.sha256}
-        value['data_dir'] = source.data_dir if paths.is_remote(source.data_dir) else os.path.abspath(source.data_dir)
+        value['data_dir'] = paths.absolute(source.data_dir)
         value |= _described(source)
     if saved and saved.sha256 and files and files.sha256 != saved.sha256:
         tf.logging.warning('The training data differs from the data that this model was trained on so far.')

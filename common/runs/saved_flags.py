@@ -15,6 +15,7 @@ from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.storage.run_dir import flags_path
 from estimator_trainer.hparams.comparison import differences
 
+DATA_DIR = 'data_dir'  # An absolute path; that in dataset.json counts, once the run has it.
 REPLACED = 'replaced_defaults'  # Default hyper-parameters, {name: value}, in whose place the run began with other values.
 
 
@@ -22,7 +23,7 @@ def save(output_dir: str, kept: Mapping[str, Any], num_tasks: int) -> None:
     """Writes the file for a run that begins.
 
     Args:
-      kept: the flags of Trait.KEPT, and REPLACED.
+      kept: the flags of Trait.KEPT, DATA_DIR and REPLACED.
       num_tasks: number of processes that train.
     """
     write_json(flags_path(output_dir), {**kept, 'num_tasks': num_tasks})

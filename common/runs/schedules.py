@@ -182,7 +182,7 @@ def _should_stop(experiment):
     if is_over:
         tf.logging.info(
             f'Stopping early: {metric} has not improved for {since} evaluations '
-            f'(--early_stopping_patience={options.early_stopping_patience}).'
+            f'(--early_stopping_patience={options.early_stopping_patience}; a larger one trains on).'
         )
     return is_over
 

@@ -119,9 +119,11 @@ def abandon(output_dir: str, step: int, folder: str) -> None:
 def require_checkpoint(output_dir: str) -> None:
     """Raises UsageError if there is no checkpoint to load."""
     if not has_checkpoint(output_dir):
+        below = (os.path.join(output_dir, name) for name in names_in(output_dir))  # As in a trial of several seeds.
+        run = next((path for path in below if tf.io.gfile.exists(os.path.join(path, 'hparams.json'))), '')
         raise UsageError(
             f'--output_dir={output_dir}: contains no checkpoint: train first, with --schedule=train, or '
-            'choose the directory of a run'
+            f'choose the directory of a run{run and f", such as {run}"}'
         )
 
 

@@ -20,6 +20,7 @@ from estimator_trainer.common.storage.metrics import Objective, read_metric
 from estimator_trainer.common.sweep import forks
 from estimator_trainer.common.sweep.space import decode
 from estimator_trainer.hparams import build, comparison, merge
+from estimator_trainer.hparams.defaults import DEFAULTS
 
 _POLL_SECONDS = 0.05
 
@@ -111,8 +112,10 @@ class TrialRunner:
         tf.logging.info('%s: %s', directory, ', '.join(f'{name}={to_json(value)}' for name, value in trial.params.items()))
         os.makedirs(directory, exist_ok=True)
         path, hparams = run_dir.hparams_path(directory), self._hparams(trial, index)
-        _check_same(path, hparams)
-        build.save(hparams, path)
+        if os.path.exists(path):
+            _check_same(path, hparams, trial.params)
+        else:
+            build.save(hparams, path)
         return self._start(path, os.path.join(directory, 'log.txt'), f'--output_dir={directory}')
 
     def read(self, trial: optuna.Trial, index: int = 0) -> list[float]:
@@ -148,12 +151,12 @@ class TrialRunner:
         return self.start_trainer([*self.flags, f'--hparams_set={hparams}', *flags], log_path)
 
 
-def _check_same(path, expected):
+def _check_same(path, expected, chosen):
     """Raises RunError if saved hyper-parameters differ. The trainer cannot notice: this file is its set."""
-    if not os.path.exists(path):
-        return
+    # Of the modules' own, the trainer has saved what the data sets, such as num_classes, in place of 0 or an empty value.
+    of_data = [name for name, value in expected.items() if not value and name not in DEFAULTS and name not in chosen]
     try:
-        found = comparison.differences(build.HParams(build.renamed(read_json(path), expected)), expected)
+        found = comparison.differences(build.HParams(build.renamed(read_json(path), expected)), expected, of_data)
     except ValueError as error:
         found = str(error)
     if found:

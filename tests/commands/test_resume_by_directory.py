@@ -2,13 +2,15 @@
 
 import json
 import os
+from unittest import mock
 
 import pytest
 
 from estimator_trainer.common.commands import flags as run_flags
-from estimator_trainer.common.commands import saved_run
-from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.commands import saved_run, trainer
+from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.runs import saved_flags
+from estimator_trainer.datasets import polynomial
 from estimator_trainer.hparams import build, sets
 from tests.shared import POLYNOMIAL, assert_equal, read_weights
 
@@ -149,6 +151,28 @@ def test_a_run_goes_on_by_its_directory_alone_with_the_same_result_though_defaul
     assert (
         code == 2 and f'{os.sep}hparams.json: model was "polynomial", now it is "alexnet"; dataset was' in err.splitlines()[-1]
     )
+
+
+def test_a_run_that_ended_while_its_data_was_prepared_goes_on_by_its_directory_alone(run, execute, tmp_path, monkeypatch):
+    output, data = tmp_path / 'output', tmp_path / 'own'
+    with monkeypatch.context() as patch:
+        patch.setattr(polynomial, 'prepare', mock.Mock(side_effect=RunError('out of space')))
+        code, _, err = run(
+            *POLYNOMIAL, '--hparams=num_samples=640', '--schedule=train', '--train_steps=3', f'--data_dir={data}'
+        )
+        assert code == 1 and err.endswith('out of space\n')
+    code, result, log = execute(trainer.main, ['trainer.py', f'--output_dir={output}'])
+    assert (code, result) == (0, {'global_step': 3}) and f'Checking the data: {data}.' in log and 'WARNING' not in log
+    assert json.loads((output / 'hparams.json').read_text())['num_samples'] == 640
+
+
+def test_a_directory_alone_that_has_no_run_gets_the_default_model_after_a_warning(tmp_path, caplog):
+    for schedule, lines in (('evaluate', 0), ('dry_run', 0), ('train', 1)):
+        assert taken(tmp_path / 'new', f'--schedule={schedule}') == (set(), None)
+        assert len(caplog.messages) == lines
+    assert caplog.messages == [
+        f'{tmp_path}/new has no run: --model=alexnet and --dataset=mnist, the defaults, are trained there.'
+    ]
 
 
 def test_data_that_is_gone_from_its_old_place_is_looked_for_in_the_default_one(directory, tmp_path, caplog):

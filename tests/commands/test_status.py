@@ -65,7 +65,7 @@ def test_a_line_has_step_speed_time_left_and_metrics_but_no_speed_of_the_dead(tm
     }
     values = {'examples/sec': 15234.2, 'seconds_left': 312.0, 'training': {'loss': 0.123456}, 'evaluation': evaluation}
     written(tmp_path, **values)
-    shown = ('4,300 of 10,000', '15,234 ex/s', '5 min', '0.1235', 'loss=NaN accuracy=0.9877', '5 s ago', '')
+    shown = ('4,300 of 10,000', '15,234 ex/s', '5 min', '0.1235', '5 s ago', 'loss=NaN accuracy=0.9877', '')
     assert command.describe(str(tmp_path))[2:] == shown
     written(tmp_path, **values, **GONE)
     assert command.describe(str(tmp_path))[3:5] == ('', '')
@@ -93,21 +93,24 @@ def test_runs_are_found_by_patterns_without_following_links(tmp_path, monkeypatc
     assert command.find_runs('output/**') == every
     assert command.find_runs(f'{tmp_path}/output/b/*-?') == [f'{tmp_path}/{name}' for name in every[1:3]]
     assert command.find_runs('output/a/') == ['output/a']
-    for nothing in ('output', 'output/x*', 'nowhere'):
-        with pytest.raises(UsageError, match='there is no run'):
+    for nothing in ('output', 'output/x*', 'nowhere', 'output/x**'):
+        with pytest.raises(UsageError, match=r'there is no run|x\*\*: \*\* stands for whole folders'):
             command.find_runs(nothing)
     with pytest.raises(UsageError, match='gs://b/x: is remote'):
         command.find_runs('gs://b/x')
     if sys.version_info < (3, 13):  # Later ones take ** within a name for *.
-        with pytest.raises(UsageError, match='output.+Invalid pattern'):
+        with pytest.raises(UsageError, match='whole folders'):
             command.find_runs('output**')
 
 
-def test_columns_are_aligned_and_the_widest_are_cut_to_the_width():
+def test_columns_are_aligned_and_names_and_texts_are_cut_to_the_width():
     rows = [('run', 'empty', 'note'), ('output/abcdefghijklmnopqrstuvwxyz/1', '', 'x' * 30), ('a', '', '')]
     assert align(rows, 67) == ['RUN' + 34 * ' ' + 'NOTE', f'output/abcdefghijklmnopqrstuvwxyz/1  {"x" * 30}', 'a']
     assert align(rows, 42) == ['RUN' + 19 * ' ' + 'NOTE', f'output/ab...uvwxyz/1  {"x" * 17}...', 'a']
     assert align(rows, 10) == ['RUN', 'output/...', 'a']
+    rows = [('run', 'step', 'evaluation'), ('output/a', '23,000 of 400,000,000', 'loss=0.2754 accuracy=0.893')]
+    assert align(rows, 49)[1] == 'output/a  23,000 of 400,000,000  loss=0.2754 a...'
+    assert align(rows, 48)[1] == 'output/a  23,000 of 400,000,000'
 
 
 def test_notes_are_below_their_lines_where_they_do_not_fit():

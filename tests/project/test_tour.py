@@ -28,6 +28,8 @@ def test_the_notebook_shows_what_it_says(tmp_path, data_dir, monkeypatch):
     (tmp_path / 'data').symlink_to(data_dir)
     notebook = nbformat.read(os.path.join(ROOT, 'docs', 'tour.ipynb'), as_version=4)
     assert not any(cell.get('outputs') for cell in notebook.cells)
+    mistake = "import estimator_trainer\nestimator_trainer.load('none')"
+    notebook.cells.append(nbformat.v4.new_code_cell(mistake, metadata={'tags': ['raises-exception']}))
     monkeypatch.setattr(local_provisioner, 'launch_kernel', launch_forked)
     client = nbclient.NotebookClient(notebook, timeout=300, resources={'metadata': {'path': str(tmp_path)}})
     client.execute(env={**os.environ, 'PYTHONPATH': ROOT})
@@ -52,4 +54,8 @@ def test_the_notebook_shows_what_it_says(tmp_path, data_dir, monkeypatch):
     assert curve.size == (480, 160) and len(curve.getcolors()) > 1
     assert sheet.width > 500 and sheet.height > 500 and weights.size == (840, 84)
     assert text('ImageDraw.Draw(image)').strip().startswith('A vertical line is a 1')
+    (error,) = notebook.cells[-1].outputs
+    assert (
+        error.ename == 'UsageError' and error.traceback == [f'UsageError: {error.evalue}'] and 'output_dir=none' in error.evalue
+    )
     assert text('run.export()') == 'SavedModel: [1]\nloaded run: [1]\n'

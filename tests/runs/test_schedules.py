@@ -102,7 +102,7 @@ def test_an_export_waits_for_another_deletes_leftovers_of_a_killed_one_and_has_t
 def test_alexnet_learns_mnist_prints_what_it_reached_and_predicts_the_split_and_image_files(run, data_dir, tmp_path):
     output_dir = tmp_path / 'output'
     hparams = '--hparams=filters=[8,16],dense_units=32,warmup_steps=20,learning_rate=0.005,train_steps=150'
-    flags = (hparams, f'--data_dir={data_dir}', f'--output_dir={output_dir}', '--save_checkpoints_steps=100')
+    flags = ('--model=alexnet', hparams, f'--data_dir={data_dir}', f'--output_dir={output_dir}', '--save_checkpoints_steps=100')
     command = [sys.executable, f'{ROOT}/trainer.py', *flags]
     process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr

@@ -222,6 +222,15 @@ def test_a_checkpoint_that_is_damaged_or_gone_is_named(tmp_path, suffix):
         load(path, w=[])
 
 
+def test_a_directory_of_runs_names_one_of_them(tmp_path):
+    for name in ('a', 'seed-1', 'seed-2'):
+        (tmp_path / name).mkdir()
+    for name in ('seed-1', 'seed-2'):
+        (tmp_path / name / 'hparams.json').write_text('{}')
+    with pytest.raises(UsageError, match=f'choose the directory of a run, such as {tmp_path}/seed-1$'):
+        checkpoints.require_checkpoint(str(tmp_path))
+
+
 def test_a_checkpoint_is_found_by_its_name_or_path(tmp_path):
     for find in (checkpoints.require_checkpoint, lambda path: checkpoints.find_checkpoint(path, 'latest')):
         with pytest.raises(UsageError, match=f'--output_dir={tmp_path}: contains no checkpoint'):

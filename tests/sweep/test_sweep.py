@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from unittest import mock
 
 import numpy as np
 import optuna
@@ -15,9 +16,12 @@ import pytest
 
 from estimator_trainer.common import processes
 from estimator_trainer.common.commands import sweep, sweep_request, trainer, trials
+from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
+from estimator_trainer.common.storage.metrics import Objective
 from estimator_trainer.common.sweep import forks
+from estimator_trainer.common.sweep.trials import TrialRunner
 from estimator_trainer.hparams.build import HParams
 from tests import forked
 from tests.cluster import tiny_data
@@ -209,6 +213,26 @@ def test_a_sweep_leaves_directories_of_other_runs_alone(search, run, tmp_path):
     code, _, err = search(RATES, '--trials=1', '--train_steps=2')
     other = rf'{trial} belongs to another sweep \(learning_rate was 0.5, now it is .*\): delete it, or choose another'
     assert code == 1 and re.search(other, err) and (trial / 'hparams.json').read_bytes() == before
+
+
+def test_a_trial_resumes_with_the_hyper_parameters_that_its_data_has_set(tmp_path):
+    params = HParams({'seed': 1, 'learning_rate': 0.5, 'num_classes': 0, 'task': ''})
+    runner = TrialRunner('trainer.py', [], params, str(tmp_path), 'eval', Objective('loss', False), 1, mock.Mock())
+    path = tmp_path / 'trial-0' / 'hparams.json'
+
+    def start(**chosen):
+        runner.start(mock.Mock(number=0, params=chosen))
+        return json.loads(path.read_text())
+
+    assert start(learning_rate=0.25) == {**params, 'learning_rate': 0.25}
+    path.write_text(json.dumps(whole := {**params, 'learning_rate': 0.25, 'num_classes': 3, 'task': 'classification'}))
+    assert start(learning_rate=0.25) == whole
+    for chosen, message in (
+        ({'learning_rate': 0.125}, 'learning_rate was 0.25, now it is 0.125'),
+        ({'learning_rate': 0.25, 'num_classes': 0}, 'num_classes was 3, now it is 0'),
+    ):
+        with pytest.raises(RunError, match=rf'trial-0 belongs to another sweep \({message}\)'):
+            start(**chosen)
 
 
 def test_wrong_usage_of_a_sweep_and_a_cluster_are_one_line_and_exit_code_2(search, tmp_path, monkeypatch):
