@@ -8,6 +8,7 @@ from absl import flags
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.commands.arguments_text import to_arguments
+from estimator_trainer.common.console import filtered_log
 from estimator_trainer.common.errors import RunError, UsageError, error_line, error_lines, first_line, printable
 from estimator_trainer.common.plugins.traceback_filter import check_exit, made_at, original, user_traceback
 from estimator_trainer.common.runs.diagnosis import find_cause
@@ -38,10 +39,9 @@ def naming_arguments() -> Iterator[None]:
 
     An exception is replaced with the error that names its cause, or with the module's own.
     """
-    logger = tf.get_logger()
-    logger.addFilter(_name_arguments)
     try:
-        yield
+        with filtered_log(_name_arguments):
+            yield
     except SystemExit as error:
         check_exit(error)
         raise
@@ -52,8 +52,6 @@ def naming_arguments() -> Iterator[None]:
         if found is error:
             raise
         raise found from found.__cause__
-    finally:
-        logger.removeFilter(_name_arguments)
 
 
 def _name_arguments(record):
