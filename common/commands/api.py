@@ -40,7 +40,7 @@ from estimator_trainer.common.runs import chosen_checkpoint, saved_flags
 from estimator_trainer.common.stop import StopInProgram
 from estimator_trainer.common.storage import checkpoints
 from estimator_trainer.common.storage.history import History, read_history
-from estimator_trainer.common.storage.metrics import read_evaluation, read_metrics
+from estimator_trainer.common.storage.metrics import read_evaluations
 
 __all__ = ['Predictor', 'Run', 'RunError', 'UsageError', 'load', 'train']
 
@@ -127,9 +127,9 @@ class Run:
 
         If the training had best_metric or early_stopping_patience, 'best' is the same of the best checkpoint.
         """
-        rows = read_metrics(self.output_dir)  # Ordered by step.
-        found = read_evaluation(self.output_dir, int(rows[-1]['global_step'])) if rows else {}
-        return chosen_checkpoint.with_best(found, self.output_dir, saved_flags.load(self.output_dir))
+        evaluations = read_evaluations(self.output_dir)
+        latest = evaluations[-1] if evaluations else {}
+        return chosen_checkpoint.with_best(latest, self.output_dir, saved_flags.load(self.output_dir))
 
     @property
     def history(self) -> History:

@@ -12,7 +12,7 @@ from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import copy, names_in, read_json, write_json
 from estimator_trainer.common.locks import taking_turns
 from estimator_trainer.common.storage.abandoned import move
-from estimator_trainer.common.storage.metrics import Objective, read_evaluation, read_metrics
+from estimator_trainer.common.storage.metrics import Objective, read_evaluations
 from estimator_trainer.common.storage.restore import is_intact, paths_of
 
 _RECORD = 'best.json'
@@ -131,8 +131,7 @@ def abandon(output_dir: str, step: int, folder: str) -> None:
 
 
 def _decide_again(output_dir, objective, split):
-    steps = {int(row['global_step']) for row in read_metrics(output_dir) if row['split'] == split and row.get(objective.metric)}
-    results = [read_evaluation(output_dir, step) for step in sorted(steps)]
+    results = [result for result in read_evaluations(output_dir) if objective.metric in result.get(split, {})]
     left = [result for result in results if tf.io.gfile.exists(f'{_path(output_dir, result)}.index')]
     best, best_left = (_best_of(found, objective, split) for found in (results, left))
     if best_left:  # Once: a process that is killed leaves the best one, or none.

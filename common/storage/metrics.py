@@ -10,8 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.locks import taking_turns
-from estimator_trainer.common.storage.abandoned import keep_copy
-from estimator_trainer.common.storage.metrics_file import MODE, is_of_training, metrics_path, read_rows, write_rows
+from estimator_trainer.common.storage.metrics_file import MODE, is_of_training, metrics_path, read_rows, remove_rows, write_rows
 
 
 class Objective(typing.NamedTuple):
@@ -90,12 +89,7 @@ def add_metrics(output_dir: str, result: Mapping[str, Any]) -> None:
 
 def abandon(output_dir: str, step: int, folder: str) -> None:
     """Drops the rows later than a step, after copying the whole file to a folder, unless that has it."""
-    with taking_turns(metrics_path(output_dir)):
-        rows = read_rows(output_dir)
-        kept = [row for row in rows if int(row['global_step']) <= step]
-        if len(kept) < len(rows):
-            keep_copy(metrics_path(output_dir), folder)
-            write_rows(output_dir, kept, rows[0])
+    remove_rows(output_dir, lambda row: int(row['global_step']) > step, folder)
 
 
 def read_metrics(output_dir: str) -> list[dict[str, str]]:
@@ -122,18 +116,18 @@ def read_metric(output_dir: str, split: str, metric: str, last_step: float = mat
         raise RunError(f'{metrics_path(output_dir)}: {metric} has values that are not numbers: delete it') from None
 
 
-def read_evaluation(output_dir: str, step: int) -> dict[str, Any]:
-    """Returns the evaluation of a step, {'global_step': step, split: {metric: value}}.
+def read_evaluations(output_dir: str) -> list[dict[str, Any]]:
+    """Returns the evaluations, {'global_step': int, split: {metric: value}}, ordered by step.
 
     Raises:
       RunError: metrics.csv is corrupt.
     """
-    found: dict[str, Any] = {'global_step': step}
+    found: dict[int, dict[str, Any]] = {}
     for row in read_metrics(output_dir):
-        if int(row['global_step']) == step:
-            names = [name for name, text in row.items() if text and name not in ('global_step', 'split')]
-            found[row['split']] = {name: _value(row[name]) for name in names}
-    return found
+        step = int(row['global_step'])
+        names = [name for name, text in row.items() if text and name not in ('global_step', 'split')]
+        found.setdefault(step, {'global_step': step})[row['split']] = {name: _value(row[name]) for name in names}
+    return list(found.values())
 
 
 def _value(text):

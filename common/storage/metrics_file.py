@@ -15,6 +15,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError
 from estimator_trainer.common.files import write
 from estimator_trainer.common.locks import taking_turns
+from estimator_trainer.common.storage.abandoned import keep_copy
 
 MODE = 'mode'  # The column.
 _OF_TRAINING = {MODE: tf.estimator.ModeKeys.TRAIN}
@@ -76,8 +77,11 @@ def _lines(columns, rows):
     return text.getvalue()
 
 
-def remove_rows(output_dir: str, is_removed: Callable[[dict[str, str]], bool]) -> None:
+def remove_rows(output_dir: str, is_removed: Callable[[dict[str, str]], bool], folder: str = '') -> None:
     """Removes rows from the file.
+
+    Args:
+      folder: to which the whole file is copied before, unless that has it; '' for none.
 
     Raises:
       RunError: the file is corrupt.
@@ -86,6 +90,8 @@ def remove_rows(output_dir: str, is_removed: Callable[[dict[str, str]], bool]) -
         rows = read_rows(output_dir)
         kept = [row for row in rows if not is_removed(row)]
         if len(kept) < len(rows):
+            if folder:
+                keep_copy(metrics_path(output_dir), folder)
             write_rows(output_dir, kept, rows[0])
 
 
