@@ -52,14 +52,17 @@ def start(
 
 def explain(log_path: str, code: int, log_start: int = 0) -> str:
     """Explains a child's exit code by the part of its log after log_start bytes; names the log."""
+    return f'{cause(log_path, code, log_start)} (log: {log_path})'
+
+
+def cause(log_path: str, code: int, log_start: int = 0) -> str:
+    """Returns what ended a child: a signal, or the last error in its log."""
     with open(log_path, 'rb') as log:
         log.seek(log_start)
         errors = [line for line in log.read().decode(errors='replace').splitlines() if _ERROR.match(line)]
     if code < 0:
-        cause = f'was killed by {signal.Signals(-code).name}'
-    else:
-        cause = errors[-1] if errors else f'exit code {code}'
-    return f'{cause} (log: {log_path})'
+        return f'was killed by {signal.Signals(-code).name}'
+    return errors[-1] if errors else f'exit code {code}'
 
 
 def start_of(pid: int) -> str | None:

@@ -23,6 +23,7 @@ def execute(
     check: Callable[[flags.FlagValues], None],
     run: Callable[[flags.FlagValues, 'StopOnSignal'], dict[str, Any]],
     run_quickly: Callable[[flags.FlagValues], bool] = lambda FLAGS: False,
+    beside: contextlib.AbstractContextManager[Any] | None = None,
 ) -> int:
     """Runs a command and prints its result as a line of JSON.
 
@@ -31,6 +32,7 @@ def execute(
       help_text: returns text to print instead of running; '' to run.
       check: raises UsageError if flags are incompatible.
       run_quickly: does what the flags ask if that needs no TensorFlow, and returns whether it did.
+      beside: entered before TensorFlow is imported, and left after `run`.
 
     Returns:
       The exit code: 0 on success, 1 on failure, 2 for wrong usage.
@@ -48,7 +50,9 @@ def execute(
             return 0
         check(FLAGS)
         if not run_quickly(FLAGS):
-            print_output(_run(FLAGS, run))
+            with beside or contextlib.nullcontext():
+                result = _run(FLAGS, run)
+            print_output(result)
     except Exception as error:
         code, text = _report(argv[0], error, FLAGS)
         _append(FLAGS['log_file'].value, text)  # The flags may not be parsed.

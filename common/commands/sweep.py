@@ -11,6 +11,7 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.options.entry import Trait, flag
 from estimator_trainer.common.options.table import MAX_DEVICES, names_with
 from estimator_trainer.common.paths import is_remote
+from estimator_trainer.common.sweep import forks
 from estimator_trainer.hparams.defaults import MAXIMUM
 
 if TYPE_CHECKING:
@@ -68,11 +69,16 @@ def check_trial_flags(FLAGS: absl_flags.FlagValues) -> None:
         raise UsageError(f'--output_dir={FLAGS.output_dir}: a sweep needs a local directory')
 
 
-def run(FLAGS: absl_flags.FlagValues, stop: 'StopOnSignal') -> dict[str, Any]:
+def run(FLAGS: absl_flags.FlagValues, stop: 'StopOnSignal', server: forks.Server | None) -> dict[str, Any]:
     """Runs the remaining trials and returns the result."""
     request = load_request()
     space = request.read_space(FLAGS.space)
-    return request.run(trainer.SCRIPT, FLAGS, stop, space, f'--space={FLAGS.space}')[0]
+    return request.run(trainer.SCRIPT, FLAGS, stop, server, space, f'--space={FLAGS.space}')[0]
+
+
+def trials_server() -> forks.Server | None:
+    """Returns the server that forks trials; None if this system has no forks. It imports TensorFlow while this process does."""
+    return forks.Server([trainer.SCRIPT, 'trials']) if forks.can_fork() else None
 
 
 def load_request() -> Any:
@@ -85,4 +91,12 @@ def load_request() -> Any:
 
 def main(argv: list[str]) -> int:
     """Runs a command line and returns the exit code: 0 on success, 1 on failure, 2 for wrong usage."""
-    return command.execute(argv, define_flags(), lambda FLAGS: trainer.help_text(FLAGS, __doc__), check_flags, run)
+    server = trials_server()
+    return command.execute(
+        argv,
+        define_flags(),
+        lambda FLAGS: trainer.help_text(FLAGS, __doc__),
+        check_flags,
+        lambda FLAGS, stop: run(FLAGS, stop, server),
+        beside=server,
+    )

@@ -8,6 +8,7 @@ found.frame()
 """
 
 from collections.abc import Mapping
+import contextlib
 import json
 import os
 import types
@@ -18,7 +19,7 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 from estimator_trainer.common.commands import flags, trainer
 from estimator_trainer.common.commands.program import Settings, in_files, to_python
 from estimator_trainer.common.commands.report import naming_arguments
-from estimator_trainer.common.commands.sweep import DEFAULT_DIR, SweepOptions, check_trial_flags, load_request
+from estimator_trainer.common.commands.sweep import DEFAULT_DIR, SweepOptions, check_trial_flags, load_request, trials_server
 from estimator_trainer.common.errors import RunError, UsageError, describe, show
 from estimator_trainer.common.files import dumps
 from estimator_trainer.common.stop import StopInProgram
@@ -65,7 +66,8 @@ def sweep(
                 f'{kind} is {describe(module)}, but each trial is a process that imports it: give a name or a module'
             )
     settings = Settings(output_dir, model, dataset, data_dir, DEFAULT_DIR)
-    with naming_arguments(), StopInProgram() as stop:
+    server = trials_server()
+    with naming_arguments(), StopInProgram() as stop, server or contextlib.nullcontext():
         FLAGS, objects = settings.to_flags({'hparams': hparams}, options)
         flags.define(FLAGS, SweepOptions)
         for name, value in (('sampler', sampler), ('trials', trials), ('seeds', seeds), ('jobs', jobs)):
@@ -76,7 +78,7 @@ def sweep(
             values, origin = request.read_space(os.fspath(space)), f'space={space}'
         else:
             values, origin = _values(space), 'space'
-        result, table = request.run(trainer.SCRIPT, FLAGS, stop, values, origin, objects.hparams)
+        result, table = request.run(trainer.SCRIPT, FLAGS, stop, server, values, origin, objects.hparams)
     return Sweep(settings.output_dir, result, table)
 
 

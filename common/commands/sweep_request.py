@@ -17,7 +17,7 @@ from estimator_trainer.common.options.entry import Trait
 from estimator_trainer.common.options.table import names_with
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.metrics import parse_objective
-from estimator_trainer.common.sweep import sampling
+from estimator_trainer.common.sweep import forks, sampling
 from estimator_trainer.common.sweep import space as spaces
 from estimator_trainer.common.sweep.search import search
 from estimator_trainer.common.sweep.trials import TrialRunner
@@ -38,6 +38,7 @@ def run(
     script: str,
     FLAGS: flags.FlagValues,
     stop: StopOnSignal,
+    server: forks.Server | None,
     values: Mapping[str, Any],
     origin: str,
     hparams: Mapping[str, Any] = types.MappingProxyType({}),
@@ -47,6 +48,7 @@ def run(
     Args:
       script: trainer.py, run by trials.
       FLAGS: of sweep.py.
+      server: forks trials; None if this system has no forks.
       values: of the space, as in JSON.
       origin: of the values, for errors.
       hparams: with values of their types, in place of text in FLAGS.
@@ -65,7 +67,7 @@ def run(
         FLAGS.seeds,
     )
     num_trials = FLAGS.trials or (int(sampling.size(space)) if FLAGS.sampler == 'grid' else _TRIALS)
-    return search(trial_runner, space, FLAGS.sampler, _setup(FLAGS, params, values), num_trials, FLAGS.jobs, stop)
+    return search(trial_runner, space, FLAGS.sampler, _setup(FLAGS, params, values), num_trials, FLAGS.jobs, stop, server)
 
 
 def _make_space(FLAGS, values, origin, params, hparams):

@@ -8,50 +8,54 @@ import os
 import signal
 import socket
 import subprocess
-from typing import Any
+import tempfile
 
 from estimator_trainer.common import processes
 from estimator_trainer.common.errors import RunError
 
-_MAX_BYTES = 1 << 18  # Of a request: more than Linux sends.
+_MAX_BYTES, _MAX_DESCRIPTORS = 1 << 18, 8  # Of a request: more than Linux sends, and more than are passed.
 
 
 class Server:
-    """A process that forks others, until the `with` block ends; its script calls `serve`.
+    """A process that forks others, within the `with` block; its script calls `serve`.
 
     Args:
       arguments: the script and its arguments.
-      log_path: for its output, and an error before it serves.
-      **options: of subprocess.Popen; forks inherit `pass_fds`.
     """
 
-    def __init__(self, arguments: Sequence[str], log_path: str, **options: Any):
-        self._log_path = log_path
-        self._control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = processes.start(arguments, log_path, stdin=theirs, stdout=subprocess.DEVNULL, **options)
+    def __init__(self, arguments: Sequence[str]):
+        self._arguments = arguments
 
     def __enter__(self) -> 'Server':
+        self._directory = tempfile.TemporaryDirectory()  # For an error before it serves.
+        self._log_path = os.path.join(self._directory.name, 'log.txt')
+        self._control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = processes.start(self._arguments, self._log_path, stdin=theirs, stdout=subprocess.DEVNULL)
         return self
 
     def __exit__(self, *unused_exception):
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)  # Also if a fork of this program has it, too.
         self._control.close()
+        self._process.terminate()  # It may still be importing.
         self._process.wait()
+        self._directory.cleanup()
 
-    def start(self, arguments: Sequence[str], log_path: str) -> 'Fork':
+    def start(self, arguments: Sequence[str], log_path: str, pass_fds: Sequence[int] = ()) -> 'Fork':
         """Forks a process, which continues with the arguments where the server's script has called `serve`.
 
         Args:
           log_path: of a local file, to which its stderr is appended; its stdout is discarded.
+          pass_fds: file descriptors that the process keeps open.
 
         Raises:
           RunError: the server has ended.
         """
         ours, theirs = socket.socketpair()
         with theirs, open(log_path, 'ab') as log, contextlib.suppress(BrokenPipeError):
-            socket.send_fds(self._control, [json.dumps(arguments).encode()], [theirs.fileno(), log.fileno()])
+            descriptors = [theirs.fileno(), log.fileno(), *pass_fds]
+            socket.send_fds(self._control, [json.dumps(arguments).encode()], descriptors)
         try:
             return Fork(ours)
         except EOFError:
@@ -59,7 +63,7 @@ class Server:
             raise RunError(f'no process can be started: {self._explain()}') from None
 
     def _explain(self):
-        return processes.explain(self._log_path, self._process.wait())
+        return processes.cause(self._log_path, self._process.wait())
 
 
 class Fork:
@@ -133,13 +137,14 @@ def serve() -> list[str] | None:
                 _report(descriptor, *running.pop(descriptor))
             if control not in ready:
                 continue
-            request, received, _, _ = socket.recv_fds(control, _MAX_BYTES, 2)
+            request, received, _, _ = socket.recv_fds(control, _MAX_BYTES, _MAX_DESCRIPTORS)
             if not request:
                 return None
             theirs, log = socket.socket(fileno=received[0]), received[1]
             if not (number := os.fork()):
                 break
-            os.close(log)
+            for file in received[1:]:
+                os.close(file)
             descriptor = os.pidfd_open(number)
             running[descriptor] = number, theirs
             with contextlib.suppress(OSError):  # The sweep was killed.

@@ -13,10 +13,10 @@ from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.files import to_json
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import run_dir
-from estimator_trainer.common.sweep import sampling, table
+from estimator_trainer.common.sweep import forks, sampling, table
 from estimator_trainer.common.sweep.execution import ERROR, run_trials
 from estimator_trainer.common.sweep.study import lock, open_study
-from estimator_trainer.common.sweep.trials import TrialRunner, starting
+from estimator_trainer.common.sweep.trials import TrialRunner, starter
 
 
 def search(
@@ -27,6 +27,7 @@ def search(
     num_trials: int,
     jobs: int,
     stop: StopOnSignal,
+    server: forks.Server | None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Runs the remaining trials; returns the result, and the table of all trials, see `table.make_table`.
 
@@ -40,6 +41,7 @@ def search(
       setup: the setup that trials must share to be comparable, as JSON.
       num_trials: the total number of trials, including earlier ones.
       jobs: number of runs in parallel.
+      server: forks the runs; None if each is to be a new process.
 
     Raises:
       UsageError: the directory cannot be used, or the flags are wrong.
@@ -49,11 +51,8 @@ def search(
     run_dir.ensure_writable(output_dir)
     if os.path.exists(run_dir.hparams_path(output_dir)):
         raise UsageError(f'--output_dir={output_dir} is the output_dir of a run: choose another')
-    with (
-        lock(output_dir) as descriptor,
-        starting(trial_runner.script, descriptor, trial_runner.dry_run_log()) as start_trainer,
-    ):
-        trial_runner = dataclasses.replace(trial_runner, start_trainer=start_trainer)
+    with lock(output_dir) as descriptor:
+        trial_runner = dataclasses.replace(trial_runner, start_trainer=starter(trial_runner.script, descriptor, server))
         trial_runner.check(stop)
         # The seed includes the number of trials: otherwise, a resumed study would sample the same values again.
         study = open_study(output_dir, objective, lambda count: sampling.make_sampler(sampler, space, seed + count), setup)

@@ -1,8 +1,8 @@
 """The trials of a sweep: runs of the trainer in child processes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-import contextlib
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
+import functools
 import os
 import subprocess
 import time
@@ -31,22 +31,19 @@ Process = subprocess.Popen | forks.Fork
 Start = Callable[[Sequence[str], str], Process]  # Of a trainer, from its flags and the path of its log.
 
 
-@contextlib.contextmanager
-def starting(script: str, lock: int, log_path: str) -> Iterator[Start]:
-    """Yields a function that starts the trainer: in a fork, or else in a new process, which takes seconds longer.
+def starter(script: str, lock: int, server: forks.Server | None) -> Start:
+    """Returns the function that starts a trainer: in a fork of the server, or else in a new process, seconds later.
 
-    There are forks on Linux without GPUs: elsewhere, libraries may have state that a fork breaks.
+    Where there are GPUs, libraries may have state that a fork breaks.
 
     Args:
       script: the trainer's path.
       lock: a file descriptor that every process keeps open.
-      log_path: of the server that forks.
+      server: of forks; None if this system has none.
     """
-    if forks.can_fork() and not tf.config.list_physical_devices('GPU'):
-        with forks.Server([script, 'trials'], log_path, pass_fds=[lock]) as server:
-            yield server.start
-        return
-    yield lambda flags, path: processes.start([script, *flags], path, stdout=subprocess.DEVNULL, pass_fds=[lock])
+    if server and not tf.config.list_physical_devices('GPU'):
+        return functools.partial(server.start, pass_fds=[lock])
+    return lambda flags, path: processes.start([script, *flags], path, stdout=subprocess.DEVNULL, pass_fds=[lock])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +73,6 @@ class TrialRunner:
         """Returns the seed of a trial's run."""
         return self.params['seed'] + index
 
-    def dry_run_log(self) -> str:
-        """Returns the path of the log of the dry run, and of the server of trials."""
-        return os.path.join(self.output_dir, 'dry_run.txt')
-
     def check(self, stop: StopOnSignal) -> None:
         """Makes a dry run with the hyper-parameters that trials override, which also prepares the data; `stop` may end it.
 
@@ -87,7 +80,7 @@ class TrialRunner:
           UsageError: the flags are wrong.
           RunError: the dry run fails.
         """
-        hparams, log = os.path.join(self.output_dir, 'dry_run.json'), self.dry_run_log()
+        hparams, log = (os.path.join(self.output_dir, name) for name in ('dry_run.json', 'dry_run.txt'))
         build.save(self.params, hparams)
         with stop.defer_signals():
             process = self._start(hparams, log, '--schedule=dry_run')

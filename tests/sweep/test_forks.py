@@ -22,7 +22,7 @@ if arguments:
 @pytest.fixture
 def server(tmp_path):
     (tmp_path / 'script.py').write_text(SCRIPT)
-    with forks.Server([str(tmp_path / 'script.py')], str(tmp_path / 'server.txt')) as server:
+    with forks.Server([str(tmp_path / 'script.py')]) as server:
         yield server
     assert server._process.returncode is not None
 
@@ -60,12 +60,12 @@ def test_forks_end_with_a_killed_server_and_no_other_starts(server, tmp_path):
     wait_until(ready.exists)
     server._process.kill()
     assert fork.wait() == -signal.SIGTERM  # Nobody knows the code.
-    with pytest.raises(RunError, match='no process can be started: was killed by SIGKILL .*server.txt'):
+    with pytest.raises(RunError, match='no process can be started: was killed by SIGKILL$'):
         server.start([''], str(tmp_path / 'log.txt'))
 
 
 def test_an_error_of_the_server_is_named(tmp_path):
     (tmp_path / 'script.py').write_text('raise ImportError("no such thing")')
-    with forks.Server([str(tmp_path / 'script.py')], str(tmp_path / 'log.txt')) as server:
-        with pytest.raises(RunError, match='no process can be started: ImportError: no such thing .*log.txt'):
+    with forks.Server([str(tmp_path / 'script.py')]) as server:
+        with pytest.raises(RunError, match='no process can be started: ImportError: no such thing$'):
             server.start([''], str(tmp_path / 'log.txt'))
