@@ -18,7 +18,7 @@ from estimator_trainer.common.sweep import sampling
 from estimator_trainer.common.sweep.study import FILE, reporting_storage_errors
 from estimator_trainer.common.sweep.trials import Process, TrialRunner
 
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.02
 ERROR, VALUES, SECONDS = 'error', 'values', 'seconds'  # Attributes of a trial: the last two are of all its runs.
 
 
@@ -78,6 +78,7 @@ def run_trials(
       RunError: another process has stopped a run, or accessing the study's file fails.
     """
     running: list[_Run] = []
+    finished: list[FrozenTrial] = []
     with reporting_storage_errors(FILE), stop.defer_signals():
         waiting = deque(_stopped_runs(study, space, trial_runner.num_seeds))
         new = _new_trials(study, space, num_trials)
@@ -86,6 +87,8 @@ def run_trials(
                 while len(running) < jobs and (following := waiting.popleft() if waiting else next(new, None)):
                     started, index = following
                     running.append(_Run(started, index, trial_runner.start(started.trial, index)))
+                while finished:  # Only now, so that no core waits for what the caller does.
+                    yield finished.pop(0)
                 if not running:
                     return
                 time.sleep(_POLL_SECONDS)
@@ -96,7 +99,7 @@ def run_trials(
                     if run.of.error:
                         waiting = deque(item for item in waiting if item[0] is not run.of)
                     if not any(of is run.of for of in (*(other.of for other in running), *(of for of, _ in waiting))):
-                        yield _finish(study, run.of)
+                        finished.append(_finish(study, run.of))
         finally:
             _stop(running)
 

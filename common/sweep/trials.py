@@ -19,6 +19,7 @@ from estimator_trainer.common.storage import run_dir
 from estimator_trainer.common.storage.metrics import Objective, read_metric
 from estimator_trainer.common.sweep import forks
 from estimator_trainer.common.sweep.space import decode
+from estimator_trainer.common.sweep.study import preload
 from estimator_trainer.hparams import build, comparison, merge
 from estimator_trainer.hparams.defaults import DEFAULTS
 
@@ -85,6 +86,7 @@ class TrialRunner:
         with stop.defer_signals():
             process = self._start(hparams, log, '--schedule=dry_run')
             try:
+                preload()
                 while process.poll() is None:
                     time.sleep(_POLL_SECONDS)
                     stop.exit_if_received()
