@@ -35,9 +35,18 @@ def _is_notebook():
 
 
 def quiet() -> contextlib.AbstractContextManager[None]:
-    """Within the block, TensorFlow logs only this thread's warnings and errors."""
+    """Within the block, TensorFlow logs only warnings and errors of this thread, and all of others."""
+    return _from(logging.WARNING)
+
+
+def errors_only() -> contextlib.AbstractContextManager[None]:
+    """Within the block, TensorFlow logs only errors of this thread, and all of others."""
+    return _from(logging.ERROR)
+
+
+def _from(level):
     thread = threading.get_ident()
-    return filtered_log(lambda record: record.levelno >= logging.WARNING or record.thread != thread)
+    return filtered_log(lambda record: record.levelno >= level or record.thread != thread)
 
 
 @contextlib.contextmanager

@@ -5,11 +5,15 @@ import contextlib
 
 import tensorflow.compat.v1 as tf
 
+from estimator_trainer.common.cluster.training_task import ALONE
+from estimator_trainer.common.console import errors_only
 from estimator_trainer.common.errors import UsageError
+from estimator_trainer.common.inference.evaluated_input import open_input
 from estimator_trainer.common.monitoring.summaries import close_writers
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.paths import real
 from estimator_trainer.common.runs import rollback
+from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.storage import checkpoints, run_dir, run_files
 from estimator_trainer.common.training.start_weights import check_source
 
@@ -32,6 +36,26 @@ def locked(output_dir: str, options: Options) -> Iterator[None]:
             rollback.finish(output_dir)
             checkpoints.recover(output_dir)
         yield
+
+
+def replace(experiment: Experiment) -> None:
+    """Deletes the run in the locked directory of an Experiment, if there is one, once the graphs of the new one can be built."""
+    output_dir = experiment.estimator.model_dir
+    if run_files.is_run(output_dir) and experiment.task is ALONE:  # Other tasks build their graphs together.
+        _build_graphs(experiment)
+    delete(output_dir)
+
+
+def _build_graphs(experiment):
+    """Raises the errors of modules, and of hyper-parameters without effect, that building the graphs shows."""
+    estimator = experiment.estimator
+    with errors_only(), tf.Graph().as_default():  # The training says the rest.
+        tf.set_random_seed(estimator.config.tf_random_seed)
+        tf.train.create_global_step()
+        batch = open_input(experiment.train_input_fn())
+        estimator.model_fn(batch.features, batch.labels, tf.estimator.ModeKeys.TRAIN, estimator.config)
+    for evaluator in experiment.evaluators:
+        evaluator.metric_names()  # It keeps its graph.
 
 
 def delete(output_dir: str) -> None:

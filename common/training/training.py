@@ -80,7 +80,7 @@ class Training:
 
     def check_effects(self, model: Any, params: HParams, names_read: Collection[str], output_dir: str) -> None:
         """Checks that hyper-parameters have an effect, see `effects`; only the chief knows whether the run is new."""
-        has_begun = not self.task.is_chief or has_checkpoint(output_dir)
+        has_begun = not self.task.is_chief or has_checkpoint(output_dir) and not self.options.overwrite
         check_effects(model, params, names_read, self.has_input_fn, self.given, has_begun)
 
     def make_spec(self, step: Step, params: HParams, config: tf.estimator.RunConfig) -> tf.estimator.EstimatorSpec:

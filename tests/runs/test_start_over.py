@@ -20,6 +20,8 @@ OVERWRITE = (*POLYNOMIAL, '--overwrite', '--train_steps=4')
         (['--num_towers=3'], 'batch_size=100 is not divisible by 3 towers: use --hparams=batch_size=99'),
         (['--warm_start_from=/none'], '--warm_start_from=/none: is neither a checkpoint'),
         (['--warm_start_from={output}/best'], 'is in the directory that --overwrite deletes: choose another --output_dir'),
+        (['--hparams=momentum=0.5'], 'momentum=0.5 has no effect with optimizer=adam'),  # Shown by the graph.
+        (['--freeze=nosuch'], '--freeze=nosuch: matches none of the variables: w'),
         (['--schedule=evaluate'], '--overwrite requires --schedule=train_and_evaluate or train, not evaluate'),
     ],
 )
