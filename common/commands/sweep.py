@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags as absl_flags
 
 from estimator_trainer.common.commands import command, flags, trainer
-from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.errors import RunError, UsageError, check_all
 from estimator_trainer.common.options.entry import Trait, flag
 from estimator_trainer.common.options.table import MAX_DEVICES, names_with
 from estimator_trainer.common.paths import is_remote
@@ -54,17 +54,28 @@ def define_flags() -> absl_flags.FlagValues:
 
 def check_flags(FLAGS: absl_flags.FlagValues) -> None:
     """Raises UsageError if flags are empty or incompatible."""
-    check_trial_flags(FLAGS)
+    check_all([lambda: check_trial_flags(FLAGS), lambda: _check_space(FLAGS)])
+
+
+def _check_space(FLAGS):
     if not FLAGS.space:
         raise UsageError('--space is missing: a JSON file of the search space, such as hparams/spaces/alexnet_mnist.json')
 
 
 def check_trial_flags(FLAGS: absl_flags.FlagValues) -> None:
     """Raises UsageError if flags but --space are empty, incompatible, or not for trials."""
-    for name in names_with(Trait.NOT_IN_TRIALS):
-        if FLAGS[name].present:
-            raise UsageError(f'--{name} is for trainer.py: each trial of a sweep trains and evaluates, in one process')
-    trainer.check_command(FLAGS)
+    check_all([lambda: _check_trials(FLAGS), lambda: trainer.check_command(FLAGS), lambda: _check_directory(FLAGS)])
+
+
+def _check_trials(FLAGS):
+    given = [name for name in names_with(Trait.NOT_IN_TRIALS) if FLAGS[name].present]
+    if given:
+        raise UsageError(
+            *(f'--{name} is for trainer.py: each trial of a sweep trains and evaluates, in one process' for name in given)
+        )
+
+
+def _check_directory(FLAGS):
     if is_remote(FLAGS.output_dir or ''):
         raise UsageError(f'--output_dir={FLAGS.output_dir}: a sweep needs a local directory')
 

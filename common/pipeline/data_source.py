@@ -21,7 +21,7 @@ class DataSource:
     """A dataset module, and the data_dir and HParams that its functions take.
 
     specs is given if the data may be missing, as for the export of a model trained elsewhere. names_read are the
-    hyper-parameters that `input_fn`, the model and its training step have read; given says where a user gave some, see
+    hyper-parameters that the module, the model and its training step have read; given says where a user gave some, see
     `hparams.origins`.
     """
 
@@ -32,6 +32,11 @@ class DataSource:
     names_read: set[str] = dataclasses.field(default_factory=set, compare=False)
     given: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
+    @property
+    def recorded(self) -> HParams:
+        """The hyper-parameters for functions of the modules: names_read gets those that they read."""
+        return ReadHParams(self.params, self.names_read)
+
     def metadata(self) -> dict[str, Any]:
         """Returns the module's metadata, empty if it has none; its `prepare` must have run.
 
@@ -40,11 +45,11 @@ class DataSource:
         """
         if not self.has_metadata():
             return {}
-        return dataset_contract.check_metadata(self.module.metadata(self.data_dir, self.params), self.params)
+        return dataset_contract.check_metadata(self.module.metadata(self.data_dir, self.recorded), self.params)
 
     def summary(self) -> str:
         """Returns the module's text about the data for people, '' if it has none; its `prepare` must have run."""
-        return self.module.summary(self.data_dir, self.params) if hasattr(self.module, 'summary') else ''
+        return self.module.summary(self.data_dir, self.recorded) if hasattr(self.module, 'summary') else ''
 
     def has_metadata(self) -> bool:
         """Whether the module has `metadata`."""
@@ -60,7 +65,7 @@ class DataSource:
         flag = f'--dataset={self.params.dataset}'
         try:
             with self._finding(split):
-                records = self.module.read(split, self.data_dir, self.params)
+                records = self.module.read(split, self.data_dir, self.recorded)
         except (OSError, tf.errors.OpError) as error:
             raise RunError(f'{flag}: read(): the split {split} in {self.data_dir} cannot be read: {in_a_line(error)}') from None
         if not isinstance(records, tf2.data.Dataset):
@@ -74,7 +79,7 @@ class DataSource:
           UsageError: there is no such split, or it returns something else.
         """
         with self._finding(split):
-            made = self.module.input_fn(split, ReadHParams(self.params, self.names_read))
+            made = self.module.input_fn(split, self.recorded)
         return estimator_contract.check_batches(f'--dataset={self.params.dataset}', made)
 
     @contextlib.contextmanager
@@ -94,7 +99,7 @@ class DataSource:
     def prepare(self) -> None:
         """Prepares the data, if the module has `prepare`."""
         if hasattr(self.module, 'prepare'):
-            self.module.prepare(self.data_dir, self.params)
+            self.module.prepare(self.data_dir, self.recorded)
 
     def parses_batches(self) -> bool:
         """Whether the module has `parse_batch`, which is faster than `parse`."""

@@ -235,7 +235,7 @@ def parser(source: DataSource, mode: str) -> Callable:
     def call(position, record):  # Not decorated, so that AutoGraph converts the module's function.
         if position is not None:
             set_position(source.params.seed, position)
-        parsed = function(mode, source.params, record)
+        parsed = function(mode, source.recorded, record)
         features, labels = dataset_contract.check_parsed(name, parsed, mode, source.params)
         return features if mode == ModeKeys.PREDICT else (features, labels)
 

@@ -17,7 +17,6 @@ from estimator_trainer.common.training.estimator_fn import EstimatorFn
 from estimator_trainer.common.training.model_fn import ModelFn
 from estimator_trainer.common.training.numerics import check_numerics
 from estimator_trainer.common.training.training import Training
-from estimator_trainer.hparams.build import ReadHParams
 
 
 def make_estimators(
@@ -42,17 +41,16 @@ def make_estimators(
 def _estimator(model, source, devices, training, config):
     model_fn = ModelFn(model, devices, training, source.names_read)
     checked = check_numerics(model_fn) if training.options.debug_numerics else model_fn
-    return tf.estimator.Estimator(checked, config=config, params=ReadHParams(source.params, source.names_read))
+    return tf.estimator.Estimator(checked, config=config, params=source.recorded)
 
 
 def _own_estimator(model, source, devices, training, config):
     del devices
-    made = estimator_contract.make_estimator(model, config, ReadHParams(source.params, source.names_read))
+    made = estimator_contract.make_estimator(model, config, source.recorded)
     _check_warm_start(f'--model={source.params.model}: estimator()', made)
 
     def wrap(model_fn):
-        params = ReadHParams(source.params, source.names_read)
-        wrapped = EstimatorFn(model_fn, source.module, training, params, source.names_read)
+        wrapped = EstimatorFn(model_fn, source.module, training, source.recorded, source.names_read)
         return check_numerics(wrapped) if training.options.debug_numerics else wrapped
 
     return estimator_contract.wrap_model_fn(made, wrap)

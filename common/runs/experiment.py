@@ -35,10 +35,11 @@ ModeKeys = tf.estimator.ModeKeys
 class Experiment:
     """The argument of the functions of common/runs/schedules.py.
 
-    train_steps is the global step at which training ends. evaluators has one per split to evaluate, or one of the files of
-    --input, none for schedules that do not evaluate; objective compares the metrics of the first.
+    model is the model module. train_steps is the global step at which training ends. evaluators has one per split to evaluate,
+    or one of the files of --input, none for schedules that do not evaluate; objective compares the metrics of the first.
     """
 
+    model: Any
     estimator: tf.estimator.Estimator
     source: DataSource
     train_input_fn: Callable[[], tf.data.Dataset]
@@ -107,6 +108,7 @@ def make_experiment(
     )
     estimator, evaluated = make_estimators(model, source, devices, training, config)
     return Experiment(
+        model=model,
         estimator=estimator,
         source=source,
         train_input_fn=train_input_fn,

@@ -32,7 +32,7 @@ from estimator_trainer.common.storage.restore import (
     without_slots,
 )
 from estimator_trainer.common.storage.status import State
-from estimator_trainer.common.training.effects import used
+from estimator_trainer.common.training.effects import used, warn_of_unread
 from estimator_trainer.common.training.minimize import LOSS_SCALING_VARIABLES
 from estimator_trainer.common.training.saving import NOT_FINITE_HINT, EvaluateAfterSave
 
@@ -142,6 +142,9 @@ def _train_and_evaluate(experiment):
         lambda: _evaluate_and_keep(experiment), lambda: _should_stop(experiment), experiment.stop, experiment.eval_every_steps
     )
     train(experiment, [listener])
+    if listener.result:  # Otherwise a graph may be missing, and with it what reads a hyper-parameter.
+        source = experiment.source
+        warn_of_unread(experiment.model, source.params, source.names_read, source.given)
     return listener.result or result or _evaluate_and_keep(experiment)  # The latter if there was nothing left to train.
 
 

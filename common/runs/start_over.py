@@ -39,7 +39,7 @@ def locked(output_dir: str, options: Options) -> Iterator[None]:
 
 
 def replace(experiment: Experiment) -> None:
-    """Deletes the run in the locked directory of an Experiment, if there is one, once the graphs of the new one can be built."""
+    """Deletes the run in an Experiment's locked directory, if there is one, once the graphs of the new one can be built."""
     output_dir = experiment.estimator.model_dir
     if run_files.is_run(output_dir) and experiment.task is ALONE:  # Other tasks build their graphs together.
         _build_graphs(experiment)

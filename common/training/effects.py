@@ -68,6 +68,20 @@ def check_effects(
         raise UsageError(*mistakes)
 
 
+def warn_of_unread(model: Any, params: HParams, names_read: Collection[str], given: Mapping[str, str]) -> None:
+    """Warns of given hyper-parameters of the modules' own that nothing has read in a training and its evaluations.
+
+    Not of those that are for predictions.
+    """
+    of_inference = getattr(model, 'INFERENCE_HPARAMS', ())
+    for name in given:
+        if name not in DEFAULTS and name not in of_inference and name not in names_read:
+            tf.logging.warning(
+                '%s: %s=%s has had no effect: neither training nor evaluation has read it.',
+                *(given[name], name, to_text(params[name])),
+            )
+
+
 def _replaced(name, model, params, makes_batches):
     """Returns what is wrong if a module makes what a hyper-parameter is for; '' if none does."""
     if name in _OF_BATCHES and makes_batches:
