@@ -1,6 +1,7 @@
 """Session configuration: devices, precision, compilation, threads, seed."""
 
 from collections.abc import Sequence
+import os
 
 import tensorflow.compat.v1 as tf
 
@@ -8,6 +9,8 @@ from estimator_trainer.common.cluster.training_task import ALONE, TrainingTask
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.training.parallel import tower_devices
+
+_MANY = 32
 
 
 def make_run_config(output_dir: str, seed: int, options: Options, task: TrainingTask = ALONE) -> 'tf.estimator.RunConfig':
@@ -68,6 +71,32 @@ def make_session_config(devices: Sequence[str], options: Options) -> tf.ConfigPr
         rewriting.auto_mixed_precision = rewriting.ON
     if options.xla:
         config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
-    config.inter_op_parallelism_threads = options.inter_op_threads
-    config.intra_op_parallelism_threads = options.intra_op_threads
+    _set_threads(config, options)
     return None if config.SerializeToString() == default else config
+
+
+def _set_threads(config, options):
+    """Sets the numbers of threads if they are given; by default, all sessions of a process share the threads of the first."""
+    config.inter_op_parallelism_threads = options.inter_op_threads
+    config.use_per_session_threads = options.inter_op_threads > 0
+    config.intra_op_parallelism_threads = options.intra_op_threads
+    if options.intra_op_threads:
+        os.environ['TF_OVERRIDE_GLOBAL_THREADPOOL'] = '1'  # Read when a process makes its first device.
+        if not _has_threads_per_session():
+            tf.logging.warning(
+                '--intra_op_threads=%d has no effect: TensorFlow has already made the threads of this process: give it in a '
+                'new one, before anything is computed.',
+                options.intra_op_threads,
+            )
+
+
+def _has_threads_per_session() -> bool:
+    """Whether sessions have threads of their own within ops; True if that cannot be seen."""
+    threads, counts = '/proc/self/task', []
+    if not os.path.isdir(threads):
+        return True
+    for count in (1, _MANY):
+        config = tf.ConfigProto(intra_op_parallelism_threads=count, device_count={'GPU': 0})
+        with tf.Session(graph=tf.Graph(), config=config):
+            counts.append(len(os.listdir(threads)))
+    return counts[1] - counts[0] >= _MANY // 2  # Other threads may come and go.

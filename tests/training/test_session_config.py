@@ -1,6 +1,8 @@
 """Session configuration: devices, threads, precisions, and what a task of a cluster has of its own."""
 
 import functools
+import os
+import sys
 import types
 
 import pytest
@@ -10,6 +12,7 @@ from estimator_trainer.common.cluster.task import TrainerTask
 from estimator_trainer.common.cluster.training_task import ALONE
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.training.session_config import make_run_config, make_session_config
+from tests import forked
 from tests.shared import refused
 
 
@@ -21,6 +24,31 @@ def test_towers_on_cpus_have_devices_of_their_own_and_threads_are_as_many_as_ask
     assert (config.inter_op_parallelism_threads, config.intra_op_parallelism_threads) == (1, 2)
     rewriting = config.graph_options.rewrite_options
     assert config.allow_soft_placement and rewriting.meta_optimizer_iterations == rewriting.ONE
+
+
+OPTIONS = """
+import os
+import tf_estimator
+import tensorflow.compat.v1 as tf
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.training.session_config import make_session_config
+counts = []
+for intra, inter in ((2, 1), (7, 1), (7, 5)):
+    config = make_session_config([], Options(intra_op_threads=intra, inter_op_threads=inter))
+    with tf.Session(graph=tf.Graph(), config=config):
+        counts.append(len(os.listdir('/proc/self/task')))
+print([count - counts[0] for count in counts])
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir('/proc/self/task'), reason='the system does not show threads')
+def test_each_session_has_the_threads_of_its_options_but_in_a_process_that_has_computed_before(monkeypatch):
+    monkeypatch.delenv('TF_OVERRIDE_GLOBAL_THREADPOOL', raising=False)  # Other tests may have set it.
+    found = forked.run([sys.executable, '-c', OPTIONS])
+    assert found.stdout == '[0, 5, 9]\n' and 'WARNING' not in found.stderr
+    computed = 'import tf_estimator, tensorflow.compat.v1 as tf\ntf.Session(graph=tf.Graph()).close()\n'
+    found = forked.run([sys.executable, '-c', computed + OPTIONS])
+    assert found.stdout == '[0, 0, 4]\n' and '--intra_op_threads=7 has no effect: TensorFlow has already' in found.stderr
 
 
 def test_xla_and_float16_are_for_gpus_and_bfloat16_for_cpus(monkeypatch):
