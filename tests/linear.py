@@ -88,7 +88,8 @@ def check_loop(estimator, batches=None):
     with in_session(estimator, lambda: batches().skip(2)) as (session, train_op):
         for variable in tf.global_variables():
             variable.load(found[1][variable.op.name], session)
-        session.run(repeat_step(train_op, tf.constant(5)))
+        loss = tf.zeros([])
+        assert session.run(repeat_step(tf.group(train_op, loss), tf.constant(5), loss)) == (5, 0)
         assert_equal(variables(session), found[6])
     return found[1], found[6]
 

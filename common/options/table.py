@@ -158,10 +158,11 @@ class Options:
         traits=CHANGES_RESULT,
     )
     steps_per_loop: int = flag(
-        1,
+        0,
         'Steps to run in one session call: faster where steps are short, with the same results; not for models with stateful '
-        'random ops such as tf.nn.dropout.',
-        bounds=(1, MAX_INT),
+        'random ops such as tf.nn.dropout. 0 runs as many as take at most 0.2 s, in trainings of 1,000 steps or more in one '
+        'process, if no hooks or training step of the modules must see each.',
+        bounds=(0, MAX_INT),
         traits=SAME_IN_TASKS | KEPT | OF_TRAINING,
     )
     precision: str = flag(

@@ -1,21 +1,39 @@
 """Several training steps in one session call."""
 
 from collections.abc import Sequence
+import math
+import time
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.graphs import random_ops, search
+from estimator_trainer.common.training.saving import loss_is_not_finite
+
+LOOP_SECONDS = 0.2  # After which signals are seen, and the progress bar moves.
+_FIRST_STEPS = 2
 
 
-def repeat_step(train_op: tf.Operation, times: tf.Tensor) -> tf.Operation:
-    """Returns an op that runs a training step several times in sequence.
+class Loop(NamedTuple):
+    """Training steps in sequence, which end early after one whose loss is not finite.
+
+    steps is the number of steps that ran, int32 scalar, loss that of the last one, a scalar.
+    """
+
+    steps: tf.Tensor
+    loss: tf.Tensor
+
+
+def repeat_step(train_op: tf.Operation, times: tf.Tensor, loss: tf.Tensor) -> Loop:
+    """Returns tensors that run a training step several times in sequence.
 
     The loop body is a copy of the step's ops; variables and the input iterator are shared. So a step's results are the same,
     bit for bit, inside and outside of the loop.
 
     Args:
       times: int32 scalar tensor.
+      loss: scalar tensor that `train_op` depends on.
 
     Raises:
       UsageError: a variable is not a resource variable, or there is a random op whose state the copy would not share.
@@ -29,14 +47,22 @@ def repeat_step(train_op: tf.Operation, times: tf.Tensor) -> tf.Operation:
                 'estimator_trainer.common.ops.random, or omit the flag'
             )
 
-    def body(count):
+    def body(count, unused_loss):
         graph = tf.get_default_graph()
         captured = {name: graph.capture(resource) for name, resource in resources.items()}
-        (copy,) = tf.import_graph_def(step, captured, [train_op.name], name='')
+        copy, copied_loss = tf.import_graph_def(step, captured, [train_op.name, loss.name], name='')
         with tf.control_dependencies([copy]):
-            return count + 1
+            return count + 1, tf.identity(copied_loss)
 
-    return tf.while_loop(lambda count: count < times, body, [0], parallel_iterations=1, name='loop').op
+    return Loop(
+        *tf.while_loop(
+            lambda count, last: (count < times) & tf.math.is_finite(last),
+            body,
+            [0, tf.zeros([], loss.dtype)],
+            parallel_iterations=1,
+            name='loop',
+        )
+    )
 
 
 def _extract_subgraph(train_op):
@@ -64,22 +90,34 @@ class MultiStepHook(tf.train.SessionRunHook):
     """Runs several training steps in a loop, so other hooks see only some steps. It must be the last with a before_run.
 
     Args:
-      steps: the maximum number of steps per loop; 1 shows hooks every step, without a loop.
+      loss: scalar tensor that train_op depends on.
+      steps: the maximum number of steps per session call; 1 shows hooks every step, without a loop; 0 for as many as take at
+        most LOOP_SECONDS.
       summary_steps: the hooks see the first step after the start of training, and every summary_steps-th after it.
       periods: the hooks see the multiples of each.
       milestones: further steps that the hooks see.
+
+    Raises:
+      RunError: in training, the loss of a step in a loop is not finite.
     """
 
     def __init__(
-        self, train_op: tf.Operation, steps: int, summary_steps: int, periods: Sequence[int], milestones: Sequence[int]
+        self,
+        train_op: tf.Operation,
+        loss: tf.Tensor,
+        steps: int,
+        summary_steps: int,
+        periods: Sequence[int],
+        milestones: Sequence[int],
     ):
-        self._steps = steps
+        self._is_timed = steps == 0
+        self._steps = steps or _FIRST_STEPS
         self._summary_steps = summary_steps
         self._periods = periods
         self._milestones = milestones
-        if steps > 1:
+        if steps != 1:
             self._times = tf.placeholder(tf.int32, [], 'times')
-            self._loop = repeat_step(train_op, self._times)
+            self._loop = repeat_step(train_op, self._times, loss)
 
     def begin(self):
         self._global_step = tf.train.get_global_step()
@@ -95,6 +133,16 @@ class MultiStepHook(tf.train.SessionRunHook):
 
     def before_run(self, run_context):
         step = self.next_visible_step()
-        if step > self._step + 1:
-            run_context.session.run(self._loop, {self._times: step - self._step - 1})
+        in_loop, self._started = step - self._step - 1, time.perf_counter()
+        if in_loop:
+            done, loss = run_context.session.run(self._loop, {self._times: in_loop})
+            if not math.isfinite(loss):
+                raise loss_is_not_finite(self._step + done, loss)
+            self._seconds = (time.perf_counter() - self._started) / in_loop
+        self._has_looped = in_loop > 0
         self._step = step
+
+    def after_run(self, run_context, run_values):
+        if self._is_timed:  # Only now: until here, other hooks ask for the same next step.
+            seconds = self._seconds if self._has_looped else time.perf_counter() - self._started
+            self._steps = max(min(int(LOOP_SECONDS / max(seconds, 1e-6)), 2 * self._steps), 1)

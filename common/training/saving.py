@@ -19,6 +19,11 @@ NOT_FINITE_HINT = 'lower learning_rate, or find the op or the input that made it
 _MAX_STARTS = 5  # Of a session that fails at the same run.
 
 
+def loss_is_not_finite(step: int, loss: float) -> RunError:
+    """Returns the error for the loss of a step that is NaN or infinite."""
+    return RunError(f'the loss of step {step} is {loss}: {NOT_FINITE_HINT}')
+
+
 class StepCheck(tf.train.SessionRunHook):
     """Raises RunError if a step's loss, a scalar tensor, is not finite, before the step is saved; or if the data ends.
 
@@ -44,8 +49,7 @@ class StepCheck(tf.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         self._is_running = False
         if not math.isfinite(run_values.results):
-            step = run_context.session.run(self._global_step)
-            raise RunError(f'the loss of step {step} is {run_values.results}: {NOT_FINITE_HINT}')
+            raise loss_is_not_finite(run_context.session.run(self._global_step), run_values.results)
 
     def end(self, session):
         if not self._is_running:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.cluster.training_task import ALONE, Means, TrainingTask
+from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.memory_check import check_fits
 from estimator_trainer.common.monitoring.profiler import Profiler
 from estimator_trainer.common.monitoring.progress_bar import ProgressBar
@@ -18,11 +19,13 @@ from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage.checkpoints import has_checkpoint
 from estimator_trainer.common.training import exact_program, saving
 from estimator_trainer.common.training.effects import check_effects
-from estimator_trainer.common.training.multi_step import MultiStepHook
+from estimator_trainer.common.training.multi_step import LOOP_SECONDS, MultiStepHook
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 from estimator_trainer.hparams.build import HParams
 from estimator_trainer.hparams.defaults import DEFAULTS
 from estimator_trainer.hparams.text import parse
+
+_STEPS_WORTH_A_LOOP = 1000  # Building and optimizing one takes as long as it then saves in some hundred steps.
 
 
 class Step(NamedTuple):
@@ -88,7 +91,7 @@ class Training:
         with self.task.local():
             mean_loss, count_loss = tf.metrics.mean(step.means.loss)
         step = step._replace(train_op=tf.group(step.train_op, count_loss))
-        step_hook = self._step_hook(step.train_op)
+        step_hook = self._step_hook(step)
         state = exact_program.ProgramState(config.model_dir, step_hook) if exact_program.has_begun() else None
         hooks = self._hooks(step, step_hook, state, mean_loss, params, config.model_dir)
         # For the Estimator, an asynchronous worker is not a chief, and only the chief's own hooks run; these precede others.
@@ -109,10 +112,31 @@ class Training:
         check_fits(fetched, size // (step.towers * self.task.batch_parts))
         return spec
 
-    def _step_hook(self, train_op):
-        options, milestones = self.options, [self.total_steps, *self._profiled()]
-        return self.task.step_hook(self.stop) or MultiStepHook(
-            train_op, options.steps_per_loop, options.save_summary_steps, self.checkpoint_periods, milestones
+    def _step_hook(self, step):
+        """Returns the hook that knows which steps the others see; it is the last one that sees them."""
+        if found := self.task.step_hook(self.stop):
+            return found
+        options = self.options
+        arguments = options.save_summary_steps, self.checkpoint_periods, [self.total_steps, *self._profiled()]
+        steps = options.steps_per_loop or (0 if self._may_loop(step) else 1)
+        if not steps:
+            tf.logging.info('Each session call runs up to %g s of steps; --steps_per_loop=1 runs one.', LOOP_SECONDS)
+        try:
+            return MultiStepHook(step.train_op, step.means.loss, steps, *arguments)
+        except UsageError as error:
+            if options.steps_per_loop:
+                raise
+            tf.logging.info('Each session call runs one step after all: %s.', error)
+            return MultiStepHook(step.train_op, step.means.loss, 1, *arguments)
+
+    def _may_loop(self, step):
+        """Whether steps may run in a loop that nobody asked for: nobody sees a difference, and it is worth building one."""
+        is_of_framework = step.scaffold is None and not self.has_input_fn and not step.hooks
+        return (
+            is_of_framework
+            and self.task is ALONE
+            and not self.options.debug_numerics
+            and self.total_steps >= _STEPS_WORTH_A_LOOP
         )
 
     def _profiled(self):
@@ -149,7 +173,7 @@ class Training:
             hooks += [summaries, saver, ProgressBar(step.means.loss, length)]
             hooks += [Profiler(self._profiled(), output_dir)] if self._profiled() else []
         hooks += step.hooks
-        return task.hooks(hooks, step_hook, step.means, self.stop, periods, self.total_steps, options.steps_per_loop)
+        return task.hooks(hooks, step_hook, step.means, self.stop, periods, self.total_steps, max(options.steps_per_loop, 1))
 
     def _batch_size(self, features, params):
         """Returns the number of examples of a step; 0 if unknown."""

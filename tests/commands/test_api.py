@@ -304,7 +304,7 @@ def test_a_mistake_is_one_line(tmp_path):
             {'lr': 0.1, 'seed': -1},
             "there is no option lr, did you mean hparams={'learning_rate': 0.1}?\nseed=-1: -1 is not an integer in",
         ),
-        ({'steps_per_loop': 0}, 'steps_per_loop=0: 0 is not an integer in the range [1, 2147483647]'),
+        ({'steps_per_loop': -1}, 'steps_per_loop=-1: -1 is not an integer in the range [0, 2147483647]'),
         ({'local_cluster': 'worker:2'}, 'local_cluster is an option of trainer.py only'),
         ({'schedule': 'predict'}, 'schedule=predict: train() has train_and_evaluate and train'),
         ({'hparams': {'batch_size': '8'}}, 'hparams: batch_size=8 must be an integer'),

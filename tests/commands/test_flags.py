@@ -14,8 +14,8 @@ from tests.shared import POLYNOMIAL, without_log
 
 STEPS, INT32 = 2**63 - 1, 2**31 - 1
 RANGES = {
-    **dict.fromkeys(['train_steps', 'steps_per_loop'], (1, INT32)),
-    **dict.fromkeys(['seed', 'keep_checkpoint_max', 'restarts', 'eval_timeout'], (0, INT32)),
+    'train_steps': (1, INT32),
+    **dict.fromkeys(['seed', 'steps_per_loop', 'keep_checkpoint_max', 'restarts', 'eval_timeout'], (0, INT32)),
     **dict.fromkeys(['save_checkpoints_steps', 'save_summary_steps', 'eval_every_steps'], (1, STEPS)),
     **dict.fromkeys(['overfit_batches', 'eval_steps', 'early_stopping_patience', 'keep_checkpoint_every'], (0, STEPS)),
     **dict.fromkeys(['num_gpus', 'inter_op_threads', 'intra_op_threads'], (0, 1024)),

@@ -2,14 +2,17 @@
 
 import functools
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.ops.random import step_seed
+from estimator_trainer.common.training import multi_step
 from estimator_trainer.common.training.multi_step import MultiStepHook, repeat_step
 from estimator_trainer.common.training.reproducibility import warn_of_random_ops
 from tests.linear import check_loop, deep, make_estimator
+from tests.shared import failed
 
 uniform = functools.partial(tf.random.uniform, [])
 old_variable = functools.partial(tf.get_variable, 'old', [], use_resource=False)
@@ -32,10 +35,11 @@ def test_a_loop_refuses_a_random_op_with_a_state_of_its_own_and_a_variable_that_
     tf.train.create_global_step()
     total = tf.get_variable('total', initializer=0.0)
     for number in (tf.random.Generator.from_seed(1).uniform([]), in_the_data(uniform)):  # They have the state elsewhere.
-        repeat_step(tf.assign_add(total, number).op, tf.constant(1))
+        repeat_step(tf.assign_add(total, number).op, tf.constant(1), number)
     problem = 'old must be a resource variable' if draw is old_variable else r'\S+ \(RandomUniform\) is stateful'
     with pytest.raises(UsageError, match=f'--steps_per_loop: {problem}'):
-        repeat_step(tf.assign_add(total, draw()).op, tf.constant(1))
+        number = draw()
+        repeat_step(tf.assign_add(total, number).op, tf.constant(1), number)
 
 
 def test_a_loop_has_the_bits_of_single_steps(tmp_path):
@@ -48,25 +52,44 @@ def test_a_loop_has_the_bits_of_single_steps(tmp_path):
     'start, end, arguments, expected',
     [
         # Summaries are of the first step of each ten, checkpoints of the multiples of 8 and 20.
-        (0, 33, (100, 10, [8, 20], [33]), [1, 8, 11, 16, 20, 21, 24, 31, 32, 33]),
-        (5, 30, (100, 10, [8, 20], [17, 30]), [6, 8, 16, 17, 20, 24, 26, 30]),
+        (0, 29, (100, 10, [8, 20], [29]), [1, 8, 11, 16, 20, 21, 24, 29]),
+        (5, 28, (100, 10, [8, 20], [17, 28]), [6, 8, 16, 17, 20, 24, 26, 28]),
         (0, 25, (4, 1000, [10], [25]), [1, 5, 9, 10, 14, 18, 20, 24, 25]),
         (0, 3, (1, 1000, [10], [3]), [1, 2, 3]),
     ],
 )
 def test_the_hooks_see_the_steps_with_something_to_do_and_one_in_so_many(start, end, arguments, expected):
+    assert visible_steps(start, end, *arguments) == expected
+
+
+def visible_steps(start, end, *arguments):
+    """Returns the steps that hooks see from one step to another; the loss of step 30 is infinite."""
     seen = []
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
-        count = tf.assign_add(step, 1).op
+        count = tf.assign_add(step, 1)
+        loss = tf.cond(tf.equal(count, 30), lambda: np.inf, lambda: 1.0)
+        train_op = tf.group(count, loss)
         scaffold = tf.train.Scaffold(init_op=tf.assign(step, start))
         watch = tf.train.SessionRunHook()
         watch.after_run = lambda context, values: seen.append(context.session.run(step))
-        hooks = [tf.train.StopAtStepHook(last_step=end), watch, MultiStepHook(count, *arguments)]
+        hooks = [tf.train.StopAtStepHook(last_step=end), watch, MultiStepHook(train_op, loss, *arguments)]
         with tf.train.SingularMonitoredSession(hooks, scaffold=scaffold) as session:
             while not session.should_stop():
-                session.run(count)
-    assert seen == expected
+                session.run(train_op)
+    return seen
+
+
+def test_a_loop_ends_at_the_step_whose_loss_is_not_finite():
+    assert 'the loss of step 30 is inf: lower learning_rate' in failed(visible_steps, 3, 50, 40, 1000, [50], [50])
+
+
+def test_loops_are_as_long_as_their_time_allows(monkeypatch):
+    seconds = iter(range(1000))  # Of each look at the clock: a step alone takes 1 s, and so does a loop of any length.
+    monkeypatch.setattr(multi_step.time, 'perf_counter', lambda: next(seconds))
+    for limit, expected in ((0.5, [1, 2, 3, 4]), (1, [1, 2, 3, 4]), (2.5, [1, 3, 5, 7]), (10, [1, 5, 13, 25])):
+        monkeypatch.setattr(multi_step, 'LOOP_SECONDS', limit)
+        assert visible_steps(0, 25, 0, 1000, [1000], [25])[: len(expected)] == expected
 
 
 @pytest.mark.parametrize('place, module', [('model', 'common.ops.random.step_seed'), ('input pipeline', 'example_seed')])
