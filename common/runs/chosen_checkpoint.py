@@ -23,8 +23,23 @@ def choose(output_dir: str, given: str | None) -> str:
     """
     if given is not None:
         return given
+    return 'best' if _best_of_run(output_dir, lambda step: '--checkpoint=latest') else 'latest'
+
+
+def weights_of(path: str) -> str:
+    """Returns what a warm start reads: of a run's output_dir the best checkpoint, as `choose` has it; else the path itself."""
+    latest = f'--warm_start_from={os.path.join(path, "model.ckpt-")}'
+    return _best_of_run(path, lambda step: f'{latest}{step}') or path
+
+
+def _best_of_run(output_dir, latest_flag):
+    """Returns the path of a run's best checkpoint if its training asked for it and it is intact, else None.
+
+    Args:
+      latest_flag: returns the flag that uses the latest checkpoint in its place, from its step.
+    """
     if not _ask_for_best(saved_flags.load(output_dir)):
-        return 'latest'
+        return None
     problem = f'{best_checkpoint.best_dir(output_dir)} has no intact one'
     try:
         best = best_checkpoint.intact_best(output_dir)
@@ -32,15 +47,15 @@ def choose(output_dir: str, given: str | None) -> str:
         best, problem = None, str(error)
     if not best:
         tf.logging.warning('Using the latest checkpoint in place of the best: %s.', problem)
-        return 'latest'
+        return None
     later = [step for step in checkpoints.steps(output_dir)[-1:] if not best.endswith(f'-{step}')]
     tf.logging.log(
         tf.logging.WARN if later else tf.logging.INFO,
         'Using the best checkpoint, %s, as --best_metric or --early_stopping_patience was given in training%s',
         os.path.basename(best),
-        f'; --checkpoint=latest uses that of step {later[0]}.' if later else '.',
+        f'; {latest_flag(later[0])} uses that of step {later[0]}.' if later else '.',
     )
-    return 'best'
+    return best
 
 
 def use(output_dir: str, given: str | None, function: Callable[[str], T]) -> T:

@@ -19,6 +19,7 @@ from estimator_trainer.common.pipeline.data_source import DataSource
 from estimator_trainer.common.pipeline.input import make_input_fn
 from estimator_trainer.common.pipeline.share import Share
 from estimator_trainer.common.pipeline.size import count_examples, fits_cache
+from estimator_trainer.common.runs import chosen_checkpoint
 from estimator_trainer.common.runs.estimators import make_estimators
 from estimator_trainer.common.runs.length import measure
 from estimator_trainer.common.stop import StopOnSignal
@@ -94,6 +95,8 @@ def make_experiment(
     if options.warm_start_from and has_checkpoint:
         tf.logging.info('--warm_start_from is not used: %s has its own checkpoint to resume from.', config.model_dir)
         options = dataclasses.replace(options, warm_start_from='')
+    elif options.warm_start_from and schedule.trains:
+        options = dataclasses.replace(options, warm_start_from=chosen_checkpoint.weights_of(options.warm_start_from))
     training = Training(
         options,
         total_steps=length.train_steps,

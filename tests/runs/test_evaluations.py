@@ -73,6 +73,10 @@ def test_the_best_is_the_result_of_a_training_that_was_asked_for_it(run, tmp_pat
         code, found, log = run(f'--schedule={schedule}', '--eval_steps=2' if schedule == 'evaluate' else '--verbosity=info')
         assert (code, found['global_step']) == (0, 3), log
         assert log.count(f'{warning}training; --checkpoint=latest uses that of step 5.') == 1
+    branch = (*POLYNOMIAL, f'--warm_start_from={output}', '--train_steps=1')
+    log = run(*branch, output_dir=tmp_path / 'branch')[2]
+    assert log.count(f'{warning}training; --warm_start_from={output}/model.ckpt-5 uses that of step 5.') == 1
+    assert f'Starting from the weights in {output}/best/model.ckpt-3:' in log
     assert run('--schedule=predict', '--checkpoint=latest')[1]['global_step'] == 5
     trained = api.load(str(output))
     assert trained.metrics == result and trained.evaluate(eval_steps=2) == {'global_step': 3, **result['best']['eval']}
