@@ -163,7 +163,9 @@ def _begin(experiment, back_to, text, kept, history, step):
     """Writes what a training begins with, once nothing is left to check; arguments as in `opened` and `_history`."""
     output_dir, options = experiment.estimator.model_dir, experiment.options
     if options.overwrite and experiment.task.is_chief:
-        start_over.replace(experiment)
+        with _seeded(experiment.source.params.seed), name_the_op(), diagnose_errors(experiment):
+            start_over.build_graphs(experiment)
+        start_over.delete(output_dir)
     if back_to is not None:
         rollback.roll_back(output_dir, back_to, options)
     if text:

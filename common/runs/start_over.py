@@ -38,17 +38,14 @@ def locked(output_dir: str, options: Options) -> Iterator[None]:
         yield
 
 
-def replace(experiment: Experiment) -> None:
-    """Deletes the run in an Experiment's locked directory, if there is one, once the graphs of the new one can be built."""
-    output_dir = experiment.estimator.model_dir
-    if run_files.is_run(output_dir) and experiment.task is ALONE:  # Other tasks build their graphs together.
-        _build_graphs(experiment)
-    delete(output_dir)
+def build_graphs(experiment: Experiment) -> None:
+    """Builds the graphs of a run that takes the place of another: their errors come before the deletion.
 
-
-def _build_graphs(experiment):
-    """Raises the errors of modules, and of hyper-parameters without effect, that building the graphs shows."""
+    The tasks of a cluster build theirs together, so one alone builds nothing.
+    """
     estimator = experiment.estimator
+    if experiment.task is not ALONE or not run_files.is_run(estimator.model_dir):
+        return
     with errors_only(), tf.Graph().as_default():  # The training says the rest.
         tf.set_random_seed(estimator.config.tf_random_seed)
         tf.train.create_global_step()

@@ -57,3 +57,39 @@ def test_a_new_run_takes_the_place_of_the_old_one_also_of_a_damaged_one_and_file
     names = [sorted(name for name in files_in(str(path)) if 'events' not in name) for path in (output, tmp_path / 'new')]
     assert names[0] == sorted([*names[1], 'notes.txt'])
     assert sum('tfevents' in name for name in os.listdir(output)) == 2
+
+
+DRAWN = """
+import random
+
+import tensorflow.compat.v1 as tf
+
+
+def get_params():
+    return {'wrong': False}
+
+
+def model(features, labels, mode, params):
+    if params.wrong and mode == tf.estimator.ModeKeys.TRAIN:
+        return features['z']
+    y = features['x'] * tf.get_variable('w', initializer=random.random())
+    return {'y': y}, None if labels is None else tf.square(y - labels['y'])
+
+
+def eval_metrics(features, labels, predictions, params):
+    return {}
+"""
+
+
+def test_a_mistake_in_the_code_deletes_nothing_and_looking_for_it_draws_no_numbers(run, tmp_path, monkeypatch):
+    (tmp_path / 'drawn').mkdir()
+    (tmp_path / 'drawn' / 'line.py').write_text(DRAWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    flags, output = ('--model=drawn.line', '--dataset=polynomial', '--train_steps=2'), tmp_path / 'output'
+    assert run(*flags)[0] == 0
+    first, before = read_weights(output), files_in(str(output))
+    code, _, err = run(*flags, '--overwrite', '--hparams=wrong=true')
+    assert code == 2 and 'missing feature z' in err.splitlines()[-1] and '--overwrite: deleting' not in err
+    assert {*before} <= {*files_in(str(output))} and read_weights(output) == first
+    code, _, log = run(*flags, '--overwrite')
+    assert code == 0 and log.count('--overwrite: deleting') == 1 and read_weights(output)['w'] == first['w']
