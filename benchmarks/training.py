@@ -1,17 +1,21 @@
 """Training compared with Keras, PyTorch, Lightning and JAX: examples per second and memory.
 
-    python -m benchmarks.training [--rounds=3] [alexnet | resnet | mlp | seq2seq]
+    python -m benchmarks.training [--rounds=3] [alexnet | resnet | mlp | seq2seq | text_cnn]
 
 - alexnet: MNIST, batches of 128, Adam.
 - resnet: 50,000 pictures of 32 by 32 pixels in color, mirrored and shifted at random, batches of 128, momentum.
 - mlp: a table of a million rows, 10 numeric and 8 categorical columns, batches of 1,024, Adam.
 - seq2seq: sums of two numbers as text, batches of 128, Adam.
+- text_cnn: 50,000 texts of 40 words of a vocabulary of 5,000, two classes, batches of 128, Adam.
 
 The sizes of the networks, the batches and the optimizer are the same for all. trainer.py reads its TFRecord files, and has its
 usual hooks and summaries; the peers in benchmarks/peers have all data in memory, already decoded, and gather whole batches.
 The first run creates their virtual environments in .venv-peers. Runs alternate, each in its own process; the table shows
 medians. Speed is measured after a warm-up of 100 steps, including compilation by torch.compile and XLA. The loss is that of the
 last batch, Keras's the mean over all steps.
+
+The last column is the share of the limit: the network's operations a second, of those of large products and convolutions in the
+same precision, see benchmarks/limits.py.
 
 The differences favor the peers: their GRUs do not mask the padding of the texts. PyTorch's GRU applies its reset gate after the
 matrix product, and torch.compile does not compile it. Weight decay is a penalty in the loss here, decoupled from the gradients
@@ -32,13 +36,14 @@ import tf_estimator  # noqa: F401 - before TensorFlow
 
 import numpy as np
 
-from benchmarks.processes import instruction_sets, make_environments, median_of_rounds, run_peer, run_trainer
+from benchmarks.processes import instruction_sets, make_environments, median_of_rounds, run_module, run_peer, run_trainer
 from estimator_trainer.common.formats import image_records
 from estimator_trainer.common.records import records
 from estimator_trainer.datasets import mnist
 
 WARM_UP = 100
 PICTURES, ROWS = 50000, 1000000
+TEXTS, WORDS, VOCABULARY = 50000, 40, 5000
 LOOP = '--steps_per_loop=20'
 BFLOAT16 = '--precision=bfloat16'
 TOWERS = '--num_towers=2'
@@ -55,6 +60,7 @@ class Task:
       dataset: of trainer.py.
       hparams: of trainer.py, where {data_dir} is the directory with the data.
       write: function that writes the data to a directory: for trainer.py, and data.npz for the peers.
+      megaflops: floating-point operations of its products and convolutions, forward and backward, in millions an example.
       batch_size: global.
       steps: per run.
       tolerance: maximum relative difference of the numbers of weights.
@@ -66,6 +72,7 @@ class Task:
     dataset: str
     hparams: str
     write: Callable[[str], None]
+    megaflops: float
     batch_size: int = 128
     steps: int = 600
     tolerance: float = 0.0
@@ -130,6 +137,17 @@ def _write_sums(directory):
     np.savez(os.path.join(directory, 'data.npz'), **arrays)
 
 
+def _write_texts(directory):
+    """Writes texts of equal length, whose class depends on how often one half of the vocabulary occurs."""
+    random = np.random.default_rng(1)
+    words = random.zipf(1.1, [TEXTS, WORDS]) % VOCABULARY
+    labels = ((words % 2).mean(1) > 0.5).astype(np.int32)
+    np.savez(os.path.join(directory, 'data.npz'), texts=words.astype(np.int32), labels=labels)
+    with open(os.path.join(directory, 'train.txt'), 'w', encoding='utf-8') as file:
+        for label, text in zip(labels.tolist(), words.tolist(), strict=True):
+            file.write(f'class{label}\t{" ".join(f"w{word}" for word in text)}\n')
+
+
 def _peers(net):
     """Returns the peers of every network, {name: (environment, the script and its first argument, variant)}."""
     keras, torch = ['keras_nets.py', net], ['torch_nets.py', net]
@@ -171,21 +189,25 @@ TASKS = {
             'mnist',
             f'{_ADAM},augment_shift=0',
             _write_mnist,
+            48,
             variants=(*FLOAT32, (BFLOAT16,), (BFLOAT16, TOWERS, LOOP)),
             peers=_alexnet_peers(),
         ),
-        Task('resnet', 'cifar10', _MOMENTUM, _write_pictures, steps=300),
+        Task('resnet', 'cifar10', _MOMENTUM, _write_pictures, 244, steps=300),
         # Categories that occur at most once have no embedding.
         Task(
             'mlp',
             'table',
             f'table_file={{data_dir}}/train.csv,target=target,{_ADAM}',
             _write_table,
+            0.31,
             batch_size=1024,
             steps=1600,
             tolerance=0.01,
         ),
-        Task('seq2seq', 'addition', _ADAM, _write_sums, steps=1000, tolerance=0.01),  # PyTorch's GRU has more biases.
+        Task('seq2seq', 'addition', _ADAM, _write_sums, 11, steps=1000, tolerance=0.01),  # PyTorch's GRU has more biases.
+        # Two ids are for padding and unknown words.
+        Task('text_cnn', 'text', f'text_file={{data_dir}}/train.txt,{_ADAM}', _write_texts, 37, steps=600, tolerance=0.01),
     )
 }
 
@@ -238,13 +260,16 @@ def main() -> None:
     sizes = [result['parameters'] for result in results.values()]
     assert max(sizes) <= (1 + task.tolerance) * min(sizes), f'The nets differ: {sizes}'
 
-    print(f'{instruction_sets()}; batches of {task.batch_size}, {task.steps} steps, {arguments.rounds} rounds\n')
-    print('| trainer | examples/s | of PyTorch | MB | last loss |\n| --- | --- | --- | --- | --- |')
+    limits = run_module('benchmarks.limits')
+    print(f'{instruction_sets()}; batches of {task.batch_size}, {task.steps} steps, {arguments.rounds} rounds')
+    print(f'GFLOP/s of large operations, float32: {limits["float32"]}, bfloat16: {limits["bfloat16"]}\n')
+    print('| trainer | examples/s | of PyTorch | MB | last loss | of the limit |\n| --- | --- | --- | --- | --- | --- |')
     speeds = {name: result['examples_per_second'] for name, result in results.items()}
     for name, result in results.items():
+        limit = max(limits['bfloat16' if 'bf' in name else 'float32'].values()) * 1e3 / task.megaflops
         print(
             f'| {name} | {speeds[name]:,.0f} | {speeds[name] / speeds["PyTorch"]:.2f} | {result["megabytes"]:,.0f} | '
-            f'{result["loss"]:.3f} |'
+            f'{result["loss"]:.3f} | {speeds[name] / limit:.0%} |'
         )
     for precision, is_bfloat16 in (('float32', False), ('bfloat16', True)):
         known = {name: speed for name, speed in speeds.items() if ('bf' in name) == is_bfloat16}

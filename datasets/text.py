@@ -91,6 +91,11 @@ def parse(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, 
     return example_parser.parse(mode, params, serialized, _FEATURES)
 
 
+def parse_batch(mode: str, params: HParams, serialized: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor] | None]:
+    """Returns the same of a batch: {'text': int32 [batch, longest]}, padded with 0, {'label': int32 [batch]}."""
+    return example_parser.parse(mode, params, serialized, _FEATURES)
+
+
 def raw_specs(params: HParams) -> dict[str, tf.TensorSpec]:
     """Returns {'text': string [batch]}."""
     return example_parser.raw_specs(params, _FEATURES)

@@ -63,12 +63,17 @@ def _max_over_time(net, lengths, width, count):
 
     A text shorter than the filter has one window, padded with 0.
     """
-    num_windows = tf.shape(net)[1] + 1  # At least one, even if all texts are empty.
-    padded = tf.pad(net, [[0, 0], [0, width], [0, 0]])
-    # Unlike tf.layers.conv1d on CPUs, this has the right shape for an empty batch, such as a tower's share of a small one.
-    windows = tf.concat([padded[:, i : i + num_windows] for i in range(width)], 2)
-    activations = tf.layers.dense(windows, count, tf.nn.relu, name=f'filters_{width}')
-    is_in_text = tf.sequence_mask(tf.maximum(lengths - width + 1, 1), num_windows, tf.float32)
+    size = net.shape[2]
+    batch, length = tf.unstack(tf.shape(net)[:2])
+    with tf.variable_scope(f'filters_{width}'):
+        kernel = tf.get_variable('kernel', [width * size, count])
+        bias = tf.get_variable('bias', [count], initializer=tf.zeros_initializer())
+    # Convolutions on CPUs return the wrong shape for no texts, such as a tower's share of a small batch: the mask removes one.
+    padded = tf.pad(net, [[0, tf.maximum(1 - batch, 0)], [0, tf.maximum(width - length, 0)], [0, 0]])
+    filters = tf.reshape(kernel, [1, width, size, count])
+    convolved = tf.squeeze(tf.nn.conv2d(tf.expand_dims(padded, 1), filters, 1, 'VALID'), 1)
+    activations = tf.nn.relu(tf.nn.bias_add(convolved, bias))
+    is_in_text = tf.sequence_mask(tf.maximum(lengths - width + 1, 1), tf.shape(activations)[1], tf.float32)
     return tf.reduce_max(activations * is_in_text[:, :, None], 1)  # A ReLU is never below 0.
 
 

@@ -125,7 +125,15 @@ def seq2seq(data):
     return Seq2Seq(), settings, ((data['sources'].astype(np.int32), previous), targets), None
 
 
-NETS = {'alexnet': alexnet, 'resnet': resnet, 'mlp': mlp, 'seq2seq': seq2seq}
+def text_cnn(data):
+    inputs = keras.Input([data['texts'].shape[1]], dtype='int32')
+    net = layers.Embedding(int(data['texts'].max()) + 1, 128)(inputs)
+    found = [layers.GlobalMaxPooling1D()(layers.Conv1D(100, width, activation='relu')(net)) for width in (3, 4, 5)]
+    net = layers.Dropout(0.5)(layers.Concatenate()(found))
+    return *classifier(inputs, layers.Dense(2)(net)), (data['texts'], data['labels']), None
+
+
+NETS = {'alexnet': alexnet, 'resnet': resnet, 'mlp': mlp, 'seq2seq': seq2seq, 'text_cnn': text_cnn}
 
 
 def main(name: str, path: str, steps: int, batch_size: int, variant: str) -> None:

@@ -148,7 +148,37 @@ class Seq2Seq(nn.Module):
     optimizer = AlexNet.optimizer
 
 
-NETS = {'alexnet': AlexNet, 'resnet': ResNet, 'mlp': MLP, 'seq2seq': Seq2Seq}
+class TextCNN(nn.Module):
+    def __init__(self, vocabulary_size):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary_size, 128)
+        self.filters = nn.ModuleList([nn.Conv1d(128, 100, width) for width in (3, 4, 5)])
+        self.classes = nn.Sequential(nn.Dropout(0.5), nn.Linear(300, 2))
+
+    @staticmethod
+    def load(data):
+        return tuple(torch.from_numpy(data[name]) for name in ('texts', 'labels'))
+
+    @staticmethod
+    def batch(chosen, layout):
+        del layout
+        return tuple(array.long() for array in chosen)
+
+    def loss(self, texts, labels):
+        net = self.embedding(texts).transpose(1, 2)
+        found = torch.cat([functional.relu(filters(net)).amax(2) for filters in self.filters], 1)
+        return functional.cross_entropy(self.classes(found).float(), labels)
+
+    optimizer = AlexNet.optimizer
+
+
+NETS = {'alexnet': AlexNet, 'resnet': ResNet, 'mlp': MLP, 'seq2seq': Seq2Seq, 'text_cnn': TextCNN}
+
+
+def make_net(name: str, data: np.lib.npyio.NpzFile) -> nn.Module:
+    if name == 'mlp':
+        return MLP(data['sizes'].tolist(), data['numeric'].shape[1])
+    return TextCNN(int(data['texts'].max()) + 1) if name == 'text_cnn' else NETS[name]()
 
 
 def result(net: nn.Module, steps: int, batch_size: int, seconds: float, loss: torch.Tensor) -> str:
@@ -167,7 +197,7 @@ def main(name: str, path: str, steps: int, batch_size: int, variant: str) -> Non
     precision, *options = variant.split('_')
     with np.load(path) as data:
         arrays = NETS[name].load(data)
-        net = MLP(data['sizes'].tolist(), data['numeric'].shape[1]) if name == 'mlp' else NETS[name]()
+        net = make_net(name, data)
     layout = torch.channels_last if 'fused' in options else torch.contiguous_format
     net = net.train().to(memory_format=layout)
     optimizer = net.optimizer(is_fused='fused' in options)

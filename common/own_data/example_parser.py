@@ -42,14 +42,14 @@ def parse(
     Args:
       mode: a tf.estimator.ModeKeys.
       params: hyper-parameters, among them the metadata.
-      serialized: string scalar; or [batch], if there is no image, no text, and no id that is a number.
+      serialized: string scalar; or [batch], if there is no image, and no id that is a number.
       stored: the features in the examples; by default those of the metadata.
 
     Returns:
       features: 'image', float32 [size, size, channels] in [0, 1]; 'numeric', float32 [..., n], all numbers in the order of the
         features, standardized by the training data, 0 if missing, and then 1 or 0, whether missing, of those with an
-        indicator; 'categorical', int32 [..., m], ids in the vocabularies, 0 if unknown or missing; 'text', int32 [length], ids
-        of the tokens; 'example_id', string [...]; each only if such features exist.
+        indicator; 'categorical', int32 [..., m], ids in the vocabularies, 0 if unknown or missing; 'text', int32 [..., length],
+        ids of the tokens, padded with 0 to the longest; 'example_id', string [...]; each only if such features exist.
       labels: 'label', int32 [...] for classification, float32 [...] for regression; 'weight', float32 [...], if the schema
         names it.
     """

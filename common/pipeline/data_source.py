@@ -102,8 +102,8 @@ class DataSource:
             self.module.prepare(self.data_dir, self.recorded)
 
     def parses_batches(self) -> bool:
-        """Whether the module has `parse_batch`, which is faster than `parse`."""
-        return hasattr(self.module, 'parse_batch')
+        """Whether the module's `parse_batch` is called, which is faster than `parse`; grouping by length needs the latter."""
+        return hasattr(self.module, 'parse_batch') and not (self.params.group_by_length and hasattr(self.module, 'parse'))
 
     def is_parsed_once(self) -> bool:
         """Whether the module declares a record's features the same in every epoch and in any batch."""

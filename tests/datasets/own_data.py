@@ -55,7 +55,7 @@ def parse(module, params, records, mode=EVAL):
 
     The records are a list, or a function that returns a tf.data.Dataset.
     """
-    is_batched = hasattr(module, 'parse_batch')
+    is_batched = not hasattr(module, 'parse')
     parse_one = module.parse_batch if is_batched else module.parse
 
     def parsed():

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import types
 import unicodedata
 
 import numpy as np
@@ -12,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from estimator_trainer.common.errors import RunError, UsageError
 from estimator_trainer.common.own_data import tokens
 from estimator_trainer.datasets import text
-from tests.datasets.own_data import Prepared, prepare_raw
+from tests.datasets.own_data import Prepared, parse, prepare_raw
 from tests.shared import failed, raised, refused
 
 
@@ -36,6 +37,14 @@ def prepared(tmp_path):
 
 def ids(found, split):
     return [features['text'].tolist() for features, _ in found.read(split)]
+
+
+def test_texts_parsed_in_a_batch_are_padded_to_the_longest(prepared, splits):
+    found = prepared(splits)
+    batches = types.SimpleNamespace(parse_batch=text.parse_batch)
+    features, labels = parse(batches, found.params, lambda: found.source.read('train'))
+    assert features['text'].tolist() == [[3, 2, 2, 4], [3, 1, 4, 0], [2, 0, 0, 0]]
+    assert labels['label'].tolist() == [1, 0, 1]
 
 
 def test_words_are_split_in_lower_case_and_the_most_frequent_have_ids_from_2_on(session, caplog):

@@ -150,3 +150,10 @@ def test_grouping_by_length_needs_variable_lengths_and_single_examples():
     ):
         with pytest.raises(UsageError, match=f'^group_by_length=true{message}'):
             batches(module, 1, group_by_length=True)
+
+
+def test_grouping_by_length_takes_the_single_examples_of_a_module_that_parses_batches_too():
+    module = texts()
+    module.parse_batch = lambda mode, params, records: ({'x': records[:, tf.newaxis]}, {'y': -1 - records})
+    (_, ungrouped), (_, grouped) = (batches(module, 1, group_by_length=is_on)[0] for is_on in (False, True))
+    assert max(ungrouped['y']) < 0 <= min(grouped['y'])
