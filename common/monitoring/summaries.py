@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 import tqdm
 
 from estimator_trainer.common.monitoring.status_file import StatusFile
+from estimator_trainer.common.monitoring.times import LOGGING, Times
 from estimator_trainer.common.storage import history
 from estimator_trainer.hparams.build import HParams
 
@@ -56,6 +57,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
       steps: the hook whose `next_visible_step()` returns the next step that hooks see.
       on_metrics: called with {'global_step': int, 'train': {name: float}} at each write; None for nothing.
       status: of this training.
+      times: likewise.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         steps,
         on_metrics: Callable[[dict[str, Any]], None] | None,
         status: StatusFile,
+        times: Times,
     ):
         self._loss = loss
         self._mean_loss = mean_loss
@@ -84,6 +87,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         self._steps = steps
         self._on_metrics = on_metrics
         self._status = status
+        self._times = times
 
     def begin(self):
         self._writer = tf.summary.FileWriterCache.get(self._output_dir)
@@ -108,26 +112,28 @@ class TrainingSummaries(tf.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         self._seconds += time.perf_counter() - self._started
         if self._is_due:
-            self._write(run_context.session, **run_values.results)
-            run_context.session.run(self._reset)
+            with self._times.spent(LOGGING):
+                self._write(run_context.session, **run_values.results)
+                run_context.session.run(self._reset)
             self._seconds = 0
 
     def _write(self, session, loss, metrics, summaries):
-        speed = self._measure_speed(session)
-        mean = session.run(self._mean_loss)
+        waited, mean = session.run((self._waited, self._mean_loss))
+        speed, parts = self._measure_speed(waited), self._times.log(int(self._step), waited)
         self._log(mean, speed)
         summary = tf.Summary.FromString(summaries)
         self._writer.add_summary(summary, self._step)
         scalars = {**metrics, **(speed.scalars if speed else {})}
+        shown = {**scalars, **{f'step_ms/{part}': milliseconds for part, milliseconds in parts.items()}}
         self._writer.add_summary(
-            tf.Summary(value=[tf.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()]), self._step
+            tf.Summary(value=[tf.Summary.Value(tag=tag, simple_value=value) for tag, value in shown.items()]), self._step
         )
         self._record({'loss': mean, **metrics}, _find(summary, 'learning_rate'), speed)
         if self._on_metrics:
             values = {name: float(value) for name, value in {'loss': loss, **scalars}.items()}
             self._on_metrics({'global_step': int(self._step), 'train': values})
 
-    def _measure_speed(self, session):
+    def _measure_speed(self, waited):
         """Returns the _Speed since the last write; None at the first one, which is mostly start-up, or if a clock was reset."""
         elapsed, steps = self._timer.update_last_triggered_step(self._step)
         if not steps or elapsed <= 0 or self._seconds <= 0:
@@ -136,7 +142,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         scalars = {
             'global_step/sec': steps / elapsed,
             **({'examples/sec': rate} if rate else {}),
-            'input/wait_fraction': session.run(self._waited) / self._seconds,
+            'input/wait_fraction': waited / self._seconds,
         }
         return _Speed(elapsed, max(self._length.total_steps - self._step, 0) * elapsed / steps, scalars)
 
@@ -158,6 +164,7 @@ class TrainingSummaries(tf.train.SessionRunHook):
         self._status.log(step, metrics, examples_per_second, speed and speed.seconds_left)
 
     def end(self, session):
+        self._times.log(int(self._step), session.run(self._waited))
         self._writer.flush()
 
 

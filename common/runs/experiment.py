@@ -13,6 +13,7 @@ from estimator_trainer.common.errors import UsageError
 from estimator_trainer.common.inference import labeled_files
 from estimator_trainer.common.inference.evaluator import Evaluator
 from estimator_trainer.common.monitoring.status_file import StatusFile
+from estimator_trainer.common.monitoring.times import Times
 from estimator_trainer.common.options.schedule import SCHEDULES, Schedule
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.pipeline.data_source import DataSource
@@ -53,6 +54,7 @@ class Experiment:
     task: TrainingTask = ALONE
     on_metrics: Callable[[dict[str, Any]], None] | None = None
     status: StatusFile = dataclasses.field(default_factory=StatusFile)
+    times: Times = dataclasses.field(default_factory=Times)
 
     @property
     def schedule(self) -> Schedule:
@@ -97,6 +99,7 @@ def make_experiment(
         options = dataclasses.replace(options, warm_start_from='')
     elif options.warm_start_from and schedule.trains:
         options = dataclasses.replace(options, warm_start_from=chosen_checkpoint.weights_of(options.warm_start_from))
+    times = Times()
     training = Training(
         options,
         total_steps=length.train_steps,
@@ -108,6 +111,7 @@ def make_experiment(
         on_metrics=on_metrics,
         given=source.given,
         status=status,
+        times=times,
     )
     estimator, evaluated = make_estimators(model, source, devices, training, config)
     return Experiment(
@@ -124,6 +128,7 @@ def make_experiment(
         task=task,
         on_metrics=on_metrics,
         status=status,
+        times=times,
     )
 
 

@@ -75,6 +75,8 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
         experiment.stop.end(None)  # Even after an error, whose diagnosis may take long.
     step = _latest_step(experiment) if task.is_chief else task.last_step
     experiment.status.reach(step)
+    for line in experiment.times.describe():
+        tf.logging.info('%s', line)
     experiment.stop.exit_if_received()
     return {'global_step': step}
 
@@ -139,7 +141,11 @@ def _train_and_evaluate(experiment):
     if _should_stop(experiment):
         return result or _evaluate_and_keep(experiment)
     listener = EvaluateAfterSave(
-        lambda: _evaluate_and_keep(experiment), lambda: _should_stop(experiment), experiment.stop, experiment.eval_every_steps
+        lambda: _evaluate_and_keep(experiment),
+        lambda: _should_stop(experiment),
+        experiment.stop,
+        experiment.eval_every_steps,
+        experiment.times,
     )
     train(experiment, [listener])
     if listener.result:  # Otherwise a graph may be missing, and with it what reads a hyper-parameter.

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common import files
 from estimator_trainer.common.errors import RunError, UsageError
+from estimator_trainer.common.monitoring.times import CHECKPOINTS, EVALUATION, Times
 from estimator_trainer.common.paths import check_identity, identify
 from estimator_trainer.common.stop import StopOnSignal
 from estimator_trainer.common.storage import retention
@@ -111,6 +112,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
       scaffold: that of the session, whose saver saves; by default, the graph's only saver does.
       state: what else to save with each checkpoint.
       keep_every: the checkpoints at multiples of this step are never deleted; 0 for none.
+      times: of the training.
     """
 
     def __init__(
@@ -123,6 +125,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         scaffold: tf.train.Scaffold | None = None,
         state: ProgramState | None = None,
         keep_every: int = 0,
+        times: Times | None = None,
     ):
         # This class writes the graph faster.
         super().__init__(directory, save_steps=1, scaffold=scaffold, listeners=[*listeners], save_graph_def=False)
@@ -130,6 +133,7 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         self._may_drop_variables, self._may_drop_slots = may_drop_variables, may_drop_slots
         self._state = state
         self._keep_every = keep_every
+        self._times = times or Times()
         # The last starts of the session: the latest checkpoint, and the number of runs that followed.
         self._starts: collections.deque[tuple[str | None, int]] = collections.deque(maxlen=_MAX_STARTS)
         self._is_starting = False
@@ -188,6 +192,10 @@ class CheckpointSaver(tf.train.CheckpointSaverHook):
         self._starts.append((latest, 0))
 
     def _save(self, session, step):
+        with self._times.spent(CHECKPOINTS):
+            return self._save_and_notify(session, step)
+
+    def _save_and_notify(self, session, step):
         if self._is_starting:
             self._identity = identify(self._checkpoint_dir)
         check_identity(self._checkpoint_dir, self._identity)
@@ -224,13 +232,22 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
     Args:
       evaluate: evaluates the latest checkpoint; its last return value is kept as `result`.
       should_stop: whether to stop training; called after each evaluation with a result.
+      times: of the training.
     """
 
-    def __init__(self, evaluate: Callable[[], Any], should_stop: Callable[[], bool], stop: StopOnSignal, every_steps: int):
+    def __init__(
+        self,
+        evaluate: Callable[[], Any],
+        should_stop: Callable[[], bool],
+        stop: StopOnSignal,
+        every_steps: int,
+        times: Times | None = None,
+    ):
         self._evaluate = evaluate
         self._should_stop = should_stop
         self._stop = stop
         self._every_steps = every_steps
+        self._times = times or Times()
         self._last_step = None
         self.result = None
 
@@ -248,5 +265,6 @@ class EvaluateAfterSave(tf.train.CheckpointSaverListener):
 
     def _run(self, step):
         self._last_step = step
-        self.result = self._stop.call_outside_training(self._evaluate)
+        with self._times.spent(EVALUATION):
+            self.result = self._stop.call_outside_training(self._evaluate)
         return self.result is not None and self._should_stop()

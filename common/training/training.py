@@ -13,6 +13,7 @@ from estimator_trainer.common.monitoring.profiler import Profiler
 from estimator_trainer.common.monitoring.progress_bar import ProgressBar
 from estimator_trainer.common.monitoring.status_file import StatusFile
 from estimator_trainer.common.monitoring.summaries import Length, TrainingSummaries
+from estimator_trainer.common.monitoring.times import Times
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.options.values import parse_steps
 from estimator_trainer.common.stop import StopOnSignal
@@ -66,7 +67,7 @@ class Training:
       task: this process's. Only the chief's hooks write.
       has_input_fn: whether the dataset's `input_fn` makes the batches, which may end, and have another size than batch_size.
       on_metrics: see TrainingSummaries.
-      status: likewise.
+      status, times: likewise.
       given: see `hparams.origins`.
     """
 
@@ -79,6 +80,7 @@ class Training:
     stop: StopOnSignal = dataclasses.field(default_factory=StopOnSignal)
     on_metrics: Callable[[dict[str, Any]], None] | None = None
     status: StatusFile = dataclasses.field(default_factory=StatusFile)
+    times: Times = dataclasses.field(default_factory=Times)
     given: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def check_effects(self, model: Any, params: HParams, names_read: Collection[str], output_dir: str) -> None:
@@ -160,6 +162,7 @@ class Training:
                 step_hook,
                 self.on_metrics,
                 self.status,
+                self.times,
             )
             saver = saving.CheckpointSaver(
                 output_dir,
@@ -169,6 +172,7 @@ class Training:
                 scaffold=None if task.has_scaffold else step.scaffold,
                 state=state,
                 keep_every=options.keep_checkpoint_every,
+                times=self.times,
             )
             hooks += [summaries, saver, ProgressBar(step.means.loss, length)]
             hooks += [Profiler(self._profiled(), output_dir)] if self._profiled() else []

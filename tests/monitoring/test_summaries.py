@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from estimator_trainer.common.monitoring import hparams_tab, model_summary, status_file, summaries
 from estimator_trainer.common.monitoring.status_file import StatusFile
+from estimator_trainer.common.monitoring.times import Times
 from estimator_trainer.common.runs.diagnosis import find_cause
 from estimator_trainer.hparams.build import HParams
 from tests.linear import scalars
@@ -47,6 +48,7 @@ def test_training_records_its_speed_and_remaining_time(tmp_path, session, monkey
         steps=types.SimpleNamespace(next_visible_step=lambda: next(steps)),
         on_metrics=seen.append,
         status=StatusFile(str(tmp_path)),
+        times=Times(),
     )
     scaffold = tf.train.Scaffold(init_op=tf.assign(global_step, 4))
     with tf.train.SingularMonitoredSession([hook], scaffold=scaffold) as training:
