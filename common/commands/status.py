@@ -1,6 +1,8 @@
 """The status of runs as a table, from the files in their output_dirs. Does not import TensorFlow."""
 
 from collections.abc import Mapping
+import contextlib
+import csv
 import datetime
 import math
 import os
@@ -109,7 +111,7 @@ def describe(directory: str) -> Row:
         _duration(found['seconds_left']) if found['seconds_left'] is not None and state == found['state'] else '',
         _number((found['training'] or {}).get('loss', '')),
         f'{_duration(_age(found))} ago',
-        _evaluation(found['evaluation'] or {}),
+        _evaluation(found['evaluation'] or _last_evaluation(directory)),
         note,
     )
 
@@ -160,6 +162,23 @@ def _of(step, steps):
     if step is None:
         return ''
     return f'{step:,} of {steps:,}' if steps else f'{step:,}'
+
+
+def _last_evaluation(directory):
+    """Returns {split: metrics} of the last evaluation in metrics.csv, such as that of a process which only evaluates."""
+    try:
+        with open(os.path.join(directory, 'metrics.csv'), encoding='utf-8', newline='') as file:
+            lines = [line for line in file if line.endswith('\n')]  # One that a kill has cut is no row.
+        rows = [row for row in csv.DictReader(lines) if not row.get('mode') and (row.get('global_step') or '').isdecimal()]
+    except (OSError, ValueError, csv.Error):
+        return {}
+    last = max(rows, key=lambda row: int(row['global_step']), default={})  # The first of its step.
+    metrics = {}
+    for name, text in last.items():
+        with contextlib.suppress(TypeError, ValueError):  # Empty if another split has it, or no number.
+            metrics[name] = float(text)
+    metrics.pop('global_step', None)
+    return {last.get('split'): metrics}
 
 
 def _evaluation(result):

@@ -71,6 +71,25 @@ def test_a_line_has_step_speed_time_left_and_metrics_but_no_speed_of_the_dead(tm
     assert command.describe(str(tmp_path))[3:5] == ('', '')
 
 
+def test_evaluations_of_another_process_are_those_of_metrics_csv(tmp_path):
+    written(tmp_path)
+    for content, shown in (
+        ('', ''),
+        ('global_step,split,mode,loss\n5,train,train,1.5\n', ''),
+        (
+            'global_step,split,auc,loss,mode\n9,eval,0.25,0.5,\n9,train,,0.125,\n5,eval,0,3,\n20,train,,8,train\n',
+            '0.5 auc=0.25',
+        ),
+        ('global_step,split,auc,loss\n9,eval,,NaN\n10,eval,1,0.12345\n11,ev', '0.1235 auc=1'),
+        ('global_step,split,loss\n9,eval,NaN\n', 'nan'),
+        ('loss\n5\n', ''),
+    ):
+        (tmp_path / 'metrics.csv').write_text(content)
+        assert command.describe(str(tmp_path)).evaluation == (f'loss={shown}' if shown else '')
+    written(tmp_path, evaluation={'global_step': 4000, 'eval': {'loss': 2.0}})
+    assert command.describe(str(tmp_path)).evaluation == 'loss=2'
+
+
 def test_what_is_known_of_a_run_without_a_readable_status_is_said(tmp_path):
     for name in ('model.ckpt-90.index', 'model.ckpt-1200.index', 'model.ckpt-1300_temp'):
         (tmp_path / name).write_text('')
