@@ -3,8 +3,9 @@
     python -m benchmarks.sweep [STEPS]
 
 20 trials of the polynomial, two at a time, each of STEPS steps, by default 3,000, with one evaluation. For comparison, the
-steps alone: two concurrent runs, each with the steps of ten trials, at the rates that they log. The sweep's time begins with
-the command, and includes the imports and the dry run. CPU time is that of all processes.
+steps alone: two concurrent runs, each with the steps of ten trials, at the rates that they log. Each session call runs one
+step, in all. The time of the sweep begins with the command, and includes the imports and the dry run. CPU time is that of all
+processes.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ import time
 from benchmarks.processes import ROOT, cpu_of_children, run_trainer
 
 TRIALS, JOBS, STEPS = 20, 2, 3000
-MODEL = ('--model=polynomial', '--dataset=polynomial')
+MODEL = ('--model=polynomial', '--dataset=polynomial', '--steps_per_loop=1')
 
 
 def seconds_of_steps(steps: int) -> float:
