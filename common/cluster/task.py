@@ -226,6 +226,7 @@ def make_session_config(config: ClusterConfig, given: tf.ConfigProto | None, *de
     session_config = tf.ConfigProto(allow_soft_placement=True)
     if given:
         session_config.CopyFrom(given)
+    session_config.use_per_session_threads = False  # The server has the threads; its sessions refuse their own.
     session_config.device_filters.extend([f'/job:{config.job}/task:{config.index}', *devices])
     return session_config
 

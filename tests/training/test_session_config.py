@@ -13,6 +13,7 @@ from estimator_trainer.common.cluster.training_task import ALONE
 from estimator_trainer.common.options.table import Options
 from estimator_trainer.common.training.session_config import has_bfloat16, make_run_config, make_session_config
 from tests import forked
+from tests.cluster.tasks import addresses
 from tests.shared import refused
 
 
@@ -49,6 +50,30 @@ def test_each_session_has_the_threads_of_its_options_but_in_a_process_that_has_c
     computed = 'import tf_estimator, tensorflow.compat.v1 as tf\ntf.Session(graph=tf.Graph()).close()\n'
     found = forked.run([sys.executable, '-c', computed + OPTIONS])
     assert found.stdout == '[0, 0, 4]\n' and '--intra_op_threads=7 has no effect: TensorFlow has already' in found.stderr
+
+
+SERVER = """
+import os, sys
+import tf_estimator
+import tensorflow.compat.v1 as tf
+from estimator_trainer.common.cluster import server, task
+from estimator_trainer.common.cluster.tf_config import ClusterConfig
+from estimator_trainer.common.options.table import Options
+from estimator_trainer.common.training.session_config import make_session_config
+cluster = ClusterConfig({'chief': [sys.argv[1]]}, 'chief', 0)
+config = task.make_session_config(cluster, make_session_config([], Options(inter_op_threads=int(sys.argv[2]))))
+with tf.Session(server.start_server(cluster, config), graph=tf.Graph(), config=config) as session:
+    session.run(tf.constant(1))
+print(len(os.listdir('/proc/self/task')))
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir('/proc/self/task'), reason='the system does not show threads')
+def test_the_server_of_a_task_has_the_threads_between_ops():
+    few, many = (
+        int(forked.run([sys.executable, '-c', SERVER, *addresses(chief=1)['chief'], str(count)]).stdout) for count in (1, 101)
+    )
+    assert 90 <= many - few <= 110  # gRPC's threads come and go.
 
 
 def test_xla_and_float16_are_for_gpus_and_bfloat16_for_cpus(monkeypatch):
