@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import time
 
-STEPS, INPUT, LOGGING, CHECKPOINTS, EVALUATION = PARTS = ('computing', 'input', 'logging', 'checkpoints', 'evaluation')
+COMPUTING, INPUT, LOGGING, CHECKPOINTS, EVALUATION = PARTS = ('computing', 'input', 'logging', 'checkpoints', 'evaluation')
 _NOTABLE, _NOTABLE_MS = 0.1, 0.5  # The share of the time, and the milliseconds per step, from which on a part is worth a line.
 _FEWEST_STEPS = 100  # Fewer say little.
 _CURES = {
@@ -24,7 +24,7 @@ class Times:
     def __init__(self, clock: Callable[[], float] = time.perf_counter):
         self._clock = clock
         self._seconds = dict.fromkeys(PARTS, 0.0)
-        self._parts = [STEPS]
+        self._parts = [COMPUTING]
         self._first: int | None = None
         self._last, self._mark = 0, 0.0
         self._logged = dict(self._seconds)
@@ -54,7 +54,7 @@ class Times:
             self._first, self._seconds = step, dict.fromkeys(PARTS, 0.0)
         else:
             self._seconds[INPUT] += waited
-            self._seconds[STEPS] -= waited
+            self._seconds[COMPUTING] -= waited
         steps, before = step - (self._last or step), self._logged
         self._last, self._logged = step, dict(self._seconds)
         return {part: 1000 * (self._seconds[part] - before[part]) / steps for part in PARTS} if steps > 0 else {}
