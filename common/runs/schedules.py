@@ -16,7 +16,6 @@ from estimator_trainer.common.monitoring import hparams_tab
 from estimator_trainer.common.runs import chosen_checkpoint, saved_dataset, saved_flags
 from estimator_trainer.common.runs.experiment import Experiment
 from estimator_trainer.common.runs.inference_schedules import export, predict
-from estimator_trainer.common.runs.unread import UnreadCheck
 from estimator_trainer.common.storage import best_checkpoint, checkpoints
 from estimator_trainer.common.storage.metrics import (
     add_metrics,
@@ -33,7 +32,7 @@ from estimator_trainer.common.storage.restore import (
     without_slots,
 )
 from estimator_trainer.common.storage.status import State
-from estimator_trainer.common.training.effects import used
+from estimator_trainer.common.training.effects import used, warn_of_unread
 from estimator_trainer.common.training.minimize import LOSS_SCALING_VARIABLES
 from estimator_trainer.common.training.saving import NOT_FINITE_HINT, EvaluateAfterSave
 
@@ -61,10 +60,7 @@ def train(experiment: Experiment, saving_listeners: Sequence[tf.train.Checkpoint
             _final_loss(experiment.stop),
         ):
             experiment.estimator.train(
-                experiment.train_input_fn,
-                [shown, UnreadCheck(experiment)],
-                max_steps=experiment.train_steps,
-                saving_listeners=list(saving_listeners),
+                experiment.train_input_fn, [shown], max_steps=experiment.train_steps, saving_listeners=list(saving_listeners)
             )
     except tf.estimator.NanLossDuringTrainingError:  # On a worker, whose own hooks follow the Estimator's.
         raise RunError(f'the loss of a step after step {max(task.last_step, step)} is nan: {NOT_FINITE_HINT}') from None
@@ -152,6 +148,9 @@ def _train_and_evaluate(experiment):
         experiment.times,
     )
     train(experiment, [listener])
+    if listener.result:  # Otherwise a graph may be missing, and with it what reads a hyper-parameter.
+        source = experiment.source
+        warn_of_unread(experiment.model, source.params, source.names_read, source.given)
     return listener.result or result or _evaluate_and_keep(experiment)  # The latter if there was nothing left to train.
 
 

@@ -68,16 +68,18 @@ def check_effects(
         raise UsageError(*mistakes)
 
 
-def unread(model: Any, params: HParams, names_read: Collection[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Returns {name: line for people} of given hyper-parameters of the modules' own that nothing has read.
+def warn_of_unread(model: Any, params: HParams, names_read: Collection[str], given: Mapping[str, str]) -> None:
+    """Warns of given hyper-parameters of the modules' own that nothing has read in a training and its evaluations.
 
-    Not of those that are for predictions, the INFERENCE_HPARAMS of the model module.
+    Not of those that are for predictions.
     """
     of_inference = getattr(model, 'INFERENCE_HPARAMS', ())
-    names = [name for name in given if name not in DEFAULTS and name not in of_inference and name not in names_read]
-    return {
-        name: f'{given[name]}: {name}={to_text(params[name])} has no effect, as nothing reads it: omit it' for name in names
-    }
+    for name in given:
+        if name not in DEFAULTS and name not in of_inference and name not in names_read:
+            tf.logging.warning(
+                '%s: %s=%s has had no effect: neither training nor evaluation has read it.',
+                *(given[name], name, to_text(params[name])),
+            )
 
 
 def _replaced(name, model, params, makes_batches):

@@ -130,9 +130,9 @@ def test_what_was_given_is_known_by_its_place_and_the_hparams_of_a_run_give_noth
     assert origins(params, f'{tmp_path}/hparams.json', '', [], '') == {}
 
 
-def test_only_given_hyper_parameters_of_modules_that_nothing_has_read_are_named():
+def test_only_given_hyper_parameters_of_modules_that_nothing_has_read_are_named(caplog):
     model = types.SimpleNamespace(INFERENCE_HPARAMS=('beam',))
     params = build.make_hparams('m', {'beam': 1, 'lost': 2, 'used': 3, 'other': 4}, 'd', {})
     given = {'lost': '--hparams', 'used': '--hparams', 'beam': '--hparams', 'momentum': '--hparams_set=x'}
-    found = effects.unread(model, params, {'used'}, given)
-    assert found == {'lost': '--hparams: lost=2 has no effect, as nothing reads it: omit it'}
+    effects.warn_of_unread(model, params, {'used'}, given)
+    assert caplog.messages == ['--hparams: lost=2 has had no effect: neither training nor evaluation has read it.']
